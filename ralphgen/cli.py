@@ -1,0 +1,207 @@
+"""The command line: arguments in, words and exit codes out; the work is done elsewhere."""
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ralphgen import __version__
+from ralphgen.errors import RalphgenError, Say
+
+Folder = Annotated[Path, typer.Argument(help="The project's folder, or one inside it.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but problems.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
+Install = Annotated[
+    bool, typer.Option("--no-install", help="Leave the server's environment as it is.")
+]
+
+app = typer.Typer(
+    name="ralphgen",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    help="Writes a project's own MCP servers from its database schema, disciplines and recipes.",
+    epilog="Start with: [bold]ralphgen init[/bold]",
+)
+
+
+class StackName(StrEnum):
+    """The default disciplines that a new project can start with."""
+
+    generic = "generic"
+    desktop = "desktop"
+    saas = "saas"
+    mobile = "mobile"
+    empty = "empty"
+
+
+def run() -> int:
+    """Run the command of `sys.argv`; returns its exit code and shows no traceback for a problem."""
+    try:
+        app(standalone_mode=True)
+    except RalphgenError as error:
+        _say(f"ralphgen: {error}")
+        return error.exit_code
+    return 0
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"ralphgen {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Takes the options that stand before a command."""
+
+
+@app.command(epilog="Example: [bold]ralphgen init shop --title Shop --stack saas[/bold]")
+def init(
+    path: Annotated[Path, typer.Argument(help="The project's folder; made if missing.")] = Path(),
+    title: Annotated[
+        str, typer.Option(help="The project's title; the folder's name if empty.")
+    ] = "",
+    stack: Annotated[StackName, typer.Option(help="The disciplines of a new database.")] = (
+        StackName.generic
+    ),
+    kit: Annotated[list[str] | None, typer.Option(help="Switch a kit on; repeatable.")] = None,
+    no_install: Install = False,
+    quiet: Quiet = False,
+) -> None:
+    """Set a project up: a database where there is none, settings, the server and its environment.
+
+    What is there already is kept: a second init behaves as regen.
+    """
+    from ralphgen.commands import initialize
+
+    say = _progress(quiet)
+    asked = tuple(kit or ())
+    root = initialize(path, title=title, stack=stack.value, kits=asked, say=say)
+    _finish(root, install=not no_install, say=say)
+    say(f'done: see it with "ralphgen tools {path}", try it with "ralphgen doctor {path}"')
+
+
+@app.command(epilog="Example: [bold]ralphgen regen --dry-run[/bold]")
+def regen(
+    path: Folder = Path(),
+    force: Annotated[bool, typer.Option("--force", help="Overwrite files edited by hand.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the diff, write nothing.")] = (
+        False
+    ),
+    no_install: Install = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write the server anew, after a migration or a change of settings."""
+    from ralphgen.commands import preview, regenerate
+    from ralphgen.generation import find_root
+
+    say = _progress(quiet)
+    root = find_root(path)
+    if dry_run:
+        sys.stdout.write(preview(root, say=say))
+        return
+    regenerate(root, force=force, say=say)
+    _finish(root, install=not no_install, say=say)
+
+
+@app.command(epilog="Example, in CI: [bold]ralphgen check[/bold]")
+def check(path: Folder = Path(), as_json: Json = False, quiet: Quiet = False) -> None:
+    """Compare the server on disk with what would be written now; exit 1 where they differ."""
+    from ralphgen.commands import checked
+    from ralphgen.generation import find_root
+
+    say = _progress(quiet)
+    report = checked(find_root(path), say=say)
+    if as_json:
+        _print_json(report.as_json())
+    else:
+        sys.stdout.write(report.drift.diff)
+        if report.drift:
+            _say(f"ralphgen: {report.summary()}\nhint: {report.hint()}")
+        else:
+            say("the server is up to date")
+    raise typer.Exit(1 if report.drift else 0)
+
+
+@app.command(epilog="Example: [bold]ralphgen inspect --json | jq .schema[/bold]")
+def inspect(path: Folder = Path(), as_json: Json = False) -> None:
+    """Show the facts that decide what is written: schema, disciplines, recipes, settings."""
+    from ralphgen.generation import find_root, generate
+
+    generated = generate(find_root(path))
+    if as_json:
+        absent = {kit.key: dict(kit.absent) for kit in generated.plan.kits}
+        warnings = list(generated.plan.warnings)
+        _print_json({**generated.plan.facts, "absent": absent, "warnings": warnings})
+        return
+    from ralphgen.tables import show_facts
+
+    show_facts(generated)
+
+
+@app.command(epilog="Example: [bold]ralphgen tools --json[/bold]")
+def tools(path: Folder = Path(), as_json: Json = False) -> None:
+    """Show which recipe sees which tool, and the bytes of each recipe's tools/list."""
+    from ralphgen.generation import find_root, generate
+    from ralphgen.tables import show_tools, tool_matrix
+
+    generated = generate(find_root(path))
+    if as_json:
+        _print_json(tool_matrix(generated.plan))
+        return
+    show_tools(generated.plan)
+
+
+@app.command(epilog="Example, in .mcp.json: [bold]ralphgen serve ralph[/bold]")
+def serve(
+    kit: Annotated[str, typer.Argument(help="The kit to serve.")] = "ralph",
+    context: Annotated[str, typer.Option(metavar="FILE", help="The context of a session.")] = "",
+) -> None:
+    """Run the server of the project around the working directory, on standard input and output."""
+    from ralphgen.serving import serve as run_server
+
+    raise typer.Exit(run_server([kit, *(["--context", context] if context else [])]))
+
+
+@app.command(epilog="Example: [bold]ralphgen doctor[/bold]")
+def doctor(path: Folder = Path(), quiet: Quiet = False) -> None:
+    """Look over database, files, environment and server, down to a real handshake."""
+    from ralphgen.doctor import examine
+    from ralphgen.generation import find_root
+
+    ill = 0
+    for finding in examine(find_root(path)):
+        ill += bool(finding.mend)
+        if finding.mend:
+            print(f"not ok  {finding.subject}: {finding.detail}\n        {finding.mend}")
+        elif not quiet:
+            print(f"ok      {finding.subject}: {finding.detail}")
+        sys.stdout.flush()
+    raise typer.Exit(1 if ill else 0)
+
+
+def _finish(root: Path, *, install: bool, say: Say) -> None:
+    """Make the environment and compile the emitted modules, unless that is not wanted."""
+    if install:
+        from ralphgen.commands import install_environment
+
+        install_environment(root, say=say)
+
+
+def _progress(quiet: bool) -> Say:
+    return (lambda _line: None) if quiet else _say
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _print_json(value: object) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False))

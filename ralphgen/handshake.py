@@ -1,0 +1,60 @@
+"""Run by the server's own environment: the official SDK's client lists tools and calls one.
+
+    python handshake.py PYTHON SERVER KIT
+
+It prints one JSON object: the number of `tools`, the name of the tool that was `called`, if there
+is one that reads and needs no argument, and as `error` what went wrong.
+"""
+
+import json
+import sys
+
+import anyio
+from mcp import Client, MCPError
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.types import TextContent, Tool
+
+PATIENCE = 30.0  # seconds for the whole conversation
+
+
+async def shake_hands(python: str, server: str, kit: str) -> dict[str, object]:
+    """What came of one conversation."""
+    with anyio.fail_after(PATIENCE):
+        parameters = StdioServerParameters(command=python, args=["-I", server, kit])
+        async with Client(stdio_client(parameters)) as client:
+            tools = (await client.list_tools()).tools
+            name = next((tool.name for tool in reversed(tools) if _can_be_tried(tool)), None)
+            if name is None:
+                return {"tools": len(tools)}
+            result = await client.call_tool(name, {})
+            text = next((part.text for part in result.content if isinstance(part, TextContent)), "")
+            return {"tools": len(tools), "called": name, "error": text if result.is_error else ""}
+
+
+def _can_be_tried(tool: Tool) -> bool:
+    """Whether a tool changes nothing and needs no argument."""
+    reads = tool.annotations is not None and tool.annotations.read_only_hint is True
+    return reads and not tool.input_schema.get("required")
+
+
+def main() -> None:
+    """Print what came of it; a failure is an answer too."""
+    python, server, kit = sys.argv[1:]
+    try:
+        outcome = anyio.run(shake_hands, python, server, kit)
+    except (Exception, ExceptionGroup) as error:
+        outcome = {"tools": 0, "error": _cause(error)}
+    sys.stdout.write(json.dumps(outcome) + "\n")
+
+
+def _cause(error: BaseException) -> str:
+    """The innermost of nested errors in words."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, MCPError):
+        return f"the server refuses: {error.error.message}"
+    return f"{type(error).__name__}: {error}"
+
+
+if __name__ == "__main__":
+    main()

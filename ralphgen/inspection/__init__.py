@@ -1,0 +1,1 @@
+"""The only code that opens the database or reads a project's files."""

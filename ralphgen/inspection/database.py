@@ -1,0 +1,215 @@
+"""Opens a project's database for reading and leaves no trace beside it."""
+
+import json
+import os
+import shutil
+import sqlite3
+import stat
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+
+from ralphgen.errors import ProjectError
+
+PATIENCE = 2.0
+"""Seconds to wait for another process that is writing."""
+
+_MAGIC = b"SQLite format 3\0"
+_WAL_READ_VERSION_AT = 19
+_WAL = 2
+_SIDECARS = ("-wal", "-journal")
+_UNREADABLE = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PROTOCOL}
+_COPY_HELPS = {sqlite3.SQLITE_READONLY, *_UNREADABLE}
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+
+
+@contextmanager
+def open_without_trace(path: Path, *, patience: float = PATIENCE) -> Iterator[sqlite3.Connection]:
+    """A read-only connection to the database at `path`, which sees one moment of it.
+
+    No file appears beside the database and none changes, `-wal`, `-shm` and `-journal` included; a
+    journal that a crash left behind is rolled back in a temporary copy. Waits `patience` seconds
+    for a writer. Raises `ProjectError` for a file that is missing, a folder, empty, no database,
+    corrupt, not readable or locked. The process must hold no other connection to the file: its
+    locks would end when this one has looked at the file (POSIX).
+    """
+    file = Path(os.path.realpath(path))
+    header = _header(path, file)
+    unlocked, before = _needs_no_lock(file, header), _stamp(file)
+    try:
+        with _reading(file, header, patience, unlocked=unlocked) as connection:
+            yield connection
+    except sqlite3.DatabaseError as error:
+        if unlocked and _stamp(file) != before:
+            raise _changed(path) from error
+        refusal = _refusal(path, error)
+        if refusal is None:
+            raise
+        raise refusal from error
+    if unlocked and _stamp(file) != before:
+        raise _changed(path)
+
+
+def _header(path: Path, file: Path) -> bytes:
+    """The first 100 bytes, once the file is seen to be a database."""
+    name = _quoted(path)
+    try:
+        mode = file.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise ProjectError(f"database {name} is a folder, expected a file")
+        if not stat.S_ISREG(mode):
+            raise ProjectError(f"database {name} is no regular file")
+        with file.open("rb") as stream:
+            header = stream.read(100)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise ProjectError(f"no database at {name}", "ralphgen init creates one") from error
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    if not header:
+        hint = "delete the file and run ralphgen init, which creates a database"
+        raise ProjectError(f"database {name} is empty (0 bytes)", hint)
+    if not header.startswith(_MAGIC):
+        raise ProjectError(
+            f'{name} is no SQLite database: it does not begin with "SQLite format 3"',
+            "put the project's own database there, or move the file away and run ralphgen init",
+        )
+    return header
+
+
+def _needs_no_lock(file: Path, header: bytes) -> bool:
+    """Whether all that was committed is in a file that SQLite cannot lock without a trace.
+
+    In WAL mode a mere reader creates `-wal` and `-shm`. Without a `-wal` nothing waits there, and
+    the file itself changes at a checkpoint alone. Any other database is read under its locks,
+    which leave nothing behind.
+    """
+    return _is_wal(header) and not any(_beside(file, sidecar).exists() for sidecar in _SIDECARS)
+
+
+@contextmanager
+def _reading(
+    file: Path, header: bytes, patience: float, *, unlocked: bool
+) -> Iterator[sqlite3.Connection]:
+    """A connection by the first way that works: without locks, with them, to a copy."""
+    if unlocked:
+        connection: sqlite3.Connection | None = _snapshot(file, "mode=ro&immutable=1", patience)
+    else:
+        connection = _locked(file, header, patience)
+    if connection is None:
+        with _copied(file, patience) as copy:
+            yield copy
+    else:
+        with closing(connection):
+            yield connection
+
+
+def _locked(file: Path, header: bytes, patience: float) -> sqlite3.Connection | None:
+    """A connection that reads under SQLite's locks, `None` where only a copy can be read.
+
+    `readonly_shm` keeps SQLite from making a `-shm`, and from mending one that a crash left.
+    """
+    if _is_wal(header) and not _beside(file, "-wal").exists():
+        return None
+    try:
+        return _snapshot(file, "mode=ro&readonly_shm=1", patience)
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF not in _COPY_HELPS:
+            raise
+        return None
+
+
+@contextmanager
+def _copied(file: Path, patience: float) -> Iterator[sqlite3.Connection]:
+    """A connection to a copy, in a folder where SQLite may roll back and make a wal-index."""
+    with ExitStack() as stack:
+        try:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ralphgen-"))
+            copy = _copy(file, Path(folder), patience)
+        except OSError as error:
+            raise _unreadable(file, error) from error
+        connection = stack.enter_context(closing(_snapshot(copy, "mode=rw", patience)))
+        connection.execute("PRAGMA query_only = ON")
+        yield connection
+
+
+def _copy(file: Path, folder: Path, patience: float) -> Path:
+    """The database with its sidecars as they were at one moment."""
+    deadline = time.monotonic() + patience
+    while True:
+        before = _stamps(file)
+        copy = Path(tempfile.mkdtemp(dir=folder)) / "copy.db"
+        for suffix in ("", *_SIDECARS):
+            with suppress(FileNotFoundError):
+                shutil.copyfile(_beside(file, suffix), _beside(copy, suffix))
+        if _stamps(file) == before:
+            return copy
+        if time.monotonic() > deadline:
+            raise _changed(file)
+
+
+def _snapshot(file: Path, options: str, patience: float) -> sqlite3.Connection:
+    """A connection inside a read transaction that has begun."""
+    connection = sqlite3.connect(
+        f"{file.as_uri()}?{options}", uri=True, timeout=patience, isolation_level=None
+    )
+    try:
+        connection.execute("BEGIN")
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _is_wal(header: bytes) -> bool:
+    return header[_WAL_READ_VERSION_AT : _WAL_READ_VERSION_AT + 1] == bytes([_WAL])
+
+
+def _beside(file: Path, suffix: str) -> Path:
+    return file.with_name(file.name + suffix)
+
+
+def _stamps(file: Path) -> list[tuple[int, int, int] | None]:
+    return [_stamp(_beside(file, suffix)) for suffix in ("", *_SIDECARS)]
+
+
+def _stamp(file: Path) -> tuple[int, int, int] | None:
+    """What changes with a file's bytes; `None` without a file."""
+    try:
+        found = file.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _refusal(path: Path, error: sqlite3.DatabaseError) -> ProjectError | None:
+    """The sentence for a failure that lies in the file; `None` for one that lies in the query."""
+    name, code = _quoted(path), getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in _BUSY:
+        hint = "close the program that is writing to it and run the command again"
+        return ProjectError(f"database {name} is locked by another process", hint)
+    if code in _DAMAGED:
+        hint = "restore it from a copy, or save what is left with: sqlite3 FILE .recover"
+        return ProjectError(f"database {name} is corrupt: {error}", hint)
+    if code in _UNREADABLE:
+        return ProjectError(f"database {name} cannot be read: {error}", "see who may read the file")
+    return None
+
+
+def _unreadable(path: Path, error: OSError) -> ProjectError:
+    reason = (error.strerror or str(error)).lower()
+    text = f"database {_quoted(path)} cannot be read: {reason}"
+    return ProjectError(text, "see who may read the file and its folder")
+
+
+def _changed(path: Path) -> ProjectError:
+    text = f"database {_quoted(path)} was changed while it was read"
+    return ProjectError(text, "run the command again")
+
+
+def _quoted(path: Path) -> str:
+    """The path in quotes on one line, whatever characters are in it."""
+    return json.dumps(str(path), ensure_ascii=False)

@@ -1,0 +1,85 @@
+"""What the disciplines take away: the column `mcp_tool_overrides` and the config."""
+
+import json
+import sqlite3
+
+from ralphgen.errors import Problem, ProjectError
+from ralphgen.inspection.config import FILE, Config
+from ralphgen.model import Removal, Schema
+from ralphgen.runtime.nearest import nearest
+
+COLUMN = "mcp_tool_overrides"
+KEY = "additional_disabled"
+
+
+def stored_removals(connection: sqlite3.Connection, schema: Schema) -> tuple[Removal, ...]:
+    """The removals that stand in the database.
+
+    Raises `ProjectError` with a problem for each discipline whose column cannot be read.
+    """
+    disciplines = schema.table("disciplines")
+    if disciplines is None or COLUMN not in {column.name for column in disciplines.columns}:
+        return ()
+    removals: list[Removal] = []
+    problems: list[Problem] = []
+    rows = connection.execute(
+        "SELECT name, mcp_tool_overrides FROM disciplines ORDER BY name"
+    ).fetchall()
+    for name, text in rows:
+        entries = _entries(text)
+        if entries is None:
+            problems.append(_malformed(name))
+        elif entries:
+            removals.append(stored_removal(name, entries))
+    if problems:
+        raise ProjectError.of(problems)
+    return tuple(removals)
+
+
+def stored_removal(discipline: str, entries: tuple[str, ...]) -> Removal:
+    """A removal from the database's own column."""
+    return Removal(discipline, entries, f'{COLUMN} of the discipline "{discipline}"')
+
+
+def configured_removals(config: Config) -> tuple[Removal, ...]:
+    """The removals that stand in the config."""
+    return tuple(
+        Removal(name, tuple(sorted(set(settings.disable))), f'[disciplines."{name}"] of {FILE}')
+        for name, settings in sorted(config.disciplines.items())
+        if settings.disable
+    )
+
+
+def unknown_disciplines(connection: sqlite3.Connection, config: Config) -> list[str]:
+    """A warning for each discipline of the config that the database does not have."""
+    names = [row[0] for row in connection.execute("SELECT name FROM disciplines ORDER BY name")]
+    warnings: list[str] = []
+    for name in sorted(config.disciplines):
+        if name not in names:
+            near = nearest(name, names)
+            hint = f'; did you mean "{near}"?' if near else ""
+            warnings.append(f'{FILE}: there is no discipline "{name}"{hint}')
+    return warnings
+
+
+def _entries(text: object) -> tuple[str, ...] | None:
+    """The names in an override; None where it is not what it must be."""
+    if text is None or text == "":
+        return ()
+    try:
+        value = json.loads(str(text))
+    except ValueError:
+        return None
+    names = value.get(KEY) if isinstance(value, dict) and set(value) <= {KEY} else None
+    if value == {}:
+        return ()
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return None
+    return tuple(sorted(set(names)))
+
+
+def _malformed(name: str) -> Problem:
+    return Problem(
+        f'the discipline "{name}" has an unreadable {COLUMN}',
+        f'expected {{"{KEY}": ["tool", …]}}: a typo here would widen what its sessions may do',
+    )

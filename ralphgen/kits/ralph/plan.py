@@ -1,0 +1,216 @@
+"""The decisions of the ralph kit: which tools and arguments a schema has a place for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ralphgen.kits.ralph.answers import answer_schema
+from ralphgen.kits.ralph.columns import PREFIXES, Table, read_table
+from ralphgen.kits.ralph.profiles import narrow, profiles
+from ralphgen.kits.ralph.tools import SPECS, Spec
+from ralphgen.model import Project
+from ralphgen.planning.model import Argument, KitPlan, Module, Names, ToolPlan
+from ralphgen.spelling import Lines, Name, argument_name
+
+KEY = "ralph"
+SERVER_NAME = "ralph-project"
+TITLE = "The project's tasks, features, disciplines and state files."
+RUNTIME = (
+    "checks.py",
+    "database.py",
+    "digest.py",
+    "ralph",
+    "results.py",
+    "schema.py",
+    "text_files.py",
+)
+NOUNS = {
+    "tasks": "Tools on tasks.",
+    "comments": "Tools on the comments of tasks.",
+    "features": "Tools on features.",
+    "disciplines": "Tools on disciplines.",
+    "project": "Tools on the project as a whole.",
+    "state_files": "Tools on the project's progress and learnings.",
+}
+# Emitted name in tables.py, by table; the first three are the heart of every schema.
+TABLES = {
+    "tasks": "tasks",
+    "features": "features",
+    "disciplines": "disciplines",
+    "task_comments": "comments",
+    "metadata": "metadata",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """Why a project has no place for a tool."""
+
+    reason: str
+
+
+def plan_ralph(project: Project) -> KitPlan:
+    """The server of the ralph kit for a project."""
+    found = {name: read_table(project.schema, name) for name in TABLES}
+    tables = {name: table for name, (table, _) in found.items() if table is not None}
+    planned = {spec.name: _tool(spec, tables) for spec in SPECS}
+    tools = tuple(tool for tool in planned.values() if isinstance(tool, ToolPlan))
+    return KitPlan(
+        key=KEY,
+        server_name=SERVER_NAME,
+        title=TITLE,
+        tools=tools,
+        modules=(*_tool_modules(tools), _tables_module(tables), _package(tools)),
+        runtime=RUNTIME,
+        constants=_constants(tables),
+        absent={name: tool.reason for name, tool in planned.items() if isinstance(tool, Absence)},
+        profiles=profiles(tools),
+        narrow=narrow,
+        warnings=tuple(warning for _, warnings in found.values() for warning in warnings),
+    )
+
+
+def _tool(spec: Spec, tables: Mapping[str, Table]) -> ToolPlan | Absence:
+    absence = _missing_column(spec, tables) or _unfilled_column(spec, tables)
+    if absence is not None:
+        return absence
+    return ToolPlan(
+        name=spec.name,
+        module=spec.module,
+        description=spec.description,
+        hints=spec.hints,
+        arguments=_arguments(spec, tables),
+        returns=answer_schema(spec.answers, tables),
+    )
+
+
+def _missing_column(spec: Spec, tables: Mapping[str, Table]) -> Absence | None:
+    for need in spec.needs:
+        table, _, column = need.partition(".")
+        if table not in tables or column not in tables[table].columns:
+            return Absence(f'the database has no column "{need}"')
+    return None
+
+
+def _unfilled_column(spec: Spec, tables: Mapping[str, Table]) -> Absence | None:
+    """Why a tool that adds a row could never do so."""
+    if not spec.creates:
+        return None
+    table = tables[spec.table]
+    unfilled = table.unfillable((*spec.fields, *(table.added() if spec.added else ())))
+    if not unfilled:
+        return None
+    return Absence(f'"{spec.table}.{unfilled[0]}" needs a value that no argument can give')
+
+
+def _arguments(spec: Spec, tables: Mapping[str, Table]) -> tuple[Argument, ...]:
+    if not spec.table:
+        return spec.arguments
+    table = tables[spec.table]
+    fields = [*spec.fields, *(table.added() if spec.added else ())]
+    arguments = [*spec.arguments]
+    for field in fields:
+        special = _special(spec, field, tables)
+        if special is not None:
+            arguments.append(special)
+        elif field in table.given():
+            required = field in spec.required
+            arguments.append(table.argument(field, required=required))
+    if not spec.creates:
+        arguments = [_optional(argument, spec) for argument in arguments]
+    if spec.clears:
+        arguments.extend(_clear(table, fields))
+    return tuple(arguments)
+
+
+def _special(spec: Spec, field: str, tables: Mapping[str, Table]) -> Argument | None:
+    """The arguments that are no plain columns."""
+    if field == "reason" and "blocked_by" in tables["tasks"].columns:
+        return Argument("reason", Name("STRING"))
+    if field == "summary" and not isinstance(_tool(_spec("add_task_comment"), tables), Absence):
+        return Argument("summary", Name("STRING"))
+    if field == "status" and spec.name == "create_task":
+        return Argument("status", {"type": "string", "enum": list(first_statuses(tables))})
+    return None
+
+
+def first_statuses(tables: Mapping[str, Table]) -> Names:
+    """The statuses that a new task may have; the first of them is the default."""
+    known = tables["tasks"].values("status")
+    return tuple(status for status in known if status in ("draft", "pending")) or known[:1]
+
+
+def _spec(name: str) -> Spec:
+    return next(spec for spec in SPECS if spec.name == name)
+
+
+def _optional(argument: Argument, spec: Spec) -> Argument:
+    """A change gives what it changes: a column that must not be empty may be left alone."""
+    fixed = {given.name for given in spec.arguments if given.required}
+    required = argument.name in fixed or argument.name in spec.required
+    return Argument(argument.name, argument.schema, required=required)
+
+
+def _clear(table: Table, fields: list[str]) -> tuple[Argument, ...]:
+    given = table.given()
+    names = [argument_name(field) for field in fields if field in given and table.clearable(field)]
+    if not names:
+        return ()
+    items = {"type": "string", "enum": names}
+    return (Argument("clear", {"type": "array", "items": items}),)
+
+
+def _tool_modules(tools: tuple[ToolPlan, ...]) -> list[Module]:
+    modules: list[Module] = []
+    for noun, title in NOUNS.items():
+        members = [tool for tool in tools if tool.module == noun]
+        values = {"title": title, "noun": noun, "tools": members}
+        if members:
+            modules.append(Module(f"{KEY}/{noun}.py", "tools.py.jinja", values))
+    return modules
+
+
+def _constants(tables: Mapping[str, Table]) -> dict[str, Names]:
+    """The lists of values that the arguments name, by the name of the constant."""
+    return {
+        table.constant(column): table.values(column)
+        for name, table in tables.items()
+        if name in PREFIXES
+        for column in table.columns
+        if table.values(column)
+    }
+
+
+def _tables_module(tables: Mapping[str, Table]) -> Module:
+    kinds = {
+        tables[name].known(column).kind
+        for name in TABLES
+        if name in tables
+        for column in tables[name].shown()
+    }
+    described = [
+        {
+            "constant": emitted.upper(),
+            "name": name,
+            "keyword": emitted,
+            "columns": Lines(
+                {column: Name(tables[name].known(column).kind) for column in tables[name].shown()}
+            ),
+            "added": tables[name].added(),
+            "arguments": {
+                column: argument_name(column)
+                for column in tables[name].shown()
+                if argument_name(column) != column
+            },
+        }
+        for name, emitted in TABLES.items()
+        if name in tables
+    ]
+    first = first_statuses(tables)
+    values = {"imports": {*kinds, "Table"}, "tables": described, "first_status": first[0]}
+    return Module(f"{KEY}/tables.py", "tables.py.jinja", values)
+
+
+def _package(tools: tuple[ToolPlan, ...]) -> Module:
+    nouns = [noun for noun in NOUNS if any(tool.module == noun for tool in tools)]
+    values = {"title": TITLE, "nouns": nouns, "server_name": SERVER_NAME}
+    return Module(f"{KEY}/__init__.py", "ralph.py.jinja", values)

@@ -1,0 +1,344 @@
+"""The tools of SPEC-070: each with its sentence, its arguments and what it needs."""
+
+from dataclasses import dataclass
+
+from ralphgen.kits.ralph.columns import PREFIXES
+from ralphgen.planning.model import Argument, Names
+from ralphgen.spelling import Name, Value
+
+ID = Argument("id", Name("INTEGER"), required=True)
+TASK_ID = Argument("task_id", Name("INTEGER"), required=True)
+COMMENT_ID = Argument("comment_id", Name("INTEGER"), required=True)
+NAME = Argument("name", Name("STRING"), required=True)
+FEATURE_NAME = Argument("feature_name", Name("STRING"), required=True)
+TEXT = Argument("text", Name("STRING"), required=True)
+PAGING = (
+    Argument("limit", {"type": "integer", "minimum": 1, "maximum": 200}),
+    Argument("cursor", Name("STRING")),
+)
+STATUS: Value = {"type": "string", "enum": Name(f"{PREFIXES['tasks']}_STATUS")}
+SOURCE: Value = {"type": "string", "enum": ["auto", "agent", "human"]}
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """One tool.
+
+    `table` is where its `fields` are columns; a field without a column is dropped. `required`
+    are fields that must be given. `added` takes the columns that SPEC-070 does not know too;
+    `clears` adds the argument `clear`. `needs` are columns, as `table.column`, without which there
+    is no such tool; `creates` says that it adds a row, so that every column needs a value.
+    `answers` names the shape of the answer.
+    """
+
+    name: str
+    module: str
+    hints: str
+    description: str
+    table: str = ""
+    arguments: tuple[Argument, ...] = ()
+    fields: Names = ()
+    required: Names = ()
+    added: bool = False
+    clears: bool = False
+    needs: Names = ()
+    creates: bool = False
+    answers: str = "change"
+
+
+TASK_FIELDS = (
+    "description",
+    "priority",
+    "acceptance_criteria",
+    "depends_on",
+    "tags",
+    "context_files",
+    "output_artifacts",
+    "hints",
+    "estimated_turns",
+)
+FEATURE_FIELDS = (
+    "description",
+    "acronym",
+    "knowledge_paths",
+    "context_files",
+    "architecture",
+    "boundaries",
+    "dependencies",
+)
+DISCIPLINE_FIELDS = ("acronym", "description", "system_prompt", "skills", "conventions")
+COMMENT = ("task_comments.id", "task_comments.task_id", "task_comments.body")
+
+TASKS = (
+    Spec(
+        "list_tasks",
+        "tasks",
+        "READS",
+        "List tasks by id with status, priority, feature, discipline and whether they are ready.",
+        arguments=(
+            Argument("filter_status", STATUS),
+            Argument("filter_feature", Name("STRING")),
+            Argument("filter_discipline", Name("STRING")),
+            *PAGING,
+        ),
+        answers="tasks",
+    ),
+    Spec(
+        "get_task",
+        "tasks",
+        "READS",
+        "Get all of a task: fields, dependencies, dependents and newest comments.",
+        arguments=(ID,),
+        answers="task",
+    ),
+    Spec(
+        "create_task",
+        "tasks",
+        "ADDS",
+        "Create a task in an existing feature and discipline.",
+        table="tasks",
+        fields=("feature", "discipline", "title", "status", *TASK_FIELDS),
+        required=("feature", "discipline", "title"),
+        added=True,
+        creates=True,
+    ),
+    Spec(
+        "update_task",
+        "tasks",
+        "CHANGES",
+        "Change the given fields of a task.",
+        table="tasks",
+        arguments=(ID,),
+        fields=("title", *TASK_FIELDS),
+        added=True,
+        clears=True,
+    ),
+    Spec(
+        "delete_task",
+        "tasks",
+        "DELETES",
+        "Delete a task that no other depends on.",
+        arguments=(ID,),
+    ),
+    Spec(
+        "set_task_status",
+        "tasks",
+        "CHANGES",
+        "Set a task's status; reason: why it is blocked; summary: stored as a comment.",
+        table="tasks",
+        arguments=(ID, Argument("status", STATUS, required=True)),
+        fields=("reason", "summary"),
+    ),
+    Spec(
+        "enrich_task",
+        "tasks",
+        "CHANGES",
+        "Give a draft its pseudocode and make it pending.",
+        table="tasks",
+        arguments=(ID, Argument("pseudocode", Name("STRING"), required=True)),
+        fields=("acceptance_criteria", "context_files"),
+        needs=("tasks.pseudocode",),
+    ),
+)
+COMMENTS = (
+    Spec(
+        "add_task_comment",
+        "comments",
+        "ADDS",
+        "Add a comment to a task.",
+        table="task_comments",
+        arguments=(TASK_ID,),
+        fields=("author", "body", "discipline", "priority"),
+        required=("author", "body"),
+        added=True,
+        needs=COMMENT,
+        creates=True,
+    ),
+    Spec(
+        "update_task_comment",
+        "comments",
+        "CHANGES",
+        "Replace the text of a comment.",
+        table="task_comments",
+        arguments=(TASK_ID, COMMENT_ID),
+        fields=("body",),
+        required=("body",),
+        needs=COMMENT,
+    ),
+    Spec(
+        "delete_task_comment",
+        "comments",
+        "DELETES",
+        "Delete a comment.",
+        arguments=(TASK_ID, COMMENT_ID),
+        needs=COMMENT,
+    ),
+)
+FEATURES = (
+    Spec(
+        "list_features",
+        "features",
+        "READS",
+        "List features with their descriptions.",
+        arguments=PAGING,
+        answers="features",
+    ),
+    Spec(
+        "get_feature",
+        "features",
+        "READS",
+        "Get all of a feature: fields, learnings, context files and task counts.",
+        arguments=(NAME,),
+        answers="feature",
+    ),
+    Spec(
+        "create_feature",
+        "features",
+        "ADDS",
+        "Create a feature; its acronym is made where none is given.",
+        table="features",
+        fields=("name", "display_name", *FEATURE_FIELDS),
+        required=("name", "display_name"),
+        added=True,
+        creates=True,
+    ),
+    Spec(
+        "update_feature",
+        "features",
+        "CHANGES",
+        "Change the given fields of a feature; its learnings stay.",
+        table="features",
+        arguments=(NAME,),
+        fields=("display_name", *FEATURE_FIELDS),
+        added=True,
+        clears=True,
+    ),
+    Spec(
+        "delete_feature",
+        "features",
+        "DELETES",
+        "Delete a feature that has no tasks.",
+        arguments=(NAME,),
+    ),
+    Spec(
+        "append_feature_learning",
+        "features",
+        "ADDS",
+        "Add a learning to a feature; one that says the same is counted, not repeated.",
+        arguments=(
+            FEATURE_NAME,
+            TEXT,
+            Argument("source", SOURCE),
+            Argument("reason", Name("STRING")),
+            Argument("task_id", Name("INTEGER")),
+        ),
+        needs=("features.learnings",),
+    ),
+    Spec(
+        "add_feature_context_file",
+        "features",
+        "CHANGES",
+        "Register a file of the project, by relative path, on a feature.",
+        arguments=(FEATURE_NAME, Argument("file_path", Name("STRING"), required=True)),
+        needs=("features.context_files",),
+    ),
+)
+DISCIPLINES = (
+    Spec(
+        "list_disciplines",
+        "disciplines",
+        "READS",
+        "List disciplines.",
+        arguments=PAGING,
+        answers="disciplines",
+    ),
+    Spec(
+        "get_discipline",
+        "disciplines",
+        "READS",
+        "Get all of a discipline: prompt, skills, conventions, MCP servers.",
+        arguments=(NAME,),
+        answers="discipline",
+    ),
+    Spec(
+        "create_discipline",
+        "disciplines",
+        "ADDS",
+        "Create a discipline; its acronym is made where none is given.",
+        table="disciplines",
+        fields=("name", "display_name", "icon", "color", *DISCIPLINE_FIELDS),
+        required=("name", "display_name", "icon", "color"),
+        added=True,
+        creates=True,
+    ),
+    Spec(
+        "update_discipline",
+        "disciplines",
+        "CHANGES",
+        "Change the given fields of a discipline.",
+        table="disciplines",
+        arguments=(NAME,),
+        fields=("display_name", "icon", "color", *DISCIPLINE_FIELDS),
+        added=True,
+        clears=True,
+    ),
+    Spec(
+        "delete_discipline",
+        "disciplines",
+        "DELETES",
+        "Delete a discipline that has no tasks.",
+        arguments=(NAME,),
+    ),
+)
+PROJECT = (
+    Spec(
+        "get_project_info",
+        "project",
+        "READS",
+        "Get the project's title, description and creation date.",
+        needs=("metadata.project_title",),
+        answers="info",
+    ),
+    Spec(
+        "get_project_progress",
+        "project",
+        "READS",
+        "Count tasks by status, in all and by feature; percent is done of actionable.",
+        answers="progress",
+    ),
+)
+STATE_FILES = (
+    Spec(
+        "append_learning",
+        "state_files",
+        "ADDS",
+        "Append an entry to the project's learnings.txt.",
+        arguments=(TEXT,),
+        answers="written",
+    ),
+    Spec(
+        "read_learnings",
+        "state_files",
+        "READS",
+        "Read the newest entries of learnings.txt.",
+        arguments=PAGING,
+        answers="text",
+    ),
+    Spec(
+        "append_progress",
+        "state_files",
+        "ADDS",
+        "Append an entry to the project's progress.txt.",
+        arguments=(TEXT,),
+        answers="written",
+    ),
+    Spec(
+        "read_progress",
+        "state_files",
+        "READS",
+        "Read the newest entries of progress.txt.",
+        arguments=PAGING,
+        answers="text",
+    ),
+)
+SPECS = (*TASKS, *COMMENTS, *FEATURES, *DISCIPLINES, *PROJECT, *STATE_FILES)

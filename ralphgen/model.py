@@ -1,0 +1,97 @@
+"""The facts that inspection finds: frozen values without a tool, a decision or Python text."""
+
+from dataclasses import dataclass, field
+
+Names = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table, as the database declares it.
+
+    `values` is the CHECK list in the schema's order, `None` where none is known for certain.
+    `primary_key` is the position in the key, from 1; 0 outside of it. `references` is
+    `"table(column)"` of a foreign key, or `None`.
+    """
+
+    name: str
+    type: str
+    not_null: bool = False
+    default: str | None = None
+    primary_key: int = 0
+    references: str | None = None
+    values: Names | None = None
+    generated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table with its columns in the schema's order."""
+
+    name: str
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The tables that the server works on, sorted by name; `fingerprint` is a sha256 in hex.
+
+    `hide` names columns, as `"table.column"`, that the server must not know.
+    """
+
+    tables: tuple[Table, ...]
+    fingerprint: str
+    hide: Names = field(default=())
+
+    def table(self, name: str) -> Table | None:
+        """The table of this name, hidden columns included, or None."""
+        return next((table for table in self.tables if table.name == name), None)
+
+    def hidden(self, table: str, column: str) -> bool:
+        """Whether the server must not know a column; ASCII letter case does not count."""
+        return f"{table}.{column}".lower() in {entry.lower() for entry in self.hide}
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What a discipline takes away: entries are `"tool"` or `"kit:tool"`.
+
+    `origin` says where it stands, for messages.
+    """
+
+    discipline: str
+    entries: Names
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A kind of session of the project's own, from a file in `.ralph/recipes/`.
+
+    `allow` holds, for each kit that it names, the tools it keeps of its base's; a kit that it
+    does not name keeps all.
+    """
+
+    name: str
+    base: str
+    allow: tuple[tuple[str, Names], ...]
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """Everything that decides what is emitted.
+
+    `stored_removals` stand in the database, `configured_removals` in the config; both and
+    `recipes` are sorted by name. `surveys` holds, by kit, what the kit found in the project's
+    files, as JSON text. `warnings` are for people; nothing emitted depends on them.
+    """
+
+    kits: Names
+    structured_output: bool
+    schema: Schema
+    stored_removals: tuple[Removal, ...] = ()
+    configured_removals: tuple[Removal, ...] = ()
+    recipes: tuple[Recipe, ...] = ()
+    surveys: tuple[tuple[str, str], ...] = ()
+    warnings: Names = ()

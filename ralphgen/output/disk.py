@@ -1,0 +1,114 @@
+"""Looks at the generated folder without following a link out of it."""
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+
+from ralphgen.errors import Problem, ProjectError
+from ralphgen.output.manifest import COMMIT, NEW, SESSIONS
+
+_OTHERS = frozenset({NEW, COMMIT, SESSIONS})
+
+
+def refuse_irregular(folder: Path, paths: Iterable[str]) -> None:
+    """Stop where a link or a device stands in place of a file or folder of these paths.
+
+    Raises ProjectError that names each of them: writing would go through it to another place.
+    """
+    prefixes = {prefix for path in paths for prefix in _prefixes(path)}
+    places = {str(folder): folder} | {prefix: folder / prefix for prefix in prefixes}
+    problems = [
+        Problem(
+            f'"{name}" is {kind}, expected a file or folder of its own',
+            "remove it, then run the command again",
+        )
+        for name, place in places.items()
+        if (kind := _irregular(place))
+    ]
+    if problems:
+        raise ProjectError.of(problems)
+
+
+def _prefixes(path: str) -> Iterator[str]:
+    """The path and every folder above it: `a/b.py`, `a`."""
+    yield path
+    yield from (str(parent) for parent in PurePosixPath(path).parents if parent.name)
+
+
+def _irregular(place: Path) -> str:
+    mode = _mode(place)
+    if mode is None or stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+        return ""
+    return "a link" if stat.S_ISLNK(mode) else "a device"
+
+
+def _mode(place: Path) -> int | None:
+    try:
+        return place.lstat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def is_folder(place: Path) -> bool:
+    """Whether a real folder is there; a link to one is none."""
+    mode = _mode(place)
+    return mode is not None and stat.S_ISDIR(mode)
+
+
+def is_there(place: Path) -> bool:
+    """Whether anything is there, a dangling link included."""
+    return _mode(place) is not None
+
+
+def read_files(folder: Path, paths: Iterable[str]) -> dict[str, bytes]:
+    """The bytes of those paths that are files: path → bytes. Raises OSError if unreadable."""
+    return {
+        path: (folder / path).read_bytes()
+        for path in sorted(paths)
+        if is_there(folder / path) and not is_folder(folder / path)
+    }
+
+
+def files_below(folder: Path) -> list[str]:
+    """Every file below a folder as a sorted POSIX path; links are named, not followed."""
+    found: list[str] = []
+    for top, folders, names in os.walk(folder, onerror=_raise):
+        links = [name for name in folders if (Path(top) / name).is_symlink()]
+        found += [(Path(top) / name).relative_to(folder).as_posix() for name in (*names, *links)]
+    return sorted(found)
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def modules_below(folder: Path) -> list[str]:
+    """Every Python module in the generated folder, but for sessions and broken writes."""
+    found: list[str] = []
+    for top, folders, names in os.walk(folder):
+        here = Path(top).relative_to(folder)
+        skipped = {"__pycache__"} if here.name else {"__pycache__", *_OTHERS}
+        folders[:] = [name for name in folders if name not in skipped]
+        found += [(here / name).as_posix() for name in names if name.endswith(".py")]
+    return sorted(found)
+
+
+def sync_folder(place: Path) -> None:
+    """Flush a folder's names to the disk; Windows neither can nor needs to."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(place, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def prune(folder: Path, path: str) -> None:
+    """Remove the folders above a path that are empty, up to the generated folder."""
+    with suppress(OSError):
+        for parent in PurePosixPath(path).parents:
+            if parent.name and is_folder(folder / parent):
+                (folder / parent).rmdir()

@@ -1,0 +1,1 @@
+"""Every decision about what is emitted, in pure functions of the facts."""

@@ -1,0 +1,191 @@
+"""Spells a plan as text: templates for what varies, runtime modules and the lock as they are."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from ralphgen import __version__
+from ralphgen.output.manifest import Files, seal
+from ralphgen.planning.model import KitPlan, Module, PolicyPlan, ServerPlan, ToolPlan
+from ralphgen.spelling import (
+    Lines,
+    Name,
+    Value,
+    assignment,
+    comment,
+    docstring,
+    import_from,
+    keyword,
+    literal,
+    markdown_cell,
+)
+
+HERE = Path(__file__).parent
+CORE = (
+    "__init__.py",
+    "arguments.py",
+    "binding.py",
+    "errors.py",
+    "kit.py",
+    "log.py",
+    "nearest.py",
+    "policy.py",
+    "session.py",
+    "start.py",
+    "tool.py",
+)
+
+
+def render_files(plan: ServerPlan) -> Files:
+    """Every emitted file by its path below `.ralph/mcp/`, sorted, the manifest among them."""
+    files = {
+        "server.py": _rendered("server.py.jinja", kits=plan.kits),
+        "policy.py": _rendered("policy.py.jinja", policy=_policy_lines(plan.policy)),
+        "README.md": _rendered("README.md.jinja", **_readme(plan)),
+        "project.json": _json(plan.facts),
+        "requirements.lock": lock_text(),
+        ".gitattributes": _rendered("gitattributes.jinja"),
+        ".gitignore": _rendered("gitignore.jinja"),
+    }
+    for kit in plan.kits:
+        for module in kit.modules:
+            files[module.path] = _module(kit, module, structured=plan.structured_output)
+    files.update(_runtime(plan.kits))
+    facts: dict[str, object] = {
+        "ralphgen": __version__,
+        "plan": _digest(files),
+        "schema": {"fingerprint": plan.schema_fingerprint, "hide": list(plan.hide)},
+    }
+    return seal(files, facts)
+
+
+def lock_text() -> str:
+    """The dependencies of every emitted server, pinned with hashes."""
+    return (HERE / "requirements.lock").read_text(encoding="utf-8")
+
+
+@cache
+def _templates() -> Environment:
+    folder = HERE / "templates"
+    source = folder if folder.is_dir() else HERE.parent / "templates"
+    environment = Environment(
+        loader=FileSystemLoader(source, encoding="utf-8"),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+    environment.filters.update(
+        literal=literal, argument=_argument, comment=comment, cell=markdown_cell
+    )
+    environment.globals.update(
+        assignment=assignment, keyword=keyword, docstring=docstring, import_from=import_from
+    )
+    return environment
+
+
+def _argument(value: Value, indent: int) -> str:
+    """A positional argument on a line of its own, with its comma."""
+    return f"{literal(value, indent, suffix=',')},"
+
+
+def _rendered(template: str, **values: object) -> str:
+    return _templates().get_template(template).render(values)
+
+
+def _module(kit: KitPlan, module: Module, *, structured: bool) -> str:
+    values = dict(module.values)
+    tools: Sequence[ToolPlan] = values.get("tools", ()) if "noun" in values else ()
+    if not tools:
+        return _rendered(module.template, **values)
+    spelled = [_tool(tool, structured=structured) for tool in tools]
+    used = {name for tool in spelled for name in _names((tool["properties"], Name(tool["hints"])))}
+    constants = [
+        (name, Lines(list(kit.constants[name]))) for name in sorted(used & {*kit.constants})
+    ]
+    imports = {*used - {*kit.constants}, "Tool"}
+    more = {"tools": spelled, "constants": constants, "imports": imports, "kit": kit.key}
+    return _rendered(module.template, **{**values, **more})
+
+
+def _tool(tool: ToolPlan, *, structured: bool) -> dict[str, Any]:
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "hints": tool.hints,
+        "properties": Lines({argument.name: argument.schema for argument in tool.arguments}),
+        "required": [argument.name for argument in tool.arguments if argument.required],
+        "returns": tool.returns if structured else None,
+    }
+
+
+def _names(value: object) -> Iterator[str]:
+    """The constants that a value refers to."""
+    if isinstance(value, Name):
+        yield value.text
+    elif isinstance(value, Lines):
+        yield from _names(value.items)
+    elif isinstance(value, Mapping):
+        yield from _names(tuple(value.values()))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _names(item)
+
+
+def _policy_lines(policy: PolicyPlan) -> dict[str, Value]:
+    """The policy with one name a line, so that a change of one is a diff of one line."""
+    return {
+        "recipes": _nested(policy.recipes),
+        "narrowed_arguments": _nested(policy.narrowed),
+        "removed_tools": _nested(policy.removed),
+        "absent": Lines({kit: Lines(reasons) for kit, reasons in policy.absent.items()}),
+    }
+
+
+def _nested(mapping: Mapping[str, Mapping[str, tuple[str, ...]]]) -> Value:
+    return Lines(
+        {
+            outer: Lines({inner: Lines(list(names)) for inner, names in members.items()})
+            for outer, members in mapping.items()
+        }
+    )
+
+
+def _readme(plan: ServerPlan) -> dict[str, object]:
+    recipes = plan.policy.recipes
+    return {
+        "kits": plan.kits,
+        "seen_by": {
+            kit.key: {
+                tool.name: [name for name in recipes if tool.name in recipes[name][kit.key]]
+                for tool in kit.tools
+            }
+            for kit in plan.kits
+        },
+    }
+
+
+def _runtime(kits: Sequence[KitPlan]) -> Files:
+    """The runtime modules that the kits need, byte for byte."""
+    wanted = [*CORE, *(name for kit in kits for name in kit.runtime)]
+    files: Files = {}
+    for name in wanted:
+        path = HERE / "runtime" / name
+        for source in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            relative = source.relative_to(HERE).as_posix()
+            files[relative] = source.read_text(encoding="utf-8")
+    return files
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=True) + "\n"
+
+
+def _digest(files: Mapping[str, str]) -> str:
+    """One sha256 over everything that the plan decided."""
+    whole = json.dumps(sorted(files.items()), ensure_ascii=True)
+    return sha256(whole.encode()).hexdigest()

@@ -1,0 +1,170 @@
+"""One SQLite connection: snapshots for reading, all-or-nothing transactions for writing."""
+
+from __future__ import annotations
+
+import _thread
+import os
+import sqlite3
+import time
+
+from .errors import StartError, ToolError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any, TypeVar
+
+    Result = TypeVar("Result")
+
+PATIENCE = 20.0  # seconds that a call waits for other writers
+BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+class Database:
+    """A connection with foreign keys on, and its journal mode as the file has it.
+
+    Raises `StartError` when the file cannot be opened as a database.
+    """
+
+    __slots__ = ("_in_use", "connection", "path")
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.connection = _connect(path)
+        self._in_use = _thread.allocate_lock()
+
+    def rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Every row that the statement answers."""
+        return self.connection.execute(sql, values).fetchall()
+
+    def row(self, sql: str, values: Sequence[object] = ()) -> tuple[Any, ...] | None:
+        """The first row, or None."""
+        found: tuple[Any, ...] | None = self.connection.execute(sql, values).fetchone()
+        return found
+
+    def change(self, sql: str, values: Sequence[object] = ()) -> int:
+        """Run one writing statement; returns the number of rows that it changed."""
+        return self.connection.execute(sql, values).rowcount
+
+    def reading(self, work: Callable[[], Result]) -> Result:
+        """`work()` on one consistent snapshot; raises `ToolError` when the file stays locked."""
+        return self._transaction("BEGIN", work)
+
+    def writing(self, work: Callable[[], Result]) -> Result:
+        """`work()` in one transaction that nobody else writes into, or not at all.
+
+        It may run more than once: a lost race is rolled back and tried again for 20 seconds.
+        Raises `ToolError` when the file stays locked or refuses the values.
+        """
+        return self._transaction("BEGIN IMMEDIATE", work)
+
+    def close(self) -> None:
+        """Stop what runs, roll it back and let go of the file; safe from any thread.
+
+        A statement that cannot be stopped within half a second keeps the file: the process ends
+        next, and SQLite rolls back what a process leaves behind.
+        """
+        self.connection.interrupt()
+        if self._in_use.acquire(timeout=0.5):
+            self.connection.close()
+
+    def _transaction(self, begin: str, work: Callable[[], Result]) -> Result:
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return self._attempt(begin, work)
+            except (UnicodeEncodeError, OverflowError) as error:
+                raise ToolError(_unstorable(error)) from error
+            except sqlite3.Error as error:
+                if not _is_busy(error):
+                    raise ToolError(_sentence(error)) from error
+                if time.monotonic() > deadline:
+                    text = (
+                        f"the database is busy: another program has held it for {PATIENCE:.0f} "
+                        "seconds; nothing was changed, try again"
+                    )
+                    raise ToolError(text) from error
+            time.sleep(_jitter())
+
+    def _attempt(self, begin: str, work: Callable[[], Result]) -> Result:
+        with self._in_use:
+            self.connection.execute(begin)
+            try:
+                result = work()
+                self.connection.execute("COMMIT")
+            finally:
+                if self.connection.in_transaction:
+                    self.connection.execute("ROLLBACK")
+            return result
+
+
+def _connect(path: str) -> sqlite3.Connection:
+    if not os.path.isfile(path):
+        raise StartError(f'there is no database at "{path}": run "ralphgen init"')
+    try:
+        # Tools run on one worker thread, and the connection is closed on the main one.
+        connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+        connection.text_factory = _text
+        _settle(connection)
+    except sqlite3.Error as error:
+        raise StartError(f'"{path}" cannot be opened as a database: {error}') from error
+    return connection
+
+
+def _settle(connection: sqlite3.Connection) -> None:
+    """Foreign keys on; in WAL, fsync at checkpoints only, as the app that shares the file does."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            connection.execute("PRAGMA foreign_keys = ON")
+            (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+            if mode == "wal":
+                connection.execute("PRAGMA synchronous = NORMAL")
+        except sqlite3.Error as error:
+            if not _is_busy(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(_jitter())
+        else:
+            return
+
+
+def _text(raw: bytes) -> str:
+    """Stored text; bytes that are no UTF-8 are shown as U+FFFD instead of failing the row."""
+    return raw.decode("utf-8", "replace")
+
+
+def _jitter() -> float:
+    """Seconds to wait for another writer: 0.5 to 10 ms, so that two losers do not meet again."""
+    return 0.0005 + os.urandom(1)[0] / 255 * 0.0095
+
+
+def _unstorable(error: UnicodeEncodeError | OverflowError) -> str:
+    if isinstance(error, OverflowError):
+        return "an integer is beyond 64 bits, which the database cannot hold"
+    found = ord(error.object[error.start])
+    return f"a text holds U+{found:04X}, half of a surrogate pair: send well-formed Unicode"
+
+
+def _is_busy(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in BUSY
+
+
+def _sentence(error: sqlite3.Error) -> str:
+    """What an agent can do about an SQLite error, without SQL text."""
+    name = getattr(error, "sqlite_errorname", "")
+    column = str(error).rpartition(": ")[2]
+    sentences = {
+        "SQLITE_CONSTRAINT_FOREIGNKEY": "the database refuses this: a row that it names, or that "
+        "still names it, is in the way; look it up and try again",
+        "SQLITE_CONSTRAINT_NOTNULL": f'the database refuses this: "{column}" must not be empty',
+        "SQLITE_CONSTRAINT_UNIQUE": f'the database refuses this: "{column}" is taken already',
+        "SQLITE_CONSTRAINT_PRIMARYKEY": f'the database refuses this: "{column}" exists already',
+        "SQLITE_CONSTRAINT_CHECK": "the database refuses this: a value breaks a rule of its table",
+        "SQLITE_CONSTRAINT_DATATYPE": "the database refuses this: a value has the wrong type",
+        "SQLITE_CONSTRAINT_TRIGGER": f"the database refuses this: {column}",
+        "SQLITE_FULL": "the disk is full: nothing was changed; free some space and try again",
+        "SQLITE_READONLY": "the database is read-only: nothing was changed; mend its permissions",
+        "SQLITE_TOOBIG": "the database refuses this: a value is too long",
+    }
+    known = sentences.get(name) or sentences.get("_".join(name.split("_")[:2]))
+    return known or 'the database cannot be used: a person should run "ralphgen doctor"'

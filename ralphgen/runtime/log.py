@@ -1,0 +1,13 @@
+"""Log lines: one JSON object a line, on standard error only."""
+
+import json
+import sys
+import time
+
+
+def log(level: str, logger: str, data: object) -> None:
+    """Write one line; `level` is a syslog word of the protocol (info, warning, error)."""
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    line = {"level": level, "logger": logger, "data": data, "timestamp": stamp}
+    sys.stderr.write(json.dumps(line, default=str) + "\n")
+    sys.stderr.flush()

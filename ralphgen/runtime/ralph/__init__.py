@@ -1,0 +1,1 @@
+"""What the tools of the ralph kit do: tasks, comments, features, disciplines, state files."""

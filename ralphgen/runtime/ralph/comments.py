@@ -1,0 +1,127 @@
+"""Comments on tasks; who wrote one is the session's to say, not the agent's."""
+
+from __future__ import annotations
+
+from ..errors import ToolError
+from .changes import Changes, refuse_blank
+from .dates import now
+from .tables import DISCIPLINE, quoted
+from .workspace import writing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from .tables import Table
+    from .workspace import Workspace
+
+SHOWN = ("id", "author", "discipline", "priority", "created", "body")
+NEWEST = 20
+
+
+@writing
+def add_task_comment(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Add a comment to a task; answers its id (SPEC-070, category 2)."""
+    task = arguments["task_id"]
+    _existing_task(workspace, task)
+    refuse_blank(arguments, "body", "author")
+    return {"id": write(workspace, task, arguments), "task_id": task}
+
+
+@writing
+def update_task_comment(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Replace the text of a comment of a task (SPEC-070, category 2)."""
+    comment = _existing(workspace, arguments)
+    refuse_blank(arguments, "body")
+    values = {"body": arguments["body"], "updated": now()}
+    _table(workspace).update(workspace.database, "id", comment, values)
+    return {"id": comment, "task_id": arguments["task_id"]}
+
+
+@writing
+def delete_task_comment(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Delete a comment of a task (SPEC-070, category 2)."""
+    comment = _existing(workspace, arguments)
+    sql = f"DELETE FROM {_table(workspace).quoted} WHERE id = ?"
+    workspace.database.change(sql, [comment])
+    return {"deleted": comment, "task_id": arguments["task_id"]}
+
+
+def write(workspace: Workspace, task: int, arguments: Mapping[str, Any]) -> int:
+    """Store a comment, inside a transaction that is open; returns its id."""
+    comments = _table(workspace)
+    changes = Changes(workspace, comments, arguments, key="task_id")
+    signed = {"created": now(), **_signature(workspace, comments), **changes.values}
+    return comments.insert(workspace.database, {**signed, "task_id": task})
+
+
+def newest(workspace: Workspace, task: int) -> dict[str, Any]:
+    """The newest comments of a task, oldest first, and how many there are in all."""
+    comments = workspace.tables.comments
+    if comments is None:
+        return {}
+    columns = comments.chosen([*SHOWN, *comments.added])
+    where = "WHERE task_id = ?"
+    rows = workspace.database.rows(
+        comments.select(columns, f"{where} ORDER BY id DESC LIMIT {NEWEST}"), [task]
+    )
+    total = workspace.database.rows(f"SELECT COUNT(*) FROM {comments.quoted} {where}", [task])
+    records = [comments.decoded(columns, row) for row in reversed(rows)]
+    return {"comments": records, "comments_total": total[0][0]}
+
+
+def last(workspace: Workspace, tasks: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """By task, its last comment as `{"last_comment": …}`, for those tasks that have one."""
+    comments = workspace.tables.comments
+    if comments is None or not tasks:
+        return {}
+    columns = ["task_id", *comments.chosen(["author", "body"])]
+    marks = ", ".join("?" * len(tasks))
+    newest_ids = (
+        f"SELECT MAX(id) FROM {comments.quoted} WHERE task_id IN ({marks}) GROUP BY task_id"
+    )
+    rows = workspace.database.rows(comments.select(columns, f"WHERE id IN ({newest_ids})"), tasks)
+    return {row[0]: {"last_comment": comments.decoded(columns[1:], row[1:])} for row in rows}
+
+
+def written_for(workspace: Workspace, task: int) -> list[str]:
+    """The comments on other tasks that were written by an agent at work on this one."""
+    comments = workspace.tables.comments
+    if comments is None or "agent_task_id" not in comments:
+        return []
+    where = "WHERE agent_task_id = ? AND task_id <> ? ORDER BY id"
+    rows = workspace.database.rows(comments.select(["id", "task_id"], where), [task, task])
+    return [f"comment {comment} on task {other}" for comment, other in rows]
+
+
+def _signature(workspace: Workspace, comments: Table) -> dict[str, Any]:
+    """Who writes: the session's discipline, else its recipe where the column takes any text."""
+    discipline = workspace.session.discipline
+    author = discipline
+    if author is None and comments.columns.get("author") != DISCIPLINE:
+        author = workspace.session.recipe
+    return {"author": author, "discipline": discipline}
+
+
+def _table(workspace: Workspace) -> Table:
+    if workspace.tables.comments is None:
+        raise ToolError("this project's database has no comments")
+    return workspace.tables.comments
+
+
+def _existing_task(workspace: Workspace, task: int) -> None:
+    sql = workspace.tables.tasks.select(["id"], "WHERE id = ?")
+    if workspace.database.row(sql, [task]) is None:
+        raise ToolError(f"there is no task {task}")
+
+
+def _existing(workspace: Workspace, arguments: Mapping[str, Any]) -> int:
+    """The comment's id; raises `ToolError` where the task has no such comment."""
+    task, comment = arguments["task_id"], arguments["comment_id"]
+    _existing_task(workspace, task)
+    where = f"WHERE id = ? AND {quoted('task_id')} = ?"
+    row = workspace.database.row(_table(workspace).select(["id"], where), [comment, task])
+    if row is None:
+        raise ToolError(f"comment {comment} does not exist on task {task}")
+    return int(row[0])

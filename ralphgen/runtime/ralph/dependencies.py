@@ -1,0 +1,118 @@
+"""Which tasks wait for which: what is met, what is missing, what would go round in a circle."""
+
+from __future__ import annotations
+
+from ..errors import ToolError
+from .json_columns import decode_integers
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from .workspace import Workspace
+
+MET = ("done", "skipped")
+CHUNK = 500  # ids in one statement
+INFERRED = {
+    "draft": "draft",
+    "blocked": "externally_blocked",
+    "in_progress": "in_progress",
+    "done": "done",
+    "skipped": "skipped",
+}
+
+
+def prerequisites(stored: str | None) -> list[int]:
+    """The ids in a stored `depends_on`; text that cannot be read names none."""
+    return list(decode_integers(stored).values)
+
+
+def found(workspace: Workspace, ids: Iterable[int], columns: Sequence[str]) -> dict[int, Any]:
+    """By id, the columns of those tasks that exist; one statement for every 500 ids."""
+    tasks = workspace.tables.tasks
+    wanted = sorted(set(ids))
+    rows: dict[int, Any] = {}
+    for at in range(0, len(wanted), CHUNK):
+        part = wanted[at : at + CHUNK]
+        marks = ", ".join("?" * len(part))
+        sql = tasks.select(["id", *columns], f"WHERE id IN ({marks})")
+        rows.update({row[0]: row[1:] for row in workspace.database.rows(sql, part)})
+    return rows
+
+
+def met(workspace: Workspace, ids: Iterable[int]) -> set[int]:
+    """Those of the tasks that nobody needs to wait for; a missing one is not met."""
+    return {task for task, (status,) in found(workspace, ids, ["status"]).items() if status in MET}
+
+
+def inferred(status: str, *, waits: bool) -> str:
+    """What a status comes to: a pending task is ready, or waits for others."""
+    if status == "pending":
+        return "waiting_on_deps" if waits else "ready"
+    return INFERRED.get(status, "unknown")
+
+
+def dependents(workspace: Workspace, task: int) -> list[dict[str, Any]]:
+    """The tasks that name this one in `depends_on`, by id, with their own prerequisites."""
+    tasks = workspace.tables.tasks
+    if "depends_on" not in tasks:
+        return []
+    sql = tasks.select(
+        ["id", "title", "status", "depends_on"], "WHERE depends_on LIKE ? ORDER BY id"
+    )
+    return [
+        {"id": row[0], "title": row[1], "status": row[2], "depends_on": prerequisites(row[3])}
+        for row in workspace.database.rows(sql, [f"%{task}%"])
+        if task in prerequisites(row[3])
+    ]
+
+
+def unblocked(workspace: Workspace, task: int) -> list[int]:
+    """The pending tasks that waited for this one and now wait for nothing."""
+    waiting = [row for row in dependents(workspace, task) if row["status"] == "pending"]
+    done = met(workspace, [needed for row in waiting for needed in row["depends_on"]])
+    return [row["id"] for row in waiting if done.issuperset(row["depends_on"])]
+
+
+def checked(workspace: Workspace, task: int, ids: Sequence[int]) -> list[int]:
+    """The ids without repeats.
+
+    Raises `ToolError` where one is the task itself, does not exist, or waits for the task.
+    """
+    wanted = list(dict.fromkeys(ids))
+    if task in wanted:
+        raise ToolError(f'task {task} cannot wait for itself: leave {task} out of "depends_on"')
+    rows = found(workspace, wanted, ["depends_on"])
+    missing = [str(needed) for needed in wanted if needed not in rows]
+    if missing:
+        raise ToolError(f'"depends_on" names tasks that do not exist: {", ".join(missing)}')
+    circle = _circle(workspace, task, wanted)
+    if circle:
+        way = " → ".join(str(step) for step in circle)
+        raise ToolError(f'"depends_on" would go round in a circle: {way}')
+    return wanted
+
+
+def _circle(workspace: Workspace, task: int, wanted: Sequence[int]) -> list[int]:
+    """The way from the task back to itself over stored prerequisites; empty where there is none."""
+    came_from: dict[int, int] = dict.fromkeys(wanted, task)
+    frontier = list(wanted)
+    while frontier:
+        rows = found(workspace, frontier, ["depends_on"])
+        frontier = []
+        for step, (stored,) in rows.items():
+            for needed in prerequisites(stored):
+                if needed == task:
+                    return _way(came_from, task, step)
+                if needed not in came_from:
+                    came_from[needed] = step
+                    frontier.append(needed)
+    return []
+
+
+def _way(came_from: dict[int, int], task: int, last: int) -> list[int]:
+    way = [task, last]
+    while way[-1] != task:
+        way.append(came_from[way[-1]])
+    return way[::-1]

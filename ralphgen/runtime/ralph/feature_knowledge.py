@@ -1,0 +1,115 @@
+"""What a feature gathers over time: learnings, and files that are worth reading."""
+
+from __future__ import annotations
+
+from ..errors import ToolError
+from .changes import checked_path, path_warnings, refuse_blank
+from .dates import now_offset
+from .json_columns import decode_strings, encode
+from .learnings import append, best, decode
+from .workspace import writing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .workspace import Workspace
+
+SHOWN = 50  # learnings of a feature in one answer, and the number from which on we warn
+FILES = 100  # context files of a feature
+
+
+@writing
+def append_feature_learning(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Add a learning, or count one more hit of the same (SPEC-070, category 3).
+
+    Answers `outcome` (added, duplicate, conflict), the older learning that it met, and the count.
+    Raises `ToolError` where the stored list cannot be read: it would be lost.
+    """
+    features, name = workspace.tables.features, arguments["feature_name"]
+    workspace.known(features, name, "feature")
+    refuse_blank(arguments, "text", "reason")
+    rows = workspace.database.rows(features.select(["learnings"], "WHERE name = ?"), [name])
+    stored = decode(rows[0][0])
+    if not stored.readable:
+        raise ToolError(_unreadable("learnings", name))
+    outcome = append(
+        stored.values,
+        arguments["text"],
+        source=arguments.get("source", "agent"),
+        reason=arguments.get("reason"),
+        task_id=arguments.get("task_id"),
+        now=now_offset(),
+    )
+    values = {"learnings": encode(outcome.learnings)}
+    features.update(workspace.database, "name", name, values)
+    answer: dict[str, Any] = {"outcome": outcome.kind, "count": len(outcome.learnings)}
+    if outcome.stored is not None:
+        answer.update(stored=outcome.stored, given=outcome.text, hit_count=outcome.hit_count)
+    return {**answer, **_warnings(outcome.warnings, answer["count"])}
+
+
+@writing
+def add_feature_context_file(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Register a file on a feature, once (SPEC-070, category 3).
+
+    Raises `ToolError` for a path outside the project, at 100 files, and where the stored list
+    cannot be read.
+    """
+    features, name = workspace.tables.features, arguments["feature_name"]
+    workspace.known(features, name, "feature")
+    path = checked_path(arguments["file_path"], "file_path")
+    rows = workspace.database.rows(features.select(["context_files"], "WHERE name = ?"), [name])
+    stored = decode_strings(rows[0][0])
+    if not stored.readable:
+        raise ToolError(_unreadable("context_files", name))
+    files = list(stored.values)
+    added = path not in files
+    if added and len(files) >= FILES:
+        raise ToolError(
+            f'the feature "{name}" has {len(files)} context files, the most there can be'
+        )
+    if added:
+        values = {"context_files": encode([*files, path])}
+        features.update(workspace.database, "name", name, values)
+    answer = {"added": added, "path": path, "count": len(files) + added, "limit": FILES}
+    warnings = path_warnings(workspace, path)
+    return {**answer, "warnings": warnings} if warnings else answer
+
+
+def shown(workspace: Workspace, name: str) -> dict[str, Any]:
+    """The best learnings of a feature and how many there are; as stored where unreadable."""
+    features = workspace.tables.features
+    if "learnings" not in features:
+        return {}
+    rows = workspace.database.rows(features.select(["learnings"], "WHERE name = ?"), [name])
+    stored = decode(rows[0][0])
+    if not stored.readable:
+        return {"unreadable_learnings": rows[0][0]}
+    return {"learnings": best(stored.values, SHOWN), "learnings_total": len(stored.values)}
+
+
+def mentions(workspace: Workspace, task: int) -> list[str]:
+    """The features that have a learning from this task."""
+    features = workspace.tables.features
+    if "learnings" not in features:
+        return []
+    sql = features.select(["name", "learnings"], "WHERE learnings LIKE ? ORDER BY name")
+    return [
+        f'a learning of the feature "{name}"'
+        for name, text in workspace.database.rows(sql, [f'%"task_id":%{task}%'])
+        if any(learning.get("task_id") == task for learning in decode(text).values)
+    ]
+
+
+def _unreadable(column: str, name: str) -> str:
+    return (
+        f'"{column}" of the feature "{name}" cannot be read as a list, and adding to it would '
+        "lose what is there: a person has to mend it first"
+    )
+
+
+def _warnings(warnings: list[str], count: int) -> dict[str, Any]:
+    if count >= SHOWN:
+        warnings = [*warnings, f"{count} learnings are many: readers see the best {SHOWN}"]
+    return {"warnings": warnings} if warnings else {}

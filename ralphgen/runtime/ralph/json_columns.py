@@ -1,0 +1,177 @@
+"""Lists that a column stores as JSON text: read leniently, written strictly, never lost."""
+
+from __future__ import annotations
+
+import json
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any
+
+ESCAPED = "stored with escaped quotes, read leniently"
+RAW = "stored with raw control characters, read leniently"
+SEPARATED = "read as a ;-separated list"
+NULL = "stored as null, read as an empty list"
+NUMBERS = "numbers in a list of texts, read as text"
+TEXTS = "integers stored in another form, read as integers"
+UNREADABLE = "cannot be read as a list"
+
+_JSON_STARTS = ("[", "{", '"')
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+_WHOLE_FLOATS = 2**53  # above it a float no longer says which integer was meant
+_INFINITY = float("inf")
+_LONE_SURROGATE = "[\ud800-\udfff]"  # compiled at its first use
+
+
+class Decoded:
+    """What a stored list holds.
+
+    `warning` says in words why the text was not plain JSON of the right shape, if so. Where
+    `readable` is false, `values` is empty and the text must not be overwritten.
+    """
+
+    __slots__ = ("readable", "values", "warning")
+
+    def __init__(
+        self, values: list[Any], warning: str | None = None, *, readable: bool = True
+    ) -> None:
+        self.values = values
+        self.warning = warning
+        self.readable = readable
+
+
+def decode_strings(stored: object) -> Decoded:
+    """The texts of a stored list; integers among them become text, with a warning.
+
+    `stored` is what the column holds: NULL and blank text are the empty list. Older servers left
+    lists with escaped quotes and lists separated by semicolons: both are read, with a warning.
+    """
+    return _converted(decode_list(stored, plain=True), _string, NUMBERS)
+
+
+def decode_integers(stored: object) -> Decoded:
+    """The integers of a stored list; "7" and 7.0 are read as 7, with a warning."""
+    return _converted(decode_list(stored, plain=True), _integer, TEXTS)
+
+
+def decode_objects(stored: object) -> Decoded:
+    """The objects of a stored list; with anything else among them it is unreadable."""
+    return _converted(decode_list(stored), _object, "")
+
+
+def decode_list(stored: object, *, plain: bool = False) -> Decoded:
+    """The items of a stored list, of whatever JSON type they are.
+
+    `plain` allows text that does not look like JSON: it is split at its semicolons.
+    """
+    text = "" if stored is None else stored
+    if not isinstance(text, str):
+        return unreadable()
+    text = text.strip()
+    if not text:
+        return Decoded([])
+    for candidate, warning in _candidates(text):
+        value = _parsed(candidate, strict=warning is None)
+        if isinstance(value, list):
+            return Decoded(value, warning)
+    if text == "null":
+        return Decoded([], NULL)
+    if plain and not text.lstrip("\ufeff").startswith(_JSON_STARTS):
+        items = [item.strip() for item in text.split(";")]
+        return Decoded([item for item in items if item], SEPARATED)
+    return unreadable()
+
+
+def unreadable() -> Decoded:
+    """The answer for text that is no list: nothing can be said of it, nor written over it."""
+    return Decoded([], UNREADABLE, readable=False)
+
+
+def encode(values: Sequence[Any]) -> str:
+    """A list as compact JSON text, the way Ralph itself writes it: no spaces, UTF-8 as it is.
+
+    Half a surrogate pair, which SQLite cannot store, is escaped. Raises `ValueError` for NaN and
+    infinity, which JSON does not know.
+    """
+    text = json.dumps(list(values), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return re.sub(_LONE_SURROGATE, lambda half: f"\\u{ord(half[0]):04x}", text)
+
+
+def joined(*warnings: str | None) -> str | None:
+    """Several warnings as one, `None` where there is none."""
+    return "; ".join(warning for warning in warnings if warning) or None
+
+
+def _candidates(text: str) -> Iterator[tuple[str, str | None]]:
+    """The texts that may be the JSON that was meant, each with what had to be mended for it."""
+    yield text, None
+    yield text, RAW
+    if '\\"' in text:
+        whole = _parsed(f'"{text}"', strict=False)  # all that JSON escapes was escaped once more
+        if isinstance(whole, str):
+            yield whole, ESCAPED
+        yield text.replace('\\"', '"'), ESCAPED
+
+
+def _parsed(text: str, *, strict: bool) -> object:
+    """The JSON value, `None` for text that is none or that would come back as another."""
+    try:
+        value: object = json.loads(
+            text,
+            strict=strict,
+            parse_constant=_refused,
+            parse_float=_finite,
+            object_pairs_hook=_distinct,
+        )
+    except (ValueError, RecursionError):
+        return None
+    return value
+
+
+def _refused(word: str) -> None:
+    raise ValueError(f'"{word}" is not JSON')
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if abs(number) == _INFINITY:
+        raise ValueError(f'"{digits}" is too large')
+    return number
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose keys stand once each: of two, one would be lost."""
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("a key stands twice in an object")
+    return members
+
+
+def _converted(found: Decoded, convert: Callable[[Any], object], warning: str) -> Decoded:
+    """The items converted, with the warning where one changed; unreadable where one cannot be."""
+    items = [convert(item) for item in found.values]
+    if not found.readable or any(item is None for item in items):
+        return unreadable()
+    changed = any(type(old) is not type(new) for old, new in zip(found.values, items, strict=True))
+    separated = found.warning == SEPARATED
+    return Decoded(items, joined(found.warning, warning if changed and not separated else None))
+
+
+def _string(item: object) -> str | None:
+    if isinstance(item, str):
+        return item
+    return str(item) if isinstance(item, int) and not isinstance(item, bool) else None
+
+
+def _integer(item: object) -> int | None:
+    if isinstance(item, str):
+        return int(item) if _INTEGER.fullmatch(item.strip()) else None
+    if isinstance(item, float):
+        return int(item) if item.is_integer() and abs(item) <= _WHOLE_FLOATS else None
+    return item if isinstance(item, int) and not isinstance(item, bool) else None
+
+
+def _object(item: object) -> dict[str, Any] | None:
+    return item if isinstance(item, dict) else None

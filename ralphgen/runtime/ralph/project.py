@@ -1,0 +1,70 @@
+"""The project as a whole: its title, and how far its tasks have come."""
+
+from __future__ import annotations
+
+from ..results import MAX_CHARACTERS, fitted, size
+from .workspace import reading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .workspace import Workspace
+
+UNTITLED = "Untitled Project"
+INFO = ("project_title", "project_description", "project_created")
+NOT_ACTIONABLE = ("draft", "skipped")
+
+
+@reading
+def get_project_info(workspace: Workspace, _: dict[str, Any]) -> dict[str, Any]:
+    """Title, description and creation date (SPEC-070, category 5)."""
+    metadata = workspace.tables.metadata
+    if metadata is None:
+        return {"title": UNTITLED}
+    columns = metadata.chosen(INFO)
+    row = workspace.database.row(metadata.select(columns, "ORDER BY id LIMIT 1"))
+    record = metadata.decoded(columns, row) if row else {}
+    named = {name.removeprefix("project_"): value for name, value in record.items()}
+    return fitted({"title": UNTITLED, **named})
+
+
+@reading
+def get_project_progress(workspace: Workspace, _: dict[str, Any]) -> dict[str, Any]:
+    """Tasks by status, in all and by feature (SPEC-070, category 5).
+
+    `actionable` counts all but drafts and skipped ones; `percent` is the whole part of what is
+    done of those.
+    """
+    tasks = workspace.tables.tasks
+    grouped = f"SELECT feature, status, COUNT(*) FROM {tasks.quoted} GROUP BY feature, status"
+    features: dict[str, dict[str, int]] = {}
+    overall: dict[str, int] = {}
+    for feature, status, count in workspace.database.rows(f"{grouped} ORDER BY feature, status"):
+        features.setdefault(feature, {})[status] = count
+        overall[status] = overall.get(status, 0) + count
+    answer = {**_counted(overall), "by_feature": {}}
+    room = MAX_CHARACTERS - size(answer) - 100
+    for feature, counts in features.items():
+        counted = _counted(counts)
+        room -= size({feature: counted})
+        if room < 0:
+            answer["features_left_out"] = len(features) - len(answer["by_feature"])
+            break
+        answer["by_feature"][feature] = counted
+    return answer
+
+
+def _counted(by_status: dict[str, int]) -> dict[str, Any]:
+    total = sum(by_status.values())
+    actionable = total - sum(by_status.get(status, 0) for status in NOT_ACTIONABLE)
+    done = by_status.get("done", 0)
+    percent = done * 100 // actionable if actionable else 0
+    counts = dict(sorted(by_status.items()))
+    return {
+        "total": total,
+        "actionable": actionable,
+        "done": done,
+        "percent": percent,
+        "by_status": counts,
+    }

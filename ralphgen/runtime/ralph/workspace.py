@@ -1,0 +1,167 @@
+"""What the ralph tools share: the project's folder, its database and the session."""
+
+from __future__ import annotations
+
+import os
+
+from .. import schema
+from ..database import Database
+from ..errors import StartError, ToolError
+from ..nearest import nearest
+from ..start import read_manifest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ..session import Session
+    from .tables import Table
+
+    Run = Callable[["Workspace", dict[str, Any]], dict[str, Any]]
+
+
+class Tables:
+    """The tables that the project has; `comments` and `metadata` may be missing.
+
+    `first_status` is what a new task gets where nothing else is asked for.
+    """
+
+    __slots__ = ("comments", "disciplines", "features", "first_status", "metadata", "tasks")
+
+    def __init__(
+        self,
+        *,
+        tasks: Table,
+        features: Table,
+        disciplines: Table,
+        comments: Table | None = None,
+        metadata: Table | None = None,
+        first_status: str,
+    ) -> None:
+        self.first_status = first_status
+        self.tasks = tasks
+        self.features = features
+        self.disciplines = disciplines
+        self.comments = comments
+        self.metadata = metadata
+
+
+class Workspace:
+    """The open project of one session.
+
+    `root` is the project's folder, `ralph_folder` its `.ralph`.
+    """
+
+    __slots__ = (
+        "_built_for",
+        "_schema_version",
+        "database",
+        "ralph_folder",
+        "root",
+        "session",
+        "tables",
+    )
+
+    def __init__(self, folder: str, session: Session, tables: Tables) -> None:
+        self.ralph_folder = os.path.dirname(folder)
+        self.root = os.path.dirname(self.ralph_folder)
+        self.session = session
+        self.tables = tables
+        self.database = Database(os.path.join(self.ralph_folder, "db", "ralph.db"))
+        self._schema_version = self._version()
+        self._built_for = schema.read_tables(self.database.connection)
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self.database.close()
+
+    def refuse_another_schema(self, fingerprint: str, hide: list[str], folder: str) -> None:
+        """Raise `StartError`, naming the columns, where the server was built for other ones."""
+        if schema.fingerprint(self._built_for, hide) == fingerprint:
+            return
+        self.close()
+        moved = "; ".join(schema.differences(_inspected(folder), self._built_for, hide))
+        raise StartError(
+            f"the database is not the one that this server was built for: {moved or 'see a diff'}; "
+            'run "ralphgen regen"'
+        )
+
+    def refuse_moved_schema(self) -> None:
+        """Raise `ToolError` where a migration took a column from under the running server."""
+        version = self._version()
+        if version == self._schema_version:
+            return
+        found = schema.read_tables(self.database.connection)
+        moved = [line for line in schema.differences(self._built_for, found) if " new" not in line]
+        if moved:
+            raise ToolError(
+                f"the database's schema changed during this session ({'; '.join(moved)}): "
+                'run "ralphgen regen" and start a new session'
+            )
+        self._schema_version = version
+
+    def known(self, table: Table, name: str, argument: str) -> None:
+        """Raise `ToolError`, with the nearest name, where no row of the table has this name."""
+        if self.database.row(table.select(["name"], "WHERE name = ?"), [name]):
+            return
+        names = [row[0] for row in self.database.rows(table.select(["name"], "ORDER BY name"))]
+        near = nearest(name, names)
+        hint = f': did you mean "{near}"?' if near else _listed(names)
+        raise ToolError(f'there is no {argument} "{name}"{hint}')
+
+    def _version(self) -> int:
+        row = self.database.row("PRAGMA schema_version")
+        return int(row[0]) if row else 0
+
+
+def open_workspace(folder: str, session: Session, tables: Tables) -> Workspace:
+    """The workspace of the server in `folder`; raises `StartError` where it must not start."""
+    built_for = read_manifest(folder)["schema"]
+    workspace = Workspace(folder, session, tables)
+    workspace.refuse_another_schema(built_for["fingerprint"], built_for["hide"], folder)
+    return workspace
+
+
+def reading(run: Run) -> Run:
+    """A tool that reads one consistent state of the database."""
+
+    def call(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
+        def work() -> dict[str, Any]:
+            workspace.refuse_moved_schema()
+            return run(workspace, arguments)
+
+        return workspace.database.reading(work)
+
+    return call
+
+
+def writing(run: Run) -> Run:
+    """A tool that changes the database wholly or not at all."""
+
+    def call(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
+        def work() -> dict[str, Any]:
+            workspace.refuse_moved_schema()
+            return run(workspace, arguments)
+
+        return workspace.database.writing(work)
+
+    return call
+
+
+def _listed(names: list[str]) -> str:
+    if not names:
+        return ": there is none yet"
+    return ": there are " + ", ".join(f'"{name}"' for name in names[:20])
+
+
+def _inspected(folder: str) -> dict[str, list[dict[str, Any]]]:
+    """The tables that the server was built for, from the facts beside it."""
+    import json
+
+    try:
+        with open(os.path.join(folder, "project.json"), encoding="utf-8") as file:
+            tables: dict[str, list[dict[str, Any]]] = json.load(file)["schema"]
+    except (OSError, ValueError, KeyError):
+        return {}
+    return tables

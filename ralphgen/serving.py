@@ -1,0 +1,54 @@
+"""`ralphgen serve`: become the server of the project around the working directory."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ralphgen.errors import ProjectError, RalphgenError
+
+SERVER = Path(".ralph", "mcp", "server.py")
+
+
+def serve(arguments: Sequence[str]) -> int:
+    """Run `server.py` of the nearest project with the arguments; standard output is its own.
+
+    Returns the server's exit code, or 2 when there is no server to run. On POSIX this process
+    becomes the server, so that signals reach it directly.
+    """
+    try:
+        server = _find_server()
+        command = [str(_interpreter(server.parent)), "-I", str(server), *arguments]
+    except RalphgenError as error:
+        sys.stderr.write(f"ralphgen: {error}\n")
+        return 2
+    if os.name == "posix":
+        os.execv(command[0], command)
+    return subprocess.run(command, check=False).returncode
+
+
+def _find_server() -> Path:
+    """The server of the nearest project above the working directory, else Claude Code's own."""
+    starts = [Path.cwd()]
+    if os.environ.get("CLAUDE_PROJECT_DIR"):
+        starts.append(Path(os.environ["CLAUDE_PROJECT_DIR"]))
+    for start in starts:
+        for folder in (start, *start.parents):
+            if (folder / SERVER).is_file():
+                return folder / SERVER
+    raise ProjectError(
+        f'no "{SERVER.as_posix()}" in "{starts[0]}" or above it', 'run "ralphgen init" there'
+    )
+
+
+def _interpreter(folder: Path) -> Path:
+    """The environment's Python; the environment is made where it is missing."""
+    from ralphgen.environment import ensure_environment
+
+    lock = (folder / "requirements.lock").read_text(encoding="utf-8")
+    return ensure_environment(lock, say=_say).python
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(line + "\n")

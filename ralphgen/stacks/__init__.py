@@ -1,0 +1,72 @@
+"""The default disciplines of a new project: one stack of them for each kind of application."""
+
+import tomllib
+from dataclasses import dataclass
+from importlib import resources
+
+from ralphgen.errors import UsageError
+
+STACKS = ("generic", "desktop", "saas", "mobile", "empty")
+"""The names that `load_stack` knows, in the order they are offered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Discipline:
+    """One agent persona, as a row of the table `disciplines` begins its life.
+
+    `acronym` is four letters or digits, `icon` the name of a Lucide icon, `color` is `#rrggbb`;
+    `conventions` is a text of bullets, one a line.
+    """
+
+    name: str
+    display_name: str
+    acronym: str
+    icon: str
+    color: str
+    description: str
+    system_prompt: str
+    skills: tuple[str, ...]
+    conventions: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """The disciplines of one kind of application, in the order they are created.
+
+    `id` is what the column `stack_id` holds.
+    """
+
+    name: str
+    id: int
+    title: str
+    disciplines: tuple[Discipline, ...]
+
+
+def load_stack(name: str) -> Stack:
+    """The stack of that name; raises `UsageError` for a name that is not in `STACKS`."""
+    if name not in STACKS:
+        known = ", ".join(f'"{stack}"' for stack in STACKS)
+        raise UsageError(
+            f'the stack "{name}" is unknown, expected one of {known}',
+            hint='the stack "generic" fits any project',
+        )
+    if name == "empty":
+        return Stack(name=name, id=0, title="Empty", disciplines=())
+    text = resources.files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8")
+    content = tomllib.loads(text)
+    return Stack(
+        name=name,
+        id=content["id"],
+        title=content["title"],
+        disciplines=tuple(
+            Discipline(
+                **fields
+                | {
+                    "system_prompt": fields["system_prompt"].strip(),
+                    "skills": tuple(fields["skills"]),
+                    "conventions": fields["conventions"].strip(),
+                }
+            )
+            for fields in content["disciplines"]
+        ),
+    )

@@ -1,0 +1,152 @@
+"""Real projects in temporary folders, and the official SDK's client on their real servers."""
+
+import json
+import sqlite3
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from mcp import Client, MCPError
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from ralphgen.commands import regenerate
+
+SCHEMAS = Path(__file__).parent.parent / "fixtures" / "schemas"
+Era = Literal["auto", "legacy"]  # the SDK's words for stateless 2026-07-28 and the handshake
+ROWS = """
+INSERT INTO metadata (id, project_title, project_created) VALUES (1, 'Shop', '2026-02-10');
+INSERT INTO features (name, display_name, acronym) VALUES ('auth', 'Auth', 'AUTH');
+INSERT INTO features (name, display_name, acronym) VALUES ('search', 'Search', 'SRCH');
+INSERT INTO disciplines (name, display_name, acronym, icon, color)
+    VALUES ('backend', 'Backend', 'BACK', 'Server', '#ea7805');
+INSERT INTO disciplines (name, display_name, acronym, icon, color)
+    VALUES ('frontend', 'Frontend', 'FRNT', 'Code', '#068d87');
+INSERT INTO tasks (id, feature, discipline, title) VALUES (1, 'auth', 'backend', 'Log in');
+INSERT INTO tasks (id, feature, discipline, title, depends_on)
+    VALUES (2, 'auth', 'frontend', 'Show the form', '[1]');
+"""
+
+
+def quiet(_line: str) -> None:
+    """Takes the place of progress on a terminal."""
+
+
+def create_database(root: Path, schema: str, *statements: str) -> Path:
+    """A database of `schema` (SQL text) at its place in the project, with more SQL run on it."""
+    path = root / ".ralph" / "db" / "ralph.db"
+    path.parent.mkdir(parents=True)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(schema)
+        for statement in statements:
+            connection.executescript(statement)
+    return path
+
+
+def create_project(
+    root: Path, *statements: str, schema: str = "a8", config: str = "", rows: str = ROWS
+) -> Path:
+    """A project with its server; `schema` names a file in fixtures/schemas."""
+    text = (SCHEMAS / f"{schema}.sql").read_text(encoding="utf-8")
+    create_database(root, text, rows, *statements)
+    if config:
+        (root / ".ralph" / "ralphgen.toml").write_text(config, encoding="utf-8")
+    regenerate(root, force=False, say=quiet)
+    return root
+
+
+def query(root: Path, sql: str, *values: object) -> list[tuple[Any, ...]]:
+    """Rows straight from the project's database; a statement that writes is committed."""
+    with closing(sqlite3.connect(root / ".ralph" / "db" / "ralph.db")) as connection:
+        rows = connection.execute(sql, values).fetchall()
+        connection.commit()
+    return rows
+
+
+def context_for(root: Path, recipe: str, **facts: object) -> Path:
+    """A context file that enables every tool of the policy for a recipe."""
+    manual = json.loads((root / ".ralph/mcp/project.json").read_text(encoding="utf-8"))
+    path = root / f"context-{recipe.encode().hex()[:60]}.json"
+    enabled = {kit: _every_tool(root, kit) for kit in manual["config"]["kits"]}
+    context = {"version": 1, "session_id": "test", "recipe": recipe, "enabled_tools": enabled}
+    path.write_text(json.dumps({**context, **facts}), encoding="utf-8")
+    return path
+
+
+def server_command(root: Path, *arguments: str) -> list[str]:
+    """The command line that starts the project's server with this interpreter."""
+    return [sys.executable, "-I", str(root / ".ralph" / "mcp" / "server.py"), *arguments]
+
+
+class Driver:
+    """The SDK's client on a running server, for code that is not asynchronous."""
+
+    def __init__(self, client: Client, portal: BlockingPortal) -> None:
+        """Drives `client` from outside of its event loop."""
+        self.client = client
+        self._portal = portal
+
+    def tools(self) -> list[dict[str, Any]]:
+        """The answer to `tools/list` as JSON, in its order."""
+        listed = self._portal.call(self.client.list_tools)
+        return [
+            tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in listed.tools
+        ]
+
+    def names(self) -> list[str]:
+        """The names of the tools that the session sees, in order."""
+        return [tool["name"] for tool in self.tools()]
+
+    def ask(self, tool: str, arguments: Mapping[str, Any] | None = None) -> tuple[bool, str]:
+        """Whether the call failed, and the text of its one block."""
+        given = None if arguments is None else dict(arguments)
+        result = self._portal.call(self.client.call_tool, tool, given)
+        (block,) = result.content
+        return bool(result.is_error), getattr(block, "text", "")
+
+    def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """The JSON of an answer that must be no failure."""
+        failed, text = self.ask(tool, arguments)
+        assert not failed, text
+        answer: dict[str, Any] = json.loads(text)
+        return answer
+
+    def refusal(self, tool: str, **arguments: Any) -> str:
+        """The text of an answer that must be a failure."""
+        failed, text = self.ask(tool, arguments)
+        assert failed, text
+        return text
+
+    def protocol_error(self, tool: str, **arguments: Any) -> tuple[int, str]:
+        """Code and message of a call that must be refused by the protocol itself."""
+        try:
+            self.ask(tool, arguments)
+        except MCPError as error:
+            return error.error.code, error.error.message
+        raise AssertionError(f"{tool} was not refused")
+
+
+@contextmanager
+def connected(
+    root: Path, recipe: str = "manual", *, kit: str = "ralph", era: Era = "auto", **facts: object
+) -> Iterator[Driver]:
+    """A client on the project's server, in a session of the recipe."""
+    context = context_for(root, recipe, **facts)
+    command = server_command(root, kit, "--context", str(context))
+    parameters = StdioServerParameters(command=command[0], args=command[1:], cwd=root)
+    with start_blocking_portal() as portal:
+        session = Client(stdio_client(parameters), mode=era)
+        with portal.wrap_async_context_manager(session) as client:
+            yield Driver(client, portal)
+
+
+def _every_tool(root: Path, kit: str) -> list[str]:
+    """The names that the emitted policy gives to a person."""
+    scope: dict[str, Any] = {}
+    source = (root / ".ralph/mcp/policy.py").read_text(encoding="utf-8")
+    body = source.replace("from runtime.policy import Policy", "Policy = dict")
+    exec(compile(body, "policy.py", "exec"), scope)  # noqa: S102
+    policy = scope["POLICY"]
+    return [*policy["recipes"]["manual"][kit], *policy["absent"].get(kit, {})]
