@@ -1,6 +1,8 @@
 """The command line: arguments in, words and exit codes out; the work is done elsewhere."""
 
+import io
 import json
+import shlex
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -21,6 +23,7 @@ Install = Annotated[
 app = typer.Typer(
     name="ralphgen",
     no_args_is_help=True,
+    pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     help="Writes a project's own MCP servers from its database schema, disciplines and recipes.",
     epilog="Start with: [bold]ralphgen init[/bold]",
@@ -39,6 +42,9 @@ class StackName(StrEnum):
 
 def run() -> int:
     """Run the command of `sys.argv`; returns its exit code and shows no traceback for a problem."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal may lack a character
     try:
         app(standalone_mode=True)
     except RalphgenError as error:
@@ -68,9 +74,9 @@ def init(
     title: Annotated[
         str, typer.Option(help="The project's title; the folder's name if empty.")
     ] = "",
-    stack: Annotated[StackName, typer.Option(help="The disciplines of a new database.")] = (
-        StackName.generic
-    ),
+    stack: Annotated[
+        StackName | None, typer.Option(help="The disciplines of a new database, generic if empty.")
+    ] = None,
     kit: Annotated[list[str] | None, typer.Option(help="Switch a kit on; repeatable.")] = None,
     no_install: Install = False,
     quiet: Quiet = False,
@@ -83,9 +89,11 @@ def init(
 
     say = _progress(quiet)
     asked = tuple(kit or ())
-    root = initialize(path, title=title, stack=stack.value, kits=asked, say=say)
+    chosen = stack.value if stack else ""
+    root = initialize(path, title=title, stack=chosen, kits=asked, say=say)
     _finish(root, install=not no_install, say=say)
-    say(f'done: see it with "ralphgen tools {path}", try it with "ralphgen doctor {path}"')
+    place = "" if path == Path() else f" {shlex.quote(str(path))}"
+    say(f'done: see it with "ralphgen tools{place}", try it with "ralphgen doctor{place}"')
 
 
 @app.command(epilog="Example: [bold]ralphgen regen --dry-run[/bold]")
@@ -99,11 +107,10 @@ def regen(
     quiet: Quiet = False,
 ) -> None:
     """Write the server anew, after a migration or a change of settings."""
-    from ralphgen.commands import preview, regenerate
-    from ralphgen.generation import find_root
+    from ralphgen.commands import preview, project_root, regenerate
 
     say = _progress(quiet)
-    root = find_root(path)
+    root = project_root(path)
     if dry_run:
         sys.stdout.write(preview(root, say=say))
         return
@@ -114,15 +121,15 @@ def regen(
 @app.command(epilog="Example, in CI: [bold]ralphgen check[/bold]")
 def check(path: Folder = Path(), as_json: Json = False, quiet: Quiet = False) -> None:
     """Compare the server on disk with what would be written now; exit 1 where they differ."""
-    from ralphgen.commands import checked
-    from ralphgen.generation import find_root
+    from ralphgen.commands import checked, project_root
 
     say = _progress(quiet)
-    report = checked(find_root(path), say=say)
+    report = checked(project_root(path), say=say)
     if as_json:
         _print_json(report.as_json())
     else:
         sys.stdout.write(report.drift.diff)
+        sys.stdout.flush()
         if report.drift:
             _say(f"ralphgen: {report.summary()}\nhint: {report.hint()}")
         else:
@@ -133,9 +140,12 @@ def check(path: Folder = Path(), as_json: Json = False, quiet: Quiet = False) ->
 @app.command(epilog="Example: [bold]ralphgen inspect --json | jq .schema[/bold]")
 def inspect(path: Folder = Path(), as_json: Json = False) -> None:
     """Show the facts that decide what is written: schema, disciplines, recipes, settings."""
-    from ralphgen.generation import find_root, generate
+    from ralphgen.commands import project_root
+    from ralphgen.generation import generate
 
-    generated = generate(find_root(path))
+    generated = generate(project_root(path))
+    for warning in generated.plan.warnings:
+        _say(f"warning: {warning}")
     if as_json:
         absent = {kit.key: dict(kit.absent) for kit in generated.plan.kits}
         warnings = list(generated.plan.warnings)
@@ -149,10 +159,13 @@ def inspect(path: Folder = Path(), as_json: Json = False) -> None:
 @app.command(epilog="Example: [bold]ralphgen tools --json[/bold]")
 def tools(path: Folder = Path(), as_json: Json = False) -> None:
     """Show which recipe sees which tool, and the bytes of each recipe's tools/list."""
-    from ralphgen.generation import find_root, generate
+    from ralphgen.commands import project_root
+    from ralphgen.generation import generate
     from ralphgen.tables import show_tools, tool_matrix
 
-    generated = generate(find_root(path))
+    generated = generate(project_root(path))
+    for warning in generated.plan.warnings:
+        _say(f"warning: {warning}")
     if as_json:
         _print_json(tool_matrix(generated.plan))
         return
@@ -173,14 +186,14 @@ def serve(
 @app.command(epilog="Example: [bold]ralphgen doctor[/bold]")
 def doctor(path: Folder = Path(), quiet: Quiet = False) -> None:
     """Look over database, files, environment and server, down to a real handshake."""
+    from ralphgen.commands import project_root
     from ralphgen.doctor import examine
-    from ralphgen.generation import find_root
 
     ill = 0
-    for finding in examine(find_root(path)):
+    for finding in examine(project_root(path)):
         ill += bool(finding.mend)
         if finding.mend:
-            print(f"not ok  {finding.subject}: {finding.detail}\n        {finding.mend}")
+            print(f"not ok  {finding.subject}: {finding.detail}\n        mend: {finding.mend}")
         elif not quiet:
             print(f"ok      {finding.subject}: {finding.detail}")
         sys.stdout.flush()

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from ralphgen import __version__
 from ralphgen.errors import ProjectError, Say, UsageError
-from ralphgen.generation import FOLDER, Generated, generate
+from ralphgen.generation import FOLDER, Generated, find_root, generate, resolved
+from ralphgen.inspection.project import DATABASE
 from ralphgen.kits import KITS
 from ralphgen.output import Drift, Written, compare, diff, finish_interrupted, write
 from ralphgen.runtime.nearest import nearest
@@ -18,6 +19,7 @@ class Report:
 
     drift: Drift
     warnings: tuple[str, ...]
+    written_by: str
 
     def summary(self) -> str:
         """One sentence on what differs."""
@@ -30,13 +32,18 @@ class Report:
         """What to do about it."""
         if self.drift.hint:
             return self.drift.hint
-        force = " --force, which overwrites the edits" if self.drift.edited else ""
-        return f'run "ralphgen regen"{force}, and commit what it writes'
+        if self.drift.edited:
+            return 'keep what you need, then "ralphgen regen --force" overwrites the edits'
+        if self.drift.stale or self.drift.missing or self.drift.leftover:
+            return 'run "ralphgen regen", and commit what it writes'
+        return "move modules of your own to another folder: these are on the server's path"
 
     def as_json(self) -> dict[str, object]:
         """The report for other programs."""
         return {
             "ok": not self.drift,
+            "ralphgen": __version__,
+            "written_by": self.written_by,
             "stale": list(self.drift.stale),
             "edited": list(self.drift.edited),
             "missing": list(self.drift.missing),
@@ -50,27 +57,69 @@ class Report:
 def initialize(path: Path, *, title: str, stack: str, kits: tuple[str, ...], say: Say) -> Path:
     """Lay a project down in the folder and write its server; returns the folder, resolved.
 
-    Raises `UsageError` for a kit that ralphgen does not have, `ProjectError` for a folder that
-    cannot hold a project. What is there already is kept.
+    `title` is the folder's name and `stack` generic where it is empty. Raises `UsageError` for a
+    kit that ralphgen does not have, `ProjectError` for a folder that cannot hold a project. What
+    is there already is kept.
     """
-    from ralphgen.setup import create_database, switch_on, write_default_context
+    from ralphgen.setup import (
+        create_database,
+        kits_without_tools,
+        lay_down,
+        switch_on,
+        write_default_context,
+    )
     from ralphgen.stacks import load_stack
 
     _refuse_unknown_kits(kits)
-    root = path.resolve()
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ProjectError(f'"{path}" cannot hold a project: {error.strerror}') from error
-    loaded = load_stack(stack)
-    if create_database(root, title or root.name or "Untitled Project", loaded):
-        say(f"created .ralph/db/ralph.db with {len(loaded.disciplines)} disciplines ({stack})")
+    root = resolved(path)
+    _make_folder(root, path)
+    finish_interrupted(root / FOLDER)
+    loaded = load_stack(stack or "generic")
+    if create_database(root, _readable(title or root.name) or "Untitled Project", loaded):
+        count = len(loaded.disciplines)
+        say(f"created {DATABASE} with {count} disciplines ({stack or 'generic'})")
     else:
-        say("kept .ralph/db/ralph.db as it is")
+        ignored = "; --title and --stack are for a new one" if title or stack else ""
+        say(f"kept {DATABASE} as it is{ignored}")
     switch_on(root, kits)
+    for laid_down in lay_down(root, kits):
+        say(f"wrote {laid_down}")
     generated = regenerate(root, force=False, say=say)
     if write_default_context(root, generated.plan):
         say(f"wrote {FOLDER}/context.json: a client of your own sees every tool")
+    for kit in kits_without_tools(root, generated.plan):
+        say(
+            f'warning: {FOLDER}/context.json was kept and enables no tool of "{kit}": '
+            f'remove it and run "ralphgen init {path}" for a new one'
+        )
+    return root
+
+
+def _make_folder(root: Path, shown: Path) -> None:
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        text = f'"{shown}" cannot hold a project: a file is there, expected a folder'
+        raise ProjectError(text, "name another folder") from error
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        text = f'"{shown}" cannot hold a project: {reason}'
+        raise ProjectError(text, "name a folder that you may write to") from error
+
+
+def _readable(title: str) -> str:
+    """The title without bytes of another encoding, which no database could keep as text."""
+    return title.encode(errors="replace").decode()
+
+
+def project_root(start: Path) -> Path:
+    """The folder of the project around `start`, where a write that was broken off is finished.
+
+    Raises `UsageError` and `ProjectError` as `find_root` does, and `ProjectError` where the write
+    cannot be finished.
+    """
+    root = find_root(start)
+    finish_interrupted(root / FOLDER)
     return root
 
 
@@ -94,7 +143,7 @@ def checked(root: Path, *, say: Say) -> Report:
     if version not in ("", __version__):
         say(f"{FOLDER} was written by ralphgen {version}, and this is {__version__}")
     generated = _generated(root, say)
-    return Report(compare(root / FOLDER, generated.files), generated.plan.warnings)
+    return Report(compare(root / FOLDER, generated.files), generated.plan.warnings, version)
 
 
 def install_environment(root: Path, *, say: Say) -> None:

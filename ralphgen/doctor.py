@@ -7,14 +7,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ralphgen.environment import Environment, check_environment, environment_for
+from ralphgen.environment import (
+    LOCK_NAME,
+    Environment,
+    check_environment,
+    environment_for,
+    read_lock,
+)
 from ralphgen.errors import ProjectError, RalphgenError
 from ralphgen.generation import FOLDER, Generated, generate
 from ralphgen.inspection.database import open_without_trace
 from ralphgen.inspection.project import DATABASE
-from ralphgen.output import compare, interrupted
+from ralphgen.output import compare
 
 HANDSHAKE = Path(__file__).with_name("handshake.py")
+RESTORE = "restore it from a copy"
+SECONDS = 60
+MEND_WORDS = "mend what it names, then run this again"
 MEND_FILES = 'run "ralphgen regen"'
 
 
@@ -33,11 +42,11 @@ def examine(root: Path) -> Iterator[Finding]:
     try:
         generated = generate(root)
     except RalphgenError as error:
-        yield Finding("project", error.problems[0].text, error.problems[0].hint or MEND_FILES)
+        for problem in error.problems:
+            yield Finding("project", problem.text, problem.hint or "mend what it names")
         return
-    yield Finding("project", f"{len(generated.plan.kits)} kit(s), facts are readable")
-    drift = _files(root, generated)
-    yield drift
+    yield Finding("project", f"config, recipes and schema are readable, kits: {_kits(generated)}")
+    yield _files(root, generated)
     yield _fingerprint(root, generated)
     environment, finding = _environment(root)
     yield finding
@@ -47,31 +56,35 @@ def examine(root: Path) -> Iterator[Finding]:
         yield _handshake(root, environment, kit.key)
 
 
+def _kits(generated: Generated) -> str:
+    return ", ".join(kit.key for kit in generated.plan.kits)
+
+
 def _database(root: Path) -> Finding:
     try:
         with open_without_trace(root / DATABASE) as connection:
             (answer,) = connection.execute("PRAGMA quick_check").fetchone()
     except ProjectError as error:
-        return Finding("database", error.problems[0].text, error.problems[0].hint or "restore it")
+        return Finding("database", error.problems[0].text, error.problems[0].hint or RESTORE)
     except sqlite3.Error as error:
-        return Finding("database", str(error), "restore it from a backup")
+        return Finding("database", str(error), RESTORE)
     if answer != "ok":
-        return Finding("database", f"quick_check: {answer}", "restore it from a backup")
+        return Finding("database", f"quick_check says {answer}", RESTORE)
     return Finding("database", f"{DATABASE}: quick_check says ok")
 
 
 def _files(root: Path, generated: Generated) -> Finding:
-    folder = root / FOLDER
-    if interrupted(folder):
-        return Finding("files", "a write was interrupted", MEND_FILES)
-    drift = compare(folder, generated.files)
+    try:
+        drift = compare(root / FOLDER, generated.files)
+    except ProjectError as error:
+        return Finding("files", error.problems[0].text, error.problems[0].hint)
     if not drift:
         return Finding("files", f"{len(generated.files)} files are as generated")
     kinds = ("stale", "edited", "missing", "leftover", "unknown")
     counts = ", ".join(
         f"{len(getattr(drift, kind))} {kind}" for kind in kinds if getattr(drift, kind)
     )
-    return Finding("files", counts, 'see "ralphgen check", then run "ralphgen regen"')
+    return Finding("files", counts, 'see "ralphgen check", which says what to do')
 
 
 def _fingerprint(root: Path, generated: Generated) -> Finding:
@@ -82,16 +95,21 @@ def _fingerprint(root: Path, generated: Generated) -> Finding:
         return Finding("schema", "the manifest cannot be read", MEND_FILES)
     if built_for != generated.plan.schema_fingerprint:
         return Finding("schema", "the server was built for another schema", MEND_FILES)
-    return Finding("schema", f"fingerprint {built_for[:12]} is the database's")
+    return Finding("schema", f"the server was built for it (fingerprint {built_for[:12]})")
 
 
 def _environment(root: Path) -> tuple[Environment, Finding]:
-    lock = root / FOLDER / "requirements.lock"
-    environment = environment_for(lock.read_text(encoding="utf-8") if lock.is_file() else "")
+    try:
+        lock = (root / FOLDER / LOCK_NAME).read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        lock = read_lock()  # the files are told of already
+    environment = environment_for(lock)
     problems = check_environment(environment)
     if problems:
-        mend = f'run "ralphgen regen {root}", which makes it'
-        return environment, Finding("environment", problems[0], mend)
+        mend = 'run "ralphgen regen", which makes it'
+        if environment.folder.exists():
+            mend = f'delete "{environment.folder}" and run "ralphgen regen", which makes it anew'
+        return environment, Finding("environment", "; ".join(problems), mend)
     return environment, Finding("environment", f"complete: {environment.folder}")
 
 
@@ -99,16 +117,18 @@ def _handshake(root: Path, environment: Environment, kit: str) -> Finding:
     """Start the server as a client does; the official SDK's client lists and calls its tools."""
     subject = f"server {kit}"
     server = str(root / FOLDER / "server.py")
-    refusal = _run(environment, server, kit, "--check")
-    if refusal.returncode:
-        return Finding(subject, refusal.stderr.strip() or "it ends at once", MEND_FILES)
-    shaken = _run(environment, str(HANDSHAKE), str(environment.python), server, kit)
     try:
+        refusal = _run(environment, server, kit, "--check")
+        if refusal.returncode:
+            return Finding(subject, refusal.stderr.strip() or "it ends at once", MEND_WORDS)
+        shaken = _run(environment, str(HANDSHAKE), str(environment.python), server, kit)
         outcome = json.loads(shaken.stdout)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Finding(subject, f"it cannot be run: {error}", MEND_WORDS)
     except ValueError:
-        return Finding(subject, shaken.stderr.strip()[-500:] or "no answer", MEND_FILES)
+        return Finding(subject, shaken.stderr.strip()[-500:] or "no answer", MEND_WORDS)
     if outcome.get("error"):
-        return Finding(subject, str(outcome["error"]), "mend what it names")
+        return Finding(subject, str(outcome["error"]), MEND_WORDS)
     called = f", {outcome['called']} called" if "called" in outcome else ""
     return Finding(subject, f"{outcome['tools']} tools listed{called} by the official client")
 
@@ -120,6 +140,6 @@ def _run(environment: Environment, *arguments: str) -> subprocess.CompletedProce
         capture_output=True,
         encoding="utf-8",
         errors="replace",
-        timeout=60,
+        timeout=SECONDS,
         check=False,
     )

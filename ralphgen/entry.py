@@ -2,9 +2,12 @@
 
 import sys
 
+from ralphgen.crashes import show_crash
+
 
 def main() -> None:
     """Run the command of `sys.argv`."""
+    sys.excepthook = show_crash  # before Typer, which passes on to the one that it finds
     if sys.argv[1:2] == ["serve"] and "--help" not in sys.argv:
         from ralphgen.serving import serve
 

@@ -1,5 +1,6 @@
 """What the generator says: sentences with a hint when it cannot go on, never a traceback."""
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -35,7 +36,7 @@ class RalphgenError(Exception):
     @classmethod
     def of(cls, problems: Iterable[Problem]) -> "RalphgenError":
         """One error for many problems, sorted and shown together."""
-        ordered = tuple(sorted(set(problems)))
+        ordered = tuple(sorted(set(problems), key=_order))
         error = cls(ordered[0].text, ordered[0].hint)
         error.problems = ordered
         return error
@@ -43,6 +44,12 @@ class RalphgenError(Exception):
     def __str__(self) -> str:
         """Every problem, one below the other."""
         return "\n".join(str(problem) for problem in self.problems)
+
+
+def _order(problem: Problem) -> tuple[list[str | int], str]:
+    """By text, but line 10 after line 9."""
+    parts = re.split(r"([0-9]+)", problem.text)
+    return [int(part) if at % 2 else part for at, part in enumerate(parts)], problem.hint
 
 
 class ProjectError(RalphgenError):

@@ -14,6 +14,7 @@ def project_facts(project: Project) -> dict[str, Any]:
             "disciplines": _listed(project.configured_removals),
             "hide": list(project.schema.hide),
             "kits": list(project.kits),
+            "settings": {kit: json.loads(values) for kit, values in project.settings},
             "structured_output": project.structured_output,
         },
         "disciplines": _listed(project.stored_removals),
@@ -22,7 +23,7 @@ def project_facts(project: Project) -> dict[str, Any]:
             for recipe in project.recipes
         },
         "schema": table_facts(project.schema.tables),
-        "surveys": {kit: json.loads(facts) for kit, facts in project.surveys if facts},
+        "surveys": {kit: json.loads(facts) for kit, facts in project.surveys},
     }
 
 

@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ralphgen.planning.model import KitPlan, ServerPlan, ToolPlan
+from ralphgen.planning.model import KitPlan, ServerPlan, ToolPlan, Values
 from ralphgen.runtime import tool as runtime_tool
-from ralphgen.spelling import Name
+from ralphgen.spelling import Lines, Name
 
 
 def listed_tools(plan: ServerPlan, recipe: str, kit: KitPlan) -> list[dict[str, Any]]:
@@ -37,7 +37,7 @@ def listed_bytes(tools: list[dict[str, Any]]) -> int:
     return len(json.dumps(tools, ensure_ascii=False, separators=(",", ":")).encode())
 
 
-def _built(planned: ToolPlan, constants: Mapping[str, tuple[str, ...]]) -> runtime_tool.Tool:
+def _built(planned: ToolPlan, constants: Mapping[str, Values]) -> runtime_tool.Tool:
     """The tool as the emitted module builds it."""
     return runtime_tool.Tool(
         planned.name,
@@ -55,11 +55,13 @@ def _never(_workspace: object, _arguments: dict[str, Any]) -> dict[str, Any]:
     raise NotImplementedError
 
 
-def _resolved(value: Any, constants: Mapping[str, tuple[str, ...]]) -> Any:
+def _resolved(value: Any, constants: Mapping[str, Values]) -> Any:
     """A value with the constants that it names spelled out."""
     if isinstance(value, Name):
         named = constants.get(value.text)
         return getattr(runtime_tool, value.text) if named is None else list(named)
+    if isinstance(value, Lines):
+        return _resolved(value.items, constants)
     if isinstance(value, Mapping):
         return {key: _resolved(item, constants) for key, item in value.items()}
     return value

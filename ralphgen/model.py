@@ -1,6 +1,8 @@
 """The facts that inspection finds: frozen values without a tool, a decision or Python text."""
 
+import json
 from dataclasses import dataclass, field
+from typing import Any
 
 Names = tuple[str, ...]
 
@@ -69,13 +71,19 @@ class Recipe:
     """A kind of session of the project's own, from a file in `.ralph/recipes/`.
 
     `allow` holds, for each kit that it names, the tools it keeps of its base's; a kit that it
-    does not name keeps all.
+    does not name keeps all. `origin` is the file, for messages; `places` says where in it stand
+    `"base"`, each `"kit"` and each `"kit:tool"`.
     """
 
     name: str
     base: str
     allow: tuple[tuple[str, Names], ...]
     origin: str
+    places: tuple[tuple[str, str], ...] = ()
+
+    def place(self, what: str) -> str:
+        """Where something stands, as `path:line`, or the file where that is not known."""
+        return dict(self.places).get(what, self.origin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +91,9 @@ class Project:
     """Everything that decides what is emitted.
 
     `stored_removals` stand in the database, `configured_removals` in the config; both and
-    `recipes` are sorted by name. `surveys` holds, by kit, what the kit found in the project's
-    files, as JSON text. `warnings` are for people; nothing emitted depends on them.
+    `recipes` are sorted by name. `settings` holds, by kit, its table of the config, and `surveys`
+    what the kit found in the project's files, both as JSON text. `warnings` are for people;
+    nothing emitted depends on them.
     """
 
     kits: Names
@@ -93,5 +102,14 @@ class Project:
     stored_removals: tuple[Removal, ...] = ()
     configured_removals: tuple[Removal, ...] = ()
     recipes: tuple[Recipe, ...] = ()
+    settings: tuple[tuple[str, str], ...] = ()
     surveys: tuple[tuple[str, str], ...] = ()
     warnings: Names = ()
+
+    def setting(self, kit: str, name: str) -> Any:
+        """The value that the config, or the kit's own default, gives to a setting of a kit."""
+        return json.loads(dict(self.settings)[kit])[name]
+
+    def survey(self, kit: str) -> Any:
+        """What a kit found in the project's files, as a value of JSON."""
+        return json.loads(dict(self.surveys)[kit])

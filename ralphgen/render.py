@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ralphgen import __version__
 from ralphgen.output.manifest import Files, seal
-from ralphgen.planning.model import KitPlan, Module, PolicyPlan, ServerPlan, ToolPlan
+from ralphgen.planning.model import KitPlan, PolicyPlan, ServerPlan, ToolPlan
 from ralphgen.spelling import (
     Lines,
     Name,
@@ -35,6 +35,7 @@ CORE = (
     "log.py",
     "nearest.py",
     "policy.py",
+    "process.py",
     "session.py",
     "start.py",
     "tool.py",
@@ -53,8 +54,7 @@ def render_files(plan: ServerPlan) -> Files:
         ".gitignore": _rendered("gitignore.jinja"),
     }
     for kit in plan.kits:
-        for module in kit.modules:
-            files[module.path] = _module(kit, module, structured=plan.structured_output)
+        files.update(_kit(kit, structured=plan.structured_output))
     files.update(_runtime(plan.kits))
     facts: dict[str, object] = {
         "ralphgen": __version__,
@@ -97,19 +97,53 @@ def _rendered(template: str, **values: object) -> str:
     return _templates().get_template(template).render(values)
 
 
-def _module(kit: KitPlan, module: Module, *, structured: bool) -> str:
-    values = dict(module.values)
-    tools: Sequence[ToolPlan] = values.get("tools", ()) if "noun" in values else ()
-    if not tools:
-        return _rendered(module.template, **values)
-    spelled = [_tool(tool, structured=structured) for tool in tools]
+def _kit(kit: KitPlan, *, structured: bool) -> Files:
+    """The package of a kit: what it is, its tools by noun, its own modules and texts."""
+    tools = Lines(tuple(Name(f"*{noun}.TOOLS") for noun in kit.emitted_nouns))
+    package = {"kit": kit, "imports": _package_imports(kit), "tools": tools}
+    return {
+        **kit.assets,
+        f"{kit.key}/__init__.py": _rendered("kit.py.jinja", **package),
+        **{
+            f"{kit.key}/{noun}.py": _tools(kit, noun, structured=structured)
+            for noun in kit.emitted_nouns
+        },
+        **{module.path: _rendered(module.template, **module.values) for module in kit.modules},
+    }
+
+
+def _package_imports(kit: KitPlan) -> list[tuple[str, Sequence[str]]]:
+    """What the package of a kit imports, by module, in the linter's order."""
+    own = f"runtime.{kit.key}"
+    imports: dict[str, Sequence[str]] = {
+        "runtime.kit": ("Kit",),
+        f"{own}.instructions": ("instructions",),
+        f"{own}.workspace": ("open_workspace",),
+    }
+    if kit.emitted_nouns:
+        imports[kit.key] = kit.emitted_nouns
+    for module, constant in kit.workspace:
+        imports[f"{kit.key}.{module}"] = (*imports.get(f"{kit.key}.{module}", ()), constant)
+    return sorted(imports.items())
+
+
+def _tools(kit: KitPlan, noun: str, *, structured: bool) -> str:
+    """The table of the tools that stand in one module."""
+    spelled = [_tool(tool, structured=structured) for tool in kit.members(noun)]
     used = {name for tool in spelled for name in _names((tool["properties"], Name(tool["hints"])))}
     constants = [
         (name, Lines(list(kit.constants[name]))) for name in sorted(used & {*kit.constants})
     ]
     imports = {*used - {*kit.constants}, "Tool"}
-    more = {"tools": spelled, "constants": constants, "imports": imports, "kit": kit.key}
-    return _rendered(module.template, **{**values, **more})
+    return _rendered(
+        "tools.py.jinja",
+        title=kit.nouns[noun],
+        kit=kit.key,
+        noun=noun,
+        constants=constants,
+        imports=imports,
+        tools=spelled,
+    )
 
 
 def _tool(tool: ToolPlan, *, structured: bool) -> dict[str, Any]:

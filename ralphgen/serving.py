@@ -19,20 +19,26 @@ def serve(arguments: Sequence[str]) -> int:
     """
     try:
         server = _find_server()
+        _finish_write(server.parent)
         command = [str(_interpreter(server.parent)), "-I", str(server), *arguments]
+        if os.name == "posix":
+            os.execv(command[0], command)
+        return subprocess.run(command, check=False).returncode
     except RalphgenError as error:
         sys.stderr.write(f"ralphgen: {error}\n")
-        return 2
-    if os.name == "posix":
-        os.execv(command[0], command)
-    return subprocess.run(command, check=False).returncode
+    except OSError as error:
+        named = f'"{error.filename}": ' if error.filename else ""
+        reason = (error.strerror or str(error)).lower()
+        sys.stderr.write(f"ralphgen: the server cannot be run: {named}{reason}\n")
+        sys.stderr.write('hint: "ralphgen doctor" says what is wrong\n')
+    return 2
 
 
 def _find_server() -> Path:
     """The server of the nearest project above the working directory, else Claude Code's own."""
     starts = [Path.cwd()]
     if os.environ.get("CLAUDE_PROJECT_DIR"):
-        starts.append(Path(os.environ["CLAUDE_PROJECT_DIR"]))
+        starts.append(Path(os.environ["CLAUDE_PROJECT_DIR"]).absolute())
     for start in starts:
         for folder in (start, *start.parents):
             if (folder / SERVER).is_file():
@@ -40,6 +46,14 @@ def _find_server() -> Path:
     raise ProjectError(
         f'no "{SERVER.as_posix()}" in "{starts[0]}" or above it', 'run "ralphgen init" there'
     )
+
+
+def _finish_write(folder: Path) -> None:
+    """Finish a write that was broken off: until then the server refuses to start."""
+    if (folder / ".commit").exists():
+        from ralphgen.output import finish_interrupted
+
+        finish_interrupted(folder)
 
 
 def _interpreter(folder: Path) -> Path:

@@ -9,16 +9,19 @@ from importlib import resources
 from pathlib import Path
 
 import tomlkit
-from tomlkit.exceptions import TOMLKitError
 
 from ralphgen.errors import ProjectError
-from ralphgen.inspection.config import FILE
+from ralphgen.generation import FOLDER
+from ralphgen.inspection.config import FILE, read_config
 from ralphgen.inspection.project import DATABASE
+from ralphgen.inspection.toml import read_text
 from ralphgen.kits import KITS
+from ralphgen.output.writing import exclusive
 from ralphgen.planning.model import KitPlan, ServerPlan
 from ralphgen.stacks import Stack
 
 CONTEXT = ".ralph/mcp/context.json"
+MEND = "give yourself the right to write there and free disk space, and run the command again"
 CONFIG_TEXT = """\
 # Settings of ralphgen; every key is optional. Run "ralphgen regen" after a change.
 kits = ["ralph"]
@@ -31,20 +34,23 @@ def create_database(root: Path, title: str, stack: Stack) -> bool:
     The file appears whole or not at all. Raises `ProjectError` where it cannot be written.
     """
     path = root / DATABASE
-    if path.exists() or path.is_symlink():
+    if _is_there(path):
         return False
     unfinished = path.with_name("ralph.db.new")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.unlink(missing_ok=True)
-        _fill(unfinished, title, stack)
-        unfinished.rename(path)
+        with exclusive(root / FOLDER):
+            if _is_there(path):
+                return False
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _discard(unfinished)
+            _fill(unfinished, title, stack)
+            unfinished.rename(path)
     except (OSError, sqlite3.Error) as error:
         with suppress(OSError):
-            unfinished.unlink(missing_ok=True)
+            _discard(unfinished)
+        reason = error.strerror if isinstance(error, OSError) else None
         raise ProjectError(
-            f'the database "{path}" cannot be created: {error}',
-            "give the folder write permission and free disk space, and run it again",
+            f'the database "{path}" cannot be created: {(reason or str(error)).lower()}', MEND
         ) from error
     return True
 
@@ -52,23 +58,47 @@ def create_database(root: Path, title: str, stack: Stack) -> bool:
 def switch_on(root: Path, kits: Iterable[str]) -> None:
     """Write the config where there is none, and add the kits to its list; comments are kept.
 
-    Raises `ProjectError` where the config is not TOML or cannot be written.
+    Raises `ProjectError` where the config is not valid or cannot be written.
     """
     path = root / FILE
+    there = _is_there(path)
     wanted = [kit.key for kit in KITS if kit.key in set(kits)]
-    try:
-        text = path.read_text(encoding="utf-8") if path.exists() else CONFIG_TEXT
-        document = tomlkit.parse(text)
-        listed = document.setdefault("kits", ["ralph"])
-        for kit in wanted:
-            if kit not in listed:
-                listed.append(kit)
-        changed = tomlkit.dumps(document)
-        if not path.exists() or (changed != text and wanted):
+    listed = read_config(root, tuple(kit.key for kit in KITS)).values.kits if there else []
+    if there and set(wanted) <= set(listed):
+        return
+    text = read_text(path, FILE) if there else CONFIG_TEXT
+    changed = _with_kits(text, wanted)
+    _put(path, changed)
+
+
+def lay_down(root: Path, kits: Iterable[str]) -> list[str]:
+    """Write the files that the kits start with, where there are none; returns what was written.
+
+    Raises `ProjectError` where one cannot be written.
+    """
+    wanted = set(kits)
+    files = {path: text for kit in KITS if kit.key in wanted for path, text in kit.setup.items()}
+    written: list[str] = []
+    for relative, text in files.items():
+        path = root / relative
+        if path.exists() or path.is_symlink():
+            continue
+        try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(changed, encoding="utf-8", newline="\n")
-    except (OSError, UnicodeDecodeError, TOMLKitError) as error:
-        raise ProjectError(f"{FILE} cannot be used: {error}", "mend the file by hand") from error
+            path.write_text(text, encoding="utf-8", newline="\n")
+        except OSError as error:
+            raise ProjectError(f'"{path}" cannot be written: {error.strerror}') from error
+        written.append(relative)
+    return written
+
+
+def kits_without_tools(root: Path, plan: ServerPlan) -> list[str]:
+    """The kits of which the context beside the server, kept as it was, enables no tool."""
+    try:
+        enabled = json.loads((root / CONTEXT).read_text(encoding="utf-8"))["enabled_tools"]
+        return [kit.key for kit in plan.kits if not enabled.get(kit.key)]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return []  # the server itself refuses a context that cannot be read
 
 
 def write_default_context(root: Path, plan: ServerPlan) -> bool:
@@ -77,7 +107,7 @@ def write_default_context(root: Path, plan: ServerPlan) -> bool:
     It stands for the profile `manual`: every tool that a kit can have.
     """
     path = root / CONTEXT
-    if path.exists() or path.is_symlink():
+    if _is_there(path):
         return False
     context = {
         "version": 1,
@@ -87,10 +117,49 @@ def write_default_context(root: Path, plan: ServerPlan) -> bool:
         "enabled_tools": {kit.key: _every_tool(kit) for kit in plan.kits},
         "disabled_tools": {kit.key: [] for kit in plan.kits},
     }
+    _put(path, json.dumps(context, indent=2) + "\n")
+    return True
+
+
+def _with_kits(text: str, wanted: Iterable[str]) -> str:
+    """The text of a config with more kits in its list; everything else stays."""
+    document = tomlkit.parse(text)
+    listed = document.setdefault("kits", ["ralph"])
+    for kit in wanted:
+        if kit not in listed:
+            listed.append(kit)
+    return tomlkit.dumps(document)
+
+
+def _put(path: Path, text: str) -> None:
+    """Write a file whole or not at all; raises `ProjectError` where that cannot be."""
+    place = path.resolve()  # a link stays one
+    unfinished = place.with_name(f"{place.name}.new")
     try:
-        path.write_text(json.dumps(context, indent=2) + "\n", encoding="utf-8", newline="\n")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        unfinished.write_text(text, encoding="utf-8", newline="")
+        unfinished.replace(place)
     except OSError as error:
-        raise ProjectError(f'"{path}" cannot be written: {error.strerror}') from error
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+        reason = (error.strerror or str(error)).lower()
+        raise ProjectError(f'"{path}" cannot be written: {reason}', MEND) from error
+
+
+def _discard(unfinished: Path) -> None:
+    """Remove a database that was never finished, with what SQLite left beside it."""
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        unfinished.with_name(unfinished.name + suffix).unlink(missing_ok=True)
+
+
+def _is_there(path: Path) -> bool:
+    """Whether anything is there, a dangling link or what may not be seen included."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
     return True
 
 

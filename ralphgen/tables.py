@@ -1,12 +1,17 @@
 """Rich tables of facts and of the policy, for people at a terminal."""
 
+from collections.abc import Mapping, Sequence
+
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from ralphgen.generation import Generated
 from ralphgen.listing import listed_bytes, listed_tools
-from ralphgen.planning.model import ServerPlan
+from ralphgen.model import Column, Project
+from ralphgen.model import Table as DatabaseTable
+from ralphgen.planning.model import KitPlan, ServerPlan
+
+ABREAST = 10  # numbered columns that stand beside the names of tools in 80 characters
 
 
 def tool_matrix(plan: ServerPlan) -> dict[str, object]:
@@ -28,52 +33,81 @@ def tool_matrix(plan: ServerPlan) -> dict[str, object]:
 
 
 def show_tools(plan: ServerPlan) -> None:
-    """Print the matrix of tools and recipes of each kit."""
-    console = Console()
-    recipes = plan.policy.recipes
+    """Print each kit's matrix of tools and numbered recipes, below a list of the recipes."""
+    console = _console()
+    recipes = {name: at for at, name in enumerate(plan.policy.recipes, start=1)}
     for kit in plan.kits:
-        table = Table(title=f"{kit.key}: {len(kit.tools)} tools", title_justify="left")
-        table.add_column("tool", no_wrap=True)
-        for recipe in recipes:
-            table.add_column(escape(recipe), justify="center")
-        for tool in kit.tools:
-            seen = ["●" if tool.name in recipes[name][kit.key] else "" for name in recipes]
-            table.add_row(tool.name, *seen)
-        sizes = [f"{listed_bytes(listed_tools(plan, name, kit)):,}" for name in recipes]
-        table.add_section()
-        table.add_row("tools", *(str(len(recipes[name][kit.key])) for name in recipes))
-        table.add_row("bytes of tools/list", *sizes)
-        console.print(table)
-        for name, reason in kit.absent.items():
-            console.print(f"not offered: {name}: {escape(reason)}")
+        console.print(f"{kit.key}: {len(kit.tools)} tools")
+        console.print(_recipes(plan, kit, recipes))
+        names = list(recipes)
+        for start in range(0, len(names), ABREAST):
+            console.print(_matrix(plan, kit, recipes, names[start : start + ABREAST]))
+        _show_absent(console, kit)
 
 
 def show_facts(generated: Generated) -> None:
-    """Print the inspected schema, removals and recipes."""
-    console = Console()
+    """Print the inspected schema, removals, recipes and tools."""
+    console = _console()
     project = generated.project
     for table in project.schema.tables:
-        shown = Table("column", "type", "not null", "values", "references", title=table.name)
-        shown.title_justify = "left"
-        for column in table.columns:
-            hidden = project.schema.hidden(table.name, column.name)
-            shown.add_row(
-                escape(column.name) + (" (hidden)" if hidden else ""),
-                column.type,
-                "yes" if column.not_null else "",
-                escape(", ".join(column.values or ())),
-                escape(column.references or ""),
-            )
-        console.print(shown)
+        console.print(f"{table.name}: {len(table.columns)} columns")
+        console.print(_columns(project, table))
     for removal in (*project.stored_removals, *project.configured_removals):
         names = ", ".join(removal.entries)
-        console.print(escape(f'discipline "{removal.discipline}" takes away: {names}'))
+        console.print(f'discipline "{removal.discipline}" takes away: {names}', soft_wrap=True)
     for recipe in project.recipes:
-        console.print(escape(f'recipe "{recipe.name}" takes from "{recipe.base}"'))
+        console.print(f'recipe "{recipe.name}" takes from "{recipe.base}"', soft_wrap=True)
     console.print(f"kits: {', '.join(project.kits)}")
     for kit in generated.plan.kits:
         console.print(f"{kit.key}: {len(kit.tools)} tools")
-        for name, reason in kit.absent.items():
-            console.print(escape(f"  not offered: {name}: {reason}"))
-    for warning in generated.plan.warnings:
-        console.print(escape(f"warning: {warning}"))
+        _show_absent(console, kit)
+
+
+def _console() -> Console:
+    """Names are shown as they are: brackets and colons in them are no markup."""
+    return Console(markup=False, emoji=False, highlight=False)
+
+
+def _recipes(plan: ServerPlan, kit: KitPlan, numbers: Mapping[str, int]) -> Table:
+    """Number, name, tools and bytes of each recipe."""
+    table = Table()
+    table.add_column("", justify="right")
+    table.add_column("recipe")
+    table.add_column("tools", justify="right")
+    table.add_column("bytes of tools/list", justify="right")
+    for name, number in numbers.items():
+        size = listed_bytes(listed_tools(plan, name, kit))
+        count = len(plan.policy.recipes[name][kit.key])
+        table.add_row(str(number), name, str(count), f"{size:,}")
+    return table
+
+
+def _matrix(
+    plan: ServerPlan, kit: KitPlan, numbers: Mapping[str, int], names: Sequence[str]
+) -> Table:
+    """A row for each tool, a column for each of the recipes, under its number."""
+    table = Table("tool")
+    for name in names:
+        table.add_column(str(numbers[name]), justify="center")
+    for tool in kit.tools:
+        seen = (plan.policy.recipes[name][kit.key] for name in names)
+        table.add_row(tool.name, *("●" if tool.name in tools else "" for tools in seen))
+    return table
+
+
+def _columns(project: Project, table: DatabaseTable) -> Table:
+    shown = Table("column", "type", "not null", "values", "references")
+    for column in table.columns:
+        hidden = " (hidden)" if project.schema.hidden(table.name, column.name) else ""
+        shown.add_row(f"{column.name}{hidden}", *_column(column))
+    return shown
+
+
+def _column(column: Column) -> tuple[str, str, str, str]:
+    must = "yes" if column.not_null else ""
+    return column.type, must, ", ".join(column.values or ()), column.references or ""
+
+
+def _show_absent(console: Console, kit: KitPlan) -> None:
+    for name, reason in kit.absent.items():
+        console.print(f"not offered: {name}: {reason}", soft_wrap=True)

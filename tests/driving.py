@@ -106,6 +106,14 @@ class Driver:
         (block,) = result.content
         return bool(result.is_error), getattr(block, "text", "")
 
+    def both(self, tool: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any] | None]:
+        """Text and structured content of an answer that must be no failure."""
+        result = self._portal.call(self.client.call_tool, tool, dict(arguments))
+        (block,) = result.content
+        text = str(getattr(block, "text", ""))
+        assert not result.is_error, text
+        return text, result.structured_content
+
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
         """The JSON of an answer that must be no failure."""
         failed, text = self.ask(tool, arguments)

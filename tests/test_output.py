@@ -122,9 +122,14 @@ def test_a_module_may_change_the_case_of_its_name(tmp_path: Path) -> None:
     """Where `A.py` and `a.py` are one file, removing the old name must not take the new one."""
     write(tmp_path, sealed(Tasks_py="1\n"))
 
+    if not (tmp_path / "tasks.py").exists():
+        (tmp_path / "tasks.py").hardlink_to(tmp_path / "Tasks.py")
+    before = (tmp_path / "tasks.py").stat().st_ino
+
     write(tmp_path, sealed(tasks_py="1\n"))
 
     assert sealed(tasks_py="1\n") == tree(tmp_path)
+    assert before != (tmp_path / "tasks.py").stat().st_ino
 
 
 def test_there_is_nothing_to_finish_in_a_whole_folder(folder: Path) -> None:

@@ -31,6 +31,7 @@ from output_programs import (
 
 import ralphgen
 from ralphgen.output import compare, finish_interrupted, interrupted, write
+from ralphgen.output.moving import stage
 
 
 def started(
@@ -135,14 +136,19 @@ def test_a_full_disk_leaves_the_old_tree(tmp_path: Path) -> None:
     assert 1 == done.returncode
 
 
+def open_to_all(folder: Path) -> None:
+    """Let every user change the folder and all below it."""
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o777 if path.is_dir() else 0o666)
+
+
 @pytest.fixture
 def shared_folder() -> Iterator[Path]:
     """A generated folder that every user can reach and change, unlike those in `tmp_path`."""
     with TemporaryDirectory() as place:
         Path(place).chmod(0o755)
         folder = lay(Path(place) / "mcp")
-        for path in (folder, *folder.rglob("*")):
-            path.chmod(0o777 if path.is_dir() else 0o666)
+        open_to_all(folder)
         yield folder
 
 
@@ -166,6 +172,23 @@ def test_a_folder_without_the_right_to_write_is_found_before_anything_moves(
     assert "\nhint: give yourself the right to read and write there" in done.stderr
     assert OLD | OWN == tree(shared_folder)
     assert not interrupted(shared_folder)
+
+
+def test_a_broken_write_that_cannot_be_finished_yet_says_how_to(shared_folder: Path) -> None:
+    stage(shared_folder, {path: text.encode() for path, text in NEW.items()})
+    open_to_all(shared_folder)
+    (shared_folder / "ralph").chmod(0o555)
+
+    done = run(write_without_rights, shared_folder)
+
+    assert 1 == done.returncode
+    assert f'"{shared_folder}" are only partly written: permission denied at "' in done.stderr
+    assert f'"{shared_folder}/.commit/ralph/tasks.py"' in done.stderr
+    assert 'then run "ralphgen regen" to finish\n' in done.stderr
+    assert interrupted(shared_folder)
+    (shared_folder / "ralph").chmod(0o755)
+    assert finish_interrupted(shared_folder)
+    assert NEW | OWN == tree(shared_folder)
 
 
 def test_a_folder_that_cannot_be_looked_into_is_a_sentence(shared_folder: Path) -> None:

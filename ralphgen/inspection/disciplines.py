@@ -4,7 +4,8 @@ import json
 import sqlite3
 
 from ralphgen.errors import Problem, ProjectError
-from ralphgen.inspection.config import FILE, Config
+from ralphgen.inspection.config import Config
+from ralphgen.inspection.toml import TomlFile
 from ralphgen.model import Removal, Schema
 from ralphgen.runtime.nearest import nearest
 
@@ -18,12 +19,12 @@ def stored_removals(connection: sqlite3.Connection, schema: Schema) -> tuple[Rem
     Raises `ProjectError` with a problem for each discipline whose column cannot be read.
     """
     disciplines = schema.table("disciplines")
-    if disciplines is None or COLUMN not in {column.name for column in disciplines.columns}:
+    if disciplines is None or COLUMN not in {column.name.lower() for column in disciplines.columns}:
         return ()
     removals: list[Removal] = []
     problems: list[Problem] = []
     rows = connection.execute(
-        "SELECT name, mcp_tool_overrides FROM disciplines ORDER BY name"
+        "SELECT name, mcp_tool_overrides FROM disciplines WHERE typeof(name) = 'text' ORDER BY name"
     ).fetchall()
     for name, text in rows:
         entries = _entries(text)
@@ -41,24 +42,30 @@ def stored_removal(discipline: str, entries: tuple[str, ...]) -> Removal:
     return Removal(discipline, entries, f'{COLUMN} of the discipline "{discipline}"')
 
 
-def configured_removals(config: Config) -> tuple[Removal, ...]:
+def configured_removals(config: TomlFile[Config]) -> tuple[Removal, ...]:
     """The removals that stand in the config."""
     return tuple(
-        Removal(name, tuple(sorted(set(settings.disable))), f'[disciplines."{name}"] of {FILE}')
-        for name, settings in sorted(config.disciplines.items())
+        Removal(
+            name,
+            tuple(sorted(set(settings.disable))),
+            f'{config.place("disciplines", name, "disable")}: disable of the discipline "{name}"',
+        )
+        for name, settings in sorted(config.values.disciplines.items())
         if settings.disable
     )
 
 
-def unknown_disciplines(connection: sqlite3.Connection, config: Config) -> list[str]:
+def unknown_disciplines(connection: sqlite3.Connection, config: TomlFile[Config]) -> list[str]:
     """A warning for each discipline of the config that the database does not have."""
-    names = [row[0] for row in connection.execute("SELECT name FROM disciplines ORDER BY name")]
+    query = "SELECT name FROM disciplines WHERE typeof(name) = 'text' ORDER BY name"
+    names = [name for (name,) in connection.execute(query)]
     warnings: list[str] = []
-    for name in sorted(config.disciplines):
+    for name in sorted(config.values.disciplines):
         if name not in names:
             near = nearest(name, names)
             hint = f'; did you mean "{near}"?' if near else ""
-            warnings.append(f'{FILE}: there is no discipline "{name}"{hint}')
+            where = config.place("disciplines", name)
+            warnings.append(f'{where}: there is no discipline "{name}"{hint}')
     return warnings
 
 

@@ -2,11 +2,12 @@
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from ralphgen.errors import ProjectError
-from ralphgen.inspection.config import Config, read_config
+from ralphgen.errors import Problem, ProjectError
+from ralphgen.inspection.config import Config, kit_settings, no_config, read_config
 from ralphgen.inspection.database import open_without_trace
 from ralphgen.inspection.disciplines import (
     configured_removals,
@@ -15,9 +16,10 @@ from ralphgen.inspection.disciplines import (
     unknown_disciplines,
 )
 from ralphgen.inspection.recipes import read_recipes
-from ralphgen.inspection.schema import missing_heart, schema_from_facts
+from ralphgen.inspection.schema import Facts, missing_heart, schema_from_facts
+from ralphgen.inspection.toml import TomlFile
 from ralphgen.kits.kit import Kit
-from ralphgen.model import Project, Removal, Schema
+from ralphgen.model import Project, Recipe, Removal, Schema
 from ralphgen.runtime.schema import read_tables
 
 DATABASE = ".ralph/db/ralph.db"
@@ -29,31 +31,92 @@ def inspect_project(root: Path, kits: Sequence[Kit]) -> Project:
     """The facts of the project in `root`; `kits` are all that ralphgen has.
 
     Where the database is not there (a fresh clone), its facts come from the committed
-    `project.json`, and a warning says so. Raises `ProjectError` for what cannot be used.
+    `project.json`, and a warning says so. Raises `ProjectError` with everything that cannot be
+    used, in the config, the recipes and the database.
     """
-    config = read_config(root, tuple(kit.key for kit in kits))
-    schema, stored, warnings = _database_facts(root, config)
+    problems: list[Problem] = []
+    config, facts = no_config(), None
+    recipes: tuple[Recipe, ...] = ()
+    with _collected(problems):
+        tables = {kit.key: kit.settings for kit in kits if kit.settings is not None}
+        config = read_config(root, tuple(kit.key for kit in kits), tables)
+    on = [kit for kit in kits if kit.key in config.values.kits]
+    settings = {kit.key: kit_settings(config.values, kit.key) for kit in on}
+    surveys: list[tuple[str, str]] = []
+    with _collected(problems):
+        recipes = read_recipes(root)
+    with _collected(problems):
+        facts = _database_facts(root, config)
+    for kit in on:
+        with _collected(problems):
+            if kit.survey is not None:
+                surveys.append((kit.key, _json(kit.survey(root, settings[kit.key]))))
+    if facts is None or problems:
+        raise ProjectError.of(problems)
+    schema, stored, warnings = facts
     return Project(
-        kits=tuple(kit.key for kit in kits if kit.key in config.kits),
-        structured_output=config.structured_output,
+        kits=tuple(kit.key for kit in on),
+        structured_output=config.values.structured_output,
         schema=schema,
         stored_removals=stored,
         configured_removals=configured_removals(config),
-        recipes=read_recipes(root),
-        surveys=tuple((kit.key, kit.survey(root)) for kit in kits if kit.key in config.kits),
+        recipes=recipes,
+        settings=tuple((key, _json(values)) for key, values in settings.items() if values),
+        surveys=tuple(surveys),
         warnings=tuple(warnings),
     )
 
 
-def _database_facts(root: Path, config: Config) -> tuple[Schema, tuple[Removal, ...], list[str]]:
-    hide = tuple(config.db_schema.hide)
-    if not (root / DATABASE).exists() and (root / FACTS).is_file():
-        return (*_baked_facts(root, hide), [NO_DATABASE])
+def _json(value: object) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+@contextmanager
+def _collected(problems: list[Problem]) -> Iterator[None]:
+    """Adds the problems of what is tried inside, so that all of them can be shown together."""
+    try:
+        yield
+    except ProjectError as error:
+        problems.extend(error.problems)
+
+
+def is_missing(path: Path) -> bool:
+    """Whether there is nothing; what may not be seen counts as there, and is refused later."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _database_facts(
+    root: Path, config: TomlFile[Config]
+) -> tuple[Schema, tuple[Removal, ...], list[str]]:
+    if is_missing(root / DATABASE) and not is_missing(root / FACTS):
+        return (*_baked_facts(root, config), [NO_DATABASE])
     with open_without_trace(root / DATABASE) as connection:
-        schema = schema_from_facts(read_tables(connection), hide)
+        connection.text_factory = _lenient
+        schema = _schema(read_tables(connection), config)
         _refuse_without_heart(connection, schema)
         warnings = unknown_disciplines(connection, config)
         return schema, stored_removals(connection, schema), warnings
+
+
+def _lenient(text: bytes) -> str:
+    """Text that is no UTF-8 is kept from ending the whole inspection."""
+    return text.decode(errors="replace")
+
+
+def _schema(tables: Facts, config: TomlFile[Config]) -> Schema:
+    """The schema without what the config hides; its problems name the line of the config."""
+    try:
+        return schema_from_facts(tables, config.values.db_schema.hide)
+    except ProjectError as error:
+        where = config.place("schema", "hide")
+        placed = [Problem(f"{where}: {problem.text}", problem.hint) for problem in error.problems]
+        raise ProjectError.of(placed) from error
 
 
 def _refuse_without_heart(connection: sqlite3.Connection, schema: Schema) -> None:
@@ -68,10 +131,10 @@ def _refuse_without_heart(connection: sqlite3.Connection, schema: Schema) -> Non
         )
 
 
-def _baked_facts(root: Path, hide: tuple[str, ...]) -> tuple[Schema, tuple[Removal, ...]]:
+def _baked_facts(root: Path, config: TomlFile[Config]) -> tuple[Schema, tuple[Removal, ...]]:
     try:
         facts = json.loads((root / FACTS).read_text(encoding="utf-8"))
-        schema = schema_from_facts(facts["schema"], hide)
+        schema = _schema(facts["schema"], config)
         removals = tuple(
             stored_removal(name, tuple(names))
             for name, names in sorted(facts["disciplines"].items())

@@ -1,15 +1,17 @@
 """The project's own kinds of session: `.ralph/recipes/*.toml`."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from ralphgen.errors import Problem, ProjectError
-from ralphgen.inspection.toml import read_toml
+from ralphgen.inspection.toml import TomlFile, read_toml
 from ralphgen.model import Recipe
 
 FOLDER = ".ralph/recipes"
+SUFFIX = ".toml"
 Name = Annotated[str, Field(min_length=1)]
 
 
@@ -29,15 +31,45 @@ def read_recipes(root: Path) -> tuple[Recipe, ...]:
     """
     recipes: list[Recipe] = []
     problems: list[Problem] = []
-    for path in sorted((root / FOLDER).glob("*.toml")):
-        shown = f"{FOLDER}/{path.name}"
+    for name in _files(root / FOLDER):
+        path = root / FOLDER / os.fsdecode(name.encode())
         try:
-            file = read_toml(path, RecipeFile, shown)
+            file = read_toml(path, RecipeFile, f"{FOLDER}/{name}")
         except ProjectError as error:
             problems.extend(error.problems)
-            continue
-        allow = tuple((kit, tuple(sorted(set(names)))) for kit, names in sorted(file.allow.items()))
-        recipes.append(Recipe(path.stem, file.base, allow, shown))
+        else:
+            recipes.append(_recipe(name.removesuffix(SUFFIX), file))
     if problems:
         raise ProjectError.of(problems)
-    return tuple(recipes)
+    return tuple(sorted(recipes, key=lambda recipe: recipe.name))
+
+
+def _files(folder: Path) -> list[str]:
+    """The names of the recipe files, sorted; a file that begins with a dot is none.
+
+    Names are UTF-8 in every project, whatever the locale says of this machine's file names.
+    """
+    try:
+        names = sorted(os.fsencode(path.name) for path in folder.iterdir())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        text = f"{FOLDER}: cannot be read: {reason}"
+        raise ProjectError(text, "make it a folder that you may read") from error
+    found = [name for name in names if name.endswith(SUFFIX.encode()) and not name.startswith(b".")]
+    try:
+        return [name.decode("utf-8") for name in found]
+    except UnicodeDecodeError as error:
+        text = f"{FOLDER}: the file name {ascii(error.object)[1:]} is not UTF-8"
+        raise ProjectError(text, "rename the file") from error
+
+
+def _recipe(name: str, file: TomlFile[RecipeFile]) -> Recipe:
+    places = {"base": file.place("base")}
+    allowed = sorted(file.values.allow.items())
+    for kit, tools in allowed:
+        places[kit] = file.place("allow", kit)
+        places |= {f"{kit}:{tool}": file.place("allow", kit, at) for at, tool in enumerate(tools)}
+    allow = tuple((kit, tuple(sorted(set(tools)))) for kit, tools in allowed)
+    return Recipe(name, file.values.base, allow, file.shown, tuple(places.items()))

@@ -87,10 +87,9 @@ class Standing:
         return digest(self.disk[path]) != self.old.get(path)
 
     def _converted(self, path: str) -> bool:
-        found = self.disk[path]
-        text = found.replace(b"\r\n", b"\n")
+        text = self.disk[path].replace(b"\r\n", b"\n")
         known = {digest(self.new[path])} if path in self.new else set()
-        return text != found and digest(text) in known | {(self.old or {}).get(path)}
+        return digest(text) in known | {(self.old or {}).get(path)}
 
 
 def survey(folder: Path, files: Files) -> Standing:

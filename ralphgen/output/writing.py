@@ -116,9 +116,10 @@ def _refuse_edits(standing: Standing) -> None:
     edited = [path for path in standing.edited if path != MANIFEST]
     if not edited:
         return
-    problems = [Problem(_edit(standing, path)) for path in edited]
-    problems[-1] = Problem(problems[-1].text, _edit_hint(standing))
-    raise EditedError.of(problems)
+    error = EditedError.of(Problem(_edit(standing, path)) for path in edited)
+    *others, last = error.problems
+    error.problems = (*others, Problem(last.text, _edit_hint(standing)))
+    raise error
 
 
 def _edit(standing: Standing, path: str) -> str:

@@ -1,13 +1,29 @@
 """What a plan says: which modules, tools, arguments and policy to emit."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from ralphgen.spelling import Value
 
 Names = tuple[str, ...]
+Values = tuple[str, ...] | tuple[int, ...]
+"""What a column may hold."""
 JsonObject = dict[str, Any]
+
+PROFILES: Names = (
+    "braindump",
+    "yap",
+    "ramble",
+    "discuss",
+    "task_execution",
+    "opus_review",
+    "enrichment",
+    "interactive",
+    "manual",
+)
+"""The kinds of session that every kit has an answer for: the seven recipes of SPEC-070, what a
+client sees that names none, and what a person sees who asks for everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,24 +69,41 @@ class Module:
 class KitPlan:
     """One server: its tools, its emitted modules and what each kind of session leaves of it.
 
-    `runtime` names the modules and folders below `runtime/` that only this kit needs. `constants`
-    holds the lists of values that arguments refer to, by the name they are emitted under. `absent`
-    maps the tools that the project has no place for to the reason. `profiles` maps each built-in
-    recipe to the names of its tools. `narrow` returns the arguments that a recipe leaves of a
-    tool, None for all of them.
+    Tools stand in the module of their noun; `nouns` gives each of those its title. `modules` are
+    emitted besides, and `assets` are texts copied as they are, by path. `workspace` names the
+    constants, as (module, constant), that the kit's workspace is opened with. `runtime` names the
+    modules and folders below `runtime/` that this kit needs beyond the core's. `constants` holds
+    the lists of values that arguments refer to, by the name they are emitted under. `absent` maps
+    the tools that the project has no place for to the reason. `profiles` maps each of `PROFILES`
+    to the names of its tools. `narrow` returns the arguments that a profile leaves of a tool, None
+    for all of them. `refusals` says how wrong arguments are answered: as a `"result"` that the
+    agent reads, or as an `"error"` of the protocol.
     """
 
     key: str
     server_name: str
     title: str
+    nouns: Mapping[str, str]
     tools: tuple[ToolPlan, ...]
-    modules: tuple[Module, ...]
     runtime: Names
-    constants: Mapping[str, Names]
+    constants: Mapping[str, Values]
     absent: Mapping[str, str]
     profiles: Mapping[str, Names]
     narrow: Callable[[str, ToolPlan], Names | None]
+    modules: tuple[Module, ...] = ()
+    assets: Mapping[str, str] = field(default_factory=dict)
+    workspace: tuple[tuple[str, str], ...] = ()
+    refusals: Literal["result", "error"] = "result"
     warnings: Names = ()
+
+    def members(self, noun: str) -> tuple[ToolPlan, ...]:
+        """The tools that stand in the module of a noun, in order."""
+        return tuple(tool for tool in self.tools if tool.module == noun)
+
+    @property
+    def emitted_nouns(self) -> Names:
+        """The nouns that have tools in this project, in order."""
+        return tuple(noun for noun in self.nouns if self.members(noun))
 
 
 @dataclass(frozen=True, slots=True)

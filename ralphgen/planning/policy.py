@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.model import Project, Recipe, Removal
-from ralphgen.planning.model import KitPlan, Names, PolicyPlan
+from ralphgen.planning.model import PROFILES, KitPlan, Names, PolicyPlan
 from ralphgen.runtime.nearest import nearest
 
 
@@ -47,7 +47,7 @@ def plan_policy(project: Project, kits: Sequence[KitPlan], catalog: Catalog) -> 
         for entry in removal.entries
         if not catalog.resolved(entry)
     ]
-    built_in = tuple(kits[0].profiles) if kits else ()
+    built_in = PROFILES
     for recipe in project.recipes:
         problems.extend(_recipe_problems(recipe, built_in, kits, catalog))
     if problems:
@@ -117,15 +117,18 @@ def _recipe_problems(
     if recipe.base not in built_in:
         near = nearest(recipe.base, built_in)
         hint = f'did you mean "{near}"?' if near else f"the bases are {', '.join(built_in)}"
-        return [Problem(f'{where}: there is no recipe "{recipe.base}" to take from', hint)]
+        text = f'{recipe.place("base")}: there is no recipe "{recipe.base}" to take from'
+        return [Problem(text, hint)]
     problems: list[Problem] = []
     planned = {kit.key: kit for kit in kits}
     for kit, names in recipe.allow:
         if kit not in catalog.tools:
             known = ", ".join(catalog.tools)
-            problems.append(Problem(f'{where}: "{kit}" is no kit', f"the kits are {known}"))
+            text = f'{recipe.place(kit)}: "{kit}" is no kit'
+            problems.append(Problem(text, f"the kits are {known}"))
             continue
         for name in names:
+            where = recipe.place(f"{kit}:{name}")
             if name not in catalog.tools[kit]:
                 problems.append(catalog.unknown(f"{kit}:{name}", where))
             elif kit in planned and not _has(planned[kit], recipe.base, name):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
+import _thread
 import json
-import os
-import signal
-import sys
 import traceback
 
 import anyio
@@ -31,20 +29,24 @@ INVALID_PARAMS = -32602
 Context = ServerRequestContext[None]
 
 
-def serve(kit: Kit, session: Session, workspace: Workspace, *, version: str) -> int:
-    """Speak the protocol until the client closes the stream or a signal comes; returns 0."""
+class KitServer(Server[None]):
+    """The SDK's server, which says in both eras that its lists never change."""
 
-    def stop(_signal: int, _frame: object) -> None:
-        # The SDK's reader thread sits in a blocking read, so the interpreter cannot end by itself.
-        workspace.close()
-        os._exit(0)
+    def get_capabilities(self, *options: Any, **named: Any) -> t.ServerCapabilities:
+        """The capabilities that follow from the handlers, without a word on `listChanged`."""
+        found = super().get_capabilities(*options, **named)
+        return found.model_copy(update={"tools": t.ToolsCapability()})
 
-    signal.signal(signal.SIGINT, stop)
-    signal.signal(signal.SIGTERM, stop)
-    anyio.run(_run, build_server(kit, session, workspace, version))
-    workspace.close()
-    sys.stderr.flush()
-    os._exit(0)
+
+def serve(kit: Kit, session: Session, workspace: Workspace, *, version: str) -> None:
+    """Speak the protocol until the client closes one of the streams."""
+    server = build_server(kit, session, workspace, version)
+    try:
+        anyio.run(_run, server)
+    except* OSError:
+        log("info", kit.server_name, "the client is gone")
+    except* Exception:
+        log("error", kit.server_name, {"traceback": traceback.format_exc()})
 
 
 async def _run(server: Server[None]) -> None:
@@ -52,11 +54,12 @@ async def _run(server: Server[None]) -> None:
         await server.run(read, write, server.create_initialization_options())
 
 
-def build_server(kit: Kit, session: Session, workspace: Workspace, version: str) -> Server[None]:
+def build_server(kit: Kit, session: Session, workspace: Workspace, version: str) -> KitServer:
     """The SDK's server with the session's tools; one set guards both the list and the calls."""
     tools = session.tools(kit.tools)
     described = [_described(tool) for tool in tools.values()]
-    one_at_a_time = anyio.CapacityLimiter(1)  # a kit's workspace belongs to one call at a time
+    in_order = anyio.CapacityLimiter(1)
+    one_at_a_time = _thread.allocate_lock()  # still held by a call that was cancelled and runs on
 
     async def list_tools(_: Context, params: t.PaginatedRequestParams | None) -> t.ListToolsResult:
         if params is not None and params.cursor is not None:
@@ -68,11 +71,15 @@ def build_server(kit: Kit, session: Session, workspace: Workspace, version: str)
         if tool is None:
             why = session.why_hidden(params.name)
             raise MCPError(INVALID_PARAMS, f'Unknown tool: "{params.name}": {why}')
-        return await to_thread.run_sync(
-            _answer, kit.server_name, tool, workspace, params.arguments, limiter=one_at_a_time
-        )
 
-    return Server(
+        def answer() -> t.CallToolResult:
+            with one_at_a_time:  # a kit's workspace belongs to one call at a time
+                return _answer(kit, tool, workspace, params.arguments)
+
+        # A client that leaves must not wait for a call that waits for the database.
+        return await to_thread.run_sync(answer, limiter=in_order, abandon_on_cancel=True)
+
+    return KitServer(
         kit.server_name,
         version=version,
         instructions=kit.instructions(session, list(tools.values())),
@@ -91,24 +98,37 @@ def _described(tool: Tool) -> t.Tool:
     )
 
 
-def _answer(logger: str, tool: Tool, workspace: Workspace, given: object) -> t.CallToolResult:
+def _answer(kit: Kit, tool: Tool, workspace: Workspace, given: object) -> t.CallToolResult:
     """Run one call; whatever goes wrong comes back as words, never as a traceback."""
     try:
-        arguments = check_arguments(tool.input_schema(), given)
+        arguments = _checked(kit, tool, given)
         result = tool.run(workspace, arguments)
+        text = json.dumps(result, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        text.encode()
+    except MCPError:
+        raise
     except ToolError as error:
         return _failed(str(error))
     except Exception:
-        log("error", logger, {"tool": tool.name, "traceback": traceback.format_exc()})
+        log("error", kit.server_name, {"tool": tool.name, "traceback": traceback.format_exc()})
         return _failed(
-            f'"{tool.name}" failed inside the server, and nothing was changed; the log of the '
-            "server has the details: go on without it and tell a person"
+            f'"{tool.name}" failed inside the server: go on without it and tell a person; the '
+            "server's log says why"
         )
-    text = json.dumps(result, ensure_ascii=False, separators=(",", ":"))
     structured: dict[str, Any] | None = result if tool.returns is not None else None
     return t.CallToolResult(
         content=[t.TextContent(type="text", text=text)], structured_content=structured
     )
+
+
+def _checked(kit: Kit, tool: Tool, given: object) -> dict[str, object]:
+    """The arguments of a call; wrong ones are an error of the protocol where the kit says so."""
+    try:
+        return check_arguments(tool.input_schema(), given)
+    except ToolError as error:
+        if kit.refusals == "error":
+            raise MCPError(INVALID_PARAMS, str(error)) from error
+        raise
 
 
 def _failed(text: str) -> t.CallToolResult:

@@ -17,19 +17,22 @@ if TYPE_CHECKING:
     Result = TypeVar("Result")
 
 PATIENCE = 20.0  # seconds that a call waits for other writers
+UNNAMED = {3091: "SQLITE_CONSTRAINT_DATATYPE"}  # Python 3.11 does not know its name
 BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 class Database:
     """A connection with foreign keys on, and its journal mode as the file has it.
 
-    Raises `StartError` when the file cannot be opened as a database.
+    `patience` is for how many seconds a call waits for other writers. Raises `StartError` when
+    the file cannot be opened as a database.
     """
 
-    __slots__ = ("_in_use", "connection", "path")
+    __slots__ = ("_in_use", "_patience", "connection", "path")
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, patience: float = PATIENCE) -> None:
         self.path = path
+        self._patience = patience
         self.connection = _connect(path)
         self._in_use = _thread.allocate_lock()
 
@@ -53,7 +56,8 @@ class Database:
     def writing(self, work: Callable[[], Result]) -> Result:
         """`work()` in one transaction that nobody else writes into, or not at all.
 
-        It may run more than once: a lost race is rolled back and tried again for 20 seconds.
+        It may run more than once: a lost race is rolled back and tried again, until the patience
+        is at its end.
         Raises `ToolError` when the file stays locked or refuses the values.
         """
         return self._transaction("BEGIN IMMEDIATE", work)
@@ -64,12 +68,16 @@ class Database:
         A statement that cannot be stopped within half a second keeps the file: the process ends
         next, and SQLite rolls back what a process leaves behind.
         """
-        self.connection.interrupt()
-        if self._in_use.acquire(timeout=0.5):
-            self.connection.close()
+        if not self._in_use.acquire(blocking=False):
+            self.connection.interrupt()
+            if not self._in_use.acquire(timeout=0.5):
+                return
+            # The next statement ends the interruption, which would stop the last checkpoint too.
+            self.connection.execute("SELECT 1").fetchone()
+        self.connection.close()
 
     def _transaction(self, begin: str, work: Callable[[], Result]) -> Result:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + self._patience
         while True:
             try:
                 return self._attempt(begin, work)
@@ -80,8 +88,8 @@ class Database:
                     raise ToolError(_sentence(error)) from error
                 if time.monotonic() > deadline:
                     text = (
-                        f"the database is busy: another program has held it for {PATIENCE:.0f} "
-                        "seconds; nothing was changed, try again"
+                        "the database is busy: another program has held it for "
+                        f"{self._patience:.0f} seconds; nothing was changed, try again"
                     )
                     raise ToolError(text) from error
             time.sleep(_jitter())
@@ -107,7 +115,8 @@ def _connect(path: str) -> sqlite3.Connection:
         connection.text_factory = _text
         _settle(connection)
     except sqlite3.Error as error:
-        raise StartError(f'"{path}" cannot be opened as a database: {error}') from error
+        text = f'"{path}" cannot be opened as a database ({error}): run "ralphgen doctor"'
+        raise StartError(text) from error
     return connection
 
 
@@ -151,7 +160,8 @@ def _is_busy(error: sqlite3.Error) -> bool:
 
 def _sentence(error: sqlite3.Error) -> str:
     """What an agent can do about an SQLite error, without SQL text."""
-    name = getattr(error, "sqlite_errorname", "")
+    code = getattr(error, "sqlite_errorcode", 0)  # not there where Python itself refuses
+    name = str(UNNAMED.get(code) or getattr(error, "sqlite_errorname", ""))
     column = str(error).rpartition(": ")[2]
     sentences = {
         "SQLITE_CONSTRAINT_FOREIGNKEY": "the database refuses this: a row that it names, or that "

@@ -1,4 +1,4 @@
-"""The two ways in which a server says no."""
+"""The two ways in which a server says no, and how a name fits on their line."""
 
 
 class ToolError(Exception):
@@ -7,3 +7,11 @@ class ToolError(Exception):
 
 class StartError(Exception):
     """The server must not start: one line for stderr that names the mend (exit code 2)."""
+
+
+def one_line(text: str) -> str:
+    """The text with everything that could break or colour its line spelled as an escape."""
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+        for character in text
+    )

@@ -22,10 +22,12 @@ class Kit:
 
     `server_name` is what it calls itself in the protocol. `open_workspace` takes the folder of
     the emitted server and the session, and raises `StartError` when the server must not start.
-    `instructions` takes the session and the tools that it leaves visible.
+    `instructions` takes the session and the tools that it leaves visible. `refusals` says how
+    wrong arguments are answered: as a `"result"` that the agent reads, or as an `"error"` of the
+    protocol.
     """
 
-    __slots__ = ("instructions", "open_workspace", "server_name", "tools")
+    __slots__ = ("instructions", "open_workspace", "refusals", "server_name", "tools")
 
     def __init__(
         self,
@@ -34,8 +36,10 @@ class Kit:
         tools: Sequence[Tool],
         open_workspace: Callable[[str, Session], Any],
         instructions: Callable[[Session, Sequence[Tool]], str],
+        refusals: str = "result",
     ) -> None:
         self.server_name = server_name
         self.tools = tools
         self.open_workspace = open_workspace
         self.instructions = instructions
+        self.refusals = refusals

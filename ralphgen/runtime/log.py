@@ -6,8 +6,14 @@ import time
 
 
 def log(level: str, logger: str, data: object) -> None:
-    """Write one line; `level` is a syslog word of the protocol (info, warning, error)."""
+    """Write one line; `level` is a syslog word of the protocol (info, warning, error).
+
+    A client that has closed standard error loses the line, and nothing else.
+    """
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     line = {"level": level, "logger": logger, "data": data, "timestamp": stamp}
-    sys.stderr.write(json.dumps(line, default=str) + "\n")
-    sys.stderr.flush()
+    try:
+        sys.stderr.write(json.dumps(line, default=str) + "\n")
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        return

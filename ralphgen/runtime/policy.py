@@ -32,6 +32,11 @@ class Policy:
         self._removed = removed_tools
         self._absent = absent
 
+    @property
+    def kits(self) -> tuple[str, ...]:
+        """The kits that the project has switched on."""
+        return tuple(self.recipes[FULL])
+
     def allowed(self, recipe: str, kit: str) -> frozenset[str]:
         """The tools of a kit that a recipe leaves; a kit that it does not name has none."""
         return frozenset(self.recipes[recipe].get(kit, ()))
@@ -52,8 +57,11 @@ class Policy:
         """Whether the kit has a tool of this name, in this project's schema or in another."""
         return name in self.allowed(FULL, kit) or name in self._absent.get(kit, {})
 
-    def reasons(self, kit: str, recipe: str, base: str, discipline: str | None) -> dict[str, str]:
-        """For every tool of the kit, the sentence that tells why a session does not see it."""
+    def reasons(self, kit: str, recipe: str, base: str, discipline: str) -> dict[str, str]:
+        """For every tool of the kit, the sentence that tells why a session does not see it.
+
+        `recipe` is what the session calls itself, `base` the profile that rules it.
+        """
         allowed, removed = self.allowed(base, kit), self.removed(discipline, kit)
         reasons = dict(self._absent.get(kit, {}))
         for name in self.allowed(FULL, kit):

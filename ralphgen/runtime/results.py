@@ -11,9 +11,16 @@ if TYPE_CHECKING:
 
 PAGE = 50  # rows of a page, where the caller does not say
 MAX_CHARACTERS = 40_000  # of an answer
-LONG_TEXT = 8_000  # characters of a field that are shown of a single record
+AROUND = 1_000  # of them for what stands around the rows of a page
 LONG_TEXT_IN_LIST = 500
-STEPS = ((LONG_TEXT, 1_000), (4_000, 500), (2_000, 200), (1_000, 100), (400, 50), (100, 20))
+# Characters of a text and items of a list that a single record shows, ever fewer until it fits.
+STEPS = (
+    *((8_000, 1_000), (4_000, 500), (2_000, 200), (1_000, 100)),
+    *((400, 50), (100, 20), (40, 8), (20, 2)),
+)
+DEEPEST = 12  # lists and objects within each other
+LONG_KEY = 100  # characters of an object's key
+NAMED_CUTS = 20  # beyond them, the fields are named without their parts
 
 
 def size(value: object) -> int:
@@ -27,15 +34,18 @@ def page(
     """The first rows of a list, at most `limit` of them and within the size of an answer.
 
     `rows` may hold one row more than `limit`, the sign that there are others; `cursors` says,
-    row by row, after what the next page begins.
+    row by row, after what the next page begins. The first row is on the page however long it is,
+    cut until it fits, so that each page leads on.
     """
     kept: list[dict[str, Any]] = []
-    room = MAX_CHARACTERS - 200
+    room = MAX_CHARACTERS - AROUND
     for row in rows[:limit]:
         record = shortened(row, LONG_TEXT_IN_LIST, PAGE)
+        if size(record) >= room:
+            if kept:
+                break
+            record = fitted(row, room)
         room -= size(record) + 1
-        if room < 0 and kept:
-            break
         kept.append(record)
     answer: dict[str, Any] = {name: kept, "total": total}
     if len(kept) < len(rows):
@@ -43,39 +53,80 @@ def page(
     return answer
 
 
-def fitted(record: dict[str, Any]) -> dict[str, Any]:
-    """The record, its longest parts cut until it fits an answer; `cut` names what is not whole."""
+def fitted(record: dict[str, Any], room: int = MAX_CHARACTERS) -> dict[str, Any]:
+    """The record, its longest parts cut until it fits; `cut` names what is not whole."""
+    candidate: dict[str, Any] = {}
     for characters, items in STEPS:
         candidate = shortened(record, characters, items)
-        if size(candidate) <= MAX_CHARACTERS:
-            break
-    return candidate
+        if size(candidate) <= room:
+            return candidate
+    return _without_longest(candidate, room)
 
 
 def shortened(record: dict[str, Any], characters: int, items: int) -> dict[str, Any]:
-    """A copy without texts over `characters` or lists over `items`, its cut fields in `cut`."""
-    cut: list[str] = []
-    short = {
-        name: _short(value, characters, items, name, cut, depth=0) for name, value in record.items()
-    }
-    return {**short, "cut": sorted(set(cut))} if cut else short
+    """A copy without texts over `characters` or lists over `items`, its cut fields in `cut`.
+
+    What UTF-8 cannot carry, half of a surrogate pair, is shown as U+FFFD.
+    """
+    cuts = {name: _Cut(characters, items) for name in record}
+    short = {name: cuts[name].short(value, name, 0) for name, value in record.items()}
+    names = sorted({part for cut in cuts.values() for part in cut.names})
+    if len(names) > NAMED_CUTS:
+        names = sorted(name for name, cut in cuts.items() if cut.names)
+    return {**short, "cut": names} if names else short
 
 
-def _short(
-    value: Any, characters: int, items: int, name: str, cut: list[str], *, depth: int
-) -> Any:
-    if isinstance(value, str) and len(value) > characters:
-        cut.append(name)
-        return value[:characters] + "…"
-    if isinstance(value, list):
-        if len(value) > items:
-            cut.append(name)
-        return [
-            _short(item, characters, items, name, cut, depth=depth + 1) for item in value[:items]
-        ]
-    if isinstance(value, dict) and depth < len(STEPS):
+class _Cut:
+    """Makes values short, and notes the names of those that were not."""
+
+    __slots__ = ("_characters", "_items", "names")
+
+    def __init__(self, characters: int, items: int) -> None:
+        self._characters = characters
+        self._items = items
+        self.names: set[str] = set()
+
+    def short(self, value: Any, name: str, depth: int) -> Any:
+        """The value, short; `name` says where it stands, `depth` in how many others."""
+        if isinstance(value, str):
+            return self._text(value, name, self._characters)
+        if not isinstance(value, (list, dict)):
+            return value
+        if depth > DEEPEST:
+            self.names.add(name)
+            return "…"
+        if len(value) > self._items:
+            self.names.add(name)
+        if isinstance(value, list):
+            return [self.short(item, name, depth + 1) for item in value[: self._items]]
         return {
-            key: _short(item, characters, items, f"{name}.{key}", cut, depth=depth + 1)
-            for key, item in value.items()
+            self._text(key, name, LONG_KEY): self.short(
+                item, name if depth > 1 else f"{name}.{_whole(key[:LONG_KEY])}", depth + 1
+            )
+            for key, item in list(value.items())[: self._items]
         }
-    return value
+
+    def _text(self, text: str, name: str, characters: int) -> str:
+        if len(text) > characters:
+            self.names.add(name)
+            text = text[:characters] + "…"
+        return _whole(text)
+
+
+def _whole(text: str) -> str:
+    """The text with U+FFFD for each half of a surrogate pair."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _without_longest(record: dict[str, Any], room: int) -> dict[str, Any]:
+    """The record without its longest fields, as many as it takes; they are named in `cut`."""
+    parts = record.pop("cut", ())
+    cut = {name for name in record if any(f"{part}.".startswith(f"{name}.") for part in parts)}
+    lengths = {name: size(value) for name, value in record.items()}
+    while size({**record, "cut": sorted(cut)}) > room and record:
+        longest = max(record, key=lambda name: lengths[name])
+        del record[longest]
+        cut.add(longest)
+    return {**record, "cut": sorted(cut)}

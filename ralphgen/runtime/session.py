@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 
-from .errors import StartError
+from .errors import StartError, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 VERSION = 1
 DEFAULT_FILE = "context.json"
 DEFAULT_RECIPE = "interactive"
-MEND = 'write a new one with "ralphgen init"'
+SHOWN = 60  # characters of a value in an error
 KEYS: dict[str, tuple[type, ...]] = {
     "version": (int,),
     "session_id": (str,),
@@ -35,10 +35,20 @@ class Session:
     """What one agent run may see of one kit.
 
     `recipe` names the kind of session, `base` the profile of the policy that rules it,
-    `discipline` the persona, if there is one. `enabled` are names of tools.
+    `discipline` the persona, if there is one. `enabled` are names of tools. `context` is the path
+    of the file that says so, None where there is none.
     """
 
-    __slots__ = ("_reasons", "base", "discipline", "enabled", "narrowed", "recipe", "session_id")
+    __slots__ = (
+        "_reasons",
+        "base",
+        "context",
+        "discipline",
+        "enabled",
+        "narrowed",
+        "recipe",
+        "session_id",
+    )
 
     def __init__(
         self,
@@ -46,12 +56,14 @@ class Session:
         base: str,
         enabled: frozenset[str],
         *,
+        context: str | None,
         narrowed: Mapping[str, Sequence[str]],
         reasons: Mapping[str, str],
     ) -> None:
         self.session_id: str = facts["session_id"]
         self.recipe: str = facts["recipe"]
         self.base = base
+        self.context = context
         self.discipline: str | None = facts.get("discipline")
         self.enabled = enabled
         self.narrowed = narrowed
@@ -78,33 +90,42 @@ def open_session(kit: str, folder: str, context: str | None, policy: Policy) -> 
     Raises `StartError` for a context that is missing, unreadable, of another version or that
     names what the policy does not know: a bad context never widens into a default.
     """
-    path = context or os.path.join(folder, DEFAULT_FILE)
-    if context is None and not os.path.exists(path):
-        return _read_only(kit, policy)
-    facts = _read(path)
-    base = _base(facts, policy, path)
-    return _carve(kit, facts, base, policy, path)
-
-
-def _read_only(kit: str, policy: Policy) -> Session:
-    facts = {"session_id": DEFAULT_RECIPE, "recipe": DEFAULT_RECIPE}
-    enabled = policy.allowed(DEFAULT_RECIPE, kit)
-    return _session(kit, facts, DEFAULT_RECIPE, enabled, policy)
+    path = os.path.join(folder, DEFAULT_FILE) if context is None else context
+    if context is None and not os.path.lexists(path):  # a dangling link is a bad context
+        unnamed = {"session_id": DEFAULT_RECIPE, "recipe": DEFAULT_RECIPE}
+        return _session(kit, unnamed, DEFAULT_RECIPE, policy, None)
+    try:
+        facts = _read(path)
+        _refuse_unknown_tools(facts["enabled_tools"], policy)
+        return _session(kit, facts, _base(facts, policy), policy, path)
+    except StartError as error:
+        mend = 'remove it and run "ralphgen init"' if context is None else "mend the file"
+        raise StartError(f'the context "{path}" cannot be used: {error}; {mend}') from error
 
 
 def _read(path: str) -> dict[str, Any]:
+    """The facts of a context; raises `StartError` for the first thing that is wrong."""
     try:
         with open(path, encoding="utf-8") as file:
-            facts = json.load(file)
+            facts: dict[str, Any] = json.load(file, object_pairs_hook=_without_repetition)
     except OSError as error:
-        raise StartError(f'cannot read the context "{path}": {error.strerror}; {MEND}') from error
+        raise StartError(f"{error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        raise StartError(f'the context "{path}" is not JSON: {error}; {MEND}') from error
+        raise StartError(f"it is not JSON ({error})") from error
     problem = _shape_problem(facts)
     if problem:
-        raise StartError(f'the context "{path}" cannot be used: {problem}; {MEND}')
-    checked: dict[str, Any] = facts
-    return checked
+        raise StartError(problem)
+    return facts
+
+
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object, where no key may stand twice: readers disagree on which one counts."""
+    facts = dict(pairs)
+    if len(facts) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in facts if keys.count(key) > 1)
+        raise StartError(f'the key "{twice}" stands twice')
+    return facts
 
 
 def _shape_problem(facts: object) -> str | None:
@@ -112,7 +133,7 @@ def _shape_problem(facts: object) -> str | None:
     if not isinstance(facts, dict):
         return "expected a JSON object"
     if facts.get("version") != VERSION:
-        return f'"version" is {json.dumps(facts.get("version"))}, expected {VERSION}'
+        return f'"version" is {_shown(facts.get("version"))}, expected {VERSION}'
     missing = [key for key in REQUIRED if key not in facts]
     if missing:
         return f'"{missing[0]}" is missing'
@@ -120,7 +141,7 @@ def _shape_problem(facts: object) -> str | None:
         if key not in KEYS:
             return f'unknown key "{key}"'
         if not isinstance(value, KEYS[key]) or isinstance(value, bool):
-            return f'"{key}" has the wrong type'
+            return f'"{key}" is {_shown(value)}, which has the wrong type'
     return _names_problem(facts["enabled_tools"])
 
 
@@ -131,35 +152,45 @@ def _names_problem(enabled: dict[str, Any]) -> str | None:
     return None
 
 
-def _base(facts: Mapping[str, Any], policy: Policy, path: str) -> str:
+def _shown(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+
+
+def _base(facts: Mapping[str, Any], policy: Policy) -> str:
     """The profile that rules the session: its recipe, or the base of a recipe that is a row."""
-    for key in ("recipe", "base"):
-        if facts.get(key) in policy.recipes:
-            return str(facts[key])
-    known = ", ".join(f'"{name}"' for name in policy.recipes)
-    text = f'the context "{path}" names the recipe "{facts["recipe"]}", which is none of {known}'
-    raise StartError(f"{text}; {MEND}")
+    named = [facts[key] for key in ("recipe", "base") if key in facts]
+    known = [name for name in named if name in policy.recipes]
+    if named[-1] not in known:
+        recipes = ", ".join(f'"{name}"' for name in policy.recipes)
+        raise StartError(f'there is no recipe "{named[-1]}", only {recipes}')
+    return str(known[0])
 
 
-def _carve(kit: str, facts: Mapping[str, Any], base: str, policy: Policy, path: str) -> Session:
-    listed = facts["enabled_tools"].get(kit, [])
-    for name in listed:
-        if not policy.knows(kit, name):
-            text = f'the context "{path}" enables "{name}", which the kit "{kit}" does not have'
-            raise StartError(f"{text}; {MEND}")
-    enabled = policy.allowed(base, kit) & frozenset(listed)
-    return _session(kit, facts, base, enabled, policy)
+def _refuse_unknown_tools(enabled: Mapping[str, Sequence[str]], policy: Policy) -> None:
+    """Raise `StartError` for a name that means nothing: it may be a typo for something smaller."""
+    for kit, names in enabled.items():
+        if kit not in policy.kits:
+            kits = ", ".join(f'"{key}"' for key in policy.kits)
+            raise StartError(f'it enables tools of the kit "{kit}", but the kits are {kits}')
+        for name in names:
+            if not policy.knows(kit, name):
+                raise StartError(f'it enables "{name}", which the kit "{kit}" does not have')
 
 
 def _session(
-    kit: str, facts: Mapping[str, Any], base: str, enabled: frozenset[str], policy: Policy
+    kit: str, facts: Mapping[str, Any], base: str, policy: Policy, context: str | None
 ) -> Session:
+    """The policy's set for the profile, less what the context leaves out or a discipline takes."""
     discipline = facts.get("discipline")
-    left = enabled - policy.removed(discipline, kit)
+    enabled = policy.allowed(base, kit) - policy.removed(discipline, kit)
+    if context is not None:
+        enabled &= frozenset(facts["enabled_tools"].get(kit, ()))
     return Session(
         facts,
         base,
-        left,
+        enabled,
+        context=context,
         narrowed=policy.narrowed(base, kit),
-        reasons=policy.reasons(kit, facts["recipe"], base, discipline),
+        reasons=policy.reasons(kit, one_line(facts["recipe"]), base, one_line(discipline or "")),
     )

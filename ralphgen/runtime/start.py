@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import gc
-import json
 import os
 import sys
 
-from .errors import StartError
-from .session import open_session
+from .errors import StartError, one_line
+from .process import Ending, Wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
 
 USAGE = "usage: python server.py [KIT] [--context FILE] [--check] [--help] [--version]"
 REFUSED = 2
+BROKEN = (ArithmeticError, AttributeError, ImportError, LookupError, NameError, SyntaxError)
 
 
 class CommandLine:
@@ -28,57 +27,76 @@ class CommandLine:
 
     __slots__ = ("check", "context", "help", "kit", "version")
 
-    def __init__(self, kit: str) -> None:
-        self.kit = kit
+    def __init__(self) -> None:
+        self.kit: str | None = None
         self.context: str | None = None
         self.check = False
         self.help = False
         self.version = False
 
 
-def start(arguments: Sequence[str], folder: str, kits: Sequence[str], policy: Policy) -> int:
+def start(arguments: Sequence[str], folder: str, kits: Sequence[str]) -> int:
     """Serve one of the kits on standard input and output until the client ends it.
 
     Returns the exit code: 0, or 2 when the server must not start. `--check` does everything up
     to the handshake.
     """
+    ending = Ending()
     try:
         asked = _parse(arguments, kits)
         if asked.help or asked.version:
             sys.stdout.write(_about(asked, folder, kits))
             return 0
-        return _serve(asked, folder, policy)
+        return _serve(asked, asked.kit or kits[0], folder, ending)
     except StartError as error:
-        sys.stderr.write(f"server.py: {error}\n")
+        sys.stderr.write(f"server.py: {one_line(str(error))}\n")
         return REFUSED
 
 
 def read_manifest(folder: str) -> dict[str, Any]:
     """The manifest beside the server; raises `StartError` when it cannot be read."""
+    import json
+
     path = os.path.join(folder, "manifest.json")
     try:
         with open(path, encoding="utf-8") as file:
             manifest: dict[str, Any] = json.load(file)
-    except (OSError, ValueError) as error:
-        text = f'the manifest "{path}" cannot be read ({error}): run "ralphgen regen --force"'
-        raise StartError(text) from error
+        schema = manifest["schema"]
+        whole = (str, str, list) == tuple(
+            type(value) for value in (manifest["ralphgen"], schema["fingerprint"], schema["hide"])
+        )
+        problem = "" if whole else "a value has the wrong type"
+    except OSError as error:
+        problem = str(error.strerror)
+    except (ValueError, RecursionError) as error:
+        problem = f"it is not JSON: {error}"
+    except (LookupError, TypeError):
+        problem = "it does not say what the server was built for"
+    if problem:
+        text = f'the manifest "{path}" cannot be used ({problem}): run "ralphgen regen --force"'
+        raise StartError(text)
     return manifest
 
 
 def _parse(arguments: Sequence[str], kits: Sequence[str]) -> CommandLine:
-    asked = CommandLine(kits[0])
+    asked = CommandLine()
     rest = list(arguments)
     while rest:
         word = rest.pop(0)
         if word in ("--check", "--help", "--version"):
             setattr(asked, word[2:], True)
-        elif word == "--context" and rest:
-            asked.context = rest.pop(0)
-        elif word in kits:
+        elif word == "--context":
+            if asked.context is not None:
+                raise StartError(f'"--context" is given twice; {USAGE}')
+            asked.context = rest.pop(0) if rest else ""
+            if not asked.context:
+                raise StartError(f'"--context" needs the path of a file; {USAGE}')
+        elif word in kits and asked.kit is None:
             asked.kit = word
         else:
             known = ", ".join(f'"{kit}"' for kit in kits)
-            raise StartError(f'cannot do anything with "{word}": the kits are {known}; {USAGE}')
+            second = f' after the kit "{asked.kit}"' if word in kits else ""
+            raise StartError(f'cannot use "{word}"{second}: the kits are {known}; {USAGE}')
     return asked
 
 
@@ -88,34 +106,57 @@ def _about(asked: CommandLine, folder: str, kits: Sequence[str]) -> str:
     return f"{USAGE}\nkits: {', '.join(kits)} (the first one where none is named)\n"
 
 
-def _serve(asked: CommandLine, folder: str, policy: Policy) -> int:
-    if os.path.exists(os.path.join(folder, ".commit")):
+def _serve(asked: CommandLine, name: str, folder: str, ending: Ending) -> int:
+    if os.path.lexists(os.path.join(folder, ".commit")):
         raise StartError('a "ralphgen regen" was interrupted: run it again')
     manifest = read_manifest(folder)
-    session = open_session(asked.kit, folder, asked.context, policy)
-    kit = _load(asked.kit)
+    wire = Wire()
+    from .session import open_session
+
+    policy: Policy = _emitted("policy", "POLICY")
+    session = open_session(name, folder, asked.context, policy)
+    kit: Kit = _emitted(name, "KIT")  # the other kits are not imported
     workspace = kit.open_workspace(folder, session)
     if asked.check:
         workspace.close()
         return 0
-    _announce(session, asked)
-    gc.disable()  # the SDK makes thousands of classes, none of them garbage
-    from .binding import serve
+    ending.hold(workspace)
+    _announce(session, name)
+    serve = _binding()
+    wire.restore()
+    serve(kit, session, workspace, version=manifest["ralphgen"])  # until the client leaves
+    return ending.end()
 
+
+def _emitted(module: str, name: str) -> Any:
+    """A value of a module beside the server; raises `StartError` where it cannot be loaded."""
+    try:
+        return getattr(__import__(module), name)
+    except (*BROKEN, OSError, TypeError, ValueError) as error:
+        where = f"{module} ({type(error).__name__}: {error})"
+        raise StartError(
+            f'cannot load the server\'s own module {where}: run "ralphgen regen --force"'
+        ) from error
+
+
+def _binding() -> Any:
+    """The function that speaks the protocol; raises `StartError` where the SDK is missing."""
+    import gc
+
+    gc.disable()  # the SDK makes thousands of classes, none of them garbage
+    try:
+        from .binding import serve
+    except ImportError as error:
+        text = f'cannot load the MCP SDK ({error}) with "{sys.executable}": run "ralphgen doctor"'
+        raise StartError(text) from error
     gc.freeze()
     gc.enable()
-    return serve(kit, session, workspace, version=str(manifest["ralphgen"]))
+    return serve
 
 
-def _load(name: str) -> Kit:
-    """The kit's own package beside the server; the others are not imported."""
-    kit: Kit = __import__(name).KIT
-    return kit
-
-
-def _announce(session: Session, asked: CommandLine) -> None:
+def _announce(session: Session, kit: str) -> None:
     """A person who starts a server without a context should know why so little is there."""
-    if asked.context is None and session.session_id == "interactive":
+    if session.context is None:
         from .log import log
 
-        log("info", asked.kit, "no context: serving the read-only tools of the recipe interactive")
+        log("info", kit, "no context: serving the read-only tools of the recipe interactive")

@@ -1,12 +1,11 @@
 """What SPEC-070 knows of the columns: what they hold, and who may write them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 from ralphgen.model import Column, Schema
-from ralphgen.model import Table as DatabaseTable
-from ralphgen.planning.model import Argument, Names
+from ralphgen.planning.model import Argument, Names, Values
+from ralphgen.runtime.checks import fold
 from ralphgen.spelling import Name, Value, argument_name, constant
 
 STATUSES = ("draft", "pending", "in_progress", "done", "blocked", "skipped")
@@ -15,6 +14,13 @@ STAMPED = ("id", "created", "updated", "provenance", "status", "acronym", "autho
 """The columns to which the server itself gives a value in a new row."""
 RESERVED = ("clear", "cursor", "id", "limit", "reason", "summary")
 """Arguments that mean something else than a column."""
+SHOWN = 100  # characters of a column's name in a description
+ANSWERED: Mapping[str, Names] = {
+    "tasks": ("comments", "comments_total", "dependencies", "dependents", "inferred"),
+    "features": ("learnings_total", "missing_files", "tasks", "unreadable_learnings"),
+}
+"""Fields of answers, by table, that are no columns; `CUT` stands in the answers on every table."""
+CUT = ("cut", "unreadable")
 
 # A kind is the name of a constant in runtime/ralph/tables.py; here, the schema of its argument.
 SCHEMAS: Mapping[str, Value] = {
@@ -27,6 +33,8 @@ SCHEMAS: Mapping[str, Value] = {
     "DISCIPLINE": Name("STRING"),
 }
 AFFINITIES = {"TEXT": "TEXT", "INTEGER": "INTEGER", "REAL": "REAL", "NUMERIC": "REAL"}
+JSON_TYPES = {"TEXT": "string", "DISCIPLINE": "string", "INTEGER": "integer", "REAL": "number"}
+"""The types of arguments, by kind, that can carry an enum or other keywords."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +174,13 @@ class Table:
         """The columns that tools take as arguments."""
         return tuple(column for column in self.columns if self.known(column).given)
 
-    def values(self, column: str) -> Names:
+    def values(self, column: str) -> Values:
         """What a column may hold: its CHECK list, else its own vocabulary, else nothing known."""
-        declared = self.columns[column]
-        if declared.values is not None and declared.type == "TEXT":
+        declared, kind = self.columns[column], self.known(column).kind
+        if declared.values is not None and JSON_TYPES.get(kind) == "string":
             return declared.values
+        if declared.values is not None and kind == declared.type == "INTEGER":
+            return tuple(int(value) for value in declared.values)
         known = self.known(column).values
         if column == "status" and self.name == "tasks" and "pseudocode" not in self.columns:
             return known[1:]  # drafts came with the column that enriches them
@@ -188,9 +198,9 @@ class Table:
         if self.values(column):
             extra = {"enum": Name(self.constant(column)), **extra}
         if name != column:
-            extra = {**extra, "description": f"column {column}"}
+            extra = {**extra, "description": _described(column)}
         if extra:
-            schema = {"type": _json_type(self.known(column).kind), **extra}
+            schema = {**_open(self.known(column).kind), **extra}
         must = required or (_needed(self.columns[column]) and column not in STAMPED)
         return Argument(name, schema, required=must)
 
@@ -217,18 +227,24 @@ def read_table(schema: Schema, name: str) -> tuple[Table | None, Names]:
     found = schema.table(name)
     if found is None:
         return None, ()
-    warnings = tuple(filter(None, (_warning(found, column) for column in found.columns)))
-    usable = {column.name: column for column in found.columns if _usable(schema, found, column)}
-    rest = tuple(column for column in found.columns if column.name not in usable)
+    columns = tuple(_spelled(name, column) for column in found.columns)
+    shown = tuple(column for column in columns if not schema.hidden(name, column.name))
+    warnings = tuple(filter(None, (_warning(name, column.name) for column in shown)))
+    usable = {column.name: column for column in shown if _usable(name, column)}
+    rest = tuple(column for column in columns if column.name not in usable)
     return Table(name, usable, rest), warnings
 
 
-def _usable(schema: Schema, table: DatabaseTable, column: Column) -> bool:
-    """Not what is hidden, has no JSON form (BLOB, ANY), or bears a name of our own arguments."""
-    if schema.hidden(table.name, column.name):
-        return False
-    known = column.name in COLUMNS[table.name]
-    return known or (column.type in AFFINITIES and column.name.lower() not in RESERVED)
+def _spelled(table: str, column: Column) -> Column:
+    """The column, with the letter case of SPEC-070 where it is one of its columns."""
+    name = fold(column.name)
+    return replace(column, name=name) if name in COLUMNS[table] else column
+
+
+def _usable(table: str, column: Column) -> bool:
+    """Not what has no JSON form (BLOB, ANY) or bears a name that means something else."""
+    known = column.name in COLUMNS[table]
+    return known or (column.type in AFFINITIES and not _warning(table, column.name))
 
 
 def _needed(column: Column) -> bool:
@@ -236,15 +252,28 @@ def _needed(column: Column) -> bool:
     return column.not_null and column.default is None and not column.generated
 
 
-def _warning(table: DatabaseTable, column: Column) -> str:
-    if column.name in COLUMNS[table.name] or column.name.lower() not in RESERVED:
+def _warning(table: str, column: str) -> str:
+    """Why an added column is left out because of its name; empty where it is not."""
+    name = fold(column)
+    argument = name in RESERVED
+    if name in COLUMNS[table] or not (argument or name in (*CUT, *ANSWERED.get(table, ()))):
         return ""
+    place = "an argument" if argument else "a field of answers"
     return (
-        f'the column "{table.name}.{column.name}" is left out of all tools: '
-        "an argument of this name means something else"
+        f'the column "{table}.{column}" is left out of all tools: '
+        f"{place} of this name means something else"
     )
 
 
-def _json_type(kind: str) -> str:
-    types: dict[str, Any] = {"INTEGER": "integer", "REAL": "number"}
-    return str(types.get(kind, "string"))
+def _described(column: str) -> str:
+    """The sentence that tells which column is meant, where its argument has another name."""
+    shown = column if len(column) <= SHOWN else f"{column[:SHOWN]}…"
+    return f'column "{shown}"'
+
+
+def _open(kind: str) -> Mapping[str, Value]:
+    """The schema of a kind as a mapping that takes more keywords."""
+    if kind in JSON_TYPES:
+        return {"type": JSON_TYPES[kind]}
+    items = "integer" if kind == "INTEGERS" else "string"
+    return {"type": "array", "items": {"type": items}}

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from ralphgen.kits.ralph.answers import answer_schema
 from ralphgen.kits.ralph.columns import PREFIXES, Table, read_table
 from ralphgen.kits.ralph.profiles import narrow, profiles
-from ralphgen.kits.ralph.tools import SPECS, Spec
+from ralphgen.kits.ralph.spec import Spec
+from ralphgen.kits.ralph.tools import SPECS
 from ralphgen.model import Project
-from ralphgen.planning.model import Argument, KitPlan, Module, Names, ToolPlan
-from ralphgen.spelling import Lines, Name, argument_name
+from ralphgen.planning.model import Argument, KitPlan, Module, Names, ToolPlan, Values
+from ralphgen.spelling import Lines, Name, Value, argument_name
 
 KEY = "ralph"
 SERVER_NAME = "ralph-project"
@@ -31,6 +32,8 @@ NOUNS = {
     "project": "Tools on the project as a whole.",
     "state_files": "Tools on the project's progress and learnings.",
 }
+REASON: Value = {"type": "string", "description": "Why it is blocked."}
+SUMMARY: Value = {"type": "string", "description": "Stored as a comment."}
 # Emitted name in tables.py, by table; the first three are the heart of every schema.
 TABLES = {
     "tasks": "tasks",
@@ -58,8 +61,10 @@ def plan_ralph(project: Project) -> KitPlan:
         key=KEY,
         server_name=SERVER_NAME,
         title=TITLE,
+        nouns=NOUNS,
         tools=tools,
-        modules=(*_tool_modules(tools), _tables_module(tables), _package(tools)),
+        modules=(_tables_module(tables),),
+        workspace=(("tables", "TABLES"),),
         runtime=RUNTIME,
         constants=_constants(tables),
         absent={name: tool.reason for name, tool in planned.items() if isinstance(tool, Absence)},
@@ -70,25 +75,35 @@ def plan_ralph(project: Project) -> KitPlan:
 
 
 def _tool(spec: Spec, tables: Mapping[str, Table]) -> ToolPlan | Absence:
-    absence = _missing_column(spec, tables) or _unfilled_column(spec, tables)
+    absence = _missing_need(spec, tables) or _unfilled_column(spec, tables)
     if absence is not None:
         return absence
     return ToolPlan(
         name=spec.name,
         module=spec.module,
-        description=spec.description,
+        description=_description(spec, tables),
         hints=spec.hints,
         arguments=_arguments(spec, tables),
         returns=answer_schema(spec.answers, tables),
     )
 
 
-def _missing_column(spec: Spec, tables: Mapping[str, Table]) -> Absence | None:
+def _missing_need(spec: Spec, tables: Mapping[str, Table]) -> Absence | None:
     for need in spec.needs:
         table, _, column = need.partition(".")
         if table not in tables or column not in tables[table].columns:
             return Absence(f'the database has no column "{need}"')
+    possible = tables["tasks"].values("status")
+    for status in spec.statuses:
+        if status not in possible:
+            return Absence(f'no task can have the status "{status}"')
     return None
+
+
+def _description(spec: Spec, tables: Mapping[str, Table]) -> str:
+    """The tool's sentence, without what it says of columns that the project does not have."""
+    notes = [text for column, text in spec.notes if column in tables[spec.table].columns]
+    return "; ".join([spec.description.removesuffix("."), *notes]) + "."
 
 
 def _unfilled_column(spec: Spec, tables: Mapping[str, Table]) -> Absence | None:
@@ -124,18 +139,28 @@ def _arguments(spec: Spec, tables: Mapping[str, Table]) -> tuple[Argument, ...]:
 
 def _special(spec: Spec, field: str, tables: Mapping[str, Table]) -> Argument | None:
     """The arguments that are no plain columns."""
-    if field == "reason" and "blocked_by" in tables["tasks"].columns:
-        return Argument("reason", Name("STRING"))
-    if field == "summary" and not isinstance(_tool(_spec("add_task_comment"), tables), Absence):
-        return Argument("summary", Name("STRING"))
+    tasks = tables["tasks"]
+    if field == "reason" and "blocked_by" in tasks.columns and "blocked" in tasks.values("status"):
+        return Argument("reason", REASON)
+    if field == "summary" and _comment_needs_no_more(tables):
+        return Argument("summary", SUMMARY)
     if field == "status" and spec.name == "create_task":
         return Argument("status", {"type": "string", "enum": list(first_statuses(tables))})
     return None
 
 
+def _comment_needs_no_more(tables: Mapping[str, Table]) -> bool:
+    """Whether the server can write a comment of which it was told the text alone."""
+    tool = _tool(_spec("add_task_comment"), tables)
+    if isinstance(tool, Absence):
+        return False
+    needed = {argument.name for argument in tool.arguments if argument.required}
+    return needed <= {"task_id", "author", "body"}
+
+
 def first_statuses(tables: Mapping[str, Table]) -> Names:
     """The statuses that a new task may have; the first of them is the default."""
-    known = tables["tasks"].values("status")
+    known = tuple(map(str, tables["tasks"].values("status")))
     return tuple(status for status in known if status in ("draft", "pending")) or known[:1]
 
 
@@ -155,21 +180,11 @@ def _clear(table: Table, fields: list[str]) -> tuple[Argument, ...]:
     names = [argument_name(field) for field in fields if field in given and table.clearable(field)]
     if not names:
         return ()
-    items = {"type": "string", "enum": names}
+    items: Value = {"type": "string", "enum": Lines(names)}
     return (Argument("clear", {"type": "array", "items": items}),)
 
 
-def _tool_modules(tools: tuple[ToolPlan, ...]) -> list[Module]:
-    modules: list[Module] = []
-    for noun, title in NOUNS.items():
-        members = [tool for tool in tools if tool.module == noun]
-        values = {"title": title, "noun": noun, "tools": members}
-        if members:
-            modules.append(Module(f"{KEY}/{noun}.py", "tools.py.jinja", values))
-    return modules
-
-
-def _constants(tables: Mapping[str, Table]) -> dict[str, Names]:
+def _constants(tables: Mapping[str, Table]) -> dict[str, Values]:
     """The lists of values that the arguments name, by the name of the constant."""
     return {
         table.constant(column): table.values(column)
@@ -195,12 +210,14 @@ def _tables_module(tables: Mapping[str, Table]) -> Module:
             "columns": Lines(
                 {column: Name(tables[name].known(column).kind) for column in tables[name].shown()}
             ),
-            "added": tables[name].added(),
-            "arguments": {
-                column: argument_name(column)
-                for column in tables[name].shown()
-                if argument_name(column) != column
-            },
+            "added": Lines(list(tables[name].added())),
+            "arguments": Lines(
+                {
+                    column: argument_name(column)
+                    for column in tables[name].shown()
+                    if argument_name(column) != column
+                }
+            ),
         }
         for name, emitted in TABLES.items()
         if name in tables
@@ -208,9 +225,3 @@ def _tables_module(tables: Mapping[str, Table]) -> Module:
     first = first_statuses(tables)
     values = {"imports": {*kinds, "Table"}, "tables": described, "first_status": first[0]}
     return Module(f"{KEY}/tables.py", "tables.py.jinja", values)
-
-
-def _package(tools: tuple[ToolPlan, ...]) -> Module:
-    nouns = [noun for noun in NOUNS if any(tool.module == noun for tool in tools)]
-    values = {"title": TITLE, "nouns": nouns, "server_name": SERVER_NAME}
-    return Module(f"{KEY}/__init__.py", "ralph.py.jinja", values)

@@ -1,9 +1,9 @@
-"""The tools of SPEC-070: each with its sentence, its arguments and what it needs."""
-
-from dataclasses import dataclass
+"""The tools of SPEC-070 in their order: each with its sentence, its arguments and its needs."""
 
 from ralphgen.kits.ralph.columns import PREFIXES
-from ralphgen.planning.model import Argument, Names
+from ralphgen.kits.ralph.project_tools import PROJECT, STATE_FILES
+from ralphgen.kits.ralph.spec import PAGING, TEXT, Spec
+from ralphgen.planning.model import Argument
 from ralphgen.spelling import Name, Value
 
 ID = Argument("id", Name("INTEGER"), required=True)
@@ -11,40 +11,8 @@ TASK_ID = Argument("task_id", Name("INTEGER"), required=True)
 COMMENT_ID = Argument("comment_id", Name("INTEGER"), required=True)
 NAME = Argument("name", Name("STRING"), required=True)
 FEATURE_NAME = Argument("feature_name", Name("STRING"), required=True)
-TEXT = Argument("text", Name("STRING"), required=True)
-PAGING = (
-    Argument("limit", {"type": "integer", "minimum": 1, "maximum": 200}),
-    Argument("cursor", Name("STRING")),
-)
 STATUS: Value = {"type": "string", "enum": Name(f"{PREFIXES['tasks']}_STATUS")}
 SOURCE: Value = {"type": "string", "enum": ["auto", "agent", "human"]}
-
-
-@dataclass(frozen=True, slots=True)
-class Spec:
-    """One tool.
-
-    `table` is where its `fields` are columns; a field without a column is dropped. `required`
-    are fields that must be given. `added` takes the columns that SPEC-070 does not know too;
-    `clears` adds the argument `clear`. `needs` are columns, as `table.column`, without which there
-    is no such tool; `creates` says that it adds a row, so that every column needs a value.
-    `answers` names the shape of the answer.
-    """
-
-    name: str
-    module: str
-    hints: str
-    description: str
-    table: str = ""
-    arguments: tuple[Argument, ...] = ()
-    fields: Names = ()
-    required: Names = ()
-    added: bool = False
-    clears: bool = False
-    needs: Names = ()
-    creates: bool = False
-    answers: str = "change"
-
 
 TASK_FIELDS = (
     "description",
@@ -67,6 +35,7 @@ FEATURE_FIELDS = (
     "dependencies",
 )
 DISCIPLINE_FIELDS = ("acronym", "description", "system_prompt", "skills", "conventions")
+ACRONYM = ("acronym", "its acronym is made where none is given")
 COMMENT = ("task_comments.id", "task_comments.task_id", "task_comments.body")
 
 TASKS = (
@@ -123,8 +92,8 @@ TASKS = (
     Spec(
         "set_task_status",
         "tasks",
-        "CHANGES",
-        "Set a task's status; reason: why it is blocked; summary: stored as a comment.",
+        "ADDS",
+        "Set a task's status.",
         table="tasks",
         arguments=(ID, Argument("status", STATUS, required=True)),
         fields=("reason", "summary"),
@@ -138,6 +107,7 @@ TASKS = (
         arguments=(ID, Argument("pseudocode", Name("STRING"), required=True)),
         fields=("acceptance_criteria", "context_files"),
         needs=("tasks.pseudocode",),
+        statuses=("draft", "pending"),
     ),
 )
 COMMENTS = (
@@ -187,7 +157,7 @@ FEATURES = (
         "get_feature",
         "features",
         "READS",
-        "Get all of a feature: fields, learnings, context files and task counts.",
+        "Get all that is known of a feature, and its task counts.",
         arguments=(NAME,),
         answers="feature",
     ),
@@ -195,23 +165,25 @@ FEATURES = (
         "create_feature",
         "features",
         "ADDS",
-        "Create a feature; its acronym is made where none is given.",
+        "Create a feature.",
         table="features",
         fields=("name", "display_name", *FEATURE_FIELDS),
         required=("name", "display_name"),
         added=True,
         creates=True,
+        notes=(ACRONYM,),
     ),
     Spec(
         "update_feature",
         "features",
         "CHANGES",
-        "Change the given fields of a feature; its learnings stay.",
+        "Change the given fields of a feature.",
         table="features",
         arguments=(NAME,),
         fields=("display_name", *FEATURE_FIELDS),
         added=True,
         clears=True,
+        notes=(("learnings", "its learnings stay"),),
     ),
     Spec(
         "delete_feature",
@@ -264,12 +236,13 @@ DISCIPLINES = (
         "create_discipline",
         "disciplines",
         "ADDS",
-        "Create a discipline; its acronym is made where none is given.",
+        "Create a discipline.",
         table="disciplines",
         fields=("name", "display_name", "icon", "color", *DISCIPLINE_FIELDS),
         required=("name", "display_name", "icon", "color"),
         added=True,
         creates=True,
+        notes=(ACRONYM,),
     ),
     Spec(
         "update_discipline",
@@ -288,57 +261,6 @@ DISCIPLINES = (
         "DELETES",
         "Delete a discipline that has no tasks.",
         arguments=(NAME,),
-    ),
-)
-PROJECT = (
-    Spec(
-        "get_project_info",
-        "project",
-        "READS",
-        "Get the project's title, description and creation date.",
-        needs=("metadata.project_title",),
-        answers="info",
-    ),
-    Spec(
-        "get_project_progress",
-        "project",
-        "READS",
-        "Count tasks by status, in all and by feature; percent is done of actionable.",
-        answers="progress",
-    ),
-)
-STATE_FILES = (
-    Spec(
-        "append_learning",
-        "state_files",
-        "ADDS",
-        "Append an entry to the project's learnings.txt.",
-        arguments=(TEXT,),
-        answers="written",
-    ),
-    Spec(
-        "read_learnings",
-        "state_files",
-        "READS",
-        "Read the newest entries of learnings.txt.",
-        arguments=PAGING,
-        answers="text",
-    ),
-    Spec(
-        "append_progress",
-        "state_files",
-        "ADDS",
-        "Append an entry to the project's progress.txt.",
-        arguments=(TEXT,),
-        answers="written",
-    ),
-    Spec(
-        "read_progress",
-        "state_files",
-        "READS",
-        "Read the newest entries of progress.txt.",
-        arguments=PAGING,
-        answers="text",
     ),
 )
 SPECS = (*TASKS, *COMMENTS, *FEATURES, *DISCIPLINES, *PROJECT, *STATE_FILES)

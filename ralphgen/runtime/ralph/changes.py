@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from ..arguments import shortened
 from ..errors import ToolError
 from .paths import is_noise, normalise, path_problem
 from .tables import PATHS
@@ -68,11 +69,11 @@ class Changes:
         }
 
     def _paths(self, argument: str, given: Mapping[str, Any]) -> list[str]:
-        paths = [checked_path(path, argument) for path in given[argument]]
+        paths = list(dict.fromkeys(checked_path(path, argument) for path in given[argument]))
         if argument != "output_artifacts":
             for path in paths:
                 self.warnings.extend(path_warnings(self.workspace, path))
-        return list(dict.fromkeys(paths))
+        return paths
 
 
 def checked_path(path: str, argument: str) -> str:
@@ -86,9 +87,11 @@ def checked_path(path: str, argument: str) -> str:
 def path_warnings(workspace: Workspace, path: str) -> list[str]:
     """What is odd about a path that may be stored all the same."""
     if is_noise(path):
-        return [f'"{path}" looks like a lock file or build output: it tells a reader little']
+        return [
+            f"{shortened(path)} looks like a lock file or build output: it tells a reader little"
+        ]
     if not os.path.exists(os.path.join(workspace.root, path)):
-        return [f'"{path}" does not exist in the project']
+        return [f"{shortened(path)} does not exist in the project"]
     return []
 
 

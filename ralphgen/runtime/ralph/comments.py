@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..arguments import shortened
 from ..errors import ToolError
 from .changes import Changes, refuse_blank
 from .dates import now
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 SHOWN = ("id", "author", "discipline", "priority", "created", "body")
 NEWEST = 20
+CHUNK = 500  # tasks in one statement
 
 
 @writing
@@ -49,9 +51,15 @@ def delete_task_comment(workspace: Workspace, arguments: dict[str, Any]) -> dict
 
 
 def write(workspace: Workspace, task: int, arguments: Mapping[str, Any]) -> int:
-    """Store a comment, inside a transaction that is open; returns its id."""
+    """Store a comment, inside a transaction that is open; returns its id.
+
+    Raises `ToolError` for a discipline that does not exist.
+    """
     comments = _table(workspace)
     changes = Changes(workspace, comments, arguments, key="task_id")
+    for column, name in changes.values.items():
+        if comments.columns[column] == DISCIPLINE:
+            workspace.known(workspace.tables.disciplines, name, "discipline")
     signed = {"created": now(), **_signature(workspace, comments), **changes.values}
     return comments.insert(workspace.database, {**signed, "task_id": task})
 
@@ -74,15 +82,20 @@ def newest(workspace: Workspace, task: int) -> dict[str, Any]:
 def last(workspace: Workspace, tasks: Sequence[int]) -> dict[int, dict[str, Any]]:
     """By task, its last comment as `{"last_comment": …}`, for those tasks that have one."""
     comments = workspace.tables.comments
-    if comments is None or not tasks:
+    if comments is None:
         return {}
     columns = ["task_id", *comments.chosen(["author", "body"])]
-    marks = ", ".join("?" * len(tasks))
-    newest_ids = (
-        f"SELECT MAX(id) FROM {comments.quoted} WHERE task_id IN ({marks}) GROUP BY task_id"
-    )
-    rows = workspace.database.rows(comments.select(columns, f"WHERE id IN ({newest_ids})"), tasks)
-    return {row[0]: {"last_comment": comments.decoded(columns[1:], row[1:])} for row in rows}
+    found: dict[int, dict[str, Any]] = {}
+    for at in range(0, len(tasks), CHUNK):
+        part = tasks[at : at + CHUNK]
+        newest_ids = (
+            f"SELECT MAX(id) FROM {comments.quoted} "
+            f"WHERE task_id IN ({', '.join('?' * len(part))}) GROUP BY task_id"
+        )
+        sql = comments.select(columns, f"WHERE id IN ({newest_ids})")
+        for row in workspace.database.rows(sql, part):
+            found[row[0]] = {"last_comment": comments.decoded(columns[1:], row[1:])}
+    return found
 
 
 def written_for(workspace: Workspace, task: int) -> list[str]:
@@ -95,12 +108,27 @@ def written_for(workspace: Workspace, task: int) -> list[str]:
     return [f"comment {comment} on task {other}" for comment, other in rows]
 
 
+def signed_by(workspace: Workspace, discipline: str) -> list[str]:
+    """In words, how many comments bear the name of a discipline as their author."""
+    comments = workspace.tables.comments
+    if comments is None or "author" not in comments:
+        return []
+    sql = f"SELECT COUNT(*) FROM {comments.quoted} WHERE author = ?"
+    (count,) = workspace.database.rows(sql, [discipline])[0]
+    return [f"the author of {count} comment{'s' if count > 1 else ''}"] if count else []
+
+
 def _signature(workspace: Workspace, comments: Table) -> dict[str, Any]:
-    """Who writes: the session's discipline, else its recipe where the column takes any text."""
-    discipline = workspace.session.discipline
-    author = discipline
-    if author is None and comments.columns.get("author") != DISCIPLINE:
-        author = workspace.session.recipe
+    """Who writes: the session's discipline, else its recipe where the column takes any text.
+
+    A discipline that was deleted during the session still signs, where that is text alone.
+    """
+    session, disciplines = workspace.session, workspace.tables.disciplines
+    sql = disciplines.select(["name"], "WHERE name = ?")
+    known = workspace.database.row(sql, [session.discipline])
+    discipline = session.discipline if known else None
+    signs_with_text = comments.columns.get("author") != DISCIPLINE
+    author = session.discipline or session.recipe if signs_with_text else discipline
     return {"author": author, "discipline": discipline}
 
 
@@ -113,7 +141,7 @@ def _table(workspace: Workspace) -> Table:
 def _existing_task(workspace: Workspace, task: int) -> None:
     sql = workspace.tables.tasks.select(["id"], "WHERE id = ?")
     if workspace.database.row(sql, [task]) is None:
-        raise ToolError(f"there is no task {task}")
+        raise ToolError(f"there is no task {shortened(task)}")
 
 
 def _existing(workspace: Workspace, arguments: Mapping[str, Any]) -> int:
@@ -123,5 +151,5 @@ def _existing(workspace: Workspace, arguments: Mapping[str, Any]) -> int:
     where = f"WHERE id = ? AND {quoted('task_id')} = ?"
     row = workspace.database.row(_table(workspace).select(["id"], where), [comment, task])
     if row is None:
-        raise ToolError(f"comment {comment} does not exist on task {task}")
+        raise ToolError(f"comment {shortened(comment)} does not exist on task {task}")
     return int(row[0])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from ..arguments import shortened
 from ..errors import ToolError
 from .json_columns import decode_integers
+from .tables import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
 
 MET = ("done", "skipped")
 CHUNK = 500  # ids in one statement
+LIMIT = 2**63  # of the ids that SQLite can hold
+LISTED = 20  # ids in a refusal
+UNKNOWN = "unknown"
 INFERRED = {
     "draft": "draft",
     "blocked": "externally_blocked",
@@ -23,7 +28,7 @@ INFERRED = {
 }
 
 
-def prerequisites(stored: str | None) -> list[int]:
+def prerequisites(stored: object) -> list[int]:
     """The ids in a stored `depends_on`; text that cannot be read names none."""
     return list(decode_integers(stored).values)
 
@@ -31,7 +36,7 @@ def prerequisites(stored: str | None) -> list[int]:
 def found(workspace: Workspace, ids: Iterable[int], columns: Sequence[str]) -> dict[int, Any]:
     """By id, the columns of those tasks that exist; one statement for every 500 ids."""
     tasks = workspace.tables.tasks
-    wanted = sorted(set(ids))
+    wanted = sorted({task for task in ids if -LIMIT <= task < LIMIT})
     rows: dict[int, Any] = {}
     for at in range(0, len(wanted), CHUNK):
         part = wanted[at : at + CHUNK]
@@ -50,22 +55,28 @@ def inferred(status: str, *, waits: bool) -> str:
     """What a status comes to: a pending task is ready, or waits for others."""
     if status == "pending":
         return "waiting_on_deps" if waits else "ready"
-    return INFERRED.get(status, "unknown")
+    return INFERRED.get(status, UNKNOWN)
 
 
 def dependents(workspace: Workspace, task: int) -> list[dict[str, Any]]:
-    """The tasks that name this one in `depends_on`, by id, with their own prerequisites."""
+    """The other tasks that name this one in `depends_on`, by id, with their own prerequisites."""
     tasks = workspace.tables.tasks
     if "depends_on" not in tasks:
         return []
-    sql = tasks.select(
-        ["id", "title", "status", "depends_on"], "WHERE depends_on LIKE ? ORDER BY id"
-    )
-    return [
-        {"id": row[0], "title": row[1], "status": row[2], "depends_on": prerequisites(row[3])}
-        for row in workspace.database.rows(sql, [f"%{task}%"])
-        if task in prerequisites(row[3])
+    # The number alone, though a ";" list may write 7 as 007; what the text means is read below.
+    where = "WHERE ';' || depends_on || ';' GLOB ? AND id <> ? ORDER BY id"
+    sql = tasks.select(["id", "title", "status", "depends_on"], where)
+    rows = workspace.database.rows(sql, [f"*[^1-9]{task}[^0-9]*", task])
+    described = [
+        {
+            "id": row[0],
+            "title": plain(row[1]),
+            "status": plain(row[2]),
+            "depends_on": prerequisites(row[3]),
+        }
+        for row in rows
     ]
+    return [row for row in described if task in row["depends_on"]]
 
 
 def unblocked(workspace: Workspace, task: int) -> list[int]:
@@ -81,17 +92,22 @@ def checked(workspace: Workspace, task: int, ids: Sequence[int]) -> list[int]:
     Raises `ToolError` where one is the task itself, does not exist, or waits for the task.
     """
     wanted = list(dict.fromkeys(ids))
+    rows = found(workspace, wanted, ["depends_on"])
+    missing = [needed for needed in wanted if needed not in rows]
+    if missing:
+        raise ToolError(f'"depends_on" names tasks that do not exist: {_listed(missing)}')
     if task in wanted:
         raise ToolError(f'task {task} cannot wait for itself: leave {task} out of "depends_on"')
-    rows = found(workspace, wanted, ["depends_on"])
-    missing = [str(needed) for needed in wanted if needed not in rows]
-    if missing:
-        raise ToolError(f'"depends_on" names tasks that do not exist: {", ".join(missing)}')
     circle = _circle(workspace, task, wanted)
     if circle:
-        way = " → ".join(str(step) for step in circle)
-        raise ToolError(f'"depends_on" would go round in a circle: {way}')
+        raise ToolError(f'"depends_on" would go round in a circle: {_listed(circle, " → ")}')
     return wanted
+
+
+def _listed(ids: Sequence[int], between: str = ", ") -> str:
+    """The ids, without their middle where there are very many."""
+    shown = [shortened(task) for task in ids]
+    return between.join(shown if len(shown) <= LISTED else [*shown[:-2][:LISTED], "…", shown[-1]])
 
 
 def _circle(workspace: Workspace, task: int, wanted: Sequence[int]) -> list[int]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ..results import fitted
-from .features import created, deleted, listed, updated
+from .comments import signed_by
+from .named_rows import created, deleted, listed, updated
 from .workspace import reading, writing
 
 TYPE_CHECKING = False
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 LISTED = ("name", "display_name", "acronym", "description")
 MASK = "***"
+OPEN = ("name", "command", "args")  # what an MCP server may show of itself
 
 
 @reading
@@ -51,13 +53,16 @@ def update_discipline(workspace: Workspace, arguments: dict[str, Any]) -> dict[s
 
 @writing
 def delete_discipline(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Delete a discipline that no task belongs to (SPEC-070, category 4)."""
-    return deleted(workspace, workspace.tables.disciplines, arguments["name"], "discipline")
+    """Delete a discipline that no task belongs to; says what it has signed (SPEC-070)."""
+    disciplines, name = workspace.tables.disciplines, arguments["name"]
+    workspace.known(disciplines, name, "discipline")
+    return deleted(workspace, disciplines, name, "discipline", signed_by(workspace, name))
 
 
 def _masked(server: dict[str, Any]) -> dict[str, Any]:
-    """An MCP server without the values of its environment, which hold secrets."""
-    env = server.get("env")
-    if not isinstance(env, dict):
-        return {key: value for key, value in server.items() if key != "env"}
-    return {**server, "env": dict.fromkeys(env, MASK)}
+    """An MCP server without the values of its environment, and of all else that holds secrets."""
+    return {key: value if key in OPEN else _hidden(value) for key, value in server.items()}
+
+
+def _hidden(value: object) -> object:
+    return dict.fromkeys(value, MASK) if isinstance(value, dict) else MASK

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from ..arguments import shortened
 from ..errors import ToolError
 from .changes import checked_path, path_warnings, refuse_blank
 from .dates import now_offset
-from .json_columns import decode_strings, encode
+from .json_columns import decode_list, decode_strings, encode
 from .learnings import append, best, decode
+from .paths import normalise
+from .tables import plain
 from .workspace import writing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from .workspace import Workspace
@@ -41,12 +45,13 @@ def append_feature_learning(workspace: Workspace, arguments: dict[str, Any]) -> 
         task_id=arguments.get("task_id"),
         now=now_offset(),
     )
-    values = {"learnings": encode(outcome.learnings)}
+    values = {"learnings": _rewritten(rows[0][0], stored.values, outcome.learnings)}
     features.update(workspace.database, "name", name, values)
     answer: dict[str, Any] = {"outcome": outcome.kind, "count": len(outcome.learnings)}
     if outcome.stored is not None:
         answer.update(stored=outcome.stored, given=outcome.text, hit_count=outcome.hit_count)
-    return {**answer, **_warnings(outcome.warnings, answer["count"])}
+    warnings = [*outcome.warnings, *_missing_task(workspace, arguments.get("task_id"))]
+    return {**answer, **_warnings(warnings, answer["count"])}
 
 
 @writing
@@ -64,10 +69,11 @@ def add_feature_context_file(workspace: Workspace, arguments: dict[str, Any]) ->
     if not stored.readable:
         raise ToolError(_unreadable("context_files", name))
     files = list(stored.values)
-    added = path not in files
+    added = path not in {normalise(file) for file in files}
     if added and len(files) >= FILES:
         raise ToolError(
-            f'the feature "{name}" has {len(files)} context files, the most there can be'
+            f"the feature {shortened(name)} has {len(files)} context files, and {FILES} are the "
+            "most there can be"
         )
     if added:
         values = {"context_files": encode([*files, path])}
@@ -75,6 +81,13 @@ def add_feature_context_file(workspace: Workspace, arguments: dict[str, Any]) ->
     answer = {"added": added, "path": path, "count": len(files) + added, "limit": FILES}
     warnings = path_warnings(workspace, path)
     return {**answer, "warnings": warnings} if warnings else answer
+
+
+def refuse_too_many_files(arguments: Mapping[str, Any]) -> None:
+    """Raise `ToolError` for a list of context files that is longer than there can be."""
+    count = len(arguments.get("context_files", ()))
+    if count > FILES:
+        raise ToolError(f'"context_files" has {count} files, and {FILES} are the most there can be')
 
 
 def shown(workspace: Workspace, name: str) -> dict[str, Any]:
@@ -85,7 +98,7 @@ def shown(workspace: Workspace, name: str) -> dict[str, Any]:
     rows = workspace.database.rows(features.select(["learnings"], "WHERE name = ?"), [name])
     stored = decode(rows[0][0])
     if not stored.readable:
-        return {"unreadable_learnings": rows[0][0]}
+        return {"unreadable": {"learnings": plain(rows[0][0])}}
     return {"learnings": best(stored.values, SHOWN), "learnings_total": len(stored.values)}
 
 
@@ -96,17 +109,32 @@ def mentions(workspace: Workspace, task: int) -> list[str]:
         return []
     sql = features.select(["name", "learnings"], "WHERE learnings LIKE ? ORDER BY name")
     return [
-        f'a learning of the feature "{name}"'
-        for name, text in workspace.database.rows(sql, [f'%"task_id":%{task}%'])
+        f'a learning of the feature "{plain(name)}"'
+        for name, text in workspace.database.rows(sql, [f"%task_id%{task}%"])
         if any(learning.get("task_id") == task for learning in decode(text).values)
     ]
 
 
 def _unreadable(column: str, name: str) -> str:
     return (
-        f'"{column}" of the feature "{name}" cannot be read as a list, and adding to it would '
-        "lose what is there: a person has to mend it first"
+        f'"{column}" of the feature {shortened(name)} cannot be read as a list, and adding to it '
+        "would lose what is there: a person has to mend it first"
     )
+
+
+def _rewritten(text: object, read: Sequence[object], kept: Sequence[object]) -> str:
+    """The list to store: those learnings that stay as they are, also as they were written."""
+    written = decode_list(text).values
+    before = [
+        old if new is same else new for old, same, new in zip(written, read, kept, strict=False)
+    ]
+    return encode([*before, *kept[len(before) :]])
+
+
+def _missing_task(workspace: Workspace, task: int | None) -> list[str]:
+    sql = workspace.tables.tasks.select(["id"], "WHERE id = ?")
+    gone = task is not None and workspace.database.row(sql, [task]) is None
+    return [f"there is no task {task}"] if gone else []
 
 
 def _warnings(warnings: list[str], count: int) -> dict[str, Any]:

@@ -29,7 +29,8 @@ def name_problem(name: str) -> str | None:
     letters and digits, with single "-" or "_" between them.
     """
     if _NAME.fullmatch(name):
-        return None
+        too_long = f"a name of {len(name)} characters is too long: {LONGEST_NAME} is the most"
+        return too_long if len(name) > LONGEST_NAME else None
     form = _normal_form(name) if len(name) <= SHOWN else ""
     shown = json.dumps(name[:SHOWN], ensure_ascii=not name.isprintable())
     hint = f': use "{form}"' if form else ""

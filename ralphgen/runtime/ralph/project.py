@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..results import MAX_CHARACTERS, fitted, size
+from ..results import MAX_CHARACTERS, fitted, shortened, size
+from .tables import plain
 from .workspace import reading
 
 TYPE_CHECKING = False
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 UNTITLED = "Untitled Project"
 INFO = ("project_title", "project_description", "project_created")
+LONG_NAME = 100  # characters of a feature's or a status's name
+STATUSES = 50  # of one feature
 NOT_ACTIONABLE = ("draft", "skipped")
 
 
@@ -40,19 +43,22 @@ def get_project_progress(workspace: Workspace, _: dict[str, Any]) -> dict[str, A
     grouped = f"SELECT feature, status, COUNT(*) FROM {tasks.quoted} GROUP BY feature, status"
     features: dict[str, dict[str, int]] = {}
     overall: dict[str, int] = {}
-    for feature, status, count in workspace.database.rows(f"{grouped} ORDER BY feature, status"):
-        features.setdefault(feature, {})[status] = count
+    for *names, count in workspace.database.rows(f"{grouped} ORDER BY feature, status"):
+        feature, status = (str(plain(name))[:LONG_NAME] for name in names)
+        statuses = features.setdefault(feature, {})
+        statuses[status] = statuses.get(status, 0) + count
         overall[status] = overall.get(status, 0) + count
-    answer = {**_counted(overall), "by_feature": {}}
+    answer: dict[str, Any] = fitted(_counted(overall), MAX_CHARACTERS // 2)
     room = MAX_CHARACTERS - size(answer) - 100
+    by_feature: dict[str, Any] = {}
     for feature, counts in features.items():
-        counted = _counted(counts)
+        counted = shortened(_counted(counts), LONG_NAME, STATUSES)
         room -= size({feature: counted})
         if room < 0:
-            answer["features_left_out"] = len(features) - len(answer["by_feature"])
+            answer["features_left_out"] = len(features) - len(by_feature)
             break
-        answer["by_feature"][feature] = counted
-    return answer
+        by_feature[feature] = counted
+    return {**answer, "by_feature": by_feature}
 
 
 def _counted(by_status: dict[str, int]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ INTEGERS = "integers"  # a JSON list of integers, as text
 OBJECTS = "objects"  # a JSON list of objects, as text
 DISCIPLINE = "discipline"  # the name of a discipline, or nothing
 
+_INFINITY = float("inf")
 DECODERS = {
     STRINGS: decode_strings,
     PATHS: decode_strings,
@@ -74,11 +75,11 @@ class Table:
         for column, value in zip(columns, row, strict=True):
             decode = DECODERS.get(self.columns[column])
             if decode is None:
-                record[self._fields[column]] = _plain(value)
+                record[self._fields[column]] = plain(value)
                 continue
             found = decode(value)
             if not found.readable:
-                unreadable[self._fields[column]] = _plain(value)
+                unreadable[self._fields[column]] = plain(value)
             record[self._fields[column]] = found.values
         record = {field: value for field, value in record.items() if value not in (None, [], "")}
         return {**record, "unreadable": unreadable} if unreadable else record
@@ -113,7 +114,8 @@ class Table:
         names = ", ".join(quoted(column) for column in columns)
         marks = ", ".join("?" * len(columns))
         sql = f"INSERT INTO {self.quoted} ({names}) VALUES ({marks})"
-        cursor = database.connection.execute(sql, [values[column] for column in columns])
+        stored = [self._storable(column, values[column]) for column in columns]
+        cursor = database.connection.execute(sql, stored)
         return cursor.lastrowid or 0
 
     def update(
@@ -123,7 +125,17 @@ class Table:
         columns = self.chosen(values)
         settings = ", ".join(f"{quoted(column)} = ?" for column in columns)
         sql = f"UPDATE {self.quoted} SET {settings} WHERE {quoted(key)} = ?"
-        database.change(sql, [*(values[column] for column in columns), identity])
+        stored = [self._storable(column, values[column]) for column in columns]
+        database.change(sql, [*stored, identity])
+
+    def _storable(self, column: str, value: Any) -> Any:
+        """The value; raises `ToolError` for text that SQLite's own functions would cut."""
+        if isinstance(value, str) and "\0" in value:
+            raise ToolError(
+                f'"{self._fields[column]}" holds the character U+0000, which the database cannot '
+                "hold: leave it out"
+            )
+        return value
 
 
 def quoted(name: str) -> str:
@@ -131,6 +143,8 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _plain(value: Any) -> Any:
-    """A stored value as JSON: STRICT tables hold no blobs in text columns, older ones may."""
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+def plain(value: Any) -> Any:
+    """A stored value as JSON: blobs, which only old tables hold as text, and infinity as text."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return str(value) if isinstance(value, float) and abs(value) == _INFINITY else value

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from ..arguments import shortened
 from ..errors import ToolError
 from . import comments
 from .changes import Changes, refuse_blank
 from .dates import today
 from .dependencies import MET, checked, dependents, unblocked
 from .feature_knowledge import mentions
+from .tables import plain
 from .workspace import writing
 
 TYPE_CHECKING = False
@@ -21,7 +23,7 @@ def existing(workspace: Workspace, task: int, columns: list[str]) -> tuple[Any, 
     """Those columns of a task; raises `ToolError` where there is no such task."""
     row = workspace.database.row(workspace.tables.tasks.select(columns, "WHERE id = ?"), [task])
     if row is None:
-        raise ToolError(f"there is no task {task}")
+        raise ToolError(f"there is no task {shortened(task)}")
     return row
 
 
@@ -68,10 +70,10 @@ def delete_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, An
     existing(workspace, task, ["id"])
     waiting = dependents(workspace, task)
     if waiting:
-        first = waiting[0]
+        other, title = waiting[0]["id"], shortened(waiting[0]["title"])
         raise ToolError(
-            f'task {task} cannot be deleted: task {first["id"]} "{first["title"]}" depends on it; '
-            f'take {task} out of its "depends_on" first'
+            f"task {task} cannot be deleted: task {other} {title} depends on it; take {task} out "
+            'of its "depends_on" first'
         )
     dangling = [*comments.written_for(workspace, task), *mentions(workspace, task)]
     tasks = workspace.tables.tasks
@@ -93,12 +95,12 @@ def set_task_status(workspace: Workspace, arguments: dict[str, Any]) -> dict[str
     refuse_blank(arguments, "reason", "summary")
     values: dict[str, Any] = {"status": new, "updated": today()}
     values["completed"] = today() if new == "done" else None
-    if new != "blocked" or "reason" in arguments:
+    if "reason" in arguments or (old == "blocked" and new != "blocked"):
         values["blocked_by"] = arguments.get("reason")
     if new == old == "done":
         del values["completed"]
     workspace.tables.tasks.update(workspace.database, "id", task, values)
-    answer: dict[str, Any] = {"id": task, "old": old, "new": new}
+    answer: dict[str, Any] = {"id": task, "old": plain(old), "new": new}
     if "summary" in arguments:
         answer["comment"] = comments.write(workspace, task, {"body": arguments["summary"]})
     if new in MET and old not in MET:
@@ -112,7 +114,7 @@ def enrich_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, An
     task = arguments["id"]
     (status,) = existing(workspace, task, ["status"])
     if status != "draft":
-        raise ToolError(f'task {task} is "{status}": only a draft can be enriched')
+        raise ToolError(f"task {task} is {shortened(plain(status))}: only a draft can be enriched")
     refuse_blank(arguments, "pseudocode")
     changes = Changes(workspace, workspace.tables.tasks, arguments, key="id")
     stamps = {"status": "pending", "enriched_at": today(), "updated": today()}

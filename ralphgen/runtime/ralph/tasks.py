@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
+from ..arguments import shortened
 from ..errors import ToolError
 from ..results import PAGE, fitted, page
 from . import comments
-from .dependencies import dependents, found, inferred, met
+from .dependencies import LIMIT, UNKNOWN, dependents, found, inferred, met
+from .tables import plain
 from .task_changes import (
     create_task,
     delete_task,
@@ -20,6 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from .tables import Table
     from .workspace import Workspace
 
 __all__ = [
@@ -32,6 +37,7 @@ __all__ = [
     "update_task",
 ]
 
+_CURSOR = "-?[0-9]{1,19}"
 LISTED = ("id", "title", "status", "priority", "feature", "discipline", "depends_on")
 
 
@@ -39,13 +45,15 @@ LISTED = ("id", "title", "status", "priority", "feature", "discipline", "depends
 def list_tasks(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
     """A page of tasks by id; filters by status, feature and discipline (SPEC-070, category 1)."""
     tasks = workspace.tables.tasks
-    where, values = _filters(workspace, arguments)
+    clauses, values = _filters(workspace, arguments)
     limit = arguments.get("limit", PAGE)
     columns = tasks.chosen([*LISTED, *tasks.added])
-    total = workspace.database.row(f"SELECT COUNT(*) FROM {tasks.quoted} {where}", values)
+    counted = f"SELECT COUNT(*) FROM {tasks.quoted} {_where(clauses)}"
+    total = workspace.database.row(counted, values)
+    after, more = _after(arguments)
     rows = workspace.database.rows(
-        tasks.select(columns, f"{where} {'AND' if where else 'WHERE'} id > ? ORDER BY id LIMIT ?"),
-        [*values, _cursor(arguments), limit + 1],
+        tasks.select(columns, f"{_where([*clauses, *after])} ORDER BY id LIMIT ?"),
+        [*values, *more, limit + 1],
     )
     records = [tasks.decoded(columns, row) for row in rows]
     _infer(workspace, records)
@@ -72,25 +80,41 @@ def get_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
     return fitted({**record, **{key: value for key, value in more.items() if value}})
 
 
-def _filters(workspace: Workspace, arguments: dict[str, Any]) -> tuple[str, list[Any]]:
-    """The WHERE clause; raises `ToolError` for a feature or discipline that does not exist."""
+def _filters(workspace: Workspace, arguments: dict[str, Any]) -> tuple[list[str], list[Any]]:
+    """The conditions; raises `ToolError` for a feature or discipline that does not exist."""
     tables = workspace.tables
     for argument, table in (("feature", tables.features), ("discipline", tables.disciplines)):
         if f"filter_{argument}" in arguments:
-            workspace.known(table, arguments[f"filter_{argument}"], argument)
+            _refuse_unused(workspace, table, arguments[f"filter_{argument}"], argument)
     columns = [
-        column for column in ("status", "feature", "discipline") if f"filter_{column}" in arguments
+        name for name in ("status", "feature", "discipline") if f"filter_{name}" in arguments
     ]
-    clauses = " AND ".join(f"{column} = ?" for column in columns)
-    values = [arguments[f"filter_{column}"] for column in columns]
-    return (f"WHERE {clauses}" if clauses else "", values)
+    values = [arguments[f"filter_{name}"] for name in columns]
+    return [f"{column} = ?" for column in columns], values
 
 
-def _cursor(arguments: dict[str, Any]) -> int:
-    text = arguments.get("cursor", "0")
-    if not text.isascii() or not text.isdigit():
-        raise ToolError(f'"cursor" is "{text}": give the "next_cursor" of the page before')
-    return min(int(text), 2**63 - 1)
+def _refuse_unused(workspace: Workspace, table: Table, name: str, argument: str) -> None:
+    """A name without a row may be looked for all the same, where old tasks still bear it."""
+    sql = workspace.tables.tasks.select(["id"], f"WHERE {argument} = ? LIMIT 1")
+    if workspace.database.row(sql, [name]) is None:
+        workspace.known(table, name, argument)
+
+
+def _after(arguments: dict[str, Any]) -> tuple[list[str], list[int]]:
+    """The condition for what comes after the cursor; none on the first page."""
+    text = arguments.get("cursor")
+    if text is None:
+        return [], []
+    if not re.fullmatch(_CURSOR, text) or abs(int(text)) >= LIMIT:
+        raise ToolError(
+            f'the cursor {shortened(text)} is none of this list: take "next_cursor" of a page, or '
+            "leave it out to begin at the start"
+        )
+    return ["id > ?"], [int(text)]
+
+
+def _where(clauses: list[str]) -> str:
+    return f"WHERE {' AND '.join(clauses)}" if clauses else ""
 
 
 def _infer(workspace: Workspace, records: list[dict[str, Any]]) -> None:
@@ -98,8 +122,10 @@ def _infer(workspace: Workspace, records: list[dict[str, Any]]) -> None:
     needed = [task for record in records for task in record.get("depends_on", [])]
     done = met(workspace, needed)
     for record in records:
+        status = record.get("status", "")
         waits = not done.issuperset(record.get("depends_on", []))
-        record["inferred"] = inferred(record["status"], waits=waits)
+        known = status != "pending" or "depends_on" not in record.get("unreadable", {})
+        record["inferred"] = inferred(status, waits=waits) if known else UNKNOWN
 
 
 def _dependencies(workspace: Workspace, ids: list[int]) -> list[dict[str, Any]]:
@@ -111,6 +137,6 @@ def _dependencies(workspace: Workspace, ids: list[int]) -> list[dict[str, Any]]:
         if task not in rows:
             described.append({"id": task, "missing": True})
             continue
-        title, status = rows[task]
+        title, status = (plain(value) for value in rows[task])
         described.append({"id": task, "title": title, "status": status, **last.get(task, {})})
     return described

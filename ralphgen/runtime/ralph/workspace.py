@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 
 from .. import schema
+from ..arguments import shortened
 from ..database import Database
 from ..errors import StartError, ToolError
 from ..nearest import nearest
+from ..results import fitted
 from ..start import read_manifest
 
 TYPE_CHECKING = False
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from .tables import Table
 
     Run = Callable[["Workspace", dict[str, Any]], dict[str, Any]]
+
+
+LISTED = 20  # names in a refusal
 
 
 class Tables:
@@ -69,8 +74,11 @@ class Workspace:
         self.session = session
         self.tables = tables
         self.database = Database(os.path.join(self.ralph_folder, "db", "ralph.db"))
-        self._schema_version = self._version()
-        self._built_for = schema.read_tables(self.database.connection)
+        try:
+            self._schema_version, self._built_for = self.database.reading(self._read_schema)
+        except ToolError as error:
+            self.close()
+            raise StartError(f'cannot read "{self.database.path}": {error}') from error
 
     def close(self) -> None:
         """Let go of the database."""
@@ -93,7 +101,8 @@ class Workspace:
         if version == self._schema_version:
             return
         found = schema.read_tables(self.database.connection)
-        moved = [line for line in schema.differences(self._built_for, found) if " new" not in line]
+        differences = schema.differences(self._built_for, found)
+        moved = [line for line in differences if not line.endswith('" is new')]
         if moved:
             raise ToolError(
                 f"the database's schema changed during this session ({'; '.join(moved)}): "
@@ -105,10 +114,28 @@ class Workspace:
         """Raise `ToolError`, with the nearest name, where no row of the table has this name."""
         if self.database.row(table.select(["name"], "WHERE name = ?"), [name]):
             return
-        names = [row[0] for row in self.database.rows(table.select(["name"], "ORDER BY name"))]
+        names = self.names(table)
         near = nearest(name, names)
-        hint = f': did you mean "{near}"?' if near else _listed(names)
-        raise ToolError(f'there is no {argument} "{name}"{hint}')
+        hint = f": did you mean {shortened(near)}?" if near else _listed(names)
+        raise ToolError(f"there is no {argument} {shortened(name)}{hint}")
+
+    def names(self, table: Table) -> list[str]:
+        """The names of the table's rows, sorted; old tables may hold some that are no text."""
+        rows = self.database.rows(table.select(["name"], "ORDER BY name"))
+        return [row[0] for row in rows if isinstance(row[0], str)]
+
+    def refuse_unknown_discipline(self) -> None:
+        """Raise `StartError` for a persona that is no row: what it takes away would be missed."""
+        if self.session.discipline is None:
+            return
+        try:
+            self.known(self.tables.disciplines, self.session.discipline, "discipline")
+        except ToolError as error:
+            self.close()
+            raise StartError(f"the context cannot be used: {error}; mend its file") from error
+
+    def _read_schema(self) -> tuple[int, dict[str, list[dict[str, Any]]]]:
+        return self._version(), schema.read_tables(self.database.connection)
 
     def _version(self) -> int:
         row = self.database.row("PRAGMA schema_version")
@@ -120,6 +147,7 @@ def open_workspace(folder: str, session: Session, tables: Tables) -> Workspace:
     built_for = read_manifest(folder)["schema"]
     workspace = Workspace(folder, session, tables)
     workspace.refuse_another_schema(built_for["fingerprint"], built_for["hide"], folder)
+    workspace.refuse_unknown_discipline()
     return workspace
 
 
@@ -144,7 +172,7 @@ def writing(run: Run) -> Run:
             workspace.refuse_moved_schema()
             return run(workspace, arguments)
 
-        return workspace.database.writing(work)
+        return fitted(workspace.database.writing(work))
 
     return call
 
@@ -152,7 +180,8 @@ def writing(run: Run) -> Run:
 def _listed(names: list[str]) -> str:
     if not names:
         return ": there is none yet"
-    return ": there are " + ", ".join(f'"{name}"' for name in names[:20])
+    shown = ", ".join(shortened(name) for name in names[:LISTED])
+    return f": there are {shown}" + (f" and {len(names) - LISTED} more" if names[LISTED:] else "")
 
 
 def _inspected(folder: str) -> dict[str, list[dict[str, Any]]]:

@@ -1,0 +1,34 @@
+"""What a person sees where ralphgen itself fails: two lines, and where it happened for a report."""
+
+import os
+import sys
+from types import TracebackType
+
+VARIABLE = "RALPHGEN_TRACEBACK"
+
+
+def show_crash(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """Take the place of the traceback of an exception that nothing has explained."""
+    if os.environ.get(VARIABLE):
+        sys.__excepthook__(kind, error, trace)
+        return
+    sys.stderr.write(f"ralphgen: {_sentence(kind, error, trace)}\n")
+
+
+def _sentence(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return "stopped; run the command again to go on"
+    if isinstance(error, OSError) and error.strerror:
+        named = f'"{error.filename}": ' if error.filename else ""
+        return f"{named}{error.strerror.lower()}"
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = f" at {_module(trace)}:{trace.tb_lineno}" if trace else ""
+    hint = f"this is a bug: please report it, with what {VARIABLE}=1 shows"
+    return f"cannot go on: {kind.__name__}: {error}{where}\nhint: {hint}"
+
+
+def _module(trace: TracebackType) -> str:
+    return str(trace.tb_frame.f_globals.get("__name__", "?"))

@@ -1,0 +1,71 @@
+"""The README beside a server is true: its tools, what they do to the project, and who sees them."""
+
+from pathlib import Path
+
+import pytest
+from cases import case_names, lay_down
+
+from ralphgen.generation import Generated, generate
+from ralphgen.listing import listed_tools
+from ralphgen.spelling import markdown_cell
+
+
+@pytest.fixture(scope="module", params=case_names(failing=False))
+def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Generated:
+    return generate(lay_down(str(request.param), tmp_path_factory.mktemp("readme") / "p"))
+
+
+def test_each_tool_has_a_row_with_its_sentence_its_effect_and_its_recipes(
+    served: Generated,
+) -> None:
+    plan = served.plan
+    (kit,) = plan.kits
+    expected = {}
+    for tool in listed_tools(plan, "manual", kit):
+        recipes = [
+            name for name, kits in plan.policy.recipes.items() if tool["name"] in kits["ralph"]
+        ]
+        effect = "reads" if tool["annotations"].get("readOnlyHint") else "writes"
+        sentence = markdown_cell(tool["description"])
+        seen_by = markdown_cell(", ".join(recipes))
+        expected[tool["name"]] = f"| `{tool['name']}` | {sentence} | {effect} | {seen_by} |"
+
+    assert expected == tool_rows(served)
+
+
+def test_each_file_that_is_named_is_there_and_each_that_is_there_is_named(
+    served: Generated,
+) -> None:
+    named = [line.split("`")[1] for line in lines(served, below="| file |")]
+    there = {path.partition("/")[0] + "/" * ("/" in path) for path in served.files}
+
+    assert {"README.md", ".gitattributes", ".gitignore"} == there - {*named}
+    assert [] == [name for name in named if name not in there]
+
+
+def test_what_a_project_does_not_have_is_not_named(served: Generated) -> None:
+    for name in served.plan.kits[0].absent:
+        assert f"`{name}`" not in served.files["README.md"]
+
+
+def test_a_hostile_recipe_is_shown_as_it_is_called(tmp_path: Path) -> None:
+    root = lay_down("a8", tmp_path / "p")
+    folder = root / ".ralph" / "recipes"
+    folder.mkdir()
+    (folder / "a|b <script> *x* `y` [z](u)\nc.toml").write_text(
+        'base = "discuss"\n', encoding="utf-8"
+    )
+    rows = tool_rows(generate(root))
+
+    assert rows["get_discipline"].endswith(r", a\|b &lt;script&gt; \*x\* \`y\` \[z\](u) c |")
+
+
+def tool_rows(served: Generated) -> dict[str, str]:
+    return {line.split("`")[1]: line for line in lines(served, below="| tool |")}
+
+
+def lines(served: Generated, below: str) -> list[str]:
+    """The rows of the table whose first line begins with `below`."""
+    _, _, rest = served.files["README.md"].partition(f"\n{below}")
+    rows = rest.partition("\n\n")[0].rstrip("\n").split("\n")
+    return rows[2:]

@@ -1,0 +1,126 @@
+"""What is emitted for each project of fixtures/, byte by byte, and how others are refused."""
+
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cases import FIXTURES, case_names, lay_down
+from goldens import Goldens
+
+import ralphgen
+from ralphgen.generation import Generated, generate
+from ralphgen.listing import listed_tools
+from ralphgen.output.manifest import Files
+from ralphgen.planning.model import ServerPlan
+
+COPIED = ("requirements.lock", "runtime/")
+"""What is the same in every project: proved by its bytes, not copied into fixtures."""
+SOURCE = Path(ralphgen.__file__).parent
+SERVED, REFUSED = case_names(failing=False), case_names(failing=True)
+
+
+@pytest.fixture(scope="module", params=SERVED)
+def served(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, Generated]:
+    case = str(request.param)
+    return case, generate(lay_down(case, tmp_path_factory.mktemp("goldens") / case))
+
+
+def test_what_is_rendered_is_the_golden(served: tuple[str, Generated], goldens: Goldens) -> None:
+    case, generated = served
+
+    goldens.check(f"{case}/expected", rendered(generated.files))
+
+
+def test_what_each_kind_of_session_is_told_is_the_golden(
+    served: tuple[str, Generated], goldens: Goldens
+) -> None:
+    case, generated = served
+
+    goldens.check(f"{case}/expected_tools.json", {".": as_text(lists(generated.plan))})
+
+
+def test_what_is_not_rendered_is_copied_byte_for_byte(served: tuple[str, Generated]) -> None:
+    _, generated = served
+    copied = {path: text for path, text in generated.files.items() if path.startswith(COPIED)}
+
+    assert {path: (SOURCE / path).read_bytes().decode() for path in copied} == copied
+    assert "requirements.lock" in copied
+    assert "runtime/start.py" in copied
+
+
+def test_the_manifest_seals_every_other_file(served: tuple[str, Generated]) -> None:
+    _, generated = served
+    files = dict(generated.files)
+    manifest = json.loads(files.pop("manifest.json"))
+
+    assert {"files", "plan", "ralphgen", "schema"} == manifest.keys()
+    digests = {path: hashlib.sha256(text.encode()).hexdigest() for path, text in files.items()}
+    assert digests == manifest["files"]
+    assert ralphgen.__version__ == manifest["ralphgen"]
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_project_that_cannot_be_served_is_refused_in_these_words(
+    case: str, tmp_path: Path, goldens: Goldens
+) -> None:
+    root = lay_down(case, tmp_path / "project")
+    command = [sys.executable, "-m", "ralphgen", "regen", "--no-install", str(root)]
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
+
+    goldens.check(f"{case}/stderr.txt", {".": done.stderr})
+    assert (1, "") == (done.returncode, done.stdout)
+    assert not (root / ".ralph" / "mcp" / "manifest.json").exists()
+
+
+def test_every_fixture_is_described_in_one_line_of_the_readme() -> None:
+    lines = (FIXTURES / "README.md").read_text(encoding="utf-8").splitlines()
+    described = [line.split("`")[1] for line in lines if line.startswith("| `")]
+
+    assert sorted(path.name for path in FIXTURES.iterdir() if path.is_dir()) == sorted(described)
+
+
+def test_a_fixture_holds_either_a_server_or_a_refusal() -> None:
+    for case in SERVED:
+        assert ["expected", "expected_tools.json", "project"] == contents(case), case
+    for case in REFUSED:
+        assert ["project", "stderr.txt"] == contents(case), case
+
+
+def contents(case: str) -> list[str]:
+    return sorted(path.name for path in (FIXTURES / case).iterdir())
+
+
+def rendered(files: Files) -> dict[str, str]:
+    kept = {path: text for path, text in files.items() if not path.startswith(COPIED)}
+    del kept["manifest.json"]
+    return kept
+
+
+def lists(plan: ServerPlan) -> dict[str, Any]:
+    """By kit and recipe, the tools in order: in full for a person, and where another one differs.
+
+    A name alone stands for a tool that is just what a person sees.
+    """
+    return {kit.key: by_recipe(plan, kit.key) for kit in plan.kits}
+
+
+def by_recipe(plan: ServerPlan, key: str) -> dict[str, Any]:
+    (kit,) = (kit for kit in plan.kits if kit.key == key)
+    whole = listed_tools(plan, "manual", kit)
+    told: dict[str, Any] = {"manual": whole}
+    for recipe in plan.policy.recipes:
+        if recipe != "manual":
+            tools = listed_tools(plan, recipe, kit)
+            told[recipe] = [tool["name"] if tool in whole else tool for tool in tools]
+    return told
+
+
+def as_text(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=True) + "\n"

@@ -1,0 +1,48 @@
+"""What tools/list costs a session: the real answers of real servers, byte by byte."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from driving import context_for, create_database, quiet
+from wire import running
+
+from ralphgen.commands import regenerate
+from ralphgen.generation import Generated
+from ralphgen.listing import listed_tools
+
+SCHEMA = (Path(__file__).parents[2] / "ralphgen" / "schema.sql").read_text(encoding="utf-8")
+MOST = {"manual": 14_000, "task_execution": 3_500}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Generated]:
+    """A project as `init` makes it."""
+    root = tmp_path_factory.mktemp("project")
+    create_database(root, SCHEMA)
+    return root, regenerate(root, force=False, say=quiet)
+
+
+@pytest.mark.parametrize("recipe", MOST)
+def test_a_listing_stays_within_its_bytes_and_is_what_was_foretold(
+    project: tuple[Path, Generated], recipe: str
+) -> None:
+    root, generated = project
+    answer = listing(root, recipe)
+
+    assert (
+        len(json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode()) <= MOST[recipe]
+    )
+    (kit,) = generated.plan.kits
+    assert listed_tools(generated.plan, recipe, kit) == answer["result"]["tools"]
+
+
+def listing(root: Path, recipe: str) -> dict[str, Any]:
+    """The whole frame that answers tools/list, in the words of the server."""
+    with running(root, "--context", str(context_for(root, recipe))) as wire:
+        wire.shake_hands()
+        answer = wire.ask("tools/list")
+        wire.leave()
+        assert 0 == wire.end()
+    return answer

@@ -1,0 +1,176 @@
+"""A small change of a project is a small diff of its server, so that a review can be read."""
+
+import difflib
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+from cases import lay_down
+from driving import create_database, query
+
+from ralphgen.generation import generate
+from ralphgen.output.manifest import Files
+
+CHECKED = """
+CREATE TABLE features (name TEXT PRIMARY KEY);
+CREATE TABLE disciplines (name TEXT PRIMARY KEY);
+CREATE TABLE tasks (
+    id INTEGER PRIMARY KEY, feature TEXT, discipline TEXT, title TEXT,
+    status TEXT CHECK (status IN ('pending', 'done')),
+    risk TEXT CHECK (risk IN ('low')),
+    size INTEGER CHECK (size IN (1, 2))
+);
+"""
+PERSON = (
+    "INSERT INTO disciplines (name, display_name, acronym, icon, color) "
+    "VALUES ('{0}', '{0}', '{0}', 'Bug', '#000000')"
+)
+
+
+@pytest.mark.parametrize("structured", [False, True])
+@pytest.mark.parametrize(
+    ("before", "after", "line"),
+    [
+        ("'pending', 'done'", "'pending', 'parked', 'done'", '    "parked",'),
+        ("'low'", "'low', 'it''s {{ high }}'", '    "it\'s {{ high }}",'),
+        ("1, 2", "1, 2, 3", "    3,"),
+    ],
+)
+def test_one_more_value_of_a_check_is_one_more_line(
+    tmp_path: Path, before: str, after: str, line: str, *, structured: bool
+) -> None:
+    assert before in CHECKED
+    config = f"structured_output = {'true' if structured else 'false'}\n"
+    old = files_of(tmp_path / "old", CHECKED, config)
+    new = files_of(tmp_path / "new", CHECKED.replace(before, after), config)
+
+    assert {"ralph/tasks.py": [f"+{line}"]} == reviewed(old, new)
+
+
+@pytest.mark.parametrize(
+    ("table", "where"),
+    [
+        ("tasks", {"ralph/tables.py": 4, "ralph/tasks.py": 3}),
+        ("features", {"ralph/tables.py": 4, "ralph/features.py": 3}),
+        ("disciplines", {"ralph/tables.py": 4, "ralph/disciplines.py": 3}),
+    ],
+)
+def test_a_new_column_is_a_line_at_each_place_that_must_know_it(
+    tmp_path: Path, table: str, where: dict[str, int]
+) -> None:
+    """Its kind, that lists show it, and the arguments of create, update and clear."""
+    old, new = laid_down(tmp_path / "old"), laid_down(tmp_path / "new", column(table, "extra"))
+
+    changed = reviewed(old, new)
+
+    assert where == {path: len(lines) for path, lines in changed.items()}
+    assert {"+    added=[", "+    ],"} == {
+        line
+        for lines in changed.values()
+        for line in lines
+        if not line.startswith("+") or "extra" not in line
+    }
+
+
+def test_a_new_column_of_comments_is_also_named_where_arguments_are_withheld(
+    tmp_path: Path,
+) -> None:
+    """A session that may not sign for others is told, one a line, what it may still give."""
+    old = laid_down(tmp_path / "old")
+    new = laid_down(tmp_path / "new", column("task_comments", "extra"))
+
+    changed = reviewed(old, new)
+
+    assert {"policy.py", "ralph/comments.py", "ralph/tables.py"} == changed.keys()
+    assert {'+                "extra",'} == set(changed["policy.py"])
+    assert 1 == len(changed["ralph/comments.py"])
+
+
+def test_a_second_new_column_moves_nothing_else(tmp_path: Path) -> None:
+    one = column("tasks", "extra")
+    old, new = (
+        laid_down(tmp_path / "old", one),
+        laid_down(tmp_path / "n", one, column("tasks", "2")),
+    )
+
+    changed = reviewed(old, new)
+
+    assert {"ralph/tables.py": 2, "ralph/tasks.py": 3} == {p: len(v) for p, v in changed.items()}
+    assert all(line.startswith("+") for lines in changed.values() for line in lines)
+
+
+def test_rows_change_nothing(tmp_path: Path) -> None:
+    """Names, titles, prompts and order of rows stay out; only what a discipline removes counts."""
+    root = tmp_path / "project"
+    old = laid_down(root, PERSON.format("aaaa"), PERSON.format("bbbb"))
+
+    query(root, "UPDATE disciplines SET name = 'renamed', system_prompt = 'x' WHERE name = 'aaaa'")
+    query(root, "DELETE FROM disciplines WHERE name = 'bbbb'")
+    query(root, PERSON.format("0000"))
+    query(root, "UPDATE metadata SET project_title = 'Other', project_description = 'more'")
+    query(root, "UPDATE tasks SET title = 'Other', status = 'done'")
+    query(root, "INSERT INTO features (name, display_name, acronym) VALUES ('new', 'New', 'NEWW')")
+    query(root, "INSERT INTO recipe_configs (name, base_recipe) VALUES ('mine', 'yap')")
+
+    assert old == generate(root).files
+
+
+def test_the_order_of_rows_and_of_what_is_declared_elsewhere_changes_nothing(
+    tmp_path: Path,
+) -> None:
+    people = [
+        f"{PERSON.format(name)};"
+        f"UPDATE disciplines SET mcp_tool_overrides = '{{\"additional_disabled\": [{tools}]}}' "
+        f"WHERE name = '{name}'"
+        for name, tools in (("zoe", '"get_task", "delete_task"'), ("ann", '"delete_task"'))
+    ]
+    aside = ["CREATE TABLE zebra (a)", "CREATE TABLE ant (b)", "CREATE INDEX i ON tasks (title)"]
+
+    assert laid_down(tmp_path / "1", *people, *aside) == laid_down(
+        tmp_path / "2", *reversed(aside[:2]), *reversed(people)
+    )
+
+
+def test_the_order_of_tables_in_the_schema_changes_nothing(tmp_path: Path) -> None:
+    tables = [f"{table};" for table in CHECKED.split(";") if table.strip()]
+
+    assert files_of(tmp_path / "1", CHECKED) == files_of(tmp_path / "2", "".join(tables[::-1]))
+
+
+def test_where_the_database_lies_in_wait_changes_nothing(tmp_path: Path) -> None:
+    """Journal mode, page size and free pages are no facts of the schema."""
+    settings = "PRAGMA page_size = 1024; PRAGMA journal_mode = WAL"
+    churn = "CREATE TABLE gone (a); INSERT INTO gone VALUES (zeroblob(9999)); DROP TABLE gone"
+
+    assert files_of(tmp_path / "1", CHECKED) == files_of(
+        tmp_path / "2", f"{settings}; {CHECKED}; {churn}"
+    )
+
+
+def column(table: str, name: str) -> str:
+    return f'ALTER TABLE {table} ADD COLUMN "{name}" TEXT'
+
+
+def laid_down(root: Path, *statements: str) -> Files:
+    return generate(lay_down("full", root, *statements)).files
+
+
+def files_of(root: Path, schema: str, config: str = "") -> Files:
+    create_database(root, schema)
+    (root / ".ralph" / "ralphgen.toml").write_text(config, encoding="utf-8")
+    return generate(root).files
+
+
+def reviewed(old: Files, new: Files) -> dict[str, list[str]]:
+    """By file, the lines that a review shows: what .gitattributes marks as generated is folded."""
+    marks = [line.split()[:2] for line in new[".gitattributes"].splitlines()]
+    generated = [pattern for pattern, word in marks if word == "linguist-generated"]
+    paths = sorted({*old, *new})
+    shown = [path for path in paths if not any(fnmatch(path, pattern) for pattern in generated)]
+    changed = {path: _lines(old.get(path, ""), new.get(path, "")) for path in shown}
+    return {path: lines for path, lines in changed.items() if lines}
+
+
+def _lines(old: str, new: str) -> list[str]:
+    diff = difflib.unified_diff(old.splitlines(), new.splitlines(), n=0, lineterm="")
+    return [line for line in list(diff)[2:] if not line.startswith("@@")]

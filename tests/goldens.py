@@ -1,0 +1,50 @@
+"""Goldens: what a test found against what a fixture holds, and rewriting it."""
+
+import difflib
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from cases import FIXTURES
+
+
+class Goldens:
+    """The files below `fixtures/`; they are written first where `update` says so."""
+
+    def __init__(self, *, update: bool) -> None:
+        self._update = update
+
+    def check(self, place: str, found: Mapping[str, str]) -> None:
+        """Fail where `found`, by path in `place`, is not what is there; "." is `place` itself."""
+        if self._update:
+            _write(FIXTURES / place, found)
+        assert "" == _difference(_read(FIXTURES / place), found)
+
+
+def _read(place: Path) -> dict[str, str]:
+    files = [place] if place.is_file() else sorted(place.rglob("*"))
+    return {
+        path.relative_to(place).as_posix(): path.read_bytes().decode()
+        for path in files
+        if path.is_file()
+    }
+
+
+def _write(place: Path, found: Mapping[str, str]) -> None:
+    if place.is_dir():
+        shutil.rmtree(place)
+    for name, text in found.items():
+        path = place / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode())
+
+
+def _difference(expected: Mapping[str, str], found: Mapping[str, str]) -> str:
+    """A unified diff over all files; a file that is on one side alone is named even if empty."""
+    lines = [f"only found: {name}\n" for name in sorted(found.keys() - expected.keys())]
+    lines += [f"only expected: {name}\n" for name in sorted(expected.keys() - found.keys())]
+    for name in sorted({*expected, *found}):
+        before = expected.get(name, "").splitlines(keepends=True)
+        after = found.get(name, "").splitlines(keepends=True)
+        lines += difflib.unified_diff(before, after, f"expected/{name}", f"found/{name}")
+    return "".join(lines)

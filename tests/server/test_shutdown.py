@@ -1,0 +1,157 @@
+"""The server ends at once and cleanly: on both signals and on a closed stream, idle or busy."""
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from signal import SIGINT, SIGTERM, Signals
+
+import pytest
+from driving import context_for, create_project
+from wire import Wire, running
+
+AT_ONCE = 2.0  # seconds; without care it is the 20 for which a call waits, or for ever
+
+
+def insist(server: Wire) -> None:
+    """As Claude Code ends a server: it does not wait long for the first signal to work."""
+    server.kill(SIGINT)
+    server.process.send_signal(SIGTERM)
+
+
+WAYS: dict[str, Callable[[Wire], None]] = {
+    "SIGINT": lambda server: server.kill(SIGINT),
+    "SIGTERM": lambda server: server.kill(SIGTERM),
+    "both": insist,
+    "closed input": lambda server: server.leave(),
+}
+WAY = pytest.mark.parametrize("end", WAYS.values(), ids=WAYS)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = create_project(tmp_path_factory.mktemp("shutdown"), "PRAGMA journal_mode = WAL;")
+    context_for(root, "manual").rename(root / ".ralph" / "mcp" / "context.json")
+    return root
+
+
+def database(root: Path) -> Path:
+    return root / ".ralph" / "db" / "ralph.db"
+
+
+@contextmanager
+def held(root: Path) -> Iterator[None]:
+    """Another program is in the middle of a long write."""
+    with closing(sqlite3.connect(database(root), isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+        connection.execute("ROLLBACK")
+
+
+def assert_clean(server: Wire, end: Callable[[Wire], None]) -> None:
+    """It ends at once, with exit code 0, and has nothing to say about it."""
+    before = time.monotonic()
+    end(server)
+    code = server.end()
+    took = time.monotonic() - before
+
+    assert (0, "") == (code, server.errors())
+    assert took < AT_ONCE
+
+
+@WAY
+def test_an_idle_server_ends_at_once_and_leaves_no_journal(
+    project: Path, end: Callable[[Wire], None]
+) -> None:
+    with running(project) as server:
+        server.shake_hands()
+        server.ask("tools/call", {"name": "append_progress", "arguments": {"text": "here"}})
+        server.ask("tools/call", {"name": "list_tasks"})
+        assert_clean(server, end)
+
+    assert ["ralph.db"] == sorted(path.name for path in database(project).parent.iterdir())
+
+
+@WAY
+def test_a_call_that_waits_for_the_database_does_not_hold_the_server(
+    project: Path, end: Callable[[Wire], None]
+) -> None:
+    with held(project), running(project) as server:
+        server.shake_hands()
+        change = {"name": "update_task", "arguments": {"id": 1, "title": "late"}}
+        server.send("tools/call", change, id="waits")
+        server.send("tools/list", {}, id="marker")
+        assert "marker" == server.read()["id"]  # the call was taken before
+        assert_clean(server, end)
+
+    with closing(sqlite3.connect(database(project))) as connection:
+        assert [("Log in",)] == connection.execute(
+            "SELECT title FROM tasks WHERE id = 1"
+        ).fetchall()
+
+
+@pytest.mark.parametrize("number", [SIGINT, SIGTERM])
+def test_a_signal_while_the_sdk_is_being_loaded_ends_it_in_silence(
+    tmp_path: Path, number: Signals
+) -> None:
+    root = create_project(tmp_path)
+    with running(root) as server:  # without a context it says so just before it loads the SDK
+        assert server.process.stderr is not None
+        assert "no context" in server.process.stderr.readline()
+        assert_clean(server, lambda server: server.process.send_signal(number))
+
+
+def test_a_signal_while_the_start_waits_for_the_database_ends_it_in_silence(
+    tmp_path: Path,
+) -> None:
+    root = create_project(tmp_path, "PRAGMA journal_mode = DELETE;")
+    slow = root / ".ralph" / "mcp" / "ralph" / "__init__.py"
+    said = "\nimport sys\n\nsys.stderr.write('loaded\\n')\nsys.stderr.flush()\n"
+    slow.write_text(slow.read_text(encoding="utf-8") + said, encoding="utf-8")
+    with closing(sqlite3.connect(database(root), isolation_level=None)) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        with running(root) as server:
+            assert server.process.stderr is not None
+            assert "loaded\n" == server.process.stderr.readline()
+            assert_clean(server, lambda server: server.kill(SIGTERM))
+
+
+def test_a_start_waits_for_a_database_that_is_locked_for_a_moment(tmp_path: Path) -> None:
+    root = create_project(tmp_path, "PRAGMA journal_mode = DELETE;")
+    noted = root / ".ralph" / "mcp" / "ralph" / "__init__.py"
+    said = "\nimport sys\n\nsys.stderr.write('loaded\\n')\nsys.stderr.flush()\n"
+    noted.write_text(noted.read_text(encoding="utf-8") + said, encoding="utf-8")
+    with closing(sqlite3.connect(database(root), isolation_level=None)) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        with running(root) as server:
+            assert server.process.stderr is not None
+            assert "loaded\n" == server.process.stderr.readline()
+            connection.execute("ROLLBACK")
+            assert "ralph-project" == server.shake_hands()["serverInfo"]["name"]
+            server.leave()
+            assert 0 == server.end()
+
+
+def test_a_client_that_no_longer_reads_ends_the_server_without_a_traceback(project: Path) -> None:
+    with running(project) as server:
+        server.shake_hands()
+        assert server.process.stdout is not None
+        server.process.stdout.close()
+        server.send("tools/list", {}, id=1)
+        server.leave()
+
+        assert 0 == server.end()
+        assert "Traceback" not in server.errors()
+
+
+def test_a_database_that_may_only_be_read_is_served(tmp_path: Path) -> None:
+    root = create_project(tmp_path, "PRAGMA journal_mode = DELETE;")
+    context_for(root, "manual").rename(root / ".ralph" / "mcp" / "context.json")
+    database(root).chmod(0o444)
+    with running(root) as server:
+        server.shake_hands()
+        answer = server.ask("tools/call", {"name": "list_tasks", "arguments": {}})
+        assert_clean(server, WAYS["closed input"])
+
+    assert not answer["result"].get("isError")

@@ -1,0 +1,76 @@
+"""What a server does before the handshake, and what it needs for that."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from driving import create_project, server_command
+from wire import imported, running
+
+from ralphgen import __version__
+
+# What a start may load besides the server's own modules and what these need for themselves.
+# `hashlib` would load OpenSSL, `dataclasses` costs 5 ms, `pathlib` 4 ms.
+LIGHT = ("__future__", "signal", "json", "re", "sqlite3", "_sha2", "_sha256")
+HEAVY = ("dataclasses", "hashlib", "pathlib", "typing", "inspect", "asyncio", "logging", "random")
+HEAVY_PACKAGES = ("mcp", "anyio", "pydantic", "ralphgen", "jinja2", "typer")
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return create_project(tmp_path_factory.mktemp("start"))
+
+
+def run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        server_command(root, *arguments), input="", capture_output=True, text=True, check=False
+    )
+
+
+def test_check_loads_only_a_few_modules_of_the_standard_library(project: Path) -> None:
+    bare = imported("-c", "pass")
+    light = imported("-c", "import signal, json, re, sqlite3")
+    server = project / ".ralph" / "mcp"
+    loaded = imported(str(server / "server.py"), "--check")
+    own = {path.relative_to(server).with_suffix("").parts[0] for path in server.rglob("*.py")}
+    more = {name for name in loaded - bare - light if name.partition(".")[0] not in own}
+
+    assert set(LIGHT) >= more
+    assert not loaded & {*HEAVY, *HEAVY_PACKAGES}
+
+
+def test_help_says_how_to_start_it(project: Path) -> None:
+    found = run(project, "--help")
+
+    assert (0, "") == (found.returncode, found.stderr)
+    assert found.stdout.startswith("usage: python server.py [KIT] [--context FILE]")
+    assert "kits: ralph" in found.stdout
+
+
+def test_version_is_the_one_that_wrote_the_server(project: Path) -> None:
+    found = run(project, "--version")
+
+    assert (0, f"ralphgen {__version__}\n", "") == (found.returncode, found.stdout, found.stderr)
+
+
+def test_a_closed_standard_input_is_refused_in_one_line(project: Path) -> None:
+    found = subprocess.run(
+        ["/bin/sh", "-c", '"$0" "$@" <&-', *server_command(project)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (2, "") == (found.returncode, found.stdout)
+    assert 1 == len(found.stderr.splitlines())
+    assert "standard input or output is closed" in found.stderr
+
+
+def test_a_client_that_does_not_read_the_log_is_served_all_the_same(project: Path) -> None:
+    with running(project) as server:  # without a context it has something to log at once
+        assert server.process.stderr is not None
+        server.process.stderr.close()
+        server.shake_hands()
+        server.leave()
+
+        assert 0 == server.end()

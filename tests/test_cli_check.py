@@ -1,0 +1,192 @@
+"""`ralphgen check` and `regen`: what is on disk against what would be written now."""
+
+import json
+from pathlib import Path
+from shutil import copytree
+
+import pytest
+from command_line import initialized, open_folder, ralphgen, refused, run_sql, snapshot, texts
+
+SERVER = ".ralph/mcp/server.py"
+RISK = "ALTER TABLE tasks ADD COLUMN risk TEXT CHECK (risk IN ('low', 'high'))"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return initialized(tmp_path_factory.mktemp("check") / "p")
+
+
+@pytest.fixture
+def root(project: Path, tmp_path: Path) -> Path:
+    """A project of one's own, copied."""
+    return copytree(project, tmp_path / "p")
+
+
+def append(path: Path, text: str) -> None:
+    path.write_text(path.read_text("utf-8") + text, encoding="utf-8")
+
+
+def test_check_says_yes_and_writes_nothing(root: Path) -> None:
+    before = snapshot(root)
+    done = ralphgen("check", root)
+
+    assert (0, "", "the server is up to date\n") == (done.returncode, done.stdout, done.stderr)
+    assert before == snapshot(root)
+
+
+def test_a_changed_schema_is_a_diff_on_stdout_and_words_on_stderr(root: Path) -> None:
+    run_sql(root, RISK)
+    before = snapshot(root)
+    done = ralphgen("check", root)
+
+    assert 1 == done.returncode
+    assert '+            "risk": {"type": "string", "enum": TASK_RISK},\n' in done.stdout
+    assert "(stale: manifest.json, project.json, ralph/tables.py, ralph/tasks.py)" in done.stderr
+    assert 'hint: run "ralphgen regen", and commit what it writes' in done.stderr
+    assert before == snapshot(root)
+
+
+def test_regen_brings_what_check_and_dry_run_promise(root: Path) -> None:
+    run_sql(root, RISK)
+    before = snapshot(root)
+    preview = ralphgen("regen", root, "--dry-run")
+
+    assert (0, "") == (preview.returncode, preview.stderr)
+    assert ralphgen("check", root).stdout == preview.stdout
+    assert before == snapshot(root)
+    assert ".ralph/mcp: 4 changed\n" == ralphgen("regen", root, "--no-install").stderr
+    assert 0 == ralphgen("check", root).returncode
+    assert "" == ralphgen("regen", root, "--dry-run").stdout
+
+
+def test_a_changed_check_list_is_one_line_outside_of_what_is_marked_generated(root: Path) -> None:
+    run_sql(root, RISK)
+    ralphgen("regen", root, "--no-install")
+    run_sql(
+        root,
+        "PRAGMA writable_schema = ON; UPDATE sqlite_master SET sql = "
+        "replace(sql, '(''low'', ''high'')', '(''low'', ''mid'', ''high'')') WHERE name = 'tasks'",
+    )
+    diff = ralphgen("regen", root, "--dry-run").stdout
+    ours = diff.partition("--- a/ralph/")[2]
+
+    assert ['+    "mid",'] == [line for line in ours.splitlines() if line[:1] in "+-"][1:]
+
+
+def test_edits_are_refused_by_name_and_overwritten_by_force(root: Path) -> None:
+    good = texts(root)
+    append(root / SERVER, "# mine\n")
+    append(root / ".ralph/mcp/policy.py", "# mine\n")
+    before = snapshot(root)
+    said = refused("regen", root, "--no-install")
+
+    assert said.startswith('"policy.py" was edited by hand\n"server.py" was edited by hand\nhint: ')
+    assert "regen --force" in said
+    assert before == snapshot(root)
+    assert "regen --force" in ralphgen("check", root).stderr
+    assert 1 == ralphgen("init", root, "--no-install").returncode
+    assert 0 == ralphgen("regen", root, "--no-install", "--force").returncode
+    assert good == texts(root)
+
+
+def test_a_module_that_nobody_generated_is_reported_and_left_alone(root: Path) -> None:
+    own = root / ".ralph/mcp/own.py"
+    own.write_text("mine = 1\n", encoding="utf-8")
+    done = ralphgen("check", root)
+
+    assert (1, "") == (done.returncode, done.stdout)
+    assert "(unknown: own.py)\nhint: move modules of your own to another folder" in done.stderr
+    assert "left alone: own.py" in ralphgen("regen", root, "--no-install", "--force").stderr
+    assert own.exists()
+
+
+def test_the_report_for_programs_has_every_key(root: Path) -> None:
+    run_sql(root, 'ALTER TABLE tasks ADD COLUMN "limit" TEXT')
+    append(root / SERVER, "# mine\n")
+    (root / ".ralph/mcp/policy.py").unlink()
+    done = ralphgen("check", root, "--json")
+    report = json.loads(done.stdout)
+
+    assert 1 == done.returncode
+    assert {
+        "ok": False,
+        "stale": ["manifest.json", "project.json"],
+        "edited": ["server.py"],
+        "missing": ["policy.py"],
+        "leftover": [],
+        "unknown": [],
+    } == {key: report[key] for key in list(report)[:1] + list(report)[3:8]}
+    assert report["ralphgen"] == report["written_by"]
+    assert report["diff"] == ralphgen("check", root).stdout
+    (warning,) = report["warnings"]
+    assert 'the column "tasks.limit" is left out' in warning
+    assert f"warning: {warning}\n" in done.stderr
+
+
+def test_a_clone_without_the_database_can_be_checked_and_that_is_said(root: Path) -> None:
+    (root / ".ralph/db/ralph.db").unlink()
+    done = ralphgen("check", root)
+    append(root / ".ralph/ralphgen.toml", '[schema]\nhide = ["tasks.hints"]\n')
+    hidden = ralphgen("check", root)
+
+    assert 0 == done.returncode
+    assert done.stderr.startswith("warning: there is no .ralph/db/ralph.db here")
+    assert (1, True) == (hidden.returncode, '-            "hints": STRING,' in hidden.stdout)
+
+
+def test_another_version_is_named_first_of_all(root: Path) -> None:
+    manifest = root / ".ralph/mcp/manifest.json"
+    facts = json.loads(manifest.read_text("utf-8"))
+    manifest.write_text(json.dumps({**facts, "ralphgen": "0.0.9"}), encoding="utf-8")
+    (root / ".ralph/db/ralph.db").unlink()
+    done = ralphgen("check", root, "--json")
+
+    assert done.stderr.startswith(".ralph/mcp was written by ralphgen 0.0.9, and this is ")
+    assert "0.0.9" == json.loads(done.stdout)["written_by"]
+
+
+def test_an_unreadable_manifest_means_that_all_is_edited_and_nothing_is_deleted(root: Path) -> None:
+    good = texts(root)
+    (root / ".ralph/mcp/manifest.json").write_text("<<<<<<< ours\n", encoding="utf-8")
+    (root / SERVER).write_text("# theirs\n", encoding="utf-8")
+    before = snapshot(root)
+    said = refused("regen", root, "--no-install")
+
+    assert '"server.py" differs from what is generated, and "manifest.json" cannot be read' in said
+    assert before == snapshot(root)
+    assert 0 == ralphgen("regen", root, "--no-install", "--force").returncode
+    assert good == texts(root)
+
+
+@pytest.mark.parametrize("command", ["check", "regen", "init"])
+def test_every_command_finishes_a_write_that_was_broken_off(root: Path, command: str) -> None:
+    good = texts(root)
+    commit = root / ".ralph/mcp/.commit"
+    commit.mkdir()
+    for name in ("server.py", "manifest.json"):
+        (root / ".ralph/mcp" / name).rename(commit / name)
+    install = () if command == "check" else ("--no-install",)
+    done = ralphgen(command, root, *install)
+
+    assert 0 == done.returncode, done.stderr
+    assert good == texts(root)
+
+
+def test_a_checkout_that_may_only_be_read_can_be_checked(project: Path) -> None:
+    with open_folder() as folder:
+        root = copytree(project, folder / "p")
+        for path in (root, *root.rglob("*")):
+            path.chmod(0o555 if path.is_dir() else 0o444)
+        before = snapshot(root)
+        done = ralphgen("check", root, without_rights=True)
+
+        assert (0, "the server is up to date\n") == (done.returncode, done.stderr)
+        assert before == snapshot(root)
+
+
+def test_it_works_from_a_folder_or_a_file_inside_the_project(root: Path) -> None:
+    inner = root / "src/deep"
+    inner.mkdir(parents=True)
+
+    assert 0 == ralphgen("check", cwd=inner).returncode
+    assert 0 == ralphgen("check", root / SERVER).returncode

@@ -1,0 +1,158 @@
+"""`ralphgen init`: a new project in one command, and nothing that is there already is lost."""
+
+import json
+import sqlite3
+import subprocess
+from contextlib import closing
+from pathlib import Path
+from shutil import which
+
+import pytest
+from command_line import initialized, ralphgen, refused, run_sql, snapshot, texts
+from driving import SCHEMAS, create_database, query
+
+HOSTILE = "He said \"hi\" \\ {{ x }}\nand 'left' 🎉\u2028"
+
+
+def test_a_new_folder_becomes_a_project_and_init_says_what_it_did(tmp_path: Path) -> None:
+    done = ralphgen("init", "new/shop", "--no-install", cwd=tmp_path)
+
+    assert (0, "") == (done.returncode, done.stdout)
+    lines = done.stderr.splitlines()
+    assert "created .ralph/db/ralph.db with 8 disciplines (generic)" == lines[0]
+    assert lines[1].startswith(".ralph/mcp: ")
+    assert ".ralph/mcp/context.json" in lines[2]
+    assert 'try it with "ralphgen doctor new/shop"' in lines[3]
+    assert 4 == len(lines)
+    assert [("shop",)] == query(tmp_path / "new/shop", "SELECT project_title FROM metadata")
+    assert 0 == ralphgen("check", tmp_path / "new/shop").returncode
+
+
+def test_the_database_is_in_wal_mode_and_leaves_no_sidecar(tmp_path: Path) -> None:
+    root = initialized(tmp_path / "p")
+
+    assert ["ralph.db"] == [path.name for path in (root / ".ralph/db").iterdir()]
+    assert [("wal",)] == query(root, "PRAGMA journal_mode")
+
+
+@pytest.mark.parametrize("stack", ["generic", "desktop", "saas", "mobile", "empty"])
+def test_every_stack_gives_its_disciplines(tmp_path: Path, stack: str) -> None:
+    root = initialized(tmp_path / "p", "--stack", stack)
+
+    ((count,),) = query(root, "SELECT count(*) FROM disciplines")
+    assert (stack == "empty") == (count == 0)
+
+
+def test_any_title_is_kept_and_stays_out_of_the_generated_files(tmp_path: Path) -> None:
+    root = initialized(tmp_path / "p", "--title", HOSTILE)
+
+    assert [(HOSTILE,)] == query(root, "SELECT project_title FROM metadata")
+    assert not [path for path, text in texts(root / ".ralph/mcp").items() if b"He said" in text]
+
+
+def test_the_working_directory_is_the_default_and_a_strange_name_is_a_title(tmp_path: Path) -> None:
+    folder = tmp_path / 'my "shop"\n{{ x }} 🎉'
+    folder.mkdir()
+    done = ralphgen("init", "--no-install", cwd=folder)
+
+    assert 0 == done.returncode
+    assert 'see it with "ralphgen tools"' in done.stderr
+    assert [(folder.name,)] == query(folder, "SELECT project_title FROM metadata")
+
+
+def test_a_second_init_keeps_database_config_and_context_and_regenerates(tmp_path: Path) -> None:
+    root = initialized(tmp_path / "p")
+    config = '# mine\nkits = [ "ralph", ]  # all\n\n[schema]\nhide = ["tasks.hints"]\n'
+    (root / ".ralph/ralphgen.toml").write_text(config, encoding="utf-8")
+    context = root / ".ralph/mcp/context.json"
+    context.write_text(context.read_text("utf-8").replace('"manual"', '"yap"'), encoding="utf-8")
+    kept = [root / ".ralph/db/ralph.db", root / ".ralph/ralphgen.toml", context]
+    before = [(path.read_bytes(), path.stat().st_mtime_ns) for path in kept]
+    done = ralphgen("init", root, "--no-install", "--title", "Other")
+
+    assert 0 == done.returncode, done.stderr
+    assert "kept .ralph/db/ralph.db as it is; --title and --stack are for a new one" in done.stderr
+    assert before == [(path.read_bytes(), path.stat().st_mtime_ns) for path in kept]
+    assert '"hints"' not in (root / ".ralph/mcp/ralph/tasks.py").read_text("utf-8")
+
+
+@pytest.mark.parametrize("mode", ["delete", "wal"])
+def test_an_existing_database_is_not_touched(tmp_path: Path, mode: str) -> None:
+    schema = (SCHEMAS / "a8.sql").read_text("utf-8")
+    path = create_database(tmp_path, f"PRAGMA journal_mode = {mode};\n{schema}")
+    before = snapshot(tmp_path / ".ralph/db")
+    initialized(tmp_path)
+
+    assert before == snapshot(tmp_path / ".ralph/db")
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
+        assert (mode,) == connection.execute("PRAGMA journal_mode").fetchone()
+
+
+def test_the_sidecars_of_a_running_app_are_not_touched(tmp_path: Path) -> None:
+    schema = (SCHEMAS / "a8.sql").read_text("utf-8")
+    path = create_database(tmp_path, f"PRAGMA journal_mode = wal;\n{schema}")
+    with closing(sqlite3.connect(path)) as app:
+        app.execute("ALTER TABLE tasks ADD COLUMN risk TEXT")
+        app.commit()
+        before = snapshot(tmp_path / ".ralph/db")
+        initialized(tmp_path)
+
+        assert {"ralph.db", "ralph.db-shm", "ralph.db-wal"} == before.keys()
+        assert before == snapshot(tmp_path / ".ralph/db")
+    assert '"risk"' in (tmp_path / ".ralph/mcp/ralph/tasks.py").read_text("utf-8")
+
+
+def test_the_default_context_gives_a_person_every_tool(tmp_path: Path) -> None:
+    root = initialized(tmp_path / "p")
+    context = json.loads((root / ".ralph/mcp/context.json").read_text("utf-8"))
+    listed = json.loads(ralphgen("tools", root, "--json").stdout)
+
+    assert "manual" == context["recipe"]
+    assert set(listed["ralph"]["tools"]) == set(context["enabled_tools"]["ralph"])
+
+
+def test_git_is_offered_what_was_generated_and_nothing_else(tmp_path: Path) -> None:
+    root = initialized(tmp_path / "p")
+    git = which("git")
+    if git is None:
+        pytest.skip("git is not installed")
+    subprocess.run([git, "init", "-q", root], check=True)
+    ls = [git, "-C", str(root), "ls-files", "--others", "--exclude-standard", ".ralph/mcp"]
+    offered = subprocess.run(ls, check=True, capture_output=True, encoding="utf-8").stdout
+    manifest = json.loads((root / ".ralph/mcp/manifest.json").read_text("utf-8"))
+
+    expected = {f".ralph/mcp/{path}" for path in (*manifest["files"], "manifest.json")}
+    assert expected == set(offered.split())
+
+
+def test_an_unknown_kit_is_a_wrong_use_and_leaves_nothing(tmp_path: Path) -> None:
+    said = refused("init", tmp_path / "p", "--kit", "ralf", code=2)
+
+    assert 'there is no kit "ralf"\nhint: did you mean "ralph"?\n' == said
+    assert not (tmp_path / "p").exists()
+
+
+def test_an_unknown_stack_is_a_wrong_use(tmp_path: Path) -> None:
+    done = ralphgen("init", tmp_path / "p", "--stack", "web")
+
+    assert 2 == done.returncode
+    assert "desktop" in done.stderr
+    assert not (tmp_path / "p").exists()
+
+
+def test_a_schema_without_the_heart_is_refused_by_naming_what_is_missing(tmp_path: Path) -> None:
+    create_database(tmp_path, (SCHEMAS / "c1.sql").read_text("utf-8"))
+    before = snapshot(tmp_path / ".ralph/db")
+    done = ralphgen("init", tmp_path, "--no-install")
+
+    assert 1 == done.returncode
+    assert 'column "tasks.feature" is missing, found "tasks.feature_id"' in done.stderr
+    assert before == snapshot(tmp_path / ".ralph/db")
+    assert not (tmp_path / ".ralph/mcp/server.py").exists()
+
+
+def test_quiet_says_only_problems(tmp_path: Path) -> None:
+    root = initialized(tmp_path / "p", "-q")
+    run_sql(root, 'ALTER TABLE tasks ADD COLUMN "limit" TEXT')
+
+    assert "" == ralphgen("regen", root, "-q", "--no-install").stderr

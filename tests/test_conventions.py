@@ -1,0 +1,602 @@
+"""The rules of the house, held over every file: each names the trouble that it prevents."""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from driving import SCHEMAS, create_database, create_project
+
+from ralphgen.generation import generate
+from ralphgen.inspection.config import Config
+from ralphgen.kits import KITS
+from ralphgen.planning.model import PROFILES, KitPlan, ServerPlan
+from ralphgen.render import render_files
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "ralphgen"
+RUNTIME = PACKAGE / "runtime"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+LAZY = "TYPE_CHECKING"
+LONGEST_FILE, LONGEST_FUNCTION = 350, 50
+KIT_KEYS = [kit.key for kit in KITS]
+
+# What a server loads before the SDK costs milliseconds at every start; these are cheap or needed.
+CHEAP = {"__future__", "json", "os", "re", "signal", "sqlite3", "stat", "sys", "time", "_thread"}
+DIGESTS = {"_sha2", "_sha256", "hashlib"}  # whichever the interpreter has, the costly one last
+SDK = {"anyio", "mcp", "traceback"}  # the module that binds a kit to it is loaded last
+MORE = {"binding.py": SDK, "digest.py": DIGESTS}
+
+
+def name_of(path: Path) -> str:
+    """The path below the repository, for messages."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), name_of(path))
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """The names of imported modules; relative ones begin with dots."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield "." * node.level + (node.module or "")
+            if node.module is None:
+                yield from ("." * node.level + alias.name for alias in node.names)
+
+
+def absolute(path: Path, module: str) -> str:
+    """An imported module by its whole name, given what the import in `path` says."""
+    dots = len(module) - len(module.lstrip("."))
+    if not dots:
+        return module
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join([*parts[: len(parts) - dots], module.lstrip(".")]).rstrip(".")
+
+
+def all_imports(path: Path) -> set[str]:
+    return {absolute(path, module) for module in imported(parsed(path))}
+
+
+def for_checkers(node: ast.AST) -> bool:
+    """Whether a statement is an `if TYPE_CHECKING`, which no server runs."""
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == LAZY
+
+
+def at_import(path: Path) -> Iterator[str]:
+    """The modules that importing a file loads, not those that a function loads."""
+    for node in parsed(path).body:
+        if not for_checkers(node) and not isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield from imported(node)
+
+
+def tracked() -> list[Path]:
+    """Every file of the repository, committed or about to be."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],  # noqa: S607
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
+    )
+    if listed.returncode:
+        folders = [ROOT / name for name in ("ralphgen", "templates", "tests", "fixtures")]
+        return sorted(path for folder in folders for path in folder.rglob("*") if path.is_file())
+    names = sorted(filter(None, listed.stdout.decode().split("\0")))
+    return [ROOT / name for name in names if (ROOT / name).is_file()]
+
+
+def switching_on(*kits: str) -> str:
+    """The config of a project with these kits."""
+    listed = ", ".join(f'"{kit}"' for kit in kits)
+    return f"kits = [{listed}]\n"
+
+
+@pytest.fixture(scope="module")
+def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ServerPlan]:
+    """The plans of the oldest, the usual and the newest schema that is served, all kits on."""
+    found: dict[str, ServerPlan] = {}
+    for schema in ("a0", "a8", "b6"):
+        root = tmp_path_factory.mktemp(schema)
+        create_database(root, (SCHEMAS / f"{schema}.sql").read_text(encoding="utf-8"))
+        config = switching_on(*KIT_KEYS)
+        (root / ".ralph/ralphgen.toml").write_text(config, encoding="utf-8")
+        found[schema] = generate(root).plan
+    return found
+
+
+@pytest.fixture(scope="module")
+def kit_plans(plans: dict[str, ServerPlan]) -> list[KitPlan]:
+    return [kit for plan in plans.values() for kit in plan.kits]
+
+
+class TestImports:
+    """Who may know whom: the arrows of the pipeline point one way."""
+
+    def test_the_runtime_loads_only_cheap_modules_of_the_standard_library(self) -> None:
+        found = {
+            f"{name_of(path)}: {module}"
+            for path in RUNTIME.rglob("*.py")
+            for module in at_import(path)
+            if not module.startswith(".")
+            and module.partition(".")[0] not in CHEAP | MORE.get(path.name, set())
+        }
+
+        assert set() == found
+
+    def test_the_runtime_never_needs_what_a_project_does_not_have(self) -> None:
+        """Not even inside a function: an emitted server has the standard library and the SDK."""
+        found = {
+            f"{name_of(path)}: {module}"
+            for path in RUNTIME.rglob("*.py")
+            for module in imported(parsed(path))
+            if not module.startswith(".")
+            and module.partition(".")[0]
+            not in {*sys.stdlib_module_names, "__future__"} | MORE.get(path.name, set())
+        }
+
+        assert set() == found
+
+    def test_imports_within_the_runtime_stay_within_it(self) -> None:
+        """The same files are `ralphgen.runtime` here and `runtime` in a project."""
+        found = {
+            f"{name_of(path)}: {module}"
+            for path in RUNTIME.rglob("*.py")
+            for module in imported(parsed(path))
+            if module.startswith(".") and not absolute(path, module).startswith("ralphgen.runtime")
+        }
+
+        assert set() == found
+
+    def test_what_every_server_runs_on_knows_no_kit(self) -> None:
+        found = {
+            f"{name_of(path)}: {module}"
+            for path in RUNTIME.glob("*.py")
+            for module in all_imports(path)
+            for key in KIT_KEYS
+            if f"{module}.".startswith(f"ralphgen.runtime.{key}.")
+        }
+
+        assert set() == found
+
+    @pytest.mark.parametrize("key", KIT_KEYS)
+    def test_kits_do_not_know_each_other(self, key: str) -> None:
+        others = [other for other in KIT_KEYS if other != key]
+        own = [*(PACKAGE / "kits").glob(f"{key}*"), RUNTIME / key]
+        found = {
+            f"{name_of(path)}: {module}"
+            for place in own
+            for path in (sorted(place.rglob("*.py")) if place.is_dir() else [place])
+            for module in all_imports(path)
+            for other in others
+            if f"{module}.".startswith((f"ralphgen.kits.{other}.", f"ralphgen.runtime.{other}."))
+        }
+
+        assert set() == found
+
+    def test_the_core_knows_no_kit(self) -> None:
+        """One tuple lists them; whoever else imports one makes the next kit harder to add."""
+        outside = [path for path in MODULES if not is_of_a_kit(path)]
+        found = {
+            f"{name_of(path)}: {module}"
+            for path in outside
+            if path != PACKAGE / "kits" / "__init__.py"
+            for module in all_imports(path)
+            for key in KIT_KEYS
+            if f"{module}.".startswith((f"ralphgen.kits.{key}.", f"ralphgen.runtime.{key}."))
+        }
+
+        assert set() == found
+
+    def test_the_core_asks_no_value_whether_it_is_a_certain_kit(self) -> None:
+        """A kit's key stands in the core as a default at most, never in a comparison."""
+        found = {
+            f"{name_of(path)}:{node.lineno}"
+            for path in MODULES
+            if not is_of_a_kit(path)
+            for node in ast.walk(parsed(path))
+            if isinstance(node, ast.Compare)
+            for side in ast.walk(node)
+            if isinstance(side, ast.Constant) and side.value in KIT_KEYS
+        }
+
+        assert set() == found
+
+    @pytest.mark.parametrize(
+        ("who", "whom"),
+        [
+            ("planning", ("inspection", "output", "render", "commands")),
+            ("kits", ("inspection", "output", "render", "commands")),
+            ("inspection", ("planning.server", "planning.policy", "output", "render", "commands")),
+            ("output", ("inspection", "planning", "kits", "render", "commands")),
+            ("spelling", ("inspection", "planning", "kits", "output", "model", "render")),
+            ("model.py", ("inspection", "planning", "kits", "output", "render", "spelling")),
+            ("render.py", ("inspection", "kits", "commands", "output.writing", "output.moving")),
+        ],
+    )
+    def test_a_stage_does_not_import_what_comes_after_it(
+        self, who: str, whom: tuple[str, ...]
+    ) -> None:
+        place = PACKAGE / who
+        found = {
+            f"{name_of(path)}: {module}"
+            for path in (sorted(place.rglob("*.py")) if place.is_dir() else [place])
+            for module in all_imports(path)
+            for stage in whom
+            if f"{module}.".startswith(f"ralphgen.{stage}.")
+        }
+
+        assert set() == found
+
+
+def is_of_a_kit(path: Path) -> bool:
+    """Whether a module belongs to one kit."""
+    places = [PACKAGE / "kits" / key for key in KIT_KEYS] + [RUNTIME / key for key in KIT_KEYS]
+    return any(place in path.parents or place.with_suffix(".py") == path for place in places)
+
+
+class TestDoors:
+    """Each way to the outside leads through one place."""
+
+    def test_only_inspection_opens_databases_for_reading(self) -> None:
+        """Opened in any other way, a database is left with traces or read half."""
+        opening = {
+            name_of(path)
+            for path in MODULES
+            if re.search(r"sqlite3\.connect\(", path.read_text(encoding="utf-8"))
+        }
+
+        assert {
+            "ralphgen/inspection/database.py",
+            "ralphgen/runtime/database.py",  # the server's own
+            "ralphgen/setup.py",  # creates one where there is none
+        } == opening
+
+    def test_planning_and_rendering_touch_no_clock_environment_or_process(self) -> None:
+        """The same state of a project gives the same bytes."""
+        pure = [*(PACKAGE / "planning").rglob("*.py"), *(PACKAGE / "spelling").rglob("*.py")]
+        pure += [*(PACKAGE / "kits").rglob("*.py"), PACKAGE / "render.py", PACKAGE / "facts.py"]
+        unfit = {"os", "time", "datetime", "random", "uuid", "subprocess", "socket", "sqlite3"}
+        unfit |= {"locale", "platform", "secrets", "tempfile", "urllib", "shutil"}
+        found = {
+            f"{name_of(path)}: {module}"
+            for path in pure
+            for module in imported(parsed(path))
+            if module.partition(".")[0] in unfit
+        }
+
+        assert set() == found
+
+    def test_what_comes_after_inspection_reads_no_file_of_the_project(self) -> None:
+        """A decision that rests on a file nobody inspected would escape `check`."""
+        after = [*(PACKAGE / "planning").rglob("*.py"), *(PACKAGE / "spelling").rglob("*.py")]
+        after += [PACKAGE / name for name in ("facts.py", "listing.py", "model.py", "tables.py")]
+        reads = {"open", "read_text", "read_bytes", "iterdir", "glob", "rglob", "exists", "stat"}
+        found = {
+            f"{name_of(path)}:{node.lineno}"
+            for path in after
+            for node in ast.walk(parsed(path))
+            if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in reads
+        }
+
+        assert set() == found
+
+    def test_only_output_moves_removes_or_writes_files_of_the_server(self) -> None:
+        """A file written elsewhere is not all or nothing."""
+        changers = {
+            name_of(path)
+            for path in MODULES
+            if RUNTIME not in path.parents
+            for node in ast.walk(parsed(path))
+            if isinstance(node, ast.Call) and changes_files(node)
+        }
+        outside = {path for path in changers if not path.startswith("ralphgen/output/")}
+
+        assert {"ralphgen/environment.py", "ralphgen/setup.py"} >= outside
+
+    def test_only_the_command_line_prints(self) -> None:
+        """In a server standard output belongs to the protocol."""
+        printing = {
+            name_of(path)
+            for path in MODULES
+            for node in ast.walk(parsed(path))
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == "print"
+        }
+
+        assert {"ralphgen/cli.py"} >= printing
+
+    def test_text_is_opened_with_its_encoding(self) -> None:
+        """Without it, the machine's locale decides what a file says."""
+        found = {
+            f"{name_of(path)}:{node.lineno}"
+            for path in [*MODULES, *sorted((ROOT / "tests").rglob("*.py"))]
+            for node in ast.walk(parsed(path))
+            if isinstance(node, ast.Call) and opens_text(node) and not says_encoding(node)
+        }
+
+        assert set() == found
+
+
+def changes_files(node: ast.Call) -> bool:
+    """Whether a call writes, moves or removes a file; that of a text has two arguments."""
+    verb = ast.unparse(node.func).rpartition(".")[2]
+    writes = {"write_text", "write_bytes", "unlink", "rmdir", "rename", "touch", "rmtree"}
+    return verb in writes or (verb == "replace" and len(node.args) == 1 and not node.keywords)
+
+
+def opens_text(node: ast.Call) -> bool:
+    name = ast.unparse(node.func)
+    return name == "open" or name.endswith((".read_text", ".write_text", ".fdopen", "Path.open"))
+
+
+def says_encoding(node: ast.Call) -> bool:
+    """Whether a call names UTF-8, by keyword or not, or opens a file of bytes."""
+    given = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
+    binary = any(isinstance(value, str) and re.fullmatch("[rwax]b", value) for value in given)
+    return binary or "utf-8" in given or any(word.arg == "encoding" for word in node.keywords)
+
+
+class TestTemplates:
+    """Templates hold the order of lines; whatever decides something is Python."""
+
+    TEMPLATES = sorted((ROOT / "templates").glob("*"))
+
+    @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
+    def test_a_template_holds_no_program(self, path: Path) -> None:
+        text = path.read_text(encoding="utf-8")
+        words = {*re.findall(r"{%-?\s*(\w+)", text)}
+
+        assert words <= {"for", "endfor", "if", "else", "endif", "include"}
+        assert len(text.splitlines()) <= 40
+
+    def test_every_template_is_used(self) -> None:
+        """By the generator, or by the kit that shows what a kit may need."""
+        users = [*MODULES, ROOT / "tests" / "kits" / "notes_kit.py"]
+        source = "".join(path.read_text(encoding="utf-8") for path in users)
+
+        assert [] == [path.name for path in self.TEMPLATES if f'"{path.name}"' not in source]
+
+
+class TestKits:
+    """Every kit, in every schema that is served."""
+
+    def test_keys_can_stand_in_the_config_in_the_folder_and_on_sys_path(self) -> None:
+        """A kit's package is imported by its key, beside the SDK and the standard library."""
+        config = {*Config.model_fields, *(f.alias for f in Config.model_fields.values())}
+        taken = {*sys.stdlib_module_names, "mcp", "anyio", "runtime", "policy", "server", *config}
+        taken |= {"launch", "title"}
+
+        assert len(KIT_KEYS) == len({*KIT_KEYS})
+        assert set() == {*KIT_KEYS} & taken
+        assert all(re.fullmatch("[a-z]+", key) for key in KIT_KEYS)
+
+    def test_settings_refuse_unknown_keys_and_have_defaults(self) -> None:
+        for kit in KITS:
+            if kit.settings is not None:
+                assert "forbid" == kit.settings.model_config.get("extra"), kit.key
+                kit.settings()
+
+    def test_tools_have_legal_names_that_are_theirs_alone(self, kit_plans: list[KitPlan]) -> None:
+        for kit in kit_plans:
+            names = [tool.name for tool in kit.tools]
+
+            assert len(names) == len({*names})
+            assert [] == [name for name in names if not re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", name)]
+
+    def test_arguments_have_names_that_a_models_interface_accepts(
+        self, kit_plans: list[KitPlan]
+    ) -> None:
+        """One illegal name makes it refuse the whole request, with every tool in it."""
+        names = {
+            argument.name for kit in kit_plans for tool in kit.tools for argument in tool.arguments
+        }
+
+        assert {name for name in names if re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", name)} == names
+
+    def test_a_description_is_one_line_of_sentences(self, kit_plans: list[KitPlan]) -> None:
+        """Every session pays for every character of it."""
+        for kit in kit_plans:
+            for tool in kit.tools:
+                assert re.fullmatch(r"[A-Z][^\n]{5,198}\.", tool.description), tool.name
+
+    def test_hints_are_the_four_known_ones(self, kit_plans: list[KitPlan]) -> None:
+        hints = {tool.hints for kit in kit_plans for tool in kit.tools}
+
+        assert hints <= {"READS", "ADDS", "CHANGES", "DELETES"}
+
+    def test_the_catalog_names_what_is_offered_and_what_is_absent(
+        self, plans: dict[str, ServerPlan]
+    ) -> None:
+        """An override that names a tool of another schema is no typo."""
+        catalogs = {kit.key: sorted(kit.catalog) for kit in KITS}
+        for plan in plans.values():
+            for kit in plan.kits:
+                offered = [tool.name for tool in kit.tools]
+
+                assert catalogs[kit.key] == sorted([*offered, *kit.absent])
+
+    def test_every_profile_is_answered_with_tools_that_there_are(
+        self, kit_plans: list[KitPlan]
+    ) -> None:
+        for kit in kit_plans:
+            offered = [tool.name for tool in kit.tools]
+
+            assert [*PROFILES] == [*kit.profiles]
+            assert offered == [*kit.profiles["manual"]]
+            for names in kit.profiles.values():
+                assert {*names} <= {*offered}
+
+    def test_every_tool_has_a_function_of_its_name(self, kit_plans: list[KitPlan]) -> None:
+        for kit in kit_plans:
+            for tool in kit.tools:
+                tree = parsed(RUNTIME / kit.key / f"{tool.module}.py")
+                bound = {
+                    name.asname or name.name
+                    for node in tree.body
+                    if isinstance(node, ast.ImportFrom)
+                    for name in node.names
+                } | {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+                assert tool.name in bound
+
+    def test_a_kit_emits_into_its_own_folders_only(self, kit_plans: list[KitPlan]) -> None:
+        for kit in kit_plans:
+            own = [*(module.path for module in kit.modules), *kit.assets]
+
+            assert [] == [
+                path for path in own if not path.startswith((f"{kit.key}/", f"runtime/{kit.key}/"))
+            ]
+
+
+def test_the_runtime_is_emitted_byte_for_byte(tmp_path: Path) -> None:
+    root = create_project(tmp_path, config=switching_on(*KIT_KEYS))
+    emitted = root / ".ralph" / "mcp" / "runtime"
+    files = {path.relative_to(emitted) for path in emitted.rglob("*.py")}
+
+    assert len(files) > 20
+    assert {path: (RUNTIME / path).read_bytes() for path in files} == {
+        path: (emitted / path).read_bytes() for path in files
+    }
+    assert {path.relative_to(RUNTIME) for path in RUNTIME.rglob("*.py")} == files
+
+
+@pytest.mark.parametrize("key", KIT_KEYS)
+def test_a_kit_alone_brings_every_module_that_its_own_import(key: str, tmp_path: Path) -> None:
+    """A module that only another kit brings would be missed at the first start without it."""
+    create_database(tmp_path, (SCHEMAS / "a8.sql").read_text(encoding="utf-8"))
+    (tmp_path / ".ralph/ralphgen.toml").write_text(switching_on(key), encoding="utf-8")
+    files = generate(tmp_path).files
+    wanted = {
+        absolute(PACKAGE / name, module).removeprefix("ralphgen.").replace(".", "/")
+        for name, text in files.items()
+        if name.startswith("runtime/") and name.endswith(".py")
+        for module in imported(ast.parse(text))
+        if module.startswith(".")
+    }
+
+    assert {"runtime/errors"} <= wanted
+    assert [] == [
+        module for module in wanted if not {f"{module}.py", f"{module}/__init__.py"} & {*files}
+    ]
+
+
+def test_the_lock_is_emitted_byte_for_byte(plans: dict[str, ServerPlan]) -> None:
+    lock = (PACKAGE / "requirements.lock").read_text(encoding="utf-8")
+
+    assert all(lock == render_files(plan)["requirements.lock"] for plan in plans.values())
+
+
+def test_no_server_is_shadowed_by_a_package_around_it(plans: dict[str, ServerPlan]) -> None:
+    """`.ralph/mcp/__init__.py` would hide the SDK from whoever has `.ralph` on sys.path."""
+    assert [] == [name for name, plan in plans.items() if "__init__.py" in render_files(plan)]
+
+
+class TestText:
+    """How a file reads."""
+
+    @pytest.mark.parametrize("path", MODULES, ids=name_of)
+    def test_modules_public_classes_and_functions_say_what_they_are_for(self, path: Path) -> None:
+        tree = parsed(path)
+        silent = [node.name for node in documented(tree) if ast.get_docstring(node) is None]
+        first = (ast.get_docstring(tree) or "").split("\n\n")[0]
+
+        assert [] == silent
+        assert re.search(r"[.:]$", first), "a module begins with the sentence of its one job"
+
+    def test_no_file_has_two_jobs(self) -> None:
+        """Past 350 lines a module has two; the wish is 300."""
+        long = {
+            name_of(path): count
+            for path in MODULES
+            if (count := len(path.read_text(encoding="utf-8").splitlines())) > LONGEST_FILE
+        }
+
+        assert {} == long
+
+    def test_no_function_has_two_jobs(self) -> None:
+        """Past 50 lines a function has two; the wish is 40."""
+        long = {
+            f"{name_of(path)}:{node.name}": length
+            for path in MODULES
+            for node in ast.walk(parsed(path))
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            if (length := (node.end_lineno or 0) - node.lineno + 1) > LONGEST_FUNCTION
+        }
+
+        assert {} == long
+
+    def test_no_module_has_a_name_that_says_nothing(self) -> None:
+        vague = {"utils", "util", "helpers", "helper", "manager", "base", "common", "misc"}
+
+        assert [] == [name_of(path) for path in MODULES if path.stem in vague]
+
+    def test_checkers_are_never_silenced_in_what_is_shipped(self) -> None:
+        silence = re.compile(r"#\s*(noqa|type:\s*ignore)")
+
+        assert [] == [
+            name_of(path) for path in MODULES if silence.search(path.read_text(encoding="utf-8"))
+        ]
+
+
+def documented(tree: ast.Module) -> Iterator[Any]:
+    """The public functions and classes of a module, and the public methods of those."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+            yield node
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield from (
+                inner
+                for inner in node.body
+                if isinstance(inner, ast.FunctionDef) and not inner.name.startswith("_")
+            )
+
+
+class TestRepository:
+    """What must not be committed, since the next person has another machine."""
+
+    BINARY = (".db", ".sqlite", ".sqlite3", ".db-wal", ".db-shm", ".pyc", ".whl", ".gz", ".zip")
+    MACHINE = re.compile(r"(?<![\w.])/(?:home|Users|root|work)/\w|[A-Z]:\\Users\\")
+    REGISTRY = re.compile(
+        r"https?://(?!127\.0\.0\.1)[^\s\"']*(?:pypi|pythonhosted|artifact|nexus|/simple\b)"
+        r"|--(?:extra-)?index-url +\S*://"
+    )
+
+    def test_it_holds_no_binary_files(self) -> None:
+        """A database is SQL text here: what changed in it can be read."""
+        assert [] == [name_of(path) for path in tracked() if path.suffix in self.BINARY]
+        assert [] == [name_of(path) for path in tracked() if b"\0" in path.read_bytes()]
+
+    def test_text_ends_its_lines_with_a_line_feed_alone(self) -> None:
+        assert [] == [name_of(path) for path in tracked() if b"\r\n" in path.read_bytes()]
+
+    def test_it_names_no_persons_machine_and_no_registry(self) -> None:
+        found = {
+            f"{name_of(path)}: {match.group()}"
+            for path in tracked()
+            if path != Path(__file__)
+            for match in [
+                *self.MACHINE.finditer(path.read_text(encoding="utf-8")),
+                *self.REGISTRY.finditer(path.read_text(encoding="utf-8")),
+            ]
+        }
+
+        assert set() == found
+
+    def test_base_names_of_tests_are_unique(self) -> None:
+        """Test folders are no packages, so that two files of one name hide each other."""
+        names = [path.name for path in (ROOT / "tests").rglob("*.py")]
+
+        assert [] == sorted({name for name in names if names.count(name) > 1})
+
+    def test_every_fixture_schema_is_described(self) -> None:
+        readme = (SCHEMAS / "README.md").read_text(encoding="utf-8").lower()
+
+        assert [] == [path.name for path in SCHEMAS.glob("*.sql") if path.stem not in readme]

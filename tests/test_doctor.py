@@ -1,0 +1,112 @@
+"""`ralphgen doctor`: a line for each thing that is looked at, each ok or with its mend."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from command_line import initialized, ralphgen, run_sql
+
+SUBJECTS = ["database", "project", "files", "schema", "environment", "server ralph"]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project whose environment is there: the user's own one, made once on a machine."""
+    root = initialized(tmp_path_factory.mktemp("doctor") / "p")
+    done = ralphgen("regen", root)
+    assert 0 == done.returncode, done.stderr
+    return root
+
+
+@pytest.fixture
+def root(project: Path, tmp_path: Path) -> Path:
+    """A project of one's own, copied."""
+    return shutil.copytree(project, tmp_path / "p")
+
+
+def findings(root: Path, **more: str) -> tuple[int, dict[str, bool], str]:
+    """Exit code, subject → whether it is well, and all words."""
+    done = ralphgen("doctor", root, more=more)
+    assert "" == done.stderr
+    found = {
+        line[8:].partition(": ")[0]: line.startswith("ok")
+        for line in done.stdout.splitlines()
+        if line.startswith(("ok      ", "not ok  "))
+    }
+    mends = [line for line in done.stdout.splitlines() if line.startswith("        mend: ")]
+    assert len(mends) >= list(found.values()).count(False)
+    return done.returncode, found, done.stdout
+
+
+def test_a_healthy_project_is_well_down_to_a_call_by_the_official_client(root: Path) -> None:
+    code, found, words = findings(root)
+
+    assert (0, dict.fromkeys(SUBJECTS, True)) == (code, found)
+    assert "28 tools listed, read_progress called by the official client" in words
+    assert ["ralph.db"] == [path.name for path in (root / ".ralph/db").iterdir()]
+    assert "" == ralphgen("doctor", root, "--quiet").stdout
+
+
+def test_drift_and_a_moved_schema_are_found(root: Path) -> None:
+    run_sql(root, "ALTER TABLE tasks ADD COLUMN risk TEXT")
+    code, found, words = findings(root)
+
+    ill = {"files", "schema", "server ralph"}
+    assert (1, ill) == (code, {name for name, well in found.items() if not well})
+    assert 'column "tasks.risk"' in words
+    assert 'mend: run "ralphgen regen"' in words
+
+
+def test_a_corrupt_database_is_found(root: Path) -> None:
+    database = root / ".ralph/db/ralph.db"
+    data = bytearray(database.read_bytes())
+    data[20_000:] = b"\x5a" * (len(data) - 20_000)
+    database.write_bytes(bytes(data))
+    code, found, _words = findings(root)
+
+    assert (1, False) == (code, found["database"])
+
+
+def test_a_database_that_is_none_ends_the_examination(root: Path) -> None:
+    (root / ".ralph/db/ralph.db").write_bytes(b"no database\n" * 99)
+    code, found, words = findings(root)
+
+    assert (1, {"database": False, "project": False}) == (code, found)
+    assert "is no SQLite database" in words
+
+
+def test_every_problem_of_the_config_is_told(root: Path) -> None:
+    (root / ".ralph/ralphgen.toml").write_text('one = 1\nkits = ["x"]\ntwo = 2\n', encoding="utf-8")
+    code, _found, words = findings(root)
+
+    assert 1 == code
+    assert 'ralphgen.toml:1: unknown key "one"' in words
+    assert 'ralphgen.toml:3: unknown key "two"' in words
+
+
+def test_a_missing_environment_is_found_with_what_makes_it(root: Path, tmp_path: Path) -> None:
+    code, found, words = findings(root, RALPHGEN_HOME=str(tmp_path / "home"))
+
+    ill = {name for name, well in found.items() if not well}
+    assert (1, {"environment"}, True) == (code, ill, "server ralph" not in found)
+    assert 'mend: run "ralphgen regen", which makes it' in words
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_context_that_the_server_refuses_is_told_in_its_words(root: Path) -> None:
+    context = root / ".ralph/mcp/context.json"
+    context.write_text(
+        context.read_text("utf-8").replace('"version": 1', '"version": 7'), encoding="utf-8"
+    )
+    code, found, words = findings(root)
+
+    assert (1, False) == (code, found["server ralph"])
+    assert '"version" is 7' in words
+
+
+def test_files_that_are_missing_are_found(root: Path) -> None:
+    for name in ("requirements.lock", "manifest.json"):
+        (root / ".ralph/mcp" / name).unlink()
+    code, found, _words = findings(root)
+
+    assert (1, False, False) == (code, found["files"], found["schema"])

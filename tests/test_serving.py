@@ -1,0 +1,116 @@
+"""`ralphgen serve`: the project's server from anywhere inside it, with stdout for the protocol."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anyio.from_thread import start_blocking_portal
+from command_line import RALPHGEN, initialized, ralphgen
+from driving import Driver, context_for
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project whose environment is there: the user's own one, made once on a machine."""
+    root = initialized(tmp_path_factory.mktemp("serving") / "p")
+    done = ralphgen("regen", root)
+    assert 0 == done.returncode, done.stderr
+    (root / "src/deep").mkdir(parents=True)
+    return root
+
+
+def served(cwd: Path, *arguments: str, **environment: str) -> list[str]:
+    """The tools that a real client is given by `ralphgen serve`."""
+    parameters = StdioServerParameters(
+        command=str(RALPHGEN),
+        args=["serve", *arguments],
+        cwd=cwd,
+        env={**os.environ, **environment},
+    )
+    with start_blocking_portal() as portal:
+        client = Client(stdio_client(parameters))
+        with portal.wrap_async_context_manager(client) as session:
+            return Driver(session, portal).names()
+
+
+def test_a_folder_inside_the_project_is_enough(root: Path) -> None:
+    assert 28 == len(served(root / "src/deep"))
+
+
+def test_a_session_is_named_by_its_context(root: Path) -> None:
+    context = context_for(root, "discuss")
+
+    assert [
+        "list_disciplines",
+        "get_discipline",
+        "update_discipline",
+        "get_project_info",
+    ] == sorted(
+        served(root, "ralph", "--context", str(context)),
+        key=["list_disciplines", "get_discipline", "update_discipline", "get_project_info"].index,
+    )
+
+
+def test_claude_codes_own_folder_counts_where_there_is_no_other(root: Path, tmp_path: Path) -> None:
+    assert 28 == len(served(tmp_path, CLAUDE_PROJECT_DIR=str(root)))
+
+
+def test_stdout_is_the_protocols_alone(root: Path) -> None:
+    request: dict[str, Any] = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"},
+        },
+    }
+    done = ralphgen("serve", cwd=root, stdin=f"{json.dumps(request)}\n")
+
+    (answer,) = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (0, 1) == (done.returncode, answer["id"])
+
+
+def test_without_a_project_it_is_one_sentence_and_code_two(tmp_path: Path) -> None:
+    done = ralphgen("serve", cwd=tmp_path, more={"CLAUDE_PROJECT_DIR": ""})
+
+    assert (2, "") == (done.returncode, done.stdout)
+    assert done.stderr.startswith(f'ralphgen: no ".ralph/mcp/server.py" in "{tmp_path}" or above')
+    assert 'hint: run "ralphgen init" there\n' in done.stderr
+
+
+def test_what_the_server_refuses_is_refused(root: Path) -> None:
+    kit = ralphgen("serve", "ralf", cwd=root)
+    context = ralphgen("serve", "--context", "nosuch.json", cwd=root)
+    fine = ralphgen("serve", "--check", cwd=root)
+
+    assert (2, "", 2, "") == (kit.returncode, kit.stdout, context.returncode, context.stdout)
+    assert '"ralf"' in kit.stderr
+    assert "nosuch.json" in context.stderr
+    assert (0, "") == (fine.returncode, fine.stdout)
+
+
+def test_a_write_that_was_broken_off_is_finished_first(root: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(root, tmp_path / "p")
+    commit = copy / ".ralph/mcp/.commit"
+    commit.mkdir()
+    for name in ("policy.py", "manifest.json"):
+        (copy / ".ralph/mcp" / name).rename(commit / name)
+    done = ralphgen("serve", "--check", cwd=copy)
+
+    assert (0, False) == (done.returncode, commit.exists()), done.stderr
+
+
+def test_a_project_without_its_lock_is_a_sentence(root: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(root, tmp_path / "p")
+    (copy / ".ralph/mcp/requirements.lock").unlink()
+    done = ralphgen("serve", cwd=copy)
+
+    assert (2, "") == (done.returncode, done.stdout)
+    assert 'requirements.lock": no such file or directory\nhint: ' in done.stderr
