@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Literal
+from uuid import uuid4
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from mcp import Client, MCPError
@@ -68,7 +69,7 @@ def query(root: Path, sql: str, *values: object) -> list[tuple[Any, ...]]:
 def context_for(root: Path, recipe: str, **facts: object) -> Path:
     """A context file that enables every tool of the policy for a recipe."""
     manual = json.loads((root / ".ralph/mcp/project.json").read_text(encoding="utf-8"))
-    path = root / f"context-{recipe.encode().hex()[:60]}.json"
+    path = root / f"context-{uuid4().hex}.json"  # several sessions start at once
     enabled = {kit: _every_tool(root, kit) for kit in manual["config"]["kits"]}
     context = {"version": 1, "session_id": "test", "recipe": recipe, "enabled_tools": enabled}
     path.write_text(json.dumps({**context, **facts}), encoding="utf-8")

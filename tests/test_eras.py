@@ -15,8 +15,11 @@ from driving import (
     create_database,
     create_project,
     query,
+    quiet,
     server_command,
 )
+
+from ralphgen.commands import regenerate
 
 ALWAYS = {
     "create_task": "feature discipline title status description priority acceptance_criteria "
@@ -224,3 +227,17 @@ def test_a_server_for_an_older_schema_refuses_until_regen(tmp_path: Path) -> Non
         driver.call("update_task", id=1, risk="none")
 
     assert [("none",)] == query(root, "SELECT risk FROM tasks WHERE id = 1")
+
+
+def test_columns_of_lax_tables_take_numbers_and_dates(tmp_path: Path) -> None:
+    """A DATE or BOOLEAN column of a table that is not STRICT holds whatever it is given."""
+    lax = (SCHEMAS / "a8.sql").read_text(encoding="utf-8").replace(") STRICT;", ");")
+    column = "ALTER TABLE tasks ADD COLUMN due DATE"
+    create_database(tmp_path, lax, ROWS, column, "ALTER TABLE tasks ADD COLUMN urgent BOOLEAN")
+    regenerate(tmp_path, force=False, say=quiet)
+
+    with connected(tmp_path) as server:
+        server.call("update_task", id=1, due="2026-03-01", urgent="1")
+        task = server.call("get_task", id=1)
+
+    assert ("2026-03-01", 1) == (task["due"], task["urgent"])

@@ -27,13 +27,20 @@ SCHEMAS: Mapping[str, Value] = {
     "TEXT": Name("STRING"),
     "INTEGER": Name("INTEGER"),
     "REAL": Name("NUMBER"),
+    "NUMERIC": Name("STRING"),  # SQLite makes a number of it where it is one; dates stay text
     "STRINGS": Name("STRINGS"),
     "PATHS": Name("STRINGS"),
     "INTEGERS": Name("INTEGERS"),
     "DISCIPLINE": Name("STRING"),
 }
-AFFINITIES = {"TEXT": "TEXT", "INTEGER": "INTEGER", "REAL": "REAL", "NUMERIC": "REAL"}
-JSON_TYPES = {"TEXT": "string", "DISCIPLINE": "string", "INTEGER": "integer", "REAL": "number"}
+AFFINITIES = {"TEXT": "TEXT", "INTEGER": "INTEGER", "REAL": "REAL", "NUMERIC": "NUMERIC"}
+JSON_TYPES = {
+    "TEXT": "string",
+    "DISCIPLINE": "string",
+    "INTEGER": "integer",
+    "REAL": "number",
+    "NUMERIC": "string",
+}
 """The types of arguments, by kind, that can carry an enum or other keywords."""
 
 

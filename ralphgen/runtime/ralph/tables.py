@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 TEXT = "text"
 INTEGER = "integer"
 REAL = "real"
+NUMERIC = "numeric"  # a number, or text that is none, such as a date
 STRINGS = "strings"  # a JSON list of strings, as text
 PATHS = "paths"  # a JSON list of paths relative to the project, as text
 INTEGERS = "integers"  # a JSON list of integers, as text
