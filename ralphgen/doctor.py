@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralphgen.environment import (
-    LOCK_NAME,
     Environment,
     check_environment,
     environment_for,
-    read_lock,
 )
 from ralphgen.errors import ProjectError, RalphgenError
 from ralphgen.generation import FOLDER, Generated, generate
 from ralphgen.inspection.database import open_without_trace
 from ralphgen.inspection.project import DATABASE
+from ralphgen.lock import LOCK_NAME, read_lock
 from ralphgen.output import compare
 
 HANDSHAKE = Path(__file__).with_name("handshake.py")

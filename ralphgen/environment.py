@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -20,9 +19,9 @@ from platformdirs import user_cache_path
 
 from ralphgen.environment_failures import HOME_VARIABLE, build_failure
 from ralphgen.errors import ProjectError
+from ralphgen.lock import LOCK_NAME
 
 COMPLETE = "complete"
-LOCK_NAME = "requirements.lock"
 CHECK_SECONDS = 60
 
 Say = Callable[[str], None]
@@ -78,11 +77,6 @@ class Environment:
 
     folder: Path
     python: Path
-
-
-def read_lock() -> str:
-    """The text of the lock that ships with this ralphgen."""
-    return resources.files("ralphgen").joinpath(LOCK_NAME).read_text(encoding="utf-8")
 
 
 def environment_for(lock: str, home: Path | None = None) -> Environment:

@@ -10,6 +10,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ralphgen import __version__
+from ralphgen.lock import LOCK_NAME, read_lock
 from ralphgen.output.manifest import Files, seal
 from ralphgen.planning.model import KitPlan, PolicyPlan, ServerPlan, ToolPlan
 from ralphgen.spelling import (
@@ -49,7 +50,7 @@ def render_files(plan: ServerPlan) -> Files:
         "policy.py": _rendered("policy.py.jinja", policy=_policy_lines(plan.policy)),
         "README.md": _rendered("README.md.jinja", **_readme(plan)),
         "project.json": _json(plan.facts),
-        "requirements.lock": lock_text(),
+        LOCK_NAME: read_lock(),
         ".gitattributes": _rendered("gitattributes.jinja"),
         ".gitignore": _rendered("gitignore.jinja"),
     }
@@ -62,11 +63,6 @@ def render_files(plan: ServerPlan) -> Files:
         "schema": {"fingerprint": plan.schema_fingerprint, "hide": list(plan.hide)},
     }
     return seal(files, facts)
-
-
-def lock_text() -> str:
-    """The dependencies of every emitted server, pinned with hashes."""
-    return (HERE / "requirements.lock").read_text(encoding="utf-8")
 
 
 @cache

@@ -24,10 +24,10 @@ from ralphgen.environment import (
     ensure_environment,
     environment_for,
     is_complete,
-    read_lock,
 )
 from ralphgen.environment_failures import explain_failure
 from ralphgen.errors import ProjectError
+from ralphgen.lock import read_lock
 
 UV = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
 NEEDS_UV = pytest.mark.skipif(UV is None, reason="uv is not installed")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import ralphgen
-from ralphgen.render import lock_text
+from ralphgen.lock import read_lock
 
 ROOT = Path(__file__).parents[1]
 BUILD = """
@@ -78,7 +78,7 @@ def test_nothing_lies_beside_the_package(wheel: dict[str, bytes]) -> None:
 
 
 def test_the_lock_in_the_wheel_is_the_one_that_projects_get(wheel: dict[str, bytes]) -> None:
-    assert lock_text() == wheel["ralphgen/requirements.lock"].decode()
+    assert read_lock() == wheel["ralphgen/requirements.lock"].decode()
 
 
 def test_it_says_what_it_is_and_what_it_needs(metadata: Message, wheel: dict[str, bytes]) -> None:

@@ -16,10 +16,10 @@ from ralphgen.inspection.disciplines import (
     unknown_disciplines,
 )
 from ralphgen.inspection.recipes import read_recipes
-from ralphgen.inspection.schema import Facts, missing_heart, schema_from_facts
+from ralphgen.inspection.schema import Facts, missing_heart, schema_from_facts, table_names
 from ralphgen.inspection.toml import TomlFile
-from ralphgen.kits.kit import Kit
 from ralphgen.model import Project, Recipe, Removal, Schema
+from ralphgen.planning.kit import Kit
 from ralphgen.runtime.schema import read_tables
 
 DATABASE = ".ralph/db/ralph.db"
@@ -121,8 +121,7 @@ def _schema(tables: Facts, config: TomlFile[Config]) -> Schema:
 
 def _refuse_without_heart(connection: sqlite3.Connection, schema: Schema) -> None:
     """Raise `ProjectError`, naming what is missing, for a schema that cannot be served."""
-    names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-    missing = missing_heart(schema, [name for (name,) in names])
+    missing = missing_heart(schema, table_names(connection))
     if missing:
         raise ProjectError(
             f"{DATABASE} is not a schema that ralphgen can serve: {'; '.join(missing)}",

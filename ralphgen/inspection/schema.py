@@ -1,16 +1,15 @@
 """Turns a project's database into the facts of its schema, and says what it lacks."""
 
 import difflib
+import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.facts import table_facts
-from ralphgen.inspection.database import open_without_trace
 from ralphgen.model import Column, Schema, Table
 from ralphgen.runtime.checks import fold
-from ralphgen.runtime.schema import TABLES, fingerprint, read_tables
+from ralphgen.runtime.schema import TABLES, fingerprint
 
 HEART = {
     "disciplines": ("name",),
@@ -27,28 +26,20 @@ Facts = Mapping[str, Sequence[Mapping[str, Any]]]
 """Table name to columns, as `read_tables` returns them and JSON keeps them."""
 
 
-def inspect_schema(path: Path, hide: Iterable[str] = ()) -> Schema:
-    """The schema of the database at `path`, which stays untouched.
-
-    `hide` names columns (`"tasks.internal_note"`) that the server shall not know; they stay in
-    `tables`, since a hidden NOT NULL column decides what can be written, and leave the fingerprint.
-    Raises `ProjectError` for a database that cannot be read and for a `hide` entry that names no
-    column or one of the heart. A schema without the heart is returned: ask `missing_heart`.
-    """
-    with open_without_trace(path) as connection:
-        tables = read_tables(connection)
-    return schema_from_facts(tables, hide)
-
-
-def table_names(path: Path) -> tuple[str, ...]:
-    """Every table of the database at `path`, sorted: what `missing_heart` explains a gap with."""
+def table_names(connection: sqlite3.Connection) -> tuple[str, ...]:
+    """Every table of a database, sorted: what `missing_heart` explains a gap with."""
     query = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
-    with open_without_trace(path) as connection:
-        return tuple(name for (name,) in connection.execute(query))
+    return tuple(name for (name,) in connection.execute(query))
 
 
 def schema_from_facts(facts: Facts, hide: Iterable[str] = ()) -> Schema:
-    """The schema of `table_facts`; raises `ProjectError` as `inspect_schema` does."""
+    """The schema of tables as `read_tables` or `table_facts` give them.
+
+    `hide` names columns (`"tasks.internal_note"`) that the server shall not know; they stay in
+    `tables`, since a hidden NOT NULL column decides what can be written, and leave the fingerprint.
+    Raises `ProjectError` for a `hide` entry that names no column or one of the heart. A schema
+    without the heart is returned: ask `missing_heart`.
+    """
     tables = tuple(
         Table(name, tuple(_column(column) for column in columns))
         for name, columns in sorted(facts.items())

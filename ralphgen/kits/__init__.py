@@ -1,6 +1,6 @@
 """The kits that ralphgen has, in the order in which they are emitted."""
 
-from ralphgen.kits.kit import Kit
 from ralphgen.kits.ralph import RALPH
+from ralphgen.planning.kit import Kit
 
 KITS: tuple[Kit, ...] = (RALPH,)

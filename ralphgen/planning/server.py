@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from ralphgen.facts import project_facts
-from ralphgen.kits.kit import Kit
 from ralphgen.model import Project
+from ralphgen.planning.kit import Kit
 from ralphgen.planning.model import ServerPlan
 from ralphgen.planning.policy import Catalog, plan_policy
 

@@ -10,7 +10,7 @@ from ralphgen.spelling.literals import (
     keyword,
     literal,
 )
-from ralphgen.spelling.names import argument_name, constant, identifier
+from ralphgen.spelling.names import argument_name, constant
 from ralphgen.spelling.prose import comment, docstring, markdown_cell
 
 __all__ = [
@@ -23,7 +23,6 @@ __all__ = [
     "constant",
     "docstring",
     "entry",
-    "identifier",
     "import_from",
     "keyword",
     "literal",

@@ -1,29 +1,11 @@
 """Turns any text into a legal name, so that two texts never give the same one."""
 
-import keyword
 import re
 from dataclasses import dataclass
 from hashlib import sha256
 
 LONGEST = 64  # characters of a name
 DIGEST = 24  # hex digits that tell names apart that are cut
-
-# Written out: `dir(builtins)` depends on the Python version and on how it was started.
-_BUILTIN = re.compile(
-    r"""
-    abs|aiter|all|anext|any|ascii|bin|bool|breakpoint|bytearray|bytes|callable|chr|classmethod|
-    compile|complex|copyright|credits|delattr|dict|dir|divmod|enumerate|eval|exec|exit|filter|float|
-    format|frozenset|getattr|globals|hasattr|hash|help|hex|id|input|int|isinstance|issubclass|iter|
-    len|license|list|locals|map|max|memoryview|min|next|object|oct|open|ord|pow|print|property|quit|
-    range|repr|reversed|round|set|setattr|slice|sorted|staticmethod|str|sum|super|tuple|type|vars|
-    zip|Ellipsis|NotImplemented|
-    [A-Z][A-Za-z]*(Error|Warning|Exception|ExceptionGroup|Exit|Interrupt|Iteration)
-    """,
-    re.VERBOSE,
-)
-_SOFT_KEYWORDS = frozenset(("_", "case", "lazy", "match", "type"))
-_AMBIGUOUS = frozenset("lIO")  # read as digits (ruff E741)
-_RESERVED = _SOFT_KEYWORDS | _AMBIGUOUS | frozenset(keyword.kwlist)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +45,8 @@ class _Escape:
         return f"xx{self.separator}{start}{self.separator}{digest}"
 
 
-_IDENTIFIER = _Escape(re.compile("[A-Za-z][A-Za-z0-9_]*"), "_", "")
+_CONSTANT = _Escape(re.compile("[A-Za-z][A-Za-z0-9_]*"), "_", "")
 _ARGUMENT = _Escape(re.compile("[A-Za-z0-9_.-]+"), ".", "_-")
-
-
-def identifier(text: str) -> str:
-    """Return a Python identifier for `text`, at most 64 characters, another for each text.
-
-    Legal ASCII names stay as they are, unless they are keywords, builtins, read as digits or begin
-    with an underscore: `status` is `status`, `class` is `x_class`, `in work` is `x_in_20_work`.
-    """
-    return _IDENTIFIER.name(text, reserved=text in _RESERVED or bool(_BUILTIN.fullmatch(text)))
 
 
 def constant(text: str) -> str:
@@ -82,7 +55,7 @@ def constant(text: str) -> str:
     Texts that differ in more than the case of ASCII letters have different names.
     """
     lowered = "".join(c.lower() if c.isascii() else c for c in text)
-    return _IDENTIFIER.name(lowered, reserved=lowered in ("i", "o")).upper()
+    return _CONSTANT.name(lowered, reserved=lowered in ("i", "o")).upper()
 
 
 def argument_name(text: str) -> str:

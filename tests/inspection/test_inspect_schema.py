@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
@@ -9,14 +10,15 @@ import pytest
 
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.facts import table_facts
+from ralphgen.inspection.database import open_without_trace
 from ralphgen.inspection.schema import (
     HEART,
-    inspect_schema,
     missing_heart,
     schema_from_facts,
     table_names,
 )
 from ralphgen.model import Column, Schema
+from ralphgen.runtime.schema import read_tables
 
 ROOT = Path(__file__).parents[2]
 ERAS = sorted((ROOT / "fixtures" / "schemas").glob("*.sql"))
@@ -40,6 +42,18 @@ def column(schema: Schema, name: str) -> Column | None:
     """The column called `"table.column"`, if there is one."""
     found = {f"{t.name}.{c.name}": c for t in schema.tables for c in t.columns}
     return found.get(name)
+
+
+def inspect_schema(path: Path, hide: Iterable[str] = ()) -> Schema:
+    """The schema of the database at `path`, as the pipeline reads it."""
+    with open_without_trace(path) as connection:
+        return schema_from_facts(read_tables(connection), hide)
+
+
+def names_in(path: Path) -> tuple[str, ...]:
+    """All tables of the database at `path`."""
+    with open_without_trace(path) as connection:
+        return table_names(connection)
 
 
 def has(schema: Schema, *names: str) -> list[bool]:
@@ -132,7 +146,7 @@ def test_era_c_is_refused_by_its_columns(tmp_path: Path) -> None:
     assert [
         'column "tasks.discipline" is missing, found "tasks.discipline_id" of a later schema',
         'column "tasks.feature" is missing, found "tasks.feature_id" of a later schema',
-    ] == missing_heart(inspect_schema(path), table_names(path))
+    ] == missing_heart(inspect_schema(path), names_in(path))
 
 
 def test_era_g_is_refused_by_its_tables(tmp_path: Path) -> None:
@@ -142,7 +156,7 @@ def test_era_g_is_refused_by_its_tables(tmp_path: Path) -> None:
     assert [
         'table "features" is missing, found "subsystems" of a later schema',
         'table "tasks" is missing, found "runtime_tasks" of a later schema',
-    ] == missing_heart(schema, table_names(path))
+    ] == missing_heart(schema, names_in(path))
     assert ['table "features" is missing', 'table "tasks" is missing'] == missing_heart(schema)
 
 
@@ -171,7 +185,7 @@ def test_what_init_lays_down_is_a8_with_overrides(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         assert [0] * 6 == [
             connection.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0]
-            for name in table_names(path)
+            for name in names_in(path)
         ]
 
 

@@ -14,8 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field
 import ralphgen.kits
 from ralphgen import entry
 from ralphgen.errors import ProjectError
-from ralphgen.kits.kit import Kit
 from ralphgen.model import Project
+from ralphgen.planning.kit import Kit
 from ralphgen.planning.model import PROFILES, Argument, KitPlan, Module, Names, ToolPlan
 from ralphgen.spelling import Name, Value
 
