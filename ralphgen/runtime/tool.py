@@ -12,6 +12,8 @@ INTEGER = {"type": "integer"}
 NUMBER = {"type": "number"}
 STRINGS = {"type": "array", "items": STRING}
 INTEGERS = {"type": "array", "items": INTEGER}
+LIMIT = {"type": "integer", "minimum": 1, "maximum": 200}
+CURSOR = {"type": "string", "description": "next_cursor of the page before"}
 
 READS = {"readOnlyHint": True, "openWorldHint": False}
 ADDS = {"destructiveHint": False, "openWorldHint": False}

@@ -181,7 +181,8 @@ def _clear(table: Table, fields: list[str]) -> tuple[Argument, ...]:
     if not names:
         return ()
     items: Value = {"type": "string", "enum": Lines(names)}
-    return (Argument("clear", {"type": "array", "items": items}),)
+    schema: Value = {"type": "array", "description": "fields to empty", "items": items}
+    return (Argument("clear", schema),)
 
 
 def _constants(tables: Mapping[str, Table]) -> dict[str, Values]:

@@ -7,8 +7,8 @@ from ralphgen.spelling import Name
 
 TEXT = Argument("text", Name("STRING"), required=True)
 PAGING = (
-    Argument("limit", {"type": "integer", "minimum": 1, "maximum": 200}),
-    Argument("cursor", Name("STRING")),
+    Argument("limit", Name("LIMIT")),
+    Argument("cursor", Name("CURSOR")),
 )
 
 
