@@ -70,8 +70,9 @@ class Removal:
 class Recipe:
     """A kind of session of the project's own, from a file in `.ralph/recipes/`.
 
-    `allow` holds, for each kit that it names, the tools it keeps of its base's; a kit that it
-    does not name keeps all. `origin` is the file, for messages; `places` says where in it stand
+    `allow` holds, for each kit that it names, the tools it keeps of its base's; a kit that it does
+    not name keeps none, and where it names no kit all keep all. `origin` is the file, for
+    messages; `places` says where in it stand
     `"base"`, each `"kit"` and each `"kit:tool"`.
     """
 

@@ -74,8 +74,8 @@ def _entries(text: object) -> tuple[str, ...] | None:
     if text is None or text == "":
         return ()
     try:
-        value = json.loads(str(text))
-    except ValueError:
+        value = json.loads(str(text), object_pairs_hook=_distinct)
+    except (ValueError, RecursionError):
         return None
     names = value.get(KEY) if isinstance(value, dict) and set(value) <= {KEY} else None
     if value == {}:
@@ -83,6 +83,13 @@ def _entries(text: object) -> tuple[str, ...] | None:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         return None
     return tuple(sorted(set(names)))
+
+
+def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object whose keys stand once each: of two lists, one would be passed over."""
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a key stands twice")
+    return dict(pairs)
 
 
 def _malformed(name: str) -> Problem:

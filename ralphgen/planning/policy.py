@@ -70,7 +70,7 @@ def _recipes(
     for recipe in recipes:
         allow = dict(recipe.allow)
         planned[recipe.name] = {
-            kit: tuple(name for name in names if name in allow.get(kit, names))
+            kit: tuple(name for name in names if not allow or name in allow.get(kit, ()))
             for kit, names in planned[recipe.base].items()
         }
     return planned

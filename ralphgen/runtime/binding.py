@@ -72,12 +72,19 @@ def build_server(kit: Kit, session: Session, workspace: Workspace, version: str)
             why = session.why_hidden(params.name)
             raise MCPError(INVALID_PARAMS, f'Unknown tool: "{params.name}": {why}')
 
+        wanted = True
+
         def answer() -> t.CallToolResult:
             with one_at_a_time:  # a kit's workspace belongs to one call at a time
+                if not wanted:
+                    return _failed("cancelled before it began")
                 return _answer(kit, tool, workspace, params.arguments)
 
-        # A client that leaves must not wait for a call that waits for the database.
-        return await to_thread.run_sync(answer, limiter=in_order, abandon_on_cancel=True)
+        try:
+            # A client that leaves must not wait for a call that waits for the database.
+            return await to_thread.run_sync(answer, limiter=in_order, abandon_on_cancel=True)
+        finally:
+            wanted = False
 
     return KitServer(
         kit.server_name,

@@ -142,13 +142,13 @@ def _shape_problem(facts: object) -> str | None:
             return f'unknown key "{key}"'
         if not isinstance(value, KEYS[key]) or isinstance(value, bool):
             return f'"{key}" is {_shown(value)}, which has the wrong type'
-    return _names_problem(facts["enabled_tools"])
+    return _names_problem(facts, "enabled_tools") or _names_problem(facts, "disabled_tools")
 
 
-def _names_problem(enabled: dict[str, Any]) -> str | None:
-    for kit, names in enabled.items():
+def _names_problem(facts: dict[str, Any], key: str) -> str | None:
+    for kit, names in facts.get(key, {}).items():
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            return f'"enabled_tools" of "{kit}" is no list of names'
+            return f'"{key}" of "{kit}" is no list of names'
     return None
 
 
@@ -186,6 +186,7 @@ def _session(
     enabled = policy.allowed(base, kit) - policy.removed(discipline, kit)
     if context is not None:
         enabled &= frozenset(facts["enabled_tools"].get(kit, ()))
+        enabled -= frozenset(facts.get("disabled_tools", {}).get(kit, ()))
     return Session(
         facts,
         base,

@@ -204,10 +204,7 @@ def test_a_recipe_of_the_project_takes_from_the_second_kit(other: Path) -> None:
     matrix = json.loads(run("tools", "--json", str(other)).stdout)
 
     assert ["list_notes"] == matrix["notes"]["recipes"]["quick"]["tools"]
-    assert (
-        matrix["ralph"]["recipes"]["braindump"]["tools"]
-        == matrix["ralph"]["recipes"]["quick"]["tools"]
-    )
+    assert [] == matrix["ralph"]["recipes"]["quick"]["tools"]
 
 
 def test_settings_reach_the_server_and_the_facts(other: Path) -> None:

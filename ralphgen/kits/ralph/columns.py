@@ -10,8 +10,15 @@ from ralphgen.spelling import Name, Value, argument_name, constant
 
 STATUSES = ("draft", "pending", "in_progress", "done", "blocked", "skipped")
 PRIORITIES = ("low", "medium", "high", "critical")
-STAMPED = ("id", "created", "updated", "provenance", "status", "acronym", "author", "task_id")
+STAMPED: Mapping[str, Names] = {
+    "tasks": ("id", "created", "provenance", "status"),
+    "features": ("created", "acronym"),
+    "disciplines": ("created", "acronym"),
+    "task_comments": ("id", "task_id", "author", "created"),
+}
 """The columns to which the server itself gives a value in a new row."""
+LASTING = ("title", "name", "display_name", "acronym", "icon", "color", "body")
+"""The columns without which a row could not be told from others: never emptied."""
 RESERVED = ("clear", "cursor", "id", "limit", "reason", "summary")
 """Arguments that mean something else than a column."""
 SHOWN = 100  # characters of a column's name in a description
@@ -208,17 +215,17 @@ class Table:
             extra = {**extra, "description": _described(column)}
         if extra:
             schema = {**_open(self.known(column).kind), **extra}
-        must = required or (_needed(self.columns[column]) and column not in STAMPED)
+        must = required or (_needed(self.columns[column]) and column not in STAMPED[self.name])
         return Argument(name, schema, required=must)
 
     def clearable(self, column: str) -> bool:
         """Whether a field may be emptied."""
         declared = self.columns[column]
-        return not declared.not_null and not declared.primary_key
+        return not declared.not_null and not declared.primary_key and column not in LASTING
 
     def unfillable(self, given: Names) -> Names:
         """The columns that a new row needs a value for and that nothing gives one."""
-        fillable = {*STAMPED, *given}
+        fillable = {*STAMPED[self.name], *given}
         return (
             *(column.name for column in self.unusable if _needed(column)),
             *(

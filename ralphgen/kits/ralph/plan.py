@@ -34,6 +34,7 @@ NOUNS = {
 }
 REASON: Value = {"type": "string", "description": "Why it is blocked."}
 SUMMARY: Value = {"type": "string", "description": "Stored as a comment."}
+NEEDED = {"task_comments": ("id", "task_id", "body")}
 # Emitted name in tables.py, by table; the first three are the heart of every schema.
 TABLES = {
     "tasks": "tasks",
@@ -54,7 +55,9 @@ class Absence:
 def plan_ralph(project: Project) -> KitPlan:
     """The server of the ralph kit for a project."""
     found = {name: read_table(project.schema, name) for name in TABLES}
-    tables = {name: table for name, (table, _) in found.items() if table is not None}
+    tables = {
+        name: table for name, (table, _) in found.items() if table is not None and _fits(table)
+    }
     planned = {spec.name: _tool(spec, tables) for spec in SPECS}
     tools = tuple(tool for tool in planned.values() if isinstance(tool, ToolPlan))
     return KitPlan(
@@ -72,6 +75,11 @@ def plan_ralph(project: Project) -> KitPlan:
         narrow=narrow,
         warnings=tuple(warning for _, warnings in found.values() for warning in warnings),
     )
+
+
+def _fits(table: Table) -> bool:
+    """Whether a table of this name is the one that is meant."""
+    return all(column in table.columns for column in NEEDED.get(table.name, ()))
 
 
 def _tool(spec: Spec, tables: Mapping[str, Table]) -> ToolPlan | Absence:
@@ -93,6 +101,10 @@ def _missing_need(spec: Spec, tables: Mapping[str, Table]) -> Absence | None:
         table, _, column = need.partition(".")
         if table not in tables or column not in tables[table].columns:
             return Absence(f'the database has no column "{need}"')
+    hidden = {f"tasks.{column.name}" for column in tables["tasks"].unusable}
+    for guard in spec.guards:
+        if guard in hidden:
+            return Absence(f'what "{guard}" holds is hidden, and could forbid it')
     possible = tables["tasks"].values("status")
     for status in spec.statuses:
         if status not in possible:

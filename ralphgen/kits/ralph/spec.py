@@ -19,7 +19,8 @@ class Spec:
     `table` is where its `fields` are columns; a field without a column is dropped. `required`
     are fields that must be given. `added` takes the columns that SPEC-070 does not know too;
     `clears` adds the argument `clear`. `needs` are columns, as `table.column`, without which there
-    is no such tool; `creates` says that it adds a row, so that every column needs a value.
+    is no such tool, and `guards` those without which it would not be safe, where they exist;
+    `creates` says that it adds a row, so that every column needs a value.
     `statuses` are those that it works with. `notes` are said behind its description where
     their column exists. `answers` names the shape of the answer.
     """
@@ -35,6 +36,7 @@ class Spec:
     added: bool = False
     clears: bool = False
     needs: Names = ()
+    guards: Names = ()
     statuses: Names = ()
     creates: bool = False
     notes: tuple[tuple[str, str], ...] = ()

@@ -88,6 +88,7 @@ TASKS = (
         "DELETES",
         "Delete a task that no other depends on.",
         arguments=(ID,),
+        guards=("tasks.depends_on",),
     ),
     Spec(
         "set_task_status",

@@ -64,6 +64,13 @@ def write(workspace: Workspace, task: int, arguments: Mapping[str, Any]) -> int:
     return comments.insert(workspace.database, {**signed, "task_id": task})
 
 
+def delete_all(workspace: Workspace, task: int) -> None:
+    """Delete the comments of a task, which not every schema does by itself."""
+    if workspace.tables.comments is not None:
+        sql = f"DELETE FROM {workspace.tables.comments.quoted} WHERE task_id = ?"
+        workspace.database.change(sql, [task])
+
+
 def newest(workspace: Workspace, task: int) -> dict[str, Any]:
     """The newest comments of a task, oldest first, and how many there are in all."""
     comments = workspace.tables.comments

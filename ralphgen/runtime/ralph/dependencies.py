@@ -19,6 +19,8 @@ CHUNK = 500  # ids in one statement
 LIMIT = 2**63  # of the ids that SQLite can hold
 LISTED = 20  # ids in a refusal
 UNKNOWN = "unknown"
+# A ";" list may write 7 as 007; what a text that matches means is read afterwards.
+_NAMING = "(';' || depends_on || ';' GLOB ? OR depends_on GLOB ?) AND id <> ?"
 INFERRED = {
     "draft": "draft",
     "blocked": "externally_blocked",
@@ -63,10 +65,8 @@ def dependents(workspace: Workspace, task: int) -> list[dict[str, Any]]:
     tasks = workspace.tables.tasks
     if "depends_on" not in tasks:
         return []
-    # The number alone, though a ";" list may write 7 as 007; what the text means is read below.
-    where = "WHERE ';' || depends_on || ';' GLOB ? AND id <> ? ORDER BY id"
-    sql = tasks.select(["id", "title", "status", "depends_on"], where)
-    rows = workspace.database.rows(sql, [f"*[^1-9]{task}[^0-9]*", task])
+    sql = tasks.select(["id", "title", "status", "depends_on"], f"WHERE {_NAMING} ORDER BY id")
+    rows = workspace.database.rows(sql, [*_naming(task), task])
     described = [
         {
             "id": row[0],
@@ -77,6 +77,21 @@ def dependents(workspace: Workspace, task: int) -> list[dict[str, Any]]:
         for row in rows
     ]
     return [row for row in described if task in row["depends_on"]]
+
+
+def unreadable_dependents(workspace: Workspace, task: int) -> list[int]:
+    """The other tasks whose `depends_on` cannot be read and may name this one."""
+    tasks = workspace.tables.tasks
+    if "depends_on" not in tasks:
+        return []
+    sql = tasks.select(["id", "depends_on"], f"WHERE {_NAMING} ORDER BY id")
+    rows = workspace.database.rows(sql, [*_naming(task), task])
+    return [other for other, stored in rows if not decode_integers(stored).readable]
+
+
+def _naming(task: int) -> tuple[str, str]:
+    """Patterns for the number alone, and for numbers that are spelled in another way (1e1)."""
+    return f"*[^1-9]{task}[^0-9]*", "*[0-9][eE]*"
 
 
 def unblocked(workspace: Workspace, task: int) -> list[int]:

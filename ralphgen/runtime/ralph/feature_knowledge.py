@@ -33,8 +33,8 @@ def append_feature_learning(workspace: Workspace, arguments: dict[str, Any]) -> 
     features, name = workspace.tables.features, arguments["feature_name"]
     workspace.known(features, name, "feature")
     refuse_blank(arguments, "text", "reason")
-    rows = workspace.database.rows(features.select(["learnings"], "WHERE name = ?"), [name])
-    stored = decode(rows[0][0])
+    text = _exact(workspace, "learnings", name)
+    stored = decode(text)
     if not stored.readable:
         raise ToolError(_unreadable("learnings", name))
     outcome = append(
@@ -45,7 +45,7 @@ def append_feature_learning(workspace: Workspace, arguments: dict[str, Any]) -> 
         task_id=arguments.get("task_id"),
         now=now_offset(),
     )
-    values = {"learnings": _rewritten(rows[0][0], stored.values, outcome.learnings)}
+    values = {"learnings": _rewritten(text, stored.values, outcome.learnings)}
     features.update(workspace.database, "name", name, values)
     answer: dict[str, Any] = {"outcome": outcome.kind, "count": len(outcome.learnings)}
     if outcome.stored is not None:
@@ -64,8 +64,7 @@ def add_feature_context_file(workspace: Workspace, arguments: dict[str, Any]) ->
     features, name = workspace.tables.features, arguments["feature_name"]
     workspace.known(features, name, "feature")
     path = checked_path(arguments["file_path"], "file_path")
-    rows = workspace.database.rows(features.select(["context_files"], "WHERE name = ?"), [name])
-    stored = decode_strings(rows[0][0])
+    stored = decode_strings(_exact(workspace, "context_files", name))
     if not stored.readable:
         raise ToolError(_unreadable("context_files", name))
     files = list(stored.values)
@@ -113,6 +112,17 @@ def mentions(workspace: Workspace, task: int) -> list[str]:
         for name, text in workspace.database.rows(sql, [f"%task_id%{task}%"])
         if any(learning.get("task_id") == task for learning in decode(text).values)
     ]
+
+
+def _exact(workspace: Workspace, column: str, name: str) -> str | None:
+    """A column's text, to be written back; raises `ToolError` where its bytes are no UTF-8."""
+    table = workspace.tables.features.quoted
+    sql = f"SELECT CAST({column} AS BLOB) FROM {table} WHERE name = ?"
+    raw = workspace.database.rows(sql, [name])[0][0]
+    try:
+        return None if raw is None else str(raw, "utf-8")
+    except UnicodeDecodeError as error:
+        raise ToolError(_unreadable(column, name)) from error
 
 
 def _unreadable(column: str, name: str) -> str:

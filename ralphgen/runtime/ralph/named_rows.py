@@ -128,7 +128,7 @@ def _acronym(workspace: Workspace, table: Table, arguments: dict[str, Any]) -> s
         _refuse_taken(workspace, table, arguments["acronym"], arguments["name"])
         return str(arguments["acronym"])
     taken = {row[0] for row in workspace.database.rows(table.select(["acronym"]))}
-    return acronym(arguments["name"], arguments["display_name"], taken)
+    return acronym(arguments["name"], arguments.get("display_name", ""), taken)
 
 
 def _refuse_taken(workspace: Workspace, table: Table, wanted: str, name: str) -> None:

@@ -7,7 +7,13 @@ from ..errors import ToolError
 from . import comments
 from .changes import Changes, refuse_blank
 from .dates import today
-from .dependencies import MET, checked, dependents, unblocked
+from .dependencies import (
+    MET,
+    checked,
+    dependents,
+    unblocked,
+    unreadable_dependents,
+)
 from .feature_knowledge import mentions
 from .tables import plain
 from .workspace import writing
@@ -75,8 +81,15 @@ def delete_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, An
             f"task {task} cannot be deleted: task {other} {title} depends on it; take {task} out "
             'of its "depends_on" first'
         )
+    unclear = unreadable_dependents(workspace, task)
+    if unclear:
+        raise ToolError(
+            f'task {task} cannot be deleted: the "depends_on" of task {unclear[0]} cannot be read '
+            "and may name it; set it anew first"
+        )
     dangling = [*comments.written_for(workspace, task), *mentions(workspace, task)]
     tasks = workspace.tables.tasks
+    comments.delete_all(workspace, task)  # ids come back: the next task must not inherit them
     workspace.database.change(f"DELETE FROM {tasks.quoted} WHERE id = ?", [task])
     answer: dict[str, Any] = {"deleted": task}
     return {**answer, "still_named_by": dangling} if dangling else answer

@@ -6,6 +6,7 @@ import os
 
 from .. import schema
 from ..arguments import shortened
+from ..checks import fold
 from ..database import Database
 from ..errors import StartError, ToolError
 from ..nearest import nearest
@@ -101,8 +102,7 @@ class Workspace:
         if version == self._schema_version:
             return
         found = schema.read_tables(self.database.connection)
-        differences = schema.differences(self._built_for, found)
-        moved = [line for line in differences if not line.endswith('" is new')]
+        moved = schema.differences(self._in_use(self._built_for), self._in_use(found))
         if moved:
             raise ToolError(
                 f"the database's schema changed during this session ({'; '.join(moved)}): "
@@ -110,9 +110,23 @@ class Workspace:
             )
         self._schema_version = version
 
+    def _in_use(self, found: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
+        """What the tools read and write of some tables."""
+        tables = self.tables
+        used = (tables.tasks, tables.features, tables.disciplines, tables.comments, tables.metadata)
+        return {
+            table.name: [
+                column
+                for column in found[table.name]
+                if column["name"] in table or fold(column["name"]) in table
+            ]
+            for table in used
+            if table is not None and table.name in found
+        }
+
     def known(self, table: Table, name: str, argument: str) -> None:
         """Raise `ToolError`, with the nearest name, where no row of the table has this name."""
-        if self.database.row(table.select(["name"], "WHERE name = ?"), [name]):
+        if self.database.row(table.select(["name"], "WHERE name = ? COLLATE BINARY"), [name]):
             return
         names = self.names(table)
         near = nearest(name, names)
@@ -191,6 +205,7 @@ def _inspected(folder: str) -> dict[str, list[dict[str, Any]]]:
     try:
         with open(os.path.join(folder, "project.json"), encoding="utf-8") as file:
             tables: dict[str, list[dict[str, Any]]] = json.load(file)["schema"]
-    except (OSError, ValueError, KeyError):
+        whole = all(isinstance(column, dict) for columns in tables.values() for column in columns)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return {}
-    return tables
+    return tables if whole else {}
