@@ -72,10 +72,11 @@ def _main(
 def init(
     path: Annotated[Path, typer.Argument(help="The project's folder; made if missing.")] = Path(),
     title: Annotated[
-        str, typer.Option(help="The project's title; the folder's name if empty.")
+        str, typer.Option(help="The project's title: the folder's name if left out.")
     ] = "",
     stack: Annotated[
-        StackName | None, typer.Option(help="The disciplines of a new database, generic if empty.")
+        StackName | None,
+        typer.Option(help="The disciplines of a new database: generic if left out."),
     ] = None,
     kit: Annotated[list[str] | None, typer.Option(help="Switch a kit on; repeatable.")] = None,
     no_install: Install = False,

@@ -7,7 +7,8 @@ from pathlib import Path
 from ralphgen import __version__
 from ralphgen.errors import ProjectError, Say, UsageError
 from ralphgen.generation import FOLDER, Generated, find_root, generate, resolved
-from ralphgen.inspection.project import DATABASE
+from ralphgen.inspection.config import read_config
+from ralphgen.inspection.project import DATABASE, settings_models
 from ralphgen.kits import KITS
 from ralphgen.output import Drift, Written, compare, diff, finish_interrupted, write
 from ralphgen.runtime.nearest import nearest
@@ -74,6 +75,8 @@ def initialize(path: Path, *, title: str, stack: str, kits: tuple[str, ...], say
     root = resolved(path)
     _make_folder(root, path)
     finish_interrupted(root / FOLDER)
+    read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS))  # before any change
+    _warn_of_nesting(root, say)
     loaded = load_stack(stack or "generic")
     if create_database(root, _readable(title or root.name) or "Untitled Project", loaded):
         count = len(loaded.disciplines)
@@ -93,6 +96,13 @@ def initialize(path: Path, *, title: str, stack: str, kits: tuple[str, ...], say
             f'remove it and run "ralphgen init {path}" for a new one'
         )
     return root
+
+
+def _warn_of_nesting(root: Path, say: Say) -> None:
+    """A project inside another is seldom meant: every other command finds the nearest one."""
+    outer = next((folder for folder in root.parents if (folder / ".ralph").is_dir()), None)
+    if outer is not None and not (root / ".ralph").is_dir():
+        say(f'warning: "{root}" lies in the project "{outer}" and becomes one of its own')
 
 
 def _make_folder(root: Path, shown: Path) -> None:

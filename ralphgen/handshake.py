@@ -23,7 +23,7 @@ async def shake_hands(python: str, server: str, kit: str) -> dict[str, object]:
         parameters = StdioServerParameters(command=python, args=["-I", server, kit])
         async with Client(stdio_client(parameters)) as client:
             tools = (await client.list_tools()).tools
-            name = next((tool.name for tool in reversed(tools) if _can_be_tried(tool)), None)
+            name = next((tool.name for tool in tools if _can_be_tried(tool)), None)
             if name is None:
                 return {"tools": len(tools)}
             result = await client.call_tool(name, {})

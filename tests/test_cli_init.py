@@ -156,3 +156,22 @@ def test_quiet_says_only_problems(tmp_path: Path) -> None:
     run_sql(root, 'ALTER TABLE tasks ADD COLUMN "limit" TEXT')
 
     assert "" == ralphgen("regen", root, "-q", "--no-install").stderr
+
+
+def test_a_config_that_cannot_be_read_is_refused_before_anything_is_laid_down(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / ".ralph").mkdir()
+    (tmp_path / ".ralph" / "ralphgen.toml").write_text("kits = [\n", encoding="utf-8")
+    done = ralphgen("init", "--no-install", str(tmp_path))
+
+    assert 1 == done.returncode
+    assert ["ralphgen.toml"] == sorted(path.name for path in (tmp_path / ".ralph").iterdir())
+
+
+def test_a_project_inside_another_is_said_to_be_one(tmp_path: Path) -> None:
+    ralphgen("init", "--no-install", str(tmp_path))
+    done = ralphgen("init", "--no-install", str(tmp_path / "inner"))
+
+    assert 0 == done.returncode
+    assert "lies in the project" in done.stderr

@@ -42,7 +42,7 @@ def test_a_healthy_project_is_well_down_to_a_call_by_the_official_client(root: P
     code, found, words = findings(root)
 
     assert (0, dict.fromkeys(SUBJECTS, True)) == (code, found)
-    assert "28 tools listed, read_progress called by the official client" in words
+    assert "28 tools listed, list_tasks called by the official client" in words
     assert ["ralph.db"] == [path.name for path in (root / ".ralph/db").iterdir()]
     assert "" == ralphgen("doctor", root, "--quiet").stdout
 

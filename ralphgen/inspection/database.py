@@ -59,7 +59,9 @@ def _header(path: Path, file: Path) -> bytes:
     try:
         mode = file.stat().st_mode
         if stat.S_ISDIR(mode):
-            raise ProjectError(f"database {name} is a folder, expected a file")
+            raise ProjectError(
+                f"database {name} is a folder, expected a file", "move the folder to another place"
+            )
         if not stat.S_ISREG(mode):
             raise ProjectError(f"database {name} is no regular file")
         with file.open("rb") as stream:

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from pydantic import BaseModel
+
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.inspection.config import Config, kit_settings, no_config, read_config
 from ralphgen.inspection.database import open_without_trace
@@ -38,8 +40,7 @@ def inspect_project(root: Path, kits: Sequence[Kit]) -> Project:
     config, facts = no_config(), None
     recipes: tuple[Recipe, ...] = ()
     with _collected(problems):
-        tables = {kit.key: kit.settings for kit in kits if kit.settings is not None}
-        config = read_config(root, tuple(kit.key for kit in kits), tables)
+        config = read_config(root, tuple(kit.key for kit in kits), settings_models(kits))
     on = [kit for kit in kits if kit.key in config.values.kits]
     settings = {kit.key: kit_settings(config.values, kit.key) for kit in on}
     surveys: list[tuple[str, str]] = []
@@ -65,6 +66,11 @@ def inspect_project(root: Path, kits: Sequence[Kit]) -> Project:
         surveys=tuple(surveys),
         warnings=tuple(warnings),
     )
+
+
+def settings_models(kits: Sequence[Kit]) -> dict[str, type[BaseModel]]:
+    """The models of the config's tables that are named after a kit."""
+    return {kit.key: kit.settings for kit in kits if kit.settings is not None}
 
 
 def _json(value: object) -> str:

@@ -107,8 +107,12 @@ class Database:
 
 
 def _connect(path: str) -> sqlite3.Connection:
+    if os.path.isdir(path):
+        raise StartError(f'the database "{path}" is a folder: move it to another place')
     if not os.path.isfile(path):
         raise StartError(f'there is no database at "{path}": run "ralphgen init"')
+    if not os.path.getsize(path):
+        raise StartError(f'the database "{path}" is empty: restore it from a copy')
     try:
         # Tools run on one worker thread, and the connection is closed on the main one.
         connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)

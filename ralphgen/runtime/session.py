@@ -81,7 +81,7 @@ class Session:
 
     def why_hidden(self, name: str) -> str:
         """One sentence on why a tool of this name cannot be called here."""
-        return self._reasons.get(name, "no such tool")
+        return self._reasons.get(name, "this server has none of this name")
 
 
 def open_session(kit: str, folder: str, context: str | None, policy: Policy) -> Session:

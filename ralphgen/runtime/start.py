@@ -119,6 +119,7 @@ def _serve(asked: CommandLine, name: str, folder: str, ending: Ending) -> int:
     workspace = kit.open_workspace(folder, session)
     if asked.check:
         workspace.close()
+        _refuse_without_sdk()
         return 0
     ending.hold(workspace)
     _announce(session, name)
@@ -137,6 +138,12 @@ def _emitted(module: str, name: str) -> Any:
         raise StartError(
             f'cannot load the server\'s own module {where}: run "ralphgen regen --force"'
         ) from error
+
+
+def _refuse_without_sdk() -> None:
+    """Raise `StartError` where the SDK is not installed; it is looked for, not imported."""
+    if not any(finder.find_spec("mcp", None) for finder in sys.meta_path):
+        raise StartError(f'there is no MCP SDK for "{sys.executable}": run "ralphgen doctor"')
 
 
 def _binding() -> Any:

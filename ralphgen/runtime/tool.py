@@ -63,13 +63,14 @@ class Tool:
         """The same tool with no other arguments than `keep`; what `clear` may name shrinks too."""
         properties = {name: schema for name, schema in self.properties.items() if name in keep}
         if "clear" in properties:
-            properties["clear"] = _clearing(properties["clear"], keep)
+            clearing = _clearing(properties.pop("clear"), keep)
+            properties.update({"clear": clearing} if clearing else {})
         return Tool(
             self.name,
             self.description,
             hints=self.hints,
             run=self.run,
-            properties={name: schema for name, schema in properties.items() if schema},
+            properties=properties,
             required=[name for name in self.required if name in keep],
             returns=self.returns,
         )

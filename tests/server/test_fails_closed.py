@@ -282,10 +282,10 @@ def test_a_database_that_is_none_is_refused_with_a_mend(own: Path) -> None:
     path.write_bytes(b"x" * 4096)
     assert "cannot be" in refused(own)
     path.write_bytes(b"")
-    assert 'table "tasks" is gone' in refused(own)
+    assert "is empty: restore it" in refused(own)
     path.unlink()
     path.mkdir()
-    assert "there is no database" in refused(own)
+    assert "is a folder: move it" in refused(own)
 
 
 def test_a_database_that_is_damaged_behind_its_header_is_refused(own: Path) -> None:

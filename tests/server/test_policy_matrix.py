@@ -92,7 +92,7 @@ def test_every_hidden_tool_is_refused_on_call_by_the_name_of_the_recipe(
 def test_an_unknown_tool_is_refused_as_such(cell: tuple[str, Driver]) -> None:
     _, driver = cell
 
-    expected = (-32602, 'Unknown tool: "list_task": no such tool')
+    expected = (-32602, 'Unknown tool: "list_task": this server has none of this name')
     assert expected == driver.protocol_error("list_task")
 
 

@@ -118,7 +118,7 @@ def test_requests_that_mean_nothing_are_refused_by_the_protocol(
             found = server.ask(method, enveloped(version, **params))["error"]
             return found["code"], found["message"]
 
-        unknown = 'Unknown tool: "no_such": no such tool'
+        unknown = 'Unknown tool: "no_such": this server has none of this name'
         assert (-32602, unknown) == error("tools/call", name="no_such", arguments={})
         assert (-32602, 'Unknown cursor: "7"') == error("tools/list", cursor="7")
         assert -32601 == error("no/such")[0]
