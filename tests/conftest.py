@@ -1,11 +1,18 @@
 """Options and fixtures of the whole suite."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from driving import Driver, connected, create_project
 from goldens import Goldens
+from hypothesis import settings
+
+# In CI the same examples each time: a new finding must not hold up a change that is not its cause.
+settings.register_profile("ci", derandomize=True)
+if os.environ.get("CI"):
+    settings.load_profile("ci")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -94,7 +94,8 @@ def test_version_module_and_completion() -> None:
     by_module = subprocess.run(module, capture_output=True, encoding="utf-8", check=True)
 
     assert f"ralphgen {__version__}\n" == ralphgen("--version").stdout == by_module.stdout
-    assert "ralphgen" in ralphgen("--show-completion", "bash").stdout
+    completion = ralphgen(more={"_RALPHGEN_COMPLETE": "source_bash"})
+    assert "complete -o" in completion.stdout, completion.stderr
 
 
 def test_wrong_use_is_code_two_and_helps() -> None:
