@@ -113,12 +113,15 @@ def _connect(path: str) -> sqlite3.Connection:
         raise StartError(f'there is no database at "{path}": run "ralphgen init"')
     if not os.path.getsize(path):
         raise StartError(f'the database "{path}" is empty: restore it from a copy')
+    connection = None
     try:
         # Tools run on one worker thread, and the connection is closed on the main one.
         connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
         connection.text_factory = _text
         _settle(connection)
     except sqlite3.Error as error:
+        if connection is not None:
+            connection.close()
         text = f'"{path}" cannot be opened as a database ({error}): run "ralphgen doctor"'
         raise StartError(text) from error
     return connection
