@@ -7,8 +7,7 @@ from pathlib import Path
 from ralphgen import __version__
 from ralphgen.errors import ProjectError, Say, UsageError
 from ralphgen.generation import FOLDER, Generated, find_root, generate, resolved
-from ralphgen.inspection.config import read_config
-from ralphgen.inspection.project import DATABASE, settings_models
+from ralphgen.inspection.project import DATABASE
 from ralphgen.kits import KITS
 from ralphgen.output import Drift, Written, compare, diff, finish_interrupted, write
 from ralphgen.runtime.nearest import nearest
@@ -75,8 +74,8 @@ def initialize(path: Path, *, title: str, stack: str, kits: tuple[str, ...], say
     root = resolved(path)
     _make_folder(root, path)
     finish_interrupted(root / FOLDER)
-    read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS))  # before any change
     _warn_of_nesting(root, say)
+    switch_on(root, kits)  # first: a config that cannot be read stops everything
     loaded = load_stack(stack or "generic")
     if create_database(root, _readable(title or root.name) or "Untitled Project", loaded):
         count = len(loaded.disciplines)
@@ -84,7 +83,6 @@ def initialize(path: Path, *, title: str, stack: str, kits: tuple[str, ...], say
     else:
         ignored = "; --title and --stack are for a new one" if title or stack else ""
         say(f"kept {DATABASE} as it is{ignored}")
-    switch_on(root, kits)
     for laid_down in lay_down(root, kits):
         say(f"wrote {laid_down}")
     generated = regenerate(root, force=False, say=say)

@@ -13,7 +13,7 @@ import tomlkit
 from ralphgen.errors import ProjectError
 from ralphgen.generation import FOLDER
 from ralphgen.inspection.config import FILE, read_config
-from ralphgen.inspection.project import DATABASE
+from ralphgen.inspection.project import DATABASE, settings_models
 from ralphgen.inspection.toml import read_text
 from ralphgen.kits import KITS
 from ralphgen.output.writing import exclusive
@@ -63,7 +63,7 @@ def switch_on(root: Path, kits: Iterable[str]) -> None:
     path = root / FILE
     there = _is_there(path)
     wanted = [kit.key for kit in KITS if kit.key in set(kits)]
-    listed = read_config(root, tuple(kit.key for kit in KITS)).values.kits if there else []
+    listed = _kits_on(root) if there else []
     if there and set(wanted) <= set(listed):
         return
     text = read_text(path, FILE) if there else CONFIG_TEXT
@@ -81,14 +81,9 @@ def lay_down(root: Path, kits: Iterable[str]) -> list[str]:
     written: list[str] = []
     for relative, text in files.items():
         path = root / relative
-        if path.exists() or path.is_symlink():
-            continue
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8", newline="\n")
-        except OSError as error:
-            raise ProjectError(f'"{path}" cannot be written: {error.strerror}') from error
-        written.append(relative)
+        if not _is_there(path):
+            _put(path, text)
+            written.append(relative)
     return written
 
 
@@ -119,6 +114,11 @@ def write_default_context(root: Path, plan: ServerPlan) -> bool:
     }
     _put(path, json.dumps(context, indent=2) + "\n")
     return True
+
+
+def _kits_on(root: Path) -> list[str]:
+    """The kits of a config that is there; raises `ProjectError` where it is not valid."""
+    return read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS)).values.kits
 
 
 def _with_kits(text: str, wanted: Iterable[str]) -> str:

@@ -221,6 +221,13 @@ def test_settings_reach_the_server_and_the_facts(other: Path) -> None:
         )
 
 
+def test_a_second_init_takes_the_settings_of_a_kit_for_what_they_are(other: Path) -> None:
+    (other / ".ralph/ralphgen.toml").write_text(f"{BOTH}[notes]\nlongest = 3\n", encoding="utf-8")
+    done = run("init", str(other), "--kit", "notes", "--no-install")
+
+    assert 0 == done.returncode, done.stderr
+
+
 def test_wrong_settings_are_refused_with_their_lines(other: Path) -> None:
     before = tree(other)
     done = regenerated(other, f"{BOTH}\n[notes]\nfoldr = 'x'\nlongest = 0\n")

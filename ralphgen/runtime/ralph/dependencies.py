@@ -62,11 +62,6 @@ def inferred(status: str, *, waits: bool) -> str:
 
 def dependents(workspace: Workspace, task: int) -> list[dict[str, Any]]:
     """The other tasks that name this one in `depends_on`, by id, with their own prerequisites."""
-    tasks = workspace.tables.tasks
-    if "depends_on" not in tasks:
-        return []
-    sql = tasks.select(["id", "title", "status", "depends_on"], f"WHERE {_NAMING} ORDER BY id")
-    rows = workspace.database.rows(sql, [*_naming(task), task])
     described = [
         {
             "id": row[0],
@@ -74,24 +69,27 @@ def dependents(workspace: Workspace, task: int) -> list[dict[str, Any]]:
             "status": plain(row[2]),
             "depends_on": prerequisites(row[3]),
         }
-        for row in rows
+        for row in _naming(workspace, task)
     ]
     return [row for row in described if task in row["depends_on"]]
 
 
 def unreadable_dependents(workspace: Workspace, task: int) -> list[int]:
     """The other tasks whose `depends_on` cannot be read and may name this one."""
+    rows = _naming(workspace, task)
+    return [row[0] for row in rows if not decode_integers(row[3]).readable]
+
+
+def _naming(workspace: Workspace, task: int) -> list[tuple[Any, ...]]:
+    """Id, title, status and `depends_on` of the other tasks that may name this one, by id.
+
+    The text holds the number alone, or numbers that are spelled in another way (1e1).
+    """
     tasks = workspace.tables.tasks
     if "depends_on" not in tasks:
         return []
-    sql = tasks.select(["id", "depends_on"], f"WHERE {_NAMING} ORDER BY id")
-    rows = workspace.database.rows(sql, [*_naming(task), task])
-    return [other for other, stored in rows if not decode_integers(stored).readable]
-
-
-def _naming(task: int) -> tuple[str, str]:
-    """Patterns for the number alone, and for numbers that are spelled in another way (1e1)."""
-    return f"*[^1-9]{task}[^0-9]*", "*[0-9][eE]*"
+    sql = tasks.select(["id", "title", "status", "depends_on"], f"WHERE {_NAMING} ORDER BY id")
+    return workspace.database.rows(sql, [f"*[^1-9]{task}[^0-9]*", "*[0-9][eE]*", task])
 
 
 def unblocked(workspace: Workspace, task: int) -> list[int]:
