@@ -19,7 +19,12 @@ def project_facts(project: Project) -> dict[str, Any]:
         },
         "disciplines": _listed(project.stored_removals),
         "recipes": {
-            recipe.name: {"base": recipe.base, "allow": dict(recipe.allow)}
+            recipe.name: {
+                "base": recipe.base,
+                "allow": dict(recipe.allow),
+                "narrow": dict(recipe.narrow),
+                "bind": list(recipe.bind),
+            }
             for recipe in project.recipes
         },
         "schema": table_facts(project.schema.tables),

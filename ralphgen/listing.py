@@ -2,34 +2,43 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
-from ralphgen.planning.model import KitPlan, ServerPlan, ToolPlan, Values
+from ralphgen.planning.model import KitPlan, PolicyPlan, RecipePlan, ServerPlan, ToolPlan, Values
 from ralphgen.runtime import tool as runtime_tool
+from ralphgen.runtime.policy import OPTIONAL, Policy, Recipe
+from ralphgen.runtime.session import ROWS, Session
 from ralphgen.spelling import Lines, Name
 
+# The rows of a session that is about one, where only the size of the answer matters.
+EXAMPLES: Mapping[str, int | str] = {"task": 1, "feature": "name", "discipline": "name"}
 
-def listed_tools(plan: ServerPlan, recipe: str, kit: KitPlan) -> list[dict[str, Any]]:
-    """The tools of a kit as a session of the recipe receives them, in order."""
-    names = plan.policy.recipes[recipe][kit.key]
-    narrowed = plan.policy.narrowed.get(recipe, {})
-    listed: list[dict[str, Any]] = []
-    for planned in kit.tools:
-        if planned.name not in names:
-            continue
-        tool = _built(planned, kit.constants)
-        keep = narrowed.get(f"{kit.key}:{planned.name}")
-        shown = tool if keep is None else tool.narrowed(keep)
-        described = {
-            "name": shown.name,
-            "description": shown.description,
-            "inputSchema": shown.input_schema(),
-            "annotations": dict(shown.hints),
-        }
-        if plan.structured_output:
-            described["outputSchema"] = planned.returns
-        listed.append(described)
-    return listed
+
+def listed_tools(
+    plan: ServerPlan,
+    recipe: str,
+    kit: KitPlan,
+    *,
+    discipline: str | None = None,
+    rows: Mapping[str, int | str] | None = None,
+) -> list[dict[str, Any]]:
+    """The tools of a kit as a session of the recipe receives them, in order.
+
+    `discipline` is the persona, `rows` what the session is about, by kind; without it, made-up
+    rows where the recipe needs some.
+    """
+    policy = runtime_policy(plan.policy)
+    about = _needed(policy, recipe) if rows is None else rows
+    facts = {
+        "session_id": "",
+        "recipe": recipe,
+        "discipline": discipline,
+        **{key: about.get(kind) for kind, key in ROWS.items()},
+    }
+    session = Session(kit.key, facts, recipe, policy, None)
+    suite = [_built(tool, kit.constants, structured=plan.structured_output) for tool in kit.tools]
+    return [tool.entry() for tool in session.tools(suite).values()]
 
 
 def listed_bytes(tools: list[dict[str, Any]]) -> int:
@@ -37,7 +46,29 @@ def listed_bytes(tools: list[dict[str, Any]]) -> int:
     return len(json.dumps(tools, ensure_ascii=False, separators=(",", ":")).encode())
 
 
-def _built(planned: ToolPlan, constants: Mapping[str, Values]) -> runtime_tool.Tool:
+def runtime_policy(plan: PolicyPlan) -> Policy:
+    """The policy as the emitted module builds it."""
+    return Policy(
+        recipes={name: _runtime_recipe(recipe) for name, recipe in plan.recipes.items()},
+        removed_tools=plan.removed,
+        absent=plan.absent,
+    )
+
+
+def _runtime_recipe(plan: RecipePlan) -> Recipe:
+    return Recipe(**{field.name: getattr(plan, field.name) for field in fields(plan)})
+
+
+def _needed(policy: Policy, recipe: str) -> dict[str, int | str]:
+    """Made-up rows of the kinds without which a session of the recipe is less than it can be."""
+    kinds = [kind for kind, need in policy.targets(recipe).items() if need != OPTIONAL]
+    brought = ["feature"] if "task" in kinds else []
+    return {kind: EXAMPLES[kind] for kind in (*kinds, *brought)}
+
+
+def _built(
+    planned: ToolPlan, constants: Mapping[str, Values], *, structured: bool
+) -> runtime_tool.Tool:
     """The tool as the emitted module builds it."""
     return runtime_tool.Tool(
         planned.name,
@@ -48,6 +79,8 @@ def _built(planned: ToolPlan, constants: Mapping[str, Values]) -> runtime_tool.T
             argument.name: _resolved(argument.schema, constants) for argument in planned.arguments
         },
         required=[argument.name for argument in planned.arguments if argument.required],
+        search_hint=planned.search_hint,
+        returns=planned.returns if structured else None,
     )
 
 

@@ -71,15 +71,19 @@ class Recipe:
     """A kind of session of the project's own, from a file in `.ralph/recipes/`.
 
     `allow` holds, for each kit that it names, the tools it keeps of its base's; a kit that it does
-    not name keeps none, and where it names no kit all keep all. `origin` is the file, for
-    messages; `places` says where in it stand
-    `"base"`, each `"kit"` and each `"kit:tool"`.
+    not name keeps none, and where it names no kit all keep all. `narrow` holds, by `"tool"` or
+    `"kit:tool"`, the arguments that it keeps, and `bind` the kinds of rows (task, feature,
+    discipline) without which it cannot run. `origin` is the file, for messages; `places` says
+    where in it stand `"base"`, `"bind"`, each `"kit"` and each `"kit:tool"` of `allow`, and each
+    `"narrow tool"`.
     """
 
     name: str
     base: str
     allow: tuple[tuple[str, Names], ...]
     origin: str
+    narrow: tuple[tuple[str, Names], ...] = ()
+    bind: Names = ()
     places: tuple[tuple[str, str], ...] = ()
 
     def place(self, what: str) -> str:

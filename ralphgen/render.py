@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from ralphgen import __version__
 from ralphgen.lock import LOCK_NAME, read_lock
 from ralphgen.output.manifest import Files, seal
-from ralphgen.planning.model import KitPlan, PolicyPlan, ServerPlan, ToolPlan
+from ralphgen.planning.model import KitPlan, PolicyPlan, RecipePlan, ServerPlan, ToolPlan
 from ralphgen.spelling import (
     Lines,
     Name,
@@ -31,15 +31,23 @@ CORE = (
     "__init__.py",
     "arguments.py",
     "binding.py",
+    "context.py",
+    "digest.py",
     "errors.py",
     "kit.py",
     "log.py",
     "nearest.py",
     "policy.py",
+    "presence.py",
     "process.py",
+    "prompt.py",
+    "reading.py",
     "session.py",
     "start.py",
+    "tie.py",
     "tool.py",
+    "turns.py",
+    "updates.py",
 )
 
 
@@ -116,6 +124,10 @@ def _package_imports(kit: KitPlan) -> list[tuple[str, Sequence[str]]]:
         f"{own}.instructions": ("instructions",),
         f"{own}.workspace": ("open_workspace",),
     }
+    if kit.prompts:
+        imports[f"{own}.prompts"] = ("prompts",)
+    if kit.resources:
+        imports[f"{own}.resources"] = ("RESOURCES",)
     if kit.emitted_nouns:
         imports[kit.key] = kit.emitted_nouns
     for module, constant in kit.workspace:
@@ -149,6 +161,7 @@ def _tool(tool: ToolPlan, *, structured: bool) -> dict[str, Any]:
         "hints": tool.hints,
         "properties": Lines({argument.name: argument.schema for argument in tool.arguments}),
         "required": [argument.name for argument in tool.arguments if argument.required],
+        "search_hint": tool.search_hint,
         "returns": tool.returns if structured else None,
     }
 
@@ -166,23 +179,35 @@ def _names(value: object) -> Iterator[str]:
             yield from _names(item)
 
 
-def _policy_lines(policy: PolicyPlan) -> dict[str, Value]:
+def _policy_lines(policy: PolicyPlan) -> dict[str, Any]:
     """The policy with one name a line, so that a change of one is a diff of one line."""
     return {
-        "recipes": _nested(policy.recipes),
-        "narrowed_arguments": _nested(policy.narrowed),
+        "recipes": {name: _recipe_lines(recipe) for name, recipe in policy.recipes.items()},
         "removed_tools": _nested(policy.removed),
         "absent": Lines({kit: Lines(reasons) for kit, reasons in policy.absent.items()}),
     }
 
 
+def _recipe_lines(recipe: RecipePlan) -> dict[str, Value]:
+    """What a recipe leaves, without what nothing is said of."""
+    spelled: dict[str, Value] = {
+        "tools": _one_a_line(recipe.tools),
+        "base": recipe.base,
+        "targets": recipe.targets,
+        "narrowed_arguments": _one_a_line(recipe.narrowed_arguments),
+        "narrowed_values": _nested(recipe.narrowed_values),
+        "bound_arguments": Lines(recipe.bound_arguments),
+        "loaded_first": Lines(recipe.loaded_first),
+    }
+    return {name: value for name, value in spelled.items() if getattr(recipe, name)}
+
+
 def _nested(mapping: Mapping[str, Mapping[str, tuple[str, ...]]]) -> Value:
-    return Lines(
-        {
-            outer: Lines({inner: Lines(list(names)) for inner, names in members.items()})
-            for outer, members in mapping.items()
-        }
-    )
+    return Lines({name: _one_a_line(members) for name, members in mapping.items()})
+
+
+def _one_a_line(mapping: Mapping[str, tuple[str, ...]]) -> Value:
+    return Lines({name: Lines(list(names)) for name, names in mapping.items()})
 
 
 def _readme(plan: ServerPlan) -> dict[str, object]:
@@ -191,7 +216,7 @@ def _readme(plan: ServerPlan) -> dict[str, object]:
         "kits": plan.kits,
         "seen_by": {
             kit.key: {
-                tool.name: [name for name in recipes if tool.name in recipes[name][kit.key]]
+                tool.name: [name for name in recipes if tool.name in recipes[name].tools[kit.key]]
                 for tool in kit.tools
             }
             for kit in plan.kits

@@ -16,12 +16,12 @@ from ralphgen.inspection.config import FILE, read_config
 from ralphgen.inspection.project import DATABASE, settings_models
 from ralphgen.inspection.toml import read_text
 from ralphgen.kits import KITS
+from ralphgen.output.single import MEND, put
 from ralphgen.output.writing import exclusive
 from ralphgen.planning.model import KitPlan, ServerPlan
 from ralphgen.stacks import Stack
 
 CONTEXT = ".ralph/mcp/context.json"
-MEND = "give yourself the right to write there and free disk space, and run the command again"
 CONFIG_TEXT = """\
 # Settings of ralphgen; every key is optional. Run "ralphgen regen" after a change.
 kits = ["ralph"]
@@ -68,7 +68,7 @@ def switch_on(root: Path, kits: Iterable[str]) -> None:
         return
     text = read_text(path, FILE) if there else CONFIG_TEXT
     changed = _with_kits(text, wanted)
-    _put(path, changed)
+    put(path, changed)
 
 
 def lay_down(root: Path, kits: Iterable[str]) -> list[str]:
@@ -82,7 +82,7 @@ def lay_down(root: Path, kits: Iterable[str]) -> list[str]:
     for relative, text in files.items():
         path = root / relative
         if not _is_there(path):
-            _put(path, text)
+            put(path, text)
             written.append(relative)
     return written
 
@@ -112,7 +112,7 @@ def write_default_context(root: Path, plan: ServerPlan) -> bool:
         "enabled_tools": {kit.key: _every_tool(kit) for kit in plan.kits},
         "disabled_tools": {kit.key: [] for kit in plan.kits},
     }
-    _put(path, json.dumps(context, indent=2) + "\n")
+    put(path, json.dumps(context, indent=2) + "\n")
     return True
 
 
@@ -129,21 +129,6 @@ def _with_kits(text: str, wanted: Iterable[str]) -> str:
         if kit not in listed:
             listed.append(kit)
     return tomlkit.dumps(document)
-
-
-def _put(path: Path, text: str) -> None:
-    """Write a file whole or not at all; raises `ProjectError` where that cannot be."""
-    place = path.resolve()  # a link stays one
-    unfinished = place.with_name(f"{place.name}.new")
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.write_text(text, encoding="utf-8", newline="")
-        unfinished.replace(place)
-    except OSError as error:
-        with suppress(OSError):
-            unfinished.unlink(missing_ok=True)
-        reason = (error.strerror or str(error)).lower()
-        raise ProjectError(f'"{path}" cannot be written: {reason}', MEND) from error
 
 
 def _discard(unfinished: Path) -> None:

@@ -21,11 +21,11 @@ def tool_matrix(plan: ServerPlan) -> dict[str, object]:
             "tools": [tool.name for tool in kit.tools],
             "absent": dict(kit.absent),
             "recipes": {
-                recipe: {
-                    "tools": list(kits[kit.key]),
-                    "bytes": listed_bytes(listed_tools(plan, recipe, kit)),
+                name: {
+                    "tools": list(recipe.tools[kit.key]),
+                    "bytes": listed_bytes(listed_tools(plan, name, kit)),
                 }
-                for recipe, kits in plan.policy.recipes.items()
+                for name, recipe in plan.policy.recipes.items()
             },
         }
         for kit in plan.kits
@@ -77,7 +77,7 @@ def _recipes(plan: ServerPlan, kit: KitPlan, numbers: Mapping[str, int]) -> Tabl
     table.add_column("bytes of tools/list", justify="right")
     for name, number in numbers.items():
         size = listed_bytes(listed_tools(plan, name, kit))
-        count = len(plan.policy.recipes[name][kit.key])
+        count = len(plan.policy.recipes[name].tools[kit.key])
         table.add_row(str(number), name, str(count), f"{size:,}")
     return table
 
@@ -90,7 +90,7 @@ def _matrix(
     for name in names:
         table.add_column(str(numbers[name]), justify="center")
     for tool in kit.tools:
-        seen = (plan.policy.recipes[name][kit.key] for name in names)
+        seen = (plan.policy.recipes[name].tools[kit.key] for name in names)
         table.add_row(tool.name, *("●" if tool.name in tools else "" for tools in seen))
     return table
 

@@ -5,6 +5,7 @@ import sqlite3
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 from uuid import uuid4
@@ -67,13 +68,55 @@ def query(root: Path, sql: str, *values: object) -> list[tuple[Any, ...]]:
 
 
 def context_for(root: Path, recipe: str, **facts: object) -> Path:
-    """A context file that enables every tool of the policy for a recipe."""
-    manual = json.loads((root / ".ralph/mcp/project.json").read_text(encoding="utf-8"))
+    """A context file that enables every tool of the policy for a recipe.
+
+    `facts` replace its keys. A session about a task is about task 1, one about a discipline about
+    the first of them.
+    """
+    settled = json.loads((root / ".ralph/mcp/project.json").read_text(encoding="utf-8"))
+    kits = settled["config"]["kits"]
+    policy = emitted_policy(root)
+    about = policy["recipes"].get(recipe, {}).get("targets", {})
+    grants = about.get("discipline") == "grants"
+    task = facts.get("task_id", 1 if about.get("task") == "required" else None)
+    (target,) = query(root, "SELECT MIN(name) FROM disciplines")[0] if grants else (None,)
+    context = {
+        "version": 1,
+        "session_id": "test",
+        "project": project_facts(root),
+        "recipe": recipe,
+        "base": recipe,
+        "discipline": None,
+        "target_discipline": target,
+        "feature": None,
+        "task_id": task,
+        "enabled_tools": {kit: _every_tool(policy, kit) for kit in kits},
+        "disabled_tools": {},
+        "narrowed_arguments": {},
+        "bindings": {},
+    }
+    if task is not None:
+        sql = "SELECT feature, discipline FROM tasks WHERE id = ?"
+        rows = query(root, sql, task) or [(None, None)]
+        context["feature"], context["discipline"] = rows[0]
     path = root / f"context-{uuid4().hex}.json"  # several sessions start at once
-    enabled = {kit: _every_tool(root, kit) for kit in manual["config"]["kits"]}
-    context = {"version": 1, "session_id": "test", "recipe": recipe, "enabled_tools": enabled}
     path.write_text(json.dumps({**context, **facts}), encoding="utf-8")
     return path
+
+
+def project_facts(root: Path) -> dict[str, object]:
+    """What a context says of the project that it was made for."""
+    try:
+        sql = "SELECT project_title, project_created FROM metadata ORDER BY id LIMIT 1"
+        title, created = (query(root, sql) or [(None, None)])[0]
+    except sqlite3.OperationalError:  # an era without such a table
+        title = created = None
+    return {"root": str(root.resolve()), "title": title, "created": created}
+
+
+def on_context(path: Path) -> tuple[str, str, str, str]:
+    """The arguments that make a server take a context as it is now."""
+    return "--context", str(path), "--sha256", sha256(path.read_bytes()).hexdigest()
 
 
 def server_command(root: Path, *arguments: str) -> list[str]:
@@ -87,11 +130,11 @@ class Driver:
     def __init__(self, client: Client, portal: BlockingPortal) -> None:
         """Drives `client` from outside of its event loop."""
         self.client = client
-        self._portal = portal
+        self.portal = portal
 
     def tools(self) -> list[dict[str, Any]]:
         """The answer to `tools/list` as JSON, in its order."""
-        listed = self._portal.call(self.client.list_tools)
+        listed = self.portal.call(self.client.list_tools)
         return [
             tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in listed.tools
         ]
@@ -103,13 +146,13 @@ class Driver:
     def ask(self, tool: str, arguments: Mapping[str, Any] | None = None) -> tuple[bool, str]:
         """Whether the call failed, and the text of its one block."""
         given = None if arguments is None else dict(arguments)
-        result = self._portal.call(self.client.call_tool, tool, given)
+        result = self.portal.call(self.client.call_tool, tool, given)
         (block,) = result.content
         return bool(result.is_error), getattr(block, "text", "")
 
     def both(self, tool: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any] | None]:
         """Text and structured content of an answer that must be no failure."""
-        result = self._portal.call(self.client.call_tool, tool, dict(arguments))
+        result = self.portal.call(self.client.call_tool, tool, dict(arguments))
         (block,) = result.content
         text = str(getattr(block, "text", ""))
         assert not result.is_error, text
@@ -143,7 +186,7 @@ def connected(
 ) -> Iterator[Driver]:
     """A client on the project's server, in a session of the recipe."""
     context = context_for(root, recipe, **facts)
-    command = server_command(root, kit, "--context", str(context))
+    command = server_command(root, kit, *on_context(context))
     parameters = StdioServerParameters(command=command[0], args=command[1:], cwd=root)
     with start_blocking_portal() as portal:
         session = Client(stdio_client(parameters), mode=era)
@@ -151,11 +194,16 @@ def connected(
             yield Driver(client, portal)
 
 
-def _every_tool(root: Path, kit: str) -> list[str]:
-    """The names that the emitted policy gives to a person."""
+def emitted_policy(root: Path) -> dict[str, Any]:
+    """The arguments of the policy that the project's server was written with."""
     scope: dict[str, Any] = {}
     source = (root / ".ralph/mcp/policy.py").read_text(encoding="utf-8")
-    body = source.replace("from runtime.policy import Policy", "Policy = dict")
+    body = source.replace("from runtime.policy import Policy, Recipe", "Policy = Recipe = dict")
     exec(compile(body, "policy.py", "exec"), scope)  # noqa: S102
-    policy = scope["POLICY"]
-    return [*policy["recipes"]["manual"][kit], *policy["absent"].get(kit, {})]
+    policy: dict[str, Any] = scope["POLICY"]
+    return policy
+
+
+def _every_tool(policy: dict[str, Any], kit: str) -> list[str]:
+    """The names that the policy gives to a person."""
+    return [*policy["recipes"]["manual"]["tools"][kit], *policy["absent"].get(kit, {})]

@@ -13,6 +13,7 @@ from driving import (
     Driver,
     connected,
     context_for,
+    on_context,
     query,
     quiet,
     server_command,
@@ -208,7 +209,7 @@ def test_each_other_hostile_persona_and_recipe_can_start_a_session(
     sessions: list[dict[str, Any]] = [{"recipe": recipe} for recipe in RECIPES]
     sessions += [{"recipe": "manual", "discipline": name, "session_id": name} for name in PERSONS]
     for facts in sessions:
-        command = server_command(root, "--context", str(context_for(root, **facts)), "--check")
+        command = server_command(root, *on_context(context_for(root, **facts)), "--check")
         done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
 
         assert (0, "", "") == (done.returncode, done.stdout, done.stderr), facts
@@ -223,11 +224,11 @@ def test_a_recipe_with_a_hostile_name_serves_the_tools_of_its_base(
         code, text = driver.protocol_error("delete_task", id=1)
         driver.call("add_task_comment", task_id=1, body="Done.")
 
-    assert list(project[1].plan.policy.recipes["task_execution"]["ralph"]) == told
+    assert list(project[1].plan.policy.recipes["task_execution"].tools["ralph"]) == told
     assert -32602 == code
     assert "\n" not in text
     (author,) = query(project[0], "SELECT author FROM task_comments WHERE body = 'Done.'")
-    assert (recipe,) == author
+    assert ("backend",) == author
 
 
 def values(generated: Generated, table: str, tool: str, *, round_: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from anyio.from_thread import start_blocking_portal
 from command_line import RALPHGEN, initialized, ralphgen
-from driving import Driver, context_for
+from driving import Driver, context_for, on_context
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
@@ -51,7 +51,7 @@ def test_a_session_is_named_by_its_context(root: Path) -> None:
         "update_discipline",
         "get_project_info",
     ] == sorted(
-        served(root, "ralph", "--context", str(context)),
+        served(root, "ralph", *on_context(context)),
         key=["list_disciplines", "get_discipline", "update_discipline", "get_project_info"].index,
     )
 
@@ -87,7 +87,7 @@ def test_without_a_project_it_is_one_sentence_and_code_two(tmp_path: Path) -> No
 
 def test_what_the_server_refuses_is_refused(root: Path) -> None:
     kit = ralphgen("serve", "ralf", cwd=root)
-    context = ralphgen("serve", "--context", "nosuch.json", cwd=root)
+    context = ralphgen("serve", "--context", "nosuch.json", "--sha256", "0", cwd=root)
     fine = ralphgen("serve", "--check", cwd=root)
 
     assert (2, "", 2, "") == (kit.returncode, kit.stdout, context.returncode, context.stdout)

@@ -1,9 +1,11 @@
 """The project's own settings: `.ralph/ralphgen.toml`."""
 
+import json
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
@@ -12,17 +14,43 @@ from ralphgen.inspection.toml import TomlFile, read_toml
 from ralphgen.runtime.nearest import nearest
 
 FILE = ".ralph/ralphgen.toml"
+SERVER_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what Claude Code's `mcp__<name>` may hold
 Name = Annotated[str, Field(min_length=1)]
+PermissionMode = Literal[
+    "acceptEdits", "auto", "bypassPermissions", "default", "dontAsk", "manual", "plan"
+]
 
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
+class McpServer(_Strict):
+    """An MCP server that a discipline brings along: a command that speaks over its streams."""
+
+    command: Annotated[str, Field(pattern=r"\S")]
+    args: list[str] = []
+    env: dict[str, str] = {}
+
+
+class NamedMcpServer(McpServer):
+    """One as it stands in a discipline's column `mcp_servers`."""
+
+    name: Name
+
+
 class DisciplineSettings(_Strict):
-    """`[disciplines.<name>]`: what a discipline takes away from every recipe."""
+    """`[disciplines.<name>]`: what a discipline takes away, and which servers it brings along."""
 
     disable: list[Name] = []
+    mcp_servers: dict[str, McpServer] = {}
+
+
+class LaunchSettings(_Strict):
+    """`[launch]`: what Claude Code may do besides the session's own tools."""
+
+    allow: list[Name] = []
+    permission_mode: PermissionMode | None = None
 
 
 class SchemaSettings(_Strict):
@@ -37,6 +65,7 @@ class Config(_Strict):
     kits: list[Name] = ["ralph"]
     structured_output: bool = False
     disciplines: dict[str, DisciplineSettings] = {}
+    launch: LaunchSettings = LaunchSettings()
     db_schema: SchemaSettings = Field(default=SchemaSettings(), alias="schema")
 
 
@@ -60,11 +89,25 @@ def read_config(
         for at, kit in enumerate(config.values.kits)
         if kit not in kits
     ]
+    for discipline, named in config.values.disciplines.items():
+        for name in named.mcp_servers:
+            if problem := server_name_problem(name, kits):
+                where = config.place("disciplines", discipline, "mcp_servers", name)
+                problems.append(Problem(f"{where}: {problem}", "rename it"))
     if not config.values.kits:
         problems = [Problem(f'{config.place("kits")}: "kits" is empty', _hint("", kits))]
     if problems:
         raise ProjectError.of(problems)
     return config
+
+
+def server_name_problem(name: str, reserved: Collection[str]) -> str:
+    """What is wrong with the name of an MCP server that a discipline brings along."""
+    if name in reserved:
+        return f'the MCP server "{name}" bears the name of one of the project\'s own'
+    if not SERVER_NAME.fullmatch(name):
+        return f"the MCP server {json.dumps(name)} needs a name of letters, digits, - and _"
+    return ""
 
 
 def no_config() -> TomlFile[Config]:

@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -12,16 +12,22 @@ from ralphgen.model import Recipe
 
 FOLDER = ".ralph/recipes"
 SUFFIX = ".toml"
+KINDS = ("task", "feature", "discipline")
 Name = Annotated[str, Field(min_length=1)]
 
 
 class RecipeFile(BaseModel):
-    """One recipe: its `base`, and by kit the tools that it keeps of the base's."""
+    """One recipe: its `base`, and by kit the tools that it keeps of the base's.
+
+    `narrow` holds the arguments that it keeps of a tool, `bind` the rows that a session needs.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     base: Name
     allow: dict[str, list[Name]] = {}
+    narrow: dict[str, list[Name]] = {}
+    bind: list[Literal["task", "feature", "discipline"]] = []
 
 
 def read_recipes(root: Path) -> tuple[Recipe, ...]:
@@ -72,4 +78,16 @@ def _recipe(name: str, file: TomlFile[RecipeFile]) -> Recipe:
         places[kit] = file.place("allow", kit)
         places |= {f"{kit}:{tool}": file.place("allow", kit, at) for at, tool in enumerate(tools)}
     allow = tuple((kit, tuple(sorted(set(tools)))) for kit, tools in allowed)
-    return Recipe(name, file.values.base, allow, file.shown, tuple(places.items()))
+    narrow = tuple((tool, tuple(names)) for tool, names in sorted(file.values.narrow.items()))
+    places |= {f"narrow {tool}": file.place("narrow", tool) for tool, _ in narrow}
+    if file.values.bind:
+        places["bind"] = file.place("bind")
+    return Recipe(
+        name,
+        file.values.base,
+        allow,
+        file.shown,
+        narrow=narrow,
+        bind=tuple(kind for kind in KINDS if kind in file.values.bind),
+        places=tuple(places.items()),
+    )

@@ -19,6 +19,8 @@ Keys = Sequence[str | int]
 Model = TypeVar("Model", bound=BaseModel)
 
 PLACE = re.compile(r"^(.*) \(at (?:line (\d+), column (\d+)|end of document)\)$", re.DOTALL)
+UNSHOWN = {"env"}  # keys below which values may be secrets
+MASK = "***"
 LONGEST = 60  # characters of a value in a message
 EXPECTED = {
     "bool_type": "true or false",
@@ -91,6 +93,7 @@ def _problem(shown: str, text: str, model: type[BaseModel], details: ErrorDetail
     if details["type"] == "missing":
         return Problem(f"{where}: {name} is missing")
     found = json.dumps(details["input"], ensure_ascii=False, default=str)
+    found = MASK if UNSHOWN & set(keys) else found
     shortened = found if len(found) <= LONGEST else f"{found[:LONGEST]}…"
     expected = EXPECTED.get(details["type"], details["msg"])
     return Problem(f"{where}: {name} is {shortened}, expected {expected}")

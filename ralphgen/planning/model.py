@@ -40,7 +40,7 @@ class ToolPlan:
     """One tool: the module that it stands in, and the function of the same name that runs it.
 
     `hints` is one of READS, ADDS, CHANGES and DELETES. `returns` is the JSON Schema of the
-    answer's fields.
+    answer's fields. `search_hint` holds words that a client may search for besides the name.
     """
 
     name: str
@@ -49,6 +49,7 @@ class ToolPlan:
     hints: str
     arguments: tuple[Argument, ...]
     returns: JsonObject
+    search_hint: str = ""
 
     @property
     def reads(self) -> bool:
@@ -65,6 +66,14 @@ class Module:
     values: JsonObject
 
 
+def _nothing_narrowed(_profile: str, _tool: ToolPlan) -> Mapping[str, Names]:
+    return {}
+
+
+def _nothing_bound(_kinds: Names, _tool: ToolPlan) -> Mapping[str, str]:
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
 class KitPlan:
     """One server: its tools, its emitted modules and what each kind of session leaves of it.
@@ -76,8 +85,16 @@ class KitPlan:
     the lists of values that arguments refer to, by the name they are emitted under. `absent` maps
     the tools that the project has no place for to the reason. `profiles` maps each of `PROFILES`
     to the names of its tools. `narrow` returns the arguments that a profile leaves of a tool, None
-    for all of them. `refusals` says how wrong arguments are answered: as a `"result"` that the
-    agent reads, or as an `"error"` of the protocol.
+    for all of them, and `narrow_values` the values that remain of arguments.
+
+    `targets` says, by profile, which kinds of rows (task, feature, discipline) a session is about,
+    each `"required"`, `"optional"`, or `"grants"` where the tools tied to such a row are hidden
+    without one; `bind` takes such kinds and returns which row an argument of a tool may name, in
+    the words of `runtime/tie.py`. `loaded_first` are the tools, by profile, that an agent needs
+    from its first turn on, `closing` those with which sessions close their work. `prompts` and
+    `resources` say whether the runtime of the kit has such a module. `refusals` says how wrong
+    arguments are answered: as a `"result"` that the agent reads, or as an `"error"` of the
+    protocol.
     """
 
     key: str
@@ -90,6 +107,13 @@ class KitPlan:
     absent: Mapping[str, str]
     profiles: Mapping[str, Names]
     narrow: Callable[[str, ToolPlan], Names | None]
+    narrow_values: Callable[[str, ToolPlan], Mapping[str, Names]] = _nothing_narrowed
+    targets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    bind: Callable[[Names, ToolPlan], Mapping[str, str]] = _nothing_bound
+    loaded_first: Mapping[str, Names] = field(default_factory=dict)
+    closing: Names = ()
+    prompts: bool = False
+    resources: bool = False
     modules: tuple[Module, ...] = ()
     assets: Mapping[str, str] = field(default_factory=dict)
     workspace: tuple[tuple[str, str], ...] = ()
@@ -107,18 +131,33 @@ class KitPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class PolicyPlan:
-    """Who may use what: every mapping as it is emitted (see `runtime/policy.py`)."""
+class RecipePlan:
+    """What a kind of session leaves: every mapping as it is emitted (see `runtime/policy.py`)."""
 
-    recipes: Mapping[str, Mapping[str, Names]]
-    narrowed: Mapping[str, Mapping[str, Names]]
+    tools: Mapping[str, Names]
+    base: str
+    targets: Mapping[str, str]
+    narrowed_arguments: Mapping[str, Names]
+    narrowed_values: Mapping[str, Mapping[str, Names]]
+    bound_arguments: Mapping[str, Mapping[str, str]]
+    loaded_first: Mapping[str, Names]
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyPlan:
+    """Who may use what: recipes by name, and what disciplines and the schema take away."""
+
+    recipes: Mapping[str, RecipePlan]
     removed: Mapping[str, Mapping[str, Names]]
     absent: Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class ServerPlan:
-    """Everything that is emitted; `facts` are the inspected ones, as JSON."""
+    """Everything that is emitted; `facts` are the inspected ones, as JSON.
+
+    `warnings` are for people; `overrides` are those of them that speak of a discipline, with it.
+    """
 
     kits: tuple[KitPlan, ...]
     policy: PolicyPlan
@@ -127,3 +166,4 @@ class ServerPlan:
     hide: Names
     facts: JsonObject
     warnings: Names
+    overrides: tuple[tuple[str, str], ...] = ()

@@ -1,37 +1,12 @@
 """Who may use what: recipes, disciplines and the kits' own lists become one policy."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
-from ralphgen.errors import Problem, ProjectError
+from ralphgen.errors import ProjectError
 from ralphgen.model import Project, Recipe, Removal
-from ralphgen.planning.model import PROFILES, KitPlan, Names, PolicyPlan
-from ralphgen.runtime.nearest import nearest
-
-
-@dataclass(frozen=True, slots=True)
-class Catalog:
-    """Every tool name that each kit can have, whether it is on or not."""
-
-    tools: Mapping[str, Names]
-
-    def kits_of(self, name: str) -> tuple[str, ...]:
-        """The kits that have a tool of this name."""
-        return tuple(kit for kit, names in self.tools.items() if name in names)
-
-    def resolved(self, entry: str) -> tuple[tuple[str, str], ...]:
-        """The (kit, tool) pairs that `"tool"` or `"kit:tool"` means; none where unknown."""
-        kit, colon, tool = entry.partition(":")
-        if not colon:
-            return tuple((kit, entry) for kit in self.kits_of(entry))
-        return ((kit, tool),) if tool in self.tools.get(kit, ()) else ()
-
-    def unknown(self, entry: str, origin: str) -> Problem:
-        """The problem of an entry that means no tool."""
-        names = sorted({name for tools in self.tools.values() for name in tools})
-        near = nearest(entry.rpartition(":")[2], names)
-        hint = f'did you mean "{near}"?' if near else f"the tools are {', '.join(names)}"
-        return Problem(f'{origin}: no kit has a tool "{entry}"', hint)
+from ralphgen.planning.catalog import Catalog
+from ralphgen.planning.model import PROFILES, KitPlan, Names, PolicyPlan, RecipePlan
+from ralphgen.planning.recipes import recipe_problems
 
 
 def plan_policy(project: Project, kits: Sequence[KitPlan], catalog: Catalog) -> PolicyPlan:
@@ -47,44 +22,96 @@ def plan_policy(project: Project, kits: Sequence[KitPlan], catalog: Catalog) -> 
         for entry in removal.entries
         if not catalog.resolved(entry)
     ]
-    built_in = PROFILES
     for recipe in project.recipes:
-        problems.extend(_recipe_problems(recipe, built_in, kits, catalog))
+        problems.extend(recipe_problems(recipe, kits, catalog))
     if problems:
         raise ProjectError.of(problems)
-    bases = {name: name for name in built_in} | {
-        recipe.name: recipe.base for recipe in project.recipes
-    }
+    own = {recipe.name: recipe for recipe in project.recipes}
     return PolicyPlan(
-        recipes=_recipes(project.recipes, built_in, kits),
-        narrowed={name: found for name, base in bases.items() if (found := _narrowed(base, kits))},
+        recipes={name: _recipe(name, own.get(name), kits) for name in (*PROFILES, *own)},
         removed=_removed(removals, kits, catalog),
         absent={kit.key: kit.absent for kit in kits if kit.absent},
     )
 
 
-def _recipes(
-    recipes: Iterable[Recipe], built_in: Names, kits: Sequence[KitPlan]
-) -> dict[str, dict[str, Names]]:
-    planned = {name: {kit.key: kit.profiles[name] for kit in kits} for name in built_in}
-    for recipe in recipes:
-        allow = dict(recipe.allow)
-        planned[recipe.name] = {
-            kit: tuple(name for name in names if not allow or name in allow.get(kit, ()))
-            for kit, names in planned[recipe.base].items()
-        }
-    return planned
+def _recipe(name: str, own: Recipe | None, kits: Sequence[KitPlan]) -> RecipePlan:
+    """What a recipe leaves: a built-in one, or `own`, which takes from its base."""
+    base = own.base if own is not None else name
+    tools = {kit.key: _tools(base, own, kit) for kit in kits}
+    targets = _targets(base, own, kits)
+    return RecipePlan(
+        tools=tools,
+        base=own.base if own is not None else "",
+        targets=targets,
+        narrowed_arguments=_narrowed(base, own, kits),
+        narrowed_values=_values(base, kits),
+        bound_arguments=_bound(tools, targets, kits),
+        loaded_first=_loaded_first(base, tools, kits),
+    )
 
 
-def _narrowed(base: str, kits: Sequence[KitPlan]) -> dict[str, Names]:
+def _tools(base: str, own: Recipe | None, kit: KitPlan) -> Names:
+    allow = dict(own.allow) if own is not None else {}
+    kept = allow.get(kit.key, ())
+    return tuple(name for name in kit.profiles[base] if not allow or name in kept)
+
+
+def _narrowed(base: str, own: Recipe | None, kits: Sequence[KitPlan]) -> dict[str, Names]:
     """By `kit:tool`, the arguments that remain, for the tools that the recipe narrows."""
+    found: dict[str, Names] = {}
+    for kit in kits:
+        for tool in kit.tools:
+            if tool.name not in kit.profiles[base]:
+                continue
+            kept = kit.narrow(base, tool)
+            for entry, names in own.narrow if own is not None else ():
+                if entry in (tool.name, f"{kit.key}:{tool.name}"):
+                    left = kept or tuple(argument.name for argument in tool.arguments)
+                    kept = tuple(name for name in left if name in names)
+            if kept is not None:
+                found[f"{kit.key}:{tool.name}"] = kept
+    return found
+
+
+def _targets(base: str, own: Recipe | None, kits: Sequence[KitPlan]) -> dict[str, str]:
+    """The kinds of rows that a session is about; those that a recipe file binds it must have."""
+    found = {kind: need for kit in kits for kind, need in kit.targets.get(base, {}).items()}
+    return found | dict.fromkeys(own.bind if own is not None else (), "required")
+
+
+def _values(base: str, kits: Sequence[KitPlan]) -> dict[str, Mapping[str, Names]]:
+    """By `kit:tool` and argument, the values that remain."""
     return {
         f"{kit.key}:{tool.name}": kept
         for kit in kits
         for tool in kit.tools
         if tool.name in kit.profiles[base]
-        if (kept := kit.narrow(base, tool)) is not None
+        if (kept := kit.narrow_values(base, tool))
     }
+
+
+def _bound(
+    tools: Mapping[str, Names], targets: Mapping[str, str], kits: Sequence[KitPlan]
+) -> dict[str, Mapping[str, str]]:
+    """By `kit:tool` and argument, the rows that a session may name."""
+    return {
+        f"{kit.key}:{tool.name}": rules
+        for kit in kits
+        for tool in kit.tools
+        if tool.name in tools[kit.key]
+        if (rules := kit.bind(tuple(targets), tool))
+    }
+
+
+def _loaded_first(
+    base: str, tools: Mapping[str, Names], kits: Sequence[KitPlan]
+) -> dict[str, Names]:
+    """By kit, the tools that an agent needs from its first turn on."""
+    found = {
+        kit.key: tuple(name for name in kit.loaded_first.get(base, ()) if name in tools[kit.key])
+        for kit in kits
+    }
+    return {kit: names for kit, names in found.items() if names}
 
 
 def _removed(
@@ -104,38 +131,3 @@ def _removed(
             if names:
                 removed.setdefault(removal.discipline, {})[kit.key] = names
     return removed
-
-
-def _recipe_problems(
-    recipe: Recipe, built_in: Names, kits: Sequence[KitPlan], catalog: Catalog
-) -> list[Problem]:
-    where = recipe.origin
-    if recipe.name in built_in:
-        return [
-            Problem(f'{where}: the recipe "{recipe.name}" is a built-in one', "rename the file")
-        ]
-    if recipe.base not in built_in:
-        near = nearest(recipe.base, built_in)
-        hint = f'did you mean "{near}"?' if near else f"the bases are {', '.join(built_in)}"
-        text = f'{recipe.place("base")}: there is no recipe "{recipe.base}" to take from'
-        return [Problem(text, hint)]
-    problems: list[Problem] = []
-    planned = {kit.key: kit for kit in kits}
-    for kit, names in recipe.allow:
-        if kit not in catalog.tools:
-            known = ", ".join(catalog.tools)
-            text = f'{recipe.place(kit)}: "{kit}" is no kit'
-            problems.append(Problem(text, f"the kits are {known}"))
-            continue
-        for name in names:
-            where = recipe.place(f"{kit}:{name}")
-            if name not in catalog.tools[kit]:
-                problems.append(catalog.unknown(f"{kit}:{name}", where))
-            elif kit in planned and not _has(planned[kit], recipe.base, name):
-                text = f'{where}: the base "{recipe.base}" does not have "{name}"'
-                problems.append(Problem(text, "a recipe can only take from its base"))
-    return problems
-
-
-def _has(kit: KitPlan, base: str, name: str) -> bool:
-    return name in kit.profiles[base] or name in kit.absent

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 
 from ralphgen.facts import project_facts
 from ralphgen.model import Project
+from ralphgen.planning.catalog import Catalog
 from ralphgen.planning.kit import Kit
 from ralphgen.planning.model import ServerPlan
-from ralphgen.planning.policy import Catalog, plan_policy
+from ralphgen.planning.overrides import override_warnings
+from ralphgen.planning.policy import plan_policy
 
 
 def plan_server(project: Project, kits: Sequence[Kit]) -> ServerPlan:
@@ -17,12 +19,20 @@ def plan_server(project: Project, kits: Sequence[Kit]) -> ServerPlan:
     """
     planned = tuple(kit.plan(project) for kit in kits if kit.key in project.kits)
     catalog = Catalog({kit.key: kit.catalog for kit in kits})
+    policy = plan_policy(project, planned, catalog)
+    removals = (*project.stored_removals, *project.configured_removals)
+    overrides = tuple(override_warnings(removals, policy.recipes, planned, catalog))
     return ServerPlan(
         kits=planned,
-        policy=plan_policy(project, planned, catalog),
+        policy=policy,
         structured_output=project.structured_output,
         schema_fingerprint=project.schema.fingerprint,
         hide=project.schema.hide,
         facts=project_facts(project),
-        warnings=(*project.warnings, *(line for kit in planned for line in kit.warnings)),
+        warnings=(
+            *project.warnings,
+            *(line for kit in planned for line in kit.warnings),
+            *(line for _, line in overrides),
+        ),
+        overrides=overrides,
     )

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import _thread
 import json
 import traceback
 
 import anyio
 import mcp.types as t
-from anyio import to_thread
 from mcp import MCPError
 from mcp.server import Server, ServerRequestContext
 from mcp.server.stdio import stdio_server
@@ -16,16 +14,19 @@ from mcp.server.stdio import stdio_server
 from .arguments import check_arguments
 from .errors import ToolError
 from .log import log
+from .reading import offer_completion, offer_prompts, offer_resources, refuse_cursor
+from .turns import INVALID_PARAMS, Turns
+from .updates import Updates
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from .kit import Kit, Workspace
     from .session import Session
     from .tool import Tool
 
-INVALID_PARAMS = -32602
 Context = ServerRequestContext[None]
 
 
@@ -35,35 +36,71 @@ class KitServer(Server[None]):
     def get_capabilities(self, *options: Any, **named: Any) -> t.ServerCapabilities:
         """The capabilities that follow from the handlers, without a word on `listChanged`."""
         found = super().get_capabilities(*options, **named)
-        return found.model_copy(update={"tools": t.ToolsCapability()})
+        said = {
+            "tools": t.ToolsCapability(),
+            "prompts": t.PromptsCapability(),
+            "resources": t.ResourcesCapability(subscribe=True),
+        }
+        kept = {key: value for key, value in said.items() if getattr(found, key) is not None}
+        return found.model_copy(update=kept)
 
 
-def serve(kit: Kit, session: Session, workspace: Workspace, *, version: str) -> None:
-    """Speak the protocol until the client closes one of the streams."""
-    server = build_server(kit, session, workspace, version)
+def serve(
+    kit: Kit,
+    session: Session,
+    tools: Mapping[str, Tool],
+    workspace: Workspace,
+    *,
+    version: str,
+    folder: str,
+) -> None:
+    """Speak the protocol until the client closes one of the streams.
+
+    `tools` are those that the session sees, by name; `folder` is the emitted server's.
+    """
+    turns = Turns(kit.server_name)
+    server = KitServer(
+        kit.server_name, version=version, instructions=kit.instructions(session, [*tools.values()])
+    )
+    _offer_tools(server, kit, session, tools, workspace, turns)
+    prompts = kit.prompts(session, [*tools.values()]) if kit.prompts is not None else ()
+    if kit.prompts is not None:
+        offer_prompts(server, prompts, workspace, turns)
+    resources, updates = kit.resources, None
+    if resources is not None:
+        offer_resources(server, resources, workspace, turns)
+        offer_completion(server, resources, prompts, workspace, turns)
+        updates = Updates(resources, lambda: resources.watched(folder, workspace), kit.server_name)
+        updates.offer(server)
     try:
-        anyio.run(_run, server)
+        anyio.run(_run, server, updates)
     except* OSError:
         log("info", kit.server_name, "the client is gone")
     except* Exception:
         log("error", kit.server_name, {"traceback": traceback.format_exc()})
 
 
-async def _run(server: Server[None]) -> None:
-    async with stdio_server() as (read, write):
+async def _run(server: Server[None], updates: Updates | None) -> None:
+    async with stdio_server() as (read, write), anyio.create_task_group() as beside:
+        if updates is not None:
+            beside.start_soon(updates.run)
         await server.run(read, write, server.create_initialization_options())
+        beside.cancel_scope.cancel()
 
 
-def build_server(kit: Kit, session: Session, workspace: Workspace, version: str) -> KitServer:
-    """The SDK's server with the session's tools; one set guards both the list and the calls."""
-    tools = session.tools(kit.tools)
-    described = [_described(tool) for tool in tools.values()]
-    in_order = anyio.CapacityLimiter(1)
-    one_at_a_time = _thread.allocate_lock()  # still held by a call that was cancelled and runs on
+def _offer_tools(
+    server: Server[None],
+    kit: Kit,
+    session: Session,
+    tools: Mapping[str, Tool],
+    workspace: Workspace,
+    turns: Turns,
+) -> None:
+    """Let clients list and call the session's tools; one mapping guards both."""
+    described = [t.Tool.model_validate(tool.entry()) for tool in tools.values()]
 
-    async def list_tools(_: Context, params: t.PaginatedRequestParams | None) -> t.ListToolsResult:
-        if params is not None and params.cursor is not None:
-            raise MCPError(INVALID_PARAMS, f'Unknown cursor: "{params.cursor}"')
+    async def list_tools(_: Context, params: t.PaginatedRequestParams) -> t.ListToolsResult:
+        refuse_cursor(params)
         return t.ListToolsResult(tools=described)
 
     async def call_tool(_: Context, params: t.CallToolRequestParams) -> t.CallToolResult:
@@ -71,44 +108,16 @@ def build_server(kit: Kit, session: Session, workspace: Workspace, version: str)
         if tool is None:
             why = session.why_hidden(params.name)
             raise MCPError(INVALID_PARAMS, f'Unknown tool: "{params.name}": {why}')
+        return await turns.run(lambda: _answer(kit, tool, workspace, params.arguments))
 
-        wanted = True
-
-        def answer() -> t.CallToolResult:
-            with one_at_a_time:  # a kit's workspace belongs to one call at a time
-                if not wanted:
-                    return _failed("cancelled before it began")
-                return _answer(kit, tool, workspace, params.arguments)
-
-        try:
-            # A client that leaves must not wait for a call that waits for the database.
-            return await to_thread.run_sync(answer, limiter=in_order, abandon_on_cancel=True)
-        finally:
-            wanted = False
-
-    return KitServer(
-        kit.server_name,
-        version=version,
-        instructions=kit.instructions(session, list(tools.values())),
-        on_list_tools=list_tools,
-        on_call_tool=call_tool,
-    )
-
-
-def _described(tool: Tool) -> t.Tool:
-    return t.Tool(
-        name=tool.name,
-        description=tool.description,
-        input_schema=tool.input_schema(),
-        output_schema=dict(tool.returns) if tool.returns is not None else None,
-        annotations=t.ToolAnnotations.model_validate(tool.hints),
-    )
+    server.add_request_handler("tools/list", t.PaginatedRequestParams, list_tools)
+    server.add_request_handler("tools/call", t.CallToolRequestParams, call_tool)
 
 
 def _answer(kit: Kit, tool: Tool, workspace: Workspace, given: object) -> t.CallToolResult:
     """Run one call; whatever goes wrong comes back as words, never as a traceback."""
     try:
-        arguments = _checked(kit, tool, given)
+        arguments = tool.completed(_checked(kit, tool, given))
         result = tool.run(workspace, arguments)
         text = json.dumps(result, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         text.encode()

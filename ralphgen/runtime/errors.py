@@ -1,8 +1,12 @@
-"""The two ways in which a server says no, and how a name fits on their line."""
+"""The ways in which a server says no, and how a name fits on their line."""
 
 
 class ToolError(Exception):
     """A failure that the agent can repair: its text says what is wrong and what to do next."""
+
+
+class NotThereError(ToolError):
+    """There is nothing of the URI, the cursor or the name that a client asked for."""
 
 
 class StartError(Exception):

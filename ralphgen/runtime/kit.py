@@ -4,9 +4,10 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any, Protocol
 
+    from .prompt import Prompt
     from .session import Session
     from .tool import Tool
 
@@ -16,18 +17,60 @@ if TYPE_CHECKING:
         def close(self) -> None:
             """Let go of everything; called on every way in which the server ends."""
 
+    class Resources(Protocol):
+        """What a kit lets clients read besides its tools; `Any` is the kit's workspace.
+
+        Every method raises `NotThereError` for what is not there, `ToolError` for what it cannot
+        do now.
+        """
+
+        @property
+        def templates(self) -> Sequence[Mapping[str, str]]:
+            """The entries of `resources/templates/list`."""
+
+        def listed(self, workspace: Any, cursor: str | None) -> tuple[list[dict[str, str]], str]:
+            """A page of `resources/list`, and the cursor of the next one, empty at the end."""
+
+        def read(self, workspace: Any, uri: str) -> tuple[str, str]:
+            """The media type and the text of a resource."""
+
+        def completed(
+            self, workspace: Any, template: str | None, argument: str, value: str
+        ) -> list[str]:
+            """The values that begin like `value`, for a variable of a template.
+
+            Where `template` is None, it is for an argument of a prompt.
+            """
+
+        def watched(self, folder: str, workspace: Any) -> Any:
+            """A workspace of its own, for another thread, that sees what all others write.
+
+            `folder` is the emitted server's; closing `workspace` closes this one too.
+            """
+
+        def moved(self, workspace: Any) -> object:
+            """A value that differs after any write that could change a resource; cheap."""
+
 
 class Kit:
     """One server.
 
     `server_name` is what it calls itself in the protocol. `open_workspace` takes the folder of
     the emitted server and the session, and raises `StartError` when the server must not start.
-    `instructions` takes the session and the tools that it leaves visible. `refusals` says how
-    wrong arguments are answered: as a `"result"` that the agent reads, or as an `"error"` of the
-    protocol.
+    `instructions` takes the session and the tools that it leaves visible, and so does `prompts`.
+    `refusals` says how wrong arguments are answered: as a `"result"` that the agent reads, or as
+    an `"error"` of the protocol.
     """
 
-    __slots__ = ("instructions", "open_workspace", "refusals", "server_name", "tools")
+    __slots__ = (
+        "instructions",
+        "open_workspace",
+        "prompts",
+        "refusals",
+        "resources",
+        "server_name",
+        "tools",
+    )
 
     def __init__(
         self,
@@ -36,10 +79,14 @@ class Kit:
         tools: Sequence[Tool],
         open_workspace: Callable[[str, Session], Any],
         instructions: Callable[[Session, Sequence[Tool]], str],
+        prompts: Callable[[Session, Sequence[Tool]], Sequence[Prompt]] | None = None,
+        resources: Resources | None = None,
         refusals: str = "result",
     ) -> None:
         self.server_name = server_name
         self.tools = tools
         self.open_workspace = open_workspace
         self.instructions = instructions
+        self.prompts = prompts
+        self.resources = resources
         self.refusals = refusals

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 
+from .context import read_context
 from .errors import StartError, one_line
+from .policy import OPTIONAL, REQUIRED
+from .tie import OWN, Tie, ties_to
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,150 +17,162 @@ if TYPE_CHECKING:
     from .policy import Policy
     from .tool import Tool
 
-VERSION = 1
 DEFAULT_FILE = "context.json"
 DEFAULT_RECIPE = "interactive"
-SHOWN = 60  # characters of a value in an error
-KEYS: dict[str, tuple[type, ...]] = {
-    "version": (int,),
-    "session_id": (str,),
-    "recipe": (str,),
-    "base": (str,),
-    "discipline": (str, type(None)),
-    "enabled_tools": (dict,),
-    "disabled_tools": (dict,),
-}
-REQUIRED = ("version", "session_id", "recipe", "enabled_tools")
+# What a session can be about, and the key of the context that names it.
+ROWS = {"task": "task_id", "feature": "feature", "discipline": "target_discipline"}
 
 
 class Session:
     """What one agent run may see of one kit.
 
-    `recipe` names the kind of session, `base` the profile of the policy that rules it,
-    `discipline` the persona, if there is one. `enabled` are names of tools. `context` is the path
-    of the file that says so, None where there is none.
+    `recipe` is what it calls itself, `base` the recipe of the policy that rules it, `profile` the
+    built-in kind of session that this comes from. `discipline` is the persona, if there is one.
+    `task` (an id), `feature` and `target` (a discipline) are the rows that it is about. `enabled`
+    are names of tools. `context` is the path of the file that says so, None where there is none;
+    `project` what it says of the project it was made for, None where it says nothing.
     """
 
     __slots__ = (
-        "_reasons",
+        "_kit",
+        "_narrowed",
+        "_policy",
+        "_ties",
+        "_ungranted",
         "base",
         "context",
         "discipline",
         "enabled",
-        "narrowed",
+        "feature",
+        "profile",
+        "project",
         "recipe",
         "session_id",
+        "target",
+        "task",
     )
 
     def __init__(
-        self,
-        facts: Mapping[str, Any],
-        base: str,
-        enabled: frozenset[str],
-        *,
-        context: str | None,
-        narrowed: Mapping[str, Sequence[str]],
-        reasons: Mapping[str, str],
+        self, kit: str, facts: Mapping[str, Any], base: str, policy: Policy, context: str | None
     ) -> None:
         self.session_id: str = facts["session_id"]
         self.recipe: str = facts["recipe"]
         self.base = base
-        self.context = context
+        self.profile = policy.profile(base)
         self.discipline: str | None = facts.get("discipline")
-        self.enabled = enabled
-        self.narrowed = narrowed
-        self._reasons = reasons
+        self.task: int | None = facts.get(ROWS["task"])
+        self.feature: str | None = facts.get(ROWS["feature"])
+        self.target: str | None = facts.get(ROWS["discipline"])
+        self.project: Mapping[str, str | None] | None = facts.get("project")
+        self.context = context
+        self._kit = kit
+        self._policy = policy
+        self._narrowed: Mapping[str, Sequence[str]] = facts.get("narrowed_arguments", {}).get(
+            kit, {}
+        )
+        self._ties = _ties(policy.bound(base, kit), facts, kit)
+        self.enabled = policy.allowed(base, kit) - policy.removed(self.discipline, kit)
+        self._ungranted = policy.ungranted(base, kit, _missing_rows(facts))
+        self.enabled -= self._ungranted
+        if context is not None:
+            self.enabled &= frozenset(facts["enabled_tools"].get(kit, ()))
+            self.enabled -= frozenset(facts.get("disabled_tools", {}).get(kit, ()))
 
     def tools(self, suite: Sequence[Tool]) -> dict[str, Tool]:
-        """The tools of the suite that this session sees, by name, with the arguments it sees."""
-        return {
-            tool.name: tool.narrowed(self.narrowed[tool.name])
-            if tool.name in self.narrowed
-            else tool
-            for tool in suite
-            if tool.name in self.enabled
-        }
+        """The tools of the suite that this session sees, by name, with the arguments it sees.
+
+        Raises `StartError` where the context narrows or binds an argument that is none.
+        """
+        narrowed = self._policy.narrowed(self.base, self._kit)
+        values = self._policy.values(self.base, self._kit)
+        first = self._policy.loaded_first(self.base, self._kit)
+        seen: dict[str, Tool] = {}
+        for tool in suite:
+            self._refuse_unknown_arguments(tool)
+            if tool.name in self.enabled:
+                seen[tool.name] = tool.tailored(
+                    keep=self._kept(tool.name, narrowed.get(tool.name)),
+                    values=values.get(tool.name, {}),
+                    ties=self.ties(tool.name),
+                    loaded_first=tool.name in first,
+                )
+        return seen
+
+    def leaves(self, tool: str, argument: str) -> bool:
+        """Whether neither the recipe nor the context takes an argument of a tool away."""
+        narrowed = self._policy.narrowed(self.base, self._kit)
+        keep = self._kept(tool, narrowed.get(tool))
+        return keep is None or argument in keep
+
+    def ties(self, tool: str) -> Mapping[str, Tie]:
+        """The rows that arguments of a tool stand for by themselves."""
+        return self._ties.get(tool, {})
+
+    def open_kinds(self) -> list[str]:
+        """The kinds of rows that a session of this recipe can be about, and this one is not."""
+        own = {"task": self.task, "feature": self.feature, "discipline": self.target}
+        targets = self._policy.targets(self.base)
+        return [kind for kind, row in own.items() if row is None and targets.get(kind) == OPTIONAL]
 
     def why_hidden(self, name: str) -> str:
         """One sentence on why a tool of this name cannot be called here."""
-        return self._reasons.get(name, "this server has none of this name")
+        if name in self._ungranted:
+            return "it needs a session that is about one row, and this one is about none"
+        reasons = self._policy.reasons(self._kit, one_line(self.recipe), self.base, self.discipline)
+        return reasons.get(name, "this server has none of this name")
+
+    def _kept(self, tool: str, keep: Sequence[str] | None) -> Sequence[str] | None:
+        """The arguments that both the recipe and the context leave of a tool."""
+        further = self._narrowed.get(tool)
+        if keep is None or further is None:
+            return further if keep is None else keep
+        return [name for name in keep if name in further]
+
+    def _refuse_unknown_arguments(self, tool: Tool) -> None:
+        given = [*self._narrowed.get(tool.name, ()), *self.ties(tool.name)]
+        for name in given:
+            if name not in tool.properties:
+                raise StartError(
+                    f'the context "{self.context}" cannot be used: "{tool.name}" has no argument '
+                    f'"{one_line(name)}"; make a new session'
+                )
 
 
-def open_session(kit: str, folder: str, context: str | None, policy: Policy) -> Session:
+def open_session(
+    kit: str, folder: str, context: str | None, sha256: str | None, policy: Policy
+) -> Session:
     """The session of a kit: from `context`, else from the file beside the server, else read-only.
 
-    Raises `StartError` for a context that is missing, unreadable, of another version or that
-    names what the policy does not know: a bad context never widens into a default.
+    `context` must have the digest `sha256`. Raises `StartError` for a context that is missing,
+    unreadable, of another version or another project, or that names what the policy does not
+    know: a bad context never widens into a default.
     """
     path = os.path.join(folder, DEFAULT_FILE) if context is None else context
     if context is None and not os.path.lexists(path):  # a dangling link is a bad context
         unnamed = {"session_id": DEFAULT_RECIPE, "recipe": DEFAULT_RECIPE}
-        return _session(kit, unnamed, DEFAULT_RECIPE, policy, None)
+        return Session(kit, unnamed, DEFAULT_RECIPE, policy, None)
     try:
-        facts = _read(path)
-        _refuse_unknown_tools(facts["enabled_tools"], policy)
-        return _session(kit, facts, _base(facts, policy), policy, path)
+        facts = read_context(path, sha256)
+        _refuse_another_folder(facts.get("project"), folder)
+        for key in ("enabled_tools", "narrowed_arguments", "bindings"):
+            _refuse_unknown_tools(key, facts.get(key, {}), policy)
+        base = _base(facts, policy)
+        _refuse_missing_rows(facts, base, policy)
+        return Session(kit, facts, base, policy, path)
     except StartError as error:
-        mend = 'remove it and run "ralphgen init"' if context is None else "mend the file"
+        mend = 'remove it and run "ralphgen init"' if context is None else "make a new session"
         raise StartError(f'the context "{path}" cannot be used: {error}; {mend}') from error
 
 
-def _read(path: str) -> dict[str, Any]:
-    """The facts of a context; raises `StartError` for the first thing that is wrong."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            facts: dict[str, Any] = json.load(file, object_pairs_hook=_without_repetition)
-    except OSError as error:
-        raise StartError(f"{error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise StartError(f"it is not JSON ({error})") from error
-    problem = _shape_problem(facts)
-    if problem:
-        raise StartError(problem)
-    return facts
-
-
-def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object, where no key may stand twice: readers disagree on which one counts."""
-    facts = dict(pairs)
-    if len(facts) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in facts if keys.count(key) > 1)
-        raise StartError(f'the key "{twice}" stands twice')
-    return facts
-
-
-def _shape_problem(facts: object) -> str | None:
-    """The first thing about a context's shape that is wrong."""
-    if not isinstance(facts, dict):
-        return "expected a JSON object"
-    if facts.get("version") != VERSION:
-        return f'"version" is {_shown(facts.get("version"))}, expected {VERSION}'
-    missing = [key for key in REQUIRED if key not in facts]
-    if missing:
-        return f'"{missing[0]}" is missing'
-    for key, value in facts.items():
-        if key not in KEYS:
-            return f'unknown key "{key}"'
-        if not isinstance(value, KEYS[key]) or isinstance(value, bool):
-            return f'"{key}" is {_shown(value)}, which has the wrong type'
-    return _names_problem(facts, "enabled_tools") or _names_problem(facts, "disabled_tools")
-
-
-def _names_problem(facts: dict[str, Any], key: str) -> str | None:
-    for kit, names in facts.get(key, {}).items():
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            return f'"{key}" of "{kit}" is no list of names'
-    return None
-
-
-def _shown(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+def _refuse_another_folder(project: Mapping[str, Any] | None, folder: str) -> None:
+    """Raise `StartError` for a context that was made for a project in another place."""
+    here = os.path.realpath(os.path.dirname(os.path.dirname(folder)))
+    if project is not None and project["root"] != here:
+        raise StartError(f'it was made for the project in "{project["root"]}", not in "{here}"')
 
 
 def _base(facts: Mapping[str, Any], policy: Policy) -> str:
-    """The profile that rules the session: its recipe, or the base of a recipe that is a row."""
+    """The recipe that rules the session: its own, or the base of a recipe that is a row."""
     named = [facts[key] for key in ("recipe", "base") if key in facts]
     known = [name for name in named if name in policy.recipes]
     if named[-1] not in known:
@@ -167,31 +181,43 @@ def _base(facts: Mapping[str, Any], policy: Policy) -> str:
     return str(known[0])
 
 
-def _refuse_unknown_tools(enabled: Mapping[str, Sequence[str]], policy: Policy) -> None:
+def _refuse_unknown_tools(
+    key: str, by_kit: Mapping[str, Mapping[str, Any] | Sequence[str]], policy: Policy
+) -> None:
     """Raise `StartError` for a name that means nothing: it may be a typo for something smaller."""
-    for kit, names in enabled.items():
+    for kit, names in by_kit.items():
         if kit not in policy.kits:
-            kits = ", ".join(f'"{key}"' for key in policy.kits)
-            raise StartError(f'it enables tools of the kit "{kit}", but the kits are {kits}')
+            kits = ", ".join(f'"{known}"' for known in policy.kits)
+            raise StartError(f'"{key}" names the kit "{kit}", but the kits are {kits}')
         for name in names:
             if not policy.knows(kit, name):
-                raise StartError(f'it enables "{name}", which the kit "{kit}" does not have')
+                raise StartError(f'"{key}" names "{name}", which the kit "{kit}" does not have')
 
 
-def _session(
-    kit: str, facts: Mapping[str, Any], base: str, policy: Policy, context: str | None
-) -> Session:
-    """The policy's set for the profile, less what the context leaves out or a discipline takes."""
-    discipline = facts.get("discipline")
-    enabled = policy.allowed(base, kit) - policy.removed(discipline, kit)
-    if context is not None:
-        enabled &= frozenset(facts["enabled_tools"].get(kit, ()))
-        enabled -= frozenset(facts.get("disabled_tools", {}).get(kit, ()))
-    return Session(
-        facts,
-        base,
-        enabled,
-        context=context,
-        narrowed=policy.narrowed(base, kit),
-        reasons=policy.reasons(kit, one_line(facts["recipe"]), base, one_line(discipline or "")),
-    )
+def _missing_rows(facts: Mapping[str, Any]) -> list[str]:
+    """The kinds of rows of which the session has none."""
+    return [kind for kind, key in ROWS.items() if facts.get(key) is None]
+
+
+def _refuse_missing_rows(facts: Mapping[str, Any], base: str, policy: Policy) -> None:
+    targets = policy.targets(base)
+    for kind in _missing_rows(facts):
+        if targets.get(kind) == REQUIRED:
+            raise StartError(f'the recipe "{one_line(facts["recipe"])}" needs a {kind}')
+
+
+def _ties(
+    rules: Mapping[str, Mapping[str, str]], facts: Mapping[str, Any], kit: str
+) -> dict[str, dict[str, Tie]]:
+    """The policy's ties to the session's rows, and those that the context adds to them.
+
+    Raises `StartError` for a context that binds an argument to another row than the session's.
+    """
+    found = ties_to(rules, {kind: facts.get(key) for kind, key in ROWS.items()})
+    for tool, arguments in facts.get("bindings", {}).get(kit, {}).items():
+        for argument, value in arguments.items():
+            own = found.setdefault(tool, {}).get(argument)
+            if own is not None and own.reach == OWN and own.value != value:
+                raise StartError(f'"bindings" ties "{argument}" of "{tool}" to another row')
+            found[tool][argument] = Tie(own.kind if own else "row", OWN, value)
+    return found

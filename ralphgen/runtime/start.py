@@ -10,14 +10,18 @@ from .process import Ending, Wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from .kit import Kit
     from .policy import Policy
     from .session import Session
+    from .tool import Tool
 
-USAGE = "usage: python server.py [KIT] [--context FILE] [--check] [--help] [--version]"
+USAGE = (
+    "usage: python server.py [KIT] [--context FILE --sha256 HEX] [--check | --describe] [--help] "
+    "[--version]"
+)
 REFUSED = 2
 BROKEN = (ArithmeticError, AttributeError, ImportError, LookupError, NameError, SyntaxError)
 
@@ -25,12 +29,14 @@ BROKEN = (ArithmeticError, AttributeError, ImportError, LookupError, NameError, 
 class CommandLine:
     """What `server.py` was asked for."""
 
-    __slots__ = ("check", "context", "help", "kit", "version")
+    __slots__ = ("check", "context", "describe", "help", "kit", "sha256", "version")
 
     def __init__(self) -> None:
         self.kit: str | None = None
         self.context: str | None = None
+        self.sha256: str | None = None
         self.check = False
+        self.describe = False
         self.help = False
         self.version = False
 
@@ -39,7 +45,7 @@ def start(arguments: Sequence[str], folder: str, kits: Sequence[str]) -> int:
     """Serve one of the kits on standard input and output until the client ends it.
 
     Returns the exit code: 0, or 2 when the server must not start. `--check` does everything up
-    to the handshake.
+    to the handshake, and `--describe` prints besides what the session sees.
     """
     ending = Ending()
     try:
@@ -83,20 +89,25 @@ def _parse(arguments: Sequence[str], kits: Sequence[str]) -> CommandLine:
     rest = list(arguments)
     while rest:
         word = rest.pop(0)
-        if word in ("--check", "--help", "--version"):
+        if word in ("--check", "--describe", "--help", "--version"):
             setattr(asked, word[2:], True)
-        elif word == "--context":
-            if asked.context is not None:
-                raise StartError(f'"--context" is given twice; {USAGE}')
-            asked.context = rest.pop(0) if rest else ""
-            if not asked.context:
-                raise StartError(f'"--context" needs the path of a file; {USAGE}')
+        elif word in ("--context", "--sha256"):
+            if getattr(asked, word[2:]) is not None:
+                raise StartError(f'"{word}" is given twice; {USAGE}')
+            setattr(asked, word[2:], rest.pop(0) if rest else "")
+            if not getattr(asked, word[2:]):
+                raise StartError(f'"{word}" needs a value; {USAGE}')
         elif word in kits and asked.kit is None:
             asked.kit = word
         else:
             known = ", ".join(f'"{kit}"' for kit in kits)
             second = f' after the kit "{asked.kit}"' if word in kits else ""
             raise StartError(f'cannot use "{word}"{second}: the kits are {known}; {USAGE}')
+    if (asked.context is None) != (asked.sha256 is None):
+        raise StartError(
+            '"--context" and "--sha256" go together, so that a context that was changed is '
+            f"refused; {USAGE}"
+        )
     return asked
 
 
@@ -113,20 +124,43 @@ def _serve(asked: CommandLine, name: str, folder: str, ending: Ending) -> int:
     wire = Wire()
     from .session import open_session
 
+    if asked.context is not None and not (asked.check or asked.describe):
+        from .presence import hold
+
+        hold(asked.context)
     policy: Policy = _emitted("policy", "POLICY")
-    session = open_session(name, folder, asked.context, policy)
+    session = open_session(name, folder, asked.context, asked.sha256, policy)
     kit: Kit = _emitted(name, "KIT")  # the other kits are not imported
+    tools = session.tools(kit.tools)
     workspace = kit.open_workspace(folder, session)
-    if asked.check:
-        workspace.close()
-        _refuse_without_sdk()
-        return 0
     ending.hold(workspace)
+    if asked.check or asked.describe:
+        _refuse_without_sdk()
+        if asked.describe:
+            wire.restore()
+            sys.stdout.write(describe(kit, session, tools, workspace))
+        workspace.close()
+        return 0
     _announce(session, name)
     serve = _binding()
     wire.restore()
-    serve(kit, session, workspace, version=manifest["ralphgen"])  # until the client leaves
+    version = manifest["ralphgen"]
+    serve(kit, session, tools, workspace, version=version, folder=folder)  # until it is left
     return ending.end()
+
+
+def describe(kit: Kit, session: Session, tools: Mapping[str, Tool], workspace: Any) -> str:
+    """What a session sees of a kit, as JSON: `tools`, `instructions`, `prompts` with their text."""
+    import json
+
+    seen = list(tools.values())
+    prompts = kit.prompts(session, seen) if kit.prompts is not None else ()
+    described = {
+        "tools": [tool.entry() for tool in seen],
+        "instructions": kit.instructions(session, seen),
+        "prompts": [{**prompt.entry(), "text": prompt.text(workspace, {})} for prompt in prompts],
+    }
+    return json.dumps(described) + "\n"
 
 
 def _emitted(module: str, name: str) -> Any:

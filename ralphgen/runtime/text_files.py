@@ -98,6 +98,21 @@ def read_entries(path: str, limit: int, before: str | None = None) -> Page:
     return Page(text, entries, total, str(start) if start else None)
 
 
+def read_text(path: str) -> str:
+    """The whole text of a file, with U+FFFD for bytes that are not UTF-8; empty where none is.
+
+    Raises `ToolError` where the file cannot be read.
+    """
+    try:
+        with open(path, "rb", opener=_opened) as file:
+            _size(path, file.fileno())
+            return file.read().decode("utf-8", "replace")
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise ToolError(_failure(path, "read", error)) from error
+
+
 def without_controls(text: str) -> str:
     """Text whose lines end in a plain newline, without control characters other than tabs."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n")

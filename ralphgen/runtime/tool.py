@@ -7,6 +7,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Any
 
+    from .tie import Tie
+
 STRING = {"type": "string"}
 INTEGER = {"type": "integer"}
 NUMBER = {"type": "number"}
@@ -26,11 +28,23 @@ class Tool:
 
     `properties` are JSON Schemas by argument name, `required` the names that must be given,
     `hints` the annotations of the protocol, `run` a function of (workspace, arguments) that
-    returns a JSON object and raises `ToolError`. `returns` is the JSON Schema of that object,
-    where the project asked for structured output.
+    returns a JSON object and raises `ToolError`. `search_hint` holds words that a client may
+    search for besides the name. `returns` is the JSON Schema of that object, where the project
+    asked for structured output.
     """
 
-    __slots__ = ("description", "hints", "name", "properties", "required", "returns", "run")
+    __slots__ = (
+        "description",
+        "hints",
+        "loaded_first",
+        "name",
+        "properties",
+        "required",
+        "returns",
+        "run",
+        "search_hint",
+        "ties",
+    )
 
     def __init__(
         self,
@@ -41,6 +55,7 @@ class Tool:
         run: Callable[[Any, dict[str, Any]], dict[str, Any]],
         properties: Mapping[str, Mapping[str, Any]],
         required: Sequence[str] = (),
+        search_hint: str = "",
         returns: Mapping[str, Any] | None = None,
     ) -> None:
         self.name = name
@@ -49,7 +64,10 @@ class Tool:
         self.run = run
         self.properties = properties
         self.required = required
+        self.search_hint = search_hint
         self.returns = returns
+        self.loaded_first = False
+        self.ties: Mapping[str, Tie] = {}
 
     def input_schema(self) -> dict[str, Any]:
         """The JSON Schema of the arguments; unknown ones are refused."""
@@ -58,6 +76,55 @@ class Tool:
             schema["required"] = list(self.required)
         schema["additionalProperties"] = False
         return schema
+
+    def entry(self) -> dict[str, Any]:
+        """The tool as `tools/list` shows it."""
+        entry = {
+            "name": self.name,
+            "description": self.description,
+            "inputSchema": self.input_schema(),
+            "annotations": dict(self.hints),
+        }
+        if self.returns is not None:
+            entry["outputSchema"] = dict(self.returns)
+        meta: dict[str, Any] = {"anthropic/alwaysLoad": True} if self.loaded_first else {}
+        if self.search_hint and not self.loaded_first:
+            meta["anthropic/searchHint"] = self.search_hint
+        return {**entry, "_meta": meta} if meta else entry
+
+    def completed(self, arguments: dict[str, object]) -> dict[str, object]:
+        """The arguments of a call with the session's own rows where they were left out.
+
+        Raises `ToolError` for a row that the session may not touch.
+        """
+        for name, tie in self.ties.items():
+            if name in arguments:
+                tie.refuse_another(name, arguments[name])
+        own = {name: tie.value for name, tie in self.ties.items()}
+        return {**own, **arguments} if own else arguments
+
+    def tailored(
+        self,
+        *,
+        keep: Collection[str] | None,
+        values: Mapping[str, Sequence[str]],
+        ties: Mapping[str, Tie],
+        loaded_first: bool,
+    ) -> Tool:
+        """The same tool as one session sees it.
+
+        `keep` names the arguments that remain, None for all of them; `values` the only values of
+        an argument; `ties` the rows that need not be named.
+        """
+        tool = self.narrowed(keep) if keep is not None else self.narrowed(tuple(self.properties))
+        tool.properties = {
+            name: _restricted(schema, values.get(name), ties.get(name))
+            for name, schema in tool.properties.items()
+        }
+        tool.required = [name for name in tool.required if name not in ties]
+        tool.loaded_first = loaded_first
+        tool.ties = ties
+        return tool
 
     def narrowed(self, keep: Collection[str]) -> Tool:
         """The same tool with no other arguments than `keep`; what `clear` may name shrinks too."""
@@ -72,6 +139,7 @@ class Tool:
             run=self.run,
             properties=properties,
             required=[name for name in self.required if name in keep],
+            search_hint=self.search_hint,
             returns=self.returns,
         )
 
@@ -80,3 +148,12 @@ def _clearing(schema: Mapping[str, Any], keep: Collection[str]) -> Mapping[str, 
     """The schema of `clear` for the kept arguments; empty where none of them can be cleared."""
     names = [name for name in schema["items"]["enum"] if name in keep]
     return {**schema, "items": {**schema["items"], "enum": names}} if names else {}
+
+
+def _restricted(
+    schema: Mapping[str, Any], values: Sequence[str] | None, tie: Tie | None
+) -> Mapping[str, Any]:
+    """The schema of an argument with fewer values, or with the row that stands for nothing."""
+    if values is not None:
+        schema = {**schema, "enum": [value for value in schema["enum"] if value in values]}
+    return {**schema, "default": tie.value} if tie is not None else schema

@@ -14,7 +14,15 @@ from typing import Any
 
 import pytest
 from cases import lay_down
-from driving import SCHEMAS, context_for, create_database, create_project, quiet, server_command
+from driving import (
+    SCHEMAS,
+    context_for,
+    create_database,
+    create_project,
+    on_context,
+    quiet,
+    server_command,
+)
 from wire import MODERN, Wire
 
 from ralphgen.commands import regenerate
@@ -120,7 +128,7 @@ def pings(wire: Wire) -> float:
 
 
 def manual(root: Path) -> list[str]:
-    return server_command(root, "--context", str(context_for(root, "manual")))
+    return server_command(root, *on_context(context_for(root, "manual")))
 
 
 @pytest.fixture(scope="module")
@@ -164,8 +172,8 @@ def test_init_of_a_second_project(tmp_path: Path) -> None:
 
 def test_bytes_of_the_list(project: Path) -> None:
     for recipe, wish in (("manual", 14_000), ("task_execution", 3_500)):
-        context = str(context_for(project, recipe))
-        with conversation(server_command(project, "--context", context)) as wire:
+        context = context_for(project, recipe)
+        with conversation(server_command(project, *on_context(context))) as wire:
             wire.shake_hands()
             tools = wire.ask("tools/list")["result"]["tools"]
             size = len(json.dumps(tools, separators=(",", ":")).encode())

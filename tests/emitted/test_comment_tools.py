@@ -48,9 +48,9 @@ def test_an_agent_is_signed_by_the_server(project: Path, agent: Driver) -> None:
 
     assert (1, "backend", "backend", None, "b") == stored(project, answer["id"])
 
-    closed = agent.call("set_task_status", id=2, status="in_progress", summary="s")
+    closed = agent.call("set_task_status", status="in_progress", summary="s")
 
-    assert (2, "backend", "backend", None, "s") == stored(project, closed["comment"])
+    assert (1, "backend", "backend", None, "s") == stored(project, closed["comment"])
 
 
 @pytest.mark.parametrize("argument", ["author", "discipline", "agent_task_id", "created"])
@@ -63,7 +63,7 @@ def test_an_agent_cannot_sign_as_somebody_else(agent: Driver, argument: str) -> 
 def test_a_persona_that_is_deleted_meanwhile_still_signs(project: Path, server: Driver) -> None:
     look = {"icon": "Code", "color": "#068d87"}
     server.call("create_discipline", name="passing", display_name="Passing", **look)
-    with connected(project, "task_execution", discipline="passing") as agent:
+    with connected(project, "opus_review", discipline="passing") as agent:
         server.call("delete_discipline", name="passing")
         answer = agent.call("set_task_status", id=1, status="pending", summary="s")
 

@@ -11,6 +11,7 @@ from driving import (
     context_for,
     create_database,
     create_project,
+    on_context,
     query,
     quiet,
     server_command,
@@ -61,7 +62,7 @@ def test_a_discipline_is_named_letter_by_letter(tmp_path: Path) -> None:
     table = "CREATE TABLE disciplines (\n    name           TEXT PRIMARY KEY"
     root = respelled(tmp_path, (table, f"{table} COLLATE NOCASE"), config=config)
     context = context_for(root, "manual", discipline="Backend")
-    command = server_command(root, "--context", str(context), "--check")
+    command = server_command(root, *on_context(context), "--check")
     done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
 
     assert 2 == done.returncode

@@ -23,7 +23,9 @@ def test_each_tool_has_a_row_with_its_sentence_its_effect_and_its_recipes(
     expected = {}
     for tool in listed_tools(plan, "manual", kit):
         recipes = [
-            name for name, kits in plan.policy.recipes.items() if tool["name"] in kits["ralph"]
+            name
+            for name, recipe in plan.policy.recipes.items()
+            if tool["name"] in recipe.tools["ralph"]
         ]
         effect = "reads" if tool["annotations"].get("readOnlyHint") else "writes"
         sentence = markdown_cell(tool["description"])

@@ -88,7 +88,8 @@ def test_every_fixture_is_described_in_one_line_of_the_readme() -> None:
 
 def test_a_fixture_holds_either_a_server_or_a_refusal() -> None:
     for case in SERVED:
-        assert ["expected", "expected_tools.json", "project"] == contents(case), case
+        matrix = ["expected_matrix.json"] if case == "full" else []
+        assert ["expected", *matrix, "expected_tools.json", "project"] == contents(case), case
     for case in REFUSED:
         assert ["project", "stderr.txt"] == contents(case), case
 
@@ -104,22 +105,37 @@ def rendered(files: Files) -> dict[str, str]:
 
 
 def lists(plan: ServerPlan) -> dict[str, Any]:
-    """By kit and recipe, the tools in order: in full for a person, and where another one differs.
-
-    A name alone stands for a tool that is just what a person sees.
-    """
+    """By kit and recipe, the tools in order: in full for a person, else what differs from that."""
     return {kit.key: by_recipe(plan, kit.key) for kit in plan.kits}
 
 
 def by_recipe(plan: ServerPlan, key: str) -> dict[str, Any]:
     (kit,) = (kit for kit in plan.kits if kit.key == key)
-    whole = listed_tools(plan, "manual", kit)
-    told: dict[str, Any] = {"manual": whole}
+    whole = {tool["name"]: tool for tool in listed_tools(plan, "manual", kit)}
+    told: dict[str, Any] = {"manual": list(whole.values())}
     for recipe in plan.policy.recipes:
         if recipe != "manual":
             tools = listed_tools(plan, recipe, kit)
-            told[recipe] = [tool["name"] if tool in whole else tool for tool in tools]
+            told[recipe] = [differing(tool, whole[tool["name"]]) for tool in tools]
     return told
+
+
+def differing(tool: dict[str, Any], whole: dict[str, Any]) -> Any:
+    """The name of a tool that is what a person sees, else the name and what is not."""
+    schema, full = tool["inputSchema"], whole["inputSchema"]
+    given, known = schema["properties"], full["properties"]
+    found: dict[str, Any] = {
+        "without": [name for name in known if name not in given],
+        "arguments": {name: rule for name, rule in given.items() if rule != known[name]},
+    }
+    if schema.get("required", []) != [name for name in full.get("required", []) if name in given]:
+        found["required"] = schema.get("required", "nothing")
+    if tool.get("_meta") != whole.get("_meta"):
+        found["_meta"] = tool.get("_meta")
+    rest = {"inputSchema": None, "_meta": None}
+    assert {**whole, **rest} == {**tool, **rest}
+    kept = {key: value for key, value in found.items() if value}
+    return {"name": tool["name"], **kept} if kept else tool["name"]
 
 
 def as_text(value: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import context_for, create_database, quiet
+from driving import ROWS, context_for, create_database, on_context, quiet
 from wire import running
 
 from ralphgen.commands import regenerate
@@ -20,7 +20,7 @@ MOST = {"manual": 14_000, "task_execution": 3_500}
 def project(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Generated]:
     """A project as `init` makes it."""
     root = tmp_path_factory.mktemp("project")
-    create_database(root, SCHEMA)
+    create_database(root, SCHEMA, ROWS)
     return root, regenerate(root, force=False, say=quiet)
 
 
@@ -35,12 +35,15 @@ def test_a_listing_stays_within_its_bytes_and_is_what_was_foretold(
         len(json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode()) <= MOST[recipe]
     )
     (kit,) = generated.plan.kits
-    assert listed_tools(generated.plan, recipe, kit) == answer["result"]["tools"]
+    rows: dict[str, int | str] = (
+        {"task": 1, "feature": "auth"} if recipe == "task_execution" else {}
+    )
+    assert listed_tools(generated.plan, recipe, kit, rows=rows) == answer["result"]["tools"]
 
 
 def listing(root: Path, recipe: str) -> dict[str, Any]:
     """The whole frame that answers tools/list, in the words of the server."""
-    with running(root, "--context", str(context_for(root, recipe))) as wire:
+    with running(root, *on_context(context_for(root, recipe))) as wire:
         wire.shake_hands()
         answer = wire.ask("tools/list")
         wire.leave()

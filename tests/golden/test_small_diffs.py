@@ -82,7 +82,7 @@ def test_a_new_column_of_comments_is_also_named_where_arguments_are_withheld(
     changed = reviewed(old, new)
 
     assert {"policy.py", "ralph/comments.py", "ralph/tables.py"} == changed.keys()
-    assert {'+                "extra",'} == set(changed["policy.py"])
+    assert {'+                    "extra",'} == set(changed["policy.py"])
     assert 1 == len(changed["ralph/comments.py"])
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import connected, context_for, create_project, server_command
+from driving import connected, context_for, create_project, on_context, server_command
 
 from ralphgen import __version__
 
@@ -26,7 +26,7 @@ def told(root: Path, script: str, recipe: str) -> dict[str, Any]:
     node = shutil.which("node")
     assert node, "RALPHGEN_NODE_MODULES is set, but there is no node on PATH"
     assert Path(MODULES).is_dir(), f'RALPHGEN_NODE_MODULES is "{MODULES}", which is no folder'
-    server = server_command(root, "--context", str(context_for(root, recipe)))
+    server = server_command(root, *on_context(context_for(root, recipe)))
     command = [node, str(HERE / script), str(Path(MODULES).resolve()), *server]
     found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert 0 == found.returncode, found.stderr

@@ -94,14 +94,13 @@ def enveloped(version: str, **params: object) -> dict[str, object]:
 
 
 @ERAS
-def test_the_handshake_says_who_it_is_and_that_it_has_tools_alone(
-    project: Path, version: str
-) -> None:
+def test_the_handshake_says_who_it_is_and_what_it_has(project: Path, version: str) -> None:
     with running(project) as server:
         answer = server.shake_hands(version)
     about = answer.get("serverInfo") or answer["_meta"]["io.modelcontextprotocol/serverInfo"]
 
-    assert {"tools": {}} == answer["capabilities"]
+    promised = {"tools": {}, "prompts": {}, "resources": {"subscribe": True}, "completions": {}}
+    assert promised == answer["capabilities"]
     assert {"name": "ralph-project", "version": __version__} == about
     assert "list_tasks" in answer["instructions"]
     assert version in [answer.get("protocolVersion"), *answer.get("supportedVersions", [])]
@@ -122,7 +121,7 @@ def test_requests_that_mean_nothing_are_refused_by_the_protocol(
         assert (-32602, unknown) == error("tools/call", name="no_such", arguments={})
         assert (-32602, 'Unknown cursor: "7"') == error("tools/list", cursor="7")
         assert -32601 == error("no/such")[0]
-        assert -32601 == error("prompts/list")[0]
+        assert -32601 == error("logging/setLevel", level="info")[0]
         assert -32602 == error("tools/call")[0]
 
 

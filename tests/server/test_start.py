@@ -44,7 +44,7 @@ def test_help_says_how_to_start_it(project: Path) -> None:
     found = run(project, "--help")
 
     assert (0, "") == (found.returncode, found.stderr)
-    assert found.stdout.startswith("usage: python server.py [KIT] [--context FILE]")
+    assert found.stdout.startswith("usage: python server.py [KIT] [--context FILE --sha256 HEX]")
     assert "kits: ralph" in found.stdout
 
 

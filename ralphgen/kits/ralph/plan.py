@@ -2,10 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from ralphgen.kits.ralph.answers import answer_schema
+from ralphgen.kits.ralph.bindings import TARGETS, bind
 from ralphgen.kits.ralph.columns import PREFIXES, Table, read_table
-from ralphgen.kits.ralph.profiles import narrow, profiles
+from ralphgen.kits.ralph.profiles import (
+    CLOSING,
+    LOADED_FIRST,
+    narrow,
+    narrow_values,
+    profiles,
+)
 from ralphgen.kits.ralph.spec import Spec
 from ralphgen.kits.ralph.tools import SPECS
 from ralphgen.model import Project
@@ -18,7 +26,6 @@ TITLE = "The project's tasks, features, disciplines and state files."
 RUNTIME = (
     "checks.py",
     "database.py",
-    "digest.py",
     "ralph",
     "results.py",
     "schema.py",
@@ -60,6 +67,7 @@ def plan_ralph(project: Project) -> KitPlan:
     }
     planned = {spec.name: _tool(spec, tables) for spec in SPECS}
     tools = tuple(tool for tool in planned.values() if isinstance(tool, ToolPlan))
+    statuses = tables["tasks"].values("status")
     return KitPlan(
         key=KEY,
         server_name=SERVER_NAME,
@@ -71,8 +79,15 @@ def plan_ralph(project: Project) -> KitPlan:
         runtime=RUNTIME,
         constants=_constants(tables),
         absent={name: tool.reason for name, tool in planned.items() if isinstance(tool, Absence)},
-        profiles=profiles(tools),
+        profiles=profiles(tools, statuses),
         narrow=narrow,
+        narrow_values=partial(narrow_values, statuses),
+        targets=TARGETS,
+        bind=bind,
+        loaded_first=LOADED_FIRST,
+        closing=CLOSING,
+        prompts=True,
+        resources=True,
         warnings=tuple(warning for _, warnings in found.values() for warning in warnings),
     )
 
@@ -93,6 +108,7 @@ def _tool(spec: Spec, tables: Mapping[str, Table]) -> ToolPlan | Absence:
         hints=spec.hints,
         arguments=_arguments(spec, tables),
         returns=answer_schema(spec.answers, tables),
+        search_hint=spec.search_hint,
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ralphgen.planning.model import Names, ToolPlan
+from ralphgen.planning.model import Names, ToolPlan, Values
 
 ALLOWED: Mapping[str, Names] = {
     "braindump": (
@@ -90,10 +90,29 @@ WITHHELD: Mapping[str, Names] = {
 }
 
 
-def profiles(tools: tuple[ToolPlan, ...]) -> dict[str, Names]:
+# What an agent may make of its own task; drafts and skipped ones are for others to decide on.
+STATUSES = ("in_progress", "done", "blocked", "pending")
+LOADED_FIRST: Mapping[str, Names] = {
+    "braindump": ("create_feature", "create_task"),
+    "yap": ("list_tasks", "update_task"),
+    "ramble": ("get_feature", "update_feature"),
+    "discuss": ("get_discipline", "update_discipline"),
+    "task_execution": ("get_task", "set_task_status", "add_task_comment"),
+    "opus_review": ("list_tasks", "get_task", "set_task_status"),
+    "enrichment": ("get_task", "enrich_task"),
+}
+"""The few tools that a kind of session cannot do without, so that no client has to search them."""
+CLOSING = ("set_task_status", "enrich_task")
+
+
+def profiles(tools: tuple[ToolPlan, ...], statuses: Values) -> dict[str, Names]:
     """By kind of session, the names of its tools that there are, in the order of the suite."""
     kept = {
-        recipe: tuple(tool.name for tool in tools if tool.name in allowed)
+        recipe: tuple(
+            tool.name
+            for tool in tools
+            if tool.name in allowed and narrow_values(statuses, recipe, tool) != {"status": ()}
+        )
         for recipe, allowed in ALLOWED.items()
     }
     return {
@@ -112,3 +131,13 @@ def narrow(recipe: str, tool: ToolPlan) -> Names | None:
     if recipe == "manual" or not set(withheld) & set(names):
         return None
     return tuple(name for name in names if name not in withheld)
+
+
+def narrow_values(statuses: Values, recipe: str, tool: ToolPlan) -> dict[str, Names]:
+    """The values that a kind of session keeps of a tool's arguments; `statuses` are the project's.
+
+    Where the project knows none of those that an agent may set, nothing of the tool is left.
+    """
+    if recipe == "task_execution" and tool.name == "set_task_status":
+        return {"status": tuple(status for status in STATUSES if status in statuses)}
+    return {}

@@ -17,6 +17,7 @@ PROJECT = (
         "READS",
         "Count tasks by status, in all and by feature; percent is done of actionable.",
         answers="progress",
+        search_hint="how far, percent done, statistics",
     ),
 )
 STATE_FILES = (
@@ -27,6 +28,7 @@ STATE_FILES = (
         "Append an entry to the project's learnings.txt.",
         arguments=(TEXT,),
         answers="written",
+        search_hint="note a lesson for later sessions",
     ),
     Spec(
         "read_learnings",
@@ -43,6 +45,7 @@ STATE_FILES = (
         "Append an entry to the project's progress.txt.",
         arguments=(TEXT,),
         answers="written",
+        search_hint="log what was done",
     ),
     Spec(
         "read_progress",

@@ -22,7 +22,8 @@ class Spec:
     is no such tool, and `guards` those without which it would not be safe, where they exist;
     `creates` says that it adds a row, so that every column needs a value.
     `statuses` are those that it works with. `notes` are said behind its description where
-    their column exists. `answers` names the shape of the answer.
+    their column exists. `answers` names the shape of the answer. `search_hint` holds words that its
+    name does not.
     """
 
     name: str
@@ -41,3 +42,4 @@ class Spec:
     creates: bool = False
     notes: tuple[tuple[str, str], ...] = ()
     answers: str = "change"
+    search_hint: str = ""

@@ -98,6 +98,7 @@ TASKS = (
         table="tasks",
         arguments=(ID, Argument("status", STATUS, required=True)),
         fields=("reason", "summary"),
+        search_hint="start, finish, close, block or skip a task",
     ),
     Spec(
         "enrich_task",
@@ -109,6 +110,7 @@ TASKS = (
         fields=("acceptance_criteria", "context_files"),
         needs=("tasks.pseudocode",),
         statuses=("draft", "pending"),
+        search_hint="pseudocode plan for a draft",
     ),
 )
 COMMENTS = (
@@ -124,6 +126,7 @@ COMMENTS = (
         added=True,
         needs=COMMENT,
         creates=True,
+        search_hint="ask a question, report a problem, leave a note",
     ),
     Spec(
         "update_task_comment",
@@ -206,6 +209,7 @@ FEATURES = (
             Argument("task_id", Name("INTEGER")),
         ),
         needs=("features.learnings",),
+        search_hint="record a decision, its reason, a convention",
     ),
     Spec(
         "add_feature_context_file",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..arguments import shortened
 from ..errors import ToolError
+from ..tie import WITHIN
 from .changes import Changes, refuse_blank
 from .dates import now
 from .tables import DISCIPLINE, quoted
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 SHOWN = ("id", "author", "discipline", "priority", "created", "body")
 NEWEST = 20
+EVERY = -1  # SQLite's word for no limit
 CHUNK = 500  # tasks in one statement
 
 
@@ -27,6 +29,7 @@ def add_task_comment(workspace: Workspace, arguments: dict[str, Any]) -> dict[st
     """Add a comment to a task; answers its id (SPEC-070, category 2)."""
     task = arguments["task_id"]
     _existing_task(workspace, task)
+    _refuse_foreign(workspace, "add_task_comment", task)
     refuse_blank(arguments, "body", "author")
     return {"id": write(workspace, task, arguments), "task_id": task}
 
@@ -35,6 +38,7 @@ def add_task_comment(workspace: Workspace, arguments: dict[str, Any]) -> dict[st
 def update_task_comment(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
     """Replace the text of a comment of a task (SPEC-070, category 2)."""
     comment = _existing(workspace, arguments)
+    _refuse_foreign(workspace, "update_task_comment", arguments["task_id"])
     refuse_blank(arguments, "body")
     values = {"body": arguments["body"], "updated": now()}
     _table(workspace).update(workspace.database, "id", comment, values)
@@ -45,6 +49,7 @@ def update_task_comment(workspace: Workspace, arguments: dict[str, Any]) -> dict
 def delete_task_comment(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
     """Delete a comment of a task (SPEC-070, category 2)."""
     comment = _existing(workspace, arguments)
+    _refuse_foreign(workspace, "delete_task_comment", arguments["task_id"])
     sql = f"DELETE FROM {_table(workspace).quoted} WHERE id = ?"
     workspace.database.change(sql, [comment])
     return {"deleted": comment, "task_id": arguments["task_id"]}
@@ -61,6 +66,8 @@ def write(workspace: Workspace, task: int, arguments: Mapping[str, Any]) -> int:
         if comments.columns[column] == DISCIPLINE:
             workspace.known(workspace.tables.disciplines, name, "discipline")
     signed = {"created": now(), **_signature(workspace, comments), **changes.values}
+    if workspace.session.task is not None:
+        signed["agent_task_id"] = workspace.session.task
     return comments.insert(workspace.database, {**signed, "task_id": task})
 
 
@@ -71,7 +78,7 @@ def delete_all(workspace: Workspace, task: int) -> None:
         workspace.database.change(sql, [task])
 
 
-def newest(workspace: Workspace, task: int) -> dict[str, Any]:
+def newest(workspace: Workspace, task: int, most: int = NEWEST) -> dict[str, Any]:
     """The newest comments of a task, oldest first, and how many there are in all."""
     comments = workspace.tables.comments
     if comments is None:
@@ -79,7 +86,7 @@ def newest(workspace: Workspace, task: int) -> dict[str, Any]:
     columns = comments.chosen([*SHOWN, *comments.added])
     where = "WHERE task_id = ?"
     rows = workspace.database.rows(
-        comments.select(columns, f"{where} ORDER BY id DESC LIMIT {NEWEST}"), [task]
+        comments.select(columns, f"{where} ORDER BY id DESC LIMIT {most}"), [task]
     )
     total = workspace.database.rows(f"SELECT COUNT(*) FROM {comments.quoted} {where}", [task])
     records = [comments.decoded(columns, row) for row in reversed(rows)]
@@ -143,6 +150,20 @@ def _table(workspace: Workspace) -> Table:
     if workspace.tables.comments is None:
         raise ToolError("this project's database has no comments")
     return workspace.tables.comments
+
+
+def _refuse_foreign(workspace: Workspace, tool: str, task: int) -> None:
+    """Raise `ToolError` for a task out of the feature that the session is bound to."""
+    session = workspace.session
+    tie = session.ties(tool).get("task_id")
+    if tie is None or tie.reach != WITHIN or task == tie.value:
+        return
+    sql = workspace.tables.tasks.select(["feature"], "WHERE id = ?")
+    if workspace.database.row(sql, [task]) != (session.feature,):
+        raise ToolError(
+            f"task {shortened(task)} is of another feature: this session comments on the tasks of "
+            f"{shortened(session.feature)} only"
+        )
 
 
 def _existing_task(workspace: Workspace, task: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..arguments import shortened
 from ..errors import ToolError
+from ..tie import OWN
 from . import comments
 from .changes import Changes, refuse_blank
 from .dates import today
@@ -105,6 +106,8 @@ def set_task_status(workspace: Workspace, arguments: dict[str, Any]) -> dict[str
     (old,) = existing(workspace, task, ["status"])
     if "reason" in arguments and new != "blocked":
         raise ToolError('"reason" tells why a task is blocked: leave it out for any other status')
+    if new == "blocked" and "reason" not in arguments and _needs_reason(workspace):
+        raise ToolError('"blocked" needs a "reason": say what keeps this task from being done')
     refuse_blank(arguments, "reason", "summary")
     values: dict[str, Any] = {"status": new, "updated": today()}
     values["completed"] = today() if new == "done" else None
@@ -133,6 +136,14 @@ def enrich_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, An
     stamps = {"status": "pending", "enriched_at": today(), "updated": today()}
     workspace.tables.tasks.update(workspace.database, "id", task, {**changes.values, **stamps})
     return changes.answer({"id": task, "status": "pending"})
+
+
+def _needs_reason(workspace: Workspace) -> bool:
+    """Whether the session is about this very task, and can say a reason."""
+    session, tasks = workspace.session, workspace.tables.tasks
+    tie = session.ties("set_task_status").get("id")
+    own = tie is not None and tie.reach == OWN
+    return own and "blocked_by" in tasks and session.leaves("set_task_status", "reason")
 
 
 def _same_title(workspace: Workspace, arguments: dict[str, Any]) -> list[str]:

@@ -64,7 +64,14 @@ def list_tasks(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any
 @reading
 def get_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
     """Every field of a task, its dependencies, dependents and newest comments (SPEC-070)."""
-    task = arguments["id"]
+    return fitted(described(workspace, arguments["id"], comments.NEWEST))
+
+
+def described(workspace: Workspace, task: int, most_comments: int) -> dict[str, Any]:
+    """A task as it is, nothing cut, inside a transaction that is open.
+
+    Raises `ToolError` where there is no such task.
+    """
     tasks = workspace.tables.tasks
     columns = list(tasks.columns)
     record = tasks.decoded(columns, existing(workspace, task, columns))
@@ -75,9 +82,9 @@ def get_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
             {key: row[key] for key in ("id", "title", "status")}
             for row in dependents(workspace, task)
         ],
-        **comments.newest(workspace, task),
+        **comments.newest(workspace, task, most_comments),
     }
-    return fitted({**record, **{key: value for key, value in more.items() if value}})
+    return {**record, **{key: value for key, value in more.items() if value}}
 
 
 def _filters(workspace: Workspace, arguments: dict[str, Any]) -> tuple[list[str], list[Any]]:

@@ -16,11 +16,12 @@ from ..start import read_manifest
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, TypeVar
 
     from ..session import Session
     from .tables import Table
 
+    Result = TypeVar("Result")
     Run = Callable[["Workspace", dict[str, Any]], dict[str, Any]]
 
 
@@ -56,12 +57,14 @@ class Tables:
 class Workspace:
     """The open project of one session.
 
-    `root` is the project's folder, `ralph_folder` its `.ralph`.
+    `root` is the project's folder, `ralph_folder` its `.ralph`. `beside` are other workspaces of
+    the same project, on connections of their own, which are closed with this one.
     """
 
     __slots__ = (
         "_built_for",
         "_schema_version",
+        "beside",
         "database",
         "ralph_folder",
         "root",
@@ -74,6 +77,7 @@ class Workspace:
         self.root = os.path.dirname(self.ralph_folder)
         self.session = session
         self.tables = tables
+        self.beside: list[Workspace] = []
         self.database = Database(os.path.join(self.ralph_folder, "db", "ralph.db"))
         try:
             self._schema_version, self._built_for = self.database.reading(self._read_schema)
@@ -83,7 +87,18 @@ class Workspace:
 
     def close(self) -> None:
         """Let go of the database."""
+        for other in self.beside:
+            other.close()
         self.database.close()
+
+    def snapshot(self, work: Callable[[], Result]) -> Result:
+        """`work()` on one consistent state of the database, with the columns it was built for."""
+
+        def checked() -> Result:
+            self.refuse_moved_schema()
+            return work()
+
+        return self.database.reading(checked)
 
     def refuse_another_schema(self, fingerprint: str, hide: list[str], folder: str) -> None:
         """Raise `StartError`, naming the columns, where the server was built for other ones."""
@@ -138,16 +153,6 @@ class Workspace:
         rows = self.database.rows(table.select(["name"], "ORDER BY name"))
         return [row[0] for row in rows if isinstance(row[0], str)]
 
-    def refuse_unknown_discipline(self) -> None:
-        """Raise `StartError` for a persona that is no row: what it takes away would be missed."""
-        if self.session.discipline is None:
-            return
-        try:
-            self.known(self.tables.disciplines, self.session.discipline, "discipline")
-        except ToolError as error:
-            self.close()
-            raise StartError(f"the context cannot be used: {error}; mend its file") from error
-
     def _read_schema(self) -> tuple[int, dict[str, list[dict[str, Any]]]]:
         return self._version(), schema.read_tables(self.database.connection)
 
@@ -161,19 +166,58 @@ def open_workspace(folder: str, session: Session, tables: Tables) -> Workspace:
     built_for = read_manifest(folder)["schema"]
     workspace = Workspace(folder, session, tables)
     workspace.refuse_another_schema(built_for["fingerprint"], built_for["hide"], folder)
-    workspace.refuse_unknown_discipline()
+    try:
+        workspace.database.reading(lambda: refuse_another_project(workspace))
+    except ToolError as error:
+        workspace.close()
+        raise StartError(f"the context cannot be used: {error}; make a new session") from error
     return workspace
+
+
+def refuse_another_project(workspace: Workspace) -> None:
+    """Raise `ToolError` where the session was made for other rows than those of this database."""
+    session, tables = workspace.session, workspace.tables
+    _refuse_another_title(workspace)
+    if session.discipline is not None:  # what an unknown one takes away would be missed
+        workspace.known(tables.disciplines, session.discipline, "discipline")
+    if session.target is not None:
+        workspace.known(tables.disciplines, session.target, "discipline")
+    if session.feature is not None:
+        workspace.known(tables.features, session.feature, "feature")
+    if session.task is not None:
+        own = (session.feature, session.discipline)
+        sql = tables.tasks.select(["feature", "discipline"], "WHERE id = ?")
+        row = workspace.database.row(sql, [session.task])
+        if row is None:
+            raise ToolError(f"there is no task {session.task}")
+        if tuple(row) != own:
+            found, named = (f"{shortened(pair[0])} and {shortened(pair[1])}" for pair in (row, own))
+            raise ToolError(
+                f"task {session.task} is of the feature and discipline {found}, not of {named}"
+            )
+
+
+def _refuse_another_title(workspace: Workspace) -> None:
+    project, metadata = workspace.session.project, workspace.tables.metadata
+    if project is None or metadata is None:
+        return
+    columns = metadata.chosen(["project_title", "project_created"])
+    row = workspace.database.row(metadata.select(columns, "ORDER BY id LIMIT 1")) or ()
+    found = dict(zip(columns, row, strict=False))
+    for key, words in (("title", "title"), ("created", "creation date")):
+        value = found.get(f"project_{key}")
+        if value != project[key]:
+            raise ToolError(
+                f"it was made for a project with the {words} {shortened(project[key])}, and this "
+                f"one has {shortened(value)}"
+            )
 
 
 def reading(run: Run) -> Run:
     """A tool that reads one consistent state of the database."""
 
     def call(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
-        def work() -> dict[str, Any]:
-            workspace.refuse_moved_schema()
-            return run(workspace, arguments)
-
-        return workspace.database.reading(work)
+        return workspace.snapshot(lambda: run(workspace, arguments))
 
     return call
 

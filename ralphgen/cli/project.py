@@ -1,7 +1,5 @@
-"""The command line: arguments in, words and exit codes out; the work is done elsewhere."""
+"""The commands that write, check and show a project's server."""
 
-import io
-import json
 import shlex
 import sys
 from enum import StrEnum
@@ -10,24 +8,13 @@ from typing import Annotated
 
 import typer
 
-from ralphgen import __version__
-from ralphgen.errors import RalphgenError, Say
+from ralphgen.cli.app import Folder, Json, Quiet, app
+from ralphgen.cli.words import print_json, progress, say
+from ralphgen.errors import Say
 
-Folder = Annotated[Path, typer.Argument(help="The project's folder, or one inside it.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but problems.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 Install = Annotated[
     bool, typer.Option("--no-install", help="Leave the server's environment as it is.")
 ]
-
-app = typer.Typer(
-    name="ralphgen",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    help="Writes a project's own MCP servers from its database schema, disciplines and recipes.",
-    epilog="Start with: [bold]ralphgen init[/bold]",
-)
 
 
 class StackName(StrEnum):
@@ -38,34 +25,6 @@ class StackName(StrEnum):
     saas = "saas"
     mobile = "mobile"
     empty = "empty"
-
-
-def run() -> int:
-    """Run the command of `sys.argv`; returns its exit code and shows no traceback for a problem."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal may lack a character
-    try:
-        app(standalone_mode=True)
-    except RalphgenError as error:
-        _say(f"ralphgen: {error}")
-        return error.exit_code
-    return 0
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        print(f"ralphgen {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _main(
-    _: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
-    """Takes the options that stand before a command."""
 
 
 @app.command(epilog="Example: [bold]ralphgen init shop --title Shop --stack saas[/bold]")
@@ -88,13 +47,13 @@ def init(
     """
     from ralphgen.commands import initialize
 
-    say = _progress(quiet)
+    tell = progress(quiet)
     asked = tuple(kit or ())
     chosen = stack.value if stack else ""
-    root = initialize(path, title=title, stack=chosen, kits=asked, say=say)
-    _finish(root, install=not no_install, say=say)
+    root = initialize(path, title=title, stack=chosen, kits=asked, say=tell)
+    _finish(root, install=not no_install, say=tell)
     place = "" if path == Path() else f" {shlex.quote(str(path))}"
-    say(f'done: see it with "ralphgen tools{place}", try it with "ralphgen doctor{place}"')
+    tell(f'done: see it with "ralphgen tools{place}", try it with "ralphgen doctor{place}"')
 
 
 @app.command(epilog="Example: [bold]ralphgen regen --dry-run[/bold]")
@@ -110,13 +69,13 @@ def regen(
     """Write the server anew, after a migration or a change of settings."""
     from ralphgen.commands import preview, project_root, regenerate
 
-    say = _progress(quiet)
+    tell = progress(quiet)
     root = project_root(path)
     if dry_run:
-        sys.stdout.write(preview(root, say=say))
+        sys.stdout.write(preview(root, say=tell))
         return
-    regenerate(root, force=force, say=say)
-    _finish(root, install=not no_install, say=say)
+    regenerate(root, force=force, say=tell)
+    _finish(root, install=not no_install, say=tell)
 
 
 @app.command(epilog="Example, in CI: [bold]ralphgen check[/bold]")
@@ -124,17 +83,17 @@ def check(path: Folder = Path(), as_json: Json = False, quiet: Quiet = False) ->
     """Compare the server on disk with what would be written now; exit 1 where they differ."""
     from ralphgen.commands import checked, project_root
 
-    say = _progress(quiet)
-    report = checked(project_root(path), say=say)
+    tell = progress(quiet)
+    report = checked(project_root(path), say=tell)
     if as_json:
-        _print_json(report.as_json())
+        print_json(report.as_json())
     else:
         sys.stdout.write(report.drift.diff)
         sys.stdout.flush()
         if report.drift:
-            _say(f"ralphgen: {report.summary()}\nhint: {report.hint()}")
+            say(f"ralphgen: {report.summary()}\nhint: {report.hint()}")
         else:
-            say("the server is up to date")
+            tell("the server is up to date")
     raise typer.Exit(1 if report.drift else 0)
 
 
@@ -146,11 +105,11 @@ def inspect(path: Folder = Path(), as_json: Json = False) -> None:
 
     generated = generate(project_root(path))
     for warning in generated.plan.warnings:
-        _say(f"warning: {warning}")
+        say(f"warning: {warning}")
     if as_json:
         absent = {kit.key: dict(kit.absent) for kit in generated.plan.kits}
         warnings = list(generated.plan.warnings)
-        _print_json({**generated.plan.facts, "absent": absent, "warnings": warnings})
+        print_json({**generated.plan.facts, "absent": absent, "warnings": warnings})
         return
     from ralphgen.tables import show_facts
 
@@ -166,9 +125,9 @@ def tools(path: Folder = Path(), as_json: Json = False) -> None:
 
     generated = generate(project_root(path))
     for warning in generated.plan.warnings:
-        _say(f"warning: {warning}")
+        say(f"warning: {warning}")
     if as_json:
-        _print_json(tool_matrix(generated.plan))
+        print_json(tool_matrix(generated.plan))
         return
     show_tools(generated.plan)
 
@@ -207,15 +166,3 @@ def _finish(root: Path, *, install: bool, say: Say) -> None:
         from ralphgen.commands import install_environment
 
         install_environment(root, say=say)
-
-
-def _progress(quiet: bool) -> Say:
-    return (lambda _line: None) if quiet else _say
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
-def _print_json(value: object) -> None:
-    print(json.dumps(value, indent=2, ensure_ascii=False))

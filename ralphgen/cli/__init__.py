@@ -1,0 +1,33 @@
+"""The command line: arguments in, words and exit codes out; the work is done elsewhere."""
+
+import io
+import sys
+
+from ralphgen.cli import project, sessions
+from ralphgen.cli.app import app
+from ralphgen.cli.words import say
+from ralphgen.errors import RalphgenError
+
+__all__ = ["project", "run", "sessions"]
+
+
+def run() -> int:
+    """Run the command of `sys.argv`; returns its exit code and shows no traceback for a problem."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal may lack a character
+    arguments, passed = _split(sys.argv[1:])
+    try:
+        app(arguments, obj=passed, standalone_mode=True)
+    except RalphgenError as error:
+        say(f"ralphgen: {error}")
+        return error.exit_code
+    return 0
+
+
+def _split(arguments: list[str]) -> tuple[list[str], tuple[str, ...]]:
+    """The arguments for us, and those behind `--` that `launch` passes on."""
+    if arguments[:1] != ["launch"] or "--" not in arguments:
+        return arguments, ()
+    at = arguments.index("--")
+    return arguments[:at], tuple(arguments[at + 1 :])

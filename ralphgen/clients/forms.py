@@ -1,0 +1,176 @@
+"""How each client is told of the project's servers: its file, its form, and writing it."""
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ralphgen.clients.merging import UNMERGED, merged, reason, table
+from ralphgen.errors import ProjectError, UsageError
+from ralphgen.output.single import put
+from ralphgen.runtime.nearest import nearest
+
+COMMAND = "ralphgen"  # found on the client's PATH: a file that names no machine can be committed
+PROJECT_VARIABLE = "CLAUDE_PROJECT_DIR"  # where `serve` looks when its own folder is no project
+
+
+@dataclass(frozen=True, slots=True)
+class ClientForm:
+    """One client: where its file lies, the key that holds its servers, and what an entry needs.
+
+    `typed` adds `"type": "stdio"`. `project` is the client's own name for the project's folder,
+    for a client that may start a server elsewhere. `personal` says that the file is the user's:
+    its entry names the project, and the command in full, since no shell has set the PATH. `note`
+    is what a person has to do besides.
+    """
+
+    file: Callable[[Path], Path]
+    key: str = "mcpServers"
+    typed: bool = False
+    project: str = ""
+    personal: bool = False
+    toml: bool = False
+    note: str = ""
+
+
+def _desktop_file(_root: Path) -> Path:
+    if sys.platform == "darwin":
+        base = Path.home() / "Library" / "Application Support"
+    elif sys.platform == "win32":
+        base = Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
+    else:
+        base = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    return base / "Claude" / "claude_desktop_config.json"
+
+
+CLIENTS: Mapping[str, ClientForm] = {
+    "claude": ClientForm(lambda root: root / ".mcp.json", typed=True),
+    "cursor": ClientForm(
+        lambda root: root / ".cursor" / "mcp.json", typed=True, project="${workspaceFolder}"
+    ),
+    "vscode": ClientForm(
+        lambda root: root / ".vscode" / "mcp.json",
+        key="servers",
+        typed=True,
+        project="${workspaceFolder}",
+    ),
+    "codex": ClientForm(
+        lambda root: root / ".codex" / "config.toml",
+        key="mcp_servers",
+        toml=True,
+        note="Codex reads it in folders that it trusts",
+    ),
+    "gemini": ClientForm(
+        lambda root: root / ".gemini" / "settings.json",
+        note="Gemini CLI reads it in folders that it trusts",
+    ),
+    "desktop": ClientForm(_desktop_file, personal=True),
+}
+
+
+def client_file(client: str, root: Path) -> Path:
+    """The file in which a client looks for servers; raises `UsageError` for an unknown client."""
+    return _form(client).file(root)
+
+
+def client_text(client: str, root: Path, kits: Sequence[str]) -> str:
+    """The whole text of a client's file that holds nothing but one server for each kit.
+
+    Raises `UsageError` for an unknown client.
+    """
+    form = _form(client)
+    entries = {kit: _entry(form, root, kit) for kit in kits}
+    if form.toml:
+        return "\n".join(table(form.key, kit, entries[kit]) for kit in kits)
+    return json.dumps({form.key: entries}, indent=2, ensure_ascii=False) + "\n"
+
+
+def write_client(client: str, root: Path, kits: Sequence[str]) -> bool:
+    """Put one server for each kit into the client's file; whether that changed anything.
+
+    What is there stays to the letter, but for `command`, `args`, `type` and the project's
+    variable in entries of the same names. Raises `UsageError` for an unknown client, and
+    `ProjectError` where the file cannot be read, written or changed without losing something.
+    """
+    path = client_file(client, root)
+    old = _content(path)
+    text = old.removeprefix("\ufeff")
+    alone = client_text(client, root, kits)
+    mark = old.removesuffix(text)
+    new = mark + (_merged_text(client, root, kits, text) if text.strip() else alone)
+    if new == old:
+        return False
+    put(path, new)
+    return True
+
+
+def _form(client: str) -> ClientForm:
+    if client in CLIENTS:
+        return CLIENTS[client]
+    near = nearest(client, CLIENTS)
+    hint = f'did you mean "{near}"?' if near else f"the clients are {', '.join(CLIENTS)}"
+    raise UsageError(f'there is no client "{client}"', hint)
+
+
+def _entry(form: ClientForm, root: Path, kit: str) -> dict[str, Any]:
+    entry: dict[str, Any] = {"type": "stdio"} if form.typed else {}
+    found = shutil.which(COMMAND) if form.personal else None
+    entry |= {"command": str(Path(found).absolute()) if found else COMMAND, "args": ["serve", kit]}
+    project = str(root.resolve()) if form.personal else form.project
+    return entry | ({"env": {PROJECT_VARIABLE: project}} if project else {})
+
+
+def _merged_text(client: str, root: Path, kits: Sequence[str], text: str) -> str:
+    """The text with the entries in it; raises `ProjectError` with what to add by hand."""
+    form = _form(client)
+    path = form.file(root)
+    entries = {kit: _entry(form, root, kit) for kit in kits}
+    try:
+        return merged(
+            text,
+            form.key,
+            entries,
+            toml=form.toml,
+            refuse=lambda old: _refuse_others(form, path, old, entries),
+        )
+    except UNMERGED as error:
+        raise ProjectError(
+            f'"{path}" cannot be added to without loss: {reason(error)}',
+            f"add this by hand:\n{client_text(client, root, kits).rstrip()}",
+        ) from error
+
+
+def _refuse_others(
+    form: ClientForm, path: Path, old: Mapping[str, Any], entries: Mapping[str, Any]
+) -> None:
+    """Raise `ProjectError` where a name is taken by a server that is not this project's."""
+    for kit in sorted(old.keys() & entries.keys()):
+        taken = "at a URL" if {"url", "httpUrl"} & old[kit].keys() else ""
+        if form.personal:
+            project = str(old[kit].get("env", {}).get(PROJECT_VARIABLE, ""))
+            other = project != entries[kit]["env"][PROJECT_VARIABLE]
+            taken = f'of "{project}"' if other and Path(project, ".ralph").is_dir() else taken
+        if taken:
+            raise ProjectError(
+                f'"{path}" has a server "{kit}" {taken}',
+                "give it another name there, then run the command again",
+            )
+
+
+def _content(path: Path) -> str:
+    """The file's text with its byte order mark and line ends; nothing where there is no file."""
+    try:
+        return path.read_bytes().decode()
+    except FileNotFoundError:
+        return ""
+    except UnicodeDecodeError as error:
+        raise ProjectError(f'"{path}" is not UTF-8', "save it as UTF-8") from error
+    except IsADirectoryError as error:
+        raise ProjectError(f'"{path}" is a folder, expected a file', "move it away") from error
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise ProjectError(f'"{path}" cannot be read: {reason}', "see who may read it") from error

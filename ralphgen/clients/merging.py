@@ -1,0 +1,138 @@
+"""Puts servers into the text of a client's file: every other character stays as it is."""
+
+import json
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+
+_JSON = json.JSONDecoder()
+_BETWEEN = re.compile(r"[ \t\r\n]*[:,]?[ \t\r\n]*")
+_FIRST_INDENT = re.compile(r"\n([ \t]+)\S")
+
+
+UNMERGED = (ValueError, RecursionError, TOMLKitError)
+"""What `merged` raises."""
+
+
+def merged(
+    text: str,
+    key: str,
+    entries: Mapping[str, Any],
+    *,
+    toml: bool,
+    refuse: Callable[[Mapping[str, Any]], None],
+) -> str:
+    """The text with the entries under the key, read back to be sure that all else is as it was.
+
+    `refuse` takes the entries that are there. Raises ValueError, RecursionError or TOMLKitError,
+    which `reason` puts into words, where something would be lost.
+    """
+    parsed: Callable[[str], Any] = tomllib.loads if toml else json.loads
+    values = parsed(text)
+    wanted = {key: entries}
+    expected = _overlaid(values, wanted)
+    refuse(values.get(key, {}))
+    new = _merged_toml(text, key, entries) if toml else _spliced(text, 0, wanted)
+    if 0 < text.count("\n") == text.count("\r\n"):
+        new = re.sub(r"(?<!\r)\n", "\r\n", new)
+    if parsed(new) != expected:
+        raise ValueError("other values would change")
+    return new
+
+
+def _overlaid(old: Any, wanted: Any) -> Any:
+    """The values that the file has to hold in the end: `wanted`, and all else as it is."""
+    if not isinstance(wanted, dict):
+        return wanted
+    if isinstance(old, dict):
+        return old | {key: _overlaid(old.get(key, {}), value) for key, value in wanted.items()}
+    raise ValueError(f"expected an object around {', '.join(map(json.dumps, wanted))}")
+
+
+def reason(error: Exception) -> str:
+    """What keeps an entry from being put into a text, in words."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"line {error.lineno} is not plain JSON, which has no comments or trailing commas"
+    return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+
+
+def table(key: str, name: str, entry: Mapping[str, Any]) -> str:
+    """One server as a table of TOML."""
+    return f"[{key}.{name}]\n{tomlkit.dumps(entry)}"
+
+
+def _merged_toml(text: str, key: str, entries: Mapping[str, Mapping[str, Any]]) -> str:
+    """TOML with new tables at its end, and changed values in those that are there."""
+    document = tomlkit.parse(text)
+    servers = document.get(key, {})
+    for kit in entries.keys() & servers.keys():
+        for name, value in entries[kit].items():
+            if servers[kit].get(name) != value:
+                servers[kit][name] = value
+    added = [table(key, kit, entries[kit]) for kit in entries if kit not in servers]
+    ended = document.as_string()
+    ended += "" if ended.endswith("\n") or not added else "\n"
+    return "\n".join([ended, *added])
+
+
+def _spliced(text: str, at: int, wanted: Mapping[str, Any]) -> str:
+    """JSON with `wanted` in the object that comes at `at`; every other character stays."""
+    at = _after(text, at)
+    for key, value in wanted.items():
+        members = _members(text, at)
+        start, end = members.get(key, (at, at))
+        if key not in members:
+            text = _inserted(text, at, members, key, value)
+        elif isinstance(value, dict):
+            text = _spliced(text, start, value)
+        elif json.loads(text[start:end]) != value:
+            text = text[:start] + json.dumps(value, ensure_ascii=False) + text[end:]
+    return text
+
+
+def _members(text: str, at: int) -> dict[str, tuple[int, int]]:
+    """Where the values of an object start and end, by key; raises ValueError for a key twice."""
+    members: dict[str, tuple[int, int]] = {}
+    at = _after(text, at + 1)
+    while text[at] != "}":
+        key, end = _JSON.raw_decode(text, at)
+        start = _after(text, end)
+        _, end = _JSON.raw_decode(text, start)
+        if key in members:
+            raise ValueError(f'"{key}" stands there twice')
+        members[key] = (start, end)
+        at = _after(text, end)
+    return members
+
+
+def _after(text: str, at: int) -> int:
+    """Where the next key or value starts, or the object ends."""
+    between = _BETWEEN.match(text, at)
+    return between.end() if between else at
+
+
+def _inserted(
+    text: str, at: int, members: Mapping[str, tuple[int, int]], key: str, value: Any
+) -> str:
+    """JSON with one more member at the end of an object, laid out as its neighbours are."""
+    first = _after(text, at + 1)
+    gap = text[at + 1 : first]
+    member = json.dumps(key) + ": "
+    if members and "\n" not in gap:
+        end = max(end for _, end in members.values())
+        compact = json.dumps(value, ensure_ascii=False)
+        return f"{text[:end]}, {member}{compact}{text[end:]}"
+    found = _FIRST_INDENT.search(text)
+    unit = found[1] if found else "  "
+    line = text[text.rfind("\n", 0, at) + 1 : at]
+    outer = line[: len(line) - len(line.lstrip(" \t"))]
+    inner = gap.rpartition("\n")[2] if members else outer + unit
+    member += json.dumps(value, ensure_ascii=False, indent=unit).replace("\n", "\n" + inner)
+    if not members:
+        return f"{text[: at + 1]}\n{inner}{member}\n{outer}{text[first:]}"
+    end = max(end for _, end in members.values())
+    return f"{text[:end]},\n{inner}{member}{text[end:]}"

@@ -1,0 +1,95 @@
+"""Whether Claude Code has the servers and tools of a session, and if not, why."""
+
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ralphgen.errors import Problem, ProjectError, RalphgenError
+from ralphgen.launching.command import tool_name
+from ralphgen.launching.stream import Event, objects
+from ralphgen.sessions.model import OpenSession, Served
+
+CONNECTED = "connected"
+UNLISTED = "not listed"  # our own word for a server that Claude Code says nothing of
+OWN_NAME = "server.py: "  # with which a server's line begins
+PATIENCE = 30.0  # seconds for a server's check of itself
+HINT = '"ralphgen doctor" looks for the cause'
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """What a session has and Claude Code has not; `served` is the server, where it is ours."""
+
+    text: str
+    served: Served | None
+
+
+def lacks(session: OpenSession, start: Event) -> tuple[Lack, ...]:
+    """What the first event of Claude Code (`system/init`) does not show of the session.
+
+    Claude Code goes on without a server that did not start, and its exit code says nothing of it.
+    Tools whose schemas it loads at need stand in that event like all others.
+    """
+    servers = objects(start.get("mcp_servers"))
+    statuses = {str(server.get("name")): str(server.get("status")) for server in servers}
+    tools = start.get("tools")
+    seen = tools if isinstance(tools, list) else []
+    return (*_unconnected(session, start, statuses), *_toolless(session, statuses, seen))
+
+
+def lack_error(session: OpenSession, found: tuple[Lack, ...]) -> RalphgenError:
+    """The error for what is lacking, with what our own servers say when they are asked."""
+    problems = []
+    for lack in found:
+        said = "" if lack.served is None else own_words(lack.served, session.root)
+        problems.append(Problem(f"{lack.text}: {said}" if said else lack.text, HINT))
+    return ProjectError.of(problems)
+
+
+def own_words(served: Served, root: Path) -> str:
+    """The line with which a server refuses to start, empty where it would start now."""
+    try:
+        found = subprocess.run(
+            (*served.command, "--check"),
+            cwd=root,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=PATIENCE,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f'"{served.command[0]}" cannot be run: {error}'
+    if found.returncode == 0:
+        return ""
+    lines = found.stderr.splitlines()
+    said = lines[-1].removeprefix(OWN_NAME) if lines else ""
+    return said or f"its check ends with exit code {found.returncode}"
+
+
+def _unconnected(session: OpenSession, start: Event, statuses: Mapping[str, str]) -> Iterator[Lack]:
+    ours = {served.kit: served for served in session.served}
+    for server in (*ours, *session.other_servers):
+        status = statuses.get(server, UNLISTED)
+        if status != CONNECTED:
+            text = f'Claude Code has no connection to the MCP server "{server}" ({status})'
+            yield Lack(": ".join([text, *_told(start, server)]), ours.get(server))
+
+
+def _toolless(
+    session: OpenSession, statuses: Mapping[str, str], seen: list[object]
+) -> Iterator[Lack]:
+    for served in session.served:
+        missing = [name for name in served.names if tool_name(served.kit, name) not in seen]
+        if missing and statuses.get(served.kit) == CONNECTED:
+            named = ", ".join(f'"{name}"' for name in missing)
+            yield Lack(f'Claude Code has not got {named} of the MCP server "{served.kit}"', served)
+
+
+def _told(start: Event, server: str) -> Iterator[str]:
+    """What Claude Code says of a server's entry that it could not use."""
+    for error in objects(start.get("mcp_server_errors")):
+        if error.get("name") == server:
+            yield str(error.get("message"))

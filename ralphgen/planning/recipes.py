@@ -1,0 +1,86 @@
+"""What is wrong with a recipe of the project's own: it can only take from its base."""
+
+from collections.abc import Iterator, Sequence
+
+from ralphgen.errors import Problem
+from ralphgen.model import Recipe
+from ralphgen.planning.catalog import Catalog
+from ralphgen.planning.model import PROFILES, KitPlan, Names, ToolPlan
+from ralphgen.runtime.nearest import nearest
+
+LIST = "list"  # `ralphgen session list` is a command
+ONLY_TAKES = "a recipe can only take from its base"
+
+
+def recipe_problems(recipe: Recipe, kits: Sequence[KitPlan], catalog: Catalog) -> list[Problem]:
+    """Every name in a recipe that means nothing, and everything that its base does not have."""
+    if recipe.name in (*PROFILES, LIST):
+        text = f'{recipe.origin}: the recipe "{recipe.name}" is a built-in one'
+        return [Problem(text, "rename the file")]
+    if recipe.base not in PROFILES:
+        text = f'{recipe.place("base")}: there is no recipe "{recipe.base}" to take from'
+        return [Problem(text, _nearest(recipe.base, PROFILES, "the bases"))]
+    return [*_allow_problems(recipe, kits, catalog), *_narrow_problems(recipe, kits, catalog)]
+
+
+def _allow_problems(recipe: Recipe, kits: Sequence[KitPlan], catalog: Catalog) -> Iterator[Problem]:
+    planned = {kit.key: kit for kit in kits}
+    for kit, names in recipe.allow:
+        if kit not in catalog.tools:
+            known = ", ".join(catalog.tools)
+            yield Problem(f'{recipe.place(kit)}: "{kit}" is no kit', f"the kits are {known}")
+            continue
+        for name in names:
+            where = recipe.place(f"{kit}:{name}")
+            if name not in catalog.tools[kit]:
+                yield catalog.unknown(f"{kit}:{name}", where)
+            elif kit in planned and not _has(planned[kit], recipe.base, name):
+                text = f'{where}: the base "{recipe.base}" does not have "{name}"'
+                yield Problem(text, ONLY_TAKES)
+
+
+def _narrow_problems(
+    recipe: Recipe, kits: Sequence[KitPlan], catalog: Catalog
+) -> Iterator[Problem]:
+    planned = {kit.key: kit for kit in kits}
+    for entry, names in recipe.narrow:
+        where = recipe.place(f"narrow {entry}")
+        pairs = catalog.resolved(entry)
+        if not pairs:
+            yield catalog.unknown(entry, where)
+        for kit, name in pairs:
+            tools = {tool.name: tool for tool in planned[kit].tools} if kit in planned else {}
+            if name in tools and not _has(planned[kit], recipe.base, name):
+                text = f'{where}: the base "{recipe.base}" does not have "{name}"'
+                yield Problem(text, ONLY_TAKES)
+            elif name in tools:
+                yield from _argument_problems(recipe, planned[kit], tools[name], names, where)
+
+
+def _argument_problems(
+    recipe: Recipe, kit: KitPlan, tool: ToolPlan, names: Names, where: str
+) -> Iterator[Problem]:
+    arguments = tuple(argument.name for argument in tool.arguments)
+    left = kit.narrow(recipe.base, tool)
+    for name in names:
+        if name not in arguments:
+            text = f'{where}: "{tool.name}" has no argument "{name}"'
+            yield Problem(text, _nearest(name, arguments, "the arguments"))
+        elif left is not None and name not in left:
+            text = f'{where}: the base "{recipe.base}" does not have "{name}" of "{tool.name}"'
+            yield Problem(text, ONLY_TAKES)
+    tied = kit.bind(recipe.bind, tool)
+    for argument in tool.arguments:
+        needed = argument.required and (left is None or argument.name in left)
+        if needed and argument.name not in names and argument.name not in tied:
+            text = f'{where}: "{tool.name}" cannot be called without "{argument.name}"'
+            yield Problem(text, "keep it, or do not allow the tool")
+
+
+def _has(kit: KitPlan, base: str, name: str) -> bool:
+    return name in kit.profiles[base] or name in kit.absent
+
+
+def _nearest(name: str, known: Names, noun: str) -> str:
+    near = nearest(name, known)
+    return f'did you mean "{near}"?' if near else f"{noun} are {', '.join(known)}"

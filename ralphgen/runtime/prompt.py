@@ -1,0 +1,40 @@
+"""What a prompt is: a name, a sentence, arguments and the text that they are put into."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+
+class Prompt:
+    """One prompt of a server.
+
+    `arguments` maps the name of each argument to the sentence that describes it; all are optional.
+    `text` takes the workspace and the arguments that were given, all of them strings, and returns
+    what the agent reads; it raises `ToolError` for an argument that means nothing.
+    """
+
+    __slots__ = ("arguments", "description", "name", "text")
+
+    def __init__(
+        self,
+        name: str,
+        description: str,
+        *,
+        arguments: Mapping[str, str],
+        text: Callable[[Any, Mapping[str, str]], str],
+    ) -> None:
+        self.name = name
+        self.description = description
+        self.arguments = arguments
+        self.text = text
+
+    def entry(self) -> dict[str, Any]:
+        """The prompt as `prompts/list` shows it."""
+        arguments: Sequence[dict[str, Any]] = [
+            {"name": name, "description": description, "required": False}
+            for name, description in self.arguments.items()
+        ]
+        return {"name": self.name, "description": self.description, "arguments": arguments}

@@ -1,0 +1,74 @@
+"""The files of a session: a folder of its own, readable by its user alone, whole or not there."""
+
+import json
+import os
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from ralphgen.errors import ProjectError
+from ralphgen.generation import FOLDER
+from ralphgen.output.single import MEND
+from ralphgen.runtime.presence import LOCK
+
+SESSIONS = f"{FOLDER}/sessions"
+CONTEXT = "context.json"
+MCP_CONFIG = "mcp.json"
+UNFINISHED = ".new"
+LONGEST = 40  # characters of a recipe's name and of a target in an id
+
+
+def new_id(recipe: str, target: str) -> str:
+    """A name that no other session has: the recipe, what it is about, the moment, four digits."""
+    moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    parts = [_legal(recipe), _legal(target), moment, secrets.token_hex(2)]
+    return "-".join(part for part in parts if part)
+
+
+def make_folder(
+    root: Path, session_id: str, context: Mapping[str, Any], mcp_config: Callable[[str], object]
+) -> str:
+    """Write a session's folder; returns the sha256 of its context in hex.
+
+    `mcp_config` takes that digest and returns the config. Raises `ProjectError` where the folder
+    cannot be written; nothing is left of it then.
+    """
+    folder = root / SESSIONS / session_id
+    unfinished = folder.with_name(f"{session_id}{UNFINISHED}")
+    text = _json(context)
+    digest = sha256(text).hexdigest()
+    try:
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        unfinished.mkdir(mode=0o700)
+        _write(unfinished / CONTEXT, text)
+        _write(unfinished / MCP_CONFIG, _json(mcp_config(digest)))
+        _write(unfinished / LOCK, b"")
+        unfinished.rename(folder)
+    except OSError as error:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        reason = (error.strerror or str(error)).lower()
+        raise ProjectError(f'the session "{folder}" cannot be written: {reason}', MEND) from error
+    return digest
+
+
+def _legal(text: str) -> str:
+    """The text as a part of a file's name on any machine."""
+    return re.sub(r"[^A-Za-z0-9_]", "_", text)[:LONGEST]
+
+
+def _json(value: object) -> bytes:
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def _write(path: Path, data: bytes) -> None:
+    """A new file that no other user can read, on the disk before the folder gets its name."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(file, "wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())

@@ -1,0 +1,34 @@
+"""The sessions that there are, as a table for people."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from ralphgen.sessions.shelf import Kept
+
+UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+
+
+def show_sessions(kept: Sequence[Kept]) -> None:
+    """Print one row for each session, newest first."""
+    console = Console(highlight=False, markup=False)
+    if not kept:
+        console.print("there is no session")
+        return
+    table = Table("session", "about", "as", "age", "", box=None, pad_edge=False)
+    for one in kept:
+        facts = one.facts
+        about = [facts.get(key) for key in ("task_id", "feature", "target_discipline")]
+        shown = " ".join(str(row) for row in about if row is not None)
+        running = "running" if one.running else ""
+        table.add_row(
+            one.session_id, shown, str(facts.get("discipline") or ""), _age(one.age), running
+        )
+    console.print(table)
+
+
+def _age(seconds: float) -> str:
+    """The age in the largest unit that it fills."""
+    size, unit = next((pair for pair in UNITS if seconds >= pair[0]), UNITS[-1])
+    return f"{int(seconds // size)} {unit}"

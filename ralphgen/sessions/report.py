@@ -1,0 +1,71 @@
+"""What is told of a session: everything that a prompt builder needs, and two lines for people."""
+
+import shlex
+from collections.abc import Iterator
+
+from ralphgen.launching.command import LaunchOptions, LaunchSettings, launch_command, prints
+from ralphgen.listing import listed_bytes
+from ralphgen.sessions.model import OpenSession, Served
+
+
+def session_facts(session: OpenSession, settings: LaunchSettings) -> dict[str, object]:
+    """The session for other programs; `argv` starts Claude Code in it.
+
+    Where it is to print, it reads the prompt from standard input.
+    """
+    return {
+        "session_id": session.session_id,
+        "recipe": session.recipe,
+        "profile": session.profile,
+        "task_id": session.task,
+        "feature": session.feature,
+        "discipline": session.discipline,
+        "target_discipline": session.target,
+        "folder": str(session.folder),
+        "context": str(session.context),
+        "sha256": session.sha256,
+        "mcp_config": str(session.mcp_config),
+        "kits": {served.kit: _kit_facts(served) for served in session.served},
+        "mcp_servers": list(session.other_servers),
+        "warnings": list(session.warnings),
+        "argv": list(_argv(session, settings)),
+    }
+
+
+def session_summary(session: OpenSession) -> Iterator[str]:
+    """What a person sees."""
+    rows = (
+        ("task", session.task),
+        ("feature", session.feature),
+        ("persona", session.discipline),
+        ("discipline", session.target),
+    )
+    about = "".join(f", {kind} {row}" for kind, row in rows if row is not None)
+    yield f"session {session.session_id}{about}"
+    for served in session.served:
+        size = listed_bytes(list(served.tools))
+        yield f"{served.kit}: {len(served.tools)} tools, {size:,} bytes"
+    if session.other_servers:
+        yield f"the persona's own servers: {', '.join(session.other_servers)}"
+    config = shlex.quote(str(session.mcp_config))
+    yield f"start it: claude --strict-mcp-config --mcp-config {config}"
+
+
+def _kit_facts(served: Served) -> dict[str, object]:
+    tools = [{"name": tool["name"], "bytes": listed_bytes([tool]) - 2} for tool in served.tools]
+    return {
+        "tools": tools,
+        "bytes": listed_bytes(list(served.tools)),
+        "instructions": served.instructions,
+        "prompt": served.prompt,
+        "command": list(served.command),
+    }
+
+
+def _argv(session: OpenSession, settings: LaunchSettings) -> tuple[str, ...]:
+    """The command line that starts Claude Code in the session, with the recipe's own prompt."""
+    options = LaunchOptions(
+        prompt=session.prompt,
+        printing=prints(session.profile),
+    )
+    return launch_command(session, settings, options)

@@ -1,0 +1,107 @@
+"""Every recipe for every discipline: which tools and arguments are left, and what they cost."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cases import lay_down
+from driving import connected, quiet
+from goldens import Goldens
+
+from ralphgen.commands import regenerate
+from ralphgen.generation import Generated
+from ralphgen.listing import listed_bytes, listed_tools
+
+CASE = "full"
+TASKS = {"backend": 1, "intern": 2}  # a task of each persona
+PERSONAS = (None, *TASKS)
+RECIPES = (
+    "braindump",
+    "yap",
+    "ramble",
+    "discuss",
+    "task_execution",
+    "opus_review",
+    "enrichment",
+    "interactive",
+    "manual",
+    "quick-notes",
+    "triage",
+)
+CELLS = [
+    (recipe, persona)
+    for recipe in RECIPES
+    for persona in PERSONAS
+    if persona is not None or recipe != "task_execution"  # a task has a persona
+]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Generated]:
+    root = lay_down(CASE, tmp_path_factory.mktemp("matrix") / "project")
+    return root, regenerate(root, force=False, say=quiet)
+
+
+def rows(recipe: str, persona: str | None) -> dict[str, int | str]:
+    """What a session of the cell is about, by kind."""
+    if recipe == "discuss":
+        return {"discipline": "backend"}
+    if recipe == "triage":
+        return {"feature": "auth"}
+    if recipe == "task_execution" and persona is not None:
+        return {"task": TASKS[persona], "feature": "auth"}
+    return {}
+
+
+def cell(tools: list[dict[str, Any]], whole: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The tools of a list, each with its arguments where they are not all, and the list's size."""
+    return {"bytes": listed_bytes(tools), "tools": [spelled(tool, whole) for tool in tools]}
+
+
+def spelled(tool: dict[str, Any], whole: dict[str, dict[str, Any]]) -> str:
+    given = tool["inputSchema"]["properties"]
+    if given == whole[tool["name"]]["inputSchema"]["properties"]:
+        return str(tool["name"])
+    arguments = [
+        f"{name}={json.dumps(rule['default'])}" if "default" in rule else name
+        for name, rule in given.items()
+    ]
+    return f"{tool['name']}({', '.join(arguments)})"
+
+
+def everything(generated: Generated) -> dict[str, dict[str, Any]]:
+    (kit,) = generated.plan.kits
+    return {tool["name"]: tool for tool in listed_tools(generated.plan, "manual", kit)}
+
+
+def test_the_matrix_is_the_golden(project: tuple[Path, Generated], goldens: Goldens) -> None:
+    plan = project[1].plan
+    (kit,) = plan.kits
+    matrix: dict[str, dict[str, Any]] = {}
+    for recipe, persona in CELLS:
+        about = rows(recipe, persona)
+        tools = listed_tools(plan, recipe, kit, discipline=persona, rows=about)
+        matrix.setdefault(recipe, {})[persona or ""] = cell(tools, everything(project[1]))
+    text = json.dumps(matrix, indent=1) + "\n"
+
+    assert set(RECIPES) == set(plan.policy.recipes)
+    goldens.check(f"{CASE}/expected_matrix.json", {".": text})
+
+
+@pytest.mark.parametrize(("recipe", "persona"), CELLS)
+def test_a_live_client_sees_what_the_matrix_says(
+    project: tuple[Path, Generated], recipe: str, persona: str | None
+) -> None:
+    root, generated = project
+    (kit,) = generated.plan.kits
+    about = rows(recipe, persona)
+    facts: dict[str, Any] = {
+        "discipline": persona,
+        "target_discipline": about.get("discipline"),
+        "feature": about.get("feature"),
+        "task_id": about.get("task"),
+    }
+    expected = listed_tools(generated.plan, recipe, kit, discipline=persona, rows=about)
+    with connected(root, recipe, **facts) as driver:
+        assert expected == driver.tools()

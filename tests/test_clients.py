@@ -1,0 +1,378 @@
+"""What each client is told of a project's servers, and that its file loses nothing by it."""
+
+import json
+import stat
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ralphgen.clients.forms import CLIENTS, client_file, client_text, write_client
+from ralphgen.errors import ProjectError, UsageError
+
+WORKSPACE = {"CLAUDE_PROJECT_DIR": "${workspaceFolder}"}
+CALL = {"command": "ralphgen", "args": ["serve", "ralph"]}
+STDIO = {"type": "stdio", **CALL}
+WITHOUT_RIGHTS = """
+import encodings.unicode_escape, os, ralphgen.clients.forms
+if os.getuid() == 0:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+"""
+WITHOUT_SPACE = """
+import ralphgen.clients.forms, resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (8, 8))
+"""
+WRITE = """
+import pathlib, sys
+from ralphgen.clients.forms import ProjectError, write_client
+try:
+    write_client("claude", pathlib.Path(sys.argv[1]), ["ralph"])
+except ProjectError as error:
+    print(error)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _no_home_of_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing here may touch the files of whoever runs the tests, nor depend on their PATH."""
+    for name in ("HOME", "XDG_CONFIG_HOME", "APPDATA"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+    monkeypatch.setenv("PATH", "")
+
+
+def held(client: str, root: Path, content: str | bytes) -> Path:
+    """The client's file with a content."""
+    path = client_file(client, root)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def merged(client: str, root: Path, content: str) -> str:
+    """What a file with that content holds once the server is in it, line ends included."""
+    path = held(client, root, content)
+
+    assert write_client(client, root, ["ralph"])
+    assert not write_client(client, root, ["ralph"])
+
+    return path.read_bytes().decode()
+
+
+def refusal(client: str, root: Path, content: str | bytes) -> str:
+    """What is said of a file that must not be changed, and is not."""
+    path = held(client, root, content)
+    before = path.read_bytes()
+    with pytest.raises(ProjectError) as caught:
+        write_client(client, root, ["ralph"])
+
+    assert before == path.read_bytes()
+
+    return str(caught.value).replace(str(path), "FILE")
+
+
+@pytest.mark.parametrize(
+    ("client", "place", "expected"),
+    [
+        ("claude", ".mcp.json", {"mcpServers": {"ralph": STDIO}}),
+        ("cursor", ".cursor/mcp.json", {"mcpServers": {"ralph": {**STDIO, "env": WORKSPACE}}}),
+        ("vscode", ".vscode/mcp.json", {"servers": {"ralph": {**STDIO, "env": WORKSPACE}}}),
+        ("codex", ".codex/config.toml", {"mcp_servers": {"ralph": CALL}}),
+        ("gemini", ".gemini/settings.json", {"mcpServers": {"ralph": CALL}}),
+    ],
+)
+def test_each_client_gets_the_form_that_it_documents(
+    tmp_path: Path, client: str, place: str, expected: dict[str, Any]
+) -> None:
+    text = client_text(client, tmp_path, ["ralph"])
+
+    assert tmp_path / place == client_file(client, tmp_path)
+    assert expected == (tomllib if client == "codex" else json).loads(text)
+    assert str(tmp_path) not in text  # so that it can be committed
+
+
+def test_the_file_of_claude_desktop_names_the_project_and_the_command_in_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its servers start in no folder of the project, and with no PATH of a shell."""
+    command = tmp_path / "ralphgen"
+    command.touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    root = tmp_path / "shop"
+    expected = {**CALL, "command": str(command), "env": {"CLAUDE_PROJECT_DIR": str(root)}}
+
+    assert {"mcpServers": {"ralph": expected}} == json.loads(
+        client_text("desktop", root, ["ralph"])
+    )
+    assert tmp_path / "home" in client_file("desktop", root).parents
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_new_file_holds_what_is_printed_with_one_server_for_each_kit(
+    tmp_path: Path, client: str
+) -> None:
+    kits = ["ralph", "dela", "rye"]
+    expected = client_text(client, tmp_path, kits)
+
+    assert write_client(client, tmp_path, kits)
+    assert expected == client_file(client, tmp_path).read_text(encoding="utf-8")
+    assert all(f'"{kit}"' in expected for kit in kits)
+
+
+def test_an_unknown_client_is_answered_with_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r'no client "Curser"\nhint: did you mean "cursor"'):
+        client_text("Curser", tmp_path, ["ralph"])
+    with pytest.raises(UsageError, match="the clients are claude, cursor, vscode, codex"):
+        client_file("emacs", tmp_path)
+
+
+@pytest.mark.parametrize("content", ["", " \n", "\ufeff"])
+@pytest.mark.parametrize("client", CLIENTS)
+def test_an_empty_file_is_filled(tmp_path: Path, client: str, content: str) -> None:
+    expected = content.strip() + client_text(client, tmp_path, ["ralph"])
+
+    assert expected == merged(client, tmp_path, content)
+
+
+def test_a_server_is_added_in_the_layout_of_the_file(tmp_path: Path) -> None:
+    """Tabs stay tabs, and what stands on one line, numbers and escapes stay as they were."""
+    before = '{\n\t"n": 1.50e3,\n\n\t"mcpServers": {\n\t\t"\\u00e9é": {"url": "x"}\n\t}\n}'
+    entry = (
+        ',\n\t\t"ralph": {\n\t\t\t"command": "ralphgen",\n\t\t\t"args": [\n'
+        '\t\t\t\t"serve",\n\t\t\t\t"ralph"\n\t\t\t]\n\t\t}'
+    )
+
+    assert before.replace('"x"}', '"x"}' + entry) == merged("gemini", tmp_path, before)
+
+
+@pytest.mark.parametrize("before", ['{"mcpServers":{"x":{}}}', '{ "mcpServers": { "x": {} } }'])
+def test_a_file_of_one_line_stays_one(tmp_path: Path, before: str) -> None:
+    entry = ', "ralph": {"command": "ralphgen", "args": ["serve", "ralph"]}'
+
+    assert before.replace("{}", "{}" + entry) == merged("gemini", tmp_path, before)
+
+
+def test_a_server_is_indented_as_its_neighbour_is(tmp_path: Path) -> None:
+    before = '{\n  "mcpServers": {\n\n      "x": {}\n  }\n}'
+    text = merged("gemini", tmp_path, before)
+
+    assert text.startswith(before[:-6] + ',\n      "ralph": {\n        "command"')
+    assert text.endswith("\n      }\n  }\n}")
+
+
+@pytest.mark.parametrize("before", ["{}\n", "{\n}\n", '{\n  "mcpServers": {}\n}\n'])
+def test_an_empty_object_opens_up(tmp_path: Path, before: str) -> None:
+    assert client_text("gemini", tmp_path, ["ralph"]) == merged("gemini", tmp_path, before)
+
+
+def test_a_project_of_any_name_is_written_in_its_own_letters(tmp_path: Path) -> None:
+    root = tmp_path / "löja 店"
+
+    assert str(root) in client_text("desktop", root, ["ralph"])
+    assert str(root) in merged("desktop", root, '{"mcpServers": {}}')
+    assert str(root) in merged("desktop", root, '{"mcpServers": {"x": {}}}')
+
+
+def test_an_entry_of_the_same_name_keeps_the_keys_that_are_not_ours(tmp_path: Path) -> None:
+    before = '{"mcpServers": {"ralph": {"command": "py", "env": {"A": "b"}, "disabled": true}}}'
+    env = '"env": {"A": "b", "CLAUDE_PROJECT_DIR": "${workspaceFolder}"}'
+    rest = '"disabled": true, "type": "stdio", "args": ["serve", "ralph"]'
+
+    assert (
+        '{"mcpServers": {"ralph": {"command": "ralphgen", ' + env + ", " + rest + "}}}"
+        == merged("cursor", tmp_path, before)
+    )
+
+
+def test_a_toml_file_keeps_its_comments_and_order(tmp_path: Path) -> None:
+    before = (
+        '# mine\nmodel = "é"  # why\n\n[mcp_servers.ralph]\ncommand = "py" # old\n'
+        'args = ["serve", "ralph"]\nstartup_timeout_sec = 20\n\n# about z\n[z]\na = 1 # last'
+    )
+
+    assert before.replace('"py"', '"ralphgen"') == merged("codex", tmp_path, before)
+
+
+def test_a_new_toml_table_follows_what_is_there(tmp_path: Path) -> None:
+    before = '[mcp_servers.x]\nurl = "y"\n# about z\n[z]\na = 1 # last'
+    table = client_text("codex", tmp_path, ["ralph"])
+
+    assert f"{before}\n\n{table}" == merged("codex", tmp_path, before)
+
+
+@pytest.mark.parametrize(
+    ("client", "content"),
+    [("claude", '\ufeff{\r\n  "a": "é"\r\n}\r\n'), ("codex", '\ufeffa = "é" # c\r\n')],
+)
+def test_windows_line_ends_and_a_byte_order_mark_stay(
+    tmp_path: Path, client: str, content: str
+) -> None:
+    text = merged(client, tmp_path, content)
+
+    assert content[:12] == text[:12]
+    assert "\n" not in text.replace("\r\n", "")
+    assert text.count("\r\n") > content.count("\r\n")
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+MEMBERS = st.dictionaries(st.text().filter(lambda name: name != "ralph"), JSON_VALUES, max_size=3)
+SERVERS = MEMBERS.map(lambda servers: {"mcpServers": servers})
+DOCUMENTS = st.builds(
+    lambda before, servers, after: before | servers | after, MEMBERS, st.just({}) | SERVERS, MEMBERS
+)
+
+
+@given(
+    document=DOCUMENTS,
+    indent=st.sampled_from([None, 1, 2, 4, "\t"]),
+    ascii_only=st.booleans(),
+    line_end=st.sampled_from(["\n", "\r\n"]),
+)
+def test_adding_a_server_moves_no_character_of_any_json(
+    *, document: dict[str, Any], indent: int | str | None, ascii_only: bool, line_end: str
+) -> None:
+    """The file after is the file before with one piece put in."""
+    before = json.dumps(document, indent=indent, ensure_ascii=ascii_only).replace("\n", line_end)
+    with TemporaryDirectory() as folder:
+        after = merged("gemini", Path(folder), before)
+
+    more = len(after) - len(before)
+
+    assert any(before == after[:at] + after[at + more :] for at in range(len(before)))
+    assert document | {
+        "mcpServers": document.get("mcpServers", {}) | {"ralph": CALL}
+    } == json.loads(after)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ('{\n  // mine\n  "servers": {}\n}', "line 2 is not plain JSON, which has no comments"),
+        ('{\n  "servers": {},\n}', "not plain JSON, which has no comments or trailing commas"),
+        ("[]", 'expected an object around "servers"'),
+        ('{"servers": []}', 'expected an object around "ralph"'),
+        ('{"servers": {"ralph": "x"}}', 'expected an object around "type", "command"'),
+        ('{"servers": {"ralph": {"env": "x"}}}', 'expected an object around "CLAUDE_PROJECT_DIR"'),
+        ('{"servers": {}, "servers": {"x": {}}}', '"servers" stands there twice'),
+        ('{"servers": {"x": {}, "\\u0078": {}}}', '"x" stands there twice'),
+        ("[" * 100_000, "it is nested too deeply"),
+    ],
+)
+def test_json_that_would_lose_something_is_left_with_what_to_add_by_hand(
+    tmp_path: Path, content: str, reason: str
+) -> None:
+    said = refusal("vscode", tmp_path, content)
+    first, hint, added = said.split("\n", 2)
+
+    assert '"FILE" cannot be added to without loss: ' in first
+    assert reason in first
+    assert "hint: add this by hand:" == hint
+    assert client_text("vscode", tmp_path, ["ralph"]).rstrip() == added
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["a =", "mcp_servers = 1", "[[mcp_servers]]", "mcp_servers = {x = {}}", "a = 1\na = 2"],
+)
+def test_toml_that_takes_no_more_tables_is_left_as_it_is(tmp_path: Path, content: str) -> None:
+    said = refusal("codex", tmp_path, content)
+
+    assert said.endswith("by hand:\n" + client_text("codex", tmp_path, ["ralph"]).rstrip())
+
+
+@pytest.mark.parametrize(
+    ("client", "content"),
+    [
+        ("claude", '{"mcpServers": {"ralph": {"type": "http", "url": "x"}}}'),
+        ("gemini", '{"mcpServers": {"ralph": {"httpUrl": "x"}}}'),
+        ("codex", '[mcp_servers.ralph]\nurl = "x"\n'),
+    ],
+)
+def test_a_server_at_a_url_is_not_ours_to_change(tmp_path: Path, client: str, content: str) -> None:
+    said = refusal(client, tmp_path, content)
+
+    assert said.startswith('"FILE" has a server "ralph" at a URL\nhint: give it another name there')
+
+
+def test_the_server_of_another_project_stays_until_that_project_is_gone(tmp_path: Path) -> None:
+    """Claude Desktop has one file for all projects, and each has its own "ralph"."""
+    (tmp_path / "one/.ralph").mkdir(parents=True)
+
+    assert write_client("desktop", tmp_path / "one", ["ralph"])
+
+    content = client_file("desktop", tmp_path).read_bytes()
+
+    assert f'has a server "ralph" of "{tmp_path / "one"}"' in refusal(
+        "desktop", tmp_path / "two", content
+    )
+
+    (tmp_path / "one").rename(tmp_path / "two")
+
+    assert write_client("desktop", tmp_path / "two", ["ralph"])
+
+
+def test_text_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+    assert '"FILE" is not UTF-8\nhint: save it as UTF-8' == refusal("claude", tmp_path, b'"\xe9"')
+
+
+def test_a_folder_in_place_of_the_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / ".mcp.json").mkdir()
+    with pytest.raises(ProjectError, match="is a folder, expected a file\nhint: move it away"):
+        write_client("claude", tmp_path, ["ralph"])
+
+
+def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / ".vscode").touch()
+    with pytest.raises(ProjectError, match="not a directory"):
+        write_client("vscode", tmp_path, ["ralph"])
+
+
+@pytest.mark.parametrize(
+    ("limit", "mode", "reason"),
+    [(WITHOUT_RIGHTS, 0o555, "permission denied"), (WITHOUT_SPACE, 0o755, "file too large")],
+)
+def test_a_write_that_fails_leaves_the_folder_as_it_was(limit: str, mode: int, reason: str) -> None:
+    with TemporaryDirectory() as folder:
+        Path(folder).chmod(mode)
+        program = [sys.executable, "-c", limit + WRITE, folder]
+        said = subprocess.run(program, capture_output=True, text=True, check=True).stdout
+        left = list(Path(folder).iterdir())
+        Path(folder).chmod(0o755)
+
+    assert f'"{folder}/.mcp.json" cannot be written: {reason}\nhint: give yourself' in said
+    assert [] == left
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o664])
+def test_a_link_stays_a_link_and_its_file_keeps_its_mode(tmp_path: Path, mode: int) -> None:
+    """Such a file may hold keys that only its owner may read, and be kept in another folder."""
+    kept = tmp_path / "dotfiles/mcp.json"
+    kept.parent.mkdir()
+    kept.write_text("{}", encoding="utf-8")
+    kept.chmod(mode)
+    (tmp_path / ".mcp.json").symlink_to(kept)
+
+    assert write_client("claude", tmp_path, ["ralph"])
+    assert (tmp_path / ".mcp.json").is_symlink()
+    assert "ralph" in json.loads(kept.read_bytes())["mcpServers"]
+    assert mode == stat.S_IMODE(kept.stat().st_mode)
+    assert [kept] == list(kept.parent.iterdir())
+
+
+def test_a_file_that_says_it_all_already_is_not_written(tmp_path: Path) -> None:
+    write_client("claude", tmp_path, ["ralph"])
+    before = client_file("claude", tmp_path).stat()
+
+    assert not write_client("claude", tmp_path, ["ralph"])
+    assert before == client_file("claude", tmp_path).stat()
