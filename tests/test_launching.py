@@ -10,7 +10,7 @@ import pty
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -104,6 +104,7 @@ class Launch:
         path = self.root / "claude"
         path.write_text(
             f"#!{sys.executable}\nimport os, signal, subprocess, sys, time\n"
+            "open('pid', 'w').write(str(os.getpid()))\n"
             f"sys.stdout.write({lines!r})\nsys.stdout.flush()\n{body}\n",
             encoding="utf-8",
         )
@@ -112,7 +113,7 @@ class Launch:
     def run(
         self,
         *,
-        timeout: float | None = 60,
+        timeout: float = 20,
         raw: bool = False,
         prompt: str = "go",
         say: Callable[[str], None] | None = None,
@@ -150,6 +151,7 @@ def test_a_session_that_prints_is_told_its_servers_its_tools_and_what_it_must_no
         *("claude", "-p", "--output-format", "stream-json", "--verbose"),
         *("--allowedTools", "mcp__ralph__get_task", "mcp__ralph__set_task_status"),
         *("--disallowedTools", "Edit(.ralph/mcp/**)", "Edit(.ralph/db/**)"),
+        *("Edit(.ralph/recipes/**)", "Edit(.ralph/ralphgen.toml)"),
         *("--mcp-config", "/p/mcp.json", "--strict-mcp-config"),
         *("--permission-mode", "acceptEdits"),
     )
@@ -281,10 +283,27 @@ def test_a_session_that_lacks_something_is_stopped_at_its_first_event(
 ) -> None:
     launch.program("time.sleep(600)", event, says("too late"))
     with pytest.raises(ProjectError) as raised:
-        launch.run(timeout=None)
+        launch.run()
 
     assert words in str(raised.value)
     assert [] == launch.lines
+
+
+def test_claude_code_is_stopped_before_its_servers_are_asked(launch: Launch) -> None:
+    launch.program("time.sleep(600)", {**START, "mcp_servers": []})
+    asking = (
+        "import os, sys\n"
+        "try: os.kill(int(open('pid').read()), 0)\n"
+        "except ProcessLookupError: sys.exit('it is gone')\n"
+        "sys.exit('it still runs')"
+    )
+    session = session_in(launch.root)
+    (served,) = session.served
+    command = (sys.executable, "-c", asking)
+    launch.session = replace(session, served=(replace(served, command=command),))
+
+    with pytest.raises(ProjectError, match="it is gone"):
+        launch.run()
 
 
 def test_a_server_of_the_persona_has_to_be_there_too(launch: Launch) -> None:
@@ -292,7 +311,7 @@ def test_a_server_of_the_persona_has_to_be_there_too(launch: Launch) -> None:
     error = {"name": "github", "type": "invalid_config", "message": "Skipped: no command"}
     launch.program("time.sleep(600)", {**START, "mcp_server_errors": [error]})
     with pytest.raises(ProjectError) as raised:
-        launch.run(timeout=None)
+        launch.run()
 
     assert '"github" (not listed): Skipped: no command' in str(raised.value)
     assert "ralph" not in str(raised.value).splitlines()[0]
@@ -401,7 +420,7 @@ def test_processes_that_are_deaf_and_in_groups_of_their_own_are_killed(
         launch.said.append(line)
         signal.raise_signal(signal.SIGTERM)
 
-    assert 143 == launch.run(timeout=None, say=say)
+    assert 143 == launch.run(say=say)
     _, parent, child = launch.said[0].split()
     assert [{}, {}] == [family(int(parent)), family(int(child))]
 
@@ -413,7 +432,7 @@ def test_what_claude_code_leaves_in_its_group_is_ended_with_it(launch: Launch) -
         START,
     )
 
-    assert 0 == launch.run(timeout=None)
+    assert 0 == launch.run()
     (line,) = launch.said
     assert {} == family(int(line.split()[-1]))
 
@@ -430,7 +449,7 @@ def test_a_signal_to_us_ends_claude_code_too(
         launch.said.append(line)
         signal.raise_signal(number)
 
-    assert code == launch.run(timeout=None, say=say)
+    assert code == launch.run(say=say)
     (line,) = launch.said
     assert {} == family(int(line.split()[-1]))
     assert signal.SIG_DFL == signal.getsignal(signal.SIGTERM)
@@ -445,7 +464,7 @@ def test_a_reader_that_leaves_ends_claude_code(launch: Launch) -> None:
     launch.program("time.sleep(600)", START)
 
     with pytest.raises(BrokenPipeError):
-        launch.run(timeout=None)
+        launch.run()
 
 
 def test_without_claude_code_a_sentence_says_where_to_get_it(

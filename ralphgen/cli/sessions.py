@@ -124,7 +124,7 @@ def launch(
     if dry_run:
         print(shlex.join(command))
         return
-    raise typer.Exit(_run(made, command, options, timeout=timeout, raw=raw, tell=tell))
+    raise typer.Exit(_run(made, command, options, timeout=timeout, raw=raw))
 
 
 @app.command(epilog="Example: [bold]ralphgen config --client cursor --write[/bold]")
@@ -188,7 +188,6 @@ def _run(
     *,
     timeout: float | None,
     raw: bool,
-    tell: Say,
 ) -> int:
     """The exit code of Claude Code."""
     from ralphgen.launching.running import run_printing, run_terminal
@@ -196,4 +195,4 @@ def _run(
     if not options.printing:
         return run_terminal(made, command)
     prompt = options.prompt
-    return run_printing(made, command, prompt, timeout=timeout, raw=raw, out=sys.stdout, say=tell)
+    return run_printing(made, command, prompt, timeout=timeout, raw=raw, out=sys.stdout, say=say)

@@ -12,7 +12,13 @@ EDITING = frozenset({"task_execution"})  # of no use if it may not write files
 EDIT_MODE = "acceptEdits"
 # A rule for Edit holds for Write and for redirections in Bash too; one for Write would hold for
 # nothing. Rules are relative to the folder that Claude Code is started in.
-DENIED = ("Edit(.ralph/mcp/**)", "Edit(.ralph/db/**)")
+# What is denied is the server, the data, and the settings that could widen the next session.
+DENIED = (
+    "Edit(.ralph/mcp/**)",
+    "Edit(.ralph/db/**)",
+    "Edit(.ralph/recipes/**)",
+    "Edit(.ralph/ralphgen.toml)",
+)
 LONGEST_ARGUMENT = 100_000  # bytes; Linux takes 131,071
 
 _UNNAMEABLE = re.compile(r"[^a-zA-Z0-9_-]")

@@ -38,7 +38,7 @@ class Running:
         self._pipe, writing = os.pipe()
         try:
             with tempfile.TemporaryFile() as given:  # a pipe would fill up while nobody reads it
-                given.write(prompt.encode(errors="surrogateescape"))
+                given.write(prompt.encode("utf-8", "surrogateescape"))
                 given.seek(0)
                 self._process = subprocess.Popen(
                     command, cwd=root, stdin=given, stdout=writing, start_new_session=True
