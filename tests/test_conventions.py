@@ -26,9 +26,21 @@ LONGEST_FILE, LONGEST_FUNCTION = 350, 50
 KIT_KEYS = [kit.key for kit in KITS]
 
 # What a server loads before the SDK costs milliseconds at every start; these are cheap or needed.
-CHEAP = {"__future__", "json", "os", "re", "signal", "sqlite3", "stat", "sys", "time", "_thread"}
+CHEAP = {
+    "__future__",
+    "io",
+    "json",
+    "os",
+    "re",
+    "signal",
+    "sqlite3",
+    "stat",
+    "sys",
+    "time",
+    "_thread",
+}
 DIGESTS = {"_sha2", "_sha256", "hashlib"}  # whichever the interpreter has, the costly one last
-SDK = {"anyio", "mcp", "traceback"}  # the modules that bind a kit to it are loaded last
+SDK = {"anyio", "contextlib", "mcp"}  # the modules that bind a kit to it are loaded last
 BINDING = ("binding.py", "reading.py", "turns.py", "updates.py")
 MORE = {**dict.fromkeys(BINDING, SDK), "digest.py": DIGESTS}
 

@@ -7,7 +7,7 @@ import os
 import sqlite3
 import time
 
-from .errors import StartError, ToolError
+from .errors import LaterError, StartError, ToolError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,15 +24,17 @@ BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 class Database:
     """A connection with foreign keys on, and its journal mode as the file has it.
 
-    `patience` is for how many seconds a call waits for other writers. Raises `StartError` when
-    the file cannot be opened as a database.
+    `patience` is for how many seconds a call waits for other writers; where `hurry` is not None,
+    it waits so many and raises `LaterError` then. Raises `StartError` when the file cannot be
+    opened as a database.
     """
 
-    __slots__ = ("_in_use", "_patience", "connection", "path")
+    __slots__ = ("_in_use", "_patience", "connection", "hurry", "path")
 
     def __init__(self, path: str, patience: float = PATIENCE) -> None:
         self.path = path
         self._patience = patience
+        self.hurry: float | None = None
         self.connection = _connect(path)
         self._in_use = _thread.allocate_lock()
 
@@ -77,7 +79,8 @@ class Database:
         self.connection.close()
 
     def _transaction(self, begin: str, work: Callable[[], Result]) -> Result:
-        deadline = time.monotonic() + self._patience
+        hurried = self.hurry is not None
+        deadline = time.monotonic() + (self.hurry if self.hurry is not None else self._patience)
         while True:
             try:
                 return self._attempt(begin, work)
@@ -87,6 +90,8 @@ class Database:
                 if not _is_busy(error):
                     raise ToolError(_sentence(error)) from error
                 if time.monotonic() > deadline:
+                    if hurried:
+                        raise LaterError from error
                     text = (
                         "the database is busy: another program has held it for "
                         f"{self._patience:.0f} seconds; nothing was changed, try again"

@@ -1,5 +1,15 @@
 """The ways in which a server says no, and how a name fits on their line."""
 
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+
 
 class ToolError(Exception):
     """A failure that the agent can repair: its text says what is wrong and what to do next."""
@@ -7,6 +17,20 @@ class ToolError(Exception):
 
 class NotThereError(ToolError):
     """There is nothing of the URI, the cursor or the name that a client asked for."""
+
+
+class RefusedError(Exception):
+    """An answer that is an error of the protocol: `code`, `message` and, for some, `data`."""
+
+    def __init__(self, code: int, message: str, data: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+
+
+class LaterError(Exception):
+    """A call would wait for others longer than it may now; nothing was done for it."""
 
 
 class StartError(Exception):

@@ -5,6 +5,13 @@ import sys
 import time
 
 
+def log_exception(logger: str, **data: object) -> None:
+    """Write one line on the exception that is being handled, with its traceback."""
+    import traceback
+
+    log("error", logger, {**data, "traceback": traceback.format_exc()})
+
+
 def log(level: str, logger: str, data: object) -> None:
     """Write one line; `level` is a syslog word of the protocol (info, warning, error).
 

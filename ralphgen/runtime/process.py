@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 
 from .errors import StartError
 
@@ -48,17 +47,17 @@ class Ending:
 
 
 class Wire:
-    """Keeps the protocol's two streams from everything that runs before the SDK takes them.
+    """Keeps the protocol's two streams from everything else that runs in this process.
 
-    Until `restore`, what a module prints goes to standard error, and a child process reads nothing.
-    The SDK does the same while it serves.
+    `source` and `sink` are the streams, as file descriptors of our own. What a module prints goes
+    to standard error, and a child process reads nothing.
     """
 
-    __slots__ = ("_streams",)
+    __slots__ = ("sink", "source")
 
     def __init__(self) -> None:
         try:
-            self._streams = {0: os.dup(0), 1: os.dup(1)}
+            self.source, self.sink = os.dup(0), os.dup(1)
         except OSError as error:
             text = "standard input or output is closed: an MCP client must start this server"
             raise StartError(text) from error
@@ -67,9 +66,7 @@ class Wire:
         os.close(nothing)
         os.dup2(2, 1)
 
-    def restore(self) -> None:
-        """Give the streams back to the protocol."""
-        sys.stdout.flush()
-        for stream, kept in self._streams.items():
-            os.dup2(kept, stream, inheritable=True)
-            os.close(kept)
+    def write(self, text: str) -> None:
+        """Write text that is not the protocol's to where it would go."""
+        with os.fdopen(self.sink, "w", encoding="utf-8") as stream:
+            stream.write(text)

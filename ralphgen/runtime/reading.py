@@ -1,126 +1,93 @@
-"""What clients read besides calling tools: resources, prompts and the completion of both."""
+"""Answers the requests on what clients read besides: prompts, resources and completion."""
 
 from __future__ import annotations
 
-import mcp.types as t
-from mcp import MCPError
-from mcp.server import Server, ServerRequestContext
-
-from .errors import ToolError
-from .turns import INVALID_PARAMS, Turns
+from .calling import refuse_cursor
+from .errors import INVALID_PARAMS, RefusedError, ToolError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
+    from .calling import Method, Params
     from .kit import Resources
     from .prompt import Prompt
 
-Context = ServerRequestContext[None]
 MOST_VALUES = 100  # of one completion, by the protocol
 
 
-def refuse_cursor(params: t.PaginatedRequestParams) -> None:
-    """Raise `MCPError` for any cursor, where a list has one page only."""
-    if params.cursor is not None:
-        raise MCPError(INVALID_PARAMS, f'Unknown cursor: "{params.cursor}"')
+def prompt_methods(prompts: Mapping[str, Prompt], workspace: Any) -> dict[str, Method]:
+    """By the name of a request, what answers it from the session's prompts, by name."""
 
-
-def offer_resources(
-    server: Server[None], resources: Resources, workspace: Any, turns: Turns
-) -> None:
-    """Let clients list and read the resources of a kit."""
-    templates = [t.ResourceTemplate.model_validate(entry) for entry in resources.templates]
-
-    async def list_resources(_: Context, params: t.PaginatedRequestParams) -> t.ListResourcesResult:
-        entries, cursor = await turns.run(lambda: resources.listed(workspace, params.cursor))
-        return t.ListResourcesResult(
-            resources=[t.Resource.model_validate(entry) for entry in entries],
-            next_cursor=cursor or None,
-        )
-
-    async def list_templates(
-        _: Context, params: t.PaginatedRequestParams
-    ) -> t.ListResourceTemplatesResult:
+    def list_prompts(params: Params) -> dict[str, Any]:
         refuse_cursor(params)
-        return t.ListResourceTemplatesResult(resource_templates=templates)
+        return {"prompts": [prompt.entry() for prompt in prompts.values()]}
 
-    async def read(_: Context, params: t.ReadResourceRequestParams) -> t.ReadResourceResult:
-        uri = params.uri
-        media_type, text = await turns.run(lambda: resources.read(workspace, uri), uri)
-        contents = t.TextResourceContents(uri=uri, mime_type=media_type, text=text)
-        return t.ReadResourceResult(contents=[contents])
+    def get_prompt(params: Params) -> dict[str, Any]:
+        given = params.get("arguments") or {}
+        prompt = _named(prompts, params["name"], given)
+        try:
+            text = prompt.text(workspace, given)
+        except ToolError as error:
+            raise RefusedError(INVALID_PARAMS, str(error)) from error
+        content = {"type": "text", "text": text}
+        messages = [{"role": "user", "content": content}]
+        return {"description": prompt.description, "messages": messages}
 
-    server.add_request_handler("resources/list", t.PaginatedRequestParams, list_resources)
-    server.add_request_handler("resources/templates/list", t.PaginatedRequestParams, list_templates)
-    server.add_request_handler("resources/read", t.ReadResourceRequestParams, read)
+    return {"prompts/list": list_prompts, "prompts/get": get_prompt}
 
 
-def offer_prompts(
-    server: Server[None], prompts: Sequence[Prompt], workspace: Any, turns: Turns
-) -> None:
-    """Let clients list the session's prompts and get their texts."""
-    described = [t.Prompt.model_validate(prompt.entry()) for prompt in prompts]
-    by_name = {prompt.name: prompt for prompt in prompts}
+def resource_methods(resources: Resources, workspace: Any) -> dict[str, Method]:
+    """By the name of a request, what answers it from the resources of a kit."""
 
-    async def list_prompts(_: Context, params: t.PaginatedRequestParams) -> t.ListPromptsResult:
+    def list_resources(params: Params) -> dict[str, Any]:
+        entries, cursor = resources.listed(workspace, params.get("cursor"))
+        return {"resources": entries, **({"nextCursor": cursor} if cursor else {})}
+
+    def list_templates(params: Params) -> dict[str, Any]:
         refuse_cursor(params)
-        return t.ListPromptsResult(prompts=described)
+        return {"resourceTemplates": [dict(entry) for entry in resources.templates]}
 
-    async def get_prompt(_: Context, params: t.GetPromptRequestParams) -> t.GetPromptResult:
-        given = params.arguments or {}
-        prompt = _named(by_name, params.name, given)
-        text = await turns.run(lambda: _text(prompt, workspace, given))
-        content = t.TextContent(type="text", text=text)
-        message = t.PromptMessage(role="user", content=content)
-        return t.GetPromptResult(description=prompt.description, messages=[message])
+    def read(params: Params) -> dict[str, Any]:
+        media_type, text = resources.read(workspace, params["uri"])
+        return {"contents": [{"uri": params["uri"], "mimeType": media_type, "text": text}]}
 
-    server.add_request_handler("prompts/list", t.PaginatedRequestParams, list_prompts)
-    server.add_request_handler("prompts/get", t.GetPromptRequestParams, get_prompt)
-
-
-def offer_completion(
-    server: Server[None],
-    resources: Resources,
-    prompts: Sequence[Prompt],
-    workspace: Any,
-    turns: Turns,
-) -> None:
-    """Let clients complete the variables of templates and the arguments of prompts."""
-    by_name = {prompt.name: prompt for prompt in prompts}
-
-    async def complete(_: Context, params: t.CompleteRequestParams) -> t.CompleteResult:
-        argument, value = params.argument.name, params.argument.value
-        template = None
-        if isinstance(params.ref, t.PromptReference):
-            _named(by_name, params.ref.name, [argument])
-        else:
-            template = params.ref.uri
-        values = await turns.run(lambda: resources.completed(workspace, template, argument, value))
-        completion = t.Completion(
-            values=values[:MOST_VALUES], total=len(values), has_more=len(values) > MOST_VALUES
-        )
-        return t.CompleteResult(completion=completion)
-
-    server.add_request_handler("completion/complete", t.CompleteRequestParams, complete)
+    return {
+        "resources/list": list_resources,
+        "resources/templates/list": list_templates,
+        "resources/read": read,
+    }
 
 
-def _named(
-    prompts: Mapping[str, Prompt], name: str, arguments: Sequence[str] | Mapping[str, str]
-) -> Prompt:
-    """The prompt; raises `MCPError` where there is none, or where it has no such argument."""
-    prompt = prompts.get(name)
-    if prompt is None:
-        raise MCPError(INVALID_PARAMS, f'Unknown prompt: "{name}"')
+def completion_method(
+    resources: Resources, prompts: Mapping[str, Prompt], workspace: Any
+) -> dict[str, Method]:
+    """What completes the variables of templates and the arguments of prompts."""
+
+    def complete(params: Params) -> dict[str, Any]:
+        ref, argument = params["ref"], params["argument"]
+        if ref["type"] == "ref/prompt":
+            _named(prompts, ref["name"], [argument["name"]])
+        template = ref.get("uri")
+        values = resources.completed(workspace, template, argument["name"], argument["value"])
+        completion = {
+            "values": values[:MOST_VALUES],
+            "total": len(values),
+            "hasMore": len(values) > MOST_VALUES,
+        }
+        return {"completion": completion}
+
+    return {"completion/complete": complete}
+
+
+def _named(prompts: Mapping[str, Prompt], name: str, arguments: Iterable[str]) -> Prompt:
+    """The prompt; raises `RefusedError` where there is none, or where it has no such argument."""
+    if name not in prompts:
+        raise RefusedError(INVALID_PARAMS, f'Unknown prompt: "{name}"')
+    prompt = prompts[name]
     for argument in arguments:
         if argument not in prompt.arguments:
-            raise MCPError(INVALID_PARAMS, f'the prompt "{name}" has no argument "{argument}"')
+            text = f'the prompt "{name}" has no argument "{argument}"'
+            raise RefusedError(INVALID_PARAMS, text)
     return prompt
-
-
-def _text(prompt: Prompt, workspace: Any, given: Mapping[str, str]) -> str:
-    try:
-        return prompt.text(workspace, given)
-    except ToolError as error:
-        raise MCPError(INVALID_PARAMS, str(error)) from error

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from .kit import Kit
     from .policy import Policy
+    from .service import Service
     from .session import Session
     from .tool import Tool
 
@@ -137,16 +138,46 @@ def _serve(asked: CommandLine, name: str, folder: str, ending: Ending) -> int:
     if asked.check or asked.describe:
         _refuse_without_sdk()
         if asked.describe:
-            wire.restore()
-            sys.stdout.write(describe(kit, session, tools, workspace))
+            wire.write(describe(kit, session, tools, workspace))
         workspace.close()
         return 0
     _announce(session, name)
-    serve = _binding()
-    wire.restore()
-    version = manifest["ralphgen"]
-    serve(kit, session, tools, workspace, version=version, folder=folder)  # until it is left
+    from .service import Service
+
+    service = Service(kit, session, tools, workspace, manifest["ralphgen"])
+    return _converse(service, folder, manifest, wire, ending)
+
+
+def _converse(
+    service: Service, folder: str, manifest: dict[str, Any], wire: Wire, ending: Ending
+) -> int:
+    """Speak with the client until it leaves; the SDK is loaded when something asks for it."""
+    from .front import Front
+
+    front = Front(service)
+    try:
+        left = front.run(wire.source, wire.sink)
+    except OSError:
+        left = False  # the client is gone
+    if not left:
+        return ending.end()
+    try:
+        _refuse_another_manifest(folder, manifest)
+        serve = _binding()
+    except StartError as error:
+        front.refuse(wire.sink, one_line(str(error)))
+        service.workspace.close()
+        raise
+    from .handover import streams
+
+    serve(service, folder, streams(front.replay, front.rest, wire.source, wire.sink))
     return ending.end()
+
+
+def _refuse_another_manifest(folder: str, manifest: dict[str, Any]) -> None:
+    """Raise `StartError` where what would be loaded now is not what was loaded at the start."""
+    if read_manifest(folder) != manifest:
+        raise StartError("the server was written anew meanwhile: start a new session")
 
 
 def describe(kit: Kit, session: Session, tools: Mapping[str, Tool], workspace: Any) -> str:

@@ -10,7 +10,8 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Res
 
 from .digest import sha256_hex
 from .errors import NotThereError
-from .turns import Turns
+from .service import guarded
+from .turns import Turns, refusing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Updates:
         "_listen",
         "_listeners",
         "_moved",
+        "_name",
         "_resources",
         "_seen",
         "_somebody",
@@ -54,7 +56,8 @@ class Updates:
         self._watched = watched
         self._workspace: Any = None
         self._moved: object = None
-        self._turns = Turns(name)
+        self._name = name
+        self._turns = Turns()
         self._listeners: dict[str, int] = {}  # by URI, how many listen to it
         self._seen: dict[str, str] = {}  # by URI, the digest of its text
         self._somebody = anyio.Event()
@@ -123,7 +126,7 @@ class Updates:
         for uri in uris:
             self._listeners[uri] = self._listeners.get(uri, 0) + 1
         try:
-            found = await self._turns.run(look, named)
+            found = await self._safely(look, named)
         except BaseException:
             self._end(uris)
             raise
@@ -144,10 +147,18 @@ class Updates:
     async def _changed(self) -> list[str]:
         """The URIs that somebody listens to and that read differently since the last look."""
         uris = list(self._listeners)
-        found = await self._turns.run(lambda: self._look(uris))
+        found = await self._safely(lambda: self._look(uris))
         changed = [uri for uri, digest in found.items() if self._seen.get(uri, digest) != digest]
         self._seen.update({uri: found[uri] for uri in changed})
         return changed
+
+    async def _safely(
+        self, look: Callable[[], dict[str, str]], uri: str | None = None
+    ) -> dict[str, str]:
+        """What a look finds, on the worker thread; raises `MCPError`, with the URI as its data."""
+        method = guarded(self._name, "updates", lambda _: look())
+        with refusing():
+            return await self._turns.run(lambda: method({} if uri is None else {"uri": uri}))
 
     def _look(self, uris: Sequence[str]) -> dict[str, str]:
         """The digests of the resources, where anything was written since they were last taken."""

@@ -41,6 +41,9 @@ class Notes:
     def close(self):
         """Let go of nothing."""
 
+    def hurry(self, _seconds):
+        """Notes never wait."""
+
 
 def open_workspace(folder, _session, settings):
     """The notes of the project around the server."""

@@ -100,6 +100,10 @@ class Workspace:
 
         return self.database.reading(checked)
 
+    def hurry(self, seconds: float | None) -> None:
+        """Raise `LaterError` where a call would wait for other writers longer than that."""
+        self.database.hurry = seconds
+
     def refuse_another_schema(self, fingerprint: str, hide: list[str], folder: str) -> None:
         """Raise `StartError`, naming the columns, where the server was built for other ones."""
         if schema.fingerprint(self._built_for, hide) == fingerprint:

@@ -1,0 +1,82 @@
+"""Answers the requests on tools: which there are, and calling one."""
+
+from __future__ import annotations
+
+import json
+
+from .arguments import check_arguments
+from .errors import INVALID_PARAMS, LaterError, RefusedError, ToolError
+from .log import log_exception
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from .kit import Kit, Workspace
+    from .session import Session
+    from .tool import Tool
+
+    Params = Mapping[str, Any]
+    Method = Callable[[Params], dict[str, Any]]
+
+
+def tool_methods(
+    kit: Kit, session: Session, tools: Mapping[str, Tool], workspace: Workspace
+) -> dict[str, Method]:
+    """By the name of a request, what answers it; `tools` guards both the list and the calls."""
+
+    def list_tools(params: Params) -> dict[str, Any]:
+        refuse_cursor(params)
+        return {"tools": [tool.entry() for tool in tools.values()]}
+
+    def call_tool(params: Params) -> dict[str, Any]:
+        tool = tools.get(params["name"])
+        if tool is None:
+            why = session.why_hidden(params["name"])
+            raise RefusedError(INVALID_PARAMS, f'Unknown tool: "{params["name"]}": {why}')
+        return _called(kit, tool, workspace, params.get("arguments"))
+
+    return {"tools/list": list_tools, "tools/call": call_tool}
+
+
+def refuse_cursor(params: Params) -> None:
+    """Raise `RefusedError` for any cursor, where a list has one page only."""
+    if params.get("cursor") is not None:
+        raise RefusedError(INVALID_PARAMS, f'Unknown cursor: "{params["cursor"]}"')
+
+
+def _called(kit: Kit, tool: Tool, workspace: Workspace, given: object) -> dict[str, Any]:
+    """Run one call; whatever goes wrong comes back as words, never as a traceback."""
+    try:
+        arguments = tool.completed(_checked(kit, tool, given))
+        result = tool.run(workspace, arguments)
+        text = json.dumps(result, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        text.encode()
+    except (LaterError, RefusedError):
+        raise
+    except ToolError as error:
+        return _result(str(error), failed=True)
+    except Exception:
+        log_exception(kit.server_name, tool=tool.name)
+        text = (
+            f'"{tool.name}" failed inside the server: go on without it and tell a person; the '
+            "server's log says why"
+        )
+        return _result(text, failed=True)
+    answer = _result(text, failed=False)
+    return {**answer, "structuredContent": result} if tool.returns is not None else answer
+
+
+def _checked(kit: Kit, tool: Tool, given: object) -> dict[str, object]:
+    """The arguments of a call; wrong ones are an error of the protocol where the kit says so."""
+    try:
+        return check_arguments(tool.input_schema(), given)
+    except ToolError as error:
+        if kit.refusals == "error":
+            raise RefusedError(INVALID_PARAMS, str(error)) from error
+        raise
+
+
+def _result(text: str, *, failed: bool) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": text}], "isError": failed}
