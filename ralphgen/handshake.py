@@ -20,7 +20,7 @@ PATIENCE = 30.0  # seconds for the whole conversation
 async def shake_hands(python: str, server: str, kit: str) -> dict[str, object]:
     """What came of one conversation."""
     with anyio.fail_after(PATIENCE):
-        parameters = StdioServerParameters(command=python, args=["-I", server, kit])
+        parameters = StdioServerParameters(command=python, args=["-I", "-S", server, kit])
         async with Client(stdio_client(parameters)) as client:
             tools = (await client.list_tools()).tools
             name = next((tool.name for tool in tools if _can_be_tried(tool)), None)

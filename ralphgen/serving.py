@@ -9,6 +9,7 @@ from pathlib import Path
 from ralphgen.errors import ProjectError, RalphgenError
 
 SERVER = Path(".ralph", "mcp", "server.py")
+OPTIONS = ("-I", "-S")  # of the interpreter: alone, and without looking for packages at once
 
 
 def serve(arguments: Sequence[str]) -> int:
@@ -20,7 +21,7 @@ def serve(arguments: Sequence[str]) -> int:
     try:
         server = _find_server()
         _finish_write(server.parent)
-        command = [str(_interpreter(server.parent)), "-I", str(server), *arguments]
+        command = [str(_interpreter(server.parent)), *OPTIONS, str(server), *arguments]
         if os.name == "posix":
             os.execv(command[0], command)
         return subprocess.run(command, check=False).returncode

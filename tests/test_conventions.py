@@ -28,6 +28,8 @@ KIT_KEYS = [kit.key for kit in KITS]
 # What a server loads before the SDK costs milliseconds at every start; these are cheap or needed.
 CHEAP = {
     "__future__",
+    "_sqlite3",
+    "gc",
     "io",
     "json",
     "os",
@@ -41,7 +43,7 @@ CHEAP = {
 }
 DIGESTS = {"_sha2", "_sha256", "hashlib"}  # whichever the interpreter has, the costly one last
 SDK = {"anyio", "contextlib", "mcp"}  # the modules that bind a kit to it are loaded last
-BINDING = ("binding.py", "reading.py", "turns.py", "updates.py")
+BINDING = ("binding.py", "turns.py", "updates.py")
 MORE = {**dict.fromkeys(BINDING, SDK), "digest.py": DIGESTS}
 
 

@@ -29,7 +29,7 @@ SHOWN_UNKNOWN = 20
 # Python refuses to spell longer integers in decimal digits (4,300 of them).
 _DECIMAL_BITS = 14_000
 # An escape, a character class, or the sign for the end.
-_PATTERN_PART = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|\$", re.DOTALL)
+_PATTERN_PART = r"(?s)\\.|\[(?:\\.|[^\]\\])*\]|\$"  # compiled at its first use
 
 
 def check_arguments(
@@ -171,8 +171,12 @@ def _match(rule: Mapping[str, Any], text: str) -> str | None:
         return None
     strict = pattern
     if text.endswith("\n"):
-        strict = _PATTERN_PART.sub(lambda part: r"\Z" if part[0] == "$" else part[0], pattern)
+        strict = re.sub(_PATTERN_PART, _to_the_end, pattern)
     return None if re.search(strict, text) else f"text that matches /{pattern}/"
+
+
+def _to_the_end(part: re.Match[str]) -> str:
+    return r"\Z" if part[0] == "$" else part[0]
 
 
 def _size(rule: Mapping[str, Any], number: float) -> str | None:

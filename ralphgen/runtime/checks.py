@@ -20,7 +20,7 @@ _TOKENS = re.compile(
     re.VERBOSE,
 )
 _TABLE_CONSTRAINTS = frozenset({"CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN"})
-_DECIMAL = re.compile(r"[0-9]{1,19}")
+_DECIMAL = "[0-9]{1,19}"
 _INTEGER_LIMIT = 2**63
 _LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 
@@ -163,7 +163,7 @@ def _text(tokens: list[str]) -> str | None:
 def _integer(tokens: list[str]) -> str | None:
     sign = -1 if tokens[:1] == ["-"] else 1
     digits = tokens[1:] if tokens[:1] in (["-"], ["+"]) else tokens
-    if len(digits) != 1 or not _DECIMAL.fullmatch(digits[0]):
+    if len(digits) != 1 or not re.fullmatch(_DECIMAL, digits[0]):
         return None
     number = sign * int(digits[0])
     return str(number) if -_INTEGER_LIMIT < number < _INTEGER_LIMIT else None

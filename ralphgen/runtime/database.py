@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import _sqlite3 as sqlite3  # all of sqlite3 but its adapters for dates, which cost a millisecond
 import _thread
 import os
-import sqlite3
 import time
 
 from .errors import LaterError, StartError, ToolError

@@ -87,7 +87,9 @@ def is_info(value: object) -> bool:
 def is_capabilities(value: object) -> bool:
     """Whether a client says what it can do in flags and empty objects alone."""
     return (
-        type(value) is dict and value.keys() <= CAPABILITIES and all(map(_is_flags, value.values()))
+        type(value) is dict
+        and value.keys() <= CAPABILITIES
+        and all(_is_capability(name, members) for name, members in value.items())
     )
 
 
@@ -111,10 +113,11 @@ def is_cancellation(params: dict[str, Any]) -> bool:
     )
 
 
-def _is_flags(value: object) -> bool:
-    return type(value) is dict and all(
-        member == {} or (key == "listChanged" and type(member) is bool)
-        for key, member in value.items()
+def _is_capability(name: str, members: object) -> bool:
+    """Whether all that is said of a capability is there, and empty; only roots have a flag."""
+    return type(members) is dict and all(
+        type(member) is bool if (name, key) == ("roots", "listChanged") else member == {}
+        for key, member in members.items()
     )
 
 

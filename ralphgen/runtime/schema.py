@@ -44,7 +44,7 @@ _AFFINITIES = (
     (("BLOB",), "BLOB"),
     (("REAL", "FLOA", "DOUB"), "REAL"),
 )
-_PLAIN_INTEGER = re.compile(r"0|-?[1-9][0-9]*")
+_PLAIN_INTEGER = "0|-?[1-9][0-9]*"
 _ASPECTS = (
     ("type", "type"),
     ("not_null", "NOT NULL"),
@@ -143,7 +143,7 @@ def _values(kind: str, allowed: list[str] | None) -> list[str] | None:
     """The CHECK list, where a value of the column's type is spelled as the list spells it."""
     if allowed is None or kind == "TEXT":
         return allowed
-    plain = kind == "INTEGER" and all(_PLAIN_INTEGER.fullmatch(value) for value in allowed)
+    plain = kind == "INTEGER" and all(re.fullmatch(_PLAIN_INTEGER, value) for value in allowed)
     return allowed if plain else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -48,6 +49,7 @@ def start(arguments: Sequence[str], folder: str, kits: Sequence[str]) -> int:
     Returns the exit code: 0, or 2 when the server must not start. `--check` does everything up
     to the handshake, and `--describe` prints besides what the session sees.
     """
+    gc.disable()  # what is made until the first request lives to the end
     ending = Ending()
     try:
         asked = _parse(arguments, kits)
@@ -155,6 +157,8 @@ def _converse(
     from .front import Front
 
     front = Front(service)
+    gc.freeze()
+    gc.enable()
     try:
         left = front.run(wire.source, wire.sink)
     except OSError:
@@ -207,14 +211,22 @@ def _emitted(module: str, name: str) -> Any:
 
 def _refuse_without_sdk() -> None:
     """Raise `StartError` where the SDK is not installed; it is looked for, not imported."""
+    _add_packages()
     if not any(finder.find_spec("mcp", None) for finder in sys.meta_path):
         raise StartError(f'there is no MCP SDK for "{sys.executable}": run "ralphgen doctor"')
 
 
+def _add_packages() -> None:
+    """Find what is installed: `python -S` looks for it no sooner than it is needed."""
+    if "site" not in sys.modules:
+        import site
+
+        site.main()
+
+
 def _binding() -> Any:
     """The function that speaks the protocol; raises `StartError` where the SDK is missing."""
-    import gc
-
+    _add_packages()
     gc.disable()  # the SDK makes thousands of classes, none of them garbage
     try:
         from .binding import serve

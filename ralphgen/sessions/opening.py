@@ -18,6 +18,7 @@ from ralphgen.output.single import put
 from ralphgen.planning.model import Names, ServerPlan
 from ralphgen.runtime.nearest import nearest
 from ralphgen.runtime.session import DEFAULT_FILE
+from ralphgen.serving import OPTIONS
 from ralphgen.sessions.decision import Subject, context_facts, decide_subject
 from ralphgen.sessions.files import CONTEXT, MCP_CONFIG, SESSIONS, make_folder, new_id
 from ralphgen.sessions.model import OpenSession, Request, Served
@@ -45,9 +46,9 @@ def open_session(root: Path, request: Request, *, say: Say) -> OpenSession:
     sweep(root)
     session_id = new_id(subject.recipe, subject.shown)
     context = root / SESSIONS / session_id / CONTEXT
+    server = root / FOLDER / "server.py"
     commands = {
-        kit: (str(python), "-I", str(root / FOLDER / "server.py"), kit, "--context", str(context))
-        for kit in kits
+        kit: (str(python), *OPTIONS, str(server), kit, "--context", str(context)) for kit in kits
     }
     project = {"root": str(root), "title": title, "created": created}
     facts = context_facts(plan, subject, kits, session_id, project)

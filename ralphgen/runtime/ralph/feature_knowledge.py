@@ -7,7 +7,6 @@ from ..errors import ToolError
 from .changes import checked_path, path_warnings, refuse_blank
 from .dates import now_offset
 from .json_columns import decode_list, decode_strings, encode
-from .learnings import append, best, decode
 from .paths import normalise
 from .tables import plain
 from .workspace import writing
@@ -33,6 +32,8 @@ def append_feature_learning(workspace: Workspace, arguments: dict[str, Any]) -> 
     features, name = workspace.tables.features, arguments["feature_name"]
     workspace.known(features, name, "feature")
     refuse_blank(arguments, "text", "reason")
+    from .learnings import append, decode  # a server that is just asked for its lists needs none
+
     text = _exact(workspace, "learnings", name)
     stored = decode(text)
     if not stored.readable:
@@ -94,6 +95,8 @@ def shown(workspace: Workspace, name: str) -> dict[str, Any]:
     features = workspace.tables.features
     if "learnings" not in features:
         return {}
+    from .learnings import best, decode
+
     rows = workspace.database.rows(features.select(["learnings"], "WHERE name = ?"), [name])
     stored = decode(rows[0][0])
     if not stored.readable:
@@ -106,6 +109,8 @@ def mentions(workspace: Workspace, task: int) -> list[str]:
     features = workspace.tables.features
     if "learnings" not in features:
         return []
+    from .learnings import decode
+
     sql = features.select(["name", "learnings"], "WHERE learnings LIKE ? ORDER BY name")
     return [
         f'a learning of the feature "{plain(name)}"'

@@ -19,7 +19,7 @@ TEXTS = "integers stored in another form, read as integers"
 UNREADABLE = "cannot be read as a list"
 
 _JSON_STARTS = ("[", "{", '"')
-_INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+_INTEGER = "[+-]?[0-9]{1,18}"
 _WHOLE_FLOATS = 2**53  # above it a float no longer says which integer was meant
 _INFINITY = float("inf")
 _LONE_SURROGATE = "[\ud800-\udfff]"  # compiled at its first use
@@ -167,7 +167,7 @@ def _string(item: object) -> str | None:
 
 def _integer(item: object) -> int | None:
     if isinstance(item, str):
-        return int(item) if _INTEGER.fullmatch(item.strip()) else None
+        return int(item) if re.fullmatch(_INTEGER, item.strip()) else None
     if isinstance(item, float):
         return int(item) if item.is_integer() and abs(item) <= _WHOLE_FLOATS else None
     return item if isinstance(item, int) and not isinstance(item, bool) else None

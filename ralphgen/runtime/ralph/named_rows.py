@@ -7,10 +7,8 @@ import re
 from ..arguments import shortened
 from ..errors import ToolError
 from ..results import PAGE, page
-from .acronyms import acronym
 from .changes import Changes, refuse_blank
 from .dates import today
-from .names import name_problem, similar
 from .tables import plain, quoted
 
 TYPE_CHECKING = False
@@ -60,6 +58,8 @@ def created(
     """
     name = arguments["name"]
     refuse_blank(arguments, *REQUIRED)
+    from .names import name_problem, similar
+
     problem = name_problem(name)
     if problem:
         raise ToolError(problem)
@@ -128,6 +128,8 @@ def _acronym(workspace: Workspace, table: Table, arguments: dict[str, Any]) -> s
         _refuse_taken(workspace, table, arguments["acronym"], arguments["name"])
         return str(arguments["acronym"])
     taken = {row[0] for row in workspace.database.rows(table.select(["acronym"]))}
+    from .acronyms import acronym
+
     return acronym(arguments["name"], arguments.get("display_name", ""), taken)
 
 

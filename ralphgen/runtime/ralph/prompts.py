@@ -23,7 +23,7 @@ ARGUMENTS = {
     "task": "The id of the task to work on.",
     "feature": "The name of the feature to work on.",
 }
-_TASK_ID = re.compile("[1-9][0-9]{0,17}", re.ASCII)
+_TASK_ID = "[1-9][0-9]{0,17}"
 
 
 def prompts(session: Session, tools: Sequence[Tool]) -> list[Prompt]:
@@ -73,7 +73,7 @@ def _subject(workspace: Workspace, given: Mapping[str, str]) -> str:
 def _task(workspace: Workspace, given: str) -> str:
     """A task in words; raises `ToolError` where there is none."""
     sql = workspace.tables.tasks.select(["title", "feature"], "WHERE id = ?")
-    row = workspace.database.row(sql, [int(given)]) if _TASK_ID.fullmatch(given) else None
+    row = workspace.database.row(sql, [int(given)]) if re.fullmatch(_TASK_ID, given) else None
     if row is None:
         raise ToolError(f"there is no task {one_line(given)[:40]}")
     title, feature = row

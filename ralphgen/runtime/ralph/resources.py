@@ -8,9 +8,7 @@ import re
 
 from ..arguments import shortened
 from ..errors import NotThereError, StartError, ToolError
-from ..text_files import read_text
-from . import addresses, comments
-from .catalogue import listed, names, task_ids
+from . import comments
 from .dependencies import LIMIT
 from .disciplines import get_discipline
 from .features import get_feature
@@ -42,7 +40,7 @@ VARIABLES = {
     (None, "discipline"): "discipline",
     (None, "task"): "task",
 }
-_ID = re.compile("0|-?[1-9][0-9]{0,18}", re.ASCII)
+_ID = "0|-?[1-9][0-9]{0,18}"
 
 
 class ProjectResources:
@@ -76,6 +74,8 @@ class ProjectResources:
 
     def listed(self, workspace: Workspace, cursor: str | None) -> tuple[list[dict[str, str]], str]:
         """The state files, the session's task, and every feature and discipline, in pages."""
+        from .catalogue import listed
+
         return workspace.snapshot(lambda: listed(workspace, cursor))
 
     def read(self, workspace: Workspace, uri: str) -> tuple[str, str]:
@@ -83,7 +83,10 @@ class ProjectResources:
 
         Raises `NotThereError` for a URI that is malformed or of a row that does not exist.
         """
-        kind, name = addresses.located(uri)
+        from ..text_files import read_text
+        from .addresses import located
+
+        kind, name = located(uri)
         if name is None and kind in FILES:
             return TEXT, read_text(os.path.join(workspace.ralph_folder, FILES[kind]))
         if name is not None and kind in NAMED:
@@ -96,6 +99,8 @@ class ProjectResources:
         self, workspace: Workspace, template: str | None, argument: str, value: str
     ) -> list[str]:
         """Names by their beginning, whatever its case, and ids by theirs."""
+        from .catalogue import names, task_ids
+
         named = VARIABLES.get((template, argument))
         if named is None and template is None:
             return []  # an argument of which nothing is known beforehand
@@ -147,7 +152,7 @@ def _row(workspace: Workspace, kind: str, name: str) -> str:
 
 def _task(workspace: Workspace, name: str) -> str:
     """A whole task: nothing is cut, and every comment is there."""
-    task = int(name) if _ID.fullmatch(name) else None
+    task = int(name) if re.fullmatch(_ID, name) else None
     if task is None or not -LIMIT <= task < LIMIT:
         raise NotThereError(f"there is no task {shortened(name)}: an id is a number")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from ..results import PAGE
-from ..text_files import append_entry, read_entries
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +37,8 @@ def read_progress(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, 
 
 
 def _append(workspace: Workspace, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    from ..text_files import append_entry
+
     path = os.path.join(workspace.ralph_folder, name)
     session = workspace.session
     tag = f"{session.recipe} {session.discipline}" if session.discipline else session.recipe
@@ -45,6 +46,8 @@ def _append(workspace: Workspace, name: str, arguments: dict[str, Any]) -> dict[
 
 
 def _read(workspace: Workspace, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    from ..text_files import read_entries
+
     path = os.path.join(workspace.ralph_folder, name)
     page = read_entries(path, arguments.get("limit", PAGE), arguments.get("cursor"))
     answer = {"text": page.text, "entries": page.entries, "total": page.total}
