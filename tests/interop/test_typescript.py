@@ -1,37 +1,33 @@
 """The official TypeScript clients, of both major versions, on an emitted server."""
 
 import json
-import os
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from driving import connected, context_for, create_project, on_context, server_command
+from node_packages import NEEDED, modules, run_node
 
 from ralphgen import __version__
 
 HERE = Path(__file__).parent
-MODULES = os.environ.get("RALPHGEN_NODE_MODULES", "")
-pytestmark = [
-    pytest.mark.interop,
-    pytest.mark.skipif(not MODULES, reason="RALPHGEN_NODE_MODULES names no folder of packages"),
-]
+pytestmark = NEEDED
 SCRIPTS = pytest.mark.parametrize("script", ["sdk_v1.mjs", "sdk_v2.mjs"])
+Request = tuple[str, dict[str, Any]]
 
 
-def told(root: Path, script: str, recipe: str) -> dict[str, Any]:
+def told(root: Path, script: str, recipe: str, *requests: Request) -> dict[str, Any]:
     """What the client saw of the project's server in a session of the recipe."""
-    node = shutil.which("node")
-    assert node, "RALPHGEN_NODE_MODULES is set, but there is no node on PATH"
-    assert Path(MODULES).is_dir(), f'RALPHGEN_NODE_MODULES is "{MODULES}", which is no folder'
     server = server_command(root, *on_context(context_for(root, recipe)))
-    command = [node, str(HERE / script), str(Path(MODULES).resolve()), *server]
-    found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    found = run_node(HERE / script, str(modules()), json.dumps(requests), *server)
     assert 0 == found.returncode, found.stderr
     answer: dict[str, Any] = json.loads(found.stdout)
     return answer
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return create_project(tmp_path_factory.mktemp("typescript"))
 
 
 @SCRIPTS
@@ -41,23 +37,91 @@ def test_a_typescript_client_lists_calls_and_is_refused(
 ) -> None:
     config = f"structured_output = {json.dumps(structured)}\n"
     root = create_project(tmp_path, config=config)
-    seen = told(root, script, "task_execution")
+    seen = told(
+        root,
+        script,
+        "task_execution",
+        ("listTools", {}),
+        ("callTool", {"name": "get_task", "arguments": {"id": 2}}),
+        ("callTool", {"name": "get_task", "arguments": {"id": "two"}}),
+        ("callTool", {"name": "delete_task", "arguments": {"id": 2}}),
+    )
+    listed, called, failed, refused = seen["answers"]
     with connected(root, "task_execution") as driver:
         tools, (text, facts) = driver.tools(), driver.both("get_task", {"id": 2})
 
     assert {"name": "ralph-project", "version": __version__} == seen["server"]
-    assert {"tools": {}} == seen["capabilities"]
+    promised = {"tools": {}, "prompts": {}, "resources": {"subscribe": True}, "completions": {}}
+    assert promised == seen["capabilities"]
     assert "task_execution" in seen["instructions"]
-    assert tools == seen["tools"]
-    assert [{"type": "text", "text": text}] == seen["called"]["content"]
-    assert facts == seen["called"].get("structuredContent")
-    assert seen["failed"]["isError"]
-    assert '"id"' in seen["failed"]["content"][0]["text"]
-    assert -32602 == seen["refused"]["code"]
-    assert 'the recipe "task_execution" leaves it out' in seen["refused"]["message"]
+    assert tools == listed["tools"]
+    assert [{"type": "text", "text": text}] == called["content"]
+    assert facts == called.get("structuredContent")
+    assert failed["isError"]
+    assert '"id"' in failed["content"][0]["text"]
+    assert -32602 == refused["code"]
+    assert 'the recipe "task_execution" leaves it out' in refused["message"]
 
 
-def test_the_newer_client_negotiates_the_stateless_revision(tmp_path: Path) -> None:
-    root = create_project(tmp_path)
+@SCRIPTS
+def test_a_typescript_client_reads_resources(project: Path, script: str) -> None:
+    uris = ("ralph://tasks/2", "ralph://progress", "ralph://tasks/99")
+    requests = [("readResource", {"uri": uri}) for uri in uris]
+    seen = told(
+        project,
+        script,
+        "manual",
+        ("listResources", {}),
+        ("listResourceTemplates", {}),
+        *requests,
+    )
+    listed, templates, task, progress, missing = seen["answers"]
+    with connected(project) as driver:
+        text = driver.call("get_task", id=2)
 
-    assert "2026-07-28" == told(root, "sdk_v2.mjs", "manual")["revision"]
+    assert [
+        *("ralph://progress", "ralph://learnings", "ralph://features/auth"),
+        *("ralph://features/search", "ralph://disciplines/backend", "ralph://disciplines/frontend"),
+    ] == [resource["uri"] for resource in listed["resources"]]
+    assert ["ralph://features/{name}", "ralph://disciplines/{name}", "ralph://tasks/{id}"] == [
+        template["uriTemplate"] for template in templates["resourceTemplates"]
+    ]
+    ((task_read,), (progress_read,)) = task["contents"], progress["contents"]
+    assert text == json.loads(task_read["text"])
+    assert {"uri": "ralph://progress", "mimeType": "text/plain", "text": ""} == progress_read
+    assert (-32602, {"uri": "ralph://tasks/99"}) == (missing["code"], missing["data"])
+    assert "task 99" in missing["message"]
+
+
+@SCRIPTS
+def test_a_typescript_client_gets_prompts_and_completes(project: Path, script: str) -> None:
+    prompt, feature = {"type": "ref/prompt", "name": "enrichment"}, "ralph://features/{name}"
+    template = {"type": "ref/resource", "uri": feature}
+    seen = told(
+        project,
+        script,
+        "enrichment",
+        ("listPrompts", {}),
+        ("getPrompt", {"name": "enrichment", "arguments": {"task": "2"}}),
+        ("getPrompt", {"name": "enrichment", "arguments": {"task": "99"}}),
+        ("complete", {"ref": prompt, "argument": {"name": "task", "value": ""}}),
+        ("complete", {"ref": template, "argument": {"name": "name", "value": "se"}}),
+        ("complete", {"ref": template, "argument": {"name": "id", "value": ""}}),
+    )
+    listed, got, refused, tasks, features, none = seen["answers"]
+
+    (described,) = listed["prompts"]
+    assert ("enrichment", ["task"]) == (
+        described["name"],
+        [argument["name"] for argument in described["arguments"]],
+    )
+    (message,) = got["messages"]
+    assert 'task 2, "Show the form"' in message["content"]["text"]
+    assert (-32602, True) == (refused["code"], "task 99" in refused["message"])
+    assert {"values": ["1", "2"], "total": 2, "hasMore": False} == tasks["completion"]
+    assert {"values": ["search"], "total": 1, "hasMore": False} == features["completion"]
+    assert -32602 == none["code"]
+
+
+def test_the_newer_client_negotiates_the_stateless_revision(project: Path) -> None:
+    assert "2026-07-28" == told(project, "sdk_v2.mjs", "manual")["revision"]
