@@ -1,7 +1,7 @@
 """What a server does before the handshake, and what it needs for that."""
 
 import subprocess
-import sys
+import venv
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ from ralphgen import __version__
 
 # What a start may load besides the server's own modules and what these need for themselves.
 # `hashlib` would load OpenSSL, `dataclasses` costs 5 ms, `pathlib` 4 ms.
-LIGHT = ("__future__", "signal", "json", "re", "sqlite3", "_sha2", "_sha256")
+LIGHT = ("__future__", "gc", "signal", "json", "re", "sqlite3", "_sha2", "_sha256")
 HEAVY = ("dataclasses", "hashlib", "pathlib", "typing", "inspect", "asyncio", "logging", "random")
 HEAVY_PACKAGES = ("mcp", "anyio", "pydantic", "ralphgen", "jinja2", "typer")
 
@@ -80,7 +80,8 @@ def test_a_client_that_does_not_read_the_log_is_served_all_the_same(project: Pat
 def test_a_check_without_the_sdk_is_refused(tmp_path: Path) -> None:
     """An interpreter that lacks it could not serve, however well the rest is."""
     root = create_project(tmp_path)
-    bare = [sys.executable, "-I", "-S", *server_command(root, "--check")[2:]]
+    venv.create(tmp_path / "bare", with_pip=False)
+    bare = [str(tmp_path / "bare/bin/python"), *server_command(root, "--check")[1:]]
     done = subprocess.run(bare, capture_output=True, encoding="utf-8", check=False)
 
     assert (2, "") == (done.returncode, done.stdout)
