@@ -6,10 +6,11 @@ from pathlib import Path
 
 from ralphgen import __version__
 from ralphgen.errors import ProjectError, Say, UsageError
-from ralphgen.generation import FOLDER, Generated, find_root, generate, resolved
+from ralphgen.generation import Generated, generate
 from ralphgen.inspection.project import DATABASE
 from ralphgen.kits import KITS
 from ralphgen.output import Drift, Written, compare, diff, finish_interrupted, write
+from ralphgen.roots import FOLDER, resolved
 from ralphgen.runtime.nearest import nearest
 
 
@@ -118,17 +119,6 @@ def _make_folder(root: Path, shown: Path) -> None:
 def _readable(title: str) -> str:
     """The title without bytes of another encoding, which no database could keep as text."""
     return title.encode(errors="replace").decode()
-
-
-def project_root(start: Path) -> Path:
-    """The folder of the project around `start`, where a write that was broken off is finished.
-
-    Raises `UsageError` and `ProjectError` as `find_root` does, and `ProjectError` where the write
-    cannot be finished.
-    """
-    root = find_root(start)
-    finish_interrupted(root / FOLDER)
-    return root
 
 
 def regenerate(root: Path, *, force: bool, say: Say) -> Generated:

@@ -13,11 +13,12 @@ from ralphgen.environment import (
     environment_for,
 )
 from ralphgen.errors import ProjectError, RalphgenError
-from ralphgen.generation import FOLDER, Generated, generate
+from ralphgen.generation import Generated, generate
 from ralphgen.inspection.database import open_without_trace
 from ralphgen.inspection.project import DATABASE
 from ralphgen.lock import LOCK_NAME, read_lock
 from ralphgen.output import compare
+from ralphgen.roots import FOLDER
 
 HANDSHAKE = Path(__file__).with_name("handshake.py")
 RESTORE = "restore it from a copy"

@@ -11,14 +11,14 @@ from pathlib import Path
 import tomlkit
 
 from ralphgen.errors import ProjectError
-from ralphgen.generation import FOLDER
 from ralphgen.inspection.config import FILE, read_config
 from ralphgen.inspection.project import DATABASE, settings_models
 from ralphgen.inspection.toml import read_text
 from ralphgen.kits import KITS
-from ralphgen.output.single import MEND, put
 from ralphgen.output.writing import exclusive
 from ralphgen.planning.model import KitPlan, ServerPlan
+from ralphgen.roots import FOLDER
+from ralphgen.single_file import MEND, put
 from ralphgen.stacks import Stack
 
 CONTEXT = ".ralph/mcp/context.json"

@@ -318,6 +318,7 @@ class TestDoors:
             "ralphgen/sessions/files.py",
             "ralphgen/sessions/shelf.py",
             "ralphgen/setup.py",
+            "ralphgen/single_file.py",
         } >= outside
 
     def test_only_the_command_line_prints(self) -> None:

@@ -16,8 +16,9 @@ from driving import quiet, server_command
 
 import ralphgen
 from ralphgen.commands import checked, regenerate
-from ralphgen.generation import FOLDER, generate
+from ralphgen.generation import generate
 from ralphgen.output.manifest import Files
+from ralphgen.roots import FOLDER
 
 SOURCE = Path(ralphgen.__file__).parent.parent
 PROGRAM = """

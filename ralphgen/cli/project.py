@@ -67,7 +67,8 @@ def regen(
     quiet: Quiet = False,
 ) -> None:
     """Write the server anew, after a migration or a change of settings."""
-    from ralphgen.commands import preview, project_root, regenerate
+    from ralphgen.commands import preview, regenerate
+    from ralphgen.roots import project_root
 
     tell = progress(quiet)
     root = project_root(path)
@@ -81,7 +82,8 @@ def regen(
 @app.command(epilog="Example, in CI: [bold]ralphgen check[/bold]")
 def check(path: Folder = Path(), as_json: Json = False, quiet: Quiet = False) -> None:
     """Compare the server on disk with what would be written now; exit 1 where they differ."""
-    from ralphgen.commands import checked, project_root
+    from ralphgen.commands import checked
+    from ralphgen.roots import project_root
 
     tell = progress(quiet)
     report = checked(project_root(path), say=tell)
@@ -100,8 +102,8 @@ def check(path: Folder = Path(), as_json: Json = False, quiet: Quiet = False) ->
 @app.command(epilog="Example: [bold]ralphgen inspect --json | jq .schema[/bold]")
 def inspect(path: Folder = Path(), as_json: Json = False) -> None:
     """Show the facts that decide what is written: schema, disciplines, recipes, settings."""
-    from ralphgen.commands import project_root
     from ralphgen.generation import generate
+    from ralphgen.roots import project_root
 
     generated = generate(project_root(path))
     for warning in generated.plan.warnings:
@@ -119,8 +121,8 @@ def inspect(path: Folder = Path(), as_json: Json = False) -> None:
 @app.command(epilog="Example: [bold]ralphgen tools --json[/bold]")
 def tools(path: Folder = Path(), as_json: Json = False) -> None:
     """Show which recipe sees which tool, and the bytes of each recipe's tools/list."""
-    from ralphgen.commands import project_root
     from ralphgen.generation import generate
+    from ralphgen.roots import project_root
     from ralphgen.tables import show_tools, tool_matrix
 
     generated = generate(project_root(path))
@@ -146,8 +148,8 @@ def serve(
 @app.command(epilog="Example: [bold]ralphgen doctor[/bold]")
 def doctor(path: Folder = Path(), quiet: Quiet = False) -> None:
     """Look over database, files, environment and server, down to a real handshake."""
-    from ralphgen.commands import project_root
     from ralphgen.doctor import examine
+    from ralphgen.roots import project_root
 
     ill = 0
     for finding in examine(project_root(path)):

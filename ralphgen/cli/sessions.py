@@ -68,7 +68,7 @@ def session(
     quiet: Quiet = False,
 ) -> None:
     """Make a session: compute what it may see, write its files, and print its MCP config's path."""
-    from ralphgen.commands import project_root
+    from ralphgen.roots import project_root
 
     root, tell = project_root(project), progress(quiet)
     request = Request(recipe, task, feature, discipline, tuple(kit or ()))
@@ -107,8 +107,8 @@ def launch(
     task_execution, opus_review and enrichment run to their end and print what happens; the others
     are conversations in the terminal.
     """
-    from ralphgen.commands import project_root
     from ralphgen.launching.command import LaunchOptions, launch_command, prints
+    from ralphgen.roots import project_root
     from ralphgen.sessions.opening import launch_settings
 
     root, tell = project_root(project), progress(quiet)
@@ -131,11 +131,12 @@ def launch(
 def config(client: Client = "claude", write: Write = False, path: Folder = Path()) -> None:
     """Print what an MCP client has to be told to start the project's servers."""
     from ralphgen.clients.forms import CLIENTS, client_file, client_text, write_client
-    from ralphgen.commands import project_root
-    from ralphgen.generation import generate
+    from ralphgen.inspection.project import inspect_project
+    from ralphgen.kits import KITS
+    from ralphgen.roots import project_root
 
     root = project_root(path)
-    kits = generate(root).project.kits
+    kits = inspect_project(root, KITS).kits
     if not write:
         sys.stdout.write(client_text(client, root, kits))
         return

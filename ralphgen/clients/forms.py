@@ -11,8 +11,8 @@ from typing import Any
 
 from ralphgen.clients.merging import UNMERGED, merged, reason, table
 from ralphgen.errors import ProjectError, UsageError
-from ralphgen.output.single import put
 from ralphgen.runtime.nearest import nearest
+from ralphgen.single_file import put
 
 COMMAND = "ralphgen"  # found on the client's PATH: a file that names no machine can be committed
 PROJECT_VARIABLE = "CLAUDE_PROJECT_DIR"  # where `serve` looks when its own folder is no project

@@ -22,6 +22,7 @@ from ralphgen.inspection.schema import Facts, missing_heart, schema_from_facts, 
 from ralphgen.inspection.toml import TomlFile
 from ralphgen.model import Project, Recipe, Removal, Schema
 from ralphgen.planning.kit import Kit
+from ralphgen.roots import is_missing
 from ralphgen.runtime.schema import read_tables
 
 DATABASE = ".ralph/db/ralph.db"
@@ -84,17 +85,6 @@ def _collected(problems: list[Problem]) -> Iterator[None]:
         yield
     except ProjectError as error:
         problems.extend(error.problems)
-
-
-def is_missing(path: Path) -> bool:
-    """Whether there is nothing; what may not be seen counts as there, and is refused later."""
-    try:
-        path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return True
-    except OSError:
-        return False
-    return False
 
 
 def _database_facts(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 CHUNK = 1 << 16
 HURRY = 0.4  # seconds that a call may keep the others waiting: by then the SDK would be there
 LONGEST = 1 << 22  # bytes of a line that is not yet whole
+NESTED = 190  # objects and lists of a line: where 200 stand in each other the SDK reads none
 # Half a surrogate pair, and a carriage return, which is a line's end to some readers.
 DOUBTFUL = (b"\\ud", b"\\uD", b"\r")
 CACHEABLE = frozenset(
@@ -78,7 +79,7 @@ class Front:
                     return True
                 self.rest = after
                 _write(sink, answer)
-            elif len(self.rest) > LONGEST:
+            elif len(self.rest) > LONGEST or b"\r" in self.rest:
                 return True
             else:
                 chunk = os.read(source, CHUNK)
@@ -100,7 +101,7 @@ class Front:
 
         Raises `DoubtError` or ValueError for a line that is not plain.
         """
-        if any(mark in line for mark in DOUBTFUL):
+        if any(mark in line for mark in DOUBTFUL) or line.count(b"[") + line.count(b"{") > NESTED:
             raise DoubtError
         frame = json.loads(line.decode(), object_pairs_hook=_once, parse_constant=_refused)
         if type(frame) is not dict or not envelope.is_message(frame):

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen.errors import ProjectError
-from ralphgen.generation import FOLDER
-from ralphgen.output.single import MEND
+from ralphgen.roots import FOLDER
 from ralphgen.runtime.presence import LOCK
+from ralphgen.single_file import MEND
 
 SESSIONS = f"{FOLDER}/sessions"
 CONTEXT = "context.json"

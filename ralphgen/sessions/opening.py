@@ -8,14 +8,14 @@ from typing import Any
 
 from ralphgen.environment import ensure_environment
 from ralphgen.errors import ProjectError, Say, UsageError
-from ralphgen.generation import FOLDER, generate
 from ralphgen.inspection.config import Config, read_config
-from ralphgen.inspection.project import settings_models
+from ralphgen.inspection.project import inspect_project, settings_models
 from ralphgen.kits import KITS
 from ralphgen.launching.command import LaunchSettings
 from ralphgen.lock import LOCK_NAME
-from ralphgen.output.single import put
 from ralphgen.planning.model import Names, ServerPlan
+from ralphgen.planning.server import plan_server
+from ralphgen.roots import FOLDER
 from ralphgen.runtime.nearest import nearest
 from ralphgen.runtime.session import DEFAULT_FILE
 from ralphgen.serving import OPTIONS
@@ -25,6 +25,7 @@ from ralphgen.sessions.model import OpenSession, Request, Served
 from ralphgen.sessions.rows import Rows, open_rows
 from ralphgen.sessions.servers import discipline_servers
 from ralphgen.sessions.shelf import remove, sweep
+from ralphgen.single_file import put
 
 SECONDS = 60
 
@@ -35,10 +36,10 @@ def open_session(root: Path, request: Request, *, say: Say) -> OpenSession:
     Raises `UsageError` for a request that cannot be met, and `ProjectError` for a project whose
     state or server has to be mended first; nothing of the session is left then.
     """
-    generated = generate(root)
-    plan = generated.plan
+    project = inspect_project(root, KITS)
+    plan = plan_server(project, KITS)
     kits = _kits(plan, request.kits)
-    with open_rows(root, generated.project.schema) as rows:
+    with open_rows(root, project.schema) as rows:
         subject = decide_subject(plan, request, rows)
         others = _other_servers(root, subject.persona, rows)
         title, created = rows.identity()
@@ -50,8 +51,8 @@ def open_session(root: Path, request: Request, *, say: Say) -> OpenSession:
     commands = {
         kit: (str(python), *OPTIONS, str(server), kit, "--context", str(context)) for kit in kits
     }
-    project = {"root": str(root), "title": title, "created": created}
-    facts = context_facts(plan, subject, kits, session_id, project)
+    made_for = {"root": str(root), "title": title, "created": created}
+    facts = context_facts(plan, subject, kits, session_id, made_for)
     digest = make_folder(root, session_id, facts, lambda sha: _mcp_config(commands, sha, others))
     try:
         served = tuple(_served(kit, _fixed(command, digest)) for kit, command in commands.items())

@@ -1,0 +1,64 @@
+"""Where a project is: its folder, found from anywhere inside it."""
+
+from pathlib import Path
+
+from ralphgen.errors import ProjectError, UsageError
+
+FOLDER = ".ralph/mcp"
+
+
+def project_root(start: Path) -> Path:
+    """The folder of the project around `start`, where a write that was broken off is finished.
+
+    Raises `UsageError` and `ProjectError` as `find_root` does, and `ProjectError` where the write
+    cannot be finished.
+    """
+    root = find_root(start)
+    if (root / FOLDER / ".commit").exists():
+        from ralphgen.output import finish_interrupted
+
+        finish_interrupted(root / FOLDER)
+    return root
+
+
+def find_root(start: Path) -> Path:
+    """The project's folder: `start` or the nearest one above it that has `.ralph`.
+
+    Raises `UsageError` where `start` is not there, `ProjectError` where it is in no project.
+    """
+    folder = resolved(start)
+    if is_missing(folder):
+        raise UsageError(f'there is no "{start}"', f'"ralphgen init {start}" makes a project there')
+    for candidate in (folder, *folder.parents):
+        if _is_project(candidate):
+            return candidate
+    raise ProjectError(
+        f'"{folder}" is not a project: neither it nor a folder above it has ".ralph"',
+        f'run "ralphgen init {start}"',
+    )
+
+
+def resolved(path: Path) -> Path:
+    """The absolute path without links; raises `UsageError` where links lead in a circle."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError) as error:
+        raise UsageError(f'"{path}" cannot be followed: {error}', "name another folder") from error
+
+
+def _is_project(folder: Path) -> bool:
+    try:
+        return (folder / ".ralph").is_dir()
+    except OSError:  # what may not be seen is nobody's project here
+        return False
+
+
+def is_missing(path: Path) -> bool:
+    """Whether there is nothing; what may not be seen counts as there, and is refused later."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
