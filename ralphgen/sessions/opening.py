@@ -43,7 +43,7 @@ def open_session(root: Path, request: Request, *, say: Say) -> OpenSession:
         title, created = rows.identity()
     python = _interpreter(root, say)
     sweep(root)
-    session_id = new_id(subject.recipe, subject.shown)
+    session_id = new_id(root, subject.recipe, subject.shown)
     context = root / SESSIONS / session_id / CONTEXT
     commands = {
         kit: (str(python), "-I", str(root / FOLDER / "server.py"), kit, "--context", str(context))
