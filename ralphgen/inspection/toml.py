@@ -92,11 +92,17 @@ def _problem(shown: str, text: str, model: type[BaseModel], details: ErrorDetail
         return Problem(f"{where}: unknown key {name}", _suggestion(model, keys))
     if details["type"] == "missing":
         return Problem(f"{where}: {name} is missing")
-    found = json.dumps(details["input"], ensure_ascii=False, default=str)
-    found = MASK if UNSHOWN & set(keys) else found
-    shortened = found if len(found) <= LONGEST else f"{found[:LONGEST]}…"
+    found = MASK if UNSHOWN & set(keys) else _shown(details["input"])
     expected = EXPECTED.get(details["type"], details["msg"])
-    return Problem(f"{where}: {name} is {shortened}, expected {expected}")
+    return Problem(f"{where}: {name} is {found}, expected {expected}")
+
+
+def _shown(value: object) -> str:
+    """A value on one line; of a list or a table, which may hold secrets, no more than the word."""
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "a table"
+    found = json.dumps(value, ensure_ascii=False, default=str)
+    return found if len(found) <= LONGEST else f"{found[:LONGEST]}…"
 
 
 def _dotted(keys: Keys) -> str:

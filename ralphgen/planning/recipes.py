@@ -1,12 +1,14 @@
 """What is wrong with a recipe of the project's own: it can only take from its base."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from ralphgen.errors import Problem
 from ralphgen.model import Recipe
 from ralphgen.planning.catalog import Catalog
 from ralphgen.planning.model import PROFILES, KitPlan, Names, ToolPlan
 from ralphgen.runtime.nearest import nearest
+from ralphgen.runtime.policy import GRANTS, REQUIRED
+from ralphgen.runtime.tie import OWN, RULES
 
 LIST = "list"  # `ralphgen session list` is a command
 ONLY_TAKES = "a recipe can only take from its base"
@@ -54,27 +56,38 @@ def _narrow_problems(
                 text = f'{where}: the base "{recipe.base}" does not have "{name}"'
                 yield Problem(text, ONLY_TAKES)
             elif name in tools:
-                yield from _argument_problems(recipe, planned[kit], tools[name], names, where)
+                tied = _tied(recipe, kits, planned[kit], tools[name])
+                problems = _argument_problems(recipe, planned[kit], tools[name], names, tied)
+                yield from (Problem(f"{where}: {text}", hint) for text, hint in problems)
+
+
+def _tied(recipe: Recipe, kits: Sequence[KitPlan], kit: KitPlan, tool: ToolPlan) -> set[str]:
+    """The arguments of a tool whose row every session of the recipe that sees the tool has."""
+    targets = [pair for one in kits for pair in one.targets.get(recipe.base, {}).items()]
+    needed = tuple(kind for kind, need in targets if need == REQUIRED)
+    granting = tuple(kind for kind, need in targets if need == GRANTS)
+    own = {name for name, rule in kit.bind(granting, tool).items() if RULES[rule][1] == OWN}
+    return own | set(kit.bind((*recipe.bind, *needed), tool))
 
 
 def _argument_problems(
-    recipe: Recipe, kit: KitPlan, tool: ToolPlan, names: Names, where: str
-) -> Iterator[Problem]:
+    recipe: Recipe, kit: KitPlan, tool: ToolPlan, names: Names, tied: Collection[str]
+) -> Iterator[tuple[str, str]]:
+    """(sentence, hint) for each argument that is wrong in the list of those that remain."""
     arguments = tuple(argument.name for argument in tool.arguments)
     left = kit.narrow(recipe.base, tool)
     for name in names:
         if name not in arguments:
-            text = f'{where}: "{tool.name}" has no argument "{name}"'
-            yield Problem(text, _nearest(name, arguments, "the arguments"))
+            hint = _nearest(name, arguments, "the arguments")
+            yield f'"{tool.name}" has no argument "{name}"', hint
         elif left is not None and name not in left:
-            text = f'{where}: the base "{recipe.base}" does not have "{name}" of "{tool.name}"'
-            yield Problem(text, ONLY_TAKES)
-    tied = kit.bind(recipe.bind, tool)
+            text = f'the base "{recipe.base}" does not have "{name}" of "{tool.name}"'
+            yield text, ONLY_TAKES
     for argument in tool.arguments:
         needed = argument.required and (left is None or argument.name in left)
         if needed and argument.name not in names and argument.name not in tied:
-            text = f'{where}: "{tool.name}" cannot be called without "{argument.name}"'
-            yield Problem(text, "keep it, or do not allow the tool")
+            text = f'"{tool.name}" cannot be called without "{argument.name}"'
+            yield text, "keep it, or do not allow the tool"
 
 
 def _has(kit: KitPlan, base: str, name: str) -> bool:

@@ -177,7 +177,9 @@ def _base(facts: Mapping[str, Any], policy: Policy) -> str:
     known = [name for name in named if name in policy.recipes]
     if named[-1] not in known:
         recipes = ", ".join(f'"{name}"' for name in policy.recipes)
-        raise StartError(f'there is no recipe "{named[-1]}", only {recipes}')
+        raise StartError(
+            f'there is no recipe "{named[-1]}", only {recipes} (a new one needs "ralphgen regen")'
+        )
     return str(known[0])
 
 

@@ -1,11 +1,13 @@
 """Who may do what in one session: the request meets the policy and the rows of the database."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ralphgen.errors import ProjectError, UsageError
 from ralphgen.listing import runtime_policy
 from ralphgen.planning.model import PROFILES, Names, RecipePlan, ServerPlan
+from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.nearest import nearest
 from ralphgen.runtime.session import ROWS, Session
 from ralphgen.runtime.tie import OWN
@@ -61,7 +63,7 @@ def decide_subject(plan: ServerPlan, request: Request, rows: Rows) -> Subject:
 
 
 def context_facts(
-    plan: ServerPlan, subject: Subject, kits: Names, session_id: str, project: dict[str, object]
+    plan: ServerPlan, subject: Subject, kits: Names, session_id: str, project: Mapping[str, object]
 ) -> dict[str, Any]:
     """The whole context of a session, by key; `kits` are those that it has servers of."""
     facts: dict[str, Any] = {
@@ -113,11 +115,13 @@ def _base(plan: ServerPlan, recipe: str, rows: Rows) -> str:
     if base is not None:
         bases = ", ".join(PROFILES)
         raise ProjectError(
-            f'the recipe "{recipe}" of recipe_configs has the base "{base}", which is none',
+            f'the recipe "{one_line(recipe)}" of recipe_configs has the base '
+            f'"{one_line(str(base))}", which is none',
             f"the bases are {bases}",
         )
     names = (*known, *rows.names("recipe_configs"))
-    raise UsageError(f'there is no recipe "{recipe}"', _hint(recipe, names, "the recipes are"))
+    hint = _hint(recipe, names, "the recipes are")
+    raise UsageError(f'there is no recipe "{one_line(recipe)}"', hint)
 
 
 def _refuse_useless(request: Request, kinds: Names) -> None:
@@ -143,7 +147,7 @@ def _refuse_unknown(request: Request, rows: Rows) -> None:
         names = rows.names(f"{kind}s")
         if name and name not in names:
             hint = _hint(name, names, f"the {kind}s are")
-            raise UsageError(f'there is no {kind} "{name}"', hint)
+            raise UsageError(f'there is no {kind} "{one_line(name)}"', hint)
 
 
 def _of_task(task: int, about: Subject, rows: Rows) -> Subject:
@@ -157,12 +161,14 @@ def _of_task(task: int, about: Subject, rows: Rows) -> Subject:
         ("discipline", about.persona, discipline),
     ):
         if named not in (None, found):
+            own, other = one_line(found), one_line(str(named))
             raise UsageError(
-                f'task {task} is of the {kind} "{found}", not "{named}"', f'leave "--{kind}" out'
+                f'task {task} is of the {kind} "{own}", not "{other}"', f'leave "--{kind}" out'
             )
     return Subject(about.recipe, about.base, task, feature, discipline, about.target)
 
 
 def _hint(name: str, names: Names, listed: str) -> str:
     near = nearest(name, names)
-    return f'did you mean "{near}"?' if near else f"{listed} {', '.join(names) or 'none yet'}"
+    every = one_line(", ".join(names)) or "none yet"
+    return f'did you mean "{one_line(near)}"?' if near else f"{listed} {every}"

@@ -23,11 +23,15 @@ UNFINISHED = ".new"
 LONGEST = 40  # characters of a recipe's name and of a target in an id
 
 
-def new_id(recipe: str, target: str) -> str:
+def new_id(root: Path, recipe: str, target: str) -> str:
     """A name that no other session has: the recipe, what it is about, the moment, four digits."""
-    moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    parts = [_legal(recipe), _legal(target), moment, secrets.token_hex(2)]
-    return "-".join(part for part in parts if part)
+    while True:
+        moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        parts = [_legal(recipe), _legal(target), moment, secrets.token_hex(2)]
+        name = "-".join(part for part in parts if part)
+        taken = (root / SESSIONS / name, root / SESSIONS / f"{name}{UNFINISHED}")
+        if not any(path.exists() for path in taken):
+            return name
 
 
 def make_folder(

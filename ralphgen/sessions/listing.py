@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
+from ralphgen.runtime.errors import one_line
 from ralphgen.sessions.shelf import Kept
 
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
@@ -20,11 +21,10 @@ def show_sessions(kept: Sequence[Kept]) -> None:
     for one in kept:
         facts = one.facts
         about = [facts.get(key) for key in ("task_id", "feature", "target_discipline")]
-        shown = " ".join(str(row) for row in about if row is not None)
+        shown = " ".join(one_line(str(row)) for row in about if row is not None)
+        persona = one_line(str(facts.get("discipline") or ""))
         running = "running" if one.running else ""
-        table.add_row(
-            one.session_id, shown, str(facts.get("discipline") or ""), _age(one.age), running
-        )
+        table.add_row(one.session_id, shown, persona, _age(one.age), running)
     console.print(table)
 
 

@@ -45,7 +45,7 @@ def open_session(root: Path, request: Request, *, say: Say) -> OpenSession:
         title, created = rows.identity()
     python = _interpreter(root, say)
     sweep(root)
-    session_id = new_id(subject.recipe, subject.shown)
+    session_id = new_id(root, subject.recipe, subject.shown)
     context = root / SESSIONS / session_id / CONTEXT
     server = root / FOLDER / "server.py"
     commands = {

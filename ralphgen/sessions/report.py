@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from ralphgen.launching.command import LaunchOptions, LaunchSettings, launch_command, prints
 from ralphgen.listing import listed_bytes
+from ralphgen.runtime.errors import one_line
 from ralphgen.sessions.model import OpenSession, Served
 
 
@@ -40,7 +41,7 @@ def session_summary(session: OpenSession) -> Iterator[str]:
         ("persona", session.discipline),
         ("discipline", session.target),
     )
-    about = "".join(f", {kind} {row}" for kind, row in rows if row is not None)
+    about = "".join(f", {kind} {one_line(str(row))}" for kind, row in rows if row is not None)
     yield f"session {session.session_id}{about}"
     for served in session.served:
         size = listed_bytes(list(served.tools))

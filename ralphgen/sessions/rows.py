@@ -1,7 +1,7 @@
 """What a session has to know of the database's rows, read without a trace."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,10 +25,13 @@ class Rows:
         self._connection = connection
         self._schema = schema
 
-    def identity(self) -> tuple[object, object]:
-        """The project's title and its day of creation."""
+    def identity(self) -> tuple[str | None, str | None]:
+        """The project's title and its day of creation.
+
+        Raises `ProjectError` for one that is no text, as tables that are not strict allow.
+        """
         row = self._row("metadata", "SELECT * FROM metadata ORDER BY id LIMIT 1")
-        return row.get("project_title"), row.get("project_created")
+        return _text_of(row, "project_title"), _text_of(row, "project_created")
 
     def task(self, task: int) -> tuple[str, str] | None:
         """The feature and the discipline of a task.
@@ -65,9 +68,24 @@ class Rows:
         """The first row, by column; empty where there is none, or no such table."""
         if self._schema.table(table) is None:
             return {}
-        cursor = self._connection.execute(sql, values)
+        try:
+            cursor = self._connection.execute(sql, values)
+        except (OverflowError, UnicodeEncodeError):  # no column can hold such a value
+            return {}
         row = cursor.fetchone()
         return {} if row is None else dict(zip(_names(cursor), row, strict=True))
+
+
+def _text_of(row: Mapping[str, object], column: str) -> str | None:
+    value = row.get(column)
+    if value is None or isinstance(value, str):
+        return value
+    raise ProjectError(f'"{column}" of the metadata is no text', "set it anew, then try again")
+
+
+def _shown(text: bytes) -> str:
+    """Stored text, with U+FFFD for bytes that are no UTF-8, as the servers read it."""
+    return text.decode("utf-8", "replace")
 
 
 def _names(cursor: sqlite3.Cursor) -> list[str]:
@@ -79,6 +97,7 @@ def open_rows(root: Path, schema: Schema) -> Iterator[Rows]:
     """The rows of the project in `root`; raises `ProjectError` where they cannot be read."""
     try:
         with open_without_trace(root / DATABASE) as connection:
+            connection.text_factory = _shown
             yield Rows(connection, schema)
     except sqlite3.Error as error:
         raise ProjectError(

@@ -7,6 +7,7 @@ from ..errors import one_line
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
+    from typing import Any
 
     from ..session import Session
     from ..tool import Tool
@@ -30,6 +31,7 @@ GROUPS = (
 LISTS = ("list_tasks", "list_features", "list_disciplines")
 UPDATES = ("update_task", "update_feature", "update_discipline")
 LEARNINGS = ("get_feature", "read_learnings")
+USUAL = ("in_progress", "done", "blocked")
 RESOURCES = (
     "Resources to read: ralph://tasks/{id}, ralph://features/{name}, ralph://disciplines/{name}, "
     "ralph://progress, ralph://learnings."
@@ -85,11 +87,24 @@ def _on_updates(tools: Sequence[Tool]) -> str:
     return "Updates change only the fields given."
 
 
-def on_closing(arguments: Collection[str]) -> str:
-    """How finished work is closed, with the arguments that the project has a place for."""
-    done = "done and a summary" if "summary" in arguments else "done"
-    blocked = "blocked and a reason" if "reason" in arguments else "blocked"
-    return f"Close finished work with set_task_status: {done}, or {blocked}."
+def on_closing(arguments: Mapping[str, Mapping[str, Any]]) -> str:
+    """How finished work is closed, with what the project has a place for.
+
+    `arguments` are the schemas of those that set_task_status takes, by name.
+    """
+    ways = {
+        "done": "done and a summary" if "summary" in arguments else "done",
+        "blocked": "blocked and a reason" if "reason" in arguments else "blocked",
+    }
+    statuses = settable(arguments)
+    told = ", or ".join(way for status, way in ways.items() if status in statuses)
+    return f"Close finished work with set_task_status{told and ': '}{told}."
+
+
+def settable(arguments: Mapping[str, Mapping[str, Any]]) -> Collection[str]:
+    """The statuses that a session may set; the usual ones where the project lists none."""
+    statuses: Collection[str] = arguments["status"].get("enum", USUAL)
+    return statuses
 
 
 def shown_name(text: str) -> str:

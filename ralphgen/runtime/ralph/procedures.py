@@ -7,7 +7,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-CLOSE = "CLOSE"  # stands for the sentence on how finished work is closed
+# These stand for a sentence that depends on what the session is about, and on what it may set.
+CHOOSE, BEGIN, CLOSE = "CHOOSE", "BEGIN", "CLOSE"
 
 
 class Procedure:
@@ -87,7 +88,7 @@ PROCEDURES: Mapping[str, Procedure] = {
         ),
         (("read_learnings",), "See with read_learnings what earlier sessions found out."),
         (("read_progress",), "See with read_progress what was done last."),
-        (("set_task_status",), "Set the status to in_progress with set_task_status."),
+        (("set_task_status",), BEGIN),
         ((), "Do the work in the project's files; run its tests; meet each criterion."),
         (
             ("add_task_comment",),
@@ -126,10 +127,7 @@ PROCEDURES: Mapping[str, Procedure] = {
     ),
     "enrichment": Procedure(
         "Turn draft tasks into tasks that an agent can do without asking.",
-        (
-            ("list_tasks",),
-            "Where no task is given, take the first draft that list_tasks shows.",
-        ),
+        (("list_tasks",), CHOOSE),
         (("get_task",), "Read the draft with get_task."),
         (("get_feature",), "Read its feature with get_feature, and the code it will touch."),
         (

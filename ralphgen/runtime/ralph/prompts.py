@@ -7,8 +7,8 @@ import re
 from ..arguments import shortened
 from ..errors import ToolError, one_line
 from ..prompt import Prompt
-from .instructions import on_closing, own_row
-from .procedures import CLOSE, PROCEDURES
+from .instructions import on_closing, own_row, settable
+from .procedures import BEGIN, CHOOSE, CLOSE, PROCEDURES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def prompts(session: Session, tools: Sequence[Tool]) -> list[Prompt]:
 
     def text(workspace: Workspace, given: Mapping[str, str]) -> str:
         subject = workspace.snapshot(lambda: _subject(workspace, given))
-        steps = _steps(procedure.steps, seen)
+        steps = _steps(procedure.steps, seen, chosen=bool(subject))
         return "\n".join([procedure.purpose, *([subject] if subject else []), *steps])
 
     arguments = {kind: ARGUMENTS[kind] for kind in session.open_kinds() if kind in ARGUMENTS}
@@ -43,14 +43,28 @@ def prompts(session: Session, tools: Sequence[Tool]) -> list[Prompt]:
     return [Prompt(name, procedure.purpose, arguments=arguments, text=text)]
 
 
-def _steps(steps: Sequence[tuple[Sequence[str], str]], seen: Mapping[str, Tool]) -> list[str]:
-    """The steps that the visible tools allow, numbered."""
-    possible = [
-        on_closing(seen["set_task_status"].properties) if text is CLOSE else text
+def _steps(
+    steps: Sequence[tuple[Sequence[str], str]], seen: Mapping[str, Tool], *, chosen: bool
+) -> list[str]:
+    """The steps that the visible tools allow, numbered; `chosen` where the row is known."""
+    said = [
+        _said(text, seen, chosen=chosen)
         for needed, text in steps
         if all(name in seen for name in needed)
     ]
-    return [f"{at}. {text}" for at, text in enumerate(possible, 1)]
+    return [f"{at}. {text}" for at, text in enumerate(filter(None, said), 1)]
+
+
+def _said(text: str, seen: Mapping[str, Tool], *, chosen: bool) -> str:
+    """A step in words; empty where it says nothing to this session."""
+    if text == CHOOSE:
+        return "" if chosen else "Take the first draft that list_tasks shows."
+    if text == CLOSE:
+        return on_closing(seen["set_task_status"].properties)
+    if text == BEGIN:
+        known = "in_progress" in settable(seen["set_task_status"].properties)
+        return "Set the status to in_progress with set_task_status." if known else ""
+    return text
 
 
 def _subject(workspace: Workspace, given: Mapping[str, str]) -> str:

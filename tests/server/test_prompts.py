@@ -1,0 +1,361 @@
+"""The recipe of a session as a prompt, and that nothing speaks of what a session does not have."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from driving import (
+    ROWS,
+    SCHEMAS,
+    connected,
+    context_for,
+    create_database,
+    create_project,
+    on_context,
+    query,
+    quiet,
+)
+from making_sessions import described, opened, seen
+from wire import MODERN, Wire, running
+
+from ralphgen.commands import regenerate
+from ralphgen.kits.ralph.tools import SPECS
+
+VERSIONS = ("2025-11-25", "2026-07-28")
+# The rows that a session of each recipe can be about, besides none.
+ABOUT: dict[str, dict[str, Any]] = {
+    "braindump": {},
+    "yap": {},
+    "ramble": {"feature": "auth"},
+    "discuss": {"target_discipline": "backend"},
+    "task_execution": {"task_id": 1},
+    "opus_review": {"feature": "auth"},
+    "enrichment": {"task_id": 1},
+}
+ARGUMENTS = {"ramble": ["feature"], "opus_review": ["feature"], "enrichment": ["task"]}
+ODD = "Früh-Stück v1.2 (kurz)"
+LITTLE = "one"
+RECIPES = {
+    ODD: 'base = "enrichment"\n',
+    LITTLE: """
+base = "task_execution"
+[allow]
+ralph = ["set_task_status", "add_task_comment"]
+[narrow]
+set_task_status = ["status"]
+add_task_comment = ["body"]
+""",
+    "reader": 'base = "opus_review"\nallow = {ralph = ["get_task"]}\n',
+    "nothing": 'base = "yap"\nallow = {ralph = []}\n',
+    "untold": """
+base = "manual"
+[allow]
+ralph = ["update_task", "update_feature", "update_discipline", "create_feature"]
+[narrow]
+update_task = ["id", "title"]
+update_feature = ["name", "description"]
+update_discipline = ["name", "conventions", "clear"]
+""",
+    "whole": 'base = "manual"\n',
+}
+TOOLS = {spec.name for spec in SPECS}
+SAMPLES: dict[str, Any] = {"id": 1, "task_id": 1, "name": "auth", "feature_name": "auth"}
+LONG = 'Log in with "quotes"\nand lines\u2028' + "x" * 400
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("prompts")
+    folder = root / ".ralph" / "recipes"
+    folder.mkdir(parents=True)
+    for name, text in RECIPES.items():
+        (folder / f"{name}.toml").write_text(text, encoding="utf-8")
+    return create_project(root)
+
+
+class Asking:
+    """Requests in the form of one revision of the protocol."""
+
+    def __init__(self, server: Wire, version: str) -> None:
+        self._server = server
+        self._more = {"_meta": MODERN} if version >= "2026" else {}
+
+    def ask(self, method: str, **params: object) -> dict[str, Any]:
+        return self._server.ask(method, {**params, **self._more})
+
+    def prompts(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.ask("prompts/list")["result"]["prompts"]
+        return found
+
+    def text(self, name: str, **arguments: str) -> str:
+        got = self.ask("prompts/get", name=name, arguments=arguments)["result"]
+        (message,) = got["messages"]
+        assert ("user", "text") == (message["role"], message["content"]["type"])
+        return str(message["content"]["text"])
+
+    def error(self, **params: object) -> tuple[int, str]:
+        error = self.ask("prompts/get", **params)["error"]
+        return error["code"], error["message"]
+
+
+@contextmanager
+def asking(root: Path, version: str, recipe: str, **facts: object) -> Iterator[Asking]:
+    """The server of a session, spoken to in one revision of the protocol."""
+    with running(root, *on_context(context_for(root, recipe, **facts))) as wire:
+        wire.shake_hands(version)
+        yield Asking(wire, version)
+
+
+def names_in(text: str) -> set[str]:
+    """The tools of the kit that a text names."""
+    return set(re.findall(r"[a-z]+(?:_[a-z]+)+", text)) & TOOLS
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_session_has_one_prompt_that_is_called_after_its_recipe(
+    project: Path, version: str
+) -> None:
+    with asking(project, version, "task_execution") as server:
+        (prompt,) = server.prompts()
+        text = server.text("task_execution")
+        refusals = [
+            server.error(name="yap"),
+            server.error(name="task_execution", arguments={"task": "2"}),
+            server.error(name="task_execution", arguments={"feature": "auth"}),
+        ]
+        cursor = server.ask("prompts/list", cursor="1")["error"]["code"]
+
+    assert ("task_execution", []) == (prompt["name"], prompt.get("arguments", []))
+    assert text.startswith(f"{prompt['description']}\n")
+    assert 'Work on task 1, "Log in", of the feature "auth".' in text
+    last = "Close finished work with set_task_status: done and a summary, or blocked and a reason."
+    assert text.endswith(last)
+    assert [-32602] * 4 == [cursor, *(code for code, _ in refusals)]
+    told = [message for _, message in refusals]
+    expected = [
+        'Unknown prompt: "yap"',
+        'the prompt "task_execution" has no argument "task"',
+        'the prompt "task_execution" has no argument "feature"',
+    ]
+    assert expected == told
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_is_not_bound_can_be_named(project: Path, version: str) -> None:
+    with asking(project, version, "enrichment") as server:
+        (prompt,) = server.prompts()
+        free = server.text("enrichment")
+        named = server.text("enrichment", task="2")
+        refused = [
+            server.error(name="enrichment", arguments={"task": task})
+            for task in ("99", "0", "-1", "1.0", " 1", "\u0661", "x" * 5000, "9" * 30)
+        ]
+        unknown = server.error(name="enrichment", arguments={"feature": "auth"})
+
+    (argument,) = prompt["arguments"]
+    assert ("task", False) == (argument["name"], argument["required"])
+    assert 'Work on task 2, "Show the form", of the feature "auth".' in named
+    assert "1. Take the first draft that list_tasks shows." == free.splitlines()[1]
+    assert "Take the first draft" not in named
+    assert [line[3:] for line in free.splitlines()[2:]] == [
+        line[3:] for line in named.splitlines()[2:]
+    ]
+    assert [-32602] * len(refused) == [code for code, _ in refused]
+    assert "there is no task 99" == refused[0][1]
+    assert all(len(message) < 100 for _, message in refused)
+    assert (-32602, 'the prompt "enrichment" has no argument "feature"') == unknown
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_person_has_no_prompt(project: Path, version: str) -> None:
+    with asking(project, version, "manual") as server:
+        assert [] == server.prompts()
+        assert (-32602, 'Unknown prompt: "manual"') == server.error(name="manual")
+
+
+def test_one_who_looks_around_has_no_prompt(project: Path) -> None:
+    assert [] == seen(project, "interactive")["prompts"]
+    assert [] == seen(project, "whole", base="manual")["prompts"]
+
+
+@pytest.mark.parametrize("recipe", ABOUT)
+def test_arguments_are_for_the_rows_that_a_session_can_be_about_and_is_not(
+    project: Path, recipe: str
+) -> None:
+    free = {} if recipe == "task_execution" else dict.fromkeys(ABOUT[recipe])
+    for facts, expected in ((free, ARGUMENTS.get(recipe, [])), (ABOUT[recipe], [])):
+        (prompt,) = seen(project, recipe, **facts)["prompts"]
+        assert recipe == prompt["name"]
+        assert expected == [argument["name"] for argument in prompt["arguments"]]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "expected"),
+    [
+        ("ramble", "This session is about the feature auth."),
+        ("opus_review", "This session is about the feature auth."),
+        ("discuss", "This session is about the discipline backend."),
+        ("enrichment", 'Work on task 1, "Log in", of the feature "auth".'),
+    ],
+)
+def test_the_prompt_names_the_row_that_the_session_is_about(
+    project: Path, recipe: str, expected: str
+) -> None:
+    (prompt,) = seen(project, recipe, **ABOUT[recipe])["prompts"]
+
+    assert expected == prompt["text"].splitlines()[1]
+
+
+@pytest.mark.parametrize("recipe", ABOUT)
+@pytest.mark.parametrize("bound", [True, False], ids=["bound", "free"])
+def test_the_prompt_names_visible_tools_only_and_each_step_has_its_number(
+    project: Path, recipe: str, *, bound: bool
+) -> None:
+    facts = ABOUT[recipe] if bound or recipe == "task_execution" else dict.fromkeys(ABOUT[recipe])
+    said = seen(project, recipe, **facts)
+    (prompt,) = said["prompts"]
+    steps = [line for line in prompt["text"].splitlines() if line[:1].isdigit()]
+
+    assert names_in(prompt["text"]) <= {tool["name"] for tool in said["tools"]}
+    assert [str(at) for at in range(1, len(steps) + 1)] == [step.split(".")[0] for step in steps]
+    assert len(prompt["text"]) < 2000
+
+
+def test_a_title_of_many_lines_stays_on_one_and_is_cut(project: Path) -> None:
+    query(project, "UPDATE tasks SET title = ? WHERE id = 2", LONG)
+    try:
+        (prompt,) = seen(project, "task_execution", task_id=2)["prompts"]
+    finally:
+        query(project, "UPDATE tasks SET title = 'Show the form' WHERE id = 2")
+    second, third = prompt["text"].splitlines()[1:3]
+
+    assert second.startswith('Work on task 2, "Log in with')
+    assert len(second) < 200
+    assert third.startswith("1. ")
+
+
+def test_a_recipe_with_an_odd_name_has_a_prompt_that_clients_can_name(project: Path) -> None:
+    session = opened(project, ODD, task=2)
+    (prompt,) = described(session.served[0].command)["prompts"]
+
+    assert "Fr_h-St_ck_v1.2__kurz_" == prompt["name"]
+    assert 'task 2, "Show the form"' in prompt["text"]
+    assert prompt["text"] == session.prompt
+
+
+def hidden_arguments(root: Path, said: dict[str, Any]) -> dict[str, set[str]]:
+    """By tool, the arguments that a person has and that this session does not see."""
+    whole = {
+        tool["name"]: set(tool["inputSchema"]["properties"])
+        for tool in seen(root, "manual")["tools"]
+    }
+    return {
+        tool["name"]: whole[tool["name"]] - set(tool["inputSchema"]["properties"])
+        for tool in said["tools"]
+    }
+
+
+def texts_in(schema: object) -> Iterator[str]:
+    """Every text in a schema that is no key."""
+    inner = schema.values() if isinstance(schema, dict) else schema
+    for value in inner if isinstance(inner, Iterable) else ():
+        yield from (value,) if isinstance(value, str) else texts_in(value)
+
+
+CELLS = [*ABOUT, "interactive", LITTLE, "reader", "nothing", "untold"]
+
+
+@pytest.mark.parametrize("recipe", CELLS)
+def test_no_word_names_a_tool_or_an_argument_that_the_session_does_not_have(
+    project: Path, recipe: str
+) -> None:
+    """Descriptions, instructions, the prompt and refusals alike."""
+    about = {"task_id": 1} if recipe in {"task_execution", LITTLE} else {}
+    session = context_for(project, recipe, **about)
+    with running(project, *on_context(session)) as wire:
+        told = wire.shake_hands(VERSIONS[0])["instructions"]
+        server = Asking(wire, VERSIONS[0])
+        tools = server.ask("tools/list")["result"]["tools"]
+        texts = [server.text(prompt["name"]) for prompt in server.prompts()]
+        refusals = {tool["name"]: list(refused_calls(server, tool)) for tool in tools}
+    visible = {tool["name"] for tool in tools}
+    hidden = hidden_arguments(project, {"tools": tools})
+
+    assert names_in(json.dumps(tools) + told + str(texts) + str(refusals)) <= visible
+    for tool in tools:
+        for argument in hidden[tool["name"]]:
+            assert argument not in re.findall(r"\w+", tool["description"])
+            assert argument not in [*texts_in(tool["inputSchema"]["properties"])]
+            assert not [text for text in refusals[tool["name"]] if f'"{argument}"' in text]
+    if not any("clear" in tool["inputSchema"]["properties"] for tool in tools):
+        assert "clear" not in told
+
+
+def refused_calls(server: Asking, tool: dict[str, Any]) -> Iterator[str]:
+    """What a tool says to calls that are wrong in many ways."""
+    schema = tool["inputSchema"]
+    least = {name: SAMPLES.get(name, "x") for name in schema.get("required", ())}
+    calls: list[dict[str, Any]] = [{}, least, {**least, "no_such": 1}]
+    for name, value in schema["properties"].items():
+        calls += [{**least, name: odd} for odd in ({"a": 1}, None, "", 99, ["nobody"])]
+        calls += [{**least, name: wanted} for wanted in value.get("enum", ())]
+    for arguments in calls:
+        result = server.ask("tools/call", name=tool["name"], arguments=arguments)["result"]
+        if result.get("isError"):
+            yield result["content"][0]["text"]
+
+
+def test_closing_speaks_of_a_reason_and_a_summary_only_where_they_can_be_given(
+    project: Path,
+) -> None:
+    said = seen(project, LITTLE, task_id=1)
+    (prompt,) = said["prompts"]
+
+    for text in (said["instructions"], prompt["text"]):
+        assert "Close finished work with set_task_status: done, or blocked." in text
+        assert "summary" not in text
+    assert {"status"} == set(said["tools"][0]["inputSchema"]["properties"])
+    with connected(project, LITTLE, task_id=1) as driver:
+        assert "blocked" == driver.call("set_task_status", status="blocked")["new"]
+        assert 1 == driver.call("set_task_status", status="pending")["id"]
+
+
+@pytest.mark.parametrize(
+    ("statuses", "closing"),
+    [
+        (("todo", "in_progress", "done"), ": done and a summary."),
+        (("pending", "done", "blocked"), ": done and a summary, or blocked and a reason."),
+        (("pending", "in_progress"), "."),
+    ],
+)
+def test_only_statuses_of_the_project_are_spoken_of(
+    tmp_path: Path, statuses: tuple[str, ...], closing: str
+) -> None:
+    text = (SCHEMAS / "a8.sql").read_text(encoding="utf-8")
+    values = ", ".join(f"'{status}'" for status in statuses)
+    old = "TEXT NOT NULL DEFAULT 'pending'"
+    checked = text.replace(old, f"TEXT NOT NULL CHECK (status IN ({values})) DEFAULT 'pending'")
+    assert text != checked
+    create_database(
+        tmp_path, checked.replace("DEFAULT 'pending'", f"DEFAULT '{statuses[0]}'"), ROWS
+    )
+    regenerate(tmp_path, force=False, say=quiet)
+    said = seen(tmp_path, "task_execution")
+    (prompt,) = said["prompts"]
+
+    assert f"Close finished work with set_task_status{closing}" in said["instructions"]
+    assert prompt["text"].endswith(f"Close finished work with set_task_status{closing}")
+    assert ("in_progress" in statuses) == ("in_progress" in prompt["text"])
+
+
+def test_a_session_without_tools_still_says_what_it_is_for(project: Path) -> None:
+    said = seen(project, "nothing")
+    (prompt,) = said["prompts"]
+
+    assert [] == said["tools"]
+    assert set() == names_in(prompt["text"] + said["instructions"])
+    assert "nothing" == prompt["name"]

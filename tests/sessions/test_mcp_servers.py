@@ -1,0 +1,276 @@
+"""The MCP servers of a persona: from column and config into one file, and their secrets nowhere."""
+
+import json
+import shutil
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import ralphgen, texts
+from driving import create_project, query
+from making_sessions import client_of, opened
+
+from ralphgen.errors import ProjectError
+from ralphgen.sessions.files import SESSIONS
+
+PRIVATE = "s3cr3t"
+DOCS = {"name": "docs", "command": "docs-server", "args": ["--port", "1"], "env": {"KEY": PRIVATE}}
+BARE = {"name": "Bare_2-x", "command": "/opt/my tools/run"}
+CONFIG = f"""
+[disciplines.backend.mcp_servers.search]
+command = "find it"
+args = ["", "a b", "ü"]
+env = {{TOKEN = "{PRIVATE}", EMPTY = ""}}
+
+[disciplines.frontend.mcp_servers.design]
+command = "design"
+"""
+
+
+def stored(root: Path, discipline: str, value: object) -> None:
+    """Put a value into the column: text as it is, anything else as JSON."""
+    text = value if isinstance(value, str) or value is None else json.dumps(value)
+    query(root, "UPDATE disciplines SET mcp_servers = ? WHERE name = ?", text, discipline)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = create_project(tmp_path_factory.mktemp("servers"), config=CONFIG)
+    stored(root, "backend", [DOCS, BARE])
+    return root
+
+
+@pytest.fixture
+def own(project: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(project, tmp_path / "own", ignore=shutil.ignore_patterns("sessions"))
+
+
+def servers(config: Path) -> dict[str, Any]:
+    """All servers of an MCP config, which must hold nothing else."""
+    ((key, entries),) = json.loads(config.read_bytes()).items()
+    assert "mcpServers" == key
+    assert isinstance(entries, dict)
+    return entries
+
+
+def test_the_config_holds_the_project_then_the_column_then_the_settings(project: Path) -> None:
+    session = opened(project, "task_execution", task=1)
+    ralph, *others = servers(session.mcp_config).items()
+
+    assert ("ralph", {"command", "args"}) == (ralph[0], set(ralph[1]))
+    expected = [
+        ("docs", {"command": "docs-server", "args": ["--port", "1"], "env": {"KEY": PRIVATE}}),
+        ("Bare_2-x", {"command": "/opt/my tools/run", "args": []}),
+        (
+            "search",
+            {
+                "command": "find it",
+                "args": ["", "a b", "ü"],
+                "env": {"TOKEN": PRIVATE, "EMPTY": ""},
+            },
+        ),
+    ]
+    assert expected == others
+    assert ("docs", "Bare_2-x", "search") == session.other_servers
+    assert 0o600 == stat.S_IMODE(session.mcp_config.stat().st_mode)
+    with client_of(session.mcp_config) as driver:
+        assert 9 == len(driver.names())
+
+
+@pytest.mark.parametrize(
+    ("recipe", "about", "expected"),
+    [
+        ("yap", {"discipline": "frontend"}, ("design",)),
+        ("task_execution", {"task": 2}, ("design",)),
+        ("yap", {}, ()),
+        ("discuss", {"discipline": "backend"}, ()),
+    ],
+    ids=["persona", "task", "nobody", "target"],
+)
+def test_servers_are_the_personas_and_nobody_elses(
+    project: Path, recipe: str, about: dict[str, Any], expected: tuple[str, ...]
+) -> None:
+    session = opened(project, recipe, **about)
+
+    assert expected == session.other_servers
+    assert ["ralph", *expected] == list(servers(session.mcp_config))
+
+
+@pytest.mark.parametrize("value", [None, "", "[]", " [ ] "])
+def test_an_empty_column_brings_no_server(own: Path, value: str | None) -> None:
+    stored(own, "frontend", value)
+
+    assert ("design",) == opened(own, "yap", discipline="frontend").other_servers
+
+
+def test_a_change_of_the_column_needs_no_regen(own: Path) -> None:
+    stored(own, "frontend", [BARE])
+
+    assert ("Bare_2-x", "design") == opened(own, "yap", discipline="frontend").other_servers
+
+
+def odd(**changes: object) -> list[dict[str, object]]:
+    return [{**DOCS, **changes}]
+
+
+BAD: dict[str, tuple[object, str]] = {
+    "reserved": (odd(name="ralph"), '"ralph" bears the name of one of the project\'s own'),
+    "twice": ([DOCS, DOCS], '"docs" is there twice'),
+    "in the config too": (odd(name="search"), '"search" is there twice'),
+    "a name with a space": (odd(name="a b"), '"a b" needs a name of letters, digits, - and _'),
+    "a name with letters of others": (odd(name="dö"), "needs a name of letters"),
+    "a name that is a path": (odd(name="../x"), "needs a name of letters"),
+    "a name of many lines": (odd(name="docs\n"), r'"docs\n" needs a name'),
+    "a long name": (odd(name="x" * 65), "needs a name of letters"),
+    "no name": (odd(name=""), '"0.name"'),
+    "a name that is a number": (odd(name=1), '"0.name"'),
+    "no command": (odd(command=""), '"0.command"'),
+    "a blank command": (odd(command=" \t"), '"0.command"'),
+    "a missing command": ([{"name": "docs", "env": {"KEY": PRIVATE}}], '"0.command"'),
+    "a command in a list": (odd(command=[PRIVATE]), '"0.command"'),
+    "arguments that are numbers": (odd(args=["--port", 1]), '"0.args"'),
+    "arguments in one text": (odd(args=PRIVATE), '"0.args"'),
+    "a variable that is a number": (odd(env={PRIVATE: 1}), '"0.env"'),
+    "a variable that is a list": (odd(env={"KEY": [PRIVATE]}), '"0.env"'),
+    "variables in a list": (odd(env=[PRIVATE]), '"0.env"'),
+    "variables in one text": (odd(env=f"KEY={PRIVATE}"), '"0.env"'),
+    "an unknown key": (odd(url="http"), '"0.url"'),
+    "the second of two": ([BARE, {**DOCS, "command": 7}], '"1.command"'),
+    "an object": ({"docs": {"command": "x", "env": {"KEY": PRIVATE}}}, "the whole text"),
+    "a text": (json.dumps(PRIVATE), "the whole text"),
+    "a list of texts": ([PRIVATE], '"0"'),
+    "half a list": (f'[{{"env": {{"KEY": "{PRIVATE}"', "the whole text"),
+    "no JSON": (PRIVATE, "the whole text"),
+    "null": ("null", "the whole text"),
+}
+
+
+@pytest.mark.parametrize(("value", "expected"), BAD.values(), ids=BAD)
+def test_a_column_that_cannot_be_used_stops_the_session_and_names_the_discipline(
+    own: Path, value: object, expected: str
+) -> None:
+    stored(own, "backend", value)
+    with pytest.raises(ProjectError) as caught:
+        opened(own, "yap", discipline="backend")
+    (problem,) = caught.value.problems
+
+    assert 'the discipline "backend"' in problem.text
+    assert expected in problem.text
+    assert problem.hint
+    assert PRIVATE not in str(caught.value)
+    assert problem.text.isprintable()
+    assert not (own / SESSIONS).exists()
+
+
+def test_every_name_that_cannot_be_used_is_said_at_once(own: Path) -> None:
+    stored(own, "backend", [*odd(name="ralph"), *odd(name="a b"), *odd(name="search")])
+    with pytest.raises(ProjectError) as caught:
+        opened(own, "yap", discipline="backend")
+
+    assert 3 == len(caught.value.problems)
+
+
+def test_a_bad_column_of_another_persona_stops_nobody(own: Path) -> None:
+    stored(own, "frontend", "no JSON")
+
+    assert opened(own, "yap", discipline="backend").other_servers
+
+
+TABLE = "[disciplines.backend.mcp_servers.docs]\n"
+BAD_CONFIGS = {
+    "reserved": (
+        '[disciplines.backend.mcp_servers.ralph]\ncommand = "x"\n',
+        ':1: the MCP server "ralph" bears the name of one of the project\'s own',
+    ),
+    "a name with a space": (
+        '[disciplines.backend.mcp_servers."a b"]\ncommand = "x"\n',
+        ':1: the MCP server "a b" needs a name of letters',
+    ),
+    "no command": (TABLE + "args = []\n", 'mcp_servers.docs.command" is missing'),
+    "a blank command": (TABLE + 'command = " "\n', ":2: "),
+    "arguments that are numbers": (TABLE + 'command = "x"\nargs = ["a", 1]\n', ':3: "'),
+    "a variable that is a number": (TABLE + 'command = "x"\nenv.KEY = 12345678\n', "***"),
+    "a variable in a list": (TABLE + f'command = "x"\nenv.KEY = ["{PRIVATE}"]\n', "***"),
+    "a variable in a table": (TABLE + f'command = "x"\nenv.KEY = {{a = "{PRIVATE}"}}\n', "***"),
+    "variables in a list": (TABLE + f'command = "x"\nenv = ["{PRIVATE}"]\n', "***"),
+    "variables in one text": (TABLE + f'command = "x"\nenv = "KEY={PRIVATE}"\n', "***"),
+    "an unknown key": (TABLE + 'command = "x"\nenvs = 1\n', 'did you mean "env"?'),
+    "no end of a text": (TABLE + f'command = "x"\nenv.KEY = "{PRIVATE}\n', "is not TOML"),
+}
+LEAKING = {
+    "servers in a list": f'mcp_servers = [{{name = "x", env = {{KEY = "{PRIVATE}"}}}}]\n',
+    "a server in a list": f'mcp_servers.docs = [{{env = {{KEY = "{PRIVATE}"}}}}]\n',
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), BAD_CONFIGS.values(), ids=BAD_CONFIGS)
+def test_settings_that_cannot_be_used_are_refused_without_their_values(
+    own: Path, text: str, expected: str
+) -> None:
+    (own / ".ralph" / "ralphgen.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(ProjectError) as caught:
+        opened(own, "yap", discipline="backend")
+
+    assert expected in str(caught.value)
+    assert ".ralph/ralphgen.toml:" in str(caught.value)
+    assert PRIVATE not in str(caught.value)
+    assert "12345678" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", LEAKING.values(), ids=LEAKING)
+def test_a_secret_that_stands_too_deep_to_be_known_as_one_is_not_shown(
+    own: Path, text: str
+) -> None:
+    config = own / ".ralph" / "ralphgen.toml"
+    config.write_text(f"[disciplines.backend]\n{text}", encoding="utf-8")
+    with pytest.raises(ProjectError) as caught:
+        opened(own, "yap", discipline="backend")
+
+    assert PRIVATE not in str(caught.value)
+
+
+COMMANDS = {
+    "session": ["session", "yap", "--discipline", "backend", "--project"],
+    "session --json": ["session", "yap", "--discipline", "backend", "--json", "--project"],
+    "default": ["session", "yap", "--discipline", "backend", "--default", "--project"],
+    "list": ["session", "list", "--json", "--project"],
+    "launch": ["launch", "task_execution", "--task", "1", "--dry-run", "--project"],
+    "check": ["check", "--json"],
+    "inspect": ["inspect", "--json"],
+    "tools": ["tools", "--json"],
+    "config": ["config"],
+    "regen": ["regen", "--force"],
+}
+
+
+@pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS)
+def test_no_command_prints_a_secret(project: Path, arguments: list[str]) -> None:
+    done = ralphgen(*arguments, project)
+
+    assert 0 == done.returncode, done.stderr
+    assert PRIVATE not in done.stdout + done.stderr
+    if "--project" in arguments and "backend" in arguments and "--json" in arguments:
+        assert ["docs", "Bare_2-x", "search"] == json.loads(done.stdout)["mcp_servers"]
+
+
+def test_secrets_are_written_into_the_sessions_config_and_into_no_other_file(own: Path) -> None:
+    done = ralphgen("regen", own)
+    assert 0 == done.returncode, done.stderr
+    opened(own, "yap", discipline="backend")
+    found = [
+        name for name, data in texts(own / ".ralph" / "mcp").items() if PRIVATE.encode() in data
+    ]
+
+    (only,) = found
+    assert only.startswith("sessions/yap-")
+    assert only.endswith("/mcp.json")
+
+
+def test_summary_and_launch_name_the_servers(project: Path) -> None:
+    options = ["--task", "1", "--project", str(project)]
+    told = ralphgen("session", "task_execution", *options).stderr
+    line = ralphgen("launch", "task_execution", "--dry-run", *options).stdout
+
+    assert "the persona's own servers: docs, Bare_2-x, search\n" in told
+    assert " mcp__docs mcp__Bare_2-x mcp__search " in line
