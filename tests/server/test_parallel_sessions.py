@@ -129,7 +129,7 @@ def test_the_work_of_fifty_servers_is_all_kept(tmp_path: Path) -> None:
     root = project_with(tmp_path, SESSIONS)
     with ExitStack() as stack, ThreadPoolExecutor(SESSIONS) as threads:
         servers = {
-            task: stack.enter_context(running(root, *session.served[0].command[3:]))
+            task: stack.enter_context(running(root, *session.served[0].command[4:]))
             for task, session in opened_for(root).items()
         }
         answers = list(threads.map(execute, servers.values(), servers))
@@ -203,7 +203,7 @@ def test_a_server_that_is_killed_while_it_writes_loses_nothing_it_acknowledged(
     last = FIRST + answers + AHEAD + 1  # this one and the one before are never asked for
     root = project_with(tmp_path, last - FIRST + 1, mode)
     session = opened(root, "manual")
-    with running(root, *session.served[0].command[3:]) as server:
+    with running(root, *session.served[0].command[4:]) as server:
         server.shake_hands()
         for task in range(FIRST, FIRST + AHEAD):
             finish(server, task)

@@ -92,11 +92,11 @@ def test_a_call_that_waits_for_the_database_does_not_hold_the_server(
 
 
 @pytest.mark.parametrize("number", [SIGINT, SIGTERM])
-def test_a_signal_while_the_sdk_is_being_loaded_ends_it_in_silence(
+def test_a_signal_at_the_end_of_the_start_ends_it_in_silence(
     tmp_path: Path, number: Signals
 ) -> None:
     root = create_project(tmp_path)
-    with running(root) as server:  # without a context it says so just before it loads the SDK
+    with running(root) as server:  # without a context it says so when it is ready
         assert server.process.stderr is not None
         assert "no context" in server.process.stderr.readline()
         assert_clean(server, lambda server: server.process.send_signal(number))

@@ -198,7 +198,7 @@ def test_a_list_shows_what_runs_and_the_newest_first(project: Path, shelf: Path)
     aged(older.folder, 3 * 60 * 60 + 60)
     newer = opened(project, "discuss", discipline="frontend")
     (shelf / "notes").write_text("mine", encoding="utf-8")
-    with running(project, *older.served[0].command[3:]) as wire:
+    with running(project, *older.served[0].command[4:]) as wire:
         wire.shake_hands()
         aged(older.folder, 3 * 60 * 60 + 60)
         shown = ralphgen("session", "list", "--project", project).stdout
@@ -224,7 +224,7 @@ def test_a_list_shows_what_runs_and_the_newest_first(project: Path, shelf: Path)
 def test_starting_a_server_makes_its_session_young_again(project: Path, shelf: Path) -> None:
     session = opened(project, "yap")
     aged(session.folder, 2 * DAY)
-    with running(project, *session.served[0].command[3:]) as wire:
+    with running(project, *session.served[0].command[4:]) as wire:
         wire.shake_hands()
         wire.leave()
         wire.end()
@@ -250,7 +250,7 @@ def test_making_a_session_sweeps_those_that_are_older_than_a_day(
 
 def test_a_session_that_a_server_holds_is_never_swept(project: Path, shelf: Path) -> None:
     session = opened(project, "yap")
-    with running(project, *session.served[0].command[3:]) as wire:
+    with running(project, *session.served[0].command[4:]) as wire:
         wire.shake_hands()
         aged(session.folder, 30 * DAY)
         assert [] == sweep(project)

@@ -1,0 +1,219 @@
+"""Conversations with a project's server, through its front or without it, to be compared."""
+
+import io
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from queue import Empty, Queue
+from tempfile import TemporaryFile
+from threading import Thread
+from typing import Any
+
+from driving import context_for, on_context
+from mcp_types import JSONRPCRequest, jsonrpc_message_adapter
+from pydantic import ValidationError
+
+PROGRAM = Path(__file__).with_name("sdk_process.py")
+PATIENCE = 10.0  # seconds; a server that needs them hangs
+Frame = dict[str, Any]
+SDK_ALONE = {"first": 0}  # how many lines the front answers
+ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+UPDATED = "notifications/resources/updated"
+CLOSED = -32000  # the SDK's word to requests that the end of input has overtaken
+MOMENT = re.compile(rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?")
+
+
+class Ground:
+    """The files of a project besides its server, which conversations change."""
+
+    def __init__(self, root: Path) -> None:
+        """Remembers them as they are."""
+        self.root = root
+        self._files = {path: path.read_bytes() for path in self._paths()}
+
+    def restore(self) -> None:
+        """Make them what they were."""
+        for path in self._paths():
+            if path not in self._files:
+                path.unlink()
+        for path, data in self._files.items():
+            if not path.is_file() or path.read_bytes() != data:
+                path.write_bytes(data)
+
+    def seen(self) -> dict[str, bytes]:
+        """What they hold, by their paths; moments of time are all the same."""
+        return {
+            str(path.relative_to(self.root)): MOMENT.sub(b"<moment>", path.read_bytes())
+            for path in self._paths()
+            if path.suffix != ".db"
+        }
+
+    def _paths(self) -> list[Path]:
+        server = self.root / ".ralph" / "mcp"
+        return [
+            path for path in self.root.rglob("*") if path.is_file() and server not in path.parents
+        ]
+
+
+class Talk:
+    """A running server: bytes in, frames out."""
+
+    def __init__(self, source: int, sink: int) -> None:
+        """Writes to the server at `source` and reads from it at `sink`."""
+        self._source = source
+        self._frames: Queue[Frame | None] = Queue()
+        Thread(target=self._read, args=(sink,), daemon=True).start()
+
+    def send(self, data: bytes) -> None:
+        """Write all of it; a server that is gone reads nothing."""
+        with suppress(BrokenPipeError):
+            while data:
+                data = data[os.write(self._source, data) :]
+
+    def frame(self) -> Frame | None:
+        """The next frame; None at the end."""
+        try:
+            return self._frames.get(timeout=PATIENCE)
+        except Empty:
+            raise AssertionError("the server is silent") from None
+
+    def answers(self, number: int) -> Iterator[Frame]:
+        """As many frames as answer that many requests, and what comes between them."""
+        while number:
+            frame = self.frame()
+            assert frame is not None, "the server has ended"
+            number -= is_answer(frame)
+            yield frame
+
+    def leave(self) -> Iterator[Frame]:
+        """Close the server's input; the frames that it still writes."""
+        os.close(self._source)
+        while (frame := self.frame()) is not None:
+            yield frame
+
+    def _read(self, sink: int) -> None:
+        with open(sink, "rb") as stream:
+            for line in stream:
+                self._frames.put(json.loads(MOMENT.sub(b"<moment>", line)))
+        self._frames.put(None)
+
+
+class Servers:
+    """Starts a project's server again and again, at the price of a fork."""
+
+    def __init__(self, root: Path) -> None:
+        """Serves the project at `root`."""
+        self.ground = Ground(root)
+        ours, theirs = socket.socketpair()
+        folder = root / ".ralph" / "mcp"
+        command = [sys.executable, "-I", str(PROGRAM), str(folder), str(theirs.fileno())]
+        self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
+        theirs.close()
+        self._orders = ours
+        self._codes = ours.makefile("r")
+
+    def close(self) -> None:
+        """End it."""
+        self._codes.close()
+        self._orders.close()
+        assert 0 == self._process.wait(PATIENCE)
+
+    def session(self, recipe: str = "manual", kit: str = "ralph") -> tuple[str, ...]:
+        """The arguments of a server for a session of the recipe."""
+        path = self.ground.root / ".ralph" / "mcp" / f"{recipe}.json"
+        if not path.exists():
+            context_for(self.ground.root, recipe).rename(path)
+        return kit, *on_context(path)
+
+    @contextmanager
+    def running(self, arguments: Sequence[str], **front: object) -> Iterator[Talk]:
+        """A server with its front changed as the program says; it must end with 0."""
+        source, feed = os.pipe()
+        drain, sink = os.pipe()
+        with TemporaryFile() as errors:
+            order = json.dumps({"arguments": [*arguments], "front": front})
+            socket.send_fds(self._orders, [order.encode()], [source, sink, errors.fileno()])
+            os.close(source)
+            os.close(sink)
+            yield Talk(feed, drain)
+            code = int(self._codes.readline())
+            errors.seek(0)
+            said = errors.read().decode()
+        assert 0 == code, said
+        assert "Traceback" not in said
+
+    def told(
+        self, arguments: Sequence[str], pieces: Sequence[bytes], **front: object
+    ) -> list[list[Frame]]:
+        """By piece, what a server answers to a client that waits for the answers to each.
+
+        What it still says when its input is closed comes last. The project is as it was before.
+        """
+        self.ground.restore()
+        found: list[list[Frame]] = []
+        with self.running(arguments, **front) as talk:
+            begun = b""
+            for piece in pieces:
+                talk.send(piece)
+                whole, mark, begun = (begun + piece).rpartition(b"\n")
+                found.append(sorted_out(talk.answers(requests(whole + mark))))
+            found.append(sorted_out(talk.leave()))
+        return found
+
+    def answered(
+        self, arguments: Sequence[str], lines: Sequence[bytes], *, afresh: bool = False
+    ) -> dict[int, Frame | None]:
+        """By the number of the line, what the front answers; None to a notification."""
+        self.ground.restore()
+        with self.running(arguments, afresh=afresh) as talk:
+            talk.send(b"".join(lines))
+            return {frame["line"]: frame["answer"] for frame in talk.leave()}
+
+
+def sorted_out(frames: Iterator[Frame]) -> list[Frame]:
+    """The frames that do not depend on how quick somebody was."""
+    return [frame for frame in frames if not is_chance(frame)]
+
+
+def requests(data: bytes) -> int:
+    """How many requests the SDK finds in some lines; it answers each."""
+    text = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", errors="replace")
+    return sum(is_request(line) for line in text)
+
+
+def is_request(line: str) -> bool:
+    """Whether a line is a request, by the SDK's own reading."""
+    try:
+        message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except (ValidationError, ValueError):
+        return False
+    return isinstance(message, JSONRPCRequest)
+
+
+def is_answer(frame: Frame) -> bool:
+    """Whether a frame is the one that a request has waited for."""
+    return "method" not in frame or frame["method"] == ACKNOWLEDGED
+
+
+def is_chance(frame: Frame) -> bool:
+    """Whether a frame depends on how quick somebody was."""
+    return frame.get("method") == UPDATED or frame.get("error", {}).get("code") == CLOSED
+
+
+def spelled(frame: object) -> bytes:
+    """The line of a frame."""
+    return json.dumps(frame, ensure_ascii=False).encode() + b"\n"
+
+
+def line(method: str, params: object = None, **frame: object) -> bytes:
+    """The line of a frame; `frame` holds its `id` where it is a request."""
+    told = {"jsonrpc": "2.0", **frame, "method": method}
+    if params is not None:
+        told["params"] = params
+    return spelled(told)

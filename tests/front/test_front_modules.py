@@ -1,0 +1,93 @@
+"""What a server loads before its connection is handed over: little, and always the same."""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conversations import requests
+from driving import context_for, create_project, on_context
+from frames import COMPLETION, HANDSHAKES, READS, VERSIONS, WRITES, opening, request
+from wire import imported
+
+# All that the server's own modules may load; each costs what it loads itself.
+CHEAP = ("sys", "os", "time", "json", "re", "signal", "gc", "_thread", "_sqlite3")
+LITTLE = {"__future__", "_sha2", "_sha256", "encodings.utf_16_le"}  # alone in what they load
+PLAIN = (
+    *(asked for asked in READS if asked[0].endswith("list") and not asked[1].get("cursor")),
+    ("prompts/get", {"name": "manual"}),
+    ("resources/read", {"uri": "ralph://tasks/2"}),
+    ("resources/read", {"uri": "ralph://progress"}),
+    ("tools/call", {"name": "get_task", "arguments": {"id": 2}}),
+    ("tools/call", {"name": "list_tasks", "arguments": {"limit": 1}}),
+    ("tools/call", {"name": "get_project_progress", "arguments": {}}),
+    *(asked for asked in WRITES if asked[1]["name"] != "create_feature"),
+)
+"""A plain session: lists, reads, calls; a new feature is compared with all others, by difflib."""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return create_project(tmp_path)
+
+
+def loaded(root: Path, lines: Sequence[bytes]) -> set[str]:
+    """The modules of a server that answers these lines, without its own ones."""
+    server = root / ".ralph" / "mcp"
+    arguments = ("ralph", *on_context(context_for(root, "manual")))
+    found = subprocess.run(
+        [sys.executable, "-I", "-X", "importtime", str(server / "server.py"), *arguments],
+        input=b"".join(lines),
+        capture_output=True,
+        check=True,
+    )
+    assert len(found.stdout.splitlines()) == requests(b"".join(lines))
+    said = found.stderr.decode().splitlines()
+    own = {path.relative_to(server).with_suffix("").parts[0] for path in server.rglob("*.py")}
+    names = {told.rpartition("|")[2].strip() for told in said if "|" in told}
+    return {name for name in names if name.partition(".")[0] not in own}
+
+
+def session(version: str, *asked: tuple[str, Any]) -> list[bytes]:
+    requested = (request(version, *told, identity) for identity, told in enumerate(asked, 1))
+    return [*opening(version), *requested]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_plain_session_loads_a_few_modules_of_the_standard_library(
+    project: Path, version: str
+) -> None:
+    """And so neither the SDK nor anything of its size."""
+    cheap = imported("-c", f"import {', '.join(CHEAP)}")
+
+    assert set() == loaded(project, session(version, *PLAIN)) - cheap - LITTLE
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_refusal_costs_no_sdk_either(project: Path, version: str) -> None:
+    found = loaded(project, session(version, *READS))
+
+    assert not {"mcp", "anyio", "pydantic", "asyncio", "typing", "dataclasses"} & found
+
+
+def test_what_the_front_does_not_know_loads_the_sdk(project: Path) -> None:
+    """So that the tests above would see it."""
+    server = project / ".ralph" / "mcp" / "server.py"
+    lines = session(HANDSHAKES[0], COMPLETION)
+    command = [sys.executable, "-I", "-X", "importtime", str(server)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.write(b"".join(lines))
+        process.stdin.flush()
+        for _ in range(requests(b"".join(lines))):
+            process.stdout.readline()
+        process.stdin.close()
+        names = {told.rpartition(b"|")[2].strip() for told in process.stderr}
+
+    assert {b"mcp", b"anyio", b"pydantic"} <= names

@@ -1,0 +1,342 @@
+"""A connection goes on as if nothing had been, wherever the front gives it to the SDK."""
+
+import json
+import sqlite3
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from signal import SIGINT, SIGTERM, Signals
+from typing import Any
+
+import pytest
+from conversations import SDK_ALONE, UPDATED, Frame, Servers, line
+from driving import context_for, create_project, on_context, query, server_command
+from frames import (
+    COMPLETION,
+    HANDSHAKES,
+    INFO,
+    NEW,
+    READS,
+    STATELESS,
+    VERSIONS,
+    WRITES,
+    opening,
+    request,
+)
+from wire import MODERN, PATIENCE, Wire, running
+
+ERAS = pytest.mark.parametrize("version", [HANDSHAKES[1], STATELESS])
+TASK = "ralph://tasks/1"
+NOISE = """
+
+import os
+import subprocess
+import sys
+
+NOISE = "import sys; print('child', len(sys.stdin.read())); sys.stdout.flush()"
+
+
+def noisy(*given, run=TOOLS[0].run):
+    print("printed")
+    os.write(1, b"written\\n")
+    subprocess.run([sys.executable, "-I", "-c", NOISE], check=True)
+    return run(*given)
+
+
+TOOLS[0].run = noisy
+"""
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    """The servers of a project."""
+    servers = Servers(create_project(tmp_path_factory.mktemp("handover")))
+    yield servers
+    servers.close()
+
+
+def recorded(version: str) -> list[bytes]:
+    """A conversation of a client that does everything, and some things wrong."""
+    listened = {"uri": TASK}
+    asked: list[tuple[str, Any]] = [
+        ("tools/list", {}),
+        READS[-7],
+        WRITES[0],
+        ("tools/call", {"name": "get_task", "arguments": {"id": 3}}),
+        WRITES[3],
+        COMPLETION,
+        ("tools/call", {"name": "get_task", "arguments": {"id": "1"}}),
+        ("resources/subscribe", listened),
+        ("resources/read", listened),
+        ("no/such", {}),
+        ("resources/unsubscribe", listened),
+        ("ping", {}),
+        ("server/discover", {}),
+        ("prompts/get", {"name": "manual"}),
+        ("resources/list", {"cursor": "odd"}),
+    ]
+    lines = opening(version)
+    lines += (request(version, *told, identity) for identity, told in enumerate(asked))
+    lines[4:4] = [line("notifications/cancelled", {"requestId": 0})]
+    about = {"protocolVersion": version, "capabilities": {}, "clientInfo": INFO}
+    enveloped = {"_meta": MODERN} if version != STATELESS else {}
+    return [
+        *lines,
+        b"no frame\n",
+        line("initialize", about, id="again"),
+        line("tools/list", enveloped, id="wrong era"),
+        *opening(version),
+        request(version, "tools/list", {}, "end"),
+    ]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_conversation_is_the_same_wherever_it_is_handed_over(
+    servers: Servers, version: str
+) -> None:
+    lines, arguments = recorded(version), servers.session()
+    expected = servers.told(arguments, lines, **SDK_ALONE)
+    files = servers.ground.seen()
+
+    for first in range(1, len(lines) + 1, 3 if version == VERSIONS[0] else 1):
+        assert expected == servers.told(arguments, lines, first=first), f"after {first} lines"
+        assert files == servers.ground.seen(), f"after {first} lines"
+    assert expected == servers.told(arguments, lines)
+
+
+@pytest.mark.parametrize("first", [0, 1, 2, 3, None])
+@ERAS
+def test_updates_arrive_after_a_hand_over(
+    servers: Servers, version: str, first: int | None
+) -> None:
+    servers.ground.restore()
+    front = {} if first is None else {"first": first}
+    listens: dict[str, tuple[str, Any]] = {
+        STATELESS: ("subscriptions/listen", {"notifications": {"resourceSubscriptions": [TASK]}}),
+        HANDSHAKES[1]: ("resources/subscribe", {"uri": TASK}),
+    }
+    lines = [
+        *opening(version),
+        request(version, "resources/read", {"uri": TASK}, "read"),
+        request(version, *listens[version], "listens"),
+    ]
+    with servers.running(servers.session(), **front) as talk:
+        talk.send(b"".join(lines))
+        told = [*talk.answers(3)]
+        query(servers.ground.root, "UPDATE tasks SET title = 'Another' WHERE id = 1")
+        heard = talk.frame()
+        talk.send(request(version, "resources/read", {"uri": TASK}, "again"))
+        told += [frame for frame in talk.answers(1) if frame.get("method") != UPDATED]
+        told += talk.leave()
+
+    assert heard is not None
+    assert (UPDATED, TASK) == (heard["method"], heard["params"]["uri"])
+    assert "Another" in json.dumps(told[3])
+
+
+@contextmanager
+def held(root: Path) -> Iterator[sqlite3.Connection]:
+    """Another program is in the middle of a write, until it rolls back."""
+    path = root / ".ralph" / "db" / "ralph.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield connection
+
+
+@ERAS
+def test_calls_that_wait_for_the_database_are_handed_over_and_done_once(
+    servers: Servers, version: str
+) -> None:
+    """Another request overtakes them, which it can on the SDK's side only."""
+    servers.ground.restore()
+    called = (
+        ("create_task", NEW),
+        ("add_task_comment", {"task_id": 1, "author": "agent", "body": "Hm"}),
+        ("append_feature_learning", {"feature_name": "auth", "text": "In cents"}),
+    )
+    calls = [
+        request(version, "tools/call", {"name": name, "arguments": arguments}, name)
+        for name, arguments in called
+    ]
+    with servers.running(servers.session()) as talk:
+        talk.send(b"".join(opening(version)))
+        assert 1 == len([*talk.answers(1)])
+        with held(servers.ground.root) as other:
+            talk.send(b"".join([*calls, request(version, "tools/list", {}, "overtakes")]))
+            overtaking = talk.frame()
+            other.execute("ROLLBACK")
+        done = [*talk.answers(3)]
+        list(talk.leave())
+
+    assert overtaking is not None
+    assert "overtakes" == overtaking["id"]
+    assert [name for name, _ in called] == [frame["id"] for frame in done]
+    assert not any(frame["result"].get("isError") for frame in done), done
+    assert [(3, 1, 1)] == query(
+        servers.ground.root,
+        "SELECT (SELECT count(*) FROM tasks), (SELECT count(*) FROM task_comments), "
+        "(SELECT count(*) FROM features WHERE learnings LIKE '%In cents%')",
+    )
+
+
+@ERAS
+def test_a_carriage_return_ends_a_line_for_the_front_too(servers: Servers, version: str) -> None:
+    """The SDK answers a request that ends so as soon as another one begins."""
+    first, second = (request(version, "tools/list", {}, number)[:-1] + b"\r" for number in (1, 2))
+    for front in (SDK_ALONE, {}):
+        with servers.running(servers.session(), **front) as talk:
+            talk.send(b"".join(opening(version)))
+            assert 1 == len([*talk.answers(1)])
+            talk.send(first + second)
+            (answer,) = talk.answers(1)
+            list(talk.leave())
+
+        assert 1 == answer["id"]
+
+
+def test_a_last_line_that_nobody_ended_is_answered_by_the_sdk_if_at_all(servers: Servers) -> None:
+    for version in VERSIONS:
+        lines = [*opening(version), request(version, "tools/list", {}, "whole")]
+        partial = request(version, "tools/list", {}, "partial").rstrip()
+        (*_, whole, late) = servers.told(servers.session(), [*lines, partial], **SDK_ALONE)
+        (*_, same, found) = servers.told(servers.session(), [*lines, partial])
+
+        assert whole == same
+        for frame in (*late, *found):
+            assert {**same_answer(servers, version), "id": "partial"} == frame
+
+
+def same_answer(servers: Servers, version: str) -> Frame:
+    lines = [*opening(version), request(version, "tools/list", {}, "partial")]
+    (frame,) = servers.told(servers.session(), lines, **SDK_ALONE)[len(lines) - 1]
+    return frame
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project for servers of the real kind; no test may change it."""
+    return create_project(tmp_path_factory.mktemp("real"))
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Path:
+    """A project to be changed."""
+    return create_project(tmp_path)
+
+
+def manual(root: Path) -> tuple[str, ...]:
+    return on_context(context_for(root, "manual"))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_server_that_was_written_anew_is_not_mixed_with_the_old_one(
+    other: Path, version: str
+) -> None:
+    """The request that would be handed over is told why, and the server ends."""
+    manifest = other / ".ralph" / "mcp" / "manifest.json"
+    with running(other, *manual(other)) as server:
+        server.shake_hands(version)
+        written = json.loads(manifest.read_text(encoding="utf-8"))
+        manifest.write_text(json.dumps({**written, "ralphgen": "9.9"}), encoding="utf-8")
+        answer = server.ask(COMPLETION[0], COMPLETION[1])
+        code, errors = server.end(), server.errors()
+
+    why = "the server was written anew meanwhile: start a new session"
+    assert {"code": -32603, "message": why} == answer["error"]
+    assert (2, f"server.py: {why}\n") == (code, errors)
+
+
+def test_a_server_that_was_written_anew_has_no_word_for_what_is_no_request(other: Path) -> None:
+    manifest = other / ".ralph" / "mcp" / "manifest.json"
+    with running(other, *manual(other)) as server:
+        server.shake_hands()
+        manifest.unlink()
+        assert server.process.stdin is not None
+        server.process.stdin.write("no frame\n")
+        server.process.stdin.flush()
+        code, errors = server.end(), server.errors()
+        assert server.process.stdout is not None
+        assert "" == server.process.stdout.read()
+
+    assert 2 == code
+    assert "No such file or directory" in errors
+
+
+@pytest.mark.parametrize("number", [SIGINT, SIGTERM])
+def test_a_signal_while_the_sdk_is_being_loaded_ends_it_in_silence(
+    other: Path, number: Signals
+) -> None:
+    binding = other / ".ralph" / "mcp" / "runtime" / "binding.py"
+    begun = "\nimport sys\nsys.stderr.write('loading\\n')\nsys.stderr.flush()\n"
+    first, after, rest = binding.read_text(encoding="utf-8").partition("import annotations\n")
+    binding.write_text(first + after + begun + rest, encoding="utf-8")
+    with running(other, *manual(other)) as server:
+        server.shake_hands()
+        server.send(*COMPLETION, id="never")
+        assert server.process.stderr is not None
+        assert "loading\n" == server.process.stderr.readline()
+        server.kill(number)
+
+        assert (0, "") == (server.end(), server.errors())
+
+
+def test_what_a_tool_prints_reaches_no_client_before_or_after_the_hand_over(other: Path) -> None:
+    path = other / ".ralph" / "mcp" / "ralph" / "project.py"
+    path.write_text(path.read_text(encoding="utf-8") + NOISE, encoding="utf-8")
+    with running(other, *manual(other)) as server:
+        server.shake_hands()  # `Wire.ask` fails for a line that is no answer
+        before = server.ask("tools/call", {"name": "get_project_info"})
+        server.ask(*COMPLETION)
+        after = server.ask("tools/call", {"name": "get_project_info"})
+        server.leave()
+        errors = server.errors()
+        assert server.process.stdout is not None
+        assert "" == server.process.stdout.read()
+
+    assert before["result"] == after["result"]
+    assert (2, 2) == (errors.count("written\n"), errors.count("child 0\n"))
+
+
+WAYS: dict[str, Callable[[Wire], None]] = {
+    "SIGINT": lambda server: server.kill(SIGINT),
+    "SIGTERM": lambda server: server.kill(SIGTERM),
+    "closed input": lambda server: server.leave(),
+}
+
+
+@pytest.mark.parametrize("end", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_front_ends_with_0_and_in_silence(
+    project: Path, version: str, end: Callable[[Wire], None]
+) -> None:
+    with running(project, *manual(project)) as server:
+        server.shake_hands(version)
+        end(server)
+
+        assert (0, "") == (server.end(), server.errors())
+
+
+@pytest.mark.parametrize("end", ["closed output", "SIGTERM", "SIGINT"])
+def test_a_client_that_reads_no_more_does_not_keep_the_server(project: Path, end: str) -> None:
+    """The server is in the middle of a write: nobody has read what fills the pipe."""
+    lines = [*opening(HANDSHAKES[0]), *(line("tools/list", id=n) for n in range(40))]
+    with subprocess.Popen(
+        server_command(project, *manual(project)),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.write(b"".join(lines))
+        process.stdin.flush()
+        assert process.stdout.read(1)
+        if end == "closed output":
+            process.stdout.close()
+        else:
+            process.send_signal({"SIGTERM": SIGTERM, "SIGINT": SIGINT}[end])
+
+        assert 0 == process.wait(PATIENCE)
+        assert b"" == process.stderr.read()
