@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     Result = TypeVar("Result")
 
 PATIENCE = 20.0  # seconds that a call waits for other writers
+READERS = 0.1  # seconds that a commit waits for readers, who keep others from reading meanwhile
+READERS_PAUSE = 0.0003  # of them between two tries
 UNNAMED = {3091: "SQLITE_CONSTRAINT_DATATYPE"}  # Python 3.11 does not know its name
 BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
@@ -25,8 +27,8 @@ class Database:
     """A connection with foreign keys on, and its journal mode as the file has it.
 
     `patience` is for how many seconds a call waits for other writers; where `hurry` is not None,
-    it waits so many and raises `LaterError` then. Raises `StartError` when the file cannot be
-    opened as a database.
+    it waits so many for one that does not come to an end, and raises `LaterError` then. Raises
+    `StartError` when the file cannot be opened as a database.
     """
 
     __slots__ = ("_in_use", "_patience", "connection", "hurry", "path")
@@ -79,8 +81,7 @@ class Database:
         self.connection.close()
 
     def _transaction(self, begin: str, work: Callable[[], Result]) -> Result:
-        hurried = self.hurry is not None
-        deadline = time.monotonic() + (self.hurry if self.hurry is not None else self._patience)
+        wait = _Wait(self.path, self._patience, self.hurry)
         while True:
             try:
                 return self._attempt(begin, work)
@@ -89,26 +90,81 @@ class Database:
             except sqlite3.Error as error:
                 if not _is_busy(error):
                     raise ToolError(_sentence(error)) from error
-                if time.monotonic() > deadline:
-                    if hurried:
-                        raise LaterError from error
-                    text = (
-                        "the database is busy: another program has held it for "
-                        f"{self._patience:.0f} seconds; nothing was changed, try again"
-                    )
-                    raise ToolError(text) from error
-            time.sleep(_jitter())
+                wait.pause(error)
 
     def _attempt(self, begin: str, work: Callable[[], Result]) -> Result:
         with self._in_use:
             self.connection.execute(begin)
             try:
                 result = work()
-                self.connection.execute("COMMIT")
+                self._commit()
             finally:
                 if self.connection.in_transaction:
                     self.connection.execute("ROLLBACK")
             return result
+
+    def _commit(self) -> None:
+        """Commit; outside of WAL this waits for those who read at the moment.
+
+        Nobody new may read meanwhile: the wait is short, while to roll back is to race again.
+        """
+        deadline = time.monotonic() + READERS
+        while True:
+            try:
+                self.connection.execute("COMMIT")
+            except sqlite3.Error as error:
+                held = _is_busy(error) and self.connection.in_transaction
+                if not held or time.monotonic() > deadline:
+                    raise
+                time.sleep(READERS_PAUSE)
+            else:
+                return
+
+
+class _Wait:
+    """One call's wait for other writers: short pauses, until the patience is at its end.
+
+    In a hurry it ends sooner, but not in a crowd of short writes, where the file keeps changing:
+    the call's own turn comes before anybody else could take care of it.
+    """
+
+    __slots__ = ("_begun", "_file", "_hurry", "_patience", "_seen", "deadline")
+
+    def __init__(self, file: str, patience: float, hurry: float | None) -> None:
+        self._file = file
+        self._hurry = hurry
+        self._patience = patience
+        self._begun = time.monotonic()
+        self._seen: list[int] = []
+        self.deadline = self._begun + (patience if hurry is None else hurry)
+
+    def pause(self, error: sqlite3.Error) -> None:
+        """Sleep; raises `LaterError` or, at the end of the patience, `ToolError`."""
+        now = time.monotonic()
+        self._seen = self._seen or _written(self._file)
+        if now > self.deadline and self._hurry is not None:
+            seen, self._seen = self._seen, _written(self._file)
+            if seen == self._seen:
+                raise LaterError from error
+            self.deadline = min(now + self._hurry, self._begun + self._patience)
+        if now > self.deadline:
+            text = (
+                "the database is busy: another program has held it for "
+                f"{self._patience:.0f} seconds; nothing was changed, try again"
+            )
+            raise ToolError(text) from error
+        time.sleep(_jitter(now - self._begun))
+
+
+def _written(path: str) -> list[int]:
+    """When the database was last written to, as its files tell."""
+    times: list[int] = []
+    for end in ("", "-wal"):
+        try:
+            times.append(os.stat(path + end).st_mtime_ns)
+        except OSError:
+            times.append(0)
+    return times
 
 
 def _connect(path: str) -> sqlite3.Connection:
@@ -154,9 +210,14 @@ def _text(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
 
 
-def _jitter() -> float:
-    """Seconds to wait for another writer: 0.5 to 10 ms, so that two losers do not meet again."""
-    return 0.0005 + os.urandom(1)[0] / 255 * 0.0095
+def _jitter(waited: float = 0.0) -> float:
+    """Seconds to wait for another writer: 0.5 to 10 ms, so that two losers do not meet again.
+
+    Who has waited longer looks more often, so that nobody is left behind; but only in the first
+    second, since whoever holds the file for that long is no crowd of short writes.
+    """
+    most = 0.0095 if waited > 1 else min(0.0095, 0.002 / max(waited, 0.001))  # less from 0.2 on
+    return 0.0005 + os.urandom(1)[0] / 255 * most
 
 
 def _unstorable(error: UnicodeEncodeError | OverflowError) -> str:

@@ -20,7 +20,11 @@ LIMIT = 2**63  # of the ids that SQLite can hold
 LISTED = 20  # ids in a refusal
 UNKNOWN = "unknown"
 # A ";" list may write 7 as 007; what a text that matches means is read afterwards.
-_NAMING = "(';' || depends_on || ';' GLOB ? OR depends_on GLOB ?) AND id <> ?"
+# Every row is read, so what rules most of them out comes first, and costs a fifth of GLOB.
+_NAMING = (
+    "(instr(depends_on, ?) AND ';' || depends_on || ';' GLOB ? "
+    "OR depends_on LIKE '%e%' AND depends_on GLOB ?) AND id <> ?"
+)
 INFERRED = {
     "draft": "draft",
     "blocked": "externally_blocked",
@@ -89,7 +93,9 @@ def _naming(workspace: Workspace, task: int) -> list[tuple[Any, ...]]:
     if "depends_on" not in tasks:
         return []
     sql = tasks.select(["id", "title", "status", "depends_on"], f"WHERE {_NAMING} ORDER BY id")
-    return workspace.database.rows(sql, [f"*[^1-9]{task}[^0-9]*", "*[0-9][eE]*", task])
+    number = str(task)
+    patterns = [number, f"*[^1-9]{number}[^0-9]*", "*[0-9][eE]*"]
+    return workspace.database.rows(sql, [*patterns, task])
 
 
 def unblocked(workspace: Workspace, task: int) -> list[int]:

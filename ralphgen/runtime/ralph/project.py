@@ -40,10 +40,11 @@ def get_project_progress(workspace: Workspace, _: dict[str, Any]) -> dict[str, A
     done of those.
     """
     tasks = workspace.tables.tasks
-    grouped = f"SELECT feature, status, COUNT(*) FROM {tasks.quoted} GROUP BY feature, status"
+    # By an index on one of the two, each row would be looked up on its own: three times as slow.
+    whole = f"SELECT feature, status, COUNT(*) FROM {tasks.quoted} NOT INDEXED"
     features: dict[str, dict[str, int]] = {}
     overall: dict[str, int] = {}
-    for *names, count in workspace.database.rows(f"{grouped} ORDER BY feature, status"):
+    for *names, count in workspace.database.rows(f"{whole} GROUP BY feature, status ORDER BY 1, 2"):
         feature, status = (str(plain(name))[:LONG_NAME] for name in names)
         statuses = features.setdefault(feature, {})
         statuses[status] = statuses.get(status, 0) + count

@@ -8,7 +8,7 @@ from ..arguments import shortened
 from ..errors import ToolError
 from ..results import PAGE, fitted, page
 from . import comments
-from .dependencies import LIMIT, UNKNOWN, dependents, found, inferred, met
+from .dependencies import LIMIT, MET, UNKNOWN, dependents, found, inferred, met
 from .tables import plain
 from .task_changes import (
     create_task,
@@ -56,7 +56,9 @@ def list_tasks(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any
         [*values, *more, limit + 1],
     )
     records = [tasks.decoded(columns, row) for row in rows]
-    _infer(workspace, records)
+    done = met(workspace, [task for record in records for task in record.get("depends_on", [])])
+    for record in records:
+        _infer(record, done)
     ids = [record["id"] for record in records]
     return page("tasks", records, ids, limit=limit, total=total[0] if total else 0)
 
@@ -75,9 +77,11 @@ def described(workspace: Workspace, task: int, most_comments: int) -> dict[str, 
     tasks = workspace.tables.tasks
     columns = list(tasks.columns)
     record = tasks.decoded(columns, existing(workspace, task, columns))
-    _infer(workspace, [record])
+    needed = record.get("depends_on", [])
+    rows = found(workspace, needed, ["title", "status"])
+    _infer(record, {other for other, (_, status) in rows.items() if status in MET})
     more = {
-        "dependencies": _dependencies(workspace, record.get("depends_on", [])),
+        "dependencies": _dependencies(workspace, needed, rows),
         "dependents": [
             {key: row[key] for key in ("id", "title", "status")}
             for row in dependents(workspace, task)
@@ -124,20 +128,18 @@ def _where(clauses: list[str]) -> str:
     return f"WHERE {' AND '.join(clauses)}" if clauses else ""
 
 
-def _infer(workspace: Workspace, records: list[dict[str, Any]]) -> None:
-    """Add to each record what its status comes to, with one statement for all prerequisites."""
-    needed = [task for record in records for task in record.get("depends_on", [])]
-    done = met(workspace, needed)
-    for record in records:
-        status = record.get("status", "")
-        waits = not done.issuperset(record.get("depends_on", []))
-        known = status != "pending" or "depends_on" not in record.get("unreadable", {})
-        record["inferred"] = inferred(status, waits=waits) if known else UNKNOWN
+def _infer(record: dict[str, Any], done: set[int]) -> None:
+    """Add to a record what its status comes to, where nobody needs to wait for the tasks `done`."""
+    status = record.get("status", "")
+    waits = not done.issuperset(record.get("depends_on", []))
+    known = status != "pending" or "depends_on" not in record.get("unreadable", {})
+    record["inferred"] = inferred(status, waits=waits) if known else UNKNOWN
 
 
-def _dependencies(workspace: Workspace, ids: list[int]) -> list[dict[str, Any]]:
-    """Each prerequisite with title, status and last comment; one that is gone is marked."""
-    rows = found(workspace, ids, ["title", "status"])
+def _dependencies(
+    workspace: Workspace, ids: list[int], rows: dict[int, Any]
+) -> list[dict[str, Any]]:
+    """Each prerequisite with title, status and last comment; one that is not in `rows` is gone."""
     last = comments.last(workspace, list(rows))
     described: list[dict[str, Any]] = []
     for task in ids:

@@ -1,0 +1,21 @@
+"""A project's own server without its front: the SDK answers from the first line on.
+
+python -I plain_sdk.py FOLDER ARGUMENTS; FOLDER is the emitted server's.
+"""
+
+import sys
+from importlib import import_module
+
+
+def main() -> int:
+    """Start as `server.py` does, with a front that leaves everything to the SDK."""
+    folder = sys.argv[1]
+    sys.path.insert(0, folder)
+    vars(import_module("runtime.front"))["Front"].run = lambda *_: True
+    kits = import_module("server").KITS
+    code: int = import_module("runtime.start").start(sys.argv[2:], folder, kits)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""Commands as whole processes, and how they grow with a project's rows and columns."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from driving import quiet
+from figures import topic
+from processes import Server, conversation
+from projects import ours, project
+
+from ralphgen.commands import regenerate
+
+pytestmark = pytest.mark.benchmark
+
+RALPHGEN = str(Path(sys.executable).with_name("ralphgen"))
+ROUNDS = 11
+
+
+def process(command: list[str], environment: Mapping[str, str], folder: Path) -> float:
+    """Milliseconds of a process that must end well."""
+    begun = time.perf_counter()
+    subprocess.run(
+        command, check=True, capture_output=True, env={**os.environ, **environment}, cwd=folder
+    )
+    return (time.perf_counter() - begun) * 1000
+
+
+def start(server: Server) -> float:
+    """Milliseconds from spawn to `tools/list`."""
+    with conversation(server) as talk:
+        talk.shake_hands()
+        talk.ask("tools/list")
+        return talk.since()
+
+
+def claude(folder: Path) -> Path:
+    """A folder with a program in the place of Claude Code: what is launched is not measured."""
+    folder.mkdir()
+    program = folder / "claude"
+    program.write_text("#!/bin/sh\nexit 0\n", encoding="utf-8")
+    program.chmod(0o755)
+    return folder
+
+
+def test_commands_as_whole_processes(tmp_path: Path) -> None:
+    root = project(tmp_path / "project")
+    path = f"{claude(tmp_path / 'bin')}{os.pathsep}{os.environ.get('PATH', '')}"
+    environment = {"RALPHGEN_HOME": str(tmp_path / "home"), "PATH": path}
+    process([RALPHGEN, "regen", str(root)], environment, root)  # makes the environment
+    commands = {
+        "ralphgen --help": [RALPHGEN, "--help"],
+        "ralphgen regen": [RALPHGEN, "regen", str(root)],
+        "ralphgen check": [RALPHGEN, "check", str(root)],
+        "ralphgen session task_execution": [RALPHGEN, "session", "task_execution", "--task", "1"],
+        "ralphgen launch --dry-run": [
+            *(RALPHGEN, "launch", "task_execution"),
+            *("--task", "1", "--dry-run"),
+        ],
+        "ralphgen tools": [RALPHGEN, "tools", str(root)],
+    }
+    serve = Server("", (RALPHGEN, "serve"), folder=root, environment=environment)
+    direct = ours(root)
+    with topic("Whole processes") as table:
+        for _ in range(ROUNDS):
+            table.add("python -c pass", "ms", process([sys.executable, "-c", ""], {}, root))
+            table.add("server.py to tools/list", "ms", start(direct))
+            table.add("ralphgen serve to tools/list", "ms", start(serve))
+            for shown, command in commands.items():
+                table.add(shown, "ms", process(command, environment, root))
+
+
+def test_growth(tmp_path: Path) -> None:
+    """How the start and `regen`, in this process, grow with rows, disciplines and columns."""
+    variants = {
+        "200 tasks, 8 disciplines": project(tmp_path / "plain"),
+        "20,000 tasks": project(tmp_path / "tasks", tasks=20_000),
+        "400 disciplines": project(tmp_path / "disciplines", disciplines=400),
+        "50 columns more": project(tmp_path / "columns", columns=50),
+    }
+    servers = {name: ours(root) for name, root in variants.items()}
+    with topic("Growth") as table:
+        for _ in range(ROUNDS):
+            for name, root in variants.items():
+                table.add(name, "to tools/list ms", start(servers[name]))
+                begun = time.perf_counter()
+                regenerate(root, force=False, say=quiet)
+                table.add(name, "regen, in process ms", (time.perf_counter() - begun) * 1000)
