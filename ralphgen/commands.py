@@ -146,7 +146,8 @@ def checked(root: Path, *, say: Say) -> Report:
 
 def install_environment(root: Path, *, say: Say) -> None:
     """Make the environment that the project's lock asks for, and compile the server's modules."""
-    from ralphgen.environment import compile_modules, ensure_environment
+    from ralphgen.environment import ensure_environment
+    from ralphgen.installing import compile_modules
 
     lock = (root / FOLDER / "requirements.lock").read_text(encoding="utf-8")
     compile_modules(ensure_environment(lock, say=say), root / FOLDER)

@@ -7,15 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ralphgen.environment import (
-    Environment,
-    check_environment,
-    environment_for,
-)
+from ralphgen.environment import Environment, environment_for
 from ralphgen.errors import ProjectError, RalphgenError
 from ralphgen.generation import Generated, generate
 from ralphgen.inspection.database import open_without_trace
 from ralphgen.inspection.project import DATABASE
+from ralphgen.installing import check_environment
 from ralphgen.lock import LOCK_NAME, read_lock
 from ralphgen.output import compare
 from ralphgen.roots import FOLDER

@@ -2,9 +2,9 @@
 
 import re
 
+from ralphgen.environment import HOME_VARIABLE
 from ralphgen.errors import Problem, ProjectError
 
-HOME_VARIABLE = "RALPHGEN_HOME"
 TAIL_LINES = 15
 
 _LATER = '"ralphgen init --no-install" does without it for now'

@@ -1,7 +1,6 @@
 """`ralphgen serve`: become the server of the project around the working directory."""
 
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,6 +23,8 @@ def serve(arguments: Sequence[str]) -> int:
         command = [str(_interpreter(server.parent)), *OPTIONS, str(server), *arguments]
         if os.name == "posix":
             os.execv(command[0], command)
+        import subprocess
+
         return subprocess.run(command, check=False).returncode
     except RalphgenError as error:
         sys.stderr.write(f"ralphgen: {error}\n")

@@ -143,6 +143,7 @@ STOPPED = """
 import signal
 import ralphgen.cli
 from ralphgen.entry import main
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever we were started with
 ralphgen.cli.run = lambda: signal.raise_signal(signal.SIGINT)
 main()
 """

@@ -314,7 +314,7 @@ class TestDoors:
         outside = {path for path in changers if not path.startswith("ralphgen/output/")}
 
         assert {
-            "ralphgen/environment.py",
+            "ralphgen/installing.py",
             "ralphgen/sessions/files.py",
             "ralphgen/sessions/shelf.py",
             "ralphgen/setup.py",

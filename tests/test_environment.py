@@ -19,14 +19,13 @@ from filelock import FileLock
 import ralphgen
 from ralphgen.environment import (
     Environment,
-    check_environment,
-    compile_modules,
     ensure_environment,
     environment_for,
     is_complete,
 )
 from ralphgen.environment_failures import explain_failure
 from ralphgen.errors import ProjectError
+from ralphgen.installing import check_environment, compile_modules
 from ralphgen.lock import read_lock
 
 UV = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
@@ -37,7 +36,7 @@ from ralphgen.environment import ensure_environment
 environment = ensure_environment(sys.argv[1], say=lambda line: print(line, flush=True))
 print(environment.folder)
 """
-BASE = "from ralphgen.environment import base_interpreter; print(base_interpreter())"
+BASE = "from ralphgen.installing import base_interpreter; print(base_interpreter())"
 
 
 def write_wheel(folder: Path, version: str = "0.17.3") -> str:

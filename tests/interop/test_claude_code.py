@@ -17,8 +17,7 @@ import pytest
 from driving import create_project, query
 from messages_api import Block, MessagesApi, calls, playing, says
 
-from ralphgen.environment import environment_for
-from ralphgen.environment_failures import HOME_VARIABLE
+from ralphgen.environment import HOME_VARIABLE, environment_for
 
 MODULES = os.environ.get("RALPHGEN_NODE_MODULES", "")
 pytestmark = [
