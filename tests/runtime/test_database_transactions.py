@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ralphgen.runtime.database import Database
-from ralphgen.runtime.errors import StartError, ToolError
+from ralphgen.runtime.errors import LaterError, StartError, ToolError
 
 SCHEMA = """
 CREATE TABLE parents (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE CHECK (name <> 'bad'));
@@ -288,3 +288,40 @@ def test_a_file_that_is_no_database_stops_the_start(tmp_path: Path, content: byt
         file.write_bytes(content)
     with pytest.raises(StartError, match=r'run "ralphgen|restore it'):
         Database(str(file))
+
+
+def test_in_a_hurry_a_call_leaves_a_writer_that_does_not_come_to_an_end(
+    database: Database, foreign: sqlite3.Connection
+) -> None:
+    foreign.execute("BEGIN IMMEDIATE")
+    database.hurry = 0.05
+
+    with pytest.raises(LaterError):
+        database.writing(lambda: database.change("DELETE FROM children"))
+    database.hurry = None
+    with pytest.raises(ToolError, match="nothing was changed, try again"):
+        database.writing(lambda: database.change("DELETE FROM children"))
+
+
+def test_in_a_hurry_a_call_still_waits_its_turn_in_a_crowd_of_writers(path: Path) -> None:
+    """Whoever took care of it would only wait behind the same writers."""
+    opened = Database(str(path))
+    opened.hurry = 0.05
+    crowd = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    crowd.execute("BEGIN IMMEDIATE")
+    waited = threading.Event()
+
+    def write() -> None:
+        for _ in range(40):  # the file changes all the time
+            os.utime(path)
+            waited.wait(0.01)
+        crowd.execute("ROLLBACK")
+
+    with closing(crowd):
+        writers = threading.Thread(target=write)
+        writers.start()
+        answer = opened.writing(lambda: opened.change("UPDATE parents SET name = 'two'"))
+        writers.join()
+    opened.close()
+
+    assert 1 == answer
