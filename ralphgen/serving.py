@@ -42,9 +42,11 @@ def _find_server() -> Path:
     if os.environ.get("CLAUDE_PROJECT_DIR"):
         starts.append(Path(os.environ["CLAUDE_PROJECT_DIR"]).absolute())
     for start in starts:
-        for folder in (start, *start.parents):
-            if (folder / SERVER).is_file():
-                return folder / SERVER
+        project = next((one for one in (start, *start.parents) if (one / ".ralph").is_dir()), None)
+        if project is not None and (project / SERVER).is_file():
+            return project / SERVER
+        if project is not None:
+            raise ProjectError(f'there is no server in "{project}"', 'run "ralphgen regen" there')
     raise ProjectError(
         f'no "{SERVER.as_posix()}" in "{starts[0]}" or above it', 'run "ralphgen init" there'
     )

@@ -181,7 +181,8 @@ def test_a_project_of_any_name_is_written_in_its_own_letters(tmp_path: Path) -> 
 
 
 def test_an_entry_of_the_same_name_keeps_the_keys_that_are_not_ours(tmp_path: Path) -> None:
-    before = '{"mcpServers": {"ralph": {"command": "py", "env": {"A": "b"}, "disabled": true}}}'
+    own = '{"command": "/old/ralphgen", "env": {"A": "b"}, "disabled": true}'
+    before = f'{{"mcpServers": {{"ralph": {own}}}}}'
     env = '"env": {"A": "b", "CLAUDE_PROJECT_DIR": "${workspaceFolder}"}'
     rest = '"disabled": true, "type": "stdio", "args": ["serve", "ralph"]'
 
@@ -191,13 +192,23 @@ def test_an_entry_of_the_same_name_keeps_the_keys_that_are_not_ours(tmp_path: Pa
     )
 
 
+@pytest.mark.parametrize("command", ['"node"', '["ralphgen"]', "null"])
+def test_a_server_of_the_same_name_that_is_another_program_stays(
+    tmp_path: Path, command: str
+) -> None:
+    before = f'{{"mcpServers": {{"ralph": {{"command": {command}, "args": ["mine.js"]}}}}}}'
+
+    with pytest.raises(ProjectError, match='has a server "ralph" with another command'):
+        merged("claude", tmp_path, before)
+
+
 def test_a_toml_file_keeps_its_comments_and_order(tmp_path: Path) -> None:
     before = (
-        '# mine\nmodel = "é"  # why\n\n[mcp_servers.ralph]\ncommand = "py" # old\n'
+        '# mine\nmodel = "é"  # why\n\n[mcp_servers.ralph]\ncommand = "/old/ralphgen" # old\n'
         'args = ["serve", "ralph"]\nstartup_timeout_sec = 20\n\n# about z\n[z]\na = 1 # last'
     )
 
-    assert before.replace('"py"', '"ralphgen"') == merged("codex", tmp_path, before)
+    assert before.replace('"/old/ralphgen"', '"ralphgen"') == merged("codex", tmp_path, before)
 
 
 def test_a_new_toml_table_follows_what_is_there(tmp_path: Path) -> None:

@@ -187,10 +187,13 @@ contexts = st.fixed_dictionaries(
 )
 
 
-def opened(policy: Policy, kit: str, facts: dict[str, Any]) -> Session | None:
-    """The session, or None where the context is refused, as it may be."""
+def opened(
+    policy: Policy, kit: str, facts: dict[str, Any]
+) -> tuple[Session, dict[str, Tool]] | None:
+    """The session and its tools, or None where the context is refused, as it may be."""
     try:
-        return session_of(policy, kit, facts)
+        session = session_of(policy, kit, facts)
+        return session, session.tools(suite(kit))
     except StartError:
         return None
 
@@ -213,11 +216,11 @@ def test_every_step_only_shrinks_and_what_is_hidden_has_a_reason(
         }
         unnamed = () if own.allow else base
         kept = dict(own.allow).get(kit, unnamed) if ruling == "own" else base
-        session = opened(policy, kit, facts)
-        if session is None:
-            assert policy.targets(ruling) or facts["bindings"]
+        found = opened(policy, kit, facts)
+        if found is None:
+            assert policy.targets(ruling) or facts["bindings"] or facts["narrowed_arguments"]
             continue
-        seen = session.tools(suite(kit))
+        session, seen = found
         left = {
             name
             for name in base
@@ -243,10 +246,10 @@ def test_every_argument_that_is_taken_away_is_refused_and_every_row_but_the_own(
     ruling = facts["recipe"] if facts["recipe"] in policy.recipes else facts["base"]
     profile = policy.profile(ruling)
     for kit in TOOLS:
-        session = opened(policy, kit, facts)
-        if session is None:
+        found = opened(policy, kit, facts)
+        if found is None:
             continue
-        for name, tool in session.tools(suite(kit)).items():
+        for name, tool in found[1].items():
             left = set(NARROWED.get((profile, name), ARGUMENTS))
             if ruling == "own":
                 left &= set(dict(own.narrow).get(f"{kit}:{name}", ARGUMENTS))
@@ -381,7 +384,10 @@ BAD_RECIPES = {
         Recipe("own", "discuss", (("one", ("write",)),), "f"),
         'the base "discuss" does not have "write"',
     ),
-    "named as a command": (Recipe("list", "yap", (), "f"), '"list" is a built-in one'),
+    "named as a command": (
+        Recipe("list", "yap", (), "f"),
+        '"list" is what "ralphgen session list" means',
+    ),
     "narrowing an unknown tool": (
         Recipe("own", "yap", (), "f", narrow=(("raed", ("id",)),)),
         'no kit has a tool "raed"',

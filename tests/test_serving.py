@@ -114,3 +114,12 @@ def test_a_project_without_its_lock_is_a_sentence(root: Path, tmp_path: Path) ->
 
     assert (2, "") == (done.returncode, done.stdout)
     assert 'requirements.lock": no such file or directory\nhint: ' in done.stderr
+
+
+def test_a_project_without_a_server_is_not_passed_over_for_one_around_it(root: Path) -> None:
+    inner = root / "inner"
+    (inner / ".ralph" / "db").mkdir(parents=True)
+    done = ralphgen("serve", "--check", cwd=inner)
+
+    assert (2, "") == (done.returncode, done.stdout)
+    assert f'there is no server in "{inner}"\nhint: run "ralphgen regen" there' in done.stderr

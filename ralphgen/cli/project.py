@@ -138,11 +138,13 @@ def tools(path: Folder = Path(), as_json: Json = False) -> None:
 def serve(
     kit: Annotated[str, typer.Argument(help="The kit to serve.")] = "ralph",
     context: Annotated[str, typer.Option(metavar="FILE", help="The context of a session.")] = "",
+    sha256: Annotated[str, typer.Option(metavar="HEX", help="What its digest must be.")] = "",
 ) -> None:
     """Run the server of the project around the working directory, on standard input and output."""
     from ralphgen.serving import serve as run_server
 
-    raise typer.Exit(run_server([kit, *(["--context", context] if context else [])]))
+    named = ["--context", context, "--sha256", sha256] if context else []
+    raise typer.Exit(run_server([kit, *named]))
 
 
 @app.command(epilog="Example: [bold]ralphgen doctor[/bold]")

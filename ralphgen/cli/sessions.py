@@ -9,7 +9,7 @@ import typer
 
 from ralphgen.cli.app import Folder, Json, Quiet, app
 from ralphgen.cli.words import print_json, progress, say
-from ralphgen.errors import Say, UsageError
+from ralphgen.errors import RalphgenError, Say, UsageError
 from ralphgen.sessions.model import OpenSession, Request
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ Prompt = Annotated[
 Model = Annotated[str, typer.Option(metavar="NAME", help="The model to use.")]
 MaxTurns = Annotated[int | None, typer.Option(min=1, metavar="N", help="End after so many turns.")]
 Timeout = Annotated[
-    float | None, typer.Option(min=0, metavar="SECONDS", help="Stop it after so long.")
+    float | None, typer.Option(min=1, metavar="SECONDS", help="Stop it after so long.")
 ]
 Printing = Annotated[
     bool, typer.Option("--print", help="Without a terminal, also for conversations.")
@@ -75,9 +75,7 @@ def session(
     if recipe == "list":
         _list_sessions(root, request, as_json=as_json)
     elif default:
-        from ralphgen.sessions.opening import make_default
-
-        print(make_default(root, request, say=tell))
+        _make_default(root, request, as_json=as_json, tell=tell)
     else:
         _make_session(root, request, as_json=as_json, tell=tell)
 
@@ -110,6 +108,7 @@ def launch(
     from ralphgen.launching.command import LaunchOptions, launch_command, prints
     from ralphgen.roots import project_root
     from ralphgen.sessions.opening import launch_settings
+    from ralphgen.sessions.shelf import remove
 
     root, tell = project_root(project), progress(quiet)
     made = _open(root, Request(recipe, task, feature, discipline, tuple(kit or ())), tell)
@@ -120,11 +119,16 @@ def launch(
         max_turns=max_turns,
         passed_through=context.obj,
     )
-    command = launch_command(made, launch_settings(root), options)
-    if dry_run:
-        print(shlex.join(command))
-        return
-    raise typer.Exit(_run(made, command, options, timeout=timeout, raw=raw))
+    try:
+        command = launch_command(made, launch_settings(root), options)
+        if dry_run:
+            print(shlex.join(command))
+            return
+        code = _run(made, command, options, timeout=timeout, raw=raw)
+    except RalphgenError:
+        remove(made.folder)  # nothing runs in it
+        raise
+    raise typer.Exit(code)
 
 
 @app.command(epilog="Example: [bold]ralphgen config --client cursor --write[/bold]")
@@ -157,6 +161,18 @@ def _list_sessions(root: Path, request: Request, *, as_json: bool) -> None:
         print_json([one.as_json() for one in kept])
     else:
         show_sessions(kept)
+
+
+def _make_default(root: Path, request: Request, *, as_json: bool, tell: Say) -> None:
+    from ralphgen.sessions.opening import make_default
+
+    path, warnings = make_default(root, request, say=tell)
+    for warning in warnings:
+        say(f"warning: {warning}")
+    if as_json:
+        print_json({"context": str(path), "warnings": list(warnings)})
+    else:
+        print(path)
 
 
 def _make_session(root: Path, request: Request, *, as_json: bool, tell: Say) -> None:

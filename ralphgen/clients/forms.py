@@ -150,6 +150,9 @@ def _refuse_others(
     """Raise `ProjectError` where a name is taken by a server that is not this project's."""
     for kit in sorted(old.keys() & entries.keys()):
         taken = "at a URL" if {"url", "httpUrl"} & old[kit].keys() else ""
+        program = old[kit].get("command", COMMAND)
+        if not isinstance(program, str) or Path(program).stem != COMMAND:
+            taken = "with another command"
         if form.personal:
             project = str(old[kit].get("env", {}).get(PROJECT_VARIABLE, ""))
             other = project != entries[kit]["env"][PROJECT_VARIABLE]
@@ -157,7 +160,7 @@ def _refuse_others(
         if taken:
             raise ProjectError(
                 f'"{path}" has a server "{kit}" {taken}',
-                "give it another name there, then run the command again",
+                "give it another name there or remove it, then run the command again",
             )
 
 

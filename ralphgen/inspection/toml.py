@@ -26,6 +26,7 @@ EXPECTED = {
     "bool_type": "true or false",
     "dict_type": "a table",
     "list_type": "a list",
+    "string_pattern_mismatch": "a text that is not blank",
     "model_type": "a table",
     "string_too_short": "at least one character",
     "string_type": "a text in quotes",
@@ -93,7 +94,7 @@ def _problem(shown: str, text: str, model: type[BaseModel], details: ErrorDetail
     if details["type"] == "missing":
         return Problem(f"{where}: {name} is missing")
     found = MASK if UNSHOWN & set(keys) else _shown(details["input"])
-    expected = EXPECTED.get(details["type"], details["msg"])
+    expected = EXPECTED.get(details["type"], details["msg"].removeprefix("Input should be "))
     return Problem(f"{where}: {name} is {found}, expected {expected}")
 
 

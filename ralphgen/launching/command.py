@@ -12,8 +12,10 @@ EDITING = frozenset({"task_execution"})  # of no use if it may not write files
 EDIT_MODE = "acceptEdits"
 # A rule for Edit holds for Write and for redirections in Bash too; one for Write would hold for
 # nothing. Rules are relative to the folder that Claude Code is started in.
-# What is denied is the server, the data, and the settings that could widen the next session.
+# What is denied is the server, the data, and the settings that could widen the next session; and
+# the folder itself, which could be moved away, changed there, and moved back.
 DENIED = (
+    "Edit(.ralph)",
     "Edit(.ralph/mcp/**)",
     "Edit(.ralph/db/**)",
     "Edit(.ralph/recipes/**)",

@@ -21,7 +21,7 @@ OUT_OF_TIME = 124  # as the command `timeout` has it
 BY_SIGNAL = 128  # plus its number, as a shell has it
 TERMINAL = "/dev/tty"
 SHOWN = 200  # characters of a line that is no event
-_ENDINGS = (signal.SIGTERM, signal.SIGHUP)
+_ENDINGS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 Handler = Callable[[int, FrameType | None], object]
 Writer = Callable[[str, Event], None]

@@ -15,6 +15,7 @@ UNLISTED = "not listed"  # our own word for a server that Claude Code says nothi
 OWN_NAME = "server.py: "  # with which a server's line begins
 PATIENCE = 30.0  # seconds for a server's check of itself
 HINT = '"ralphgen doctor" looks for the cause'
+THEIRS = "see mcp_servers of the discipline: does its command run?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,8 @@ def lack_error(session: OpenSession, found: tuple[Lack, ...]) -> RalphgenError:
     problems = []
     for lack in found:
         said = "" if lack.served is None else own_words(lack.served, session.root)
-        problems.append(Problem(f"{lack.text}: {said}" if said else lack.text, HINT))
+        hint = HINT if lack.served is not None else THEIRS
+        problems.append(Problem(f"{lack.text}: {said}" if said else lack.text, hint))
     return ProjectError.of(problems)
 
 

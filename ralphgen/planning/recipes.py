@@ -17,7 +17,8 @@ ONLY_TAKES = "a recipe can only take from its base"
 def recipe_problems(recipe: Recipe, kits: Sequence[KitPlan], catalog: Catalog) -> list[Problem]:
     """Every name in a recipe that means nothing, and everything that its base does not have."""
     if recipe.name in (*PROFILES, LIST):
-        text = f'{recipe.origin}: the recipe "{recipe.name}" is a built-in one'
+        what = "a built-in one" if recipe.name != LIST else 'what "ralphgen session list" means'
+        text = f'{recipe.origin}: the recipe "{recipe.name}" is {what}'
         return [Problem(text, "rename the file")]
     if recipe.base not in PROFILES:
         text = f'{recipe.place("base")}: there is no recipe "{recipe.base}" to take from'

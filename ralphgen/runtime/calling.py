@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from .arguments import check_arguments
+from .arguments import check_arguments, shortened
 from .errors import INVALID_PARAMS, LaterError, RefusedError, ToolError
 from .log import log_exception
 
@@ -34,7 +34,7 @@ def tool_methods(
         tool = tools.get(params["name"])
         if tool is None:
             why = session.why_hidden(params["name"])
-            raise RefusedError(INVALID_PARAMS, f'Unknown tool: "{params["name"]}": {why}')
+            raise RefusedError(INVALID_PARAMS, f"Unknown tool: {shortened(params['name'])}: {why}")
         return _called(kit, tool, workspace, params.get("arguments"))
 
     return {"tools/list": list_tools, "tools/call": call_tool}

@@ -20,6 +20,7 @@ PATIENCE = 20.0  # seconds that a call waits for other writers
 READERS = 0.1  # seconds that a commit waits for readers, who keep others from reading meanwhile
 READERS_PAUSE = 0.0003  # of them between two tries
 UNNAMED = {3091: "SQLITE_CONSTRAINT_DATATYPE"}  # Python 3.11 does not know its name
+UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
 BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
@@ -31,13 +32,14 @@ class Database:
     `StartError` when the file cannot be opened as a database.
     """
 
-    __slots__ = ("_in_use", "_patience", "connection", "hurry", "path")
+    __slots__ = ("_file", "_in_use", "_patience", "connection", "hurry", "path")
 
     def __init__(self, path: str, patience: float = PATIENCE) -> None:
         self.path = path
         self._patience = patience
         self.hurry: float | None = None
         self.connection = _connect(path)
+        self._file = _identity(path)
         self._in_use = _thread.allocate_lock()
 
     def rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
@@ -78,7 +80,8 @@ class Database:
                 return
             # The next statement ends the interruption, which would stop the last checkpoint too.
             self.connection.execute("SELECT 1").fetchone()
-        self.connection.close()
+        if _identity(self.path) == self._file:  # else SQLite would remove the log of another file
+            self.connection.close()
 
     def _transaction(self, begin: str, work: Callable[[], Result]) -> Result:
         wait = _Wait(self.path, self._patience, self.hurry)
@@ -94,6 +97,7 @@ class Database:
 
     def _attempt(self, begin: str, work: Callable[[], Result]) -> Result:
         with self._in_use:
+            self._refuse_another_file()
             self.connection.execute(begin)
             try:
                 result = work()
@@ -102,6 +106,17 @@ class Database:
                 if self.connection.in_transaction:
                     self.connection.execute("ROLLBACK")
             return result
+
+    def _refuse_another_file(self) -> None:
+        """Raise `ToolError` where the file that was opened is no longer the one of this name.
+
+        What is written beside it would spoil the new one, and what is read is the old one's.
+        """
+        if _identity(self.path) != self._file:
+            raise ToolError(
+                "the database was replaced during this session: nothing was changed; start a new "
+                "session"
+            )
 
     def _commit(self) -> None:
         """Commit; outside of WAL this waits for those who read at the moment.
@@ -167,6 +182,15 @@ def _written(path: str) -> list[int]:
     return times
 
 
+def _identity(path: str) -> tuple[int, int] | None:
+    """Which file has the name; None where there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
 def _connect(path: str) -> sqlite3.Connection:
     if os.path.isdir(path):
         raise StartError(f'the database "{path}" is a folder: move it to another place')
@@ -183,7 +207,10 @@ def _connect(path: str) -> sqlite3.Connection:
     except sqlite3.Error as error:
         if connection is not None:
             connection.close()
-        text = f'"{path}" cannot be opened as a database ({error}): run "ralphgen doctor"'
+        mend = 'run "ralphgen doctor"'
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in UNWRITABLE:
+            mend = "give yourself the right to write to it and to its folder"
+        text = f'"{path}" cannot be opened as a database ({error}): {mend}'
         raise StartError(text) from error
     return connection
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 
+from .arguments import check_arguments
 from .context import read_context
-from .errors import StartError, one_line
+from .errors import StartError, ToolError, one_line
 from .policy import OPTIONAL, REQUIRED
 from .tie import OWN, Tie, ties_to
 
@@ -88,10 +89,11 @@ class Session:
         first = self._policy.loaded_first(self.base, self._kit)
         seen: dict[str, Tool] = {}
         for tool in suite:
-            self._refuse_unknown_arguments(tool)
+            keep = self._kept(tool.name, narrowed.get(tool.name))
+            self._refuse_useless_arguments(tool, narrowed.get(tool.name), keep)
             if tool.name in self.enabled:
                 seen[tool.name] = tool.tailored(
-                    keep=self._kept(tool.name, narrowed.get(tool.name)),
+                    keep=keep,
                     values=values.get(tool.name, {}),
                     ties=self.ties(tool.name),
                     loaded_first=tool.name in first,
@@ -128,14 +130,42 @@ class Session:
             return further if keep is None else keep
         return [name for name in keep if name in further]
 
-    def _refuse_unknown_arguments(self, tool: Tool) -> None:
-        given = [*self._narrowed.get(tool.name, ()), *self.ties(tool.name)]
-        for name in given:
-            if name not in tool.properties:
-                raise StartError(
-                    f'the context "{self.context}" cannot be used: "{tool.name}" has no argument '
-                    f'"{one_line(name)}"; make a new session'
-                )
+    def _refuse_useless_arguments(
+        self, tool: Tool, recipe: Sequence[str] | None, keep: Sequence[str] | None
+    ) -> None:
+        """Raise `StartError` where the context names an argument of a tool that could not work.
+
+        `recipe` are the arguments that the recipe leaves, `keep` those that the context does too.
+        """
+        tied = self.ties(tool.name)
+        problem = next(
+            (
+                f'"{tool.name}" has no argument "{one_line(name)}"'
+                for name in (*self._narrowed.get(tool.name, ()), *tied)
+                if name not in tool.properties
+            ),
+            "",
+        )
+        left = tool.required if recipe is None else [n for n in tool.required if n in recipe]
+        lost = [] if keep is None else [n for n in left if n not in keep and n not in tied]
+        if lost and not problem and tool.name in self.enabled:
+            problem = f'"{tool.name}" cannot be called without "{one_line(lost[0])}"'
+        if not problem:
+            problem = _value_problem(tool, tied)
+        if problem:
+            raise StartError(
+                f'the context "{self.context}" cannot be used: {problem}; make a new session'
+            )
+
+
+def _value_problem(tool: Tool, tied: Mapping[str, Tie]) -> str:
+    """Why a row that a tool is tied to could never be one; empty where it could."""
+    schemas = {name: tool.properties[name] for name in tied}
+    try:
+        check_arguments({"properties": schemas}, {name: tie.value for name, tie in tied.items()})
+    except ToolError as error:
+        return f'"{tool.name}": {one_line(str(error))}'
+    return ""
 
 
 def open_session(
@@ -154,7 +184,7 @@ def open_session(
     try:
         facts = read_context(path, sha256)
         _refuse_another_folder(facts.get("project"), folder)
-        for key in ("enabled_tools", "narrowed_arguments", "bindings"):
+        for key in ("enabled_tools", "disabled_tools", "narrowed_arguments", "bindings"):
             _refuse_unknown_tools(key, facts.get(key, {}), policy)
         base = _base(facts, policy)
         _refuse_missing_rows(facts, base, policy)

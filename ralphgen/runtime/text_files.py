@@ -19,6 +19,7 @@ PAGE_CHARACTERS = 39_500  # of a page as JSON, so that an answer with its other 
 INDENT = "\n    "  # of an entry's further lines: no text can begin an entry of its own
 
 # What no line of text needs; tabs and newlines stay.
+_LINE_ENDS = "\r\x85\u2028\u2029"  # each is one to some readers
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _CURSOR = re.compile("[0-9]{1,18}", re.ASCII)
 _ENTRY_START = re.compile(rb"^[^ \t\r\n]", re.MULTILINE)
@@ -115,7 +116,9 @@ def read_text(path: str) -> str:
 
 def without_controls(text: str) -> str:
     """Text whose lines end in a plain newline, without control characters other than tabs."""
-    lines = text.replace("\r\n", "\n").replace("\r", "\n")
+    lines = text.replace("\r\n", "\n")
+    for end in _LINE_ENDS:
+        lines = lines.replace(end, "\n")
     # Half a surrogate pair cannot be written as UTF-8: it becomes U+FFFD.
     whole = lines.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return _CONTROLS.sub("", whole)

@@ -47,7 +47,7 @@ def make_folder(
     text = _json(context)
     digest = sha256(text).hexdigest()
     try:
-        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
         unfinished.mkdir(mode=0o700)
         _write(unfinished / CONTEXT, text)
         _write(unfinished / MCP_CONFIG, _json(mcp_config(digest)))

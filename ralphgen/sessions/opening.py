@@ -62,10 +62,11 @@ def open_session(root: Path, request: Request, *, say: Say) -> OpenSession:
     return _opened(root, plan, subject, context, digest, served, tuple(others))
 
 
-def make_default(root: Path, request: Request, *, say: Say) -> Path:
-    """Let a client of one's own, which names no context, be in such a session; returns its file.
+def make_default(root: Path, request: Request, *, say: Say) -> tuple[Path, Names]:
+    """Let a client of one's own, which names no context, be in such a session.
 
-    Raises as `open_session` does. The file says nothing of the folder, so that a project can move.
+    Returns its file, and warnings for people. Raises as `open_session` does. The file says nothing
+    of the folder, so that a project can move.
     """
     session = open_session(root, request, say=say)
     facts = json.loads(session.context.read_bytes())
@@ -73,7 +74,7 @@ def make_default(root: Path, request: Request, *, say: Say) -> Path:
     remove(session.folder)
     path = root / FOLDER / DEFAULT_FILE
     put(path, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
-    return path
+    return path, session.warnings
 
 
 def launch_settings(root: Path) -> LaunchSettings:
@@ -112,7 +113,7 @@ def _interpreter(root: Path, say: Say) -> Path:
     try:
         lock = (root / FOLDER / LOCK_NAME).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        text = f'there is no server in "{root / FOLDER}": {error}'
+        text = f'there is no whole server in "{root / FOLDER}"'
         raise ProjectError(text, 'run "ralphgen regen"') from error
     return ensure_environment(lock, say=say).python
 

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ralphgen.errors import ProjectError
 from ralphgen.runtime.presence import LOCK
 from ralphgen.sessions.files import CONTEXT, MCP_CONFIG, SESSIONS, UNFINISHED
+from ralphgen.single_file import MEND
 
 SECONDS_A_DAY = 24 * 60 * 60
 
@@ -67,12 +69,18 @@ def remove(folder: Path) -> None:
 
 
 def _folders(root: Path, *, unfinished: bool = False) -> Iterator[Path]:
-    with suppress(OSError):
-        for folder in sorted((root / SESSIONS).iterdir()):
-            if folder.is_symlink() or not folder.is_dir():
-                continue
-            if unfinished or not folder.name.endswith(UNFINISHED):
-                yield folder
+    try:
+        folders = sorted((root / SESSIONS).iterdir())
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise ProjectError(f'"{root / SESSIONS}" cannot be read: {reason}', MEND) from error
+    for folder in folders:
+        if folder.is_symlink() or not folder.is_dir():
+            continue
+        if unfinished or not folder.name.endswith(UNFINISHED):
+            yield folder
 
 
 def _kept(folder: Path) -> Kept | None:

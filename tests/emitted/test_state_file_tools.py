@@ -59,7 +59,7 @@ def test_an_agents_entry_bears_its_recipe_and_discipline(project: Path) -> None:
         agent.call("append_progress", text="done")
         text = agent.call("read_progress", limit=1)["text"]
 
-    assert re.fullmatch(rf"- {MOMENT} \[task_execution backend\] done\n", text)
+    assert re.fullmatch(rf"- {MOMENT} \[task_execution #1 backend\] done\n", text)
 
 
 @both

@@ -103,7 +103,7 @@ def test_further_lines_are_indented_so_that_no_text_can_forge_an_entry(tmp_path:
 
     text = path.read_text(encoding="utf-8")
     assert text.endswith(
-        "[yap] a\n    - 2026-01-01T00:00:00Z [human] b\n    \n    - c\u2028- d- e- f\n"
+        "[yap] a\n    - 2026-01-01T00:00:00Z [human] b\n    \n    - c\n    - d- e\n    - f\n"
     )
     assert 1 == read_entries(str(path), 10).total
 

@@ -139,6 +139,18 @@ BAD_CONTEXTS = {
         {"narrowed_arguments": {"ralph": {"list_tasks": "limit"}}},
         '"narrowed_arguments" of "ralph" is no object of lists of names',
     ),
+    "an unknown disabled tool": (
+        {"disabled_tools": {"ralph": ["delete_taks"]}},
+        '"disabled_tools" names "delete_taks"',
+    ),
+    "a binding to what no row can be": (
+        {"bindings": {"ralph": {"create_task": {"priority": "exploded"}}}},
+        'argument "priority" is "exploded"',
+    ),
+    "narrowing what is needed away": (
+        {"narrowed_arguments": {"ralph": {"create_task": ["title"]}}},
+        '"create_task" cannot be called without "feature"',
+    ),
     "an unknown narrowed tool": (
         {"narrowed_arguments": {"ralph": {"list_task": []}}},
         '"narrowed_arguments" names "list_task"',

@@ -71,10 +71,13 @@ def test_only_the_user_can_read_a_session(project: Path, shelf: Path) -> None:
     assert {0o600} == {mode(path) for path in folder.iterdir()}
 
 
-def test_the_folder_of_all_sessions_is_private_from_its_beginning(tmp_path: Path) -> None:
+def test_the_folder_of_a_session_is_private_and_that_of_all_sessions_is_shared(
+    tmp_path: Path,
+) -> None:
     make_folder(tmp_path, "one", {}, lambda _: {})
 
-    assert 0o700 == mode(tmp_path / SESSIONS)
+    assert 0o700 == mode(tmp_path / SESSIONS / "one")
+    assert mode(tmp_path) | 0o055 == mode(tmp_path / SESSIONS) | 0o055
 
 
 def test_the_digest_is_that_of_the_context_and_stands_in_the_config(

@@ -41,7 +41,8 @@ def _append(workspace: Workspace, name: str, arguments: dict[str, Any]) -> dict[
 
     path = os.path.join(workspace.ralph_folder, name)
     session = workspace.session
-    tag = f"{session.recipe} {session.discipline}" if session.discipline else session.recipe
+    task = f"#{session.task}" if session.task is not None else ""
+    tag = " ".join(word for word in (session.recipe, task, session.discipline) if word)
     return {"bytes_written": append_entry(path, tag, arguments["text"])}
 
 

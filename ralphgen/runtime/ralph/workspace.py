@@ -174,7 +174,12 @@ def open_workspace(folder: str, session: Session, tables: Tables) -> Workspace:
         workspace.database.reading(lambda: refuse_another_project(workspace))
     except ToolError as error:
         workspace.close()
-        raise StartError(f"the context cannot be used: {error}; make a new session") from error
+        mend = "make a new session"
+        if session.project is None:  # the file beside the server, which names no project
+            mend = 'make another with "ralphgen session RECIPE --default"'
+        raise StartError(
+            f'the context "{session.context}" cannot be used: {error}; {mend}'
+        ) from error
     return workspace
 
 
