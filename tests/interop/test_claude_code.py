@@ -182,13 +182,15 @@ def test_the_project_may_be_edited_but_not_its_server_or_database(
         calls("Edit", file_path=str(server), old_string="FOLDER", new_string="X", replace_all=True),
         calls("Bash", command="echo > .ralph/db/ralph.db", description="empty it"),
         calls("Write", file_path=str(project / ".ralph/db/note"), content=""),
+        calls("Bash", command="mv .ralph aside", description="move it away"),
+        calls("Bash", command="rm -rf .ralph", description="remove it"),
     ]
     session = played(project, reading, turn, DONE, arguments=passed)
     read, written, *denied = session.api.results()
 
     assert [False, False] == [read["failed"], written["failed"]]
     assert "x = 1\n" == (project / "new.py").read_text(encoding="utf-8")
-    assert [True] * 4 == [result["failed"] for result in denied]
+    assert [True] * 6 == [result["failed"] for result in denied]
     assert all("denied" in result["text"] for result in denied)
     assert before == server.read_bytes()
     assert [(3,)] == query(project, "SELECT count(*) FROM tasks")
