@@ -109,3 +109,23 @@ def test_many_at_once(root: Path, number: int, rounds: int) -> None:
                 taken = all_at_once(server, number)
                 table.add(server.name, "the median one ms", median(taken))
                 table.add(server.name, "the last one ms", max(taken))
+
+
+def test_the_first_answer_after_a_hand_over(root: Path) -> None:
+    """What only the SDK answers must not come later than it would without a front."""
+    params = {
+        "ref": {"type": "ref/resource", "uri": "ralph://features/{name}"},
+        "argument": {"name": "name", "value": "f1"},
+    }
+    with topic("A request for the SDK, right after tools/list") as table:
+        for _ in range(ROUNDS):
+            for server in (ours(root), plain_sdk(root)):
+                with conversation(server) as talk:
+                    talk.shake_hands()
+                    talk.ask("tools/list")
+                    begun = time.perf_counter()
+                    talk.ask("completion/complete", params)
+                    took = (time.perf_counter() - begun) * 1000
+                    table.add(server.name, "the request ms", took)
+                    table.add(server.name, "from spawn ms", talk.since())
+                    talk.end()
