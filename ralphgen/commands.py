@@ -11,7 +11,7 @@ from ralphgen.inspection.project import DATABASE
 from ralphgen.kits import KITS
 from ralphgen.output import Drift, Written, compare, diff, finish_interrupted, write
 from ralphgen.roots import FOLDER, resolved
-from ralphgen.runtime.nearest import nearest
+from ralphgen.suggestion import suggestion
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +164,7 @@ def _refuse_unknown_kits(kits: tuple[str, ...]) -> None:
     known = [kit.key for kit in KITS]
     for kit in kits:
         if kit not in known:
-            near = nearest(kit, known)
-            hint = f'did you mean "{near}"?' if near else f"the kits are {', '.join(known)}"
-            raise UsageError(f'there is no kit "{kit}"', hint)
+            raise UsageError(f'there is no kit "{kit}"', suggestion(kit, known, "the kits"))
 
 
 def _written(written: Written) -> str:

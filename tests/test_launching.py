@@ -293,7 +293,7 @@ def test_claude_code_is_stopped_before_its_servers_are_asked(launch: Launch) -> 
     launch.program("time.sleep(600)", {**START, "mcp_servers": []})
     asking = (
         "import os, sys\n"
-        "try: os.kill(int(open('pid').read()), 0)\n"
+        f"try: os.kill(int(open({str(launch.root / 'pid')!r}).read()), 0)\n"
         "except ProcessLookupError: sys.exit('it is gone')\n"
         "sys.exit('it still runs')"
     )

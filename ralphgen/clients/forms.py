@@ -11,8 +11,8 @@ from typing import Any
 
 from ralphgen.clients.merging import UNMERGED, merged, reason, table
 from ralphgen.errors import ProjectError, UsageError
-from ralphgen.runtime.nearest import nearest
 from ralphgen.single_file import put
+from ralphgen.suggestion import suggestion
 
 COMMAND = "ralphgen"  # found on the client's PATH: a file that names no machine can be committed
 PROJECT_VARIABLE = "CLAUDE_PROJECT_DIR"  # where `serve` looks when its own folder is no project
@@ -111,9 +111,7 @@ def write_client(client: str, root: Path, kits: Sequence[str]) -> bool:
 def _form(client: str) -> ClientForm:
     if client in CLIENTS:
         return CLIENTS[client]
-    near = nearest(client, CLIENTS)
-    hint = f'did you mean "{near}"?' if near else f"the clients are {', '.join(CLIENTS)}"
-    raise UsageError(f'there is no client "{client}"', hint)
+    raise UsageError(f'there is no client "{client}"', suggestion(client, CLIENTS, "the clients"))
 
 
 def _entry(form: ClientForm, root: Path, kit: str) -> dict[str, Any]:

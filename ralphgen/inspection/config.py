@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.inspection.toml import TomlFile, read_toml
-from ralphgen.runtime.nearest import nearest
+from ralphgen.suggestion import suggestion
 
 FILE = ".ralph/ralphgen.toml"
 SERVER_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what Claude Code's `mcp__<name>` may hold
@@ -84,7 +84,8 @@ def read_config(
     config = read_toml(path, model, FILE)
     problems = [
         Problem(
-            f'{config.place("kits", at)}: "kits" names "{kit}", which is no kit', _hint(kit, kits)
+            f'{config.place("kits", at)}: "kits" names "{kit}", which is no kit',
+            suggestion(kit, kits, "the kits"),
         )
         for at, kit in enumerate(config.values.kits)
         if kit not in kits
@@ -95,7 +96,9 @@ def read_config(
                 where = config.place("disciplines", discipline, "mcp_servers", name)
                 problems.append(Problem(f"{where}: {problem}", "rename it"))
     if not config.values.kits:
-        problems = [Problem(f'{config.place("kits")}: "kits" is empty', _hint("", kits))]
+        problems = [
+            Problem(f'{config.place("kits")}: "kits" is empty', suggestion("", kits, "the kits"))
+        ]
     if problems:
         raise ProjectError.of(problems)
     return config
@@ -125,8 +128,3 @@ def _with_tables(settings: Mapping[str, type[BaseModel]]) -> type[Config]:
     """The model of a config that has a table for each of the kits."""
     tables: dict[str, Any] = {kit: (model, model()) for kit, model in settings.items()}
     return create_model("Config", __base__=Config, **tables) if tables else Config
-
-
-def _hint(kit: str, kits: tuple[str, ...]) -> str:
-    near = nearest(kit, kits)
-    return f'did you mean "{near}"?' if near else f"the kits are {', '.join(kits)}"

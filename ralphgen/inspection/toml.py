@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.inspection.positions import line_of
-from ralphgen.runtime.nearest import nearest
+from ralphgen.suggestion import suggestion
 
 Keys = Sequence[str | int]
 Model = TypeVar("Model", bound=BaseModel)
@@ -120,8 +120,7 @@ def _key(name: str) -> str:
 def _suggestion(model: type[BaseModel], keys: Keys) -> str:
     """The nearest valid key beside the wrong one, or all of them."""
     known = _known_keys(model, keys[:-1])
-    near = nearest(str(keys[-1]), known)
-    return f'did you mean "{near}"?' if near else f"the keys are {', '.join(sorted(known))}"
+    return suggestion(str(keys[-1]), sorted(known), "the keys")
 
 
 def _known_keys(model: Any, keys: Keys) -> list[str]:

@@ -105,7 +105,7 @@ def _follow(
             told = True
             if found := lacks(session, event):
                 running.stop()  # at once: to ask a server what it lacks takes a while
-                raise lack_error(session, found)
+                raise lack_error(found)
         write(line, event)
     return told
 

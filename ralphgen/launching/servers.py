@@ -1,19 +1,16 @@
 """Whether Claude Code has the servers and tools of a session, and if not, why."""
 
-import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from ralphgen.errors import Problem, ProjectError, RalphgenError
 from ralphgen.launching.command import tool_name
 from ralphgen.launching.stream import Event, objects
+from ralphgen.sessions.asking import AskingError, ask
 from ralphgen.sessions.model import OpenSession, Served
 
 CONNECTED = "connected"
 UNLISTED = "not listed"  # our own word for a server that Claude Code says nothing of
-OWN_NAME = "server.py: "  # with which a server's line begins
-PATIENCE = 30.0  # seconds for a server's check of itself
 HINT = '"ralphgen doctor" looks for the cause'
 THEIRS = "see mcp_servers of the discipline: does its command run?"
 
@@ -39,36 +36,23 @@ def lacks(session: OpenSession, start: Event) -> tuple[Lack, ...]:
     return (*_unconnected(session, start, statuses), *_toolless(session, statuses, seen))
 
 
-def lack_error(session: OpenSession, found: tuple[Lack, ...]) -> RalphgenError:
+def lack_error(found: tuple[Lack, ...]) -> RalphgenError:
     """The error for what is lacking, with what our own servers say when they are asked."""
     problems = []
     for lack in found:
-        said = "" if lack.served is None else own_words(lack.served, session.root)
+        said = "" if lack.served is None else own_words(lack.served)
         hint = HINT if lack.served is not None else THEIRS
         problems.append(Problem(f"{lack.text}: {said}" if said else lack.text, hint))
     return ProjectError.of(problems)
 
 
-def own_words(served: Served, root: Path) -> str:
+def own_words(served: Served) -> str:
     """The line with which a server refuses to start, empty where it would start now."""
     try:
-        found = subprocess.run(
-            (*served.command, "--check"),
-            cwd=root,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=PATIENCE,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f'"{served.command[0]}" cannot be run: {error}'
-    if found.returncode == 0:
-        return ""
-    lines = found.stderr.splitlines()
-    said = lines[-1].removeprefix(OWN_NAME) if lines else ""
-    return said or f"its check ends with exit code {found.returncode}"
+        ask(served.command, "--check")
+    except AskingError as error:
+        return str(error)
+    return ""
 
 
 def _unconnected(session: OpenSession, start: Event, statuses: Mapping[str, str]) -> Iterator[Lack]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ralphgen.errors import Problem
 from ralphgen.planning.model import Names
-from ralphgen.runtime.nearest import nearest
+from ralphgen.suggestion import suggestion
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,5 @@ class Catalog:
     def unknown(self, entry: str, origin: str) -> Problem:
         """The problem of an entry that means no tool."""
         names = sorted({name for tools in self.tools.values() for name in tools})
-        near = nearest(entry.rpartition(":")[2], names)
-        hint = f'did you mean "{near}"?' if near else f"the tools are {', '.join(names)}"
+        hint = suggestion(entry.rpartition(":")[2], names, "the tools")
         return Problem(f'{origin}: no kit has a tool "{entry}"', hint)

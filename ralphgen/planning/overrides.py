@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ralphgen.model import Removal
 from ralphgen.planning.catalog import Catalog
 from ralphgen.planning.model import KitPlan, RecipePlan
-
-FULL = "manual"  # a person's own profile, which takes nothing away by itself
+from ralphgen.runtime.policy import FULL
 
 
 def override_warnings(

@@ -6,9 +6,9 @@ from ralphgen.errors import Problem
 from ralphgen.model import Recipe
 from ralphgen.planning.catalog import Catalog
 from ralphgen.planning.model import PROFILES, KitPlan, Names, ToolPlan
-from ralphgen.runtime.nearest import nearest
 from ralphgen.runtime.policy import GRANTS, REQUIRED
 from ralphgen.runtime.tie import OWN, RULES
+from ralphgen.suggestion import suggestion
 
 LIST = "list"  # `ralphgen session list` is a command
 ONLY_TAKES = "a recipe can only take from its base"
@@ -22,7 +22,7 @@ def recipe_problems(recipe: Recipe, kits: Sequence[KitPlan], catalog: Catalog) -
         return [Problem(text, "rename the file")]
     if recipe.base not in PROFILES:
         text = f'{recipe.place("base")}: there is no recipe "{recipe.base}" to take from'
-        return [Problem(text, _nearest(recipe.base, PROFILES, "the bases"))]
+        return [Problem(text, suggestion(recipe.base, PROFILES, "the bases"))]
     return [*_allow_problems(recipe, kits, catalog), *_narrow_problems(recipe, kits, catalog)]
 
 
@@ -30,8 +30,8 @@ def _allow_problems(recipe: Recipe, kits: Sequence[KitPlan], catalog: Catalog) -
     planned = {kit.key: kit for kit in kits}
     for kit, names in recipe.allow:
         if kit not in catalog.tools:
-            known = ", ".join(catalog.tools)
-            yield Problem(f'{recipe.place(kit)}: "{kit}" is no kit', f"the kits are {known}")
+            hint = suggestion(kit, catalog.tools, "the kits")
+            yield Problem(f'{recipe.place(kit)}: "{kit}" is no kit', hint)
             continue
         for name in names:
             where = recipe.place(f"{kit}:{name}")
@@ -79,7 +79,7 @@ def _argument_problems(
     left = kit.narrow(recipe.base, tool)
     for name in names:
         if name not in arguments:
-            hint = _nearest(name, arguments, "the arguments")
+            hint = suggestion(name, arguments, "the arguments")
             yield f'"{tool.name}" has no argument "{name}"', hint
         elif left is not None and name not in left:
             text = f'the base "{recipe.base}" does not have "{name}" of "{tool.name}"'
@@ -93,8 +93,3 @@ def _argument_problems(
 
 def _has(kit: KitPlan, base: str, name: str) -> bool:
     return name in kit.profiles[base] or name in kit.absent
-
-
-def _nearest(name: str, known: Names, noun: str) -> str:
-    near = nearest(name, known)
-    return f'did you mean "{near}"?' if near else f"{noun} are {', '.join(known)}"

@@ -6,19 +6,18 @@ import gc
 import os
 import sys
 
-from .errors import StartError, one_line
+from .errors import RefusedError, StartError, one_line
 from .process import Ending, Wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
     from .kit import Kit
     from .policy import Policy
     from .service import Service
     from .session import Session
-    from .tool import Tool
 
 USAGE = (
     "usage: python server.py [KIT] [--context FILE --sha256 HEX] [--check | --describe] [--help] "
@@ -137,16 +136,16 @@ def _serve(asked: CommandLine, name: str, folder: str, ending: Ending) -> int:
     tools = session.tools(kit.tools)
     workspace = kit.open_workspace(folder, session)
     ending.hold(workspace)
-    if asked.check or asked.describe:
-        _refuse_without_sdk()
-        if asked.describe:
-            wire.write(describe(kit, session, tools, workspace))
-        workspace.close()
-        return 0
-    _announce(session, name)
     from .service import Service
 
     service = Service(kit, session, tools, workspace, manifest["ralphgen"])
+    if asked.check or asked.describe:
+        _refuse_without_sdk()
+        if asked.describe:
+            wire.write(_described(service))
+        workspace.close()
+        return 0
+    _announce(session, name)
     return _converse(service, folder, manifest, wire, ending)
 
 
@@ -184,18 +183,27 @@ def _refuse_another_manifest(folder: str, manifest: dict[str, Any]) -> None:
         raise StartError("the server was written anew meanwhile: start a new session")
 
 
-def describe(kit: Kit, session: Session, tools: Mapping[str, Tool], workspace: Any) -> str:
-    """What a session sees of a kit, as JSON: `tools`, `instructions`, `prompts` with their text."""
+def _described(service: Service) -> str:
+    """What a session sees of a kit, as JSON: `tools`, `instructions`, `prompts` with their text.
+
+    Raises `StartError` where a prompt cannot be made.
+    """
     import json
 
-    seen = list(tools.values())
-    prompts = kit.prompts(session, seen) if kit.prompts is not None else ()
-    described = {
-        "tools": [tool.entry() for tool in seen],
-        "instructions": kit.instructions(session, seen),
-        "prompts": [{**prompt.entry(), "text": prompt.text(workspace, {})} for prompt in prompts],
-    }
-    return json.dumps(described) + "\n"
+    methods = service.methods
+    prompts = methods["prompts/list"]({})["prompts"] if "prompts/list" in methods else []
+    try:
+        texts = [methods["prompts/get"]({"name": prompt["name"]}) for prompt in prompts]
+    except RefusedError as error:
+        raise StartError(str(error)) from error
+    told = [
+        {**prompt, "text": text["messages"][0]["content"]["text"]}
+        for prompt, text in zip(prompts, texts, strict=True)
+    ]
+    tools = methods["tools/list"]({})["tools"]
+    return (
+        json.dumps({"tools": tools, "instructions": service.instructions, "prompts": told}) + "\n"
+    )
 
 
 def _emitted(module: str, name: str) -> Any:

@@ -8,11 +8,12 @@ from ralphgen.errors import ProjectError, UsageError
 from ralphgen.listing import runtime_policy
 from ralphgen.planning.model import PROFILES, Names, RecipePlan, ServerPlan
 from ralphgen.runtime.errors import one_line
-from ralphgen.runtime.nearest import nearest
+from ralphgen.runtime.policy import REQUIRED
 from ralphgen.runtime.session import ROWS, Session
 from ralphgen.runtime.tie import OWN
 from ralphgen.sessions.model import Request
 from ralphgen.sessions.rows import Rows
+from ralphgen.suggestion import suggestion
 
 OPTIONS = {"task": "--task N", "feature": "--feature NAME", "discipline": "--discipline NAME"}
 
@@ -120,7 +121,7 @@ def _base(plan: ServerPlan, recipe: str, rows: Rows) -> str:
             f"the bases are {bases}",
         )
     names = (*known, *rows.names("recipe_configs"))
-    hint = _hint(recipe, names, "the recipes are")
+    hint = suggestion(recipe, names, "the recipes")
     raise UsageError(f'there is no recipe "{one_line(recipe)}"', hint)
 
 
@@ -136,7 +137,7 @@ def _refuse_useless(request: Request, kinds: Names) -> None:
 def _refuse_missing(request: Request, recipe: RecipePlan) -> None:
     given = {"task": request.task, "feature": request.feature, "discipline": request.discipline}
     for kind, need in recipe.targets.items():
-        if need == "required" and given[kind] in (None, ""):
+        if need == REQUIRED and given[kind] in (None, ""):
             raise UsageError(
                 f'the recipe "{request.recipe}" needs a {kind}', f"add {OPTIONS[kind]}"
             )
@@ -146,7 +147,7 @@ def _refuse_unknown(request: Request, rows: Rows) -> None:
     for kind, name in (("feature", request.feature), ("discipline", request.discipline)):
         names = rows.names(f"{kind}s")
         if name and name not in names:
-            hint = _hint(name, names, f"the {kind}s are")
+            hint = suggestion(name, names, f"the {kind}s")
             raise UsageError(f'there is no {kind} "{one_line(name)}"', hint)
 
 
@@ -166,9 +167,3 @@ def _of_task(task: int, about: Subject, rows: Rows) -> Subject:
                 f'task {task} is of the {kind} "{own}", not "{other}"', f'leave "--{kind}" out'
             )
     return Subject(about.recipe, about.base, task, feature, discipline, about.target)
-
-
-def _hint(name: str, names: Names, listed: str) -> str:
-    near = nearest(name, names)
-    every = one_line(", ".join(names)) or "none yet"
-    return f'did you mean "{one_line(near)}"?' if near else f"{listed} {every}"

@@ -1,7 +1,6 @@
 """Making a session: decide, write its files, and let its servers say that they would start."""
 
 import json
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,9 @@ from ralphgen.lock import LOCK_NAME
 from ralphgen.planning.model import Names, ServerPlan
 from ralphgen.planning.server import plan_server
 from ralphgen.roots import FOLDER
-from ralphgen.runtime.nearest import nearest
 from ralphgen.runtime.session import DEFAULT_FILE
 from ralphgen.serving import OPTIONS
+from ralphgen.sessions.asking import AskingError, ask
 from ralphgen.sessions.decision import Subject, context_facts, decide_subject
 from ralphgen.sessions.files import CONTEXT, MCP_CONFIG, SESSIONS, make_folder, new_id
 from ralphgen.sessions.model import OpenSession, Request, Served
@@ -26,8 +25,7 @@ from ralphgen.sessions.rows import Rows, open_rows
 from ralphgen.sessions.servers import discipline_servers
 from ralphgen.sessions.shelf import remove, sweep
 from ralphgen.single_file import put
-
-SECONDS = 60
+from ralphgen.suggestion import suggestion
 
 
 def open_session(root: Path, request: Request, *, say: Say) -> OpenSession:
@@ -88,8 +86,7 @@ def _kits(plan: ServerPlan, wanted: Names) -> Names:
     known = tuple(kit.key for kit in plan.kits)
     for kit in wanted:
         if kit not in known:
-            near = nearest(kit, known)
-            hint = f'did you mean "{near}"?' if near else f"the kits are {', '.join(known)}"
+            hint = suggestion(kit, known, "the kits")
             raise UsageError(f'this project has no kit "{kit}"', hint)
     return tuple(kit for kit in known if kit in wanted) if wanted else known
 
@@ -165,21 +162,11 @@ def _opened(
 def _served(kit: str, command: Names) -> Served:
     """What a server says of itself; raises `ProjectError` with its line if it would not start."""
     try:
-        done = subprocess.run(
-            [*command, "--describe"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=SECONDS,
-            check=False,
-        )
-        if done.returncode:
-            line = done.stderr.strip().removeprefix("server.py: ")
-            raise ProjectError(f'the server "{kit}" would not start: {line or "it ends at once"}')
-        said = json.loads(done.stdout)
-    except (OSError, subprocess.TimeoutExpired, ValueError) as error:
-        text = f'the server "{kit}" cannot be asked: {error}'
+        said = json.loads(ask(command, "--describe"))
+    except AskingError as error:
+        raise ProjectError(f'the server "{kit}" would not start: {error}') from error
+    except ValueError as error:
+        text = f'the server "{kit}" cannot be understood: {error}'
         raise ProjectError(text, 'run "ralphgen doctor"') from error
     prompt = next((prompt["text"] for prompt in said["prompts"]), "")
     return Served(kit, command, tuple(said["tools"]), said["instructions"], prompt)

@@ -44,8 +44,7 @@ class Kept:
 
 def kept_sessions(root: Path) -> list[Kept]:
     """The sessions of the project in `root`, newest first."""
-    found = [_kept(folder) for folder in _folders(root)]
-    return sorted((kept for kept in found if kept is not None), key=lambda kept: kept.age)
+    return sorted(map(_kept, _folders(root)), key=lambda kept: kept.age)
 
 
 def sweep(root: Path) -> list[str]:
@@ -58,14 +57,20 @@ def sweep(root: Path) -> list[str]:
         if _age(folder) <= SECONDS_A_DAY:
             continue
         with _held(folder) as ours:
-            if ours and _remove(folder):
+            if ours and remove(folder):
                 swept.append(folder.name)
     return swept
 
 
-def remove(folder: Path) -> None:
-    """Remove a session that was not wanted after all."""
-    _remove(folder)
+def remove(folder: Path) -> bool:
+    """Remove the files of a session; whether its folder is gone, which holds no others then."""
+    try:
+        for name in (MCP_CONFIG, CONTEXT, LOCK):
+            (folder / name).unlink(missing_ok=True)
+        folder.rmdir()
+    except OSError:
+        return False
+    return True
 
 
 def _folders(root: Path, *, unfinished: bool = False) -> Iterator[Path]:
@@ -83,7 +88,7 @@ def _folders(root: Path, *, unfinished: bool = False) -> Iterator[Path]:
             yield folder
 
 
-def _kept(folder: Path) -> Kept | None:
+def _kept(folder: Path) -> Kept:
     try:
         facts = json.loads((folder / CONTEXT).read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -99,17 +104,6 @@ def _age(folder: Path) -> float:
         with suppress(OSError):
             return max(0.0, time.time() - path.stat().st_mtime)
     return 0.0
-
-
-def _remove(folder: Path) -> bool:
-    """Whether the folder is gone."""
-    try:
-        for name in (MCP_CONFIG, CONTEXT, LOCK):
-            (folder / name).unlink(missing_ok=True)
-        folder.rmdir()
-    except OSError:
-        return False
-    return True
 
 
 @contextmanager

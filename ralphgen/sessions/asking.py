@@ -1,0 +1,31 @@
+"""Asking a server of a session, without a conversation, what it sees or why it would not start."""
+
+import subprocess
+from collections.abc import Sequence
+
+OWN_NAME = "server.py: "  # with which a server's line begins
+PATIENCE = 60.0  # seconds
+
+
+class AskingError(Exception):
+    """Why a server gave no answer: its own line, or that it cannot be run at all."""
+
+
+def ask(command: Sequence[str], option: str) -> str:
+    """What a server prints for `--check` or `--describe`; raises `AskingError`."""
+    try:
+        done = subprocess.run(
+            [*command, option],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=PATIENCE,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise AskingError(f'"{command[0]}" cannot be run: {error}') from error
+    if done.returncode:
+        said = (done.stderr.splitlines() or [""])[-1].removeprefix(OWN_NAME)
+        raise AskingError(said or f"it ends with exit code {done.returncode}")
+    return done.stdout
