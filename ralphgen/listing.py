@@ -79,6 +79,7 @@ def _built(
             argument.name: _resolved(argument.schema, constants) for argument in planned.arguments
         },
         required=[argument.name for argument in planned.arguments if argument.required],
+        needs={argument.name: argument.needs for argument in planned.arguments if argument.needs},
         search_hint=planned.search_hint,
         returns=planned.returns if structured else None,
     )

@@ -41,18 +41,21 @@ CORE = (
     "kit.py",
     "log.py",
     "nearest.py",
+    "packages.py",
     "policy.py",
     "presence.py",
     "process.py",
     "prompt.py",
     "reading.py",
     "service.py",
+    "services.py",
     "session.py",
     "start.py",
     "tie.py",
     "tool.py",
     "turns.py",
     "updates.py",
+    "waiting.py",
 )
 
 
@@ -133,6 +136,8 @@ def _package_imports(kit: KitPlan) -> list[tuple[str, Sequence[str]]]:
         imports[f"{own}.prompts"] = ("prompts",)
     if kit.resources:
         imports[f"{own}.resources"] = ("RESOURCES",)
+    if kit.services:
+        imports[f"{own}.services"] = ("SERVICES",)
     if kit.emitted_nouns:
         imports[kit.key] = kit.emitted_nouns
     for module, constant in kit.workspace:
@@ -166,6 +171,9 @@ def _tool(tool: ToolPlan, *, structured: bool) -> dict[str, Any]:
         "hints": tool.hints,
         "properties": Lines({argument.name: argument.schema for argument in tool.arguments}),
         "required": [argument.name for argument in tool.arguments if argument.required],
+        "needs": Lines(
+            {argument.name: argument.needs for argument in tool.arguments if argument.needs}
+        ),
         "search_hint": tool.search_hint,
         "returns": tool.returns if structured else None,
     }

@@ -3,7 +3,7 @@
 import json
 import sqlite3
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import closing, suppress
 from importlib import resources
 from pathlib import Path
@@ -90,30 +90,54 @@ def lay_down(root: Path, kits: Iterable[str]) -> list[str]:
 def kits_without_tools(root: Path, plan: ServerPlan) -> list[str]:
     """The kits of which the context beside the server, kept as it was, enables no tool."""
     try:
-        enabled = json.loads((root / CONTEXT).read_text(encoding="utf-8"))["enabled_tools"]
+        enabled = json.loads(_text_of(root / CONTEXT))["enabled_tools"]
         return [kit.key for kit in plan.kits if not enabled.get(kit.key)]
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+    except (ValueError, LookupError, TypeError, AttributeError):
         return []  # the server itself refuses a context that cannot be read
 
 
 def write_default_context(root: Path, plan: ServerPlan) -> bool:
-    """Write the context for a person's own client, where there is none; whether it was written.
+    """Write the context for a person's own client; whether it was written.
 
-    It stands for the profile `manual`: every tool that a kit can have.
+    It stands for the profile `manual`: every tool that a kit can have. One that is there is kept,
+    unless it is what would have been written before further kits were switched on.
     """
     path = root / CONTEXT
+    text = _default_context(plan.kits)
     if _is_there(path):
-        return False
+        named = [kit for kit in plan.kits if kit.key in _kits_of_context(path)]
+        if text == _default_context(named) or _text_of(path) != _default_context(named):
+            return False
+    put(path, text)
+    return True
+
+
+def _default_context(kits: Sequence[KitPlan]) -> str:
     context = {
         "version": 1,
         "session_id": "manual",
         "recipe": "manual",
         "base": "manual",
-        "enabled_tools": {kit.key: _every_tool(kit) for kit in plan.kits},
-        "disabled_tools": {kit.key: [] for kit in plan.kits},
+        "enabled_tools": {kit.key: _every_tool(kit) for kit in kits},
+        "disabled_tools": {kit.key: [] for kit in kits},
     }
-    put(path, json.dumps(context, indent=2) + "\n")
-    return True
+    return json.dumps(context, indent=2) + "\n"
+
+
+def _kits_of_context(path: Path) -> list[str]:
+    """The kits that a context enables tools of; none where it cannot be read."""
+    try:
+        return [*json.loads(_text_of(path))["enabled_tools"]]
+    except (ValueError, LookupError, TypeError):
+        return []
+
+
+def _text_of(path: Path) -> str:
+    """The text of a file; empty where it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return ""
 
 
 def _kits_on(root: Path) -> list[str]:

@@ -9,6 +9,7 @@ from ralphgen.generation import Generated
 from ralphgen.listing import listed_bytes, listed_tools
 from ralphgen.model import Column, Project
 from ralphgen.model import Table as DatabaseTable
+from ralphgen.planning.kit import Finding
 from ralphgen.planning.model import KitPlan, ServerPlan
 
 ABREAST = 10  # numbered columns that stand beside the names of tools in 80 characters
@@ -45,8 +46,8 @@ def show_tools(plan: ServerPlan) -> None:
         _show_absent(console, kit)
 
 
-def show_facts(generated: Generated) -> None:
-    """Print the inspected schema, removals, recipes and tools."""
+def show_facts(generated: Generated, found: Mapping[str, Finding]) -> None:
+    """Print the inspected schema, removals, recipes and tools, and what was found for each kit."""
     console = _console()
     project = generated.project
     for table in project.schema.tables:
@@ -61,6 +62,23 @@ def show_facts(generated: Generated) -> None:
     for kit in generated.plan.kits:
         console.print(f"{kit.key}: {len(kit.tools)} tools")
         _show_absent(console, kit)
+        if kit.key in found and found[kit.key].summary:
+            _show_found(console, found[kit.key])
+    for key, finding in found.items():
+        if key not in project.kits and finding.summary:
+            hint = f'switch it on with "ralphgen init --kit {key}"'
+            console.print(f"{key} is off and would serve {finding.summary}: {hint}", soft_wrap=True)
+
+
+def _show_found(console: Console, finding: Finding) -> None:
+    """What a kit that is on would serve: a table for each kind of thing, its keys as columns."""
+    console.print(f"{finding.summary}:", soft_wrap=True)
+    for rows in finding.details.values():
+        if rows:
+            table = Table(*rows[0])
+            for row in rows:
+                table.add_row(*(str(value or "") for value in row.values()))
+            console.print(table)
 
 
 def _console() -> Console:

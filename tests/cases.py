@@ -22,9 +22,8 @@ def lay_down(case: str, root: Path, *statements: str) -> Path:
     source = FIXTURES / case / "project"
     text = (source / "database.sql").read_text(encoding="utf-8")
     create_database(root, _schema(text), text, *statements)
-    if (source / ".ralph").is_dir():
-        shutil.copytree(source / ".ralph", root / ".ralph", dirs_exist_ok=True)
-    return root
+    ignored = shutil.ignore_patterns("database.sql")
+    return Path(shutil.copytree(source, root, dirs_exist_ok=True, ignore=ignored))
 
 
 def _schema(text: str) -> str:

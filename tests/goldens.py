@@ -31,6 +31,7 @@ def _read(place: Path) -> dict[str, str]:
 
 
 def _write(place: Path, found: Mapping[str, str]) -> None:
+    assert not (place / "project").exists(), f"{place} holds a project, which is no golden"
     if place.is_dir():
         shutil.rmtree(place)
     for name, text in found.items():

@@ -45,6 +45,8 @@ DIGESTS = {"_sha2", "_sha256", "hashlib"}  # whichever the interpreter has, the 
 SDK = {"anyio", "contextlib", "mcp"}  # the modules that bind a kit to it are loaded last
 BINDING = ("binding.py", "turns.py", "updates.py")
 MORE = {**dict.fromkeys(BINDING, SDK), "digest.py": DIGESTS}
+# What is installed beside the SDK, for all kits.
+PACKAGES = {"yaml", "json5", "defusedxml"}
 
 
 def name_of(path: Path) -> str:
@@ -146,14 +148,14 @@ class TestImports:
         assert set() == found
 
     def test_the_runtime_never_needs_what_a_project_does_not_have(self) -> None:
-        """Not even inside a function: an emitted server has the standard library and the SDK."""
+        """Not even inside a function: an emitted server has the standard library and its lock."""
         found = {
             f"{name_of(path)}: {module}"
             for path in RUNTIME.rglob("*.py")
             for module in imported(parsed(path))
             if not module.startswith(".")
             and module.partition(".")[0]
-            not in {*sys.stdlib_module_names, "__future__"} | MORE.get(path.name, set())
+            not in {*sys.stdlib_module_names, "__future__"} | PACKAGES | MORE.get(path.name, set())
         }
 
         assert set() == found
@@ -252,7 +254,8 @@ class TestImports:
 
 def is_of_a_kit(path: Path) -> bool:
     """Whether a module belongs to one kit."""
-    places = [PACKAGE / "kits" / key for key in KIT_KEYS] + [RUNTIME / key for key in KIT_KEYS]
+    homes = (PACKAGE / "kits", PACKAGE / "cli", RUNTIME)
+    places = [home / key for home in homes for key in KIT_KEYS]
     return any(place in path.parents or place.with_suffix(".py") == path for place in places)
 
 
@@ -428,10 +431,10 @@ class TestKits:
             for tool in kit.tools:
                 assert re.fullmatch(r"[A-Z][^\n]{5,198}\.", tool.description), tool.name
 
-    def test_hints_are_the_four_known_ones(self, kit_plans: list[KitPlan]) -> None:
+    def test_hints_are_the_five_known_ones(self, kit_plans: list[KitPlan]) -> None:
         hints = {tool.hints for kit in kit_plans for tool in kit.tools}
 
-        assert hints <= {"READS", "ADDS", "CHANGES", "DELETES"}
+        assert hints <= {"READS", "ADDS", "CHANGES", "DELETES", "RUNS"}
 
     def test_the_catalog_names_what_is_offered_and_what_is_absent(
         self, plans: dict[str, ServerPlan]

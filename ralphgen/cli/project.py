@@ -101,21 +101,30 @@ def check(path: Folder = Path(), as_json: Json = False, quiet: Quiet = False) ->
 
 @app.command(epilog="Example: [bold]ralphgen inspect --json | jq .schema[/bold]")
 def inspect(path: Folder = Path(), as_json: Json = False) -> None:
-    """Show the facts that decide what is written: schema, disciplines, recipes, settings."""
+    """Show the facts that decide what is written, and what the kits would have to serve."""
     from ralphgen.generation import generate
+    from ralphgen.inspection.project import found_by_kits
+    from ralphgen.kits import KITS
     from ralphgen.roots import project_root
 
-    generated = generate(project_root(path))
-    for warning in generated.plan.warnings:
+    root = project_root(path)
+    generated = generate(root)
+    found = found_by_kits(root, generated.project, KITS)
+    warnings = [*generated.plan.warnings]
+    warnings += [
+        text for kit in generated.plan.kits if kit.key in found for text in found[kit.key].warnings
+    ]
+    for warning in warnings:
         say(f"warning: {warning}")
     if as_json:
         absent = {kit.key: dict(kit.absent) for kit in generated.plan.kits}
-        warnings = list(generated.plan.warnings)
-        print_json({**generated.plan.facts, "absent": absent, "warnings": warnings})
+        details = {kit: finding.details for kit, finding in found.items()}
+        facts = generated.plan.facts
+        print_json({**facts, "absent": absent, "found": details, "warnings": warnings})
         return
     from ralphgen.tables import show_facts
 
-    show_facts(generated)
+    show_facts(generated, found)
 
 
 @app.command(epilog="Example: [bold]ralphgen tools --json[/bold]")

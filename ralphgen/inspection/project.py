@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -21,7 +22,7 @@ from ralphgen.inspection.recipes import read_recipes
 from ralphgen.inspection.schema import Facts, missing_heart, schema_from_facts, table_names
 from ralphgen.inspection.toml import TomlFile
 from ralphgen.model import Project, Recipe, Removal, Schema
-from ralphgen.planning.kit import Kit
+from ralphgen.planning.kit import Finding, Kit
 from ralphgen.roots import is_missing
 from ralphgen.runtime.schema import read_tables
 
@@ -67,6 +68,22 @@ def inspect_project(root: Path, kits: Sequence[Kit]) -> Project:
         surveys=tuple(surveys),
         warnings=tuple(warnings),
     )
+
+
+def found_by_kits(root: Path, project: Project, kits: Sequence[Kit]) -> dict[str, Finding]:
+    """By kit, whether it is on or not, what it would have to serve in the project in `root`."""
+    return {
+        kit.key: kit.find(root, _settings(project, kit)) for kit in kits if kit.find is not None
+    }
+
+
+def _settings(project: Project, kit: Kit) -> dict[str, Any]:
+    """The settings of a kit; its own defaults where it is off."""
+    known = dict(project.settings).get(kit.key)
+    if known is not None:
+        values: dict[str, Any] = json.loads(known)
+        return values
+    return kit.settings().model_dump(mode="json") if kit.settings is not None else {}
 
 
 def settings_models(kits: Sequence[Kit]) -> dict[str, type[BaseModel]]:

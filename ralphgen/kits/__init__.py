@@ -1,6 +1,7 @@
 """The kits that ralphgen has, in the order in which they are emitted."""
 
+from ralphgen.kits.dela import DELA
 from ralphgen.kits.ralph import RALPH
 from ralphgen.planning.kit import Kit
 
-KITS: tuple[Kit, ...] = (RALPH,)
+KITS: tuple[Kit, ...] = (RALPH, DELA)

@@ -3,12 +3,36 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel
+from pydantic import AfterValidator, BaseModel
 
 from ralphgen.model import Project
 from ralphgen.planning.model import KitPlan, Names
+
+
+def _relative(path: str) -> str:
+    """A place below the project's folder, so that a config serves wherever that lies."""
+    if path.startswith(("/", "\\", "~")) or "\0" in path or path[1:2] == ":":
+        raise ValueError("a path relative to the project's folder")
+    return path
+
+
+RelativePath = Annotated[str, AfterValidator(_relative)]
+"""The setting of a kit that names a folder of the project."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a kit would have to serve in a project, for people; nothing emitted depends on it.
+
+    `summary` says it in a few words, empty where there is nothing. `details` are its facts, by kind
+    a list of objects with the same keys. `warnings` name what cannot be used.
+    """
+
+    summary: str
+    details: Mapping[str, list[Mapping[str, Any]]]
+    warnings: Names = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +45,10 @@ class Kit:
 
     `settings` is the model of the config's table of the same name as the kit. `survey` takes the
     project's folder and the settings, reads what the kit needs of the project's files and returns
-    it as a value of JSON; it raises `ProjectError` for what it cannot use. `setup` holds the files,
-    by path below the project's folder, that `init --kit` lays down where there are none.
+    it as a value of JSON; it raises `ProjectError` for what it cannot use. `find` takes the same
+    and says what there would be to serve, which the server itself finds when it is asked. `setup`
+    holds the files, by path below the project's folder, that `init --kit` lays down where there are
+    none.
     """
 
     key: str
@@ -30,4 +56,5 @@ class Kit:
     plan: Callable[[Project], KitPlan]
     settings: type[BaseModel] | None = None
     survey: Callable[[Path, Mapping[str, Any]], object] | None = None
+    find: Callable[[Path, Mapping[str, Any]], Finding] | None = None
     setup: Mapping[str, str] = field(default_factory=dict)

@@ -28,18 +28,22 @@ client sees that names none, and what a person sees who asks for everything."""
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument of a tool: its JSON Schema, spelled out or by name, and whether it must be."""
+    """One argument of a tool: its JSON Schema, spelled out or by name, and whether it must be.
+
+    `needs` is the tool, as `"kit:tool"`, that a session must have to be offered the argument.
+    """
 
     name: str
     schema: Value
     required: bool = False
+    needs: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolPlan:
     """One tool: the module that it stands in, and the function of the same name that runs it.
 
-    `hints` is one of READS, ADDS, CHANGES and DELETES. `returns` is the JSON Schema of the
+    `hints` is one of READS, ADDS, CHANGES, DELETES and RUNS. `returns` is the JSON Schema of the
     answer's fields. `search_hint` holds words that a client may search for besides the name.
     """
 
@@ -64,6 +68,10 @@ class Module:
     path: str
     template: str
     values: JsonObject
+
+
+def _everything_kept(_profile: str, _tool: ToolPlan) -> Names | None:
+    return None
 
 
 def _nothing_narrowed(_profile: str, _tool: ToolPlan) -> Mapping[str, Names]:
@@ -91,10 +99,10 @@ class KitPlan:
     each `"required"`, `"optional"`, or `"grants"` where the tools tied to such a row are hidden
     without one; `bind` takes such kinds and returns which row an argument of a tool may name, in
     the words of `runtime/tie.py`. `loaded_first` are the tools, by profile, that an agent needs
-    from its first turn on, `closing` those with which sessions close their work. `prompts` and
-    `resources` say whether the runtime of the kit has such a module. `refusals` says how wrong
-    arguments are answered: as a `"result"` that the agent reads, or as an `"error"` of the
-    protocol.
+    from its first turn on, `closing` those with which sessions close their work. `prompts`,
+    `resources` and `services` say whether the runtime of the kit has such a module. `refusals` says
+    how wrong arguments are answered: as a `"result"` that the agent reads, or as an `"error"` of
+    the protocol.
     """
 
     key: str
@@ -106,7 +114,7 @@ class KitPlan:
     constants: Mapping[str, Values]
     absent: Mapping[str, str]
     profiles: Mapping[str, Names]
-    narrow: Callable[[str, ToolPlan], Names | None]
+    narrow: Callable[[str, ToolPlan], Names | None] = _everything_kept
     narrow_values: Callable[[str, ToolPlan], Mapping[str, Names]] = _nothing_narrowed
     targets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     bind: Callable[[Names, ToolPlan], Mapping[str, str]] = _nothing_bound
@@ -114,6 +122,7 @@ class KitPlan:
     closing: Names = ()
     prompts: bool = False
     resources: bool = False
+    services: bool = False
     modules: tuple[Module, ...] = ()
     assets: Mapping[str, str] = field(default_factory=dict)
     workspace: tuple[tuple[str, str], ...] = ()

@@ -8,8 +8,9 @@ from mcp.server import Server, ServerRequestContext
 from mcp.server.stdio import stdio_server
 
 from .log import log, log_exception
-from .turns import Turns, refusing
+from .turns import Turns, awaited, refusing
 from .updates import Updates
+from .waiting import Waiting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -93,6 +94,8 @@ def _handler(
         given = params.model_dump(by_alias=True, exclude_unset=True)
         with refusing():
             answer = method(given) if turns is None else await turns.run(lambda: method(given))
+            if isinstance(answer, Waiting):
+                answer = await awaited(answer)
         return result.model_validate(answer)
 
     return handle

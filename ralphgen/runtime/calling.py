@@ -7,6 +7,7 @@ import json
 from .arguments import check_arguments, shortened
 from .errors import INVALID_PARAMS, LaterError, RefusedError, ToolError
 from .log import log_exception
+from .waiting import Waiting, settled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from .tool import Tool
 
     Params = Mapping[str, Any]
-    Method = Callable[[Params], dict[str, Any]]
+    Answer = dict[str, Any] | Waiting
+    Result = Answer | str
+    Method = Callable[[Params], Answer]
 
 
 def tool_methods(
@@ -30,7 +33,7 @@ def tool_methods(
         refuse_cursor(params)
         return {"tools": [tool.entry() for tool in tools.values()]}
 
-    def call_tool(params: Params) -> dict[str, Any]:
+    def call_tool(params: Params) -> Answer:
         tool = tools.get(params["name"])
         if tool is None:
             why = session.why_hidden(params["name"])
@@ -46,12 +49,23 @@ def refuse_cursor(params: Params) -> None:
         raise RefusedError(INVALID_PARAMS, f'Unknown cursor: "{params["cursor"]}"')
 
 
-def _called(kit: Kit, tool: Tool, workspace: Workspace, given: object) -> dict[str, Any]:
-    """Run one call; whatever goes wrong comes back as words, never as a traceback."""
+def _called(kit: Kit, tool: Tool, workspace: Workspace, given: object) -> Answer:
+    """Run one call, or begin it where its answer takes time."""
+
+    def begin() -> Result:
+        return tool.run(workspace, tool.completed(_checked(kit, tool, given)))
+
+    return _answered(kit, tool, begin)
+
+
+def _answered(kit: Kit, tool: Tool, work: Callable[[], Result]) -> Answer:
+    """What a call comes to; whatever goes wrong comes back as words, never as a traceback."""
     try:
-        arguments = tool.completed(_checked(kit, tool, given))
-        result = tool.run(workspace, arguments)
-        text = json.dumps(result, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        result = work()
+        if isinstance(result, Waiting):
+            outcome = result.outcome
+            return Waiting(lambda: settled(_answered(kit, tool, outcome)), result.leave)
+        text = result if isinstance(result, str) else _as_json(result)
         text.encode()
     except (LaterError, RefusedError):
         raise
@@ -66,6 +80,10 @@ def _called(kit: Kit, tool: Tool, workspace: Workspace, given: object) -> dict[s
         return _result(text, failed=True)
     answer = _result(text, failed=False)
     return {**answer, "structuredContent": result} if tool.returns is not None else answer
+
+
+def _as_json(value: dict[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def _checked(kit: Kit, tool: Tool, given: object) -> dict[str, object]:

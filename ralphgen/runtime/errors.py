@@ -22,7 +22,9 @@ class NotThereError(ToolError):
 class RefusedError(Exception):
     """An answer that is an error of the protocol: `code`, `message` and, for some, `data`."""
 
-    def __init__(self, code: int, message: str, data: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, code: int, message: str, data: Mapping[str, Any] | str | None = None
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.message = message

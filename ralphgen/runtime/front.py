@@ -11,6 +11,7 @@ import os
 
 from . import envelope
 from .errors import INTERNAL_ERROR, LaterError, RefusedError
+from .waiting import settled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ class Front:
             if answer is None:
                 raise DoubtError
             try:
-                result = answer(params)
+                result = settled(answer(params))
             except RefusedError as error:
                 return _refusal(identity, error)
         if modern:

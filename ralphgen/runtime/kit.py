@@ -58,14 +58,18 @@ if TYPE_CHECKING:
             """A value that differs after any write that could change a resource; cheap."""
 
 
+NOTHING: Mapping[str, Any] = {}
+
+
 class Kit:
     """One server.
 
     `server_name` is what it calls itself in the protocol. `open_workspace` takes the folder of
     the emitted server and the session, and raises `StartError` when the server must not start.
     `instructions` takes the session and the tools that it leaves visible, and so does `prompts`.
-    `refusals` says how wrong arguments are answered: as a `"result"` that the agent reads, or as
-    an `"error"` of the protocol.
+    `services` are what other kits may ask of it, each a function of (workspace, arguments) like
+    that of a tool. `refusals` says how wrong arguments are answered: as a `"result"` that the agent
+    reads, or as an `"error"` of the protocol.
     """
 
     __slots__ = (
@@ -75,6 +79,7 @@ class Kit:
         "refusals",
         "resources",
         "server_name",
+        "services",
         "tools",
     )
 
@@ -87,6 +92,7 @@ class Kit:
         instructions: Callable[[Session, Sequence[Tool]], str],
         prompts: Callable[[Session, Sequence[Tool]], Sequence[Prompt]] | None = None,
         resources: Resources | None = None,
+        services: Mapping[str, Callable[[Any, dict[str, Any]], dict[str, Any]]] = NOTHING,
         refusals: str = "result",
     ) -> None:
         self.server_name = server_name
@@ -95,4 +101,5 @@ class Kit:
         self.instructions = instructions
         self.prompts = prompts
         self.resources = resources
+        self.services = services
         self.refusals = refusals

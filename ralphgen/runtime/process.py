@@ -27,6 +27,8 @@ class Ending:
         self._workspace: Workspace | None = None
         signal.signal(signal.SIGINT, self._stop)
         signal.signal(signal.SIGTERM, self._stop)
+        if hasattr(signal, "SIGCHLD"):  # ignored by a client, it would be so here: no exit codes
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
     def hold(self, workspace: Workspace) -> None:
         """Close the workspace before the end."""

@@ -16,13 +16,15 @@ from .reading import completion_method, prompt_methods, resource_methods
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
+    from collections.abc import Callable, Mapping
+    from typing import Any, TypeVar
 
     from .calling import Method, Params
     from .kit import Kit, Workspace
     from .session import Session
     from .tool import Tool
+
+    Given = TypeVar("Given")
 
 BROKEN = "the request failed inside the server: tell a person; the server's log says why"
 
@@ -31,8 +33,8 @@ class Service:
     """One kit in one session, without a protocol around it.
 
     `methods` holds, by the name of each request, the function that takes the request's parameters,
-    which have the right shape, and returns its result; it raises `RefusedError`, and `LaterError`
-    where the workspace is in a hurry.
+    which have the right shape, and returns its result, or what waits for it; it raises
+    `RefusedError`, and `LaterError` where the workspace is in a hurry.
     `capabilities` and `instructions` are what the server says of itself.
     """
 
@@ -51,7 +53,7 @@ class Service:
         self.version = version
         seen = [*tools.values()]
         self.instructions = kit.instructions(session, seen)
-        methods = tool_methods(kit, session, tools, workspace)
+        methods: dict[str, Method] = tool_methods(kit, session, tools, workspace)
         capabilities: dict[str, Any] = {"tools": {}}
         prompts = {}
         if kit.prompts is not None:
@@ -68,10 +70,12 @@ class Service:
         }
 
 
-def guarded(logger: str, request: str, method: Method) -> Method:
+def guarded(
+    logger: str, request: str, method: Callable[[Params], Given]
+) -> Callable[[Params], Given]:
     """The method, with whatever goes wrong in it as a `RefusedError`; the unforeseen is logged."""
 
-    def answer(params: Params) -> dict[str, Any]:
+    def answer(params: Params) -> Given:
         data = {"uri": params["uri"]} if "uri" in params else None
         try:
             return method(params)

@@ -35,6 +35,7 @@ class Session:
     """
 
     __slots__ = (
+        "_facts",
         "_kit",
         "_narrowed",
         "_policy",
@@ -66,6 +67,7 @@ class Session:
         self.target: str | None = facts.get(ROWS["discipline"])
         self.project: Mapping[str, str | None] | None = facts.get("project")
         self.context = context
+        self._facts = facts
         self._kit = kit
         self._policy = policy
         self._narrowed: Mapping[str, Sequence[str]] = facts.get("narrowed_arguments", {}).get(
@@ -91,6 +93,7 @@ class Session:
         for tool in suite:
             keep = self._kept(tool.name, narrowed.get(tool.name))
             self._refuse_useless_arguments(tool, narrowed.get(tool.name), keep)
+            keep = self._granted(tool, keep)
             if tool.name in self.enabled:
                 seen[tool.name] = tool.tailored(
                     keep=keep,
@@ -99,6 +102,19 @@ class Session:
                     loaded_first=tool.name in first,
                 )
         return seen
+
+    @property
+    def kits(self) -> tuple[str, ...]:
+        """The kits that the project has switched on."""
+        return self._policy.kits
+
+    def of(self, kit: str) -> Session:
+        """What the same agent run may see of another kit that is switched on."""
+        return Session(kit, self._facts, self.base, self._policy, self.context)
+
+    def grants(self, kit: str, tool: str) -> bool:
+        """Whether the same agent run has a tool of another kit."""
+        return kit in self.kits and tool in self.of(kit).enabled
 
     def leaves(self, tool: str, argument: str) -> bool:
         """Whether neither the recipe nor the context takes an argument of a tool away."""
@@ -122,6 +138,13 @@ class Session:
             return "it needs a session that is about one row, and this one is about none"
         reasons = self._policy.reasons(self._kit, one_line(self.recipe), self.base, self.discipline)
         return reasons.get(name, "this server has none of this name")
+
+    def _granted(self, tool: Tool, keep: Sequence[str] | None) -> Sequence[str] | None:
+        """The arguments that remain without those that need a tool which the run does not have."""
+        lacking = [name for name, need in tool.needs.items() if not self.grants(*need.split(":"))]
+        if not lacking:
+            return keep
+        return [name for name in (tool.properties if keep is None else keep) if name not in lacking]
 
     def _kept(self, tool: str, keep: Sequence[str] | None) -> Sequence[str] | None:
         """The arguments that both the recipe and the context leave of a tool."""

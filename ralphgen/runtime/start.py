@@ -7,7 +7,9 @@ import os
 import sys
 
 from .errors import RefusedError, StartError, one_line
+from .packages import add_packages
 from .process import Ending, Wire
+from .waiting import settled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -190,17 +192,19 @@ def _described(service: Service) -> str:
     """
     import json
 
-    methods = service.methods
-    prompts = methods["prompts/list"]({})["prompts"] if "prompts/list" in methods else []
+    def told_by(method: str, params: dict[str, str]) -> dict[str, Any]:
+        return settled(service.methods[method](params))
+
+    prompts = told_by("prompts/list", {})["prompts"] if "prompts/list" in service.methods else []
     try:
-        texts = [methods["prompts/get"]({"name": prompt["name"]}) for prompt in prompts]
+        texts = [told_by("prompts/get", {"name": prompt["name"]}) for prompt in prompts]
     except RefusedError as error:
         raise StartError(str(error)) from error
     told = [
         {**prompt, "text": text["messages"][0]["content"]["text"]}
         for prompt, text in zip(prompts, texts, strict=True)
     ]
-    tools = methods["tools/list"]({})["tools"]
+    tools = told_by("tools/list", {})["tools"]
     return (
         json.dumps({"tools": tools, "instructions": service.instructions, "prompts": told}) + "\n"
     )
@@ -219,22 +223,14 @@ def _emitted(module: str, name: str) -> Any:
 
 def _refuse_without_sdk() -> None:
     """Raise `StartError` where the SDK is not installed; it is looked for, not imported."""
-    _add_packages()
+    add_packages()
     if not any(finder.find_spec("mcp", None) for finder in sys.meta_path):
         raise StartError(f'there is no MCP SDK for "{sys.executable}": run "ralphgen doctor"')
 
 
-def _add_packages() -> None:
-    """Find what is installed: `python -S` looks for it no sooner than it is needed."""
-    if "site" not in sys.modules:
-        import site
-
-        site.main()
-
-
 def _binding() -> Any:
     """The function that speaks the protocol; raises `StartError` where the SDK is missing."""
-    _add_packages()
+    add_packages()
     gc.disable()  # the SDK makes thousands of classes, none of them garbage
     try:
         from .binding import serve

@@ -8,7 +8,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .tie import Tie
+    from .waiting import Waiting
 
+NOTHING: Mapping[str, str] = {}
 STRING = {"type": "string"}
 INTEGER = {"type": "integer"}
 NUMBER = {"type": "number"}
@@ -21,6 +23,7 @@ READS = {"readOnlyHint": True, "openWorldHint": False}
 ADDS = {"destructiveHint": False, "openWorldHint": False}
 CHANGES = {"destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 DELETES = {"destructiveHint": True, "idempotentHint": True, "openWorldHint": False}
+RUNS = {"destructiveHint": True, "idempotentHint": False, "openWorldHint": True}
 
 
 class Tool:
@@ -28,9 +31,10 @@ class Tool:
 
     `properties` are JSON Schemas by argument name, `required` the names that must be given,
     `hints` the annotations of the protocol, `run` a function of (workspace, arguments) that
-    returns a JSON object and raises `ToolError`. `search_hint` holds words that a client may
-    search for besides the name. `returns` is the JSON Schema of that object, where the project
-    asked for structured output.
+    returns a JSON object or a text, or what waits for one, and raises `ToolError`. `needs` names,
+    as `"kit:tool"`, the tool without which there is no such argument. `search_hint` holds words
+    that a client may search for besides the name. `returns` is the JSON Schema of that
+    object, where the project asked for structured output.
     """
 
     __slots__ = (
@@ -38,6 +42,7 @@ class Tool:
         "hints",
         "loaded_first",
         "name",
+        "needs",
         "properties",
         "required",
         "returns",
@@ -52,9 +57,10 @@ class Tool:
         description: str,
         *,
         hints: Mapping[str, bool],
-        run: Callable[[Any, dict[str, Any]], dict[str, Any]],
+        run: Callable[[Any, dict[str, Any]], dict[str, Any] | str | Waiting],
         properties: Mapping[str, Mapping[str, Any]],
         required: Sequence[str] = (),
+        needs: Mapping[str, str] = NOTHING,
         search_hint: str = "",
         returns: Mapping[str, Any] | None = None,
     ) -> None:
@@ -64,6 +70,7 @@ class Tool:
         self.run = run
         self.properties = properties
         self.required = required
+        self.needs = needs
         self.search_hint = search_hint
         self.returns = returns
         self.loaded_first = False
@@ -139,6 +146,7 @@ class Tool:
             run=self.run,
             properties=properties,
             required=[name for name in self.required if name in keep],
+            needs=self.needs,
             search_hint=self.search_hint,
             returns=self.returns,
         )

@@ -10,11 +10,12 @@ from anyio import to_thread
 from mcp import MCPError
 
 from .errors import INTERNAL_ERROR, RefusedError
+from .waiting import Waiting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import TypeVar
+    from typing import Any, TypeVar
 
     Result = TypeVar("Result")
 
@@ -40,15 +41,36 @@ class Turns:
     async def run(self, work: Callable[[], Result]) -> Result:
         """`work()` when its turn has come; whoever waits may leave, even while it runs."""
         wanted = True
+        begun: list[Waiting] = []
 
         def turn() -> Result:
             with self._one_at_a_time:
                 if not wanted:
                     raise RefusedError(INTERNAL_ERROR, "cancelled before it began")
-                return work()
+                result = work()
+            if isinstance(result, Waiting):
+                begun.append(result)
+                if not wanted:
+                    result.leave()
+            return result
 
         try:
             # A client that leaves must not wait for work that waits for the database.
             return await to_thread.run_sync(turn, limiter=self._in_order, abandon_on_cancel=True)
-        finally:
+        except anyio.get_cancelled_exc_class():
             wanted = False
+            for waiting in begun:
+                waiting.leave()
+            raise
+
+
+async def awaited(waiting: Waiting) -> dict[str, Any]:
+    """The outcome, on a thread of its own; whoever leaves, says so."""
+    nobody_in_line = anyio.CapacityLimiter(1)
+    try:
+        return await to_thread.run_sync(
+            waiting.outcome, limiter=nobody_in_line, abandon_on_cancel=True
+        )
+    except anyio.get_cancelled_exc_class():
+        waiting.leave()
+        raise

@@ -19,20 +19,20 @@ def test_each_tool_has_a_row_with_its_sentence_its_effect_and_its_recipes(
     served: Generated,
 ) -> None:
     plan = served.plan
-    (kit,) = plan.kits
-    expected = {}
-    for tool in listed_tools(plan, "manual", kit):
-        recipes = [
-            name
-            for name, recipe in plan.policy.recipes.items()
-            if tool["name"] in recipe.tools["ralph"]
-        ]
-        effect = "reads" if tool["annotations"].get("readOnlyHint") else "writes"
-        sentence = markdown_cell(tool["description"])
-        seen_by = markdown_cell(", ".join(recipes))
-        expected[tool["name"]] = f"| `{tool['name']}` | {sentence} | {effect} | {seen_by} |"
+    for kit in plan.kits:
+        expected = {}
+        for tool in listed_tools(plan, "manual", kit):
+            recipes = [
+                name
+                for name, recipe in plan.policy.recipes.items()
+                if tool["name"] in recipe.tools[kit.key]
+            ]
+            effect = "reads" if tool["annotations"].get("readOnlyHint") else "writes"
+            sentence = markdown_cell(tool["description"])
+            seen_by = markdown_cell(", ".join(recipes))
+            expected[tool["name"]] = f"| `{tool['name']}` | {sentence} | {effect} | {seen_by} |"
 
-    assert expected == tool_rows(served)
+        assert expected == tool_rows(served, kit.key)
 
 
 def test_each_file_that_is_named_is_there_and_each_that_is_there_is_named(
@@ -57,17 +57,19 @@ def test_a_hostile_recipe_is_shown_as_it_is_called(tmp_path: Path) -> None:
     (folder / "a|b <script> *x* `y` [z](u)\nc.toml").write_text(
         'base = "discuss"\n', encoding="utf-8"
     )
-    rows = tool_rows(generate(root))
+    rows = tool_rows(generate(root), "ralph")
 
     assert rows["get_discipline"].endswith(r", a\|b &lt;script&gt; \*x\* \`y\` \[z\](u) c |")
 
 
-def tool_rows(served: Generated) -> dict[str, str]:
-    return {line.split("`")[1]: line for line in lines(served, below="| tool |")}
+def tool_rows(served: Generated, kit: str) -> dict[str, str]:
+    rows = lines(served, below="| tool |", section=f"\n## {kit}\n")
+    return {line.split("`")[1]: line for line in rows}
 
 
-def lines(served: Generated, below: str) -> list[str]:
-    """The rows of the table whose first line begins with `below`."""
-    _, _, rest = served.files["README.md"].partition(f"\n{below}")
+def lines(served: Generated, below: str, section: str = "") -> list[str]:
+    """The rows of the first table of a section whose first line begins with `below`."""
+    _, _, text = served.files["README.md"].partition(section or "# ")
+    _, _, rest = text.partition(f"\n{below}")
     rows = rest.partition("\n\n")[0].rstrip("\n").split("\n")
     return rows[2:]

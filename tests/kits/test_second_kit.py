@@ -70,9 +70,20 @@ def test_a_second_init_keeps_what_the_kit_has_laid_down(other: Path) -> None:
     assert "Mine.\n" == (other / "notes/inbox/lines.txt").read_text(encoding="utf-8")
 
 
+def test_a_context_that_nobody_has_changed_gets_the_tools_of_a_further_kit(tmp_path: Path) -> None:
+    run("init", str(tmp_path), "--no-install", "--stack", "empty")
+    done = run("init", str(tmp_path), "--kit", "notes", "--no-install")
+    context = json.loads((tmp_path / ".ralph/mcp/context.json").read_text(encoding="utf-8"))
+
+    assert ["list_notes", "append_learning"] == context["enabled_tools"]["notes"]
+    assert "warning" not in done.stderr
+
+
 def test_a_kit_that_the_kept_context_does_not_name_is_pointed_out(tmp_path: Path) -> None:
     run("init", str(tmp_path), "--no-install", "--stack", "empty")
-    before = (tmp_path / ".ralph/mcp/context.json").read_bytes()
+    path = tmp_path / ".ralph/mcp/context.json"
+    path.write_text(path.read_text(encoding="utf-8").replace('"list_tasks",', ""), encoding="utf-8")
+    before = path.read_bytes()
     done = run("init", str(tmp_path), "--kit", "notes", "--no-install")
 
     assert before == (tmp_path / ".ralph/mcp/context.json").read_bytes()

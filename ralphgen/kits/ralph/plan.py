@@ -87,6 +87,7 @@ def plan_ralph(project: Project) -> KitPlan:
         loaded_first=LOADED_FIRST,
         closing=CLOSING,
         prompts=True,
+        services=True,
         resources=True,
         warnings=tuple(warning for _, warnings in found.values() for warning in warnings),
     )

@@ -34,13 +34,18 @@ def existing(workspace: Workspace, task: int, columns: list[str]) -> tuple[Any, 
     return row
 
 
+def refuse_unknown_homes(workspace: Workspace, arguments: dict[str, Any]) -> None:
+    """Raise `ToolError` for a `feature` or a `discipline` that there is not."""
+    workspace.known(workspace.tables.features, arguments["feature"], "feature")
+    workspace.known(workspace.tables.disciplines, arguments["discipline"], "discipline")
+
+
 @writing
 def create_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
     """Add a task, a draft unless said otherwise; answers its id (SPEC-070, category 1)."""
     tables, tasks = workspace.tables, workspace.tables.tasks
     refuse_blank(arguments, "title")
-    workspace.known(tables.features, arguments["feature"], "feature")
-    workspace.known(tables.disciplines, arguments["discipline"], "discipline")
+    refuse_unknown_homes(workspace, arguments)
     changes = Changes(workspace, tasks, arguments)
     (highest,) = workspace.database.rows(f"SELECT COALESCE(MAX(id), 0) FROM {tasks.quoted}")[0]
     task = highest + 1

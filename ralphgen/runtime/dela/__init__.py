@@ -1,0 +1,1 @@
+"""What the tools on the project's own tasks do."""

@@ -1,0 +1,92 @@
+"""Finds the tasks of a folder: every format in its turn, then a unique name for each."""
+
+from __future__ import annotations
+
+from .folder import Folder, UnreadableError, unchanged
+from .formats import (
+    cmake,
+    compose,
+    gradle,
+    just,
+    make,
+    maven,
+    package_json,
+    pyproject,
+    scripts,
+    taskfile,
+    travis,
+    turbo,
+    workflows,
+)
+from .naming import name_tasks
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .folder import Stamp
+    from .task import Task
+
+# The order of the tasks, on which their unique names depend.
+FORMATS = (
+    make,
+    package_json,
+    pyproject,
+    taskfile,
+    turbo,
+    maven,
+    gradle,
+    workflows,
+    compose,
+    travis,
+    cmake,
+    just,
+    scripts,
+)
+REMEMBERED = 50  # folders
+
+
+class Discovered:
+    """What a folder holds: tasks, and as `problems` the files that cannot be used, with the why."""
+
+    __slots__ = ("problems", "tasks")
+
+    def __init__(self, tasks: Sequence[Task], problems: Sequence[tuple[str, str]]) -> None:
+        self.tasks = tasks
+        self.problems = problems
+
+
+class Discovery:
+    """Finds tasks, and looks again only where a file was changed; `root` bounds what is read."""
+
+    __slots__ = ("_found", "_root")
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._found: dict[str, tuple[dict[str, Stamp], Discovered]] = {}
+
+    def find(self, path: str) -> Discovered:
+        """The tasks of a folder within the root, as they are now."""
+        stamps, discovered = self._found.pop(path, ({}, None))
+        if discovered is None or not unchanged(stamps):
+            folder = Folder(path, self._root)
+            discovered, stamps = _discovered(folder), folder.stamps
+        self._found[path] = stamps, discovered
+        if len(self._found) > REMEMBERED:
+            del self._found[next(iter(self._found))]
+        return discovered
+
+
+def discover(root: str, path: str) -> Discovered:
+    """The tasks of a folder; nothing above `root` is read."""
+    return _discovered(Folder(path, root))
+
+
+def _discovered(folder: Folder) -> Discovered:
+    tasks: list[Task] = []
+    for format_ in FORMATS:
+        try:
+            tasks.extend(format_.find_tasks(folder))
+        except UnreadableError as error:
+            folder.report(error.path, error.why)
+    return Discovered(name_tasks(tasks), folder.problems)

@@ -1,0 +1,261 @@
+"""Finds the tasks that a Gradle build script defines, and those that its plugins bring.
+
+No Gradle is asked, since that would run the script. Listed are the tasks that the script declares
+with a name written out, those that the well-known plugins it applies add, and the reports that
+every project has; `tasks`, one of these, prints what a script adds in other ways.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from ..folder import UnreadableError
+from ..parsing import mapping, read_toml
+from ..task import Task
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ..folder import Folder
+
+_REPORTS = {
+    "tasks": "show the tasks of the project",
+    "projects": "show the projects of the build",
+    "properties": "show the properties of the project",
+    "dependencies": "show the dependencies of the project",
+}
+_BASE = {
+    "assemble": "make what the project delivers, without tests",
+    "build": "assemble and check the project",
+    "check": "run all checks, tests among them",
+    "clean": "remove what earlier builds made",
+}
+_JAVA = _BASE | {
+    "classes": "compile the sources",
+    "testClasses": "compile the tests",
+    "test": "run the tests",
+    "jar": "pack the classes into a jar",
+    "javadoc": "write the documentation of the API",
+}
+_APPLICATION = _JAVA | {
+    "run": "run the application",
+    "installDist": "install the application below the build folder",
+    "distZip": "pack the application into a zip file",
+    "distTar": "pack the application into a tar file",
+}
+_ANDROID = _BASE | {
+    "assembleDebug": "make the debug variant",
+    "assembleRelease": "make the release variant",
+    "test": "run the unit tests",
+    "connectedAndroidTest": "run the tests on a device",
+    "lint": "run Android's lint",
+}
+_BOOT = {
+    "bootRun": "run the Spring Boot application",
+    "bootJar": "pack the application and what it needs into a jar",
+    "bootBuildImage": "make an image of the application",
+}
+_PLUGINS: dict[str, Mapping[str, str]] = {
+    "base": _BASE,
+    "java-platform": _BASE,
+    **dict.fromkeys(("java", "java-library", "java-gradle-plugin", "groovy", "scala"), _JAVA),
+    **dict.fromkeys(("groovy-gradle-plugin", "kotlin-dsl", "kotlin"), _JAVA),
+    "war": _JAVA | {"war": "pack the application into a war"},
+    "application": _APPLICATION,
+    "org.jetbrains.kotlin.jvm": _JAVA,
+    "org.jetbrains.kotlin.multiplatform": _BASE | {"allTests": "run the tests of all targets"},
+    "org.springframework.boot": _BOOT,
+    "com.android.library": _ANDROID,
+    "com.android.application": _ANDROID | {"installDebug": "install the debug variant"},
+}
+
+_LEXEME = re.compile(
+    r"""
+      //[^\n]* | /\*.*?(?:\*/|\Z)                              # comments
+    | \"{3}(.*?)(?:\"{3}|\Z) | '{3}(.*?)(?:'{3}|\Z)
+    | "((?>\\[^\n]|\$\{(?>[^{}"\n]|"[^"\\\n]*+"){0,500}+\}|[^"\\\n])*+)"
+    | '((?>\\[^\n]|[^'\\\n])*+)'
+    | ["'][^\n]*                                               # a quote in a pattern, no string
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+_ESCAPED = re.compile(r"\\(.)")
+_UNFIT = frozenset('/\\:<>"?*|$')  # in no name of a task; `$` begins what is still to be filled in
+
+# These read a script in which each string is replaced by its number in quotes.
+_TYPE = r"(?:\s*+<[^\n(){}]{0,200}>)?"
+_TOKEN = re.compile(
+    rf"""
+      (?P<tasks>\btasks\s*+\{{) | (?P<open>\{{) | (?P<close>\}})
+    | (?P<left>\() | (?P<right>\)) | (?P<end>[\n;])
+    | (?<![\w.])(?:(?:it|this)\.)?(?:description|setDescription)\s*+[=:(]?\s*+
+      (?P<description>"\d+"(?:\s*+\+\s*+"\d+")*)
+    | (?<!\w)(?:task|tasks\s*+\.\s*+(?:register|create|maybeCreate)){_TYPE}
+      \s*+(?P<paren>\()?\s*+(?:name\s*+[:=]\s*+)?"(?P<string>\d+)"
+    | (?<![\w.])(?:register|create|maybeCreate){_TYPE}\s*+\(\s*+"(?P<inner>\d+)"
+    | (?<![\w.])task[ \t]+(?!(?:in|is|as|instanceof)\b)(?P<word>[A-Za-z_]\w*)
+      (?=[ \t]*(?:[({{;<\n]|\Z))
+    | \bval\s+`?(?P<value>(?<=`)[^`\n]+|\w+)`?\s*+(?::[^\n={{}}]{{0,200}})?
+      \bby\s+(?P<from>(?:project\s*+\.\s*+)?tasks\s*+\.\s*+)?(?:registering|creating)\b
+    """,
+    re.VERBOSE,
+)
+_NOT_APPLIED = (
+    r'\s*+\)?+(?!(?:\s*+\.?version\s*+\(?\s*+["\w.]+\s*+\)?)?\s*+\.?apply\s*+\(?\s*+false\b)'
+)
+_APPLIED = re.compile(
+    rf"""
+      \b(?:id|apply|plugin\s*+[:=]?)\s*+\(?\s*+"(?P<id>\d+)"{_NOT_APPLIED}
+    | \bkotlin\s*+\(\s*+"(?P<kotlin>\d+)"{_NOT_APPLIED}
+    | \balias\s*+\(?\s*+libs\s*+\.\s*+plugins\s*+\.\s*+(?P<alias>\w++(?:\.\w++)*+){_NOT_APPLIED}
+    | \bplugins\s*+\{{(?=(?P<block>[^{{}}]*)\}})
+    """,
+    re.VERBOSE,
+)
+_ACCESSOR = re.compile(r"[ \t]*`?([\w-]+)`?[ \t]*")
+
+
+def find_tasks(folder: Folder) -> Iterator[Task]:
+    """The tasks of the script, then of its plugins, then the reports, each name once.
+
+    Raises `UnreadableError`.
+    """
+    path = folder.first("build.gradle", "build.gradle.kts")
+    if path is None:
+        return
+    text, strings = _masked(folder.text(path))
+    tasks = _Declarations(strings).read(text)
+    added = [_PLUGINS.get(plugin, {}) for plugin in _plugins(folder, text, strings)]
+    for name, description in [pair for more in (*added, _REPORTS) for pair in more.items()]:
+        tasks.setdefault(name, description)
+    program = _program(folder)
+    for name, described in tasks.items():
+        yield Task(
+            name,
+            runner="gradle",
+            argv=(program, name),
+            path=os.path.realpath(path),
+            description=described,
+        )
+
+
+def _program(folder: Folder) -> str:
+    """The project's own Gradle where it can be run, else the machine's."""
+    wrapper = folder.place("gradlew")
+    return "./gradlew" if folder.is_file(wrapper) and os.access(wrapper, os.X_OK) else "gradle"
+
+
+def _masked(script: str) -> tuple[str, list[str]]:
+    """The script without comments, each string replaced by its number in quotes; the strings."""
+    strings: list[str] = []
+
+    def shorten(lexeme: re.Match[str]) -> str:
+        content = next((text for text in lexeme.groups() if text is not None), None)
+        if content is None:
+            return " " if lexeme[0].startswith("/") else re.sub("[\"']", " ", lexeme[0])
+        strings.append(content)
+        return f'"{len(strings) - 1}"'
+
+    return _LEXEME.sub(shorten, script), strings
+
+
+class _Declarations:
+    """Reads the tasks that a script declares, and the description within each one's own braces.
+
+    `blocks` are the open braces: the task whose they are, "" for those of `tasks { … }`, else
+    None. `owner` is the task whose braces may come next, `depth` the parentheses open since.
+    """
+
+    __slots__ = ("blocks", "depth", "found", "owner", "strings")
+
+    def __init__(self, strings: list[str]) -> None:
+        self.strings = strings
+        self.found: dict[str, str | None] = {}
+        self.blocks: list[str | None] = []
+        self.owner: str | None = None
+        self.depth = 0
+
+    def read(self, script: str) -> dict[str, str | None]:
+        """The names and descriptions of the tasks of a masked script, in its order."""
+        for token in _TOKEN.finditer(script):
+            if token["description"]:
+                self._describe(token["description"])
+            elif name := self._name(token):
+                self._declare(name, 1 if token["paren"] or token["inner"] else 0)
+            else:
+                self._step(token.lastgroup)
+        return self.found
+
+    def _step(self, kind: str | None) -> None:
+        """Follow the braces, parentheses and ends of statements."""
+        if kind in {"open", "tasks"}:
+            self.blocks.append("" if kind == "tasks" else self.owner)
+            self.owner = None
+        elif kind == "close":
+            del self.blocks[-1:]
+        elif kind == "end" and self.depth <= 0:
+            self.owner = None
+        self.depth += (kind == "left") - (kind == "right")
+
+    def _name(self, token: re.Match[str]) -> str | None:
+        """What a token declares, if it declares a task."""
+        inner = token["inner"] or (token["value"] if not token["from"] else None)
+        if inner and self.blocks[-1:] != [""]:
+            return None
+        number = token["string"] or token["inner"]
+        return self.strings[int(number)] if number else token["word"] or token["value"]
+
+    def _declare(self, name: str, depth: int) -> None:
+        self.owner, self.depth = None, depth
+        if name.strip() and name.isprintable() and name[0] != "-" and not _UNFIT & set(name):
+            self.found.setdefault(name, None)
+            self.owner = name
+
+    def _describe(self, numbers: str) -> None:
+        """Take a description, a sum of strings, for the task in whose words or braces it is."""
+        task = self.owner or next(iter(self.blocks[-1:]), None)
+        if task and not self.found[task]:
+            text = "".join(self.strings[int(number)] for number in re.findall(r"\d+", numbers))
+            self.found[task] = _line(text)
+
+
+def _line(text: str) -> str | None:
+    """A string's text in one line."""
+    plain = _ESCAPED.sub(lambda found: " " if found[1] in "nrt" else found[1], text)
+    return " ".join(plain.split()) or None
+
+
+def _plugins(folder: Folder, script: str, strings: list[str]) -> Iterator[str]:
+    """The plugins that a masked script applies, by id."""
+    aliases: dict[str, str] | None = None
+    for found in _APPLIED.finditer(script):
+        if found["id"]:
+            yield strings[int(found["id"])].removeprefix("org.gradle.")
+        elif found["kotlin"]:
+            yield f"org.jetbrains.kotlin.{strings[int(found['kotlin'])]}"
+        elif found["alias"]:
+            aliases = _catalog(folder) if aliases is None else aliases
+            yield aliases.get(found["alias"], "")
+        elif found["block"]:
+            words = map(_ACCESSOR.fullmatch, re.split("[\n;]", found["block"]))
+            yield from (word[1] for word in words if word)
+
+
+def _catalog(folder: Folder) -> dict[str, str]:
+    """The ids of the version catalog's plugins by the words that stand for them in a script."""
+    path = folder.place("gradle", "libs.versions.toml")
+    if not folder.is_file(path):
+        return {}
+    try:
+        plugins = mapping(read_toml(folder, path).get("plugins"))
+    except UnreadableError as error:
+        folder.report(error.path, error.why)
+        return {}
+    ids: dict[str, str] = {}
+    for alias, plugin in plugins.items():
+        name = plugin.partition(":")[0] if isinstance(plugin, str) else mapping(plugin).get("id")
+        if isinstance(name, str):
+            ids[re.sub("[-_.]", ".", alias)] = name
+    return ids

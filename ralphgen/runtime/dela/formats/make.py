@@ -1,0 +1,121 @@
+"""Finds the tasks of a Makefile: the targets that can be asked for by name."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from ..folder import UnreadableError
+from ..task import Task
+from .make_lines import Fault, Include, Makefile, RecipePrefix, Rule
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..folder import Folder
+
+FILES = ("GNUmakefile", "makefile", "Makefile")  # in the order in which make looks for them
+HERE = re.compile(r"(?:\./+)+")  # which make takes off the front of a name
+
+# Neither options, assignments and patterns, nor names that only make knows or that are made of
+# others; what starts with a dot or an underscore is not meant to be asked for.
+GOAL = re.compile(r"[^-._~%$=*?\[()][^%$=*?\[()]*(?<!\\)")
+UNKNOWN = re.compile(r"[$*?\[~]")  # in the name of an include: only make knows which file it is
+
+
+def find_tasks(folder: Folder) -> Iterator[Task]:
+    """The targets of the folder's Makefile and of the files that it includes.
+
+    The file is read by rules of our own, since make itself runs what `$(shell ...)` holds even
+    where it only lists. Targets inside conditions are tasks whatever the condition says. Those of
+    the Makefile come first, then those of included files; the first rule for a name is where it
+    is defined. A description is `## text` behind the target, else the comment directly above,
+    else what the first line of the recipe says with `@echo`. Raises `UnreadableError`; an include
+    that cannot be used is reported.
+    """
+    makefile = folder.first(*FILES)
+    if makefile is None:
+        return
+    rules = _Reader(folder).read(makefile)
+    own = os.path.realpath(makefile)
+    tasks: dict[str, Task] = {}
+    for path, rule in sorted(rules, key=lambda found: found[0] != own):
+        for name in map(_without_here, rule.targets):
+            if not GOAL.fullmatch(name) or not name.isprintable():
+                continue
+            if name not in tasks:
+                tasks[name] = Task(name, runner="make", argv=("make", name), path=path)
+            tasks[name].description = tasks[name].description or rule.description
+    yield from tasks.values()
+
+
+class _Reader:
+    """Reads a Makefile and what it includes, each file once, however they include each other."""
+
+    __slots__ = ("_folder", "_missing", "_prefix", "_rules", "_seen")
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._missing: list[tuple[str, int, str]] = []  # (including file, line, name)
+        self._prefix = RecipePrefix()
+        self._rules: list[tuple[str, Rule]] = []  # (defining file, rule)
+        self._seen: set[str] = set()
+
+    def read(self, makefile: str) -> list[tuple[str, Rule]]:
+        """All rules with the real paths of their files, as make reads them."""
+        files = [self._open(makefile)]
+        while files:
+            path, statements = files[-1]
+            statement = next(statements, None)
+            if statement is None:
+                files.pop()
+            elif isinstance(statement, Rule):
+                self._rules.append((path, statement))
+            elif isinstance(statement, Fault):
+                self._folder.report(path, statement.why)
+            else:
+                files += reversed(list(self._included(path, statement)))
+        self._report_missing()
+        return self._rules
+
+    def _open(self, path: str) -> tuple[str, Iterator[Rule | Include | Fault]]:
+        real = os.path.realpath(path)
+        self._seen.add(real)
+        return real, Makefile(self._folder.text(path), self._prefix).statements()
+
+    def _included(
+        self, path: str, include: Include
+    ) -> Iterator[tuple[str, Iterator[Rule | Include | Fault]]]:
+        """The files of an include; their paths are relative to where make runs."""
+        for name in include.names:
+            if UNKNOWN.search(name) or not name.isprintable():
+                continue
+            place = self._folder.place(name)
+            if not self._folder.is_file(place):
+                if include.is_needed:
+                    self._missing.append((path, include.line, name))
+            elif not self._folder.is_inside(place):
+                why = f"line {include.line}: includes '{name}', which is outside of the project"
+                self._folder.report(path, why)
+            elif os.path.realpath(place) not in self._seen:
+                try:
+                    yield self._open(place)
+                except UnreadableError as error:
+                    self._folder.report(error.path, error.why)
+
+    def _report_missing(self) -> None:
+        """Report the includes that are not there and that no rule makes."""
+        targets = {_without_here(target) for _, rule in self._rules for target in rule.targets}
+        patterns = [target.partition("%") for target in targets if "%" in target]
+        for path, line, name in self._missing:
+            wanted = _without_here(name)
+            is_made = wanted in targets or any(
+                wanted.startswith(start) and wanted.endswith(end) for start, _, end in patterns
+            )
+            if not is_made:
+                self._folder.report(path, f"line {line}: includes '{name}', which is not there")
+
+
+def _without_here(name: str) -> str:
+    return HERE.sub("", name, count=1) if name.startswith("./") else name

@@ -1,0 +1,254 @@
+"""Splits a Makefile into its rules, includes and faults, without running any of it."""
+
+from __future__ import annotations
+
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+MODIFIERS = r"(?:(?:export|override|private)\s+)*"
+ASSIGNMENT = re.compile(rf"{MODIFIERS}[^\s:=#]+\s*(?::{{1,3}}|[+?!])?=", re.ASCII)
+PREFIX = re.compile(rf"{MODIFIERS}\.RECIPEPREFIX\s*:{{0,3}}=\s*(.*)", re.ASCII)
+DEFINITION = re.compile(rf"{MODIFIERS}(un)?define(?!\S)", re.ASCII)
+CONDITIONS = {"ifdef": 1, "ifndef": 1, "ifeq": 1, "ifneq": 1, "else": 0, "endif": -1}
+INCLUDES = {"include": True, "-include": False, "sinclude": False}  # whether the file must be there
+DIRECTIVES = ("export", "unexport", "vpath", "load", "-load")
+
+TARGETS = re.compile(r"((?:[^\\:]|\\.)*):")
+WORD = re.compile(r"(?:[^\s\\]|\\.)+", re.ASCII)
+ESCAPED = re.compile(r"\\([\s:#])", re.ASCII)
+NOTABLE = re.compile(r"\\[^$]|[$#;]")  # an escape, a reference, or an end of what make reads first
+
+ECHO = re.compile(r"@\s*echo\s+(?:-[neE]+\s+)*(.*)", re.DOTALL)
+END = r"(?:$|[;&|]|>\s*&\s*2)"  # of an echo, as far as it is seen
+ECHOED = re.compile(
+    rf"""(?:"((?:[^"\\]|\\.)*)"\s*|'([^']*)'\s*|([^"'`()\\<>;&|]+)){END}""",
+    re.DOTALL,
+)
+
+
+class Rule:
+    """A rule: the words before its colon and what describes it.
+
+    The words are without their escapes; a "$" in one stands for a reference to a variable.
+    """
+
+    __slots__ = ("_has_recipe", "description", "targets")
+
+    def __init__(self, targets: Sequence[str], description: str | None) -> None:
+        self.targets = tuple(targets)
+        self.description = description
+        self._has_recipe = False
+
+    def add_recipe(self, line: str) -> None:
+        """Describe the rule by what the first line of its recipe says, where nothing else does."""
+        if self._has_recipe or not line.strip():
+            return
+        self._has_recipe = True
+        if self.description is None:
+            self.description = _message(line)
+
+
+class Include:
+    """The names of files that are read in at a line; `is_needed` if one must be there.
+
+    None must where a condition decides whether the line counts.
+    """
+
+    __slots__ = ("is_needed", "line", "names")
+
+    def __init__(self, line: int, names: Sequence[str], *, is_needed: bool) -> None:
+        self.line = line
+        self.names = tuple(names)
+        self.is_needed = is_needed
+
+
+class Fault:
+    """Why make refuses the file, as a sentence without its path."""
+
+    __slots__ = ("why",)
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+
+
+class RecipePrefix:
+    """The character that a line of a recipe starts with; one for a file and all it includes."""
+
+    __slots__ = ("character",)
+
+    def __init__(self) -> None:
+        self.character = "\t"
+
+    def follow(self, line: str) -> None:
+        """Change with an assignment to `.RECIPEPREFIX`, where its value can be known."""
+        if found := PREFIX.match(line):
+            value = found[1].replace("$()", "").replace("${}", "")
+            if not value.startswith("$"):
+                self.character = "\t" if value[:1] in {"", "#"} else value[0]
+
+
+class Makefile:
+    """Reads the statements of one Makefile, in the order and by the rules of GNU make 4.3."""
+
+    __slots__ = ("_comment", "_depth", "_lines", "_prefix", "_rule")
+
+    def __init__(self, text: str, prefix: RecipePrefix) -> None:
+        self._lines = _logical_lines(text)
+        self._prefix = prefix
+        self._comment: str | None = None  # that stands directly above
+        self._depth = 0  # conditions that are open
+        self._rule: Rule | None = None  # whose recipe may follow
+
+    def statements(self) -> Iterator[Rule | Include | Fault]:
+        """The statements, in order; a rule gets its description when what follows is read.
+
+        The first fault is the only one.
+        """
+        is_sound = True
+        for number, pieces in self._lines:
+            if self._rule and pieces[0].startswith(self._prefix.character):
+                followers = [piece.removeprefix(self._prefix.character) for piece in pieces]
+                self._rule.add_recipe("".join(followers))
+                self._comment = None
+                continue
+            statement = self._statement(number, _joined(pieces))
+            if statement and (is_sound or not isinstance(statement, Fault)):
+                yield statement
+            is_sound = is_sound and not isinstance(statement, Fault)
+        if is_sound and self._depth:
+            yield Fault("holds a condition without an 'endif'")
+
+    def _statement(self, number: int, line: str) -> Rule | Include | Fault | None:
+        comment, self._comment = self._comment, None
+        if not line or line.startswith("#"):
+            self._comment = _remark(line)
+            return None
+        head, tail = _split(line)
+        word = _first_word(head)
+        assignment = ASSIGNMENT.match(head)
+        if word in CONDITIONS and not assignment:
+            self._depth = max(0, self._depth + CONDITIONS[word])
+            return None
+        self._rule = None  # all other lines end a recipe
+        if assignment:
+            self._prefix.follow(line)
+        elif found := DEFINITION.match(head):
+            return None if found[1] else self._skip_definition(number)
+        elif word in INCLUDES:
+            is_needed = INCLUDES[word] and not self._depth
+            return Include(number, _words(head[len(word) :]), is_needed=is_needed)
+        elif word not in DIRECTIVES:
+            return self._read_rule(number, head, tail, comment)
+        return None
+
+    def _read_rule(
+        self, number: int, head: str, tail: str, comment: str | None
+    ) -> Rule | Fault | None:
+        found = TARGETS.match(head)
+        if not found:
+            is_certain = "$" not in head and not self._depth
+            return Fault(f"line {number}: is no rule, assignment or recipe") if is_certain else None
+        if ASSIGNMENT.match(head[found.end() :].removeprefix(":").lstrip()):
+            return None  # of a variable that only these targets have
+        targets = _words(found[1].removesuffix("&"))
+        words_of_help = _remark(tail[tail.find("##") :]) if _is_help(tail) else None
+        self._rule = Rule(targets, words_of_help or comment)
+        if tail.startswith(";"):
+            self._rule.add_recipe(tail[1:])
+        if targets == [".PHONY"]:
+            self._comment = comment  # it describes the target that was declared in between
+        return self._rule
+
+    def _skip_definition(self, number: int) -> Fault | None:
+        depth = 1
+        for _, pieces in self._lines:
+            if pieces[0].startswith(self._prefix.character):
+                continue
+            word = _first_word(_joined(pieces))
+            depth += (word == "define") - (word == "endef")
+            if not depth:
+                return None
+        return Fault(f"line {number}: is a 'define' without an 'endef'")
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, list[str]]]:
+    """Each line with the number of its first piece; a backslash at the end of a piece is gone."""
+    pieces: list[str] = []
+    start = 1
+    for number, line in enumerate(text.split("\n"), 1):
+        start = start if pieces else number
+        goes_on = (len(line) - len(line.rstrip("\\"))) % 2
+        pieces.append(line[:-1] if goes_on else line)
+        if not goes_on:
+            yield start, pieces
+            pieces = []
+    if pieces:
+        yield start, pieces
+
+
+def _joined(pieces: Sequence[str]) -> str:
+    return " ".join(piece.strip() for piece in pieces).strip()
+
+
+def _split(line: str) -> tuple[str, str]:
+    """What stands before the first "#" or ";", with "$" for each reference, and all from there."""
+    head: list[str] = []
+    start = 0
+    while found := NOTABLE.search(line, start):
+        head.append(line[start : found.start()])
+        if found[0] in "#;":
+            return "".join(head), line[found.start() :]
+        head.append(found[0])
+        start = _reference_end(line, found.end()) if found[0] == "$" else found.end()
+    return "".join(head) + line[start:], ""
+
+
+def _reference_end(line: str, start: int) -> int:
+    """Where a reference ends whose "$" stands directly before `start`."""
+    closing = {"(": ")", "{": "}"}.get(line[start : start + 1])
+    if closing is None:
+        return start + 1
+    depth = 0
+    for at in range(start, len(line)):
+        depth += (line[at] == line[start]) - (line[at] == closing)
+        if not depth:
+            return at + 1
+    return len(line)
+
+
+def _first_word(text: str) -> str:
+    return (text.split(maxsplit=1) or [""])[0]
+
+
+def _words(text: str) -> list[str]:
+    return [ESCAPED.sub(r"\1", word) for word in WORD.findall(text)]
+
+
+def _is_help(tail: str) -> bool:
+    return tail.startswith("#") and "##" in tail
+
+
+def _remark(comment: str) -> str | None:
+    """What a comment says; None for rulers, headings of a help target and an interpreter's line."""
+    if comment.startswith(("#!", "##@")):
+        return None
+    text = _one_line(comment.lstrip("#"))
+    return text if re.search(r"\w", text) else None
+
+
+def _message(recipe: str) -> str | None:
+    """What the line of a recipe echoes without being echoed itself."""
+    echo = ECHO.search(recipe)
+    if not echo:
+        return None
+    text = echo[1].strip()
+    if echoed := ECHOED.match(text):
+        return _one_line(echoed[1] or echoed[2] or echoed[3] or "") or None
+    return _one_line(text.strip('"')) or None
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,186 @@
+"""Finds the tasks of a turbo.json and those that packages add to them."""
+
+from __future__ import annotations
+
+import os
+
+from ..folder import UnreadableError
+from ..parsing import mapping, read_json, read_json5
+from ..task import Task
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..folder import Folder
+
+FILES = ("turbo.json", "turbo.jsonc")
+MOST_FOLDERS = 2000  # that are searched for packages
+_UNSEARCHED = frozenset((".git", "node_modules"))
+_REPOSITORY = "//"  # what a package extends to have the tasks of the whole repository
+_LONGEST = 100  # packages of which each extends the next
+
+Config = dict[str, object]
+
+
+def find_tasks(folder: Folder) -> Iterator[Task]:
+    """The tasks of the nearest turbo.json, from the folder up to the root of the repository.
+
+    Nothing above the root of the project is read. In the folder of the repository's own
+    turbo.json the tasks of all packages below belong to it; that of a package has its own tasks
+    and those of what it extends. Names such as `web#build` are listed as they are, since turbo
+    takes them. Raises `UnreadableError`; what a package has and cannot be used is reported.
+    """
+    path = _nearest(folder, folder.path)
+    if path is None:
+        return
+    config = _read(folder, path)
+    if _extended(config):
+        tasks = _of_package(folder, path, config, [path])
+    else:
+        tasks = dict.fromkeys(_defined(config), path)
+        if os.path.dirname(path) == folder.path:
+            for name, file in _below(folder):
+                tasks.setdefault(name, file)
+    for name, file in tasks.items():
+        if name.strip() and name.isprintable() and not name.startswith("-"):
+            yield Task(
+                name,
+                runner="turbo",
+                argv=("turbo", "run", name),
+                path=os.path.realpath(file),
+                before_arguments=("--",),
+            )
+
+
+def _nearest(folder: Folder, place: str) -> str | None:
+    """The turbo.json that counts in a place: of the place itself, or of the nearest above it."""
+    while (path := _config_file(folder, place)) is None:
+        above = os.path.dirname(place)
+        if place in {folder.root, above} or ".git" in folder.entries(place):
+            return None
+        place = above
+    return path
+
+
+def _config_file(folder: Folder, place: str) -> str | None:
+    """The turbo.json of a place. Raises `UnreadableError` where there are two: so does turbo."""
+    path = folder.first(*FILES, folder=place)
+    if path is not None and path.endswith(FILES[0]) and folder.first(FILES[1], folder=place):
+        raise UnreadableError(path, f'stands beside "{FILES[1]}": turbo reads neither')
+    return path
+
+
+def _read(folder: Folder, path: str) -> Config:
+    return mapping(read_json5(folder, path))
+
+
+def _extended(config: Config) -> list[str]:
+    """What the turbo.json of a package extends; that of a repository extends nothing."""
+    extended = config.get("extends")
+    return (
+        [name for name in extended if isinstance(name, str)] if isinstance(extended, list) else []
+    )
+
+
+def _defined(config: Config) -> list[str]:
+    """The tasks that a turbo.json defines, under either name of that section."""
+    tasks = mapping(config.get("tasks", config.get("pipeline")))
+    return [name for name, task in tasks.items() if isinstance(task, dict) and not _is_out(task)]
+
+
+def _is_out(task: object) -> bool:
+    """Whether a package only says of a task that it does not have it."""
+    return task == {"extends": False}
+
+
+def _below(folder: Folder) -> Iterator[tuple[str, str]]:
+    """The tasks of the packages below the folder, with their files."""
+    closed: set[str] = set()
+    for place in _folders(folder, folder.path, closed):
+        try:
+            path = _config_file(folder, place)
+            config = _read(folder, path) if path else {}
+        except UnreadableError as error:
+            folder.report(error.path, error.why)
+            continue
+        if path and _extended(config):
+            yield from dict.fromkeys(_defined(config), path).items()
+        elif path:
+            closed.add(place)  # a repository within the repository
+
+
+def _folders(folder: Folder, top: str, closed: set[str]) -> Iterator[str]:
+    """The folders below one, those nearer first; not those below what is put into `closed`."""
+    places = [top]
+    for searched, place in enumerate(places):
+        if searched > MOST_FOLDERS:
+            folder.report(top, f"packages below the first {MOST_FOLDERS:,} folders are not listed")
+            return
+        if searched:
+            yield place
+        if place not in closed:
+            places += _inside(folder, place)
+
+
+def _inside(folder: Folder, place: str) -> list[str]:
+    folder.look(place)
+    try:
+        with os.scandir(place) as entries:
+            names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    except OSError:
+        return []
+    return [os.path.join(place, name) for name in names if name not in _UNSEARCHED]
+
+
+def _of_package(folder: Folder, path: str, config: Config, seen: list[str]) -> dict[str, str]:
+    """The tasks of a package with their files: its own, then those of what it extends."""
+    tasks = dict.fromkeys(_defined(config), path)
+    out = {name for name, task in mapping(config.get("tasks")).items() if _is_out(task)}
+    for name in _extended(config):
+        try:
+            other = _config_of(folder, path, name)
+            if other is None or other in seen or len(seen) > _LONGEST:
+                continue
+            seen.append(other)
+            inherited = _of_package(folder, other, _read(folder, other), seen)
+        except UnreadableError as error:
+            folder.report(error.path, error.why)
+            continue
+        for task, file in inherited.items():
+            if task not in out:
+                tasks.setdefault(task, file)
+    return tasks
+
+
+def _config_of(folder: Folder, path: str, extended: str) -> str | None:
+    """The turbo.json that one extends: the repository's, or that of a package."""
+    place = os.path.dirname(path)
+    if extended.startswith("."):
+        other = os.path.normpath(os.path.join(place, extended))
+        return _config_file(folder, other) if folder.is_inside(other) else None
+    repository = _repository(folder, place)
+    if repository is None or extended == _REPOSITORY:
+        return repository
+    for package in _folders(folder, os.path.dirname(repository), set()):
+        if _package_name(folder, package) == extended:
+            return _config_file(folder, package)
+    return None
+
+
+def _repository(folder: Folder, place: str) -> str | None:
+    """The nearest turbo.json that extends nothing, above a place."""
+    while place != folder.root and ".git" not in folder.entries(place):
+        path = _nearest(folder, os.path.dirname(place))
+        if path is None or not _extended(_read(folder, path)):
+            return path
+        place = os.path.dirname(path)
+    return None
+
+
+def _package_name(folder: Folder, place: str) -> object:
+    path = folder.first("package.json", folder=place)
+    try:
+        return mapping(read_json(folder, path)).get("name") if path else None
+    except UnreadableError:
+        return None

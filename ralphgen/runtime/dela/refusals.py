@@ -1,0 +1,82 @@
+"""The ways in which this kit says no: errors of the protocol with a code, and data that helps."""
+
+from __future__ import annotations
+
+from ..errors import INTERNAL_ERROR, INVALID_PARAMS, RefusedError
+
+NOT_ALLOWLISTED = -32010
+RUNNER_UNAVAILABLE = -32011
+TASK_NOT_FOUND = -32012
+MOST = 20  # names of tasks in an answer
+
+
+def not_allowlisted(unique_name: str) -> RefusedError:
+    """A task that nobody has allowed, or that somebody has denied."""
+    return RefusedError(
+        NOT_ALLOWLISTED,
+        f"Task '{unique_name}' is not allowlisted for MCP execution",
+        f"Ask a human to grant MCP access to this task: ralphgen allow {unique_name}",
+    )
+
+
+def runner_unavailable(runner: str, unique_name: str, hint: str) -> RefusedError:
+    """A task whose runner cannot be run here."""
+    message = f"Runner '{runner}' is not available for task '{unique_name}'"
+    return RefusedError(RUNNER_UNAVAILABLE, message, hint)
+
+
+def task_not_found(name: str, candidates: list[str]) -> RefusedError:
+    """A name that no task has, or several; `candidates` are those that it may mean."""
+    data = "Use 'list_tasks' to see available tasks"
+    if candidates:
+        shown = ", ".join(candidates[:MOST])
+        data = f"The name means one of: {shown}. {data}"
+    return RefusedError(TASK_NOT_FOUND, f"Task '{name}' not found", data)
+
+
+def job_not_found(pid: int) -> RefusedError:
+    """A process that this server has not started, or no longer remembers."""
+    return RefusedError(
+        TASK_NOT_FOUND,
+        f"Job with PID {pid} not found",
+        "Use 'status' to see running tasks and their PIDs",
+    )
+
+
+def not_running(pid: int) -> RefusedError:
+    """A process that has ended."""
+    return RefusedError(
+        INTERNAL_ERROR, f"Job with PID {pid} is not running", "Job is already finished"
+    )
+
+
+def too_many(most: int) -> RefusedError:
+    """As many tasks run as may run at once."""
+    return RefusedError(
+        INTERNAL_ERROR,
+        f"Maximum number of concurrent jobs ({most}) reached",
+        "Wait for a running task to end, or stop one with 'task_stop'",
+    )
+
+
+def not_started(why: str) -> RefusedError:
+    """A process that the system would not start."""
+    return RefusedError(
+        INTERNAL_ERROR,
+        f"Failed to start process: {why}",
+        "Check if the command and arguments are valid",
+    )
+
+
+def bad_folder(cwd: str, why: str) -> RefusedError:
+    """A working folder that cannot be one."""
+    return RefusedError(
+        INTERNAL_ERROR,
+        f"Requested cwd '{cwd}' {why}",
+        "Give a folder inside the project, relative to its root, or leave cwd out",
+    )
+
+
+def bad_arguments(why: str) -> RefusedError:
+    """Arguments of the right shape that must not be passed on."""
+    return RefusedError(INVALID_PARAMS, f"Invalid arguments: {why}")

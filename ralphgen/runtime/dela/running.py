@@ -1,0 +1,231 @@
+"""Runs tasks beside the server, remembers them and what they wrote, and stops them."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from ..errors import ToolError
+from .groups import CERTAIN, Group, Guard, end_groups
+from .job import RUNNING, Job
+from .latch import Latch
+from .ring import Output
+from .stream import Stream
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+CLOSING = 2.0  # seconds that tasks have to end when the server does
+SETTLING = 0.5  # seconds in which their ends are noted, unless a handler interrupts who would
+
+
+class FullError(ToolError):
+    """As many tasks are running as may; nothing was started."""
+
+
+class NotRunningError(ToolError):
+    """The task that should be stopped has ended already."""
+
+
+class ClosedError(ToolError):
+    """The server is ending; nothing was started."""
+
+
+class Birth:
+    """A process that is being started: `job` is there when `done` opens, or `problem` is why not.
+
+    That happens on the thread that then watches the process. So a signal's handler that interrupts
+    the one who asks for it can wait until the process is there to be ended.
+    """
+
+    __slots__ = ("done", "job", "problem")
+
+    def __init__(self) -> None:
+        self.done = Latch()
+        self.job: Job | None = None
+        self.problem: Exception = OSError("the process was not started")
+
+
+class Jobs:
+    """The processes of tasks; for many threads, and `close` also for a signal's handler.
+
+    At most `most` run at once. Of each the newest `lines` lines of at most `size` bytes are kept.
+    One that has ended is forgotten `keep` seconds later, or when `kept` have ended after it; one
+    that is running never is. No lock guards this: each step is one operation of a list or a dict,
+    which is whole, so that a handler can interrupt whichever thread it likes.
+    """
+
+    __slots__ = (
+        "_births",
+        "_closed",
+        "_guard",
+        "_jobs",
+        "_keep",
+        "_kept",
+        "_lines",
+        "_size",
+        "_slots",
+        "most",
+    )
+
+    def __init__(self, *, most: int, lines: int, size: int, keep: float, kept: int = 200) -> None:
+        self.most = most
+        self._lines = lines
+        self._size = size
+        self._keep = keep
+        self._kept = kept
+        self._slots = [None] * most  # one for each process that may be started
+        self._births: dict[Birth, None] = {}
+        self._jobs: dict[Job, None] = {}  # oldest first
+        self._guard = Guard()
+        self._closed = False
+
+    def start(
+        self, argv: Sequence[str], *, cwd: str, environment: Mapping[str, str], about: Any
+    ) -> Job:
+        """Start a process in a folder, which is its PWD too, with all of its environment.
+
+        Raises `FullError`, `ClosedError`, and OSError where the process cannot be started; then
+        nothing is remembered.
+        """
+        from threading import Thread
+
+        self._collect()
+        try:
+            self._slots.pop()
+        except IndexError:
+            raise FullError(f"{self.most} tasks are running, which is the most at once") from None
+        birth = Birth()
+        live = Thread(
+            target=self._live, args=(birth, argv, cwd, environment, about), name="task", daemon=True
+        )
+        try:
+            live.start()
+        except RuntimeError as error:
+            self._slots.append(None)
+            raise OSError(str(error)) from error
+        birth.done.wait()
+        if birth.job is None:
+            raise birth.problem
+        return birth.job
+
+    def running(self) -> list[Job]:
+        """Those that are running, the oldest first."""
+        self._collect()
+        return [job for job in list(self._jobs) if job.state == RUNNING]
+
+    def all(self) -> list[Job]:
+        """All that are remembered, the newest first."""
+        self._collect()
+        return list(self._jobs)[::-1]
+
+    def find(self, pid: int) -> Job | None:
+        """The one of a process id: the running one, else the newest that had it."""
+        found = [job for job in self.all() if job.pid == pid]
+        return next((job for job in found if job.state == RUNNING), found[0] if found else None)
+
+    def stop(self, job: Job, grace: float) -> str:
+        """End a process and all that it has started, by force after the grace, in seconds.
+
+        Returns "graceful" if the process ended when asked to, "killed", or "failed" if it is
+        running still. Raises `NotRunningError`.
+        """
+        self._collect()
+        if not job.group.hold():
+            raise NotRunningError(f"Job with PID {job.pid} is not running")
+        try:
+            end_groups([job.group], grace)
+        finally:
+            self._let_go(job)
+        if not job.group.gone.is_open:
+            return "failed"
+        job.wait(CERTAIN)
+        return "killed" if job.group.killed else "graceful"
+
+    def close(self) -> None:
+        """End all that is running, by force after two seconds; nothing can be started any more.
+
+        May be called again at any moment, also by a handler that interrupts it.
+        """
+        self._closed = True
+        deadline = time.monotonic() + CLOSING
+        for birth in list(self._births):
+            birth.done.wait(deadline - time.monotonic())
+        held = [job for job in list(self._jobs) if job.group.hold()]
+        end_groups([job.group for job in held], max(deadline - time.monotonic(), 0))
+        for job in held:
+            self._let_go(job)
+        deadline = time.monotonic() + SETTLING
+        for job in held:
+            job.ended.wait(deadline - time.monotonic())
+        for job in list(self._jobs):
+            job.stream.abandon()
+        self._guard.close()
+
+    def _live(
+        self,
+        birth: Birth,
+        argv: Sequence[str],
+        cwd: str,
+        environment: Mapping[str, str],
+        about: Any,
+    ) -> None:
+        """Start a process and watch it to its end, on a thread of its own."""
+        self._births[birth] = None  # from here on, `close` waits for it
+        try:
+            birth.job = self._bear(argv, cwd, environment, about)
+        except (OSError, ToolError) as error:
+            birth.problem = error
+        finally:
+            if birth.job is None:
+                self._slots.append(None)
+            self._births.pop(birth, None)
+            birth.done.open()
+        if birth.job is not None:
+            birth.job.group.watch()
+            self._let_go(birth.job)
+
+    def _bear(
+        self, argv: Sequence[str], cwd: str, environment: Mapping[str, str], about: Any
+    ) -> Job:
+        if self._closed:
+            raise ClosedError("the server is ending")
+        if not hasattr(os, "killpg"):
+            raise OSError("tasks run on POSIX systems only")
+        self._guard.start()
+        output = Output(self._lines, self._size)
+        stream = Stream(output)
+        try:
+            group = Group(argv, cwd=cwd, environment=environment, sink=stream.sink)
+        finally:
+            os.close(stream.sink)
+        self._guard.add(group.pid)
+        job = Job(group, output, stream, about)
+        self._jobs[job] = None
+        return job
+
+    def _let_go(self, job: Job) -> None:
+        """Hold the group of a job no longer; the last to do so notes how its process has ended."""
+        if not job.group.release():
+            return
+        self._guard.remove(job.pid)
+        job.complete(job.group.reap())
+        self._slots.append(None)
+        job.ended.open()
+
+    def _collect(self) -> None:
+        """Forget those that ended long ago, and the oldest where there are too many."""
+        ended = [job for job in list(self._jobs) if job.state != RUNNING]
+        ended.sort(key=_by_end)
+        surplus = len(ended) - self._kept
+        limit = time.monotonic() - self._keep
+        for index, job in enumerate(ended):
+            if index < surplus or job.finished <= limit:
+                job.stream.abandon()
+                self._jobs.pop(job, None)
+
+
+def _by_end(job: Job) -> float:
+    return job.finished

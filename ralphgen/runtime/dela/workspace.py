@@ -1,0 +1,122 @@
+"""What the tools on tasks share: the project's folder, what is allowed, and what runs."""
+
+from __future__ import annotations
+
+import os
+
+from ..errors import LaterError, StartError
+from .allowlist import Allowlist
+from .discovery import Discovery
+from .refusals import bad_folder
+from .runners import Runners
+from .running import Jobs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from ..session import Session
+    from .allowlist import Rules
+    from .task import Task
+
+
+class Dela:
+    """The tasks of one project.
+
+    `root` is the folder that holds them, absolute and without links. `jobs` are the processes that
+    were started, None as long as there was none.
+    """
+
+    __slots__ = (
+        "_allowlist",
+        "_discovery",
+        "_hurried",
+        "_logged",
+        "_settings",
+        "jobs",
+        "root",
+        "runners",
+    )
+
+    def __init__(self, root: str, settings: Mapping[str, Any]) -> None:
+        self.root = root
+        self._allowlist = Allowlist(settings["allowlist"])
+        self._logged = ""  # what was last wrong with it
+        self.runners = Runners()
+        self.jobs: Jobs | None = None
+        self._settings = settings
+        self._discovery = Discovery(root)
+        self._hurried = False
+
+    def setting(self, name: str) -> Any:
+        """The value of one of the kit's settings."""
+        return self._settings[name]
+
+    def tasks(self, folder: str) -> tuple[list[Task], list[tuple[str, str]]]:
+        """The tasks of a folder, and the files there that cannot be used, with the why."""
+        found = self._discovery.find(folder)
+        return [*found.tasks], [*found.problems]
+
+    def rules(self) -> Rules:
+        """What people have allowed, as it is now; where that cannot be understood, it is logged."""
+        rules = self._allowlist.current()
+        if rules.problem and rules.problem != self._logged:
+            from ..log import log
+
+            log("warning", "dela-mcp", f"{rules.path} {rules.problem}")
+        self._logged = rules.problem
+        return rules
+
+    def folder(self, cwd: str | None) -> str:
+        """The folder that a client means; raises `RefusedError` for one outside of the root."""
+        if cwd is None:
+            return self.root
+        if "\0" in cwd:
+            raise bad_folder(cwd.replace("\0", "\\0"), "holds a NUL character")
+        path = os.path.realpath(os.path.join(self.root, cwd))
+        if path != self.root and not path.startswith(os.path.join(self.root, "")):
+            raise bad_folder(cwd, f"is outside the workspace root '{self.root}'")
+        if not os.path.isdir(path):
+            raise bad_folder(cwd, "is not a folder")
+        return path
+
+    def started(self) -> Jobs:
+        """The processes, where one may be started now.
+
+        Raises `LaterError` where the workspace is in a hurry: a task takes its time.
+        """
+        if self._hurried:
+            raise LaterError
+        if self.jobs is None:
+            self.jobs = Jobs(
+                most=self._settings["max_jobs"],
+                lines=self._settings["lines"],
+                size=self._settings["bytes"],
+                keep=self._settings["ttl"],
+            )
+        return self.jobs
+
+    def close(self) -> None:
+        """Stop everything that runs."""
+        if self.jobs is not None:
+            self.jobs.close()
+
+    def hurry(self, seconds: float | None) -> None:
+        """From now on, start nothing; None takes that back."""
+        self._hurried = seconds is not None
+
+
+def open_workspace(folder: str, _session: Session, settings: Mapping[str, Any]) -> Dela:
+    """The tasks of the project around the emitted server in `folder`.
+
+    Raises `StartError` where the folder of the settings is none.
+    """
+    project = os.path.dirname(os.path.dirname(folder))
+    root = os.path.realpath(os.path.join(project, settings["root"]))
+    if not os.path.isdir(root):
+        raise StartError(
+            f'the folder of tasks "{settings["root"]}" is not there: mend "root" of [dela] in '
+            '.ralph/ralphgen.toml and run "ralphgen regen"'
+        )
+    return Dela(root, settings)

@@ -1,0 +1,380 @@
+"""What was started is remembered with its output, and can be read, followed and stopped."""
+
+import json
+import os
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dela_projects import (
+    GATED,
+    HOLDING,
+    Refusal,
+    begun,
+    ended,
+    job,
+    project_with,
+    refusal,
+    serving,
+)
+from driving import Driver
+from lifelines import until
+
+MOST_BYTES = 8192  # of an answer that carries output
+NOBODY = 99_999_999  # no process has such an id
+FILES = {
+    "hold.sh": HOLDING,
+    "gated.sh": GATED,
+    "code.sh": '#!/bin/sh\nexit "$1"\n',
+    "lines.sh": """\
+#!/bin/sh
+i=0
+while [ $i -lt "$1" ]; do i=$((i + 1)); echo "line $i"; done
+""",
+    "wide.sh": """\
+#!/bin/sh
+wide=$(printf '%200s' '')
+i=0
+while [ $i -lt 100 ]; do i=$((i + 1)); echo "$i$wide"; done
+""",
+    "long_line.sh": "#!/bin/sh\nprintf '%10240s\\n' x | tr ' ' '.'\n",
+    "polite.sh": """\
+#!/bin/sh
+trap 'echo goodbye; exit 0' TERM
+echo started
+while :; do sleep 0.01; done
+""",
+    "stubborn.sh": """\
+#!/bin/sh
+trap 'echo no' TERM
+echo started
+while :; do sleep 0.01; done
+""",
+}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return project_with(tmp_path_factory.mktemp("jobs"), FILES)
+
+
+@pytest.fixture(scope="module")
+def dela(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    with serving(root, tmp_path_factory.mktemp("home")) as driver:
+        yield driver
+
+
+def run(dela: Driver, name: str, *words: str) -> int:
+    """The PID of a task that has ended."""
+    answer = dela.call("task_start", unique_name=name, args=words, wait_for_exit_seconds=0)
+    pid: int = answer.get("pid") or dela.call("task_status", unique_name=name)["jobs"][0]["pid"]
+    ended(dela, pid)
+    return pid
+
+
+def numbers(lines: list[str]) -> list[int]:
+    """The numbers that lines end in."""
+    return [int(line.rpartition(" ")[2]) for line in lines]
+
+
+class TestStatus:
+    """Processes are told with what they were started as, and with how they ended."""
+
+    def test_a_running_process_is_told_with_all_its_facts(self, dela: Driver, root: Path) -> None:
+        gate = str(root / "never")
+        pid = begun(dela, "gated", "waiting", args=[gate], cwd=".")
+        (told,) = dela.call("status")["running"]
+        found = job(dela, pid)
+        dela.call("task_stop", pid=pid)
+
+        age = told["started_at"]
+        assert {
+            "pid": pid,
+            "unique_name": "gated",
+            "source_name": "gated.sh",
+            "command": "./gated.sh",
+            "file_path": str(root / "gated.sh"),
+            "args": [gate],
+            "cwd": str(root),
+            "started_at": age,
+            "elapsed_seconds": age,
+        } == told
+        nothing = dict.fromkeys(("exit_code", "signal", "error", "completed_at"))
+        ages = {name: found[name] for name in ("started_at", "elapsed_seconds")}
+        assert {**told, **ages, "state": "running", **nothing} == found
+        assert isinstance(age, int)
+
+    def test_an_end_is_told_with_its_code_and_its_time(self, dela: Driver) -> None:
+        found = job(dela, run(dela, "code", "3"))
+
+        assert ("exited", 3, None) == (found["state"], found["exit_code"], found["signal"])
+        assert found["error"] is None
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", found["completed_at"])
+        assert ["3"] == found["args"]
+
+    def test_an_end_by_force_of_others_is_a_failure(self, dela: Driver) -> None:
+        pid = begun(dela, "hold", "started")
+        os.kill(pid, signal.SIGKILL)
+        found = ended(dela, pid)
+
+        assert ("failed", None, 9) == (found["state"], found["exit_code"], found["signal"])
+        assert "signal 9" in found["error"]
+        assert found["completed_at"]
+
+    def test_a_name_tells_all_its_processes_the_newest_first(self, dela: Driver) -> None:
+        pids = [run(dela, "code", str(code)) for code in (4, 5, 6)]
+        told = dela.call("task_status", unique_name="code")["jobs"][:3]
+
+        assert pids[::-1] == [each["pid"] for each in told]
+        assert [6, 5, 4] == [each["exit_code"] for each in told]
+
+    def test_a_name_that_nothing_was_started_by_tells_of_none(self, dela: Driver) -> None:
+        assert {"jobs": []} == dela.call("task_status", unique_name="nothing")
+        assert -32012 == refusal(dela, "task_status", pid=NOBODY).code
+        assert -32602 == refusal(dela, "task_status").code
+
+
+class TestOutput:
+    """Lines are numbered from the start of a task, and an answer says what it leaves out."""
+
+    def test_a_short_output_is_answered_whole(self, dela: Driver) -> None:
+        pid = run(dela, "lines", "3")
+
+        assert {
+            "pid": pid,
+            "lines": ["line 1", "line 2", "line 3"],
+            "total_lines": 3,
+            "total_bytes": len("line 1\n") * 3,
+            "truncated": False,
+            "buffer_full": False,
+            "offset": 0,
+            "next_offset": 3,
+        } == dela.call("task_output", pid=pid)
+
+    def test_the_last_lines_are_answered_200_unless_the_call_says_how_many(
+        self, dela: Driver
+    ) -> None:
+        pid = run(dela, "lines", "300")
+        usual, few = dela.call("task_output", pid=pid), dela.call("task_output", pid=pid, lines=2)
+
+        assert list(range(101, 301)) == numbers(usual["lines"])
+        assert (True, 100, 300) == tuple(
+            usual[key] for key in ("truncated", "offset", "next_offset")
+        )
+        assert ["line 299", "line 300"] == few["lines"]
+        assert (True, 298, 300) == tuple(few[key] for key in ("truncated", "offset", "next_offset"))
+
+    def test_an_offset_begins_a_page_and_the_next_one_goes_on(self, dela: Driver) -> None:
+        pid = run(dela, "lines", "10")
+        offset, found = 0, []
+        for size in (4, 4, 2, 0):
+            page = dela.call("task_output", pid=pid, offset=offset, lines=4)
+            assert (offset, offset + size) == (page["offset"], page["next_offset"])
+            found += page["lines"]
+            offset = page["next_offset"]
+
+        assert list(range(1, 11)) == numbers(found)
+
+    def test_beyond_the_end_there_is_nothing_yet(self, dela: Driver) -> None:
+        pid = run(dela, "lines", "2")
+        beyond = dela.call("task_output", pid=pid, offset=1000)
+        none = dela.call("task_output", pid=pid, lines=0)
+
+        assert ([], 2, 2) == (beyond["lines"], beyond["offset"], beyond["next_offset"])
+        assert ([], 2, True) == (none["lines"], none["total_lines"], none["truncated"])
+
+    @pytest.mark.parametrize(
+        ("lines", "truncated"), [(1, True), (5, True), (6, False), (100, False)]
+    )
+    def test_what_was_left_out_is_told_where_it_is_asked_for(
+        self, dela: Driver, lines: int, truncated: bool
+    ) -> None:
+        pid = run(dela, "lines", "6")
+        found = dela.call("task_output", pid=pid, lines=lines, show_truncation=True)
+
+        assert {
+            "requested_lines": lines,
+            "returned_lines": min(lines, 6),
+            "is_truncated": truncated,
+            "buffer_full": False,
+            "buffer_capacity": 1000,
+        } == found["truncation_info"]
+        assert truncated == found["truncated"]
+        assert "truncation_info" not in dela.call("task_output", pid=pid, lines=lines)
+
+    def test_a_tail_that_is_too_large_keeps_its_newest_lines(self, dela: Driver) -> None:
+        pid = run(dela, "wide")
+        failed, text = dela.ask("task_output", {"pid": pid, "show_truncation": True})
+        answer = json.loads(text)
+        shown = [int(line) for line in answer["lines"]]
+
+        assert (False, True, True) == (failed, answer["truncated"], answer["chunk_truncated"])
+        assert MOST_BYTES == answer["max_chunk_size"] >= len(text.encode())
+        assert list(range(101 - len(shown), 101)) == shown
+        assert (100 - len(shown), 100) == (answer["offset"], answer["next_offset"])
+        info = answer["truncation_info"]
+        assert (len(shown), True) == (info["returned_lines"], info["is_truncated"])
+
+    def test_pages_that_are_too_large_follow_each_other_without_a_gap(self, dela: Driver) -> None:
+        pid = run(dela, "wide")
+        shown: list[int] = []
+        while len(shown) < 100:
+            failed, text = dela.ask("task_output", {"pid": pid, "offset": len(shown)})
+            assert (False, True) == (failed, len(text.encode()) <= MOST_BYTES)
+            page = json.loads(text)
+            assert page["lines"]
+            shown += [int(line) for line in page["lines"]]
+            assert len(shown) == page["next_offset"]
+
+        assert list(range(1, 101)) == shown
+
+    def test_an_overlong_line_is_read_in_pieces_of_which_none_is_lost(self, dela: Driver) -> None:
+        pid = run(dela, "long_line")
+        offset, text = 0, ""
+        total = dela.call("task_output", pid=pid, lines=0)["total_lines"]
+        while offset < total:
+            page = dela.call("task_output", pid=pid, offset=offset)
+            assert page["next_offset"] > offset
+            text, offset = text + "".join(page["lines"]), page["next_offset"]
+
+        assert "." * 10239 + "x" == text
+
+    def test_a_process_that_nobody_started_has_no_output(self, dela: Driver) -> None:
+        data = "Use 'status' to see running tasks and their PIDs"
+
+        assert Refusal(-32012, f"Job with PID {NOBODY} not found", data) == refusal(
+            dela, "task_output", pid=NOBODY
+        )
+
+    @pytest.mark.parametrize(
+        "given", [{}, {"pid": "1"}, {"lines": -1}, {"offset": -1}, {"lines": "all"}, {"from": 3}]
+    )
+    def test_arguments_of_the_wrong_shape_are_refused(
+        self, dela: Driver, given: dict[str, Any]
+    ) -> None:
+        known = {"pid": run(dela, "code", "0")} if given else {}
+
+        assert -32602 == refusal(dela, "task_output", **{**known, **given}).code
+
+
+class TestStopping:
+    """A task is asked to end first and ended by force after the grace, and the answer says how."""
+
+    def test_who_ends_when_asked_to_ends_gracefully_with_its_own_code(self, dela: Driver) -> None:
+        pid = begun(dela, "polite", "started")
+
+        assert {
+            "pid": pid,
+            "status": "graceful",
+            "message": "Process stopped gracefully with exit code 0",
+            "exit_code": 0,
+            "signal": None,
+            "grace_period_used": 5,
+        } == dela.call("task_stop", pid=pid)
+        assert ("exited", 0) == (job(dela, pid)["state"], job(dela, pid)["exit_code"])
+        assert "goodbye" == dela.call("task_output", pid=pid)["lines"][-1]
+
+    def test_who_is_ended_by_the_asking_is_told_by_its_signal(self, dela: Driver) -> None:
+        pid = begun(dela, "hold", "started")
+        answer = dela.call("task_stop", pid=pid, grace_period=60)
+
+        assert ("graceful", None, 15, 60) == tuple(
+            answer[key] for key in ("status", "exit_code", "signal", "grace_period_used")
+        )
+        assert "Process stopped gracefully by signal 15" == answer["message"]
+        assert ("failed", 15) == (job(dela, pid)["state"], job(dela, pid)["signal"])
+
+    @pytest.mark.parametrize("grace", [0, 1])
+    def test_who_does_not_end_is_killed_after_the_grace(self, dela: Driver, grace: int) -> None:
+        pid = begun(dela, "stubborn", "started")
+        answer = dela.call("task_stop", pid=pid, grace_period=grace)
+        found = job(dela, pid)
+
+        assert {
+            "pid": pid,
+            "status": "killed",
+            "message": "Process was force-killed after grace period",
+            "exit_code": None,
+            "signal": 9,
+            "grace_period_used": grace,
+        } == answer
+        assert ("failed", 9) == (found["state"], found["signal"])
+        assert "killed" in found["error"]
+        assert not grace or "no" in dela.call("task_output", pid=pid)["lines"]
+        assert [] == [each for each in dela.call("status")["running"] if pid == each["pid"]]
+
+    def test_who_has_ended_by_itself_cannot_be_stopped(self, dela: Driver) -> None:
+        pid = run(dela, "code", "0")
+        message = f"Job with PID {pid} is not running"
+
+        assert Refusal(-32603, message, "Job is already finished") == refusal(
+            dela, "task_stop", pid=pid
+        )
+        assert ("exited", 0) == (job(dela, pid)["state"], job(dela, pid)["exit_code"])
+
+    def test_who_was_ended_by_others_cannot_be_stopped(self, dela: Driver) -> None:
+        pid = begun(dela, "hold", "started")
+        os.kill(pid, signal.SIGKILL)
+        ended(dela, pid)
+
+        assert -32603 == refusal(dela, "task_stop", pid=pid).code
+
+    def test_a_process_that_nobody_started_cannot_be_stopped(self, dela: Driver) -> None:
+        """Also one that lives: this test's own."""
+        for pid in (NOBODY, os.getpid(), 1, 0, -1):
+            code, message, _ = refusal(dela, "task_stop", pid=pid)
+            assert (-32012, f"Job with PID {pid} not found") == (code, message)
+
+    @pytest.mark.parametrize("grace", [-1, 61, 0.5, "5"])
+    def test_a_grace_out_of_range_is_refused_and_stops_nothing(
+        self, dela: Driver, grace: object
+    ) -> None:
+        pid = begun(dela, "hold", "started")
+        code = refusal(dela, "task_stop", pid=pid, grace_period=grace).code
+        state = job(dela, pid)["state"]
+        dela.call("task_stop", pid=pid)
+
+        assert (-32602, "running") == (code, state)
+
+
+def test_of_a_long_output_the_newest_lines_are_kept_by_their_numbers(tmp_path: Path) -> None:
+    root = project_with(tmp_path / "project", FILES, settings="lines = 5")
+    with serving(root, tmp_path / "home") as dela:
+        pid = run(dela, "lines", "8")
+        newest = dela.call("task_output", pid=pid, show_truncation=True)
+        oldest = dela.call("task_output", pid=pid, offset=0, lines=2)
+
+    assert [4, 5, 6, 7, 8] == numbers(newest["lines"])
+    assert (8, 56, 3) == (newest["total_lines"], newest["total_bytes"], newest["dropped_lines"])
+    assert (True, False) == (newest["buffer_full"], newest["truncated"])
+    assert (3, 8) == (newest["offset"], newest["next_offset"])
+    assert (True, 5) == tuple(
+        newest["truncation_info"][key] for key in ("buffer_full", "buffer_capacity")
+    )
+    assert ([4, 5], 3, 5) == (numbers(oldest["lines"]), oldest["offset"], oldest["next_offset"])
+
+
+def test_of_a_large_output_no_more_bytes_are_kept_than_the_settings_say(tmp_path: Path) -> None:
+    root = project_with(tmp_path / "project", FILES, settings="bytes = 8192")
+    with serving(root, tmp_path / "home") as dela:
+        output = dela.call("task_output", pid=run(dela, "wide"), lines=0)
+
+    kept = output["total_lines"] - output["dropped_lines"]
+    assert (100, True) == (output["total_lines"], output["buffer_full"])
+    assert 8192 - 204 < kept * 204 <= 8192
+
+
+def test_what_has_ended_is_forgotten_in_time_and_what_runs_never_is(tmp_path: Path) -> None:
+    root = project_with(tmp_path / "project", FILES, settings="ttl = 0")
+    with serving(root, tmp_path / "home") as dela:
+        holding = begun(dela, "hold", "started")
+        answer = dela.call("task_start", unique_name="code", args=["0"], wait_for_exit_seconds=20)
+        assert ("exited", 0) == (answer["state"], answer["exit_code"])
+
+        assert {"jobs": []} == dela.call("task_status", unique_name="code")
+        assert until(lambda: [holding] == [told["pid"] for told in dela.call("status")["running"]])
+        dela.call("task_stop", pid=holding)
+        assert -32012 == refusal(dela, "task_status", pid=holding).code

@@ -1,0 +1,208 @@
+"""Clients see every task of the project as it is now, with all that they need to start it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dela_projects import project_with, refusal, serving
+from driving import Driver, connected
+
+FILES = {
+    "Makefile": """\
+        include more.mk
+        build: ## Build it
+        \t@echo built by make
+        test:
+        \t@true
+        """,
+    "more.mk": "included:\n\t@echo included\n",
+    "package.json": '{"scripts": {"build": "echo built by npm", "start": "node ."}}',
+    "package-lock.json": "{}",
+    "compose.yaml": "services:\n  web:\n    image: web\n",
+    "CMakeLists.txt": 'add_custom_target(image COMMENT "Make the image")\n',
+    "hello.sh": "#!/bin/sh\n# Greet\necho hello\n",
+    "sub/hello.sh": "#!/bin/sh\necho hello from below\n",
+    "sub/deep/.keep": "",
+}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return project_with(tmp_path_factory.mktemp("listing"), FILES)
+
+
+@pytest.fixture(scope="module")
+def dela(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    with serving(root, tmp_path_factory.mktemp("home")) as driver:
+        yield driver
+
+
+def listed(dela: Driver, **arguments: Any) -> list[str]:
+    """The unique names of a listing, in its order."""
+    return [task["unique_name"] for task in dela.call("list_tasks", **arguments)["tasks"]]
+
+
+def test_a_project_without_tasks_has_empty_answers(tmp_path: Path) -> None:
+    root = project_with(tmp_path / "project", {"readme.txt": "nothing to run\n"})
+    with serving(root, tmp_path / "home") as dela:
+        assert {"tasks": [], "total": 0, "errors": []} == dela.call("list_tasks")
+        assert {"running": [], "cwd": str(root)} == dela.call("status")
+        assert {"jobs": []} == dela.call("task_status", unique_name="build")
+
+
+def test_tasks_are_listed_by_format_and_then_as_their_files_have_them(dela: Driver) -> None:
+    names = ["build-m", "test", "included", "build-n", "start", "up", "down", "web", "image"]
+
+    assert [*names, "hello"] == listed(dela)
+
+
+@pytest.mark.parametrize(
+    ("runner", "names"),
+    [
+        ("make", ["build-m", "test", "included"]),
+        ("docker compose", ["up", "down", "web"]),
+        ("sh", ["hello"]),
+        ("Make", []),
+        ("gradle", []),
+        ("", []),
+    ],
+)
+def test_a_runner_filters_by_its_exact_short_name(
+    dela: Driver, runner: str, names: list[str]
+) -> None:
+    assert names == listed(dela, runner=runner)
+
+
+def test_a_filter_changes_no_unique_name(dela: Driver) -> None:
+    """`build` is one of two, also where only one of them is shown."""
+    assert ["build-n", "start"] == listed(dela, runner="npm")
+
+
+def test_a_task_is_told_by_the_file_that_defines_it(dela: Driver, root: Path) -> None:
+    tasks = {task["unique_name"]: task for task in dela.call("list_tasks")["tasks"]}
+
+    assert str(root / "more.mk") == tasks["included"]["file_path"]
+    assert "make included" == tasks["included"]["command"]
+    assert ("hello.sh", "./hello.sh", "Greet") == tuple(
+        tasks["hello"][key] for key in ("source_name", "command", "description")
+    )
+    assert tasks["test"]["description"] is None
+
+
+def test_a_task_whose_runner_cannot_run_it_is_listed_and_says_so(dela: Driver) -> None:
+    (image,) = dela.call("list_tasks", runner="cmake")["tasks"]
+
+    assert (False, True) == (image["runner_available"], image["allowlisted"])
+    assert "Make the image" == image["description"]
+
+
+def test_pages_follow_each_other_to_the_end(dela: Driver) -> None:
+    names: list[str] = []
+    given: dict[str, Any] = {"limit": 3}
+    for size in (3, 3, 3, 1):
+        answer = dela.call("list_tasks", **given)
+        assert (size, 10) == (len(answer["tasks"]), answer["total"])
+        names += [task["unique_name"] for task in answer["tasks"]]
+        given["cursor"] = answer.get("next_cursor")
+
+    assert given["cursor"] is None
+    assert listed(dela) == names
+
+
+@pytest.mark.parametrize("cursor", ["", "0", "10", "-1", "x", "1.0"])
+def test_a_cursor_that_no_page_gave_is_refused(dela: Driver, cursor: str) -> None:
+    assert -32602 == refusal(dela, "list_tasks", cursor=cursor).code
+
+
+def test_a_file_that_cannot_be_read_is_named_beside_the_tasks_of_the_others(
+    dela: Driver, root: Path
+) -> None:
+    path = root / "pyproject.toml"
+    path.write_text("[project\n", encoding="utf-8")
+    try:
+        answer = dela.call("list_tasks")
+    finally:
+        path.unlink()
+
+    assert [str(path)] == [error["file_path"] for error in answer["errors"]]
+    assert answer["errors"][0]["error"]
+    assert 10 == answer["total"]
+    assert [] == dela.call("list_tasks")["errors"]
+
+
+def test_a_change_of_a_file_is_seen_by_the_next_call(dela: Driver, root: Path) -> None:
+    """Also by a start, and without a wait: nothing of what was read grows stale."""
+    path = root / "fresh.sh"
+    assert -32012 == refusal(dela, "task_start", unique_name="fresh").code
+    path.write_text("echo first\n", encoding="utf-8")
+    path.chmod(0o755)
+    try:
+        assert "fresh" in listed(dela)
+        path.write_text("#!/bin/sh\necho second\n", encoding="utf-8")
+        answer = dela.call("task_start", unique_name="fresh", wait_for_exit_seconds=20)
+    finally:
+        path.unlink()
+
+    assert "second\n" == answer["initial_output"]
+    assert "fresh" not in listed(dela)
+
+
+class TestFolders:
+    """A folder of the project has its own tasks, and nothing outside of the project has any."""
+
+    def test_the_tasks_of_a_folder_are_those_that_it_defines(
+        self, dela: Driver, root: Path
+    ) -> None:
+        (task,) = dela.call("list_tasks", cwd="sub")["tasks"]
+
+        assert ("hello", str(root / "sub/hello.sh")) == (task["unique_name"], task["file_path"])
+        assert [] == listed(dela, cwd=str(root / "sub/deep"))
+
+    @pytest.mark.parametrize("tool", ["list_tasks", "task_start"])
+    def test_a_folder_outside_is_refused_however_it_is_written(
+        self, dela: Driver, root: Path, tool: str, tmp_path: Path
+    ) -> None:
+        link = root / "out"
+        link.symlink_to(tmp_path)
+        given = {"unique_name": "hello"} if tool == "task_start" else {}
+        try:
+            found = {
+                refusal(dela, tool, cwd=cwd, **given).code
+                for cwd in ("..", "sub/../..", "/", str(tmp_path), "out", str(root) + "-2")
+            }
+        finally:
+            link.unlink()
+
+        assert {-32603} == found
+
+    def test_what_is_no_folder_is_refused_by_its_name(self, dela: Driver) -> None:
+        for cwd in ("nowhere", "Makefile", "sub\0"):
+            code, message, data = refusal(dela, "list_tasks", cwd=cwd)
+            assert (-32603, True) == (code, message.startswith("Requested cwd '"))
+            assert data
+
+
+def test_a_tool_that_is_not_there_is_an_error_of_the_protocol(dela: Driver) -> None:
+    code, message, _ = refusal(dela, "task_restart")
+
+    assert (-32602, True) == (code, "task_restart" in message)
+
+
+def test_the_folder_of_the_settings_is_the_root_of_the_tasks(tmp_path: Path) -> None:
+    root = project_with(tmp_path / "project", FILES, settings='root = "sub"')
+    with serving(root, tmp_path / "home") as dela:
+        assert ["hello"] == listed(dela)
+        assert str(root / "sub") == dela.call("status")["cwd"]
+        assert -32603 == refusal(dela, "list_tasks", cwd=str(root)).code
+
+
+def test_both_eras_get_the_same_listing_and_are_offered_tools_alone(
+    root: Path, dela: Driver
+) -> None:
+    """No resources, no prompts and no log: the server has none of them to give."""
+    with connected(root, kit="dela", era="legacy") as older:
+        assert dela.call("list_tasks") == older.call("list_tasks")
+        for driver in (dela, older):
+            offered = driver.client.server_capabilities.model_dump(exclude_none=True)
+            assert {"tools"} == offered.keys()

@@ -1,0 +1,338 @@
+"""A task is started as it was asked for, or refused with a code, a message and data that helps."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dela_projects import (
+    GATED,
+    HOLDING,
+    Refusal,
+    allow,
+    at_home,
+    begun,
+    ended,
+    entry,
+    project_with,
+    refusal,
+    serving,
+)
+from driving import Driver, connected
+from lifelines import until
+
+MOST_BYTES = 8192  # of an answer that carries output
+WHOLE = 20  # seconds to wait for the end of what ends soon
+FILES = {
+    "Makefile": """\
+        build:
+        \t@echo built
+        show:
+        \t@echo "X=$(X) Y=$$Y"
+        fail:
+        \t@echo oops >&2; exit 3
+        folder:
+        \t@printenv PWD
+        """,
+    "package.json": '{"scripts": {"build": "true"}}',
+    "package-lock.json": "{}",
+    ".travis.yml": "jobs:\n  deploy:\n    script: ./deploy\n",
+    "CMakeLists.txt": "add_custom_target(image)\n",
+    "gated.sh": GATED,
+    "hold.sh": HOLDING,
+    "words.sh": '#!/bin/sh\nprintf "<%s>" "$@"\n',
+    "where.sh": '#!/bin/sh\npwd -P; echo "$PWD"\n',
+    "variables.sh": "#!/bin/sh\nenv\n",
+    "code.sh": '#!/bin/sh\nexit "$1"\n',
+    "killed.sh": '#!/bin/sh\necho last words; kill -s "$1" $$\n',
+    "input.sh": "#!/bin/sh\ncat; echo at the end\n",
+    "forever.sh": "#!/no/such/interpreter\n",
+    "parent.sh": """\
+#!/bin/sh
+(until [ -e "$1" ]; do sleep 0.01; done; echo child done) &
+echo parent done
+""",
+    "much.sh": """\
+#!/bin/sh
+i=0
+while [ $i -lt 2000 ]; do i=$((i + 1)); echo "line $i"; done
+""",
+    "long_line.sh": "#!/bin/sh\nprintf '%10240s' x | tr ' ' '.'\n",
+    "sub/where.sh": '#!/bin/sh\necho "its own"; pwd -P\n',
+    "other/.keep": "",
+}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return project_with(tmp_path_factory.mktemp("starting"), FILES)
+
+
+@pytest.fixture(scope="module")
+def dela(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    with serving(root, tmp_path_factory.mktemp("home")) as driver:
+        yield driver
+
+
+def run(dela: Driver, name: str, **arguments: Any) -> dict[str, Any]:
+    """The answer of a task that ends soon."""
+    given = {"wait_for_exit_seconds": WHOLE, **arguments}
+    return dela.call("task_start", unique_name=name, **given)
+
+
+def remembered(dela: Driver, name: str) -> list[int]:
+    """The PIDs of the processes of a task, the newest first."""
+    return [told["pid"] for told in dela.call("task_status", unique_name=name)["jobs"]]
+
+
+class TestCodes:
+    """The four codes of dela, each with its words."""
+
+    def test_a_task_that_nobody_allowed(self, root: Path, tmp_path: Path) -> None:
+        with serving(root, tmp_path / "home") as dela:
+            allow(tmp_path / "home")
+            code, message, data = refusal(dela, "task_start", unique_name="words")
+
+        assert -32010 == code
+        assert "Task 'words' is not allowlisted for MCP execution" == message
+        assert data.startswith("Ask a human to grant MCP access to this task")
+
+    def test_a_runner_that_is_not_there(
+        self, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("PATH", str(tmp_path))
+        with serving(root, tmp_path / "home") as dela:
+            found = refusal(dela, "task_start", unique_name="show")
+            nodes = refusal(dela, "task_start", unique_name="build-n")
+
+        hint = "Install make: brew install make (macOS) or apt-get install make (Ubuntu)"
+        message = "Runner 'make' is not available for task 'show'"
+        assert Refusal(-32011, message, hint) == found
+        assert (-32011, True) == (nodes.code, "npm" in nodes.data)
+
+    @pytest.mark.parametrize(("name", "runner"), [("image", "cmake"), ("deploy", "travis")])
+    def test_what_is_listed_only(self, dela: Driver, name: str, runner: str) -> None:
+        code, message, data = refusal(dela, "task_start", unique_name=name)
+
+        assert (-32011, f"Runner '{runner}' is not available for task '{name}'") == (code, message)
+        assert data
+
+    def test_a_name_that_no_task_has(self, dela: Driver) -> None:
+        message, data = "Task 'nothing' not found", "Use 'list_tasks' to see available tasks"
+
+        assert Refusal(-32012, message, data) == refusal(dela, "task_start", unique_name="nothing")
+
+    def test_a_name_that_several_tasks_bear(self, dela: Driver) -> None:
+        code, message, data = refusal(dela, "task_start", unique_name="build")
+
+        assert (-32012, "Task 'build' not found") == (code, message)
+        assert "build-m, build-n" in data
+
+    def test_what_the_system_will_not_start(self, dela: Driver) -> None:
+        message = "Failed to start process: No such file or directory"
+        data = "Check if the command and arguments are valid"
+
+        assert Refusal(-32603, message, data) == refusal(dela, "task_start", unique_name="forever")
+        assert [] == remembered(dela, "forever")
+
+    @pytest.mark.parametrize(
+        "given",
+        [
+            {},
+            {"unique_name": 3},
+            {"unique_name": "words", "args": "one"},
+            {"unique_name": "words", "args": [1]},
+            {"unique_name": "words", "args": ["a\0b"]},
+            {"unique_name": "words", "env": {"A": 1}},
+            {"unique_name": "words", "env": {"A=B": "c"}},
+            {"unique_name": "words", "cwd": 1},
+            {"unique_name": "words", "wait_for_exit_seconds": -1},
+            {"unique_name": "words", "wait_for_exit_seconds": 301},
+            {"unique_name": "words", "wait_for_exit_seconds": 1.5},
+            {"unique_name": "words", "arguments": []},
+        ],
+    )
+    def test_arguments_of_the_wrong_shape(self, dela: Driver, given: dict[str, Any]) -> None:
+        before = remembered(dela, "words")
+
+        assert -32602 == refusal(dela, "task_start", **given).code
+        assert before == remembered(dela, "words")
+
+
+class TestEnds:
+    """How a task has ended is told as it was."""
+
+    @pytest.mark.parametrize("code", [0, 1, 7, 255])
+    def test_an_exit_code_is_told_whatever_it_is(self, dela: Driver, code: int) -> None:
+        answer = run(dela, "code", args=[str(code)])
+
+        assert {"state": "exited", "exit_code": code, "initial_output": ""} == answer
+
+    def test_what_a_runner_says_of_a_failure_is_part_of_the_output(self, dela: Driver) -> None:
+        answer = run(dela, "fail")
+
+        assert ("exited", 2) == (answer["state"], answer["exit_code"])
+        first, second, *_ = answer["initial_output"].split("\n")
+        assert ("oops", True) == (first, "Error 3" in second)
+
+    @pytest.mark.parametrize(("name", "number"), [("KILL", 9), ("TERM", 15), ("INT", 2)])
+    def test_who_ends_by_a_signal_has_failed(self, dela: Driver, name: str, number: int) -> None:
+        answer = run(dela, "killed", args=[name])
+
+        assert ("failed", None, number) == (
+            answer["state"],
+            answer["exit_code"],
+            answer["signal"],
+        )
+        assert f"signal {number}" in answer["error"]
+        assert "last words\n" == answer["initial_output"]
+
+    def test_there_is_nothing_to_read_for_a_task(self, dela: Driver) -> None:
+        assert "at the end\n" == run(dela, "input")["initial_output"]
+
+    def test_an_end_is_not_held_up_by_a_child_that_lives_on(
+        self, dela: Driver, tmp_path: Path
+    ) -> None:
+        """The child has the output still open, and what it writes later belongs to the task."""
+        gate = tmp_path / "gate"
+        answer = run(dela, "parent", args=[str(gate)])
+        (pid, *_) = remembered(dela, "parent")
+        gate.touch()
+        both = ["parent done", "child done"]
+
+        assert ("exited", "parent done\n") == (answer["state"], answer["initial_output"])
+        assert until(lambda: both == dela.call("task_output", pid=pid)["lines"])
+
+
+class TestWaiting:
+    """A start waits as long as it was told to, and never longer than the task takes."""
+
+    def test_what_takes_longer_than_a_second_goes_on(self, dela: Driver) -> None:
+        answer = dela.call("task_start", unique_name="hold")
+
+        assert ("running", "started\n") == (answer["state"], answer["initial_output"])
+        assert {"state", "pid", "initial_output"} == answer.keys()
+        assert answer["pid"] in [told["pid"] for told in dela.call("status")["running"]]
+        dela.call("task_stop", pid=answer["pid"])
+
+    def test_what_was_printed_before_the_answer_stays_in_the_output(
+        self, dela: Driver, tmp_path: Path
+    ) -> None:
+        pid = begun(dela, "gated", "waiting", args=[str(tmp_path / "gate")])
+        (tmp_path / "gate").touch()
+        ended(dela, pid)
+
+        assert ["waiting", "done"] == dela.call("task_output", pid=pid)["lines"]
+
+    def test_one_task_can_run_several_times_at_once(self, dela: Driver) -> None:
+        pids = [begun(dela, "hold", "started") for _ in range(3)]
+        running = [told["pid"] for told in dela.call("status")["running"]]
+        for pid in pids:
+            dela.call("task_stop", pid=pid)
+
+        assert 3 == len(set(pids))
+        assert pids == running
+        assert pids[::-1] == remembered(dela, "hold")[:3]
+
+
+class TestFurther:
+    """Arguments, variables and the folder reach the task as they were given."""
+
+    def test_arguments_stay_single_words(self, dela: Driver) -> None:
+        words = ["a b", "", "*", "$HOME", "'", '"', "--flag", "ü\n"]
+
+        answer = run(dela, "words", args=words)
+
+        assert "".join(f"<{word}>" for word in words) == answer["initial_output"]
+
+    def test_variables_are_added_to_those_of_the_server(self, dela: Driver) -> None:
+        answer = run(dela, "variables", env={"NODE_ENV": "a = b", "EMPTY": ""})
+
+        lines = answer["initial_output"].split("\n")
+        assert {"NODE_ENV=a = b", "EMPTY=", f"PATH={os.environ['PATH']}"} <= set(lines)
+
+    def test_make_takes_both(self, dela: Driver) -> None:
+        answer = run(dela, "show", args=["X=1 2"], env={"Y": "3"})
+
+        assert "X=1 2 Y=3\n" == answer["initial_output"]
+
+    def test_a_task_runs_at_the_root(self, dela: Driver, root: Path) -> None:
+        assert f"{root}\n{root}\n" == run(dela, "where")["initial_output"]
+
+    def test_a_task_of_the_folder_goes_before_one_of_the_root(
+        self, dela: Driver, root: Path
+    ) -> None:
+        assert f"its own\n{root}/sub\n" == run(dela, "where", cwd="sub")["initial_output"]
+
+    def test_a_task_of_the_root_runs_in_a_folder_that_has_none_of_its_name(
+        self, dela: Driver, root: Path
+    ) -> None:
+        there = root / "other"
+
+        assert f"{there}\n{there}\n" == run(dela, "where", cwd=str(there))["initial_output"]
+
+    def test_a_task_is_told_its_folder_even_if_no_shell_is_between(
+        self, dela: Driver, root: Path
+    ) -> None:
+        """As PWD, which a shell would mend by itself."""
+        assert f"{root}\n" == run(dela, "folder")["initial_output"]
+
+    @pytest.mark.parametrize("name", ["build-m", "build-ma", "build-make"])
+    def test_a_longer_suffix_means_the_same_task(self, dela: Driver, name: str) -> None:
+        assert "built\n" == run(dela, name)["initial_output"]
+
+
+class TestMuch:
+    """An answer has at most 8,192 bytes, and says where it leaves something out."""
+
+    def test_of_many_lines_the_newest_are_answered_and_all_can_be_read(self, dela: Driver) -> None:
+        failed, text = dela.ask(
+            "task_start", {"unique_name": "much", "wait_for_exit_seconds": WHOLE}
+        )
+        answer = json.loads(text)
+        shown = answer["initial_output"].split("\n")
+
+        assert (False, True) == (failed, answer["output_truncated"])
+        assert 7000 < len(text.encode()) <= MOST_BYTES
+        assert ["line 2000", ""] == shown[-2:]
+        assert shown[:-1] == [f"line {2001 - len(shown) + at}" for at in range(1, len(shown))]
+        ended(dela, answer["pid"])
+        output = dela.call("task_output", pid=answer["pid"], lines=1)
+        assert (2000, ["line 2000"]) == (output["total_lines"], output["lines"])
+
+    def test_of_one_long_line_the_end_is_answered(self, dela: Driver) -> None:
+        failed, text = dela.ask(
+            "task_start", {"unique_name": "long_line", "wait_for_exit_seconds": WHOLE}
+        )
+        answer = json.loads(text)
+
+        assert (False, True) == (failed, answer["output_truncated"])
+        assert 7000 < len(text.encode()) <= MOST_BYTES
+        assert "...x" == answer["initial_output"][-4:]
+
+
+def test_no_more_tasks_run_at_once_than_the_settings_say(tmp_path: Path) -> None:
+    """Those that have ended do not count."""
+    root = project_with(tmp_path / "project", FILES, settings="max_jobs = 2")
+    with serving(root, tmp_path / "home") as dela:
+        for _ in range(3):
+            assert "exited" == run(dela, "code", args=["0"])["state"]
+        pids = [begun(dela, "hold", "started") for _ in range(2)]
+        code, message, data = refusal(dela, "task_start", unique_name="code", args=["0"])
+        assert (-32603, "Maximum number of concurrent jobs (2) reached") == (code, message)
+        assert "task_stop" in data
+        dela.call("task_stop", pid=pids[0])
+
+        assert "exited" == run(dela, "code", args=["0"])["state"]
+
+
+def test_further_arguments_can_be_left_out_of_a_project(tmp_path: Path) -> None:
+    root = project_with(tmp_path / "project", FILES, settings="allow_args = false")
+    with at_home(tmp_path / "home") as home, connected(root, kit="dela") as dela:
+        allow(home, entry("Directory", root))
+        assert -32602 == refusal(dela, "task_start", unique_name="words", args=[]).code
+        assert -32602 == refusal(dela, "task_start", unique_name="words", env={}).code
+
+        assert "<>" == run(dela, "words")["initial_output"]

@@ -1,0 +1,55 @@
+"""Sees when processes that are nobody's children here begin and end, without looking for them."""
+
+import os
+import select
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+PATIENCE = 20.0  # seconds for what takes milliseconds where the machine is idle
+
+
+def until(condition: Callable[[], bool]) -> bool:
+    """Wait until something holds; whether it does."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.002)
+    return False
+
+
+class Lifeline:
+    """A named pipe that lives as long as one of those that opened it to write (`exec 3>PATH`)."""
+
+    def __init__(self, path: Path) -> None:
+        os.mkfifo(path)
+        self.path = path
+        self._file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+
+    def was_held(self) -> bool:
+        """Wait until a holder has written a line; whether one has."""
+        return until(lambda: b"\n" in self._read())
+
+    def is_held(self) -> bool:
+        """Whether a holder lives at this moment, after at least one has been there."""
+        return not self._waits(0)
+
+    def was_let_go(self) -> bool:
+        """Wait until the last holder has ended; whether it has."""
+        return self._waits(PATIENCE)
+
+    def close(self) -> None:
+        """Look no longer."""
+        os.close(self._file)
+
+    def _waits(self, seconds: float) -> bool:
+        poller = select.poll()
+        poller.register(self._file, 0)  # that the other end is closed is always told
+        return bool(poller.poll(seconds * 1000))
+
+    def _read(self) -> bytes:
+        try:
+            return os.read(self._file, 1 << 12)
+        except BlockingIOError:
+            return b""
