@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import anyio
 import mcp.types as t
 from mcp.server import Server, ServerRequestContext
@@ -81,7 +83,13 @@ async def _run(server: Server[None], updates: Updates | None, streams: Streams) 
     async with stdio_server(source, sink) as (read, write), anyio.create_task_group() as beside:
         if updates is not None:
             beside.start_soon(updates.run)
-        await server.run(read, write, server.create_initialization_options())
+        try:
+            await server.run(read, write, server.create_initialization_options())
+        except anyio.get_cancelled_exc_class():
+            # Nobody takes our answers. The SDK would wait for one more line of such a client.
+            log("info", server.name, "the client is gone")
+            signal.raise_signal(signal.SIGTERM)
+            raise
         beside.cancel_scope.cancel()
 
 

@@ -108,7 +108,7 @@ TOOLS = (
     ToolPlan(
         "task_output",
         "jobs",
-        "Read the last lines that a task has printed, or lines from an offset on.",
+        "Read what a task has printed: the last lines, unless others are asked for.",
         "READS",
         (
             PID,

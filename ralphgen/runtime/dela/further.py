@@ -29,32 +29,52 @@ VARIABLES = frozenset(
         *("NODE_OPTIONS", "PYTHONSTARTUP", "PYTHONPATH", "PYTHONHOME", "IFS", "SHELLOPTS"),
     )
 )
-PREFIXES = ("LD_", "DYLD_", "GIT_", "BASH_FUNC_")
-SEVERAL = ("just", "mvn", "gradle")  # runners that take a further word for a further task
+PREFIXES = (
+    *(
+        "LD_",
+        "DYLD_",
+        "GIT_",
+        "BASH_FUNC_",
+        "JAVA_TOOL_",
+        "NPM_CONFIG_",
+        "YARN_",
+        "JUST_",
+        "MAVEN_",
+    ),
+    *("GRADLE_", "COMPOSE_", "DOCKER_"),
+)
+SEVERAL = ("mvn", "gradle")  # runners that take every further word for a further task
+FORCED = {"just": {"JUST_ONE": "true"}}
+"""By runner, the variables that keep it from starting more than the one task."""
 
 
 def check_further(task: Task, words: Sequence[str], others: Iterable[Task], rules: Rules) -> None:
     """Raise `RefusedError` for a word that would start something that nobody has allowed.
 
     `others` are the tasks beside this one. For make, whose every option and every word is a way
-    around the allowlist, only variables are let through; for other runners, whoever allows a task
-    allows it with any argument that does not name another task.
+    around the allowlist, only variables are let through. A bare word for Maven or Gradle must be a
+    task that is allowed too, and for just it must not be one that is not. Otherwise, whoever allows
+    a task allows it with any argument.
     """
     for word in words:
         if "\0" in word:
             raise bad_arguments("an argument holds a NUL character")
         if task.runner == "make":
             _check_of_make(word)
-    if task.runner in SEVERAL:
-        denied = {
-            other.source_name
-            for other in others
-            if other.runner == task.runner and other.source_name != task.source_name
-            if not rules.allows(other.name, other.unique_name, other.path)
-        }
-        named = next((word for word in words if {word, word.rpartition(":")[2]} & denied), None)
-        if named is not None:
-            raise bad_arguments(f"'{named}' would start another task, which is not allowlisted")
+    beside = [other for other in others if other.runner == task.runner]
+    allowed = {
+        other.source_name
+        for other in beside
+        if rules.allows(other.name, other.unique_name, other.path)
+    }
+    denied = {other.source_name for other in beside} - allowed - {task.source_name}
+    for word in words:
+        bare = task.runner in SEVERAL and not word.startswith("-") and word not in allowed
+        if bare or (task.runner == "just" and word in denied):
+            hint = "; write the value of an option as --option=value" if bare else ""
+            raise bad_arguments(
+                f"'{word}' would start another task, which is not allowlisted{hint}"
+            )
 
 
 def check_variables(variables: Mapping[str, str]) -> None:

@@ -54,7 +54,7 @@ def _merged(tasks: Iterable[Task]) -> list[Task]:
     """The tasks without those that repeat the file and the command of an earlier one."""
     first: dict[tuple[str, tuple[str, ...]], Task] = {}
     for task in tasks:
-        kept = first.setdefault((task.path, task.argv), task)
+        kept = first.setdefault((task.path, task.argv or (task.name,)), task)
         if kept.description is None:
             kept.description = task.description
     return list(first.values())

@@ -7,6 +7,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+def is_word(name: str) -> bool:
+    """Whether a name can be given to a runner, and shown on a line: it reads as no option."""
+    return bool(name.strip()) and name.isprintable() and not name.startswith("-")
+
+
+def one_line(value: object) -> str | None:
+    """A text on one line, as a description; None where it is none, or blank."""
+    return " ".join(value.split()) or None if isinstance(value, str) else None
+
+
 class Task:
     """One task that a file of the project defines.
 

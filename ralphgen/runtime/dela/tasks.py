@@ -8,7 +8,7 @@ import os
 from ..errors import INVALID_PARAMS, RefusedError
 from ..results import page
 from ..waiting import Waiting
-from .further import check_further, check_variables
+from .further import FORCED, check_further, check_variables
 from .job import RUNNING
 from .naming import find_task
 from .payload import with_text
@@ -30,6 +30,8 @@ MOST = 200  # tasks of a page, where the caller does not say
 PROBLEMS = 20  # files named in an answer
 WAIT = 1  # seconds for which a task is waited for, where the caller does not say
 LINES = 8192  # of the first output: no more of them fit into an answer
+# Runners that start a task in any folder; the others look for their file there, and find another.
+ANYWHERE = ("sh", "uv", "poetry", "poe")
 GRACE = 5  # seconds between asking a task to end and ending it
 
 
@@ -68,13 +70,15 @@ def task_start(dela: Dela, arguments: dict[str, Any]) -> Waiting:
     words, variables = arguments.get("args", []), arguments.get("env", {})
     check_further(task, words, dela.tasks(folder)[0], rules)
     check_variables(variables)
+    if task.runner not in ANYWHERE:
+        cwd = folder
     if not dela.runners.available(task, folder, again=True):
         raise runner_unavailable(task.runner, task.unique_name, HINTS[task.runner])
     try:
         job = jobs.start(
             _command(task, folder, words),
             cwd=cwd,
-            environment={**os.environ, **variables},
+            environment={**os.environ, **variables, **FORCED.get(task.runner, {})},
             about={**_facts(task), "args": arguments.get("args"), "cwd": cwd},
         )
     except FullError as error:
@@ -119,26 +123,29 @@ def _outcome(job: Job, seconds: float) -> dict[str, Any]:
 
 
 def _found(dela: Dela, name: str, cwd: str) -> tuple[Task, str]:
-    """The task of a name and the folder that it was found in: the working one, else the root.
+    """The task of a name and the folder that it was found in: the nearest, up to the root.
 
-    Raises `RefusedError` where there is none, or more than one.
+    Raises `RefusedError` where there is none, or where there are several: one further up would be
+    another than the runner takes.
     """
-    candidates: list[str] = []
-    for folder in dict.fromkeys((cwd, dela.root)):
+    folder = cwd
+    while True:
         task, meant = find_task(dela.tasks(folder)[0], name)
         if task is not None:
             return task, folder
-        candidates = candidates or meant
-    raise task_not_found(name, candidates)
+        if meant or folder == dela.root:
+            raise task_not_found(name, meant)
+        folder = os.path.dirname(folder)
 
 
 def _command(task: Task, folder: str, words: list[str]) -> list[str]:
-    """The command of a task with further arguments; a program of the project by its whole path."""
+    """The command of a task with further arguments; what is the project's own by its whole path."""
     program = task.argv[0]
     if "/" in program:
         program = os.path.join(folder, program)
+    own = [os.path.join(folder, word) if word.startswith("./") else word for word in task.argv[1:]]
     between = task.before_arguments if words else ()
-    return [program, *task.argv[1:], *between, *words]
+    return [program, *own, *between, *words]
 
 
 def _facts(task: Task) -> dict[str, Any]:

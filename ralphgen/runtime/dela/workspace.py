@@ -6,7 +6,6 @@ import os
 
 from ..errors import LaterError, StartError
 from .allowlist import Allowlist
-from .discovery import Discovery
 from .refusals import bad_folder
 from .runners import Runners
 from .running import Jobs
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 
     from ..session import Session
     from .allowlist import Rules
+    from .discovery import Discovery
     from .task import Task
 
 
@@ -46,7 +46,7 @@ class Dela:
         self.runners = Runners()
         self.jobs: Jobs | None = None
         self._settings = settings
-        self._discovery = Discovery(root)
+        self._discovery: Discovery | None = None
         self._hurried = False
 
     def setting(self, name: str) -> Any:
@@ -55,6 +55,10 @@ class Dela:
 
     def tasks(self, folder: str) -> tuple[list[Task], list[tuple[str, str]]]:
         """The tasks of a folder, and the files there that cannot be used, with the why."""
+        if self._discovery is None:
+            from .discovery import Discovery  # with thirteen formats, which a start can do without
+
+            self._discovery = Discovery(self.root)
         found = self._discovery.find(folder)
         return [*found.tasks], [*found.problems]
 

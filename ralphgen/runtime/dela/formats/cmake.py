@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from ..task import Task
+from ..task import Task, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def find_tasks(folder: Folder) -> Iterator[Task]:
 def _comment(arguments: list[str]) -> str | None:
     """The argument that follows the word COMMENT."""
     following = dict(zip(reversed(arguments[:-1]), reversed(arguments), strict=False))
-    return " ".join(following.get("COMMENT", "").split()) or None
+    return one_line(following.get("COMMENT"))
 
 
 def _calls(tokens: Iterable[tuple[str, bool]]) -> Iterator[list[str]]:

@@ -12,7 +12,7 @@ import re
 
 from ..folder import UnreadableError
 from ..parsing import mapping, read_toml
-from ..task import Task
+from ..task import Task, is_word, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ class _Declarations:
 
     def _declare(self, name: str, depth: int) -> None:
         self.owner, self.depth = None, depth
-        if name.strip() and name.isprintable() and name[0] != "-" and not _UNFIT & set(name):
+        if is_word(name) and not _UNFIT & set(name):
             self.found.setdefault(name, None)
             self.owner = name
 
@@ -223,8 +223,7 @@ class _Declarations:
 
 def _line(text: str) -> str | None:
     """A string's text in one line."""
-    plain = _ESCAPED.sub(lambda found: " " if found[1] in "nrt" else found[1], text)
-    return " ".join(plain.split()) or None
+    return one_line(_ESCAPED.sub(lambda found: " " if found[1] in "nrt" else found[1], text))
 
 
 def _plugins(folder: Folder, script: str, strings: list[str]) -> Iterator[str]:

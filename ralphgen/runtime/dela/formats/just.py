@@ -8,7 +8,7 @@ import re
 
 from ..folder import UnreadableError
 from ..parsing import mapping
-from ..task import Task
+from ..task import Task, one_line
 from .asking import ask
 from .just_sources import NAMES, Sources
 
@@ -92,8 +92,7 @@ def _recipes(module: object, prefix: str) -> Iterator[tuple[str, tuple[str | Non
     source = facts.get("source")
     for name, recipe in mapping(facts.get("recipes")).items():
         if not mapping(recipe).get("private"):
-            doc = mapping(recipe).get("doc")
-            description = " ".join(doc.split()) or None if isinstance(doc, str) else None
+            description = one_line(mapping(recipe).get("doc"))
             yield prefix + name, (description, source if isinstance(source, str) else None)
     for name, inner in mapping(facts.get("modules")).items():
         yield from _recipes(inner, f"{prefix}{name}::")

@@ -6,6 +6,8 @@ import os
 import re
 import sys
 
+from ..task import one_line
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -224,13 +226,13 @@ def _this_system() -> set[str]:
 
 def _comment(comment: str) -> str | None:
     """What a comment says."""
-    return " ".join(comment[1:].split()) or None
+    return one_line(comment[1:])
 
 
 def _documentation(tokens: Sequence[Token]) -> str | None:
     """What `[doc(...)]` says; where it is more than a plain text, only `just` knows."""
     plain = len(tokens) == 1 and tokens[0][0] == "text" and not tokens[0][1].startswith("f")
-    return " ".join(read_text(tokens[0][1]).split()) or None if plain else None
+    return one_line(read_text(tokens[0][1])) if plain else None
 
 
 def read_text(literal: str) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from ..task import one_line
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -235,7 +237,7 @@ def _remark(comment: str) -> str | None:
     """What a comment says; None for rulers, headings of a help target and an interpreter's line."""
     if comment.startswith(("#!", "##@")):
         return None
-    text = _one_line(comment.lstrip("#"))
+    text = one_line(comment.lstrip("#")) or ""
     return text if re.search(r"\w", text) else None
 
 
@@ -246,9 +248,5 @@ def _message(recipe: str) -> str | None:
         return None
     text = echo[1].strip()
     if echoed := ECHOED.match(text):
-        return _one_line(echoed[1] or echoed[2] or echoed[3] or "") or None
-    return _one_line(text.strip('"')) or None
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+        return one_line(echoed[1] or echoed[2] or echoed[3])
+    return one_line(text.strip('"'))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ..parsing import mapping, read_json
-from ..task import Task
+from ..task import Task, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,4 +64,4 @@ def _description(script: object) -> str | None:
     if not isinstance(script, str):
         return None
     text = script.encode("utf-8", "replace").decode("utf-8")  # JSON can spell half of a character
-    return " ".join(text.split()) or None
+    return one_line(text)

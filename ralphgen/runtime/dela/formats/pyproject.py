@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ..parsing import mapping, read_toml
-from ..task import Task
+from ..task import Task, is_word, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,20 +53,22 @@ def find_tasks(folder: Folder) -> Iterator[Task]:
 def _named(table: object) -> Iterator[tuple[str, Any]]:
     """What a table holds under names that can be told from options."""
     for name, value in mapping(table).items():
-        if name and name.isprintable() and not name.startswith("-"):
+        if is_word(name):
             yield name, value
 
 
 def _entry_point(entry: object) -> str | None:
     """What a script runs, which poetry may also write as a table."""
     table = mapping(entry)
-    reference = _text(entry) or _text(table.get("reference")) or _text(table.get("callable"))
+    reference = (
+        one_line(entry) or one_line(table.get("reference")) or one_line(table.get("callable"))
+    )
     kind = "script" if table.get("type") == "file" else "python script"
     return f"{kind}: {reference}" if reference else None
 
 
 def _help(task: object) -> str | None:
-    return _text(mapping(task).get("help"))
+    return one_line(mapping(task).get("help"))
 
 
 def _summary(task: object, settings: dict[str, Any]) -> str | None:
@@ -75,17 +77,17 @@ def _summary(task: object, settings: dict[str, Any]) -> str | None:
     if isinstance(body, list):
         text = ", ".join(_step(member) for member in body)
     else:
-        text = _text(body) or ""
+        text = one_line(body) or ""
     return f"{KINDS[kind]}: {text}" if text else None
 
 
 def _kind_and_body(task: object, settings: dict[str, Any]) -> tuple[str, object]:
     """A task that is no table is of the kind that poe's settings name."""
     if isinstance(task, list):
-        kind = _text(settings.get("default_array_task_type"))
+        kind = one_line(settings.get("default_array_task_type"))
         return ("parallel" if kind == "parallel" else "sequence"), task
     if isinstance(task, str):
-        kind = _text(settings.get("default_task_type"))
+        kind = one_line(settings.get("default_task_type"))
         return (kind if kind in KINDS else "cmd"), task
     table = mapping(task)
     kind = next((kind for kind in KINDS if kind in table), "cmd")
@@ -95,8 +97,4 @@ def _kind_and_body(task: object, settings: dict[str, Any]) -> tuple[str, object]
 def _step(step: object) -> str:
     """What one of several steps runs."""
     body = _kind_and_body(step, {})[1]
-    return f"({len(body)} steps)" if isinstance(body, list) else _text(body) or "(a step)"
-
-
-def _text(value: object) -> str | None:
-    return " ".join(value.split()) or None if isinstance(value, str) else None
+    return f"({len(body)} steps)" if isinstance(body, list) else one_line(body) or "(a step)"

@@ -6,7 +6,7 @@ import json
 import os
 
 from ..parsing import mapping
-from ..task import Task
+from ..task import Task, is_word, one_line
 from .asking import ask
 from .taskfile_sources import FILES, Sources, merged
 
@@ -49,7 +49,7 @@ def find_tasks(folder: Folder) -> Iterator[Task]:
 
 def _task(name: str, path: str, description: str | None) -> Iterator[Task]:
     """The task of a name; none where it is a pattern, or reads as an option or a variable."""
-    if name.strip() and name.isprintable() and name[0] != "-" and not set("*=") & set(name):
+    if is_word(name) and not set("*=") & set(name):
         yield Task(
             name,
             runner="task",
@@ -84,8 +84,8 @@ def _summary_of_commands(written: object) -> str | None:
 
 
 def _one_line(text: object) -> str | None:
-    known = isinstance(text, str) and text not in _NULLS
-    return " ".join(str(text).split()) or None if known else None
+    found = one_line(text)
+    return None if found in _NULLS else found
 
 
 def _first_line(text: object) -> str | None:

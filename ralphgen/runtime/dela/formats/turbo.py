@@ -6,7 +6,7 @@ import os
 
 from ..folder import UnreadableError
 from ..parsing import mapping, read_json, read_json5
-from ..task import Task
+from ..task import Task, is_word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def find_tasks(folder: Folder) -> Iterator[Task]:
             for name, file in _below(folder):
                 tasks.setdefault(name, file)
     for name, file in tasks.items():
-        if name.strip() and name.isprintable() and not name.startswith("-"):
+        if is_word(name):
             yield Task(
                 name,
                 runner="turbo",

@@ -6,7 +6,7 @@ import os
 
 from ..folder import UnreadableError
 from ..parsing import mapping, read_yaml
-from ..task import Task
+from ..task import Task, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,5 +64,4 @@ def _title(folder: Folder, path: str) -> str | None:
     workflow = mapping(read_yaml(folder, path))
     if not mapping(workflow.get("jobs")):
         raise UnreadableError(path, "is no workflow: it has no jobs")
-    title = workflow.get("name")
-    return " ".join(title.split()) or None if isinstance(title, str) else None
+    return one_line(workflow.get("name"))

@@ -1,0 +1,262 @@
+"""Faults of other task servers that must not come back: what may be started, and by which way.
+
+The numbers are those of the list of faults that this kit was built against.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import RALPHGEN
+from dela_projects import (
+    HOLDING,
+    NEW_PLACE,
+    allow,
+    allowed_names,
+    begun,
+    entry,
+    project_with,
+    refusal,
+    serving,
+)
+from driving import Driver, server_command
+from wire import running
+
+FILES = {
+    "Makefile": """\
+        build:
+        \t@echo build of make
+        show:
+        \t@echo "X=$(X)"
+        """,
+    "sub/Makefile": "below:\n\t@echo below\n",
+    "build.sh": "#!/bin/sh\necho build of sh\n",
+    "hold.sh": HOLDING,
+    "mark.sh": '#!/bin/sh\ntouch "$1"\n',
+    "tools/real.sh": "#!/bin/sh\necho through a link\n",
+    "cheat.sh": '#!/bin/sh\nprintf "y\\ny\\n" | "$1" allow mark 2>&1\necho "code $?"\n',
+    ".travis.yml": "jobs:\n  deploy:\n    script: ./deploy\n",
+    "CMakeLists.txt": "add_custom_target(image)\n",
+}
+BAD: Any = {"wait_for_exit_seconds": "long"}
+AWAY: Any = {"cwd": "/"}
+AROUND: Any = {"args": ["--version"]}
+WAYS_AROUND_MAKE = (
+    "--eval=$(shell touch {mark})",
+    "--eval=build: ; touch {mark}",
+    "-f{mark}.mk",
+    "-C{mark}",
+    "-E",
+    "SHELL={mark}.sh",
+    ".SHELLFLAGS=-c 'touch {mark}' --",
+    "MAKEFLAGS=--eval=x",
+    "X=$(shell touch {mark})",
+    "X!=touch {mark}",
+    "X:=$(shell touch {mark})",
+    "show",
+    "build",
+)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("allowlist") / "project"
+    root.mkdir()
+    (root / "linked.sh").symlink_to("tools/real.sh")
+    return project_with(root, FILES, settings="max_jobs = 1")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def serving_all(root: Path, home: Path) -> Iterator[Driver]:
+    with serving(root, home) as driver:
+        yield driver
+
+
+@pytest.fixture
+def dela(serving_all: Driver, root: Path, home: Path) -> Driver:
+    """A server on the project, all of whose tasks are allowed."""
+    allow(home, entry("Directory", root))
+    return serving_all
+
+
+def printed(dela: Driver, name: str, **arguments: Any) -> str:
+    """What a task prints that must end well."""
+    given = {"wait_for_exit_seconds": 60, **arguments}
+    answer = dela.call("task_start", unique_name=name, **given)
+    assert ("exited", 0) == (answer["state"], answer["exit_code"]), answer
+    text: str = answer["initial_output"]
+    return text
+
+
+def denied(dela: Driver, name: str) -> bool:
+    """Whether a task may not be started, as both the listing and a start must say."""
+    listed = name in allowed_names(dela)
+    if not listed:
+        assert -32010 == refusal(dela, "task_start", unique_name=name).code
+    return not listed
+
+
+def test_r10_what_a_person_denies_or_allows_counts_from_the_next_call_on(
+    dela: Driver, root: Path, home: Path
+) -> None:
+    everything = entry("Directory", root)
+    for _ in range(2):
+        assert "build of make\n" == printed(dela, "build-m")
+        allow(home, everything, entry("Deny", root / "Makefile"))
+        assert denied(dela, "build-m")
+        (home / NEW_PLACE).unlink()
+        assert denied(dela, "build-m")
+        assert denied(dela, "build-s")
+        allow(home, everything)
+
+
+@pytest.mark.parametrize("scope", ["Directory", "File", "Task", "Deny"])
+def test_r11_an_entry_reaches_its_tasks_through_links(
+    dela: Driver, root: Path, home: Path, tmp_path: Path, scope: str
+) -> None:
+    """A person may name the project by a path that is not its real one."""
+    link = tmp_path / "link"
+    link.symlink_to(root)
+    place = link if scope == "Directory" else link / "Makefile"
+    names = ("build",) if scope == "Task" else ()
+    if scope == "Deny":
+        allow(home, entry("Directory", root), entry(scope, place))
+        assert denied(dela, "build-m")
+        assert "build of sh\n" == printed(dela, "build-s")
+    else:
+        allow(home, entry(scope, place, *names))
+        assert "build of make\n" == printed(dela, "build-m")
+
+
+@pytest.mark.parametrize("name", ["linked.sh", "tools/real.sh"])
+def test_r11_a_link_in_the_project_is_the_file_it_leads_to(
+    dela: Driver, root: Path, home: Path, name: str
+) -> None:
+    allow(home, entry("File", root / name))
+    assert "through a link\n" == printed(dela, "linked")
+
+    allow(home, entry("Directory", root), entry("Deny", root / name))
+    assert denied(dela, "linked")
+
+
+def test_r11_a_project_that_is_reached_by_a_link_is_the_same_project(
+    root: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allow(home, entry("File", root / "Makefile"))
+    (tmp_path / "link").symlink_to(root)
+    monkeypatch.setenv("HOME", str(home))
+    command = server_command(tmp_path / "link", "dela")
+    assert str(tmp_path) in command[2]
+    with running(tmp_path / "link", "dela") as server:
+        server.shake_hands()
+        answer = server.ask("tools/call", {"name": "list_tasks", "arguments": {"runner": "make"}})
+    tasks = json.loads(answer["result"]["content"][0]["text"])["tasks"]
+
+    assert [(str(root / "Makefile"), True)] * 2 == [
+        (task["file_path"], task["allowlisted"]) for task in tasks
+    ]
+
+
+def test_r12_a_deny_with_names_on_a_folder_denies_those_in_it(
+    dela: Driver, root: Path, home: Path
+) -> None:
+    allow(home, entry("Directory", root), entry("Deny", root, "build"))
+
+    assert denied(dela, "build-m")
+    assert denied(dela, "build-s")
+    assert "X=\n" == printed(dela, "show")
+    assert -32010 == refusal(dela, "task_start", unique_name="build-m", cwd="sub").code
+
+
+@pytest.mark.parametrize("word", WAYS_AROUND_MAKE)
+def test_r13_no_argument_makes_make_run_something_else(
+    dela: Driver, tmp_path: Path, word: str
+) -> None:
+    mark = tmp_path / "mark"
+    given = [word.replace("{mark}", str(mark))]
+    code = refusal(dela, "task_start", unique_name="show", args=given).code
+    after = printed(dela, "show", args=["X=1 --eval=x"])
+
+    assert (-32602, "X=1 --eval=x\n") == (code, after)
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("name", ["PATH", "MAKEFLAGS", "LD_PRELOAD", "BASH_ENV", "GIT_SSH", "path"])
+def test_r13_no_variable_does_so_either(dela: Driver, name: str) -> None:
+    assert -32602 == refusal(dela, "task_start", unique_name="show", env={name: "x"}).code
+
+
+def test_r30_a_task_cannot_allow_another_one_by_the_command_line(
+    dela: Driver, root: Path, home: Path
+) -> None:
+    """Not even with an answer at hand: there is no terminal, and no person at it."""
+    path = allow(home, entry("File", root / "cheat.sh"))
+    before = path.read_bytes()
+    text = printed(dela, "cheat", args=[str(RALPHGEN)])
+
+    assert "person at a terminal" in text
+    assert "code 2\n" == text[-7:]
+    assert before == path.read_bytes()
+    assert denied(dela, "mark")
+
+
+class TestOrder:
+    """Of several reasons the first one is told, and whatever is refused has started nothing."""
+
+    @pytest.fixture(autouse=True)
+    def full(self, dela: Driver, root: Path, home: Path) -> Iterator[None]:
+        """As many tasks run as may, and what runs stays the only one that was started."""
+        pid = begun(dela, "hold", "started")
+        parts = ("Makefile", "CMakeLists.txt", "mark.sh")
+        allow(home, *(entry("File", root / name) for name in parts))
+        before = self.remembered(dela)
+        yield
+        assert before == self.remembered(dela)
+        assert [pid] == [each["pid"] for each in dela.call("status")["running"]]
+        dela.call("task_stop", pid=pid, grace_period=0)
+
+    def remembered(self, dela: Driver) -> list[int]:
+        names = ("hold", "mark", "show", "build-m", "build-s")
+        told = [dela.call("task_status", unique_name=name)["jobs"] for name in names]
+        return [each["pid"] for jobs in told for each in jobs]
+
+    def code(self, dela: Driver, name: str, **arguments: Any) -> int:
+        return refusal(dela, "task_start", unique_name=name, **arguments).code
+
+    def test_wrong_arguments_come_before_the_folder(self, dela: Driver) -> None:
+        assert -32602 == self.code(dela, "nothing", **BAD, **AWAY)
+
+    def test_the_folder_comes_before_the_name(self, dela: Driver) -> None:
+        code, message, _ = refusal(dela, "task_start", unique_name="nothing", **AWAY)
+
+        assert (-32603, True) == (code, message.startswith("Requested cwd '/' is outside"))
+
+    def test_the_name_comes_before_the_allowlist(self, dela: Driver) -> None:
+        assert -32012 == self.code(dela, "build")
+        assert -32012 == self.code(dela, "nothing", **AROUND)
+
+    def test_the_allowlist_comes_before_the_runner(self, dela: Driver) -> None:
+        assert -32010 == self.code(dela, "deploy")
+        assert -32010 == self.code(dela, "build-s", env={"PATH": ""})
+
+    def test_the_runner_comes_before_the_limit(self, dela: Driver) -> None:
+        assert -32011 == self.code(dela, "image")
+
+    def test_the_limit_comes_last(self, dela: Driver, tmp_path: Path) -> None:
+        mark = tmp_path / "mark"
+        code, message, _ = refusal(dela, "task_start", unique_name="mark", args=[str(mark)])
+
+        assert (-32603, "Maximum number of concurrent jobs (1) reached") == (code, message)
+        assert not mark.exists()
+
+    def test_what_would_be_another_task_is_refused_although_no_place_is_free(
+        self, dela: Driver
+    ) -> None:
+        assert -32602 == self.code(dela, "show", **AROUND)
