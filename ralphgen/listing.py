@@ -80,6 +80,9 @@ def _built(
         },
         required=[argument.name for argument in planned.arguments if argument.required],
         needs={argument.name: argument.needs for argument in planned.arguments if argument.needs},
+        refusals={
+            argument.name: argument.refusal for argument in planned.arguments if argument.refusal
+        },
         search_hint=planned.search_hint,
         returns=planned.returns if structured else None,
     )

@@ -174,6 +174,9 @@ def _tool(tool: ToolPlan, *, structured: bool) -> dict[str, Any]:
         "needs": Lines(
             {argument.name: argument.needs for argument in tool.arguments if argument.needs}
         ),
+        "refusals": Lines(
+            {argument.name: argument.refusal for argument in tool.arguments if argument.refusal}
+        ),
         "search_hint": tool.search_hint,
         "returns": tool.returns if structured else None,
     }

@@ -31,12 +31,14 @@ class Argument:
     """One argument of a tool: its JSON Schema, spelled out or by name, and whether it must be.
 
     `needs` is the tool, as `"kit:tool"`, that a session must have to be offered the argument.
+    `refusal` is what is said of a wrong value, `{value}` in it, where the usual words will not do.
     """
 
     name: str
     schema: Value
     required: bool = False
     needs: str = ""
+    refusal: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,59 @@ def _nothing_bound(_kinds: Names, _tool: ToolPlan) -> Mapping[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolUse:
+    """What a skill says of a tool besides its schema.
+
+    `task` is what it is for, as "use it to ..." goes on; `returns` what comes back. `rather` holds,
+    by another tool of the kit, what that one is for instead.
+    """
+
+    task: str
+    returns: str
+    rather: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a workflow: a sentence, and the tool that is called for it, if any.
+
+    `given` holds the arguments that the step is about: by name the value, or None for any.
+    """
+
+    text: str
+    tool: str = ""
+    given: Mapping[str, str | bool | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Workflow:
+    """A sequence of calls with a title; without the tools in `needs` it makes no sense."""
+
+    title: str
+    steps: tuple[Step, ...]
+    needs: Names = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SkillPlan:
+    """The Agent Skill of a kit, as far as no schema holds it: words that name no tool of their own.
+
+    `description` is in the third person and says what the skill does and when to use it: all that
+    an agent sees before it is loaded. `overview` holds Markdown by heading. `uses` has an entry for
+    every tool that the kit can have; what a project does not have is left out of the skill.
+    `variables` are those that the server heeds in its environment, with a sentence each.
+    """
+
+    name: str
+    title: str
+    description: str
+    overview: Mapping[str, str]
+    uses: Mapping[str, ToolUse]
+    workflows: tuple[Workflow, ...]
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class KitPlan:
     """One server: its tools, its emitted modules and what each kind of session leaves of it.
 
@@ -102,7 +157,7 @@ class KitPlan:
     from its first turn on, `closing` those with which sessions close their work. `prompts`,
     `resources` and `services` say whether the runtime of the kit has such a module. `refusals` says
     how wrong arguments are answered: as a `"result"` that the agent reads, or as an `"error"` of
-    the protocol.
+    the protocol. `skill` is what agents are told of the kit beyond its schemas.
     """
 
     key: str
@@ -127,6 +182,7 @@ class KitPlan:
     assets: Mapping[str, str] = field(default_factory=dict)
     workspace: tuple[tuple[str, str], ...] = ()
     refusals: Literal["result", "error"] = "result"
+    skill: SkillPlan | None = None
     warnings: Names = ()
 
     def members(self, noun: str) -> tuple[ToolPlan, ...]:

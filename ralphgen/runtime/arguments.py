@@ -43,7 +43,8 @@ def check_arguments(
     `arguments` is what the request carried: an object, or None for none. An optional argument
     that is null is left out, because omitted and null both mean "leave alone"; an integer
     written as 5.0 comes back as 5; nothing else is changed. `refusals` maps arguments of the
-    schema to the sentence that replaces all that would be said when they fail.
+    schema to the sentence that replaces all that would be said of a wrong value; `{value}` in it
+    is what was given.
 
     Raises:
         ToolError: with one line for each problem: the arguments in the schema's order, then the
@@ -66,7 +67,8 @@ def check_arguments(
             rest = f"argument {_quoted(name)} has more problems than these {SHOWN_PROBLEMS}"
             found[SHOWN_PROBLEMS:] = [rest]
         if found:
-            problems += [refusals[name]] if refusals and name in refusals else found
+            own = refusals.get(name) if refusals and name in kept else None
+            problems += found if own is None else [own.replace("{value}", shortened(value))]
     if not given.keys() <= properties.keys():
         problems += _unknown("", given, properties)
     if problems:

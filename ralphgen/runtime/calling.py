@@ -89,7 +89,7 @@ def _as_json(value: dict[str, Any]) -> str:
 def _checked(kit: Kit, tool: Tool, given: object) -> dict[str, object]:
     """The arguments of a call; wrong ones are an error of the protocol where the kit says so."""
     try:
-        return check_arguments(tool.input_schema(), given)
+        return check_arguments(tool.input_schema(), given, tool.refusals)
     except ToolError as error:
         if kit.refusals == "error":
             raise RefusedError(INVALID_PARAMS, str(error)) from error

@@ -32,8 +32,9 @@ class Tool:
     `properties` are JSON Schemas by argument name, `required` the names that must be given,
     `hints` the annotations of the protocol, `run` a function of (workspace, arguments) that
     returns a JSON object or a text, or what waits for one, and raises `ToolError`. `needs` names,
-    as `"kit:tool"`, the tool without which there is no such argument. `search_hint` holds words
-    that a client may search for besides the name. `returns` is the JSON Schema of that
+    as `"kit:tool"`, the tool without which there is no such argument. `refusals` holds what is
+    said of a wrong value of an argument, where the usual words will not do. `search_hint` holds
+    words that a client may search for besides the name. `returns` is the JSON Schema of that
     object, where the project asked for structured output.
     """
 
@@ -44,6 +45,7 @@ class Tool:
         "name",
         "needs",
         "properties",
+        "refusals",
         "required",
         "returns",
         "run",
@@ -61,6 +63,7 @@ class Tool:
         properties: Mapping[str, Mapping[str, Any]],
         required: Sequence[str] = (),
         needs: Mapping[str, str] = NOTHING,
+        refusals: Mapping[str, str] = NOTHING,
         search_hint: str = "",
         returns: Mapping[str, Any] | None = None,
     ) -> None:
@@ -71,6 +74,7 @@ class Tool:
         self.properties = properties
         self.required = required
         self.needs = needs
+        self.refusals = refusals
         self.search_hint = search_hint
         self.returns = returns
         self.loaded_first = False
@@ -147,6 +151,7 @@ class Tool:
             properties=properties,
             required=[name for name in self.required if name in keep],
             needs=self.needs,
+            refusals=self.refusals,
             search_hint=self.search_hint,
             returns=self.returns,
         )

@@ -21,8 +21,9 @@ from ralphgen.planning.model import ServerPlan
 COPIED = ("requirements.lock", "runtime/")
 """What is the same in every project: proved by its bytes, not copied into fixtures."""
 FURTHER = {
-    "full": ["expected_matrix.json"],
-    "dela": ["expected_tasks.json", "DIFFERENCES.md"],
+    "full": ["expected_matrix.json", "expected_skills"],
+    "dela": ["expected_skills", "expected_tasks.json", "DIFFERENCES.md"],
+    "specum": ["expected_skills"],
 }
 """What other tests hold a case against."""
 SOURCE = Path(ralphgen.__file__).parent

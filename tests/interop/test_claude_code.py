@@ -204,6 +204,20 @@ def test_the_recipes_prompt_is_there_as_a_command_too(project: Path) -> None:
     assert 'Work on task 7, "Reset the password"' in session.told
 
 
+def test_the_skill_of_a_server_is_among_the_skills_and_its_text_is_handed_out(
+    project: Path,
+) -> None:
+    command = [sys.executable, "-m", "ralphgen", "skill", "--write", "--project", str(project)]
+    subprocess.run(command, check=True, capture_output=True)
+    turn = [calls("Skill", skill="ralph-project")]
+    session = played(project, turn, DONE, arguments=["Say hello", "--raw"])
+
+    assert 0 == session.done.returncode
+    assert "ralph-project" in session.events[0]["skills"]
+    assert "when work is planned or a draft enriched" in session.told
+    assert "A session ends by setting the status" in str(session.api.asked[1]["messages"])
+
+
 def test_without_a_prompt_the_session_begins_with_the_recipes_own(project: Path) -> None:
     session = played(project, DONE)
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from ralphgen.kits.dela.skill import SKILL
 from ralphgen.kits.dela.tools import FURTHER, PROFILED, TOOLS
 from ralphgen.model import Project
 from ralphgen.planning.model import KitPlan, Module, ToolPlan
@@ -33,6 +34,7 @@ def plan_dela(project: Project) -> KitPlan:
         workspace=(("settings", "SETTINGS"),),
         loaded_first=dict.fromkeys(("task_execution", "opus_review"), ("list_tasks", "task_start")),
         refusals="error",
+        skill=SKILL,
     )
 
 

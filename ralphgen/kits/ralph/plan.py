@@ -14,6 +14,7 @@ from ralphgen.kits.ralph.profiles import (
     narrow_values,
     profiles,
 )
+from ralphgen.kits.ralph.skill import SKILL
 from ralphgen.kits.ralph.spec import Spec
 from ralphgen.kits.ralph.tools import SPECS
 from ralphgen.model import Project
@@ -90,6 +91,7 @@ def plan_ralph(project: Project) -> KitPlan:
         services=True,
         resources=True,
         warnings=tuple(warning for _, warnings in found.values() for warning in warnings),
+        skill=SKILL,
     )
 
 

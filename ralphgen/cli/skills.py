@@ -1,0 +1,116 @@
+"""The command on Agent Skills: showing, writing and checking those of the kits that are on."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ralphgen.cli.app import Quiet, app
+from ralphgen.cli.words import progress, say
+from ralphgen.errors import Say, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ralphgen.output import Drift
+    from ralphgen.skills.rendering import Skill
+
+SkillName = Annotated[
+    str, typer.Argument(help="One skill alone: its text, or --write and --check.")
+]
+
+
+@app.command(epilog="Example: [bold]ralphgen skill --write[/bold]")
+def skill(
+    name: SkillName = "",
+    write: Annotated[bool, typer.Option("--write", help="Write to .claude/skills/.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite files edited by hand.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Compare, write nothing; exit 1 where they differ.")
+    ] = False,
+    project: Annotated[
+        Path, typer.Option("--project", metavar="PATH", help="The project's folder.")
+    ] = Path(),
+    quiet: Quiet = False,
+) -> None:
+    """Show or write an Agent Skill for each kit that is on: when to use which tool, and how.
+
+    Prints the files that would be written, or with a name their text.
+    """
+    from ralphgen.generation import generate
+    from ralphgen.roots import project_root
+    from ralphgen.skills.rendering import render_skills
+    from ralphgen.skills.writing import leftovers
+
+    _refuse_contradictions(write=write, force=force, check=check)
+    root, tell = project_root(project), progress(quiet)
+    plan = generate(root).plan
+    chosen = _chosen(render_skills(plan), name)
+    for left in leftovers(root, [kit.key for kit in plan.kits]):
+        tell(f'left alone: {left.folder}, which was written for the kit "{left.kit}" that is off')
+    if write:
+        _write(root, chosen, force=force, tell=tell)
+    elif check:
+        _check(root, chosen, tell)
+    else:
+        _show(chosen, whole=bool(name))
+
+
+def _refuse_contradictions(*, write: bool, force: bool, check: bool) -> None:
+    if write and check:
+        raise UsageError('"--write" and "--check" exclude each other', "name one of them")
+    if force and not write:
+        raise UsageError('"--force" is for "--write"', "name both, or neither")
+
+
+def _chosen(skills: "Sequence[Skill]", name: str) -> "Sequence[Skill]":
+    """The skill of this name, or all where none is asked for."""
+    from ralphgen.suggestion import suggestion
+
+    found = [one for one in skills if name in ("", one.name)]
+    if name and not found:
+        hint = suggestion(name, [one.name for one in skills], "the skills of the kits that are on")
+        raise UsageError(f'there is no skill "{name}"', hint)
+    return found
+
+
+def _show(skills: "Sequence[Skill]", *, whole: bool) -> None:
+    from ralphgen.skills.rendering import GUIDE, TEXT
+
+    for one in skills:
+        if not whole:
+            sys.stdout.writelines(f"{one.folder}/{path}\n" for path in one.files)
+            continue
+        for path in (TEXT, GUIDE):
+            sys.stdout.write(f"==> {one.folder}/{path} <==\n{one.files[path]}")
+
+
+def _write(root: Path, skills: "Sequence[Skill]", *, force: bool, tell: Say) -> None:
+    from ralphgen.skills.writing import write_skills
+
+    for folder, written in write_skills(root, skills, force=force).items():
+        count = len((*written.added, *written.changed, *written.removed))
+        tell(f"{folder}: {f'{count} files written' if count else 'nothing to change'}")
+
+
+def _check(root: Path, skills: "Sequence[Skill]", tell: Say) -> None:
+    from ralphgen.skills.writing import compare_skills
+
+    drifted = {folder: one for folder, one in compare_skills(root, skills).items() if one}
+    for folder, drift in drifted.items():
+        sys.stdout.write(drift.diff)
+        sys.stdout.flush()
+        say(f"ralphgen: {folder} is not what would be written now\nhint: {_mend(folder, drift)}")
+    if drifted:
+        raise typer.Exit(1)
+    tell("the skills are up to date")
+
+
+def _mend(folder: str, drift: "Drift") -> str:
+    if drift.hint:
+        return drift.hint
+    if drift.edited:
+        edited = ", ".join(f"{folder}/{path}" for path in drift.edited)
+        return f'"ralphgen skill --write --force" overwrites the edits of {edited}'
+    return 'run "ralphgen skill --write", and commit what it writes'

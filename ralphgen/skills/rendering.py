@@ -1,0 +1,122 @@
+"""Renders the Agent Skill of each kit: its text, its tool guide and its manifest."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+
+from ralphgen import __version__
+from ralphgen.clients.forms import client_text
+from ralphgen.listing import listed_tools
+from ralphgen.output import Files, seal
+from ralphgen.planning.model import KitPlan, ServerPlan, SkillPlan, ToolPlan
+from ralphgen.skills.arguments import argument_rows
+from ralphgen.skills.sessions import MOST, differences, removal_rows, session_rows
+from ralphgen.skills.workflows import told_workflows
+from ralphgen.spelling import markdown_cell
+
+SKILLS = ".claude/skills"
+TEXT, GUIDE = "SKILL.md", "references/tool-guide.md"
+EFFECTS = {
+    "READS": ("reads", "It changes nothing."),
+    "ADDS": ("writes", "It writes, and the same call may write again."),
+    "CHANGES": ("writes", "It writes, and the same call again changes nothing more."),
+    "DELETES": ("deletes", "What it takes away does not come back."),
+    "RUNS": ("runs", "It runs a program, which may do anything."),
+}
+OURS = {
+    ".gitattributes": "* text eol=lf\nmanifest.json linguist-generated\n",
+    ".gitignore": "/.lock\n/.new/\n/.commit/\n",
+}
+_PACKAGE = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """An Agent Skill: the name of its folder, the key of its kit, and its files by path in it."""
+
+    name: str
+    kit: str
+    files: Files
+
+    @property
+    def folder(self) -> str:
+        """Where it lies, below the project's folder."""
+        return f"{SKILLS}/{self.name}"
+
+
+def render_skills(plan: ServerPlan) -> tuple[Skill, ...]:
+    """The skill of every kit of the plan that has one, in the order of the kits.
+
+    The same plan gives the same bytes: nothing in them names a machine or a day, and only the
+    manifest names a version.
+    """
+    return tuple(
+        Skill(kit.skill.name, kit.key, _files(plan, kit, kit.skill))
+        for kit in plan.kits
+        if kit.skill is not None
+    )
+
+
+def _files(plan: ServerPlan, kit: KitPlan, skill: SkillPlan) -> Files:
+    listed = {tool["name"]: tool for tool in listed_tools(plan, "manual", kit)}
+    schemas = {name: tool["inputSchema"] for name, tool in listed.items()}
+    sessions, removals = session_rows(kit, plan.policy), removal_rows(kit, plan.policy)
+    values: dict[str, object] = {
+        "kit": kit.key,
+        "skill": skill,
+        "folder": f"{SKILLS}/{skill.name}",
+        "tools": [_tool(plan, kit, skill, tool, schemas[tool.name]) for tool in kit.tools],
+        "workflows": told_workflows(skill, schemas),
+        "sessions": sessions[:MOST],
+        "removals": removals[:MOST],
+        "more": max(len(sessions), len(removals)) > MOST,
+        "entry": client_text("claude", Path(), (kit.key,)).rstrip(),
+    }
+    texts = {
+        TEXT: _templates().get_template("skill.md.jinja").render(values),
+        GUIDE: _templates().get_template("tool_guide.md.jinja").render(values),
+    }
+    return seal({**OURS, **texts}, {"ralphgen": __version__, "kit": kit.key})
+
+
+def _tool(
+    plan: ServerPlan, kit: KitPlan, skill: SkillPlan, tool: ToolPlan, schema: Mapping[str, Any]
+) -> dict[str, object]:
+    """What is written of one tool: its words, its arguments and the sessions that have it."""
+    offered = {other.name for other in kit.tools}
+    use = skill.uses[tool.name]
+    effect, effect_sentence = EFFECTS[tool.hints]
+    recipes = plan.policy.recipes
+    seen_by = [name for name in recipes if tool.name in recipes[name].tools[kit.key]]
+    needs = {argument.name: argument.needs for argument in tool.arguments}
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "use": use,
+        "rather": {name: what for name, what in use.rather.items() if name in offered},
+        "effect": effect,
+        "effect_sentence": effect_sentence,
+        "arguments": argument_rows(schema, needs),
+        "recipes": "all" if len(seen_by) == len(recipes) else ", ".join(seen_by),
+        "differences": differences(kit, tool, plan.policy),
+    }
+
+
+@cache
+def _templates() -> Environment:
+    """The templates; what varies goes through the filter for cells, since this is no HTML."""
+    folder = _PACKAGE / "templates"
+    source = folder if folder.is_dir() else _PACKAGE.parent / "templates"
+    environment = Environment(
+        loader=FileSystemLoader(source, encoding="utf-8"),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        autoescape=select_autoescape(()),
+    )
+    environment.filters.update(cell=markdown_cell, quoted=json.dumps)
+    return environment
