@@ -2,6 +2,7 @@
 
 from ralphgen.kits.dela import DELA
 from ralphgen.kits.ralph import RALPH
+from ralphgen.kits.specum import SPECUM
 from ralphgen.planning.kit import Kit
 
-KITS: tuple[Kit, ...] = (RALPH, DELA)
+KITS: tuple[Kit, ...] = (RALPH, DELA, SPECUM)

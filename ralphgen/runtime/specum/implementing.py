@@ -1,0 +1,133 @@
+"""Hands out the next task of the current spec, and counts how often it was handed out."""
+
+from __future__ import annotations
+
+import re
+
+from ..errors import ToolError
+from . import progress
+from .handing import MOST, guidance, joined
+from .importing import follow
+from .standing import TASKS, TOOLS, chosen, loaded, refuse_phase, run_tool, short, tasks_of
+from .state import FILE, LAST_SERVED, PHASES, read_state, write_state
+from .store import FOLDER
+from .task_list import first_open
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .state import State
+    from .task_list import TaskItem
+    from .workspace import Specum
+
+PROMPT = "spec-executor"
+ENDED = "ALL_TASKS_COMPLETE"
+ATTEMPTS = 100  # at a task, which nobody can raise
+LONGEST = 10_000  # characters of a task
+SHORTEST_FENCE, LONGEST_FENCE = 4, 80
+
+
+def implement(specum: Specum, attempts: int) -> str:
+    """The first open task of the current spec with all that it takes, or the end of execution.
+
+    `attempts` is how often a task is handed out before it counts as blocked. Raises `ToolError`
+    where that is reached, and where there are no tasks yet.
+    """
+    name = chosen(specum, None)
+    notes = follow(specum, name)
+    items = tasks_of(specum, name)
+    if items and all(item.done for item in items) and read_state(specum.specs, name) is None:
+        return _ended(name, len(items), notes)
+    state = loaded(specum, name)
+    if state.phase != "tasks":
+        refuse_phase(specum, name, state.phase, "execution")
+    if not items:
+        advice = run_tool(specum, "ralph_tasks", " first")
+        raise ToolError(f"Tasks not generated. {advice}(`{FOLDER}/{name}/{TASKS}` has no task.)")
+    current = first_open(items)
+    if current is None:
+        specum.specs.remove(name, FILE)
+        return _ended(name, len(items), notes)
+    state = _counted(specum, name, state, current, attempts)
+    index = items.index(current)
+    counted = {"taskIndex": index, "totalTasks": len(items)}
+    state = state.changed(phase=PHASES[-1], awaitingApproval=False, **counted)
+    answer = _handed(specum, name, state, current, notes)
+    write_state(specum.specs, name, state)  # what cannot be handed out is no attempt
+    return answer
+
+
+def _counted(specum: Specum, name: str, state: State, item: TaskItem, attempts: int) -> State:
+    """The state with one hand-out more; raises `ToolError` where a task had all it may have."""
+    again = state.last_served == item.key
+    iteration = state.task_iteration + 1 if again else 1
+    if iteration > attempts:
+        larger = attempts < ATTEMPTS and specum.takes(TOOLS["execution"], "max_iterations")
+        more = f", or call {TOOLS['execution']} with a larger max_iterations" * larger
+        raise ToolError(
+            f"Task {short(item.key)} blocked after {state.task_iteration} attempts. The "
+            f"Learnings in `{FOLDER}/{name}/{progress.FILE}` tell why. Fix it by hand and tick "
+            f"its box in `{TASKS}`{more}."
+        )
+    if state.global_iteration >= state.max_global_iterations:
+        raise ToolError(
+            f"Task {short(item.key)} blocked: the spec is at iteration {state.global_iteration}, "
+            f'which is its limit. Raise "maxGlobalIterations" in `{FOLDER}/{name}/{FILE}` by hand '
+            "to go on."
+        )
+    return state.changed(
+        taskIteration=iteration,
+        maxTaskIterations=attempts,
+        globalIteration=state.global_iteration + 1,
+        **{LAST_SERVED: item.key},
+    )
+
+
+def _handed(specum: Specum, name: str, state: State, item: TaskItem, notes: list[str]) -> str:
+    folder = f"{FOLDER}/{name}"
+    index, total = state.task_index, state.total_tasks
+    head = (
+        f'## execution phase for "{name}": task {index + 1} of {total}\n\n'
+        "### Spec Information\n"
+        f"- **Spec**: {name}\n"
+        f"- **Path**: `{folder}/`\n"
+        f"- **Task index**: {index} (from 0)\n"
+        f"- **Attempt**: {state.task_iteration} of {state.max_task_iterations}\n"
+        f"{_noted(notes)}\n"
+        "### Current Task\n"
+        f"{_fenced(item.block, f'{folder}/{TASKS}')}\n\n"
+        "### Progress\n"
+    )
+    tail = (
+        "\n\n### Agent Instructions\n"
+        f"{guidance(specum, PROMPT)}\n\n"
+        "### Completion Protocol\n"
+        f"1. Verify, tick the box of {short(item.id)} in `{folder}/{TASKS}`, commit, and update "
+        f"`{folder}/{progress.FILE}`.\n"
+        "2. Print `TASK_COMPLETE`.\n"
+        f"3. Call `{TOOLS['execution']}` for the next task.\n\n"
+        "### On Failure\n"
+        f"Leave the box open, write what was tried and what failed under `## Learnings` in "
+        f"`{folder}/{progress.FILE}`, and call `{TOOLS['execution']}` again."
+    )
+    parts = [(progress.FILE, (specum.specs.read(name, progress.FILE) or "(missing)").strip())]
+    return head + joined(parts, folder, MOST - len(head) - len(tail)) + tail
+
+
+def _ended(name: str, total: int, notes: list[str]) -> str:
+    return (
+        f'## Spec "{name}" is complete\n\nAll {total} tasks are ticked.\n{_noted(notes)}\n{ENDED}\n'
+    )
+
+
+def _noted(notes: list[str]) -> str:
+    """What is told besides, each on a line of its own."""
+    return "".join(f"{note}\n" for note in notes)
+
+
+def _fenced(block: str, path: str) -> str:
+    """A task in a fence that nothing in it ends; of a very long one the beginning."""
+    shown = block[:LONGEST]
+    longest = max(map(len, re.findall("`+", shown)), default=0)
+    fence = "`" * min(max(longest + 1, SHORTEST_FENCE), LONGEST_FENCE)
+    cut = f"\n\n[cut here: read the rest in `{path}`]" if len(block) > LONGEST else ""
+    return f"{fence}markdown\n{shown}\n{fence}{cut}"

@@ -1,0 +1,337 @@
+"""A phase ends with a summary: the next one begins, and nothing that was written is lost."""
+
+import re
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from command_line import open_folder, texts
+from driving import create_project
+from specum_projects import (
+    GOAL,
+    KITS,
+    PHASES,
+    STATE,
+    TASK_LIST,
+    Desk,
+    sitting,
+    told,
+    unprivileged,
+)
+
+NEXT = dict(pairwise(PHASES))
+TOOL = {**{phase: f"ralph_{phase}" for phase in PHASES}, "execution": "ralph_implement"}
+ORDER = "(Spec 'auth'; the phases are research → requirements → design → tasks → execution.)"
+DATED = r"## Phase Complete: {} \(\d{{4}}-\d\d-\d\d\)\n\n"
+WRONG = [(now, said) for now in PHASES for said in PHASES[:-1] if now != said]
+PROGRESS = "# Progress\n\n## Original Goal\n\nAll\n\n## Learnings\n\n- one\n\n## Blockers\n"
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    with sitting(tmp_path_factory.mktemp("completing")) as desk:
+        yield desk
+
+
+@pytest.fixture
+def desk(session: Desk) -> Desk:
+    session.clear()
+    return session
+
+
+def undated(text: str) -> str:
+    return re.sub(r"\d{4}-\d\d-\d\d", "DATE", text)
+
+
+class TestPhases:
+    """Each phase is completed in its turn."""
+
+    @pytest.mark.parametrize("phase", NEXT)
+    def test_each_phase_leads_to_the_next(self, desk: Desk, phase: str) -> None:
+        desk.spec_in(phase)
+        desk.write("auth", f"{phase}.md", TASK_LIST)
+        before = desk.state("auth")
+
+        text = desk.says("ralph_complete_phase", phase=phase, summary="  Found it.\n")
+
+        assert text.startswith(
+            f'## Phase complete: {phase} of "auth"\n\n- **Next phase**: {NEXT[phase]}\n'
+            "- **Summary**: Found it.\n"
+        )
+        assert text.endswith(f"\nRun {TOOL[NEXT[phase]]}.\n")
+        assert "Warning" not in text
+        counted = {"totalTasks": 3} if phase == "tasks" else {}
+        assert {**before, "phase": NEXT[phase], **counted} == desk.state("auth")
+        section = DATED.format(phase) + r"Found it\.\n\n## Learnings\n"
+        assert 1 == len(re.findall(section, desk.read("auth", ".progress.md")))
+
+    def test_the_date_is_today_in_utc(self, desk: Desk) -> None:
+        desk.spec_in("research")
+        before = time.strftime("%Y-%m-%d", time.gmtime())
+        desk.says("ralph_complete_phase", phase="research", summary="x")
+        after = time.strftime("%Y-%m-%d", time.gmtime())
+
+        (date,) = re.findall(r"research \((.*)\)", desk.read("auth", ".progress.md"))
+        assert before <= date <= after
+
+    @pytest.mark.parametrize(("now", "said"), WRONG)
+    def test_another_phase_cannot_be_completed(self, desk: Desk, now: str, said: str) -> None:
+        desk.spec_in(now)
+        before = texts(desk.specs)
+
+        text = desk.refuses("ralph_complete_phase", phase=said, summary="x")
+
+        ahead = PHASES.index(now) < PHASES.index(said)
+        what = f"Complete {now} before {said}." if ahead else f"The {said} phase is complete."
+        assert f"Currently in {now} phase. {what} Run {TOOL[now]}. {ORDER}" == text
+        assert before == texts(desk.specs)
+
+    def test_the_tasks_are_counted_when_they_are_planned(self, desk: Desk) -> None:
+        desk.spec_in("tasks")
+        desk.write("auth", "tasks.md", TASK_LIST.replace("[ ] 1.1", "[x] 1.1"))
+
+        desk.says("ralph_complete_phase", phase="tasks", summary="planned")
+
+        found = desk.state("auth")
+        assert (1, 3, 1) == (found["taskIndex"], found["totalTasks"], found["taskIteration"])
+
+    def test_approval_is_no_longer_awaited_and_what_others_noted_stays(self, desk: Desk) -> None:
+        desk.spec_in("research")
+        desk.change_state("auth", awaitingApproval=True, commitSpec=False, epicName="shop", x=[1])
+
+        desk.says("ralph_complete_phase", phase="research", summary="x")
+
+        found = desk.state("auth")
+        assert not found["awaitingApproval"]
+        assert not found["commitSpec"]
+        assert ("shop", [1]) == (found["epicName"], found["x"])
+
+    def test_a_named_spec_leaves_the_current_one(self, desk: Desk) -> None:
+        desk.spec_in("research", name="pay")
+        desk.spec_in("research", name="auth")
+        before = texts(desk.specs / "auth")
+
+        text = desk.says("ralph_complete_phase", spec_name="pay", phase="research", summary="x")
+
+        assert text.startswith('## Phase complete: research of "pay"\n')
+        assert "requirements" == desk.state("pay")["phase"]
+        assert before == texts(desk.specs / "auth")
+        assert "auth\n" == desk.pointer()
+
+
+class TestWhatIsMissing:
+    """What is not there is told, and stops nobody without need."""
+
+    @pytest.mark.parametrize("text", [None, "", " \n\n"])
+    @pytest.mark.parametrize("phase", NEXT)
+    def test_a_missing_artifact_is_a_warning(
+        self, desk: Desk, phase: str, text: str | None
+    ) -> None:
+        desk.spec_in(phase)
+        if text is not None:
+            desk.write("auth", f"{phase}.md", text)
+
+        answer = desk.says("ralph_complete_phase", phase=phase, summary="x")
+
+        assert f"- **Warning**: `specs/auth/{phase}.md` is missing or empty\n" in answer
+        assert NEXT[phase] == desk.state("auth")["phase"]
+
+    def test_a_list_without_tasks_is_a_warning(self, desk: Desk) -> None:
+        desk.spec_in("tasks")
+        desk.write("auth", "tasks.md", "# Tasks\n\n- write it\n")
+
+        answer = desk.says("ralph_complete_phase", phase="tasks", summary="x")
+
+        expected = "- **Warning**: `specs/auth/tasks.md` has no task line such as `- [ ] 1.1 …`\n"
+        assert expected in answer
+        assert (0, 0) == (desk.state("auth")["taskIndex"], desk.state("auth")["totalTasks"])
+
+    def test_a_missing_progress_file_is_no_matter_and_is_not_made(self, desk: Desk) -> None:
+        desk.spec_in("research")
+        (desk.specs / "auth" / ".progress.md").unlink()
+
+        assert "- **Summary**: x\n" in desk.says(
+            "ralph_complete_phase", phase="research", summary="x"
+        )
+        assert not (desk.specs / "auth" / ".progress.md").exists()
+
+    def test_a_progress_file_that_cannot_be_written_is_a_warning(self, desk: Desk) -> None:
+        desk.spec_in("research")
+        (desk.specs / "auth" / ".progress.md").unlink()
+        (desk.specs / "auth" / ".progress.md").mkdir()
+
+        answer = desk.says("ralph_complete_phase", phase="research", summary="x")
+
+        assert "- **Warning**: the summary is not in .progress.md: " in answer
+        assert "requirements" == desk.state("auth")["phase"]
+
+    def test_a_folder_that_may_not_be_written_keeps_the_phase(self) -> None:
+        with open_folder() as folder:
+            root = create_project(folder / "project", config=KITS)
+            spec = root / "specs" / "auth"
+            spec.mkdir(parents=True)
+            (spec / STATE).write_text('{"phase": "research"}', encoding="utf-8")
+            (spec / ".progress.md").write_text(PROGRESS, encoding="utf-8")
+            before = texts(root / "specs")
+            given = {"spec_name": "auth", "phase": "research", "summary": "x"}
+            with unprivileged(root) as wire:
+                answer = told(wire, "ralph_complete_phase", **given)
+                cancelled = told(wire, "ralph_cancel", spec_name="auth")
+            after = texts(root / "specs")
+
+        expected = (
+            f"Failed to write {STATE}. Check file permissions. "
+            f'("specs/auth/{STATE}": permission denied)'
+        )
+        assert (True, expected) == answer
+        assert (True, f'"specs/auth/{STATE}" cannot be deleted: permission denied') == cancelled
+        assert before == after
+
+    def test_without_state_the_way_to_go_on_is_named(self, desk: Desk) -> None:
+        desk.spec_in("research")
+        (desk.specs / "auth" / STATE).unlink()
+
+        expected = (
+            "Spec 'auth' has no state. Run ralph_start with name \"auth\". It goes on where it was."
+        )
+        assert expected == desk.refuses("ralph_complete_phase", phase="research", summary="x")
+
+    def test_without_specs_it_says_how_to_begin(self, desk: Desk) -> None:
+        expected = "No current spec. Run ralph_start to begin."
+
+        assert expected == desk.refuses("ralph_complete_phase", phase="research", summary="x")
+
+
+class TestArguments:
+    """Wrong calls change nothing."""
+
+    @pytest.mark.parametrize("summary", ["", "  \n\t "])
+    def test_a_summary_says_something(self, desk: Desk, summary: str) -> None:
+        desk.spec_in("research")
+        before = texts(desk.specs)
+
+        expected = "The summary is empty: say in a sentence or two what was done"
+        assert expected == desk.refuses("ralph_complete_phase", phase="research", summary=summary)
+        assert before == texts(desk.specs)
+
+    @pytest.mark.parametrize(
+        ("wrong", "given"),
+        [
+            ("phase", {"phase": "execution", "summary": "x"}),
+            ("phase", {"phase": "Research", "summary": "x"}),
+            ("phase", {"phase": "", "summary": "x"}),
+            ("phase", {"phase": 1, "summary": "x"}),
+            ("phase", {"summary": "x"}),
+            ("summary", {"phase": "research"}),
+            ("summary", {"phase": "research", "summary": ["x"]}),
+            ("note", {"phase": "research", "summary": "x", "note": "y"}),
+        ],
+    )
+    def test_wrong_arguments_change_nothing(
+        self, desk: Desk, wrong: str, given: dict[str, Any]
+    ) -> None:
+        desk.spec_in("research")
+        before = texts(desk.specs)
+
+        assert f'"{wrong}"' in desk.refuses("ralph_complete_phase", **given)
+        assert before == texts(desk.specs)
+
+
+class TestSummary:
+    """The summary stands once in the progress file, and harms nothing else there."""
+
+    def completed(self, desk: Desk, progress: str, summary: str) -> str:
+        """The progress file after a phase, without its date."""
+        desk.spec_in("research")
+        desk.write("auth", ".progress.md", progress)
+        desk.says("ralph_complete_phase", phase="research", summary=summary)
+        return undated(desk.read("auth", ".progress.md"))
+
+    def test_it_stands_before_the_last_learnings(self, desk: Desk) -> None:
+        progress = f"{PROGRESS}\n## Learnings\n\n- two\n"
+        first, second = progress.rsplit("## Learnings", maxsplit=1)
+
+        expected = f"{first}## Phase Complete: research (DATE)\n\nWell done\n\n## Learnings{second}"
+        assert expected == self.completed(desk, progress, "Well done")
+
+    @pytest.mark.parametrize("progress", ["# Progress\n", "# Progress", "### Learnings\n", ""])
+    def test_without_learnings_it_stands_at_the_end(self, desk: Desk, progress: str) -> None:
+        before = progress.rstrip("\n") + "\n\n" if progress else ""
+
+        expected = f"{before}## Phase Complete: research (DATE)\n\nWell done\n"
+        assert expected == self.completed(desk, progress, "Well done")
+
+    def test_the_ends_of_lines_stay_as_they_are(self, desk: Desk) -> None:
+        progress = PROGRESS.replace("\n", "\r\n")
+
+        found = self.completed(desk, progress, "one\ntwo")
+
+        assert "## Phase Complete: research (DATE)\r\n\r\none\r\ntwo\r\n\r\n## Learn" in found
+        assert found.count("\n") == found.count("\r\n")
+
+    def test_bytes_that_are_no_text_stay_as_they_are(self, desk: Desk) -> None:
+        desk.spec_in("research")
+        before = b"\xef\xbb\xbf# \xff\xfe\n\n## Learnings\n\x80"
+        (desk.specs / "auth" / ".progress.md").write_bytes(before)
+
+        desk.says("ralph_complete_phase", phase="research", summary="x")
+
+        after = (desk.specs / "auth" / ".progress.md").read_bytes()
+        assert after.startswith(b"\xef\xbb\xbf# \xff\xfe\n\n## Phase Complete: research (")
+        assert after.endswith(b"\n\n## Learnings\n\x80")
+
+    def test_no_line_of_it_is_a_heading_or_the_place_of_the_next(self, desk: Desk) -> None:
+        summary = "Found:\n## Learnings\n# Top\n  ### Deep\n#hash"
+        desk.spec_in("research")
+
+        text = desk.says("ralph_complete_phase", phase="research", summary=summary)
+        desk.says("ralph_complete_phase", phase="requirements", summary="second")
+
+        found = undated(desk.read("auth", ".progress.md"))
+        escaped = "Found:\n\\## Learnings\n\\# Top\n  \\### Deep\n\\#hash\n"
+        second = "## Phase Complete: requirements (DATE)\n\nsecond\n\n## Learnings\n"
+        assert f"{escaped}\n{second}" in found
+        assert "- **Summary**: Found:\n  ## Learnings\n  # Top\n" in text
+
+    @pytest.mark.parametrize(
+        "summary",
+        ["Costs $& and \\1 \\g<0>", "{{goal}} {{ summary }} {% if %}", "```\nopen fence", "%s {0}"],
+    )
+    def test_it_is_inserted_once_as_it_is(self, desk: Desk, summary: str) -> None:
+        desk.spec_in("research")
+
+        text = desk.says("ralph_complete_phase", phase="research", summary=summary)
+
+        assert 1 == desk.read("auth", ".progress.md").count(summary)
+        assert 1 == text.count(summary.replace("\n", "\n  "))
+
+    def test_control_characters_are_left_out(self, desk: Desk) -> None:
+        desk.spec_in("research")
+
+        text = desk.says("ralph_complete_phase", phase="research", summary="a\x1b[2J\x00b\rc\u2028")
+
+        assert "- **Summary**: a[2Jb\n  c\n" in text
+        assert "\n\na[2Jb\nc\n\n" in desk.read("auth", ".progress.md")
+
+    def test_a_long_one_is_kept_whole_and_shown_in_part(self, desk: Desk) -> None:
+        desk.spec_in("research")
+        summary = "long " * 20_000
+
+        text = desk.says("ralph_complete_phase", phase="research", summary=summary)
+
+        assert "[cut here: it has 99,999 characters]\n" in text
+        assert 3_000 > len(text)
+        assert summary.strip() in desk.read("auth", ".progress.md")
+
+
+def test_the_goal_outlives_all_phases(desk: Desk) -> None:
+    desk.spec_in("research")
+    for phase in NEXT:
+        desk.write("auth", f"{phase}.md", TASK_LIST)
+        desk.says("ralph_complete_phase", phase=phase, summary=f"did {phase}")
+
+    found = desk.read("auth", ".progress.md")
+    assert [f"did {phase}" for phase in NEXT] == re.findall("did .*", found)
+    assert f"## Original Goal\n\n{GOAL}\n" in found

@@ -1,0 +1,207 @@
+"""The eleven tools are there and explained, and the streams carry what they should."""
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from command_line import texts
+from driving import context_for, on_context, server_command
+from specum_projects import GOAL, PHASES, STATE, TASK_LIST, TOOLS, Desk, sitting
+from wire import running
+
+from ralphgen import __version__
+
+# By tool, the arguments and which of them must be given.
+ARGUMENTS: dict[str, tuple[set[str], set[str]]] = {
+    "ralph_start": ({"name", "goal", "quick"}, set()),
+    "ralph_status": (set(), set()),
+    "ralph_switch": ({"name"}, {"name"}),
+    "ralph_cancel": ({"spec_name", "delete_files"}, set()),
+    "ralph_complete_phase": (
+        {"spec_name", "phase", "summary", "import_tasks", "feature", "discipline"},
+        {"phase", "summary"},
+    ),
+    "ralph_help": (set(), set()),
+    **{f"ralph_{phase}": ({"spec_name"}, set()) for phase in PHASES[:-1]},
+    "ralph_implement": ({"max_iterations"}, set()),
+}
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    with sitting(tmp_path_factory.mktemp("help")) as desk:
+        yield desk
+
+
+@pytest.fixture
+def desk(session: Desk) -> Desk:
+    session.clear()
+    return session
+
+
+def listed(desk: Desk) -> dict[str, dict[str, Any]]:
+    return {tool["name"]: tool for tool in desk.driver.tools()}
+
+
+class TestTools:
+    """What a client sees of the tools."""
+
+    def test_there_are_eleven(self, desk: Desk) -> None:
+        assert list(TOOLS) == desk.driver.names()
+
+    @pytest.mark.parametrize("tool", TOOLS)
+    def test_each_has_the_agreed_arguments(self, desk: Desk, tool: str) -> None:
+        schema = listed(desk)[tool]["inputSchema"]
+
+        expected = ARGUMENTS[tool]
+        assert expected == ({*schema["properties"]}, {*schema.get("required", [])})
+        assert all("description" in rule for rule in schema["properties"].values())
+
+    def test_choices_and_ranges_are_in_the_schemas(self, desk: Desk) -> None:
+        tools = listed(desk)
+
+        phase = tools["ralph_complete_phase"]["inputSchema"]["properties"]["phase"]
+        attempts = tools["ralph_implement"]["inputSchema"]["properties"]["max_iterations"]
+        assert list(PHASES[:4]) == phase["enum"]
+        assert (1, 100) == (attempts["minimum"], attempts["maximum"])
+
+    def test_hints_tell_what_reads_and_what_deletes(self, desk: Desk) -> None:
+        hints = {name: tool["annotations"] for name, tool in listed(desk).items()}
+
+        reads = [name for name in TOOLS if hints[name].get("readOnlyHint")]
+        deletes = [name for name in TOOLS if hints[name].get("destructiveHint", True)]
+        assert ["ralph_status", "ralph_help"] == reads
+        assert ["ralph_cancel"] == [name for name in deletes if name not in reads]
+        assert {False} == {hint["openWorldHint"] for hint in hints.values()}
+
+    def test_an_unknown_tool_is_refused(self, desk: Desk) -> None:
+        _, text = desk.driver.protocol_error("ralph_finish")
+
+        assert "ralph_finish" in text
+
+
+class TestHelp:
+    """The text that explains them."""
+
+    def test_it_names_each_tool_once_with_its_arguments(self, desk: Desk) -> None:
+        text = desk.says("ralph_help")
+
+        rows = re.findall(r"^\| `(\w+)` \| (.*) \| (.+) \|$", text, re.MULTILINE)
+        assert sorted(TOOLS) == sorted(name for name, _, _ in rows)
+        for name, shown, _ in rows:
+            found = set(filter(None, shown.split(", ")))
+            taken, needed = ARGUMENTS[name]
+            assert {each if each in needed else f"{each}?" for each in taken} == found
+
+    def test_the_phases_stand_in_their_order(self, desk: Desk) -> None:
+        text = desk.says("ralph_help")
+
+        assert " → ".join(PHASES) in text
+        tools = [f"`ralph_{phase}`" for phase in PHASES[:4]]
+        places = [text.index(tool) for tool in ("`ralph_start`", *tools, "`ralph_implement`")]
+        assert sorted(places) == places
+
+    def test_it_says_where_the_files_are_and_gives_an_example(self, desk: Desk) -> None:
+        text = desk.says("ralph_help")
+
+        for file in ("specs/<name>/", "specs/.current-spec", STATE, ".progress.md", "tasks.md"):
+            assert file in text
+        assert text.endswith(f'Example: `ralph_start` with goal "{GOAL}".\n')
+
+    @pytest.mark.parametrize("tool", ["ralph_help", "ralph_status"])
+    def test_looking_changes_nothing(self, desk: Desk, tool: str) -> None:
+        desk.spec_in("design")
+        before, around = texts(desk.specs), desk.outside()
+
+        assert desk.says(tool) == desk.says(tool)
+        assert before == texts(desk.specs)
+        assert around == desk.outside()
+
+    @pytest.mark.parametrize("tool", ["ralph_help", "ralph_status"])
+    def test_looking_takes_no_arguments(self, desk: Desk, tool: str) -> None:
+        assert '"verbose"' in desk.refuses(tool, verbose=True)
+
+
+class TestProcess:
+    """The server as a process."""
+
+    def test_flags_answer_before_any_frame(self, desk: Desk) -> None:
+        found = {}
+        for flag in ("--help", "--version"):
+            done = subprocess.run(
+                server_command(desk.root, "specum", flag),
+                input="",
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            assert "" == done.stderr
+            found[flag] = done.stdout
+
+        assert "kits: ralph, specum" in found["--help"]
+        assert f"ralphgen {__version__}\n" == found["--version"]
+
+    @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+    def test_it_says_who_it_is_and_what_to_do(self, desk: Desk, version: str) -> None:
+        context = context_for(desk.root, "manual")
+        with running(desk.root, "specum", *on_context(context)) as wire:
+            told = wire.shake_hands(version)
+
+        names = re.findall("ralph_[a-z_]+", told["instructions"])
+        assert "ralph-specum" in json.dumps(told)
+        assert {*TOOLS} == {*names}
+
+    def test_standard_output_holds_frames_and_standard_error_lines_of_json(
+        self, desk: Desk
+    ) -> None:
+        """Without a context there is something to log."""
+        with running(desk.root, "specum") as wire:
+            wire.shake_hands()
+            answers = [
+                wire.ask("tools/call", {"name": name, "arguments": {}})
+                for name in ("ralph_status", "ralph_help", "ralph_start", "no_such_tool")
+            ]
+            wire.leave()
+            code = wire.end()
+            assert wire.process.stdout is not None
+            rest = wire.process.stdout.read()
+            lines = [json.loads(line) for line in wire.errors().splitlines()]
+
+        assert (0, "") == (code, rest)
+        assert ["2.0"] * 4 == [answer["jsonrpc"] for answer in answers]
+        assert lines
+        assert [{"level", "logger", "data", "timestamp"}] * len(lines) == [
+            {*line} for line in lines
+        ]
+        assert {"specum"} == {line["logger"] for line in lines}
+
+    def test_a_session_without_a_context_only_looks(self, desk: Desk) -> None:
+        with running(desk.root, "specum") as wire:
+            wire.shake_hands()
+            tools = wire.ask("tools/list")["result"]["tools"]
+
+        assert ["ralph_status", "ralph_help"] == [tool["name"] for tool in tools]
+
+    def test_a_whole_workflow_logs_nothing(self, desk: Desk) -> None:
+        """What an agent does wrong is told to it, and is no trouble of the server's."""
+        context = context_for(desk.root, "manual")
+        with running(desk.root, "specum", *on_context(context)) as wire:
+            wire.shake_hands()
+            calls: list[tuple[str, dict[str, Any]]] = [
+                ("ralph_start", {"name": "auth", "goal": GOAL}),
+                ("ralph_design", {}),
+                *(("ralph_complete_phase", {"phase": p, "summary": "x"}) for p in PHASES[:4]),
+                ("ralph_implement", {}),
+                ("ralph_cancel", {"spec_name": "../x", "delete_files": True}),
+                ("ralph_cancel", {"delete_files": True}),
+            ]
+            desk.write("auth", "tasks.md", TASK_LIST)
+            for name, arguments in calls:
+                wire.ask("tools/call", {"name": name, "arguments": arguments})
+            wire.leave()
+            errors = wire.errors()
+
+        assert "" == errors

@@ -1,0 +1,430 @@
+"""Tasks are handed out one by one, as long as their list has an open box, and no longer."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from command_line import open_folder, texts
+from driving import create_project, query
+from specum_projects import ALONE, MOST, PHASES, STATE, TASK_LIST, Desk, sitting, told, unprivileged
+
+ENDED = '## Spec "auth" is complete\n\nAll 3 tasks are ticked.\n\nALL_TASKS_COMPLETE\n'
+FIRST = """\
+## execution phase for "auth": task 1 of 3
+
+### Spec Information
+- **Spec**: auth
+- **Path**: `specs/auth/`
+- **Task index**: 0 (from 0)
+- **Attempt**: 1 of 5
+
+### Current Task
+````markdown
+- [ ] 1.1 Write the file
+  - **Do**: open it
+  - **Verify**: `true`
+````
+
+### Progress
+#### .progress.md
+
+# Progress
+"""
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    with sitting(tmp_path_factory.mktemp("implementing")) as desk:
+        yield desk
+
+
+@pytest.fixture
+def desk(session: Desk) -> Desk:
+    session.clear()
+    return session
+
+
+def tick(desk: Desk, *ids: str, mark: str = "x") -> None:
+    """Tick boxes as a client does."""
+    text = desk.read("auth", "tasks.md")
+    for each in ids:
+        assert f"[ ] {each}" in text
+        text = text.replace(f"[ ] {each}", f"[{mark}] {each}")
+    desk.write("auth", "tasks.md", text)
+
+
+def handed(text: str) -> tuple[str, str, str]:
+    """Position, number and block of the task in an answer."""
+    position, number = re.findall(r"task (\d+) of (\d+)\n", text)[0]
+    block = text.split("### Current Task\n")[1].split("\n### Progress\n", maxsplit=1)[0].strip()
+    return position, number, "\n".join(block.splitlines()[1:-1])
+
+
+def title(text: str) -> str:
+    """The id of the task in an answer."""
+    return re.sub(r"^[-*]\s+\[ \]\s+(\S+).*", r"\1", handed(text)[2], flags=re.DOTALL)
+
+
+class TestHandingOut:
+    """Which task comes, and what is written down."""
+
+    def test_the_first_open_task_comes_with_all_that_it_takes(self, desk: Desk) -> None:
+        desk.spec_in("execution")
+
+        text = desk.says("ralph_implement")
+
+        assert text.startswith(FIRST)
+        assert "\n### Agent Instructions\n# Spec Executor\n" in text
+        protocol = text.split("### Completion Protocol\n")[1]
+        assert "tick the box of 1.1 in `specs/auth/tasks.md`" in protocol
+        assert "`TASK_COMPLETE`" in protocol
+        assert "\n### On Failure\nLeave the box open" in protocol
+        assert "ALL_TASKS_COMPLETE" not in text.split("### Agent Instructions")[0]
+
+    def test_it_begins_execution(self, desk: Desk) -> None:
+        desk.spec_in("tasks")
+        desk.write("auth", "tasks.md", TASK_LIST)
+        desk.change_state("auth", awaitingApproval=True, totalTasks=99, taskIndex=7)
+        before = desk.state("auth")
+
+        desk.says("ralph_implement", max_iterations=9)
+
+        expected = {
+            **before,
+            "phase": "execution",
+            "awaitingApproval": False,
+            "taskIndex": 0,
+            "totalTasks": 3,
+            "taskIteration": 1,
+            "maxTaskIterations": 9,
+            "globalIteration": 2,
+            "lastServedTask": "1.1",
+        }
+        assert expected == desk.state("auth")
+
+    def test_each_tick_leads_to_the_next_until_all_are_ticked(self, desk: Desk) -> None:
+        desk.spec_in("execution")
+        found = []
+        for each in ("1.1", "1.2", "V1"):
+            found.append((title(desk.says("ralph_implement")), desk.state("auth")["taskIndex"]))
+            tick(desk, each)
+        before = texts(desk.specs)
+
+        assert [("1.1", 0), ("1.2", 1), ("V1", 2)] == found
+        assert ENDED == desk.says("ralph_implement")
+        del before[f"auth/{STATE}"]
+        assert before == texts(desk.specs)
+        assert ENDED == desk.says("ralph_implement")
+        assert "| auth (current) | completed | 3/3 |\n" in desk.says("ralph_status")
+
+    def test_ticks_out_of_order_leave_the_first_open_task(self, desk: Desk) -> None:
+        desk.spec_in("execution")
+        tick(desk, "1.2", mark="X")
+
+        assert ("1", "3") == handed(desk.says("ralph_implement"))[:2]
+        tick(desk, "1.1")
+        assert ("3", "3") == handed(desk.says("ralph_implement"))[:2]
+
+    def test_a_task_that_is_opened_again_is_handed_out_again(self, desk: Desk) -> None:
+        desk.spec_in("execution")
+        tick(desk, "1.1", "1.2", "V1")
+        desk.says("ralph_implement")
+        desk.write("auth", "tasks.md", TASK_LIST)
+
+        assert "has no state. Run ralph_start" in desk.refuses("ralph_implement")
+        desk.says("ralph_start", name="auth")
+        assert "1.1" == title(desk.says("ralph_implement"))
+
+    @pytest.mark.parametrize("index", [0, 2, 99])
+    def test_a_wrong_position_in_the_state_is_mended(self, desk: Desk, index: int) -> None:
+        desk.spec_in("execution")
+        tick(desk, "1.1")
+        desk.change_state("auth", taskIndex=index, totalTasks=index)
+
+        assert ("2", "3") == handed(desk.says("ralph_implement"))[:2]
+        found = desk.state("auth")
+        assert (1, 3) == (found["taskIndex"], found["totalTasks"])
+
+    def test_another_spec_becomes_the_subject_by_switching(self, desk: Desk) -> None:
+        desk.spec_in("execution", name="pay")
+        desk.spec_in("execution", name="auth")
+        desk.says("ralph_switch", name="pay")
+
+        assert desk.says("ralph_implement").startswith('## execution phase for "pay": ')
+        assert "lastServedTask" not in desk.state("auth")
+
+
+class TestLists:
+    """What counts as a task."""
+
+    @pytest.mark.parametrize(
+        ("tasks", "expected"),
+        [
+            ("- [ ] 10.12 Late\n- [ ] 1.1 Early\n", ("1", "2", "- [ ] 10.12 Late")),
+            ("* [x] 1.1 A\n* [ ] 1.2.3 B\n", ("2", "2", "* [ ] 1.2.3 B")),
+            ("- [ ] V1 [VERIFY] Check\n", ("1", "1", "- [ ] V1 [VERIFY] Check")),
+            ("- [X] 1.1 A\n- [ ] VF Goal\n", ("2", "2", "- [ ] VF Goal")),
+            ("- [ ] 1.1 [P] A\n- [ ] 1.2 [P] B\n", ("1", "2", "- [ ] 1.1 [P] A")),
+            ("- [ ] no id\n- [ ] 1.1\n", ("1", "1", "- [ ] 1.1")),
+            ("- [x] 1.1 A\n  - [ ] 1.2 inner\n- [ ] 1.3 B\n", ("2", "2", "- [ ] 1.3 B")),
+            ("```\n- [ ] 1.1 A\n```\n- [ ] 1.2 B\n", ("1", "1", "- [ ] 1.2 B")),
+            ("\ufeff- [ ] 1.1 A\r\n  - do\r\n", ("1", "1", "- [ ] 1.1 A\n  - do")),
+            ("- [ ] 1.1 A\n\n  text\n### Deep\nmore\n## End\n", ("1", "1", None)),
+        ],
+    )
+    def test_each_kind_of_list_is_read(
+        self, desk: Desk, tasks: str, expected: tuple[str, str, str | None]
+    ) -> None:
+        desk.spec_in("execution", tasks=tasks)
+
+        found = handed(desk.says("ralph_implement"))
+
+        block = expected[2] or "- [ ] 1.1 A\n\n  text\n### Deep\nmore"
+        assert (*expected[:2], block) == found
+
+    def test_a_repeated_id_is_another_task(self, desk: Desk) -> None:
+        desk.spec_in("execution", tasks="- [ ] 1.1 First\n- [ ] 1.1 Second\n")
+        desk.says("ralph_implement")
+        desk.says("ralph_implement")
+        desk.write("auth", "tasks.md", "- [x] 1.1 First\n- [ ] 1.1 Second\n")
+
+        assert "- **Attempt**: 1 of 5\n" in desk.says("ralph_implement")
+        assert "1.1#2" == desk.state("auth")["lastServedTask"]
+
+    @pytest.mark.parametrize("phase", ["tasks", "execution"])
+    @pytest.mark.parametrize("tasks", [None, "", "# Tasks\n\n- [ ] no id\n- 1.1 no box\n"])
+    def test_without_tasks_they_must_be_planned(
+        self, desk: Desk, phase: str, tasks: str | None
+    ) -> None:
+        desk.spec_in(phase)
+        (desk.specs / "auth" / "tasks.md").unlink(missing_ok=True)
+        if tasks is not None:
+            desk.write("auth", "tasks.md", tasks)
+        before = texts(desk.specs)
+
+        expected = (
+            "Tasks not generated. Run ralph_tasks first. (`specs/auth/tasks.md` has no task.)"
+        )
+        assert expected == desk.refuses("ralph_implement")
+        assert before == texts(desk.specs)
+
+    @pytest.mark.parametrize("phase", PHASES[:3])
+    def test_nothing_is_implemented_before_it_is_planned(self, desk: Desk, phase: str) -> None:
+        desk.spec_in(phase)
+        desk.write("auth", "tasks.md", TASK_LIST)
+        before = texts(desk.specs)
+
+        text = desk.refuses("ralph_implement")
+
+        assert text.startswith(
+            f"Currently in {phase} phase. Complete {phase} before execution. Run ralph_{phase}. "
+        )
+        assert before == texts(desk.specs)
+
+    def test_without_a_current_spec_it_says_how_to_begin(self, desk: Desk) -> None:
+        assert "No current spec. Run ralph_start to begin." == desk.refuses("ralph_implement")
+
+
+class TestAttempts:
+    """How often a task is handed out."""
+
+    def test_a_task_is_blocked_after_its_attempts_and_a_larger_number_goes_on(
+        self, desk: Desk
+    ) -> None:
+        desk.spec_in("execution")
+        for attempt in (1, 2, 3):
+            text = desk.says("ralph_implement", max_iterations=3)
+            assert f"- **Attempt**: {attempt} of 3\n" in text
+        before = texts(desk.specs)
+
+        expected = (
+            "Task 1.1 blocked after 3 attempts. The Learnings in `specs/auth/.progress.md` tell "
+            "why. Fix it by hand and tick its box in `tasks.md`, or call ralph_implement with a "
+            "larger max_iterations."
+        )
+        for fewer in (3, 1, 2):
+            assert expected == desk.refuses("ralph_implement", max_iterations=fewer)
+        assert before == texts(desk.specs)
+        assert "- **Attempt**: 4 of 5\n" in desk.says("ralph_implement")
+
+    def test_five_attempts_are_the_default(self, desk: Desk) -> None:
+        desk.spec_in("execution")
+        for _ in range(5):
+            desk.says("ralph_implement")
+
+        assert "blocked after 5 attempts" in desk.refuses("ralph_implement")
+
+    def test_a_tick_always_leads_on(self, desk: Desk) -> None:
+        desk.spec_in("execution")
+        for _ in range(2):
+            desk.says("ralph_implement", max_iterations=2)
+        desk.refuses("ralph_implement", max_iterations=2)
+        tick(desk, "1.1")
+
+        text = desk.says("ralph_implement", max_iterations=2)
+
+        assert "1.2" == title(text)
+        assert "- **Attempt**: 1 of 2\n" in text
+        assert (1, 4) == tuple(
+            desk.state("auth")[key] for key in ("taskIteration", "globalIteration")
+        )
+
+    def test_a_blocked_spec_ends_when_all_is_ticked_by_hand(self, desk: Desk) -> None:
+        desk.spec_in("execution")
+        desk.says("ralph_implement", max_iterations=1)
+        desk.refuses("ralph_implement", max_iterations=1)
+        tick(desk, "1.1", "1.2", "V1")
+
+        assert ENDED == desk.says("ralph_implement", max_iterations=1)
+
+    def test_all_tasks_together_have_a_limit(self, desk: Desk) -> None:
+        desk.spec_in("execution")
+        desk.change_state("auth", globalIteration=7, maxGlobalIterations=8)
+        desk.says("ralph_implement")
+        before = texts(desk.specs)
+
+        expected = (
+            "Task 1.1 blocked: the spec is at iteration 8, which is its limit. Raise "
+            f'"maxGlobalIterations" in `specs/auth/{STATE}` by hand to go on.'
+        )
+        assert expected == desk.refuses("ralph_implement")
+        assert before == texts(desk.specs)
+        desk.change_state("auth", maxGlobalIterations=9)
+        assert "- **Attempt**: 2 of 5\n" in desk.says("ralph_implement")
+
+    def test_the_largest_number_of_attempts_is_not_to_be_exceeded(self, desk: Desk) -> None:
+        desk.spec_in("execution")
+        desk.says("ralph_implement")
+        desk.change_state("auth", taskIteration=100)
+
+        text = desk.refuses("ralph_implement", max_iterations=100)
+
+        assert text.endswith("Fix it by hand and tick its box in `tasks.md`.")
+
+    @pytest.mark.parametrize("value", [0, 101, -1, 2.5, "3", True, [3], 10**30])
+    def test_a_number_that_is_none_is_refused(self, desk: Desk, value: Any) -> None:
+        desk.spec_in("execution")
+        before = texts(desk.specs)
+
+        assert '"max_iterations"' in desk.refuses("ralph_implement", max_iterations=value)
+        assert before == texts(desk.specs)
+
+    @pytest.mark.parametrize("value", [1, 100, 4.0, None])
+    def test_a_number_in_its_range_is_taken(self, desk: Desk, value: Any) -> None:
+        desk.spec_in("execution")
+
+        text = desk.says("ralph_implement", max_iterations=value)
+
+        assert f"- **Attempt**: 1 of {int(value or 5)}\n" in text
+
+    def test_a_spec_is_not_named_here(self, desk: Desk) -> None:
+        desk.spec_in("execution")
+
+        assert '"spec_name"' in desk.refuses("ralph_implement", spec_name="auth")
+
+
+class TestText:
+    """What an answer holds, and how long it gets."""
+
+    def test_fences_in_a_task_do_not_end_its_own(self, desk: Desk) -> None:
+        block = "- [ ] 1.1 A\n  ```sh\n  x\n  ```\n  `````\n  y\n  `````\n  {{goal}} $& \\1"
+        desk.spec_in("execution", tasks=f"{block}\n- [ ] 1.2 B\n")
+
+        text = desk.says("ralph_implement")
+
+        assert f"### Current Task\n``````markdown\n{block}\n``````\n\n### Progress\n" in text
+
+    def test_a_long_task_and_a_long_progress_are_cut(self, desk: Desk) -> None:
+        desk.spec_in("execution", tasks=f"- [ ] 1.1 {'t' * 60_000} end\n")
+        desk.write("auth", ".progress.md", "p" * 60_000)
+
+        text = desk.says("ralph_implement")
+
+        assert "t\n````\n\n[cut here: read the rest in `specs/auth/tasks.md`]\n" in text
+        assert "[cut here: read the rest in `specs/auth/.progress.md`]" in text
+        assert MOST - 500 < len(text)
+        assert "### On Failure\n" in text
+
+    def test_a_task_of_fences_stays_within_the_length(self, desk: Desk) -> None:
+        desk.override("prompts/spec-executor.md", "x" * 16_000)
+        desk.spec_in("execution", tasks=f"- [ ] 1.1 {'`' * 60_000}\n")
+        desk.write("auth", ".progress.md", "`" * 60_000)
+
+        assert MOST - 500 < len(desk.says("ralph_implement"))
+
+    def test_the_id_of_a_task_may_be_as_long_as_it_likes(self, desk: Desk) -> None:
+        desk.spec_in("execution", tasks=f"- [ ] 1.{'1' * 60_000} A\n")
+        desk.says("ralph_implement", max_iterations=1)
+
+        expected = f"Task 1.{'1' * 62}… blocked after 1 attempts. "
+        assert desk.refuses("ralph_implement", max_iterations=1).startswith(expected)
+
+    def test_very_many_tasks_that_are_done_elsewhere_are_told_in_part(self, desk: Desk) -> None:
+        """Their boxes are ticked all the same."""
+        count = 400
+        tasks = "".join(f"- [ ] {at}.{'0' * 20} T\n" for at in range(count))
+        desk.spec_in("tasks")
+        desk.write("auth", "tasks.md", tasks)
+        home = {"import_tasks": True, "feature": "auth", "discipline": "backend"}
+        text = desk.says("ralph_complete_phase", phase="tasks", summary="planned", **home)
+        query(desk.root, "UPDATE tasks SET status = 'done' WHERE tags LIKE '%spec:auth%'")
+
+        assert f" and {count - 100} more\n" in text
+        assert f" and {count - 100} more\n" in desk.says("ralph_implement")
+        assert tasks.replace("[ ]", "[x]") == desk.read("auth", "tasks.md")
+
+    def test_a_missing_progress_file_is_named(self, desk: Desk) -> None:
+        desk.spec_in("execution")
+        (desk.specs / "auth" / ".progress.md").unlink()
+
+        assert "#### .progress.md\n\n(missing)" in desk.says("ralph_implement")
+
+    def test_the_project_s_own_prompt_is_used_at_once(self, desk: Desk) -> None:
+        desk.spec_in("execution")
+        path = desk.override("prompts/spec-executor.md", "# Ours {{x}}\n")
+
+        assert "\n### Agent Instructions\n# Ours {{x}}\n\n" in desk.says("ralph_implement")
+        path.unlink()
+        path.mkdir()
+        before = texts(desk.specs)
+        assert (
+            '".ralph/specum/prompts/spec-executor.md" cannot be read: is a directory'
+            == desk.refuses("ralph_implement")
+        )
+        assert before == texts(desk.specs)
+
+
+class TestDisk:
+    """What is written."""
+
+    def test_only_the_state_is_written(self, desk: Desk) -> None:
+        desk.spec_in("execution")
+        before, around = texts(desk.specs), desk.outside()
+
+        desk.says("ralph_implement")
+
+        after = texts(desk.specs)
+        assert [f"auth/{STATE}"] == [name for name in after if after[name] != before.get(name)]
+        assert before.keys() == after.keys()
+        assert around == desk.outside()
+
+    def test_a_folder_that_may_not_be_written_is_named(self) -> None:
+        with open_folder() as folder:
+            root = create_project(folder / "project", config=ALONE)
+            spec = root / "specs" / "auth"
+            spec.mkdir(parents=True)
+            (spec.parent / ".current-spec").write_text("auth\n", encoding="utf-8")
+            (spec / STATE).write_text('{"phase": "execution"}', encoding="utf-8")
+            (spec / "tasks.md").write_text(TASK_LIST, encoding="utf-8")
+            before = texts(root / "specs")
+            with unprivileged(root) as wire:
+                answer = told(wire, "ralph_implement")
+            after = texts(root / "specs")
+
+        expected = (
+            f"Failed to write {STATE}. Check file permissions. "
+            f'("specs/auth/{STATE}": permission denied)'
+        )
+        assert (True, expected) == answer
+        assert before == after

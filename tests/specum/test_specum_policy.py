@@ -1,0 +1,289 @@
+"""What each kind of session has of the kit, and that no word speaks of what it does not have."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from driving import Driver, connected, create_project, query
+from making_sessions import client_of, described, made, opened
+from specum_projects import KITS, STATE
+from specum_runs import POINTER, TASKS, changing, lay_spec, ok
+
+from ralphgen.kits.specum.tools import TOOLS
+
+ALL = {tool.name for tool in TOOLS}
+LOOKS = {"ralph_status", "ralph_help"}
+PLANS = ALL - {"ralph_implement"}
+SEES = {
+    "manual": ALL,
+    "interactive": LOOKS,
+    "braindump": PLANS,
+    "yap": PLANS,
+    "ramble": PLANS,
+    "enrichment": PLANS,
+    "discuss": LOOKS,
+    "task_execution": LOOKS | {"ralph_implement", "ralph_complete_phase"},
+    "opus_review": LOOKS,
+}
+# Sessions of the project's own, which have little; `least` has every tool, and of each the least.
+OWN = {
+    "researcher": 'base = "yap"\nallow = {specum = ["ralph_research"]}\n',
+    "closer": 'base = "yap"\nallow = {specum = ["ralph_complete_phase", "ralph_switch"]}\n',
+    "worker": 'base = "manual"\nallow = {ralph = [], specum = ["ralph_implement"]}\n',
+    "canceller": 'base = "manual"\nallow = {specum = ["ralph_cancel", "ralph_start"]}\n',
+    "nothing": 'base = "manual"\nallow = {specum = []}\n',
+    "least": """
+base = "manual"
+[narrow]
+ralph_start = []
+ralph_cancel = []
+ralph_complete_phase = ["phase", "summary"]
+ralph_research = []
+ralph_requirements = []
+ralph_design = []
+ralph_tasks = []
+ralph_implement = []
+""",
+}
+# Arguments whose names are no words of everyday language.
+TELLING = {"spec_name", "max_iterations", "import_tasks", "delete_files"}
+RUNNING = {"phase": "execution", "taskIteration": 5, "lastServedTask": "1.1"}
+SCENES: Mapping[str, Mapping[str, Any]] = {
+    **{phase: {"state": {"phase": phase}} for phase in ("research", "requirements", "design")},
+    "tasks": {"state": {"phase": "tasks"}, "tasks": TASKS},
+    "no tasks": {"state": {"phase": "tasks"}, "tasks": "# None\n"},
+    "execution": {"state": {"phase": "execution"}, "tasks": TASKS},
+    "blocked": {"state": RUNNING, "tasks": TASKS},
+    "worn out": {"state": {"phase": "execution", "globalIteration": 100}, "tasks": TASKS},
+    "completed": {"tasks": TASKS.replace("[ ]", "[x]")},
+    "at its end": {"state": {"phase": "execution"}, "tasks": TASKS.replace("[ ]", "[x]")},
+    "no state": {"tasks": TASKS},
+    "corrupt": {"state": "{", "tasks": TASKS},
+}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("policy")
+    folder = root / ".ralph" / "recipes"
+    folder.mkdir(parents=True)
+    for name, text in OWN.items():
+        (folder / f"{name}.toml").write_text(text, encoding="utf-8")
+    return create_project(root, config=KITS)
+
+
+@pytest.mark.parametrize(("recipe", "names"), SEES.items())
+def test_a_session_has_the_tools_of_its_kind_and_is_refused_all_others(
+    project: Path, recipe: str, names: set[str]
+) -> None:
+    with connected(project, recipe, kit="specum") as driver:
+        tools = {tool["name"]: tool for tool in driver.tools()}
+        refused = {name: driver.protocol_error(name) for name in ALL - names}
+        told = driver.client.instructions or ""
+
+    assert names == tools.keys()
+    assert names == named_in(told)
+    assert len(told) <= 2000
+    expected = {
+        name: (-32602, f'Unknown tool: "{name}": the recipe "{recipe}" leaves it out')
+        for name in ALL - names
+    }
+    assert expected == refused
+    if "ralph_cancel" in names:
+        arguments = list(tools["ralph_cancel"]["inputSchema"]["properties"])
+        whole = ["spec_name", "delete_files"]
+        assert (whole if recipe == "manual" else whole[:1]) == arguments
+
+
+@pytest.mark.parametrize("recipe", [name for name in SEES if name != "manual"])
+def test_only_a_person_deletes_files(project: Path, recipe: str) -> None:
+    if "ralph_cancel" not in SEES[recipe]:
+        return
+    lay_spec(project, "kept", state={"phase": "design"})
+    with connected(project, recipe, kit="specum") as driver:
+        with changing(project):
+            refusal = driver.refusal("ralph_cancel", spec_name="kept", delete_files=True)
+        with changing(project, f"specs/kept/{STATE}"):
+            ok(driver, "ralph_cancel", spec_name="kept")
+
+    assert 'unknown argument "delete_files"' in refusal
+
+
+def named_in(text: str) -> set[str]:
+    """The tools of the kit that a text names."""
+    return set(re.findall(r"\bralph_[a-z_]+", text)) & ALL
+
+
+def calls(tools: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Calls of every tool that a session sees, right ones and wrong ones."""
+    samples: dict[str, list[Any]] = {
+        "name": ["auth", "other", "no such", "Nö"],
+        "spec_name": ["auth", "other", ".."],
+        "goal": ["Fix the login", "???"],
+        "phase": ["research", "requirements", "design", "tasks", "execution"],
+        "summary": ["did it", " "],
+        "quick": [True],
+        "import_tasks": [True],
+        "max_iterations": [1, 0],
+        "delete_files": [False],
+    }
+    for tool, entry in tools.items():
+        schema = entry["inputSchema"]
+        least = {name: samples[name][0] for name in schema.get("required", ())}
+        yield tool, {}
+        yield tool, least
+        yield tool, {**least, "no_such": 1}
+        for name in schema["properties"]:
+            for value in samples.get(name, ()):
+                phase = {"phase": "tasks"} if name == "import_tasks" else {}
+                yield tool, {**least, **phase, name: value}
+
+
+def laid(root: Path, scene: str) -> None:
+    """A project with one spec of the kind, which is the current one."""
+    for path in sorted((root / "specs").rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    if scene == "no spec":
+        return
+    if scene == "lost":
+        (root / POINTER).write_text("gone\n", encoding="utf-8")
+        lay_spec(root, "auth", current=False)
+        return
+    folder = lay_spec(root, "auth", **SCENES[scene])
+    (folder / ".progress.md").write_text("## Original Goal\n\nLog in\n", encoding="utf-8")
+    if scene in {"execution", "corrupt"}:
+        for name in ("research.md", "requirements.md", "design.md"):
+            (folder / name).write_text(f"# {name}\n", encoding="utf-8")
+
+
+# Of the kinds of session that have the same tools and arguments, one.
+UNLIKE = ("manual", "yap", "ramble", "task_execution", "interactive", *OWN)
+
+
+@pytest.mark.parametrize("recipe", UNLIKE)
+def test_no_word_names_a_tool_or_an_argument_that_the_session_does_not_have(
+    project: Path, recipe: str
+) -> None:
+    """Lists, instructions, prompts, answers and refusals, however the specs stand."""
+    (project / "specs").mkdir(exist_ok=True)
+    with connected(project, recipe, kit="specum") as driver:
+        tools = {tool["name"]: tool for tool in driver.tools()}
+        told = [json.dumps([*tools.values()]), str(driver.client.instructions)]
+        told += prompt_texts(driver)
+        for scene in ("no spec", "lost", *SCENES):
+            for tool, arguments in calls(tools):
+                laid(project, scene)
+                told.append(driver.ask(tool, arguments)[1])
+
+    takes = {name for tool in tools.values() for name in tool["inputSchema"]["properties"]}
+    for text in told:
+        assert named_in(text) <= tools.keys(), text
+        words = set(re.findall(r"[a-z_]+", text))
+        assert not words & (TELLING - takes), text
+
+
+def prompt_texts(driver: Driver) -> list[str]:
+    """What the prompts of a session say of themselves, and what each of them says."""
+    client, call = driver.client, driver.portal.call
+    prompts = call(client.list_prompts).prompts
+    texts = [prompt.model_dump_json() for prompt in prompts]
+    return texts + [call(client.get_prompt, prompt.name).model_dump_json() for prompt in prompts]
+
+
+def test_a_session_of_ones_own_has_what_its_recipe_leaves(project: Path) -> None:
+    for recipe, expected in (
+        ("researcher", {"ralph_research"}),
+        ("closer", {"ralph_complete_phase", "ralph_switch"}),
+        ("worker", {"ralph_implement"}),
+        ("nothing", set()),
+        ("least", ALL),
+    ):
+        with connected(project, recipe, kit="specum") as driver:
+            assert expected == set(driver.names()), recipe
+
+
+def test_guidance_without_the_end_of_a_phase_still_is_whole(project: Path) -> None:
+    """Only the sentences on the tool that is missing are left out of a prompt."""
+    laid(project, "research")
+    with connected(project, "researcher", kit="specum") as driver:
+        little = ok(driver, "ralph_research")
+    with connected(project, kit="specum") as driver:
+        whole = ok(driver, "ralph_research")
+
+    assert "### When Complete\nSay in two or three sentences what was done." in little
+    gone = [line for line in whole.splitlines() if line not in little.splitlines()]
+    assert len(gone) < 12, gone
+    for heading in re.findall(r"^#+ .*$", whole, re.MULTILINE):
+        assert heading in little
+
+
+def test_a_discipline_takes_tools_away(tmp_path: Path) -> None:
+    """From the database or the config, of all kits or of one, in the words of the refusal."""
+    config = f"""{KITS}
+[disciplines.backend]
+disable = ["specum:ralph_start", "ralph_cancel"]
+"""
+    root = create_project(
+        tmp_path,
+        "ALTER TABLE disciplines ADD COLUMN mcp_tool_overrides TEXT",
+        """UPDATE disciplines SET mcp_tool_overrides = '{"additional_disabled": ["ralph_switch"]}'
+           WHERE name = 'backend'""",
+        config=config,
+    )
+    gone = {"ralph_start", "ralph_cancel", "ralph_switch"}
+    with connected(root, "yap", kit="specum", discipline="backend") as driver:
+        assert PLANS - gone == set(driver.names())
+        error = driver.protocol_error("ralph_start", goal="a")
+        assert "No specs found.\n" == ok(driver, "ralph_status")
+        assert "No current spec." == driver.refusal("ralph_research")
+    with connected(root, "yap", kit="specum", discipline="frontend") as driver:
+        assert PLANS == set(driver.names())
+
+    why = 'the discipline "backend" takes it away'
+    assert (-32602, f'Unknown tool: "ralph_start": {why}') == error
+
+
+def test_text_stays_text_where_a_project_asks_for_structured_output(tmp_path: Path) -> None:
+    """Instructions to an agent have no fields: no output schema, and nothing is said twice."""
+    config = f"{KITS}structured_output = true\n"
+    root = create_project(tmp_path, config=config)
+    with connected(root, kit="specum") as driver:
+        assert [] == [tool["name"] for tool in driver.tools() if "outputSchema" in tool]
+        text, structured = driver.both("ralph_help", {})
+    with connected(root) as driver:
+        assert driver.both("get_task", {"id": 1})[1] is not None
+
+    assert structured is None
+    assert text.startswith("## Spec-driven workflow")
+
+
+def test_a_session_command_serves_both_kits(project: Path) -> None:
+    """What `ralphgen session` writes is what each kit's own server then shows."""
+    session = made(project, "enrichment", "--task", "1")
+    with client_of(session["mcp_config"], "specum") as driver:
+        names = driver.names()
+
+    told = session["kits"]["specum"]
+    assert PLANS == set(names)
+    assert names == [tool["name"] for tool in told["tools"]]
+    assert {f"mcp__specum__{name}" for name in PLANS} <= set(session["argv"])
+    assert "mcp__specum__ralph_implement" not in session["argv"]
+
+
+def test_a_recipe_that_is_a_row_has_the_tools_of_its_base(project: Path) -> None:
+    query(
+        project,
+        "INSERT INTO recipe_configs (name, base_recipe) VALUES ('nightly', 'task_execution')",
+    )
+    session = opened(project, "nightly", task=1)
+    (served,) = (served for served in session.served if served.kit == "specum")
+
+    said = described(served.command)
+    assert SEES["task_execution"] == {tool["name"] for tool in said["tools"]}
+    first = [
+        tool["name"] for tool in said["tools"] if "anthropic/alwaysLoad" in tool.get("_meta", {})
+    ]
+    assert ["ralph_implement"] == first

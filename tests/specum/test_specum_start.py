@@ -1,0 +1,451 @@
+"""A spec begins with a goal, and again in its place; nothing else of the project is touched."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import open_folder
+from driving import context_for, create_project, on_context
+from specum_projects import (
+    FIRST_STATE,
+    GOAL,
+    KITS,
+    PHASES,
+    STATE,
+    TASK_LIST,
+    Desk,
+    sitting,
+    told,
+    unprivileged,
+)
+from wire import running
+
+NO_GOAL = "_No goal is recorded yet: ask the user for it, and write it here._"
+IGNORED = "specs/.current-spec\n**/.progress.md\n"
+ASKING = "Ask the user what the new spec is to achieve, then call `ralph_start` with the goal.\n"
+STARTED = """\
+## Spec "auth" started
+
+- **Goal**: Export invoices as CSV
+- **Phase**: research
+- **Quick mode**: no
+- **Files**: `specs/auth/.progress.md`, `specs/auth/.ralph-state.json`
+
+Run ralph_research.
+"""
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    with sitting(tmp_path_factory.mktemp("start")) as desk:
+        yield desk
+
+
+@pytest.fixture
+def desk(session: Desk) -> Desk:
+    session.clear()
+    return session
+
+
+class TestBeginning:
+    """What a new spec consists of."""
+
+    def test_a_name_and_a_goal_make_a_spec_and_its_four_files(self, desk: Desk) -> None:
+        assert STARTED == desk.says("ralph_start", name="auth", goal=GOAL)
+        assert FIRST_STATE == desk.state("auth")
+        assert f"## Original Goal\n\n{GOAL}\n\n## Completed" in desk.read("auth", ".progress.md")
+        assert "auth\n" == desk.pointer()
+        assert IGNORED == (desk.root / ".gitignore").read_text(encoding="utf-8")
+        assert [".current-spec", "auth"] == sorted(path.name for path in desk.specs.iterdir())
+        assert [".progress.md", STATE] == sorted(
+            path.name for path in (desk.specs / "auth").iterdir()
+        )
+
+    @pytest.mark.parametrize("given", [{}, {"goal": ""}, {"goal": " \n\t"}, {"goal": None}])
+    def test_without_a_goal_a_placeholder_asks_for_it(
+        self, desk: Desk, given: dict[str, Any]
+    ) -> None:
+        text = desk.says("ralph_start", name="auth", **given)
+
+        assert "- **Goal**: none yet\n" in text
+        assert "write it under `## Original Goal` in `specs/auth/.progress.md`" in text
+        assert text.endswith("Run ralph_research.\n")
+        assert f"## Original Goal\n\n{NO_GOAL}\n" in desk.read("auth", ".progress.md")
+        assert "research" == desk.state("auth")["phase"]
+
+    @pytest.mark.parametrize("given", [{}, {"goal": "  "}, {"quick": False}, {"name": None}])
+    def test_without_name_and_goal_nothing_is_made_and_the_goal_is_asked_for(
+        self, desk: Desk, given: dict[str, Any]
+    ) -> None:
+        assert ASKING == desk.says("ralph_start", **given)
+        assert not desk.specs.exists()
+        assert not (desk.root / ".gitignore").exists()
+
+    def test_what_goes_on_is_named_where_a_goal_is_asked_for(self, desk: Desk) -> None:
+        desk.spec_in("design")
+
+        expected = (
+            f'{ASKING}\nThe current spec is "auth", in the phase design: run ralph_design to go '
+            "on with it.\n"
+        )
+        assert expected == desk.says("ralph_start")
+
+    def test_a_quick_start_is_one_phase_with_all_instructions(self, desk: Desk) -> None:
+        text = desk.says("ralph_start", name="auth", goal=GOAL, quick=True)
+
+        expected = {**FIRST_STATE, "source": "plan", "phase": "tasks", "commitSpec": False}
+        assert expected == desk.state("auth")
+        assert "- **Quick mode**: yes\n" in text
+        files = [f"`specs/auth/{phase}.md`" for phase in PHASES[:4]]
+        assert sorted(text.index(file) for file in files) == [text.index(file) for file in files]
+        assert text.endswith(
+            'Then call `ralph_complete_phase` with phase "tasks" and a summary, then call '
+            "`ralph_implement` for the first task.\n"
+        )
+
+    @pytest.mark.parametrize("given", [{}, {"name": "auth"}, {"goal": " "}])
+    def test_a_quick_start_needs_a_goal(self, desk: Desk, given: dict[str, Any]) -> None:
+        assert "Quick mode requires a goal" == desk.refuses("ralph_start", quick=True, **given)
+        assert not desk.specs.exists()
+
+    @pytest.mark.parametrize(
+        "given",
+        [
+            {"name": 7},
+            {"goal": ["a"]},
+            {"goal": GOAL, "quick": "yes"},
+            {"goal": GOAL, "quick": 1},
+            {"goal": GOAL, "speed": "high"},
+        ],
+    )
+    def test_wrong_arguments_make_nothing(self, desk: Desk, given: dict[str, Any]) -> None:
+        (wrong,) = {*given} - {"goal"} or {"goal"}
+
+        assert f'"{wrong}"' in desk.refuses("ralph_start", **given)
+        assert not desk.specs.exists()
+
+
+class TestNames:
+    """How it is called."""
+
+    @pytest.mark.parametrize(
+        ("goal", "name"),
+        [
+            (GOAL, "export-invoices-as-csv"),
+            ("  Fix -- the LOGIN!  ", "fix-the-login"),
+            ("Füge schöne Grüße hinzu", "fuge-schone-grusse-hinzu"),
+            ("ÅNGSTRÖM  in\tuse\nsoon", "angstrom-in-use-soon"),
+            ("word " * 30, "word-word-word-word-word-word-word-word-word-word"),
+            ("x" * 80, "x" * 50),
+            ("a/../../b", "ab"),
+        ],
+    )
+    def test_a_goal_becomes_a_name(self, desk: Desk, goal: str, name: str) -> None:
+        assert f'## Spec "{name}" started\n' in desk.says("ralph_start", goal=goal)
+        assert [name] == desk.names()
+        assert f"{name}\n" == desk.pointer()
+
+    @pytest.mark.parametrize("goal", ["!!!", "日本語", "$& {{}}", "-"])
+    def test_a_goal_of_symbols_needs_a_name(self, desk: Desk, goal: str) -> None:
+        expected = "No name can be made of this goal: give a name in kebab-case"
+
+        assert expected == desk.refuses("ralph_start", goal=goal)
+        assert not desk.specs.exists()
+        assert f"- **Goal**: {goal}\n" in desk.says("ralph_start", goal=goal, name="named")
+
+    def test_a_bad_name_is_refused_with_one_that_fits(self, desk: Desk) -> None:
+        expected = (
+            '"Bad Name" is no spec name: it may hold a-z, 0-9 and hyphens only, for instance '
+            '"bad-name"'
+        )
+
+        assert expected == desk.refuses("ralph_start", name="Bad Name", goal=GOAL)
+        assert not desk.specs.exists()
+
+    def test_a_taken_name_gets_a_number(self, desk: Desk) -> None:
+        for name in ("auth", "auth-2", "auth-3"):
+            assert f'## Spec "{name}" started\n' in desk.says("ralph_start", name="auth", goal=GOAL)
+        for name in ("export", "export-2"):
+            assert f'## Spec "{name}" started\n' in desk.says("ralph_start", goal="export")
+
+        assert ["auth", "auth-2", "auth-3", "export", "export-2"] == desk.names()
+        assert {**FIRST_STATE, "name": "auth-3", "basePath": "./specs/auth-3"} == desk.state(
+            "auth-3"
+        )
+
+    def test_files_links_and_folders_in_capitals_take_a_name_too(self, desk: Desk) -> None:
+        desk.write("Tools", "readme.md", "not a spec\n")
+        (desk.specs / "file").write_text("x", encoding="utf-8")
+        (desk.specs / "link").symlink_to("nowhere")
+
+        for taken in ("tools", "file", "link"):
+            assert f'"{taken}-2" started' in desk.says("ralph_start", name=taken, goal=GOAL)
+        assert "x" == (desk.specs / "file").read_text(encoding="utf-8")
+        assert not (desk.specs / "nowhere").exists()
+
+
+class TestAgain:
+    """A spec without a usable state goes on in its place."""
+
+    @pytest.mark.parametrize("phase", PHASES)
+    def test_a_spec_without_state_goes_on_where_its_files_are(self, desk: Desk, phase: str) -> None:
+        desk.spec_in(phase)
+        desk.write("auth", f"{phase}.md", " \n")  # an empty artifact is none
+        (desk.specs / "auth" / STATE).unlink()
+        before = {path.name: path.read_bytes() for path in (desk.specs / "auth").iterdir()}
+        (desk.specs / ".current-spec").unlink()
+
+        text = desk.says("ralph_start", name="auth", goal="Another goal")
+
+        assert text.startswith('## Spec "auth" started again\n')
+        assert f"- **Goal**: {GOAL}\n- **Phase**: {phase}\n" in text
+        assert "The goal that was recorded is kept.\n" in text
+        assert {**FIRST_STATE, "phase": phase} == desk.state("auth")
+        (desk.specs / "auth" / STATE).unlink()
+        assert before == {path.name: path.read_bytes() for path in (desk.specs / "auth").iterdir()}
+        assert "auth\n" == desk.pointer()
+        assert ["auth"] == desk.names()
+
+    def test_a_goal_that_was_never_recorded_is_recorded_now(self, desk: Desk) -> None:
+        desk.says("ralph_start", name="auth")
+        (desk.specs / "auth" / STATE).unlink()
+
+        assert f"- **Goal**: {GOAL}\n" in desk.says("ralph_start", name="auth", goal=GOAL)
+        assert f"## Original Goal\n\n{GOAL}\n" in desk.read("auth", ".progress.md")
+        assert NO_GOAL not in desk.read("auth", ".progress.md")
+
+    def test_a_folder_made_by_hand_becomes_a_spec(self, desk: Desk) -> None:
+        desk.write("auth", "research.md", "# What is known\n")
+
+        assert "- **Phase**: requirements\n" in desk.says("ralph_start", name="auth", goal=GOAL)
+        assert "# What is known\n" == desk.read("auth", "research.md")
+        assert GOAL in desk.read("auth", ".progress.md")
+
+    def test_a_corrupt_state_is_set_aside(self, desk: Desk) -> None:
+        desk.spec_in("design")
+        desk.write("auth", STATE, "{broken")
+
+        assert "- **Phase**: design\n" in desk.says("ralph_start", name="auth")
+        assert {**FIRST_STATE, "phase": "design"} == desk.state("auth")
+        assert "{broken" == desk.read("auth", f"{STATE}.bak")
+
+    def test_quick_mode_in_place_keeps_what_is_there(self, desk: Desk) -> None:
+        desk.spec_in("design")
+        (desk.specs / "auth" / STATE).unlink()
+
+        text = desk.says("ralph_start", name="auth", goal=GOAL, quick=True)
+
+        assert "- **Phase**: tasks\n" in text
+        assert "one that\nis there already stays" in text
+        assert "tasks" == desk.state("auth")["phase"]
+        assert "# research of auth\n" == desk.read("auth", "research.md")
+
+    def test_a_spec_with_a_state_is_left_alone(self, desk: Desk) -> None:
+        desk.spec_in("design")
+        before = {path.name: path.read_bytes() for path in (desk.specs / "auth").iterdir()}
+
+        assert '## Spec "auth-2" started\n' in desk.says("ralph_start", name="auth", goal=GOAL)
+        assert before == {path.name: path.read_bytes() for path in (desk.specs / "auth").iterdir()}
+
+    def test_a_link_to_a_folder_is_no_spec_to_start_again(self, desk: Desk) -> None:
+        elsewhere = desk.root.parent / "elsewhere"
+        elsewhere.mkdir(exist_ok=True)
+        desk.specs.mkdir()
+        (desk.specs / "auth").symlink_to(elsewhere)
+
+        assert '"auth-2" started' in desk.says("ralph_start", name="auth", goal=GOAL)
+        assert [] == list(elsewhere.iterdir())
+
+
+class TestText:
+    """What a user says is text, and nothing more."""
+
+    @pytest.mark.parametrize(
+        "goal",
+        [
+            "Pay $& and $1 \\1 \\g<0>",
+            "Show {{goal}} and {{ goal }} and {% for x in y %} {# note #}",
+            "Use ```sh\nrm\n``` and ~~~",
+            "%s %(name)s {0} {name} \\n",
+            "<script>alert(1)</script> & | table | 😀",
+        ],
+    )
+    def test_a_goal_is_inserted_once_as_it_is(self, desk: Desk, goal: str) -> None:
+        text = desk.says("ralph_start", name="auth", goal=goal)
+
+        progress = desk.read("auth", ".progress.md")
+        assert 1 == progress.count(goal)
+        assert f"## Original Goal\n\n{goal}\n\n## Completed Tasks" in progress
+        assert 1 == text.count(goal.replace("\n", "\n  "))
+        assert goal in desk.says("ralph_research")
+
+    def test_no_line_of_a_goal_is_a_heading(self, desk: Desk) -> None:
+        goal = "First\n## Learnings\n# Top\n## Original Goal\nlast"
+
+        text = desk.says("ralph_start", name="auth", goal=goal)
+
+        assert "\nFirst\n\\## Learnings\n\\# Top\n\\## Original Goal\nlast\n" in desk.read(
+            "auth", ".progress.md"
+        )
+        assert 1 == desk.read("auth", ".progress.md").count("\n## Learnings\n")
+        assert "- **Goal**: First\n  ## Learnings\n  # Top\n" in text
+
+    def test_control_characters_are_left_out(self, desk: Desk) -> None:
+        text = desk.says("ralph_start", name="auth", goal="a\x1b[31m\x00b\rc\u2028d\x85e")
+
+        assert "- **Goal**: a[31mb\n  c\n  d\n  e\n" in text
+        assert "\n\na[31mb\nc\nd\ne\n\n" in desk.read("auth", ".progress.md")
+
+    def test_a_long_goal_is_kept_whole_and_shown_in_part(self, desk: Desk) -> None:
+        goal = "word " * 40_000
+
+        text = desk.says("ralph_start", name="auth", goal=goal)
+
+        assert "[cut here: it has 199,999 characters]" in text
+        assert 3_000 > len(text)
+        assert goal.strip() in desk.read("auth", ".progress.md")
+        assert "[cut here: read the rest in `specs/auth/.progress.md`]" in desk.says(
+            "ralph_research"
+        )
+
+    def test_a_long_goal_costs_no_time(self, desk: Desk) -> None:
+        begun = time.monotonic()
+        desk.says("ralph_start", goal="ä-" * 1_000_000)
+
+        assert 5 > time.monotonic() - begun
+
+
+class TestTemplate:
+    """The project's own progress file."""
+
+    def test_a_template_of_the_project_is_used_at_once(self, desk: Desk) -> None:
+        desk.override("templates/progress.md", "# Ours\n\n{{goal}} and {{goal}}\n")
+
+        desk.says("ralph_start", name="auth", goal="{{goal}}!")
+
+        assert "# Ours\n\n{{goal}}! and {{goal}}\n" == desk.read("auth", ".progress.md")
+
+    def test_a_template_without_a_place_gets_a_section(self, desk: Desk) -> None:
+        desk.override("templates/progress.md", "\ufeff# Ours\r\n")
+
+        desk.says("ralph_start", name="auth", goal=GOAL)
+
+        expected = f"# Ours\n\n## Original Goal\n\n{GOAL}\n"
+        assert expected == desk.read("auth", ".progress.md")
+
+    def test_a_template_that_cannot_be_used_is_named_and_nothing_is_made(self, desk: Desk) -> None:
+        file = ".ralph/specum/templates/progress.md"
+        path = desk.override("templates/progress.md", "ß" * 16_001)
+        long = desk.refuses("ralph_start", name="auth", goal=GOAL)
+        path.unlink()
+        path.mkdir()
+        folder = desk.refuses("ralph_start", name="auth", goal=GOAL)
+
+        expected = f'"{file}" has 32,002 bytes: shorten it, 16,000 characters are the most'
+        assert expected == long
+        assert f'"{file}" cannot be read: is a directory' == folder
+        assert not desk.specs.exists()
+
+    def test_a_file_in_place_of_the_folder_of_texts_is_no_matter(self, desk: Desk) -> None:
+        (desk.root / ".ralph/specum").write_text("x", encoding="utf-8")
+
+        assert STARTED == desk.says("ralph_start", name="auth", goal=GOAL)
+
+
+class TestGit:
+    """What git ignores."""
+
+    @pytest.mark.parametrize(
+        ("before", "after"),
+        [
+            ("*.pyc\n", f"*.pyc\n{IGNORED}"),
+            ("*.pyc", f"*.pyc\n{IGNORED}"),
+            ("**/.progress.md\n", "**/.progress.md\nspecs/.current-spec\n"),
+            ("a\r\nb\r\n", "a\r\nb\r\nspecs/.current-spec\r\n**/.progress.md\r\n"),
+            (f"a\n\n{IGNORED}b\n", f"a\n\n{IGNORED}b\n"),
+        ],
+    )
+    def test_two_lines_are_added_to_what_git_ignores_once(
+        self, desk: Desk, before: str, after: str
+    ) -> None:
+        path = desk.root / ".gitignore"
+        path.write_bytes(before.encode())
+
+        for _ in range(2):
+            assert "Warning" not in desk.says("ralph_start", name="auth", goal=GOAL)
+
+        assert after.encode() == path.read_bytes()
+
+    def test_where_that_fails_the_spec_starts_with_a_warning(self, desk: Desk) -> None:
+        (desk.root / ".gitignore").symlink_to(desk.root)
+        try:
+            text = desk.says("ralph_start", name="auth", goal=GOAL)
+        finally:
+            (desk.root / ".gitignore").unlink()
+
+        assert '- **Warning**: ".gitignore" cannot be completed: ' in text
+        assert FIRST_STATE == desk.state("auth")
+
+
+class TestDisk:
+    """What the disk refuses is told in a sentence."""
+
+    def test_a_pointer_that_cannot_be_written_is_a_warning(self, desk: Desk) -> None:
+        (desk.specs / ".current-spec").mkdir(parents=True)
+
+        text = desk.says("ralph_start", name="auth", goal=GOAL)
+
+        assert "- **Warning**: it is not the current spec: " in text
+        assert FIRST_STATE == desk.state("auth")
+
+    def test_a_file_in_place_of_the_folder_is_named(self, desk: Desk) -> None:
+        desk.specs.write_text("mine", encoding="utf-8")
+
+        expected = 'the folder "specs/auth" cannot be made: not a directory'
+        assert expected == desk.refuses("ralph_start", name="auth", goal=GOAL)
+        assert "mine" == desk.specs.read_text(encoding="utf-8")
+
+    def test_a_folder_that_may_not_be_written_is_named_and_left_as_it_was(self) -> None:
+        with open_folder() as folder:
+            root = create_project(folder / "project", config=KITS)
+            (root / "specs" / "auth").mkdir(parents=True)
+            research = root / "specs" / "auth" / "research.md"
+            research.write_text("# Known\n", encoding="utf-8")
+            before = sorted(root.joinpath("specs").rglob("*"))
+            with unprivileged(root) as wire:
+                new = told(wire, "ralph_start", name="pay", goal=GOAL)
+                again = told(wire, "ralph_start", name="auth", goal=GOAL)
+                switched = told(wire, "ralph_switch", name="auth")
+                deleted = told(wire, "ralph_cancel", spec_name="auth", delete_files=True)
+            after = sorted(root.joinpath("specs").rglob("*"))
+
+        assert (True, 'the folder "specs/pay" cannot be made: permission denied') == new
+        expected = 'Failed to write {0}. Check file permissions. ("{1}/{0}": permission denied)'
+        assert (True, expected.format(".progress.md", "specs/auth")) == again
+        assert (True, expected.format(".current-spec", "specs")) == switched
+        assert deleted[0]
+        assert '"specs/auth" is not deleted, nothing in it was touched' in deleted[1]
+        assert before == after
+
+    def test_specs_lie_where_the_settings_say(self, tmp_path: Path) -> None:
+        (tmp_path / "project" / "docs").mkdir(parents=True)
+        config = f'{KITS}[specum]\nroot = "docs"\n'
+        root = create_project(tmp_path / "project", config=config)
+        context = context_for(root, "manual")
+        with running(root, "specum", *on_context(context)) as wire:
+            wire.shake_hands()
+            failed, text = told(wire, "ralph_start", name="auth", goal=GOAL)
+
+        assert (False, STARTED) == (failed, text)
+        assert (root / "docs/specs/auth" / STATE).is_file()
+        assert IGNORED == (root / "docs/.gitignore").read_text(encoding="utf-8")
+        assert not (root / "specs").exists()
+
+
+def test_the_task_list_of_these_tests_has_three_tasks(desk: Desk) -> None:
+    """Guards the fixture: a list without tasks would make other tests say nothing."""
+    desk.spec_in("execution", tasks=TASK_LIST)
+
+    assert "| auth (current) | execution | 0/3 |\n" in desk.says("ralph_status")

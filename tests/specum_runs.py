@@ -1,0 +1,87 @@
+"""Specs laid down on disk, calls that must not fail, and what a call may have changed."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from command_line import texts
+from driving import Driver
+from specum_projects import STATE
+
+POINTER = "specs/.current-spec"
+TASKS = """\
+# Tasks
+
+## Phase 1: Make It Work
+
+- [ ] 1.1 [P] Write the parser
+  - **Do**: parse one line
+  - **Files**: `parser.py`
+  - **Done when**: a line is parsed
+  - **Verify**: `pytest -q`
+  - **Commit**: `feat: parse`
+- [ ] 1.2 [P] Write the writer
+  - **Do**: write one line
+- [ ] 1.3 [VERIFY] Check both
+  - **Verify**: `make check`
+"""
+COUNTED = {"taskIndex": 0, "totalTasks": 0, "taskIteration": 1, "globalIteration": 1}
+
+
+def lay_spec(
+    root: Path,
+    name: str,
+    *,
+    state: Mapping[str, Any] | str | None = None,
+    tasks: str | bytes | None = None,
+    current: bool = True,
+) -> Path:
+    """The folder of a spec: its state as an object or as the file's text, and its tasks."""
+    folder = root / "specs" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    if state is not None:
+        text = state if isinstance(state, str) else json.dumps(state)
+        (folder / STATE).write_text(text, encoding="utf-8")
+    if tasks is not None:
+        (folder / "tasks.md").write_bytes(tasks if isinstance(tasks, bytes) else tasks.encode())
+    if current:
+        (root / POINTER).write_text(f"{name}\n", encoding="utf-8")
+    return folder
+
+
+def state_of(root: Path, name: str) -> dict[str, Any]:
+    """What a spec's state file says."""
+    found: dict[str, Any] = json.loads((root / "specs" / name / STATE).read_text(encoding="utf-8"))
+    return found
+
+
+def ticked(folder: Path, task: str) -> None:
+    """Do what an agent does that is done with a task."""
+    path = folder / "tasks.md"
+    text = path.read_text(encoding="utf-8")
+    assert f"- [ ] {task} " in text
+    path.write_text(text.replace(f"- [ ] {task} ", f"- [x] {task} "), encoding="utf-8")
+
+
+def ok(driver: Driver, tool: str, **arguments: Any) -> str:
+    """The text of an answer that must be no failure."""
+    failed, text = driver.ask(tool, arguments)
+    assert not failed, text
+    return text
+
+
+def everything(root: Path) -> dict[str, bytes]:
+    """Every file of a project, without what an interpreter keeps for itself."""
+    return {path: data for path, data in texts(root).items() if "__pycache__" not in path}
+
+
+@contextmanager
+def changing(root: Path, *expected: str) -> Iterator[None]:
+    """What is called meanwhile must create, change or delete these files, and no other."""
+    before = everything(root)
+    yield
+    after = everything(root)
+    changed = {path for path in {*before, *after} if before.get(path) != after.get(path)}
+    assert {*expected} == changed
