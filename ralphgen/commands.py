@@ -92,7 +92,7 @@ def initialize(path: Path, *, title: str, stack: str, kits: tuple[str, ...], say
     for kit in kits_without_tools(root, generated.plan):
         say(
             f'warning: {FOLDER}/context.json was kept and enables no tool of "{kit}": '
-            f'remove it and run "ralphgen init {path}" for a new one'
+            f'"ralphgen session RECIPE --default" makes a new one for a recipe, manual for all'
         )
     return root
 

@@ -35,6 +35,8 @@ GUARDED = {
     "ship.just": "to:\n    @echo denied\n",
     "near/justfile": "ok:\n    @echo denied\n",
     "near/shell.sh": "#!/bin/sh\necho denied\n",
+    "around/Makefile": "X := $(shell echo denied >&2)\ninclude ../Makefile\n",
+    "linked/.keep": "",
 }
 
 
@@ -42,6 +44,7 @@ GUARDED = {
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
     """A server on a project in which a few tasks of the root alone are allowed."""
     root = project_with(tmp_path_factory.mktemp("guarded"), GUARDED)
+    (root / "linked/Makefile").symlink_to("../Makefile")
     denied = [entry("Deny", root / name) for name in ("two", "near", "ship.just")]
     given = [entry("File", root / name) for name in ("Makefile", "package.json")]
     given.append(entry("Task", root / "pom.xml", "verify"))
@@ -114,3 +117,28 @@ class TestGuard:
     @pytest.mark.parametrize("word", ["deploy", "exec:java", "integration-test", "deploy:deploy"])
     def test_not_another_goal(self, guarded: Driver, word: str) -> None:
         assert "-32602" == attempt(guarded, unique_name="verify", args=[word])
+
+    @pytest.mark.parametrize(
+        "given",
+        [
+            {"args": [".EXTRA_PREREQS=deploy"]},
+            {"env": {".EXTRA_PREREQS": "deploy"}},
+            {"env": {"WORDS": "$(shell echo denied)"}},
+            {"env": {"HOME": "near"}},
+            {"args": ["x" * 100_000]},
+        ],
+    )
+    def test_not_by_a_variable_of_make(self, guarded: Driver, given: dict[str, Any]) -> None:
+        assert "-32602" == attempt(guarded, unique_name="build", **given)
+
+    @pytest.mark.parametrize("word", ["--file=near/pom.xml", "-fnear/pom.xml", "-s=x", "-f"])
+    def test_not_the_goal_of_another_project(self, guarded: Driver, word: str) -> None:
+        assert "-32602" == attempt(guarded, unique_name="verify", args=[word])
+
+    @pytest.mark.parametrize("folder", ["around", "linked"])
+    def test_not_by_a_file_below_that_includes_it_or_is_a_link_to_it(
+        self, guarded: Driver, folder: str
+    ) -> None:
+        assert "-32010" == attempt(guarded, unique_name="build", cwd=folder)
+        listed = guarded.call("list_tasks", cwd=folder)["tasks"]
+        assert [False] == [task["allowlisted"] for task in listed if task["unique_name"] == "build"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .refusals import bad_arguments
+from .refusals import bad_arguments, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,37 +13,40 @@ if TYPE_CHECKING:
     from .allowlist import Rules
     from .task import Task
 
-# How make takes a variable; `!=` would run a command.
-ASSIGNMENT = re.compile(r"([A-Za-z0-9_.-]+)(?:::?:?|\+|\?)?=(.*)", re.DOTALL)
-# They say which shell and which make run the recipes.
-OF_MAKE = frozenset(
-    (
-        *("SHELL", ".SHELLFLAGS", "MAKE", "MAKEFLAGS", "GNUMAKEFLAGS", "MFLAGS", "MAKEFILES"),
-        *("MAKE_COMMAND", ".RECIPEPREFIX"),
-    )
-)
-# They make another program of any program.
+MOST = 1 << 16  # characters of all arguments, and of all variables
+# How make takes a variable; `!=` would run a command, and a name with a dot first is make's own.
+ASSIGNMENT = re.compile(r"([A-Za-z0-9_-][A-Za-z0-9_.-]*)(?:::?:?|\+|\?)?=(.*)", re.DOTALL)
+# They say which shell, and which make, run the recipes.
+OF_MAKE = frozenset("SHELL MAKE MAKEFLAGS GNUMAKEFLAGS MFLAGS MAKEFILES MAKE_COMMAND".split())
+# They make another program of any program, or lead it to other settings.
 VARIABLES = frozenset(
     (
-        *("PATH", "MAKEFLAGS", "GNUMAKEFLAGS", "MFLAGS", "MAKEFILES", "BASH_ENV", "ENV", "SHELL"),
-        *("NODE_OPTIONS", "PYTHONSTARTUP", "PYTHONPATH", "PYTHONHOME", "IFS", "SHELLOPTS"),
-    )
+        "PATH HOME SHELL ENV BASH_ENV ZDOTDIR IFS SHELLOPTS BASHOPTS MAKEFLAGS GNUMAKEFLAGS MFLAGS "
+        "MAKEFILES NODE_OPTIONS NODE_PATH PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE "
+        "PYTHONWARNINGS PYTHONBREAKPOINT VIRTUAL_ENV CONDA_PREFIX JAVA_HOME CLASSPATH "
+        "_JAVA_OPTIONS JDK_JAVA_OPTIONS PERL5OPT PERL5LIB RUBYOPT RUBYLIB RUSTC RUSTC_WRAPPER "
+        "RUSTFLAGS GOFLAGS GOENV GCONV_PATH XDG_CONFIG_HOME TASK_TEMP_DIR RALPHGEN_TASK"
+    ).split()
 )
-PREFIXES = (
-    *(
-        "LD_",
-        "DYLD_",
-        "GIT_",
-        "BASH_FUNC_",
-        "JAVA_TOOL_",
-        "NPM_CONFIG_",
-        "YARN_",
-        "JUST_",
-        "MAVEN_",
-    ),
-    *("GRADLE_", "COMPOSE_", "DOCKER_"),
+PREFIXES = tuple(
+    (
+        "LD_ DYLD_ GIT_ BASH_FUNC_ NPM_CONFIG_ YARN_ PNPM_ BUN_ UV_ POETRY_ POE_ TURBO_ TASK_X_ "
+        "JAVA_TOOL_ MAVEN_ MVN GRADLE_ ORG_GRADLE_ ACT_ COMPOSE_ DOCKER_ JUST_ CARGO_"
+    ).split()
 )
 SEVERAL = ("mvn", "gradle")  # runners that take every further word for a further task
+# Their options that lead to another project or to other settings, and those that only look so.
+ELSEWHERE = {
+    "mvn": "-f --file -s --settings -gs --global-settings -t --toolchains".split(),
+    "gradle": (
+        "-p --project-dir -b --build-file -c --settings-file -I --init-script --include-build "
+        "-g --gradle-user-home"
+    ).split(),
+    "act": "-W --workflows -C --directory --env-file --secret-file".split(),
+}
+HARMLESS = frozenset(
+    "-ff -fae -fn --fail-fast --fail-at-end --fail-never --configure-on-demand".split()
+)
 FORCED = {"just": {"JUST_ONE": "true"}}
 """By runner, the variables that keep it from starting more than the one task."""
 
@@ -56,11 +59,8 @@ def check_further(task: Task, words: Sequence[str], others: Iterable[Task], rule
     task that is allowed too, and for just it must not be one that is not. Otherwise, whoever allows
     a task allows it with any argument.
     """
-    for word in words:
-        if "\0" in word:
-            raise bad_arguments("an argument holds a NUL character")
-        if task.runner == "make":
-            _check_of_make(word)
+    if sum(map(len, words)) > MOST:
+        raise bad_arguments(f"the arguments have more than {MOST:,} characters")
     beside = [other for other in others if other.runner == task.runner]
     allowed = {
         other.source_name
@@ -69,31 +69,56 @@ def check_further(task: Task, words: Sequence[str], others: Iterable[Task], rule
     }
     denied = {other.source_name for other in beside} - allowed - {task.source_name}
     for word in words:
+        if "\0" in word:
+            raise bad_arguments("an argument holds a NUL character")
+        if task.runner == "make":
+            _check_of_make(word)
+        if _leads_elsewhere(task.runner, word):
+            raise bad_arguments(f"'{shown(word)}' would lead {task.runner} to another project")
         bare = task.runner in SEVERAL and not word.startswith("-") and word not in allowed
         if bare or (task.runner == "just" and word in denied):
             hint = "; write the value of an option as --option=value" if bare else ""
             raise bad_arguments(
-                f"'{word}' would start another task, which is not allowlisted{hint}"
+                f"'{shown(word)}' would start another task, which is not allowlisted{hint}"
             )
 
 
-def check_variables(variables: Mapping[str, str]) -> None:
+def check_variables(task: Task, variables: Mapping[str, str]) -> None:
     """Raise `RefusedError` for a variable that makes another program of the one that is run."""
+    if sum(len(name) + len(value) for name, value in variables.items()) > MOST:
+        raise bad_arguments(f"the environment variables have more than {MOST:,} characters")
     for name, value in variables.items():
         if not name or "=" in name or "\0" in name + value:
-            raise bad_arguments(f"'{name}' cannot be the name of an environment variable")
+            raise bad_arguments(f"'{shown(name)}' cannot be the name of an environment variable")
         if name.upper() in VARIABLES or name.upper().startswith(PREFIXES):
-            raise bad_arguments(f"the environment variable '{name}' cannot be set for a task")
+            raise bad_arguments(
+                f"the environment variable '{shown(name)}' cannot be set for a task"
+            )
+        if task.runner == "make":
+            _check_of_make(f"{name}={value}")
+
+
+def _leads_elsewhere(runner: str, word: str) -> bool:
+    """Whether a word is one of a runner's options for another project, its value with it or not."""
+    if word in HARMLESS:
+        return False
+    return any(
+        word == option
+        or word.startswith(f"{option}=")
+        or (not option.startswith("--") and not word.startswith("--") and word.startswith(option))
+        for option in ELSEWHERE.get(runner, ())
+    )
 
 
 def _check_of_make(word: str) -> None:
     assigned = ASSIGNMENT.fullmatch(word)
     if assigned is None:
         raise bad_arguments(
-            f"make takes '{word}' for an option or another target: give variables as NAME=value"
+            f"make takes '{shown(word)}' for an option, another target or a setting of its own: "
+            "give variables as NAME=value"
         )
     name, value = assigned.groups()
     if name in OF_MAKE or name.startswith("-"):
-        raise bad_arguments(f"the variable '{name}' of make cannot be set for a task")
+        raise bad_arguments(f"the variable '{shown(name)}' of make cannot be set for a task")
     if "$" in value:
-        raise bad_arguments(f"the value of '{name}' holds a $, which make would expand")
+        raise bad_arguments(f"the value of '{shown(name)}' holds a $, which make would expand")

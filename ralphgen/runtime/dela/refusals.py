@@ -2,26 +2,42 @@
 
 from __future__ import annotations
 
-from ..errors import INTERNAL_ERROR, INVALID_PARAMS, RefusedError
+from ..errors import INTERNAL_ERROR, INVALID_PARAMS, RefusedError, one_line
 
 NOT_ALLOWLISTED = -32010
 RUNNER_UNAVAILABLE = -32011
 TASK_NOT_FOUND = -32012
 MOST = 20  # names of tasks in an answer
+LONGEST = 100  # characters of what a client gave, where it is repeated
 
 
-def not_allowlisted(unique_name: str) -> RefusedError:
-    """A task that nobody has allowed, or that somebody has denied."""
+def shown(text: str) -> str:
+    """What a client gave, on one line and not too long."""
+    cut = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+    return one_line(cut)
+
+
+def not_allowlisted(unique_name: str, *, below: str, denied: bool) -> RefusedError:
+    """A task that nobody has allowed, or that somebody has denied; `below` is where it was found.
+
+    That is a folder relative to the root, empty for the root itself.
+    """
+    from shlex import quote
+
+    place = f" --project {quote(below)}" if below else ""
+    data = (
+        f"Ask a human to grant MCP access to this task: ralphgen allow {quote(unique_name)}{place}"
+    )
+    if denied:
+        data = "A human has denied this task: do without it, or ask them"
     return RefusedError(
-        NOT_ALLOWLISTED,
-        f"Task '{unique_name}' is not allowlisted for MCP execution",
-        f"Ask a human to grant MCP access to this task: ralphgen allow {unique_name}",
+        NOT_ALLOWLISTED, f"Task '{shown(unique_name)}' is not allowlisted for MCP execution", data
     )
 
 
 def runner_unavailable(runner: str, unique_name: str, hint: str) -> RefusedError:
     """A task whose runner cannot be run here."""
-    message = f"Runner '{runner}' is not available for task '{unique_name}'"
+    message = f"Runner '{runner}' is not available for task '{shown(unique_name)}'"
     return RefusedError(RUNNER_UNAVAILABLE, message, hint)
 
 
@@ -29,9 +45,9 @@ def task_not_found(name: str, candidates: list[str]) -> RefusedError:
     """A name that no task has, or several; `candidates` are those that it may mean."""
     data = "Use 'list_tasks' to see available tasks"
     if candidates:
-        shown = ", ".join(candidates[:MOST])
-        data = f"The name means one of: {shown}. {data}"
-    return RefusedError(TASK_NOT_FOUND, f"Task '{name}' not found", data)
+        named = ", ".join(map(shown, candidates[:MOST]))
+        data = f"The name means one of: {named}. {data}"
+    return RefusedError(TASK_NOT_FOUND, f"Task '{shown(name)}' not found", data)
 
 
 def job_not_found(pid: int) -> RefusedError:
@@ -72,7 +88,7 @@ def bad_folder(cwd: str, why: str) -> RefusedError:
     """A working folder that cannot be one."""
     return RefusedError(
         INTERNAL_ERROR,
-        f"Requested cwd '{cwd}' {why}",
+        f"Requested cwd '{shown(cwd)}' {why}",
         "Give a folder inside the project, relative to its root, or leave cwd out",
     )
 

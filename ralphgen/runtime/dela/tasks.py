@@ -10,6 +10,7 @@ from ..results import page
 from ..waiting import Waiting
 from .further import FORCED, check_further, check_variables
 from .job import RUNNING
+from .jobs import GRACE
 from .naming import find_task
 from .payload import with_text
 from .refusals import not_allowlisted, not_started, runner_unavailable, task_not_found, too_many
@@ -30,9 +31,7 @@ MOST = 200  # tasks of a page, where the caller does not say
 PROBLEMS = 20  # files named in an answer
 WAIT = 1  # seconds for which a task is waited for, where the caller does not say
 LINES = 8192  # of the first output: no more of them fit into an answer
-# Runners that start a task in any folder; the others look for their file there, and find another.
-ANYWHERE = ("sh", "uv", "poetry", "poe")
-GRACE = 5  # seconds between asking a task to end and ending it
+ANYWHERE = "sh"  # what a script runs does not depend on the folder; other runners look around in it
 
 
 def list_tasks(dela: Dela, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -65,12 +64,14 @@ def task_start(dela: Dela, arguments: dict[str, Any]) -> Waiting:
     cwd = dela.folder(arguments.get("cwd"))
     task, folder = _found(dela, arguments["unique_name"], cwd)
     rules = dela.rules()
-    if not rules.allows(task.name, task.unique_name, task.path):
-        raise not_allowlisted(task.unique_name)
+    if not dela.permits(rules, task, folder):
+        below = "" if folder == dela.root else os.path.relpath(folder, dela.root)
+        denied = rules.denial(task.name, task.unique_name, task.path) is not None
+        raise not_allowlisted(task.unique_name, below=below, denied=denied)
     words, variables = arguments.get("args", []), arguments.get("env", {})
     check_further(task, words, dela.tasks(folder)[0], rules)
-    check_variables(variables)
-    if task.runner not in ANYWHERE:
+    check_variables(task, variables)
+    if task.runner != ANYWHERE:
         cwd = folder
     if not dela.runners.available(task, folder, again=True):
         raise runner_unavailable(task.runner, task.unique_name, HINTS[task.runner])
@@ -143,7 +144,9 @@ def _command(task: Task, folder: str, words: list[str]) -> list[str]:
     program = task.argv[0]
     if "/" in program:
         program = os.path.join(folder, program)
-    own = [os.path.join(folder, word) if word.startswith("./") else word for word in task.argv[1:]]
+    own = list(task.argv[1:])
+    if task.runner == ANYWHERE:
+        own = [os.path.join(folder, word) for word in own]
     between = task.before_arguments if words else ()
     return [program, *own, *between, *words]
 
@@ -165,7 +168,7 @@ def _row(dela: Dela, rules: Rules, task: Task, folder: str) -> dict[str, Any]:
         "runner": task.runner,
         "command": _shown(task),
         "runner_available": dela.runners.available(task, folder),
-        "allowlisted": rules.allows(task.name, task.unique_name, task.path),
+        "allowlisted": dela.permits(rules, task, folder),
         "file_path": task.path,
         "description": task.description,
     }

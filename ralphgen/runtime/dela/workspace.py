@@ -72,12 +72,23 @@ class Dela:
         self._logged = rules.problem
         return rules
 
+    def permits(self, rules: Rules, task: Task, folder: str) -> bool:
+        """Whether people have allowed a task that was found in a folder.
+
+        A file below the root that only includes the task, or is a link to it, runs before it: then
+        all of the folder must be allowed as well.
+        """
+        places = [task.path]
+        if folder not in (self.root, os.path.dirname(task.path)):
+            places.append(folder)
+        return all(rules.allows(task.name, task.unique_name, place) for place in places)
+
     def folder(self, cwd: str | None) -> str:
         """The folder that a client means; raises `RefusedError` for one outside of the root."""
         if cwd is None:
             return self.root
         if "\0" in cwd:
-            raise bad_folder(cwd.replace("\0", "\\0"), "holds a NUL character")
+            raise bad_folder(cwd, "holds a NUL character")
         path = os.path.realpath(os.path.join(self.root, cwd))
         if path != self.root and not path.startswith(os.path.join(self.root, "")):
             raise bad_folder(cwd, f"is outside the workspace root '{self.root}'")
