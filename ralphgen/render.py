@@ -2,29 +2,16 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ralphgen import __version__
 from ralphgen.lock import LOCK_NAME, read_lock
 from ralphgen.output.manifest import Files, seal
 from ralphgen.planning.model import KitPlan, PolicyPlan, RecipePlan, ServerPlan, ToolPlan
-from ralphgen.spelling import (
-    Lines,
-    Name,
-    Value,
-    assignment,
-    comment,
-    docstring,
-    import_from,
-    keyword,
-    literal,
-    markdown_cell,
-)
+from ralphgen.spelling import Lines, Name, Value
+from ralphgen.templating import rendered
 
 HERE = Path(__file__).parent
 CORE = (
@@ -62,13 +49,13 @@ CORE = (
 def render_files(plan: ServerPlan) -> Files:
     """Every emitted file by its path below `.ralph/mcp/`, sorted, the manifest among them."""
     files = {
-        "server.py": _rendered("server.py.jinja", kits=plan.kits),
-        "policy.py": _rendered("policy.py.jinja", policy=_policy_lines(plan.policy)),
-        "README.md": _rendered("README.md.jinja", **_readme(plan)),
+        "server.py": rendered("server.py.jinja", kits=plan.kits),
+        "policy.py": rendered("policy.py.jinja", policy=_policy_lines(plan.policy)),
+        "README.md": rendered("README.md.jinja", **_readme(plan)),
         "project.json": _json(plan.facts),
         LOCK_NAME: read_lock(),
-        ".gitattributes": _rendered("gitattributes.jinja"),
-        ".gitignore": _rendered("gitignore.jinja"),
+        ".gitattributes": rendered("gitattributes.jinja"),
+        ".gitignore": rendered("gitignore.jinja"),
     }
     for kit in plan.kits:
         files.update(_kit(kit, structured=plan.structured_output))
@@ -81,46 +68,18 @@ def render_files(plan: ServerPlan) -> Files:
     return seal(files, facts)
 
 
-@cache
-def _templates() -> Environment:
-    folder = HERE / "templates"
-    source = folder if folder.is_dir() else HERE.parent / "templates"
-    environment = Environment(
-        loader=FileSystemLoader(source, encoding="utf-8"),
-        undefined=StrictUndefined,
-        keep_trailing_newline=True,
-        autoescape=False,
-    )
-    environment.filters.update(
-        literal=literal, argument=_argument, comment=comment, cell=markdown_cell
-    )
-    environment.globals.update(
-        assignment=assignment, keyword=keyword, docstring=docstring, import_from=import_from
-    )
-    return environment
-
-
-def _argument(value: Value, indent: int) -> str:
-    """A positional argument on a line of its own, with its comma."""
-    return f"{literal(value, indent, suffix=',')},"
-
-
-def _rendered(template: str, **values: object) -> str:
-    return _templates().get_template(template).render(values)
-
-
 def _kit(kit: KitPlan, *, structured: bool) -> Files:
     """The package of a kit: what it is, its tools by noun, its own modules and texts."""
     tools = Lines(tuple(Name(f"*{noun}.TOOLS") for noun in kit.emitted_nouns))
     package = {"kit": kit, "imports": _package_imports(kit), "tools": tools}
     return {
         **kit.assets,
-        f"{kit.key}/__init__.py": _rendered("kit.py.jinja", **package),
+        f"{kit.key}/__init__.py": rendered("kit.py.jinja", **package),
         **{
             f"{kit.key}/{noun}.py": _tools(kit, noun, structured=structured)
             for noun in kit.emitted_nouns
         },
-        **{module.path: _rendered(module.template, **module.values) for module in kit.modules},
+        **{module.path: rendered(module.template, **module.values) for module in kit.modules},
     }
 
 
@@ -153,7 +112,7 @@ def _tools(kit: KitPlan, noun: str, *, structured: bool) -> str:
         (name, Lines(list(kit.constants[name]))) for name in sorted(used & {*kit.constants})
     ]
     imports = {*used - {*kit.constants}, "Tool"}
-    return _rendered(
+    return rendered(
         "tools.py.jinja",
         title=kit.nouns[noun],
         kit=kit.key,

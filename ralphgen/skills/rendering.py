@@ -1,13 +1,9 @@
 """Renders the Agent Skill of each kit: its text, its tool guide and its manifest."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
 from ralphgen import __version__
 from ralphgen.clients.forms import client_text
@@ -17,7 +13,7 @@ from ralphgen.planning.model import KitPlan, ServerPlan, SkillPlan, ToolPlan
 from ralphgen.skills.arguments import argument_rows
 from ralphgen.skills.sessions import MOST, differences, removal_rows, session_rows
 from ralphgen.skills.workflows import told_workflows
-from ralphgen.spelling import markdown_cell
+from ralphgen.templating import rendered
 
 SKILLS = ".claude/skills"
 TEXT, GUIDE = "SKILL.md", "references/tool-guide.md"
@@ -32,7 +28,6 @@ OURS = {
     ".gitattributes": "* text eol=lf\nmanifest.json linguist-generated\n",
     ".gitignore": "/.lock\n/.new/\n/.commit/\n",
 }
-_PACKAGE = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +73,8 @@ def _files(plan: ServerPlan, kit: KitPlan, skill: SkillPlan) -> Files:
         "entry": client_text("claude", Path(), (kit.key,)).rstrip(),
     }
     texts = {
-        TEXT: _templates().get_template("skill.md.jinja").render(values),
-        GUIDE: _templates().get_template("tool_guide.md.jinja").render(values),
+        TEXT: rendered("skill.md.jinja", **values),
+        GUIDE: rendered("tool_guide.md.jinja", **values),
     }
     return seal({**OURS, **texts}, {"ralphgen": __version__, "kit": kit.key})
 
@@ -105,18 +100,3 @@ def _tool(
         "recipes": "all" if len(seen_by) == len(recipes) else ", ".join(seen_by),
         "differences": differences(kit, tool, plan.policy),
     }
-
-
-@cache
-def _templates() -> Environment:
-    """The templates; what varies goes through the filter for cells, since this is no HTML."""
-    folder = _PACKAGE / "templates"
-    source = folder if folder.is_dir() else _PACKAGE.parent / "templates"
-    environment = Environment(
-        loader=FileSystemLoader(source, encoding="utf-8"),
-        undefined=StrictUndefined,
-        keep_trailing_newline=True,
-        autoescape=select_autoescape(()),
-    )
-    environment.filters.update(cell=markdown_cell, quoted=json.dumps)
-    return environment
