@@ -242,6 +242,15 @@ class TestRecipes:
             expected = hidden('recipe "looker"', "status", "leaves it out")
             assert expected == driver.protocol_error("status")
 
+    def test_what_helps_after_a_refusal_is_a_tool_that_the_recipe_leaves(
+        self, project: Path
+    ) -> None:
+        session = opened(project, "looker", task=1)
+        with client_of(session.mcp_config, "dela") as driver:
+            refused = str(refusal(driver, "task_stop", pid=1))
+
+        assert named(refused) <= {"list_tasks", "task_start", "task_stop"}
+
 
 def _without(told: str, tool: str) -> str:
     """A listing and instructions without the schema of one tool."""

@@ -135,6 +135,10 @@ class Asking:
         self.send(identity, tool, **arguments)
         return json.loads(self.answer(identity)["result"]["content"][0]["text"])
 
+    def knows_of_a_task(self) -> bool:
+        """Wait until the server tells of one that runs; whether it does."""
+        return until(lambda: bool(self.call("status")["running"]))
+
 
 @contextmanager
 def asking(root: Path, home: Path, version: str = VERSIONS[0]) -> Iterator[Asking]:
@@ -197,6 +201,7 @@ class TestEnds:
             for way, client in clients.items():
                 client.send("start", "task_start", **start_of(task, lifelines[way]))
             assert all(lifeline.was_held() for lifeline in lifelines.values())
+            assert all(client.knows_of_a_task() for client in clients.values())
             before = time.monotonic()
             for way, end in ways.items():
                 end(clients[way].server)
@@ -235,6 +240,7 @@ class TestEnds:
             if not wait:
                 client.answer("start")
             assert lifeline.was_held()
+            assert client.knows_of_a_task()
             before = time.monotonic()
             end(client.server)
             code = client.server.end()

@@ -108,7 +108,7 @@ def _job(dela: Dela, pid: int) -> tuple[Jobs, Job]:
     """The process of a PID; raises `RefusedError` where this server knows none."""
     job = dela.jobs.find(pid) if dela.jobs is not None else None
     if dela.jobs is None or job is None:
-        raise job_not_found(pid)
+        raise job_not_found(pid, looks=dela.sees("status"))
     return dela.jobs, job
 
 

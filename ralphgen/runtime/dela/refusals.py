@@ -41,21 +41,26 @@ def runner_unavailable(runner: str, unique_name: str, hint: str) -> RefusedError
     return RefusedError(RUNNER_UNAVAILABLE, message, hint)
 
 
-def task_not_found(name: str, candidates: list[str]) -> RefusedError:
-    """A name that no task has, or several; `candidates` are those that it may mean."""
-    data = "Use 'list_tasks' to see available tasks"
+def task_not_found(name: str, candidates: list[str], *, lists: bool) -> RefusedError:
+    """A name that no task has, or several; `candidates` are those that it may mean.
+
+    `lists` says whether the session has the tool that shows them all.
+    """
+    data = "Use 'list_tasks' to see available tasks" if lists else "Ask a human for its name"
     if candidates:
         named = ", ".join(map(shown, candidates[:MOST]))
         data = f"The name means one of: {named}. {data}"
     return RefusedError(TASK_NOT_FOUND, f"Task '{shown(name)}' not found", data)
 
 
-def job_not_found(pid: int) -> RefusedError:
-    """A process that this server has not started, or no longer remembers."""
+def job_not_found(pid: int, *, looks: bool) -> RefusedError:
+    """A process that this server has not started, or no longer remembers.
+
+    `looks` says whether the session has the tool that shows what runs.
+    """
+    data = "Use 'status' to see running tasks and their PIDs"
     return RefusedError(
-        TASK_NOT_FOUND,
-        f"Job with PID {pid} not found",
-        "Use 'status' to see running tasks and their PIDs",
+        TASK_NOT_FOUND, f"Job with PID {pid} not found", data if looks else "Start the task again"
     )
 
 
@@ -66,13 +71,11 @@ def not_running(pid: int) -> RefusedError:
     )
 
 
-def too_many(most: int) -> RefusedError:
-    """As many tasks run as may run at once."""
-    return RefusedError(
-        INTERNAL_ERROR,
-        f"Maximum number of concurrent jobs ({most}) reached",
-        "Wait for a running task to end, or stop one with 'task_stop'",
-    )
+def too_many(most: int, *, stops: bool) -> RefusedError:
+    """As many tasks run as may run at once; `stops` says whether the session can stop one."""
+    message = f"Maximum number of concurrent jobs ({most}) reached"
+    data = "Wait for a running task to end" + (", or stop one with 'task_stop'" if stops else "")
+    return RefusedError(INTERNAL_ERROR, message, data)
 
 
 def not_started(why: str) -> RefusedError:

@@ -83,7 +83,7 @@ def task_start(dela: Dela, arguments: dict[str, Any]) -> Waiting:
             about={**_facts(task), "args": arguments.get("args"), "cwd": cwd},
         )
     except FullError as error:
-        raise too_many(jobs.most) from error
+        raise too_many(jobs.most, stops=dela.sees("task_stop")) from error
     except OSError as error:
         raise not_started(error.strerror or str(error)) from error
     seconds = arguments.get("wait_for_exit_seconds", WAIT)
@@ -135,7 +135,7 @@ def _found(dela: Dela, name: str, cwd: str) -> tuple[Task, str]:
         if task is not None:
             return task, folder
         if meant or folder == dela.root:
-            raise task_not_found(name, meant)
+            raise task_not_found(name, meant, lists=dela.sees("list_tasks"))
         folder = os.path.dirname(folder)
 
 

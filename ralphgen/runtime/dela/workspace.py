@@ -33,14 +33,16 @@ class Dela:
         "_discovery",
         "_hurried",
         "_logged",
+        "_session",
         "_settings",
         "jobs",
         "root",
         "runners",
     )
 
-    def __init__(self, root: str, settings: Mapping[str, Any]) -> None:
+    def __init__(self, root: str, session: Session, settings: Mapping[str, Any]) -> None:
         self.root = root
+        self._session = session
         self._allowlist = Allowlist(settings["allowlist"])
         self._logged = ""  # what was last wrong with it
         self.runners = Runners()
@@ -48,6 +50,10 @@ class Dela:
         self._settings = settings
         self._discovery: Discovery | None = None
         self._hurried = False
+
+    def sees(self, tool: str) -> bool:
+        """Whether the session has a tool: what it does not have is not spoken of."""
+        return tool in self._session.enabled
 
     def setting(self, name: str) -> Any:
         """The value of one of the kit's settings."""
@@ -122,7 +128,7 @@ class Dela:
         self._hurried = seconds is not None
 
 
-def open_workspace(folder: str, _session: Session, settings: Mapping[str, Any]) -> Dela:
+def open_workspace(folder: str, session: Session, settings: Mapping[str, Any]) -> Dela:
     """The tasks of the project around the emitted server in `folder`.
 
     Raises `StartError` where the folder of the settings is none.
@@ -134,4 +140,4 @@ def open_workspace(folder: str, _session: Session, settings: Mapping[str, Any]) 
             f'the folder of tasks "{settings["root"]}" is not there: mend "root" of [dela] in '
             '.ralph/ralphgen.toml and run "ralphgen regen"'
         )
-    return Dela(root, settings)
+    return Dela(root, session, settings)
