@@ -65,11 +65,9 @@ def _ticked(specum: Specum, name: str) -> list[str]:
     ticked: list[str] = []
 
     def ticking(text: str) -> str:
-        for item in parse_tasks(text):
-            if item.key in done and not item.done:
-                text = tick(text, item)
-                ticked.append(item.key)
-        return text
+        items = [item for item in parse_tasks(text) if item.key in done and not item.done]
+        ticked.extend(item.key for item in items)
+        return tick(text, *items)
 
     if done:
         specum.specs.edit(name, TASKS, ticking)

@@ -1,4 +1,4 @@
-"""Reads the tasks of a `tasks.md`, and ticks one."""
+"""Reads the tasks of a `tasks.md`, and ticks them."""
 
 from __future__ import annotations
 
@@ -101,12 +101,17 @@ def first_open(items: Iterable[TaskItem]) -> TaskItem | None:
     return next((item for item in items if not item.done), None)
 
 
-def tick(text: str, item: TaskItem) -> str:
-    """The list with the box of a task ticked, and every other character as it was.
+def tick(text: str, *items: TaskItem) -> str:
+    """The list with the boxes of tasks ticked, and every other character as it was.
 
-    The task is found by its key, wherever it stands by now. Raises `ToolError` where it is gone.
+    A task is found by its key, wherever it stands by now. Raises `ToolError` where one is gone.
     """
-    found = next((each for each in parse_tasks(text) if each.key == item.key), None)
-    if found is None:
-        raise ToolError(f'task "{item.key}" is no longer in tasks.md: ask for the next task again')
-    return text if found.done else f"{text[: found.box]}x{text[found.box + 1 :]}"
+    there = {each.key: each for each in parse_tasks(text)}
+    for item in items:
+        found = there.get(item.key)
+        if found is None:
+            gone = f'task "{item.key}" is no longer in tasks.md: ask for the next task again'
+            raise ToolError(gone)
+        if not found.done:
+            text = f"{text[: found.box]}x{text[found.box + 1 :]}"
+    return text
