@@ -331,7 +331,7 @@ def test_no_project_breaks_the_tables_or_the_front_matter(case: str, tmp_path: P
             assert list(schema.get("properties", {})) == told
 
 
-@pytest.mark.parametrize("case", ["full", "dela", "specum"])
+@pytest.mark.parametrize("case", ["full", "dela", "specum", "acm"])
 def test_the_skills_of_a_case_are_the_goldens(case: str, tmp_path: Path, goldens: Goldens) -> None:
     skills = render_skills(generate(lay_down(case, tmp_path / "p")).plan)
     found = {

@@ -24,6 +24,7 @@ FURTHER = {
     "full": ["expected_matrix.json", "expected_skills"],
     "dela": ["expected_skills", "expected_tasks.json", "DIFFERENCES.md"],
     "specum": ["expected_skills"],
+    "acm": ["expected_skills"],
 }
 """What other tests hold a case against."""
 SOURCE = Path(ralphgen.__file__).parent

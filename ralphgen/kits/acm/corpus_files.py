@@ -1,0 +1,53 @@
+"""The documents that a project without any can start with, read when they are laid down."""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import resources
+from importlib.resources.abc import Traversable
+
+from ralphgen.runtime.acm.roots import DOCUMENTS, REGISTRY, lies_elsewhere
+
+PLACE = ".ralph/acm/"
+ITS_REGISTRY = "registry/"
+
+
+class CorpusFiles(Mapping[str, str]):
+    """By path below the project's folder, the text of each document.
+
+    What the machine has elsewhere, where it would be found first, is left out: nobody would ever
+    read the copy.
+    """
+
+    def __getitem__(self, path: str) -> str:
+        """The text of a document."""
+        return self._files()[path]
+
+    def __iter__(self) -> Iterator[str]:
+        """The paths of the documents, sorted."""
+        return iter(self._files())
+
+    def __len__(self) -> int:
+        """How many documents there are to lay down."""
+        return len(self._files())
+
+    def _files(self) -> dict[str, str]:
+        documents, registry = lies_elsewhere(DOCUMENTS), lies_elsewhere(REGISTRY)
+        return {
+            PLACE + name: text
+            for name, text in corpus().items()
+            if not (registry if name.startswith(ITS_REGISTRY) else documents)
+        }
+
+
+@cache
+def corpus() -> dict[str, str]:
+    """Every document by its path below their root, sorted."""
+    return dict(sorted(_texts(resources.files("ralphgen.kits.acm").joinpath("corpus"), "")))
+
+
+def _texts(folder: Traversable, path: str) -> Iterator[tuple[str, str]]:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _texts(entry, f"{path}{entry.name}/")
+        else:
+            yield path + entry.name, entry.read_text(encoding="utf-8")

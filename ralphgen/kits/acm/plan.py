@@ -1,0 +1,38 @@
+"""The decisions of the kit acm: the same thirteen tools for every project and every session."""
+
+from ralphgen.kits.acm.skill import SKILL
+from ralphgen.kits.acm.tools import PROFILED, TOOLS
+from ralphgen.model import Project
+from ralphgen.planning.model import KitPlan, Module
+
+KEY = "acm"
+SERVER_NAME = "acm"
+TITLE = "Process knowledge: stages, artifacts, reviews, capabilities and what was learned."
+NOUNS = {
+    "orchestration": "Tools on the stages of a project.",
+    "artifacts": "Tools on what a project writes down.",
+    "project": "Tools on a project as a whole.",
+    "governance": "Tools on rules and context files.",
+    "capabilities": "Tools on the registry of capabilities.",
+    "knowledge": "Tools on the knowledge base.",
+}
+
+
+def plan_acm(project: Project) -> KitPlan:
+    """The server of the kit acm for a project; its documents are read when they are asked for."""
+    settings = {name: project.setting(KEY, name) for name in ("root", "registry")}
+    constants = {"title": "The settings of the kit.", "constants": [("SETTINGS", settings)]}
+    return KitPlan(
+        key=KEY,
+        server_name=SERVER_NAME,
+        title=TITLE,
+        nouns=NOUNS,
+        tools=TOOLS,
+        runtime=(KEY,),
+        constants={},
+        absent={},
+        profiles=PROFILED,
+        modules=(Module(f"{KEY}/settings.py", "constants.py.jinja", constants),),
+        workspace=(("settings", "SETTINGS"),),
+        skill=SKILL,
+    )

@@ -1,0 +1,1 @@
+"""What the tools on process knowledge do: they read documents, and change nothing."""

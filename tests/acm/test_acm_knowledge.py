@@ -1,0 +1,187 @@
+"""The knowledge base: which entries a term finds, and what is shown of them."""
+
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from acm_projects import ENTRIES, Library, put, reading
+
+NOTHING = 'No KB entries match "xyzzy".'
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    with reading(tmp_path_factory.mktemp("knowledge")) as library:
+        yield library
+
+
+@pytest.fixture
+def library(session: Library) -> Library:
+    session.clear()
+    return session
+
+
+def only(library: Library, **entries: str) -> None:
+    """Make these the entries of the knowledge base."""
+    shutil.rmtree(library.documents / "kb")
+    for name, text in entries.items():
+        put(library.documents / "kb" / f"{name}.md", text)
+
+
+def paths(text: str) -> list[str]:
+    """The places of the entries in an answer."""
+    prefix = "Path: "
+    return [line.removeprefix(prefix) for line in text.split("\n") if line.startswith(prefix)]
+
+
+def test_entries_are_shown_with_title_words_and_place_in_the_order_of_their_names(
+    library: Library,
+) -> None:
+    expected = """\
+Found 2 KB entries:
+
+**Stripes**
+> --- title: Stripes tags: [a] --- What zebras teach us on review loops.
+Path: kb/Zebra.md
+
+**broken**
+> --- title: [ --- Review loops end.
+Path: kb/broken.md"""
+
+    assert expected == library.says("query_knowledge", query="REVIEW loops")
+
+
+def test_a_name_that_holds_the_term_is_enough(library: Library) -> None:
+    expected = """\
+Found 2 KB entries:
+
+**plain**
+> # Plain No front matter here, but a tornado.
+Path: kb/plain.md
+
+**tornado-by-name**
+Path: kb/tornado-by-name.md"""
+
+    assert expected == library.says("query_knowledge", query=" tornado\n")
+
+
+def test_front_matter_is_searched_too(library: Library) -> None:
+    assert ["kb/Zebra.md"] == paths(library.says("query_knowledge", query="tags: [A]"))
+
+
+def test_a_term_is_plain_text(library: Library) -> None:
+    only(library, a="What (.*) costs: 3 $ [sic]\n", b="What else\n")
+
+    assert ["kb/a.md"] == paths(library.says("query_knowledge", query="(.*) COSTS"))
+
+
+def test_nothing_found_and_nothing_there_are_two_sentences(library: Library) -> None:
+    found = library.says("query_knowledge", query="xyzzy")
+    only(library, README="xyzzy\n")
+    empty = library.says("query_knowledge", query="xyzzy")
+
+    assert NOTHING == found
+    assert "The knowledge base has no entries." == empty
+
+
+@pytest.mark.parametrize("term", ["", " ", "\n\t"])
+def test_a_blank_term_is_asked_for(library: Library, term: str) -> None:
+    expected = 'argument "query" is blank: give a word or a topic to look for'
+
+    assert expected == library.refuses("query_knowledge", query=term)
+
+
+def test_a_missing_or_odd_knowledge_base_is_named(library: Library) -> None:
+    shutil.rmtree(library.documents / "kb")
+    missing = library.refuses("query_knowledge", query="a")
+    (library.documents / "kb").write_text("x", encoding="utf-8")
+    file = library.refuses("query_knowledge", query="a")
+    (library.documents / "kb").unlink()
+    (library.documents / "kb").symlink_to(library.registry)
+    outside = library.refuses("query_knowledge", query="a")
+
+    assert missing.startswith('the knowledge base "kb/" is not there: ')
+    assert file.startswith('the knowledge base "kb/" is not there: ')
+    assert outside.startswith('the knowledge base "kb/" leads out of its folder: ')
+
+
+def test_the_words_around_the_first_place_are_cut_on_both_sides(library: Library) -> None:
+    before, after = "a" * 200, "b" * 200
+    only(library, long=f"{before}\nTERM\r\n{after} term {after}\n")
+    text = library.says("query_knowledge", query="term")
+
+    expected = f"> ...{'a' * 79} TERM {'b' * 78}..."
+    assert expected == text.split("\n")[3]
+
+
+def test_small_letters_of_another_length_move_nothing(library: Library) -> None:
+    only(library, a="İ" * 300 + " needle " + "x" * 300)
+    line = library.says("query_knowledge", query="NEEDLE").split("\n")[3]
+
+    assert f"> ...{'İ' * 79} needle {'x' * 79}..." == line
+
+
+def test_a_title_is_one_line_of_the_front_matter(library: Library) -> None:
+    titled = '---\ntitle: "A\\nB\\e[0m"\n---\nterm\n'
+    only(library, a=titled, b="---\ntitle: ''\n---\nterm\n", c="---\ntitle: [x]\n---\nterm\n")
+    text = library.says("query_knowledge", query="term")
+
+    assert ["**A B\\x1b[0m**", "**b**", "**c**"] == [
+        line for line in text.split("\n") if line.startswith("**")
+    ]
+
+
+def test_many_entries_are_shown_in_part(library: Library) -> None:
+    only(library, **{f"n{number:03}": "term " * 100 for number in range(120)})
+    text = library.says("query_knowledge", query="term")
+
+    assert text.startswith("Found 120 KB entries:\n")
+    assert 50 == len(paths(text))
+    assert text.endswith("and 70 more: look for a longer term")
+
+
+def test_links_folders_and_pipes_are_no_trouble(library: Library) -> None:
+    kb = library.documents / "kb"
+    put(library.folder / "outside.md", "needle\n")
+    (kb / "escaping.md").symlink_to(library.folder / "outside.md")
+    (kb / "dangling.md").symlink_to("nowhere.md")
+    (kb / "loop.md").symlink_to("loop.md")
+    (kb / "folder.md").mkdir()
+    os.mkfifo(kb / "pipe.md")
+    put(kb / "real.md", "needle\n")
+    (kb / "linked.md").symlink_to("real.md")
+
+    assert ["kb/linked.md", "kb/real.md"] == paths(library.says("query_knowledge", query="needle"))
+
+
+def test_bytes_and_names_that_are_not_utf8_are_shown_as_such(library: Library) -> None:
+    kb = os.fsencode(library.documents / "kb")
+    with open(os.path.join(kb, b"caf\xe9.md"), "wb") as file:  # noqa: PTH118, PTH123
+        file.write(b"needle \xff\r\n")
+    text = library.says("query_knowledge", query="needle")
+
+    assert "> needle \ufffd\n" in text
+    assert "Path: kb/caf\\udce9.md" in text
+
+
+def test_a_change_is_seen_at_the_next_call(library: Library) -> None:
+    before = library.says("query_knowledge", query="xyzzy")
+    put(library.documents / "kb/new.md", "xyzzy\n")
+
+    assert NOTHING == before
+    assert ["kb/new.md"] == paths(library.says("query_knowledge", query="xyzzy"))
+
+
+def test_every_entry_can_be_found_by_each_of_its_words(library: Library) -> None:
+    for name, text in ENTRIES.items():
+        for word in text.split():
+            found = paths(library.says("query_knowledge", query=word))
+            assert (f"kb/{name}" in found) == (name != "README.md")
+
+
+@pytest.mark.parametrize("given", [{}, {"query": 7}, {"query": "a", "topic": "b"}])
+def test_wrong_arguments_are_named(library: Library, given: dict[str, object]) -> None:
+    (wrong,) = {*given} - {"query"} or {"query"}
+
+    assert f'"{wrong}"' in library.refuses("query_knowledge", **given)

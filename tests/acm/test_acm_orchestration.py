@@ -1,0 +1,356 @@
+"""Stages, reviews and transitions: the documents as they are, and what stands in a step's way."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from acm_projects import BRIEF, REVIEWS, STAGES, STATUS, TRANSITIONS, Library, reading
+
+MET = """\
+## Transition Validation
+
+Transition: discover → design
+Status file: status.md
+Stage: Discover
+Phase: review
+Status: not set
+Brief: docs/brief.md (status: complete)
+✓ Prerequisites met
+
+---
+
+"""
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    with reading(tmp_path_factory.mktemp("orchestration")) as library:
+        yield library
+
+
+@pytest.fixture
+def library(session: Library) -> Library:
+    session.clear()
+    return session
+
+
+def validated(library: Library, project: Path, transition: str = "discover_to_design") -> str:
+    """The answer with a validation of a project."""
+    return library.says(
+        "get_transition_prompt", transition=transition, validate=True, project_path=str(project)
+    )
+
+
+def refused(library: Library, project: Path) -> str:
+    """What a validation says that must fail."""
+    return library.refuses(
+        "get_transition_prompt",
+        transition="discover_to_design",
+        validate=True,
+        project_path=str(project),
+    )
+
+
+class TestDocuments:
+    """What is handed out is the file, byte by byte."""
+
+    @pytest.mark.parametrize(("stage", "name"), STAGES.items())
+    def test_a_stage_is_its_whole_spec(self, library: Library, stage: str, name: str) -> None:
+        expected = (library.documents / name).read_text(encoding="utf-8")
+
+        assert expected == library.says("get_stage", stage=stage)
+
+    @pytest.mark.parametrize(("key", "name"), REVIEWS.items())
+    def test_a_review_is_its_prompt(
+        self, library: Library, key: tuple[str, str], name: str
+    ) -> None:
+        expected = (library.documents / name).read_text(encoding="utf-8")
+
+        assert expected == library.says("get_review_prompt", stage=key[0], phase=key[1])
+
+    @pytest.mark.parametrize("more", [{}, {"validate": False}, {"project_path": "/nowhere"}])
+    @pytest.mark.parametrize(("transition", "name"), TRANSITIONS.items())
+    def test_a_transition_without_validation_is_its_prompt_and_looks_at_no_project(
+        self, library: Library, transition: str, name: str, more: dict[str, Any]
+    ) -> None:
+        expected = (library.documents / name).read_text(encoding="utf-8")
+
+        assert expected == library.says("get_transition_prompt", transition=transition, **more)
+
+    @pytest.mark.parametrize(
+        "data",
+        [
+            b"one\r\ntwo\r\n",
+            b"\xef\xbb\xbf# Marked\n",
+            b"no end of line",
+            b"\n\n  spaces  \n\n",
+            b"",
+            "Grüße 😀\n".encode(),
+        ],
+    )
+    def test_a_document_is_handed_out_as_it_is(self, library: Library, data: bytes) -> None:
+        library.write(STAGES["design"], data)
+
+        assert data == library.says("get_stage", stage="design").encode()
+
+    def test_what_is_not_utf8_is_shown_as_such(self, library: Library) -> None:
+        library.write(STAGES["design"], b"caf\xe9\n")
+
+        assert "caf\ufffd\n" == library.says("get_stage", stage="design")
+
+    def test_a_change_is_seen_at_the_next_call(self, library: Library) -> None:
+        before = library.says("get_stage", stage="design")
+        library.write(STAGES["design"], "New.\n")
+
+        assert "New.\n" != before
+        assert "New.\n" == library.says("get_stage", stage="design")
+
+    def test_a_long_document_is_cut_with_a_note_on_the_rest(self, library: Library) -> None:
+        whole = "word " * 20_000
+        library.write(STAGES["design"], whole)
+        text = library.says("get_stage", stage="design")
+        shown, _, note = text.partition("\n\n[cut here: ")
+
+        assert whole.startswith(shown)
+        left = f"{len(whole) - len(shown):,}"
+        assert f'{left} more characters stand in "{STAGES["design"]}"]\n' == note
+
+    def test_a_document_of_the_greatest_length_is_whole(self, library: Library) -> None:
+        library.write(STAGES["design"], "é" * 40_000)
+
+        assert "é" * 40_000 == library.says("get_stage", stage="design")
+
+
+class TestTrouble:
+    """Missing documents and wrong arguments."""
+
+    @pytest.mark.parametrize(
+        ("tool", "arguments", "kind", "name"),
+        [
+            ("get_stage", {"stage": "design"}, "stage spec", STAGES["design"]),
+            (
+                "get_review_prompt",
+                {"stage": "design", "phase": "internal"},
+                "review prompt",
+                REVIEWS["design", "internal"],
+            ),
+            (
+                "get_transition_prompt",
+                {"transition": "design_to_develop"},
+                "transition prompt",
+                TRANSITIONS["design_to_develop"],
+            ),
+        ],
+    )
+    def test_a_missing_document_is_named_by_kind_and_place(
+        self, library: Library, tool: str, arguments: dict[str, Any], kind: str, name: str
+    ) -> None:
+        (library.documents / name).unlink()
+
+        expected = (
+            f'the {kind} "{name}" is not there: add the file, or have ACM_ROOT name documents that '
+            "hold it"
+        )
+        assert expected == library.refuses(tool, **arguments)
+
+    def test_a_folder_or_a_link_to_the_outside_is_no_document(self, library: Library) -> None:
+        path = library.documents / STAGES["design"]
+        path.unlink()
+        path.mkdir()
+        folder = library.refuses("get_stage", stage="design")
+        path.rmdir()
+        path.symlink_to(library.registry / "inventory.json")
+
+        assert folder.startswith(f'the stage spec "{STAGES["design"]}" is not a file: ')
+        assert " leads out of its folder: " in library.refuses("get_stage", stage="design")
+
+    def test_a_pipe_holds_nobody_up(self, library: Library) -> None:
+        (library.documents / STAGES["design"]).unlink()
+        os.mkfifo(library.documents / STAGES["design"])
+
+        assert " is not a file: " in library.refuses("get_stage", stage="design")
+
+    def test_a_link_within_the_documents_is_followed(self, library: Library) -> None:
+        path = library.documents / STAGES["design"]
+        path.unlink()
+        path.symlink_to(STAGES["develop"])
+
+        assert STAGES["develop"] in library.says("get_stage", stage="design")
+
+    def test_deliver_is_told_what_is_supported(self, library: Library) -> None:
+        expected = (
+            'Stage "deliver" is not yet supported. Supported stages: discover, design, develop.'
+        )
+
+        assert expected == library.refuses("get_stage", stage="deliver")
+        assert expected == library.refuses("get_review_prompt", stage="deliver", phase="internal")
+
+    @pytest.mark.parametrize("stage", ["Design", "", 7, ["design"], True])
+    def test_any_other_stage_is_told_the_same(self, library: Library, stage: object) -> None:
+        assert "Supported stages: discover" in library.refuses("get_stage", stage=stage)
+
+    @pytest.mark.parametrize(
+        ("tool", "arguments", "named"),
+        [
+            ("get_stage", {}, 'argument "stage" is missing'),
+            ("get_stage", {"stage": "design", "level": 1}, 'unknown argument "level"'),
+            ("get_review_prompt", {"stage": "design"}, 'argument "phase" is missing'),
+            ("get_review_prompt", {"stage": "design", "phase": "x"}, '"internal", "external"'),
+            ("get_transition_prompt", {}, 'argument "transition" is missing'),
+            ("get_transition_prompt", {"transition": "start-design"}, "discover_to_design"),
+            (
+                "get_transition_prompt",
+                {"transition": "discover_to_design", "validate": "yes"},
+                "true or false",
+            ),
+            (
+                "get_transition_prompt",
+                {"transition": "discover_to_design", "project_path": 1},
+                "a string",
+            ),
+        ],
+    )
+    def test_wrong_arguments_are_named(
+        self, library: Library, tool: str, arguments: dict[str, Any], named: str
+    ) -> None:
+        assert named in library.refuses(tool, **arguments)
+
+
+class TestValidation:
+    """Whether a project may go on to its next stage."""
+
+    def test_a_project_that_may_go_on(self, library: Library) -> None:
+        prompt = (library.documents / TRANSITIONS["discover_to_design"]).read_text(encoding="utf-8")
+
+        assert MET + prompt == validated(library, library.project())
+
+    @pytest.mark.parametrize("stage", ["discover", "DISCOVER", "' Discover '"])
+    def test_case_and_spaces_of_a_stage_do_not_count(self, library: Library, stage: str) -> None:
+        project = library.project(status_md=f"---\nstage: {stage}\n---\n")
+
+        assert "✓ Prerequisites met" in validated(library, project)
+
+    @pytest.mark.parametrize(
+        ("status", "issue"),
+        [
+            ("---\nstage: Design\n---\n", 'stage is Design, expected "discover"'),
+            ("---\nstage: on\n---\n", 'stage is on, expected "discover"'),
+            ("---\nphase: x\n---\n", 'stage is not set, expected "discover"'),
+            ("---\nstage: [a]\n---\n", 'stage is not a text, expected "discover"'),
+            ("# Status\n", "(status.md has no frontmatter)"),
+            ("---\nstage: [\n---\n", "(status.md has invalid frontmatter)"),
+            ("---\nstage: discover\n", "(status.md has invalid frontmatter)"),
+            ("---\n---\n", "(status.md has no frontmatter)"),
+            ("---\n- discover\n---\n", "(status.md has invalid frontmatter)"),
+        ],
+    )
+    def test_another_stage_is_an_issue_and_no_failure(
+        self, library: Library, status: str, issue: str
+    ) -> None:
+        text = validated(library, library.project(status_md=status))
+
+        assert "✗ Prerequisites not met:\n- stage is " in text
+        assert issue in text
+        assert text.endswith("grüße.\n")
+
+    def test_a_mark_and_other_line_ends_are_no_matter(self, library: Library) -> None:
+        status = b"\xef\xbb\xbf" + STATUS.replace("\n", "\r\n").encode()
+
+        assert "✓ Prerequisites met" in validated(library, library.project(status_md=status))
+
+    def test_the_second_transition_asks_for_design(self, library: Library) -> None:
+        project = library.project(status_md="---\nstage: design\n---\n")
+
+        assert "Transition: design → develop\n" in validated(library, project, "design_to_develop")
+        assert "✓ Prerequisites met" in validated(library, project, "design_to_develop")
+
+    @pytest.mark.parametrize("status", ["draft", "In-Review", "in review", "in_review"])
+    def test_an_unfinished_brief_keeps_from_design_and_from_nothing_else(
+        self, library: Library, status: str
+    ) -> None:
+        brief = BRIEF.replace("complete", status)
+        first = validated(library, library.project("one", docs__brief_md=brief))
+        project = library.project(
+            "two", docs__brief_md=brief, status_md="---\nstage: design\n---\n"
+        )
+
+        assert f"- docs/brief.md has the status {status}: finish its review first" in first
+        assert "✓ Prerequisites met" in validated(library, project, "design_to_develop")
+
+    def test_the_status_may_lie_in_docs(self, library: Library) -> None:
+        project = library.project(status_md=None, docs__status_md=STATUS)
+
+        assert "Status file: docs/status.md\n" in validated(library, project)
+
+    def test_the_first_brief_of_the_inbox_is_used_and_the_others_are_named(
+        self, library: Library
+    ) -> None:
+        project = library.project(docs__brief_md=None)
+        for name in ("b-brief.md", "a-brief.md", ".c-brief.md", "d-brief.txt", "brief.md"):
+            (project / "docs/inbox" / name).write_text(BRIEF, encoding="utf-8")
+        text = validated(library, project)
+
+        assert "Brief: docs/inbox/a-brief.md (status: complete)\n" in text
+        assert "Other briefs, not looked at: docs/inbox/b-brief.md\n" in text
+
+    def test_without_status_or_brief_nothing_can_be_validated(self, library: Library) -> None:
+        no_status = refused(library, library.project("one", status_md=None))
+        no_brief = refused(library, library.project("two", docs__brief_md=None))
+
+        assert no_status.startswith("cannot validate: the project has no status.md")
+        assert "docs/brief.md nor docs/inbox/*-brief.md" in no_brief
+
+    def test_a_status_that_is_a_folder_or_leads_out_is_named(self, library: Library) -> None:
+        folder = library.project("one", status_md=None)
+        (folder / "status.md").mkdir()
+        leaving = library.project("two", docs__brief_md=None)
+        (leaving / "docs/brief.md").symlink_to(library.documents / STAGES["design"])
+
+        expected = 'cannot validate: "status.md" is not a file; mend that, then call again'
+        assert expected == refused(library, folder)
+        assert '"docs/brief.md" leads out of its folder' in refused(library, leaving)
+
+    @pytest.mark.parametrize(
+        "path", ["nowhere", "status.md", "a\0b", "~\0", "~nobody-of-that-name"]
+    )
+    def test_what_is_no_directory_is_no_project(self, library: Library, path: str) -> None:
+        text = library.refuses(
+            "get_transition_prompt",
+            transition="discover_to_design",
+            validate=True,
+            project_path=path,
+        )
+
+        assert text.startswith('argument "project_path" is "')
+        assert "which is not a directory" in text
+
+    @pytest.mark.parametrize("given", [{}, {"project_path": ""}, {"project_path": "."}])
+    def test_this_project_is_meant_where_none_is_named(
+        self, library: Library, given: dict[str, str]
+    ) -> None:
+        text = library.refuses(
+            "get_transition_prompt", transition="discover_to_design", validate=True, **given
+        )
+
+        assert "the project has no status.md" in text
+
+    def test_a_relative_path_begins_at_this_project(self, library: Library) -> None:
+        library.project("near")
+
+        assert "✓ Prerequisites met" in library.says(
+            "get_transition_prompt",
+            transition="discover_to_design",
+            validate=True,
+            project_path="../projects/near",
+        )
+
+    def test_values_of_others_break_no_line_and_no_limit(self, library: Library) -> None:
+        status = f'---\nstage: "a\\nb\\e[31m"\nphase: {"x" * 4000}\n---\n'
+        library.write(TRANSITIONS["discover_to_design"], "p" * 50_000)
+        text = validated(library, library.project(status_md=status))
+
+        assert "Stage: a b\\x1b[31m\n" in text
+        assert f"Phase: {'x' * 200}…\n" in text
+        assert "[cut here: " in text

@@ -1,0 +1,402 @@
+"""Documents, capabilities and projects, and a person's session of the kit acm on them."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from anyio.from_thread import start_blocking_portal
+from driving import Driver, context_for, create_project, on_context, server_command
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from wire import Wire
+
+KITS = 'kits = ["acm"]\n'
+MOST = 40_000  # characters of an answer
+# What only the inside of the server knows, and no answer may show.
+INTERNALS = ("Traceback", "Errno", "errno", "Error:", ".py", "line 1 column", "scanning", "while ")
+STAGES = {
+    "discover": "ACM-DISCOVER-SPEC.md",
+    "design": "ACM-DESIGN-SPEC.md",
+    "develop": "ACM-DEVELOP-SPEC.md",
+}
+REVIEWS = {
+    ("discover", "internal"): "prompts/ralph-review-prompt.md",
+    ("discover", "external"): "prompts/external-review-prompt.md",
+    ("design", "internal"): "prompts/design-ralph-review-prompt.md",
+    ("design", "external"): "prompts/design-external-review-prompt.md",
+    ("develop", "internal"): "prompts/develop-ralph-review-prompt.md",
+    ("develop", "external"): "prompts/develop-external-review-prompt.md",
+}
+TRANSITIONS = {
+    "discover_to_design": "prompts/start-design-prompt.md",
+    "design_to_develop": "prompts/start-develop-prompt.md",
+}
+SPECS = {
+    "brief": "ACM-BRIEF-SPEC.md",
+    "intent": "ACM-INTENT-SPEC.md",
+    "status": "ACM-STATUS-SPEC.md",
+    "readme": "ACM-README-SPEC.md",
+    "context": "ACM-CONTEXT-ARTIFACT-SPEC.md",
+    "rules": "ACM-RULES-SPEC.md",
+    "design": "ACM-DESIGN-SPEC.md",
+    "backlog": "ACM-BACKLOG-SPEC.md",
+    "folder_structure": "ACM-FOLDER-STRUCTURE-SPEC.md",
+    "project_types": "ACM-PROJECT-TYPES-SPEC.md",
+    "stages": "ACM-STAGES-SPEC.md",
+    "review": "ACM-REVIEW-SPEC.md",
+}
+LEVELS = {"global": "ACM-GLOBAL-CLAUDE-MD-SPEC.md", "project": "ACM-PROJECT-CLAUDE-MD-SPEC.md"}
+STUBS = {
+    "brief": "stubs/brief.md",
+    "intent": "stubs/intent.md",
+    "status": "stubs/status.md",
+    "rules_constraints": "stubs/rules-constraints.md",
+}
+CLAUDE_STUBS = {kind: f"stubs/claude-md/{kind}.md" for kind in ("app", "workflow", "artifact")}
+TYPES_SPEC = SPECS["project_types"]
+NAMES = sorted(
+    {
+        *STAGES.values(),
+        *REVIEWS.values(),
+        *TRANSITIONS.values(),
+        *SPECS.values(),
+        *LEVELS.values(),
+        *STUBS.values(),
+        *CLAUDE_STUBS.values(),
+    }
+)
+DOCUMENT = """\
+---
+type: specification
+version: "1.0"
+---
+
+# {name}
+
+The one sentence that only {name} holds: grüße.
+"""
+TYPES = """\
+---
+type: specification
+---
+
+# Project types
+
+What all types share.
+
+## Primary Types
+
+### 1. Artifact
+
+An artifact is a document.
+
+### 2. App
+
+An app is software.
+
+#### Sub-variations
+
+A script is a small app.
+
+### 3. Workflow
+
+A workflow connects systems.
+
+## Modifiers
+
+### Scale
+
+| Scale | Meaning |
+|-------|---------|
+| `personal` | For one person |
+| `commercial` | For customers |
+
+### Scope
+
+| Scope | Meaning |
+|:--|:-:|
+| `mvp` | The least that works |
+| `full-build` | Everything |
+
+## Type Implications
+
+| Aspect | Artifact | App | Workflow |
+|---|---|---|---|
+| Output | a text | a program | a chain |
+| Review | wording | tests | runs |
+
+## Hybrids
+
+An app that makes documents.
+"""
+ENTRIES = {
+    "README.md": "# About\n\nTornado: not an entry.\n",
+    "Zebra.md": "---\ntitle: Stripes\ntags: [a]\n---\n\nWhat zebras teach us on review loops.\n",
+    "broken.md": "---\ntitle: [\n---\n\nReview loops end.\n",
+    "plain.md": "# Plain\n\nNo front matter here, but a tornado.\n",
+    "tornado-by-name.md": "# Nothing\n\nOf that in the text.\n",
+}
+CAPABILITIES: list[dict[str, Any]] = [
+    {
+        "name": "review-helper",
+        "type": "skill",
+        "description": "Helps to review a\nchange",
+        "status": "active",
+        "tags": ["review", "development"],
+        "path": "capabilities/skills/review-helper",
+    },
+    {
+        "name": "pdf-maker",
+        "type": "tool",
+        "description": "Makes documents",
+        "status": "staging",
+        "tags": ["documents", "Development"],
+        "install_level": "project",
+        "path": "capabilities/tools/pdf-maker",
+    },
+    {
+        "name": "planner",
+        "type": "agent",
+        "description": "Plans work",
+        "status": "active",
+        "tags": [],
+        "path": "capabilities/agents/planner",
+    },
+    {
+        "name": "planner",
+        "type": "plugin",
+        "description": "Plans in the editor",
+        "status": "active",
+        "tags": ["development"],
+        "path": "capabilities/plugins/planner",
+    },
+]
+YAML = """\
+name: {name}
+type: {kind}
+description: >-
+  A long
+  text
+install_level: user  # at once
+"""
+INTENT = "---\ntype: intent\n---\n# Intent\n\n## Problem\n\n## Outcome\n\n## Why It Matters\n"
+BRIEF = """\
+---
+type: brief
+status: complete
+---
+# Brief
+
+## Summary
+
+## Scope
+
+## Success Criteria
+
+## Constraints
+
+## Decisions
+"""
+STATUS = (
+    "---\nstage: Discover\nphase: review\nupdated: 2026-02-01\n---\n# Status\n\n## Current State\n"
+)
+CLAUDE = "---\ntype: context\n---\n# Project\n\n## Context Map\n"
+PROJECT = {
+    ".claude/CLAUDE.md": CLAUDE,
+    ".claude/rules/constraints.md": "# Rules\n",
+    "docs/intent.md": INTENT,
+    "docs/brief.md": BRIEF,
+    "docs/inbox/.keep": "",
+    "_archive/.keep": "",
+    "README.md": "# Project\n",
+    "status.md": STATUS,
+}
+# The server as a user whom no right of root helps: what is loaded later must be loaded before.
+AS_NOBODY = """
+import __future__, json, os, re, runpy, signal, sqlite3, sys, time
+import encodings.utf_8_sig, hashlib, pkgutil, stat, traceback, unicodedata, yaml
+if not os.getuid():
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+sys.argv = sys.argv[1:]
+sys.path.insert(0, os.path.dirname(sys.argv[0]))
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+class Library:
+    """A session on a project, with documents and capabilities that lie beside it."""
+
+    def __init__(self, folder: Path, root: Path, driver: Driver) -> None:
+        """Calls the tools through `driver`; `folder` holds everything, `root` is the project."""
+        self.folder = folder
+        self.root = root
+        self.driver = driver
+        self.documents = folder / "documents"
+        self.registry = folder / "registry"
+        self.projects = folder / "projects"
+
+    def ask(self, tool: str, **arguments: Any) -> tuple[bool, str]:
+        """Whether a call failed, and its text, which must be one that a user may be shown."""
+        failed, text = self.driver.ask(tool, arguments)
+        check_presentable(text, self.documents, self.registry, failed=failed)
+        return failed, text
+
+    def says(self, tool: str, **arguments: Any) -> str:
+        """The text of an answer that must be no failure."""
+        failed, text = self.ask(tool, **arguments)
+        assert not failed, text
+        return text
+
+    def refuses(self, tool: str, **arguments: Any) -> str:
+        """The text of an answer that must be a failure."""
+        failed, text = self.ask(tool, **arguments)
+        assert failed, text
+        return text
+
+    def write(self, name: str, text: str | bytes) -> Path:
+        """Give a document this text."""
+        return put(self.documents / name, text)
+
+    def project(self, name: str = "other", **files: str | bytes | None) -> Path:
+        """A complete project, with files (`docs__brief_md`) replaced, or left out for None."""
+        return self.project_of(name, named(files))
+
+    def project_of(self, name: str, files: Mapping[str, str | bytes | None]) -> Path:
+        """The same, with the files by path."""
+        return lay_project(self.projects / name, {**PROJECT, **files})
+
+    def clear(self) -> None:
+        """Bring documents and capabilities back to what they were, and take projects away."""
+        for path in (self.documents, self.registry, self.projects):
+            if path.is_symlink():
+                path.unlink()
+            shutil.rmtree(path, ignore_errors=True)
+        lay_documents(self.documents)
+        lay_registry(self.registry)
+
+
+def named(files: Mapping[str, str | bytes | None]) -> dict[str, str | bytes | None]:
+    """Files by path, of names with `__` for a slash and `_md` for `.md` at their end."""
+    return {
+        name.replace("__", "/").removesuffix("_md") + ".md": text for name, text in files.items()
+    }
+
+
+def put(path: Path, text: str | bytes) -> Path:
+    """Write a file as it is; folders are made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def lay_documents(folder: Path) -> Path:
+    """Every document that a tool knows, each with a sentence of its own, and a knowledge base."""
+    for name in NAMES:
+        put(folder / name, TYPES if name == TYPES_SPEC else DOCUMENT.format(name=name))
+    for name, text in ENTRIES.items():
+        put(folder / "kb" / name, text)
+    put(folder / "kb/deeper/hidden.md", "A tornado that nobody finds.\n")
+    put(folder / "kb/notes.txt", "A tornado in another format.\n")
+    return folder
+
+
+def lay_registry(folder: Path) -> Path:
+    """Capabilities of all types, below a folder for each, and one that the inventory lacks."""
+    put(folder / "inventory.json", json.dumps({"version": "1.0", "capabilities": CAPABILITIES}))
+    for entry in CAPABILITIES:
+        text = YAML.format(name=entry["name"], kind=entry["type"])
+        put(folder / entry["path"] / "capability.yaml", text)
+    put(folder / "capabilities/flat/capability.yaml", "name: flat\n")
+    put(folder / "capabilities/skills/unlisted/capability.yaml", "name: unlisted\r\n")
+    return folder
+
+
+def lay_project(folder: Path, files: Mapping[str, str | bytes | None]) -> Path:
+    """A project of these files, by path; None leaves one out."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        if text is not None:
+            put(folder / name, text)
+    return folder
+
+
+def check_presentable(text: str, *private: Path, failed: bool) -> None:
+    """An answer is no longer than agreed; none shows where the documents lie.
+
+    One that says no shows nothing of the inside either.
+    """
+    assert len(text) <= MOST
+    hidden = [str(path) for path in private] + [str(path.resolve()) for path in private]
+    words = [*hidden, *(INTERNALS if failed else ())]
+    assert [] == [word for word in words if word in text], text
+
+
+def variables(folder: Path, **more: str) -> dict[str, str]:
+    """An environment that names the documents and the registry in a folder."""
+    named = {"ACM_ROOT": str(folder / "documents"), "ACM_REGISTRY_ROOT": str(folder / "registry")}
+    return {"HOME": str(folder / "home"), **named, **more}
+
+
+@contextmanager
+def on_server(
+    root: Path, environment: Mapping[str, str], recipe: str = "manual", **facts: object
+) -> Iterator[Driver]:
+    """A client on the project's server of the kit, with these variables in its environment."""
+    command = server_command(root, "acm", *on_context(context_for(root, recipe, **facts)))
+    parameters = StdioServerParameters(
+        command=command[0], args=command[1:], cwd=root, env=dict(environment)
+    )
+    with start_blocking_portal() as portal:
+        client = Client(stdio_client(parameters), mode="auto")
+        with portal.wrap_async_context_manager(client) as connected:
+            yield Driver(connected, portal)
+
+
+@contextmanager
+def reading(folder: Path, recipe: str = "manual") -> Iterator[Library]:
+    """A person's session in a folder, with documents and capabilities beside the project."""
+    root = create_project(folder / "project", config=KITS)
+    with on_server(root, variables(folder), recipe) as driver:
+        library = Library(folder, root, driver)
+        library.clear()
+        yield library
+
+
+@contextmanager
+def unprivileged(root: Path, environment: Mapping[str, str]) -> Iterator[Wire]:
+    """The kit's server as a process that may read only what everybody may."""
+    context = context_for(root, "manual")
+    context.chmod(0o644)
+    server = str(root / ".ralph" / "mcp" / "server.py")
+    command = [sys.executable, "-I", "-c", AS_NOBODY, server, "acm", *on_context(context)]
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=root,
+        encoding="utf-8",
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **environment},
+    ) as process:
+        try:
+            wire = Wire(process)
+            wire.shake_hands()
+            yield wire
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def told(wire: Wire, tool: str, **arguments: Any) -> tuple[bool, str]:
+    """Whether a call over bare frames failed, and its text."""
+    result = wire.ask("tools/call", {"name": tool, "arguments": arguments})["result"]
+    (block,) = result["content"]
+    return bool(result.get("isError")), str(block["text"])
