@@ -151,7 +151,7 @@ def test_a_session_that_prints_is_told_its_servers_its_tools_and_what_it_must_no
         *("claude", "-p", "--output-format", "stream-json", "--verbose"),
         *("--allowedTools", "mcp__ralph__get_task", "mcp__ralph__set_task_status"),
         *("--disallowedTools", "Edit(.ralph)", "Edit(.ralph/mcp/**)", "Edit(.ralph/db/**)"),
-        *("Edit(.ralph/recipes/**)", "Edit(.ralph/ralphgen.toml)"),
+        *("Edit(.ralph/recipes/**)", "Edit(.ralph/specum/**)", "Edit(.ralph/ralphgen.toml)"),
         *("--mcp-config", "/p/mcp.json", "--strict-mcp-config"),
         *("--permission-mode", "acceptEdits"),
     )

@@ -19,6 +19,7 @@ DENIED = (
     "Edit(.ralph/mcp/**)",
     "Edit(.ralph/db/**)",
     "Edit(.ralph/recipes/**)",
+    "Edit(.ralph/specum/**)",  # what later sessions are told to do
     "Edit(.ralph/ralphgen.toml)",
 )
 LONGEST_ARGUMENT = 100_000  # bytes; Linux takes 131,071
