@@ -43,8 +43,8 @@ def check_arguments(
     `arguments` is what the request carried: an object, or None for none. An optional argument
     that is null is left out, because omitted and null both mean "leave alone"; an integer
     written as 5.0 comes back as 5; nothing else is changed. `refusals` maps arguments of the
-    schema to the sentence that replaces all that would be said of a wrong value; `{value}` in it
-    is what was given.
+    schema to the sentence that replaces all that would be said when they fail. `{value}` in it is
+    what was given: such a sentence is not said of an argument that is missing.
 
     Raises:
         ToolError: with one line for each problem: the arguments in the schema's order, then the
@@ -67,8 +67,9 @@ def check_arguments(
             rest = f"argument {_quoted(name)} has more problems than these {SHOWN_PROBLEMS}"
             found[SHOWN_PROBLEMS:] = [rest]
         if found:
-            own = refusals.get(name) if refusals and name in kept else None
-            problems += found if own is None else [own.replace("{value}", shortened(value))]
+            own = refusals.get(name, "") if refusals else ""
+            usual = not own or ("{value}" in own and name not in kept)
+            problems += found if usual else [own.replace("{value}", shortened(value))]
     if not given.keys() <= properties.keys():
         problems += _unknown("", given, properties)
     if problems:

@@ -154,10 +154,9 @@ def read_rules(path: str) -> Rules:
         return Rules(path, problem=f"is no absolute path: {NOTHING}")
     if not _is_there(path):
         return Rules(path, missing=True)
-    folder = os.path.dirname(path)
     ignored: list[str] = []
     try:
-        entries = _entries(path, read_toml(Folder(folder, folder), path))
+        entries = _entries(path, read_toml(Folder(os.path.dirname(path), os.sep), path))
         found = [_rule(path, number, entry, ignored) for number, entry in enumerate(entries, 1)]
     except UnreadableError as error:
         return Rules(path, problem=f"{one_line(error.why)}: {NOTHING}")

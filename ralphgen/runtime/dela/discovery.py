@@ -44,6 +44,7 @@ FORMATS = (
     scripts,
 )
 REMEMBERED = 50  # folders
+MOST_TASKS = 10_000  # of a folder
 
 
 class Discovered:
@@ -86,7 +87,11 @@ def _discovered(folder: Folder) -> Discovered:
     tasks: list[Task] = []
     for format_ in FORMATS:
         try:
-            tasks.extend(format_.find_tasks(folder))
+            for task in format_.find_tasks(folder):
+                if len(tasks) == MOST_TASKS:
+                    folder.report(folder.path, f"has more than {MOST_TASKS:,} tasks: not all found")
+                    break
+                tasks.append(task)
         except UnreadableError as error:
             folder.report(error.path, error.why)
     return Discovered(name_tasks(tasks), folder.problems)

@@ -8,8 +8,16 @@ import stat
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
 LARGEST = 1 << 20  # bytes of a file of tasks
+# What one discovery may take, however much a project names: files and bytes to read, values to
+# parse, and paths to look at.
+MOST = {"files": 2000, "bytes": 1 << 22, "values": 200_000, "paths": 20_000}
+MOST_PROBLEMS = 50
+LONGEST = 300  # characters of a path or a sentence in a problem
+OUTSIDE = "leads out of the project: not read"
+SPENT = "names more than is read at once: the rest of its files is not read"
 Stamp = tuple[int, int, int, int]  # inode, mode, bytes and nanoseconds of the last change
 MISSING: Stamp = (0, 0, 0, 0)
 
@@ -29,16 +37,21 @@ class Folder:
     `path` is the folder, `root` the one above which nothing is looked for (the folder itself or
     one around it); both are absolute and without links. `problems` are the files that cannot be
     used, as (path, sentence). `stamps` holds, by path, the state of every file and folder that
-    was read or looked for: as long as they are the same, so is what was found.
+    was read or looked for: as long as they are the same, so is what was found. `parsed` keeps
+    what was made of files, by kind and real path. Each is for one discovery, which may take so much
+    and no more.
     """
 
-    __slots__ = ("path", "problems", "root", "stamps")
+    __slots__ = ("_left", "_listed", "parsed", "path", "problems", "root", "stamps")
 
     def __init__(self, path: str, root: str) -> None:
         self.path = path
         self.root = root
         self.problems: list[tuple[str, str]] = []
         self.stamps: dict[str, Stamp] = {}
+        self.parsed: dict[tuple[str, str], Any] = {}
+        self._left = dict(MOST)
+        self._listed: dict[str, dict[str, None]] = {}
 
     def place(self, *parts: str) -> str:
         """The path of something below the folder."""
@@ -47,42 +60,44 @@ class Folder:
     def entries(self, folder: str = "") -> list[str]:
         """The names in a folder, given by its path, in order; none where there is no such folder.
 
-        Without a path, those in the folder itself.
+        Without a path, those in the folder itself. One that leads out of the root is reported.
         """
-        path = folder or self.path
-        self.look(path)
-        try:
-            return sorted(os.listdir(path))
-        except OSError:
-            return []
+        return [*self._names(folder or self.path)]
 
     def first(self, *names: str, folder: str = "") -> str | None:
         """The path of the first of the names that is a file, written in exactly these letters."""
-        there = set(self.entries(folder))
-        found = (os.path.join(folder or self.path, name) for name in names if name in there)
+        place = folder or self.path
+        there = self._names(place)
+        found = (os.path.join(place, name) for name in names if name in there)
         return next((path for path in found if self.is_file(path)), None)
 
     def is_file(self, path: str) -> bool:
-        """Whether there is a file, or a link to one."""
+        """Whether there is a file, or a link to one; one that leads out of the root is reported."""
         self.look(path)
-        return os.path.isfile(path)
+        return self._is_ours(path) and os.path.isfile(path)
 
-    def text(self, path: str) -> str:
+    def text(self, path: str, largest: int = LARGEST) -> str:
         r"""The text of a file, without a byte order mark and with "\n" at the ends of its lines.
 
-        Raises `UnreadableError` where there is none, it is larger than `LARGEST` or no UTF-8.
+        Raises `UnreadableError` where there is none, it leads out of the root, it is of more than
+        `largest` bytes or no UTF-8, or where enough was read.
         """
         self.look(path)
+        if not self._is_ours(path):
+            raise UnreadableError(path, OUTSIDE)
+        self.spend("files", 1)
+        self.spend("bytes", 0)
         try:
             # What is no plain file may keep a reader waiting.
-            with open(path, "rb", opener=_at_once) as file:
-                data = file.read(LARGEST + 1) if _is_plain(file.fileno()) else None
+            with open(os.path.realpath(path), "rb", opener=_at_once) as file:
+                data = file.read(largest + 1) if _is_plain(file.fileno()) else None
         except OSError as error:
             raise UnreadableError(path, f"cannot be read: {error.strerror}") from error
         if data is None:
             raise UnreadableError(path, "is not a file")
-        if len(data) > LARGEST:
-            raise UnreadableError(path, f"is larger than {LARGEST:,} bytes")
+        self.spend("bytes", len(data))
+        if len(data) > largest:
+            raise UnreadableError(path, f"is larger than {largest:,} bytes")
         try:
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
@@ -91,18 +106,60 @@ class Folder:
         return text.replace("\r\n", "\n").replace("\r", "\n")
 
     def report(self, path: str, why: str) -> None:
-        """Note that a file cannot be used, while others are."""
-        self.problems.append((path, why))
+        """Note, once and in short, that a file cannot be used, while others are."""
+        problem = _short(path), _short(why)
+        if problem in self.problems or len(self.problems) == MOST_PROBLEMS:
+            return
+        if len(self.problems) == MOST_PROBLEMS - 1:
+            problem = _short(self.path), "has more problems than are told"
+        self.problems.append(problem)
+
+    def spend(self, what: str, count: int) -> None:
+        """Take of what one discovery may take, by the names of `MOST`.
+
+        Raises `UnreadableError`, after a report, where one of them is used up.
+        """
+        self._left[what] -= count
+        if self._left[what] < 0:
+            self.report(self.path, SPENT)
+            raise UnreadableError(self.path, SPENT)
 
     def look(self, path: str) -> None:
-        """Remember the state of what is at a path, so that a change is noticed."""
+        """Remember the state of what is at a path, so that a change is noticed.
+
+        Raises `UnreadableError` where enough was looked at.
+        """
         if path not in self.stamps:
+            self.spend("paths", 1)
             self.stamps[path] = stamp(path)
 
     def is_inside(self, path: str) -> bool:
         """Whether a path, followed through links, leads to something within the root."""
         real = os.path.realpath(path)
-        return real == self.root or real.startswith(os.path.join(self.root, ""))
+        return is_below(real, self.root)
+
+    def _is_ours(self, path: str) -> bool:
+        """Whether a path may be read: what leads out of the root is reported."""
+        is_ours = self.is_inside(path)
+        if not is_ours:
+            self.report(path, OUTSIDE)
+        return is_ours
+
+    def _names(self, path: str) -> dict[str, None]:
+        """The names in a folder, as it was when it was looked at first."""
+        if path not in self._listed:
+            self.look(path)
+            try:
+                names = sorted(os.listdir(path)) if self._is_ours(path) else []
+            except OSError:
+                names = []
+            self._listed[path] = dict.fromkeys(names)
+        return self._listed[path]
+
+
+def is_below(path: str, folder: str) -> bool:
+    """Whether a path is that of a folder or of something in it; both without links."""
+    return path == folder or path.startswith(os.path.join(folder, ""))
 
 
 def stamp(path: str) -> Stamp:
@@ -117,6 +174,10 @@ def stamp(path: str) -> Stamp:
 def unchanged(stamps: Mapping[str, Stamp]) -> bool:
     """Whether all these paths are as they were."""
     return all(stamp(path) == before for path, before in stamps.items())
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
 def _at_once(path: str, flags: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from .folder import stamp
+from .formats.asking import program_outside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,7 +56,11 @@ class Runners:
         program = found_program(task, folder)
         if program is None:
             return False
-        return task.runner != COMPOSE or self._has_compose(program, again=again)
+        if task.runner != COMPOSE:
+            return True
+        # It is run to be asked: one that the project holds is none.
+        docker = program_outside(program, folder)
+        return docker is not None and self._has_compose(docker, again=again)
 
     def _has_compose(self, docker: str, *, again: bool) -> bool:
         """Whether Docker has its compose plugin, which is a program of its own."""
@@ -85,7 +90,13 @@ def _runs(*command: str) -> bool:
     nothing = subprocess.DEVNULL
     try:
         done = subprocess.run(
-            command, stdin=nothing, stdout=nothing, stderr=nothing, check=False, timeout=PATIENCE
+            command,
+            stdin=nothing,
+            stdout=nothing,
+            stderr=nothing,
+            check=False,
+            timeout=PATIENCE,
+            cwd=os.path.dirname(command[0]),  # where nothing of the project is read
         )
     except (OSError, subprocess.TimeoutExpired):
         return False

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from ralphgen.runtime.dela.folder import Folder, UnreadableError
 from ralphgen.runtime.dela.formats import taskfile, taskfile_sources
+from ralphgen.runtime.dela.parsing import merged
 from ralphgen.runtime.dela.task import Task
 
 FIXTURE = Path(__file__).parents[3] / "fixtures/dela/project"
@@ -531,7 +532,7 @@ def test_mappings_that_take_from_each_other_many_times_over_are_read_at_once(
     (tmp_path / "Taskfile.yml").write_text(text, encoding="utf-8")
 
     (task,) = taskfile_sources.Sources(write(tmp_path, {})).read(str(tmp_path / "Taskfile.yml"))
-    assert {"desc": "x"} == taskfile_sources.merged(task.written)
+    assert {"desc": "x"} == merged(task.written)
 
 
 def test_a_mapping_that_holds_itself_is_a_problem(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ import os
 import signal
 import time
 
+from ..folder import is_below
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -34,10 +36,8 @@ def ask(folder: Folder, *command: str) -> Answer | None:
     None where the program is not there, lies within the project (a listing runs nothing that the
     project holds), or does not answer soon and briefly; what it has started is ended then.
     """
-    from shutil import which
-
-    program = which(command[0])
-    if program is None or not os.path.isabs(program) or folder.is_inside(program):
+    program = program_outside(command[0], folder.root)
+    if program is None:
         return None
     process = _started(folder, program, *command[1:])
     if process is None:
@@ -49,6 +49,38 @@ def ask(folder: Folder, *command: str) -> Answer | None:
             return None
     output, words = (data.decode("utf-8", "replace") for data in said)
     return Answer(process.returncode, output, _lines(words))
+
+
+def program_outside(name: str, folder: str) -> str | None:
+    """The path of a program that may be run without being asked for, by its name or path.
+
+    None where it is not there or lies within the project around the folder, be it by way of a
+    link: who may write files in a project must not run them by having its tasks listed.
+    """
+    from shutil import which
+
+    program = which(name)
+    if program is None or not os.path.isabs(program):
+        return None
+    project = project_around(folder)
+    place, file = os.path.split(os.path.normpath(program))
+    ways = (os.path.join(place, file), os.path.join(os.path.realpath(place), file))
+    inside = any(is_below(way, project) for way in (*ways, os.path.realpath(program)))
+    return None if inside else program
+
+
+def project_around(folder: str) -> str:
+    """The project that a folder belongs to: the outermost around it that holds `.ralph`, or itself.
+
+    The outermost, since any folder of a project may be given one; but a home is no project where
+    there is one below it.
+    """
+    around = [os.path.realpath(folder)]
+    while (above := os.path.dirname(around[-1])) != around[-1]:
+        around.append(above)
+    home = os.path.realpath(os.path.expanduser("~"))
+    projects = [place for place in around if os.path.isdir(os.path.join(place, ".ralph"))]
+    return ([place for place in projects if place != home] or projects or around[:1])[-1]
 
 
 def _started(folder: Folder, program: str, *words: str) -> Popen[bytes] | None:

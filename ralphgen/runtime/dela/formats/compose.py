@@ -6,7 +6,7 @@ import os
 import re
 
 from ..folder import UnreadableError
-from ..parsing import mapping, read_yaml
+from ..parsing import mapping, merged, read_yaml
 from ..task import Task
 
 TYPE_CHECKING = False
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 # What Compose finds by itself, in its own order.
 _FOUND = ("compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml")
 _OTHER = re.compile(r"docker-compose\..+\.ya?ml")
+MOST_SERVICES = 5000
 _SERVICE = re.compile(r"[A-Za-z0-9._][A-Za-z0-9._-]*")  # Compose's rule, but for options
 
 
@@ -56,12 +57,13 @@ def _services(folder: Folder, path: str) -> dict[str, Any]:
     services = project.get("services") or {}
     if not isinstance(services, dict):
         raise UnreadableError(path, "is no Compose file: its services are no mapping")
-    return {name: body for name, body in _merged(services).items() if _SERVICE.fullmatch(name)}
+    named = merged(services, MOST_SERVICES)
+    return {name: body for name, body in named.items() if _SERVICE.fullmatch(name)}
 
 
 def _origin(service: object) -> str | None:
     """What a service is made of, where it says so."""
-    body = _merged(service)
+    body = merged(service)
     image, build = body.get("image"), body.get("build")
     context = mapping(build).get("context", ".") if isinstance(build, dict) else build
     found = (
@@ -70,13 +72,3 @@ def _origin(service: object) -> str | None:
         if isinstance(text, str) and text.strip()
     )
     return ", ".join(found) or None
-
-
-def _merged(value: object) -> dict[str, Any]:
-    """A mapping together with those that its key `<<` names; of a key's values its own counts."""
-    own = mapping(value)
-    bases = own.pop("<<", None)
-    merged: dict[str, Any] = {}
-    for base in reversed(bases) if isinstance(bases, list) else (bases,):
-        merged |= mapping(base)
-    return merged | own

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from ..folder import Folder
 
+_A_VALUE = 8  # characters of a script that take as long as a value of YAML
 _REPORTS = {
     "tasks": "show the tasks of the project",
     "projects": "show the projects of the build",
@@ -125,7 +126,9 @@ def find_tasks(folder: Folder) -> Iterator[Task]:
     path = folder.first("build.gradle", "build.gradle.kts")
     if path is None:
         return
-    text, strings = _masked(folder.text(path))
+    script = folder.text(path)
+    folder.spend("values", len(script) // _A_VALUE)
+    text, strings = _masked(script)
     tasks = _Declarations(strings).read(text)
     added = [_PLUGINS.get(plugin, {}) for plugin in _plugins(folder, text, strings)]
     for name, description in [pair for more in (*added, _REPORTS) for pair in more.items()]:

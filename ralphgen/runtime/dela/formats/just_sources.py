@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from ..folder import UnreadableError
+from ..parsing import LARGEST
 from .justfile import Source, read_statements
 
 TYPE_CHECKING = False
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
     from .justfile import Recipe
 
 NAMES = frozenset(("justfile", ".justfile"))  # in any capitals
-MOST_FILES = 500
+MOST_FILES = 200
+MOST_NAMED = 500  # files, be they there or not
+_A_VALUE = 4  # characters of a justfile that take as long as a value of YAML
 _DEEPEST = 20  # files of which each names the next
 
 
@@ -69,13 +72,14 @@ class Sources:
     `is_whole` tells afterwards whether there was nothing of that kind.
     """
 
-    __slots__ = ("_absent", "_files", "_folder", "_found", "is_whole")
+    __slots__ = ("_absent", "_files", "_folder", "_found", "_named", "is_whole")
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
         self._found: dict[str, Found] = {}
         self._absent: set[str] = set()  # optional modules without a file
         self._files = 0
+        self._named = 0
         self.is_whole = True
 
     def read(self, path: str) -> list[Found]:
@@ -89,7 +93,9 @@ class Sources:
 
     def _add(self, place: _Place) -> None:
         """Add what a file defines, and what the files define that it names."""
-        for statement in list(read_statements(self._folder.text(place.path))):
+        text = self._folder.text(place.path, LARGEST)
+        self._folder.spend("values", len(text) // _A_VALUE)
+        for statement in list(read_statements(text)):
             if isinstance(statement, Source):
                 self._follow(statement, place)
                 continue
@@ -102,6 +108,10 @@ class Sources:
 
     def _follow(self, source: Source, before: _Place) -> None:
         """Add what an import or a module defines."""
+        self._named += 1
+        if self._named > MOST_NAMED:
+            self._miss(before.path, f"names more than {MOST_NAMED} files: the rest is not read")
+            return
         path = self._file(source, before)
         if path is None:
             return
@@ -122,16 +132,17 @@ class Sources:
         """The file that is meant; None where there is none, which is reported if it must be."""
         given = os.path.expanduser(source.place or source.module)
         place = os.path.normpath(os.path.join(os.path.dirname(before.path), given))
-        paths: list[str] = []
-        if self._folder.is_inside(place) and given.isprintable():
-            paths = [path for path in self._candidates(source, place) if self._folder.is_file(path)]
-        if paths and all(map(self._folder.is_inside, paths)):
+        is_inside = self._folder.is_inside(place)
+        paths = [*self._candidates(source, place)] if is_inside and given.isprintable() else []
+        is_inside = is_inside and all(map(self._folder.is_inside, paths))
+        paths = [path for path in paths if self._folder.is_file(path)] if is_inside else []
+        if paths:
             if len(paths) > 1:
                 self._miss(before.path, f'names "{given}", for which there are {len(paths)} files')
             return paths[0]
         if source.is_optional and source.module:
             self._absent.add(before.prefix + source.module)
-        if paths or not self._folder.is_inside(place):
+        if not is_inside:
             self._miss(before.path, f'names "{given}", which is outside of the project')
         elif not source.is_optional:
             self._miss(before.path, f'names "{given}", which is not there')
@@ -168,7 +179,8 @@ class Sources:
         return disabled
 
     def _is_absent(self, name: str) -> bool:
-        return any(name.startswith(f"{module}::") for module in self._absent)
+        parts = name.split("::", _DEEPEST + 1)
+        return any("::".join(parts[:end]) in self._absent for end in range(1, len(parts)))
 
     def _miss(self, path: str, why: str) -> None:
         self.is_whole = False

@@ -21,6 +21,9 @@ HERE = re.compile(r"(?:\./+)+")  # which make takes off the front of a name
 # Neither options, assignments and patterns, nor names that only make knows or that are made of
 # others; what starts with a dot or an underscore is not meant to be asked for.
 GOAL = re.compile(r"[^-._~%$=*?\[()][^%$=*?\[()]*(?<!\\)")
+MOST_INCLUDED = 2000  # names of files
+MOST_PATTERNS = 200  # that are looked at to tell whether one of them makes a file
+_A_VALUE = 6  # characters of a Makefile that take as long as a value of YAML
 UNKNOWN = re.compile(r"[$*?\[~]")  # in the name of an include: only make knows which file it is
 
 
@@ -53,10 +56,11 @@ def find_tasks(folder: Folder) -> Iterator[Task]:
 class _Reader:
     """Reads a Makefile and what it includes, each file once, however they include each other."""
 
-    __slots__ = ("_folder", "_missing", "_prefix", "_rules", "_seen")
+    __slots__ = ("_folder", "_included_names", "_missing", "_prefix", "_rules", "_seen")
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
+        self._included_names = 0
         self._missing: list[tuple[str, int, str]] = []  # (including file, line, name)
         self._prefix = RecipePrefix()
         self._rules: list[tuple[str, Rule]] = []  # (defining file, rule)
@@ -82,7 +86,9 @@ class _Reader:
     def _open(self, path: str) -> tuple[str, Iterator[Rule | Include | Fault]]:
         real = os.path.realpath(path)
         self._seen.add(real)
-        return real, Makefile(self._folder.text(path), self._prefix).statements()
+        text = self._folder.text(path)
+        self._folder.spend("values", len(text) // _A_VALUE)
+        return real, Makefile(text, self._prefix).statements()
 
     def _included(
         self, path: str, include: Include
@@ -91,13 +97,18 @@ class _Reader:
         for name in include.names:
             if UNKNOWN.search(name) or not name.isprintable():
                 continue
+            self._included_names += 1
+            if self._included_names > MOST_INCLUDED:
+                why = f"includes more than {MOST_INCLUDED:,} files: the rest is not read"
+                self._folder.report(path, why)
+                return
             place = self._folder.place(name)
-            if not self._folder.is_file(place):
-                if include.is_needed:
-                    self._missing.append((path, include.line, name))
-            elif not self._folder.is_inside(place):
+            if not self._folder.is_inside(place):
                 why = f"line {include.line}: includes '{name}', which is outside of the project"
                 self._folder.report(path, why)
+            elif not self._folder.is_file(place):
+                if include.is_needed:
+                    self._missing.append((path, include.line, name))
             elif os.path.realpath(place) not in self._seen:
                 try:
                     yield self._open(place)
@@ -108,6 +119,8 @@ class _Reader:
         """Report the includes that are not there and that no rule makes."""
         targets = {_without_here(target) for _, rule in self._rules for target in rule.targets}
         patterns = [target.partition("%") for target in targets if "%" in target]
+        if len(patterns) > MOST_PATTERNS:
+            return  # so many may make anything
         for path, line, name in self._missing:
             wanted = _without_here(name)
             is_made = wanted in targets or any(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 
-from ..parsing import mapping
+from ..parsing import mapping, merged
 from ..task import Task, is_word, one_line
 from .asking import ask
-from .taskfile_sources import FILES, Sources, merged
+from .taskfile_sources import FILES, Sources
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,9 +25,10 @@ def find_tasks(folder: Folder) -> Iterator[Task]:
     """The tasks that `task --list-all` names and that can be asked for by their name.
 
     The files are read by rules of our own. Where `task` is there, it is asked too: its word counts
-    on which tasks there are and on what they say of themselves. It is not asked where it would run
-    commands or load files to answer: for a Taskfile with `dotenv` (it runs `sh:` variables then),
-    and for one with an include that is an address or a template. Raises `UnreadableError`; an
+    on which tasks there are and on what they say of themselves. It is not asked where it might run
+    commands or load files to answer: for a Taskfile with `dotenv` (it runs `sh:` variables then) or
+    anything else that is not plain, and for one with an include that is an address or a template.
+    Raises `UnreadableError`; an
     include that cannot be used is reported.
     """
     path = folder.first(*FILES)
@@ -35,7 +36,7 @@ def find_tasks(folder: Folder) -> Iterator[Task]:
         return
     sources = Sources(folder)
     tasks = sources.read(path)
-    may_ask = sources.is_whole and not sources.has_dotenv
+    may_ask = sources.is_whole and sources.is_plain
     listed = _listed(folder, path) if may_ask else None
     for found in tasks:
         if not found.is_internal and (listed is None or found.name in listed):

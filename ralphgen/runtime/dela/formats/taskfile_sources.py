@@ -7,7 +7,7 @@ import re
 import sys
 
 from ..folder import UnreadableError
-from ..parsing import mapping, read_yaml
+from ..parsing import has_tags, mapping, merged, read_yaml
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,16 @@ FILES = (
     "Taskfile.dist.yaml",
     "taskfile.dist.yaml",
 )
-MOST_FILES = 500
+# What a Taskfile says besides `dotenv`, for which `task` runs what it needs to find the files.
+_PLAIN = frozenset(
+    (
+        *("version", "includes", "tasks", "vars", "env", "output", "method", "silent", "set"),
+        *("shopt", "run", "interval"),
+    )
+)
+MOST_FILES = 200
+MOST_TASKS = 10_000
+_MOST_FIELDS = 1000  # of a whole file
 _DEEPEST = 20  # files of which each includes the next
 _YES = frozenset(("y", "yes", "on", "true"))
 _SPECIAL = frozenset("{}$`~:\\'\"")  # what makes a template, a pattern or an address of a path
@@ -52,17 +61,19 @@ class Found:
 class Sources:
     """Reads Taskfiles, once; what they include and cannot be read is reported.
 
-    Afterwards `is_whole` tells whether there was nothing of that kind, and `has_dotenv` whether
-    `task` would look for files of variables, for which it runs what it needs to find them.
+    Afterwards `is_whole` tells whether there was nothing of that kind, and `is_plain` whether the
+    files hold nothing but what `task` lists without running any of it: values without tags, which
+    it could take for others, and known fields.
     """
 
-    __slots__ = ("_files", "_folder", "has_dotenv", "is_whole")
+    __slots__ = ("_files", "_folder", "_tasks_read", "is_plain", "is_whole")
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
         self._files = 0
+        self._tasks_read = 0
         self.is_whole = True
-        self.has_dotenv = False
+        self.is_plain = True
 
     def read(self, path: str) -> list[Found]:
         """The tasks of a Taskfile: its own, then those of the files that it includes, in order.
@@ -73,11 +84,16 @@ class Sources:
 
     def _tasks(self, path: str, way: tuple[str, ...]) -> list[Found]:
         """The tasks of a file that is reached by a way of files, with names as it knows them."""
-        file = merged(read_yaml(self._folder, path))
-        self.has_dotenv |= "dotenv" in file
+        file = merged(read_yaml(self._folder, path), _MOST_FIELDS)
+        if has_tags(self._folder, path) or not all(map(_is_plain, file)):
+            self.is_plain = False
+        tasks = mapping(file.get("tasks"))
+        self._tasks_read += len(tasks)
+        if self._tasks_read > MOST_TASKS:
+            raise UnreadableError(path, f"is not read: there are more than {MOST_TASKS:,} tasks")
         found = [
             Found(name, task, path, is_internal=_is_true(merged(task).get("internal")))
-            for name, task in mapping(file.get("tasks")).items()
+            for name, task in tasks.items()
         ]
         for namespace, include in mapping(file.get("includes")).items():
             fields = {"taskfile": include} if isinstance(include, str) else merged(include)
@@ -88,12 +104,13 @@ class Sources:
         self, path: str, namespace: str, fields: dict[str, Any], way: tuple[str, ...]
     ) -> list[Found]:
         """The tasks of an include, with the names that they have for the file that has it."""
-        file = self._file(path, namespace, fields)
-        if file is None:
-            return []
-        real = os.path.realpath(file)
         self._files += 1
-        if real in way or len(way) > _DEEPEST or self._files > MOST_FILES:
+        is_enough = self._files > MOST_FILES or len(way) > _DEEPEST
+        file = None if is_enough else self._file(path, namespace, fields)
+        if file is None and not is_enough:
+            return []
+        real = os.path.realpath(file or path)
+        if file is None or real in way:
             self._miss(path, f'include "{namespace}" leads back to itself, or to too many files')
             return []
         try:
@@ -101,7 +118,9 @@ class Sources:
         except UnreadableError as error:
             self._miss(error.path, error.why)
             return []
-        excluded = fields.get("excludes")
+        excludes = fields.get("excludes")
+        listed = excludes if isinstance(excludes, list) else []
+        excluded = {name for name in listed if isinstance(name, str)}
         prefix = "" if _is_true(fields.get("flatten")) else f"{namespace}:"
         is_internal = _is_true(fields.get("internal"))
         return [
@@ -112,7 +131,7 @@ class Sources:
                 is_internal=is_internal or task.is_internal,
             )
             for task in tasks
-            if not isinstance(excluded, list) or task.name not in excluded
+            if task.name not in excluded
         ]
 
     def _file(self, path: str, namespace: str, fields: dict[str, Any]) -> str | None:
@@ -148,24 +167,8 @@ class Sources:
         self._folder.report(path, why)
 
 
-def merged(value: object) -> dict[str, Any]:
-    """The members of a YAML mapping with those that `<<` takes from others; else none."""
-    members: dict[str, Any] = {}
-    pending = [value] if isinstance(value, dict) else []
-    seen: set[int] = set()
-    while pending:
-        part = pending.pop()
-        if id(part) in seen:
-            continue
-        seen.add(id(part))
-        if isinstance(part, list):
-            pending += reversed(part)
-        for key, member in mapping(part).items():
-            if key == "<<":
-                pending.append(member)
-            else:
-                members.setdefault(key, member)
-    return members
+def _is_plain(field: str) -> bool:
+    return field in _PLAIN or field.startswith("x-")
 
 
 def _is_true(value: object) -> bool:

@@ -18,7 +18,7 @@ FILES = ("turbo.json", "turbo.jsonc")
 MOST_FOLDERS = 2000  # that are searched for packages
 _UNSEARCHED = frozenset((".git", "node_modules"))
 _REPOSITORY = "//"  # what a package extends to have the tasks of the whole repository
-_LONGEST = 100  # packages of which each extends the next
+_LONGEST = 100  # packages that one extends, itself or by way of others
 
 Config = dict[str, object]
 
@@ -137,10 +137,12 @@ def _of_package(folder: Folder, path: str, config: Config, seen: list[str]) -> d
     """The tasks of a package with their files: its own, then those of what it extends."""
     tasks = dict.fromkeys(_defined(config), path)
     out = {name for name, task in mapping(config.get("tasks")).items() if _is_out(task)}
-    for name in _extended(config):
+    for name in _extended(config)[:_LONGEST]:
+        if len(seen) > _LONGEST:
+            break
         try:
             other = _config_of(folder, path, name)
-            if other is None or other in seen or len(seen) > _LONGEST:
+            if other is None or other in seen:
                 continue
             seen.append(other)
             inherited = _of_package(folder, other, _read(folder, other), seen)
@@ -162,10 +164,20 @@ def _config_of(folder: Folder, path: str, extended: str) -> str | None:
     repository = _repository(folder, place)
     if repository is None or extended == _REPOSITORY:
         return repository
-    for package in _folders(folder, os.path.dirname(repository), set()):
-        if _package_name(folder, package) == extended:
-            return _config_file(folder, package)
-    return None
+    package = _packages(folder, os.path.dirname(repository)).get(extended)
+    return None if package is None else _config_file(folder, package)
+
+
+def _packages(folder: Folder, top: str) -> dict[object, str]:
+    """The folders of the packages below one, by the names of the packages."""
+    key = "packages", top
+    if key not in folder.parsed:
+        found: dict[object, str] = {}
+        for place in _folders(folder, top, set()):
+            found.setdefault(_package_name(folder, place), place)
+        folder.parsed[key] = found
+    packages: dict[object, str] = folder.parsed[key]
+    return packages
 
 
 def _repository(folder: Folder, place: str) -> str | None:
@@ -178,9 +190,10 @@ def _repository(folder: Folder, place: str) -> str | None:
     return None
 
 
-def _package_name(folder: Folder, place: str) -> object:
+def _package_name(folder: Folder, place: str) -> str | None:
     path = folder.first("package.json", folder=place)
     try:
-        return mapping(read_json(folder, path)).get("name") if path else None
+        name = mapping(read_json(folder, path)).get("name") if path else None
     except UnreadableError:
         return None
+    return name if isinstance(name, str) else None
