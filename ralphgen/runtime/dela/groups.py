@@ -8,16 +8,16 @@ import signal
 import sys
 import time
 
-from .guard import end_quietly, reach
+from .guard import CERTAIN, VARIABLE, end_quietly, kill, reach
 from .latch import Latch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from subprocess import Popen
 
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "guard.py")
-CERTAIN = 2.0  # seconds in which a process that was killed is gone
+SLICE = 0.1  # seconds after which somebody who waits looks whether others are less patient
 PARTING = 1.0  # seconds in which the guard ends by itself
 
 
@@ -26,13 +26,20 @@ class Group:
 
     The process is waited for only when nobody holds the group any more, so that its id is never
     another's while a signal is sent to it; the one who creates the group holds it. `gone` opens
-    when the process has ended. `killed` says that it did not when it was asked to.
+    when the process has ended. `killed` says that it did not when it was asked to. `token` is in
+    the environment of all, so that those who leave the session can be found as well.
     """
 
-    __slots__ = ("_holders", "_lock", "_lost", "_process", "gone", "killed", "pid")
+    __slots__ = ("_holders", "_lock", "_lost", "_process", "gone", "killed", "pid", "token")
 
     def __init__(
-        self, argv: Sequence[str], *, cwd: str, environment: Mapping[str, str], sink: int
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str,
+        environment: Mapping[str, str],
+        sink: int,
+        token: str,
     ) -> None:
         """Start the process, which reads nothing and writes to a file descriptor.
 
@@ -41,18 +48,20 @@ class Group:
         import subprocess
 
         try:
-            self._process = subprocess.Popen(
+            process = subprocess.Popen(
                 argv,
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=sink,
                 cwd=cwd,
-                env={**environment, "PWD": cwd},
+                env={**environment, "PWD": cwd, VARIABLE: token},
                 start_new_session=True,
             )
         except ValueError as error:  # a NUL in a word, "=" in the name of a variable
             raise OSError(f"the command cannot be passed on: {error}") from error
-        self.pid = self._process.pid
+        self._process: Popen[bytes] | None = process
+        self.pid = process.pid
+        self.token = token
         self.gone = Latch()
         self.killed = False
         self._holders = 1
@@ -82,26 +91,55 @@ class Group:
             return not self._holders
 
     def reap(self) -> int | None:
-        """The exit code of the process, negative for the signal that ended it; None if lost."""
-        code = self._process.wait()
+        """The exit code of the process, negative for the signal that ended it; None if lost.
+
+        To be called once: nothing of the process is kept.
+        """
+        process, self._process = self._process, None
+        code = process.wait() if process is not None else None
         return None if self._lost else code
 
 
-def end_groups(groups: Sequence[Group], grace: float) -> None:
-    """Ask all processes of groups, which must be held, to end; after the grace they are killed.
+class Stop:
+    """The end of a group that is under way, which others can join, and hasten.
 
-    Returns when the groups' first processes have ended, or did not although they were killed.
+    `how` is what came of it when `done` opens: a word, or "" where there was nothing to be ended.
     """
-    deadline = time.monotonic() + grace
+
+    __slots__ = ("_deadline", "_lock", "done", "how")
+
+    def __init__(self, grace: float) -> None:
+        self._deadline = time.monotonic() + grace
+        self._lock = _thread.allocate_lock()
+        self.done = Latch()
+        self.how = ""
+
+    def hasten(self, grace: float) -> None:
+        """Let it take no longer than this from now on."""
+        with self._lock:
+            self._deadline = min(self._deadline, time.monotonic() + grace)
+
+    def left(self) -> float:
+        """The seconds that are left for an end without force; fewer than none when it is over."""
+        return self._deadline - time.monotonic()
+
+
+def end_groups(groups: Sequence[Group], mark: bytes, left: Callable[[], float]) -> None:
+    """Ask all processes of groups, which must be held, and all others with a mark to end.
+
+    When no seconds are `left`, they are killed. Returns when they have ended, or did not although
+    they were killed.
+    """
     leaders = {group.pid for group in groups}
-    reach(leaders, signal.SIGTERM)
+    reach(leaders, mark, signal.SIGTERM)
     for group in groups:
-        group.gone.wait(deadline - time.monotonic())
-    end_quietly({group.pid for group in groups if group.gone.is_open}, deadline)
+        while not group.gone.wait(min(SLICE, left())) and left() > 0:
+            pass  # it may be hastened meanwhile
+    end_quietly(leaders, mark, left)
     for group in groups:
         group.killed |= not group.gone.is_open
-    reach(leaders, signal.SIGKILL)
     deadline = time.monotonic() + CERTAIN
+    kill(leaders, mark, deadline)
     for group in groups:
         group.gone.wait(deadline - time.monotonic())
 
@@ -109,12 +147,19 @@ def end_groups(groups: Sequence[Group], grace: float) -> None:
 class Guard:
     """The program that ends tasks when the server is killed; where it is not, they run as well."""
 
-    __slots__ = ("_lock", "_process", "_tried")
+    __slots__ = ("_lock", "_process", "_token", "_tried")
 
-    def __init__(self) -> None:
+    def __init__(self, token: str) -> None:
+        """`token` is what the tokens of all tasks begin with."""
+        self._token = token
         self._process: Popen[bytes] | None = None
         self._tried = False
         self._lock = _thread.allocate_lock()
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether it was to be started."""
+        return self._tried
 
     def start(self) -> None:
         """Start the program, once."""
@@ -126,12 +171,14 @@ class Guard:
             self._tried = True
             try:
                 process = subprocess.Popen(
-                    (sys.executable, "-I", "-S", PROGRAM),
+                    (sys.executable, "-I", "-S", PROGRAM, self._token),
                     bufsize=0,
                     stdin=subprocess.PIPE,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,  # who reads the server's must see them close
                     cwd="/",
+                    # It must outlive a server that is part of another one's task.
+                    env={name: os.environ[name] for name in os.environ if name != VARIABLE},
                     start_new_session=True,
                 )
             except OSError:

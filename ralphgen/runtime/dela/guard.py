@@ -3,48 +3,89 @@
 Run with a pipe as its standard input, whose other end only the server holds, it reads "+ID" for a
 task's first process and "-ID" for one that has ended. When the pipe closes, it ends the tasks that
 are left and then itself. It is alone with the interpreter: nothing here is imported from others.
+
+A process belongs to a task if it is in the session of the task's first process or, on Linux, if its
+environment has the task's mark: so a daemon with a session of its own is found too, also one whose
+task ended long ago. Who clears or rewrites its environment, as `env -i` and `sudo` do, and leaves
+the session besides is not found. Elsewhere than on Linux the session, or the group, is all.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+VARIABLE = "RALPHGEN_TASK"  # its value in the environment of a task is the task's token
 GRACE = 2.0  # seconds between the request to end and the end
+CERTAIN = 2.0  # seconds in which a process that was killed is gone
 STEPS = (0.005, 0.1)  # seconds between two looks at what still lives: the first and the longest
+PAUSE = 4  # times as long as a look took is at least between it and the next
 GONE = b"ZX"  # states of a process that has ended
 CHUNK = 1 << 12
 
 
-def reach(leaders: set[int], number: int) -> None:
-    """Send a signal to all processes of the sessions that these processes lead, where one may.
+def mark_of(token: str, *, whole: bool = True) -> bytes:
+    """What the environment of a task with this token holds; or one that begins with it."""
+    return f"\0{VARIABLE}={token}".encode() + b"\0" * whole
+
+
+def reach(leaders: set[int], mark: bytes, number: int) -> bool:
+    """Send a signal once to each process that belongs to tasks, where one may.
+
+    These are all of the sessions that `leaders` lead, and those with the mark; an empty one is
+    nobody's. Returns whether such a process is in the table of processes, where there is one.
 
     A process can leave its group without leaving its session, as `timeout` and a shell with job
-    control do; the table of processes, where there is one, says to which groups they went. The ids
-    must be those of sessions that are there, or of leaders that were not yet waited for.
+    control do. Without a table, the groups of the leaders are all that is known: their ids must be
+    of groups that are there, or of leaders that were not yet waited for.
     """
-    for group in leaders | {group for group, session in _processes() if session in leaders}:
+    table = _processes(mark)
+    groups = {group for _, group, session, _ in table if session in leaders}
+    for group in groups if table else leaders:
         _signal(group, number)
+    others = [pid for pid, _, session, marked in table if marked and session not in leaders]
+    for pid in others:
+        _signal_marked(pid, mark, number)
+    return bool(groups or others)
 
 
-def living(leaders: set[int]) -> set[int]:
-    """Those of the leaders in whose sessions a process lives, be it the leader or another."""
-    processes = _processes()
-    if processes:
-        return leaders & {session for _, session in processes}
-    return {leader for leader in leaders if _signal(leader, 0)}
+def living(leaders: set[int], mark: bytes = b"") -> set[int]:
+    """The leaders in whose sessions a process lives, and the processes with the mark elsewhere."""
+    table = _processes(mark)
+    if not table:
+        return {leader for leader in leaders if _signal(leader, 0)}
+    others = {pid for pid, _, session, marked in table if marked and session not in leaders}
+    return others | leaders & {session for _, _, session, _ in table}
 
 
-def end_quietly(leaders: set[int], deadline: float) -> None:
-    """Wait until no process of these sessions lives, until the time of the monotonic clock."""
+def end_quietly(leaders: set[int], mark: bytes, left: Callable[[], float]) -> None:
+    """Wait until no process of these tasks lives, while there are seconds left."""
     step, longest = STEPS
-    while living(leaders) and (left := deadline - time.monotonic()) > 0:
-        time.sleep(min(step, left))
+    while left() > 0:
+        before = time.monotonic()
+        if not living(leaders, mark):
+            break
+        pause = max(step, PAUSE * (time.monotonic() - before))
+        time.sleep(max(min(pause, left()), 0))
         step = min(2 * step, longest)
 
 
-def watch(source: int) -> None:
+def kill(leaders: set[int], mark: bytes, deadline: float) -> None:
+    """End all processes of these tasks by force, also those that they start meanwhile.
+
+    A process that nothing can end is given up at the deadline of the monotonic clock.
+    """
+    while reach(leaders, mark, signal.SIGKILL) and time.monotonic() < deadline:
+        time.sleep(STEPS[0])
+
+
+def watch(source: int, mark: bytes) -> None:
     """Read what the server says of its tasks, and end those that it leaves behind."""
     leaders: set[int] = set()
     begun = b""
@@ -53,10 +94,11 @@ def watch(source: int) -> None:
         for line in lines:
             leader = int(line[1:])
             (leaders.add if line.startswith(b"+") else leaders.discard)(leader)
-    if leaders:
-        reach(living(leaders), signal.SIGTERM)
-        end_quietly(leaders, time.monotonic() + GRACE)
-        reach(living(leaders), signal.SIGKILL)
+    if living(leaders, mark):
+        deadline = time.monotonic() + GRACE
+        reach(leaders, mark, signal.SIGTERM)
+        end_quietly(leaders, mark, lambda: deadline - time.monotonic())
+        kill(leaders, mark, time.monotonic() + CERTAIN)
 
 
 def _signal(group: int, number: int) -> bool:
@@ -68,19 +110,51 @@ def _signal(group: int, number: int) -> bool:
     return True
 
 
-def _processes() -> list[tuple[int, int]]:
-    """The group and the session of each living process; none where the system has no such table."""
+def _signal_marked(pid: int, mark: bytes, number: int) -> None:
+    """Send a signal to a process, unless its id has become that of one without the mark."""
+    try:
+        process = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
+    except OSError:  # it has ended, or the system is too old for this
+        process = None
+    try:
+        if not _has_mark(pid, mark):
+            return
+        if process is None:
+            os.kill(pid, number)
+        else:
+            signal.pidfd_send_signal(process, number)
+    except OSError:
+        return  # it has just ended, or is another user's
+    finally:
+        if process is not None:
+            os.close(process)
+
+
+def _processes(mark: bytes) -> list[tuple[int, int, int, bool]]:
+    """Each living process: its id, group and session, and whether its environment has the mark.
+
+    None where the system has no such table.
+    """
     found = []
     for name in filter(str.isdigit, _names("/proc")):
         try:
-            with open(f"/proc/{name}/stat", "rb") as file:
+            with open(f"/proc/{name}/stat", "rb", buffering=0) as file:
                 fields = file.read().rpartition(b")")[2].split()
         except OSError:
             continue  # it has just ended
         state, _parent, group, session = fields[:4]
         if state not in GONE:
-            found.append((int(group), int(session)))
+            marked = bool(mark) and _has_mark(int(name), mark)
+            found.append((int(name), int(group), int(session), marked))
     return found
+
+
+def _has_mark(pid: int, mark: bytes) -> bool:
+    try:
+        with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
+            return mark in b"\0" + file.read() + b"\0"
+    except OSError:
+        return False  # it has just ended, or is another user's
 
 
 def _names(folder: str) -> list[str]:
@@ -91,4 +165,4 @@ def _names(folder: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    watch(0)
+    watch(0, mark_of(sys.argv[1], whole=False) if sys.argv[1:] else b"")

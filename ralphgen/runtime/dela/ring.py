@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 LONGEST = 1 << 12  # bytes of a line; a longer one is kept in pieces
 LONGEST_CHARACTER = 4  # bytes
+OVERHEAD = 48  # bytes of memory that a line costs besides its text
 CONTINUING = range(0x80, 0xC0)  # the bytes of a character after its first
 
 
@@ -89,6 +90,19 @@ class Output:
                 self._keep_piece(self._begun)
                 self._begun = b""
             self._trim()
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes of memory what is kept costs."""
+        return self._used + len(self._begun) + OVERHEAD * len(self._kept)
+
+    def drop(self) -> None:
+        """Let go of all lines, also of one that has begun; they count as ever."""
+        with self._lock:
+            self._whole += bool(self._begun)
+            self._begun = b""
+            self._kept.clear()
+            self._used = 0
 
     def read(self, start: int, count: int) -> Page:
         """At most `count` lines from the line of the number `start`, or from the oldest kept."""

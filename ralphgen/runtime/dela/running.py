@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 
 from ..errors import ToolError
-from .groups import CERTAIN, Group, Guard, end_groups
+from .groups import Group, Guard, Stop, end_groups
+from .guard import CERTAIN, mark_of
 from .job import RUNNING, Job
 from .latch import Latch
-from .ring import Output
+from .ring import OVERHEAD, Output
 from .stream import Stream
 
 TYPE_CHECKING = False
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
 
 CLOSING = 2.0  # seconds that tasks have to end when the server does
 SETTLING = 0.5  # seconds in which their ends are noted, unless a handler interrupts who would
+REMEMBERED = 4  # times the most that one task's output may be, is that of all that have ended
+LEAST = 20 << 20  # bytes for it in any case
+HELD = 50  # streams of ended tasks that are read on, since a process holds them
+EMPTYING = 1.0  # seconds in which the stream of an ended task is read, if nobody holds it
 
 
 class FullError(ToolError):
@@ -53,20 +59,30 @@ class Jobs:
 
     At most `most` run at once. Of each the newest `lines` lines of at most `size` bytes are kept.
     One that has ended is forgotten `keep` seconds later, or when `kept` have ended after it; one
-    that is running never is. No lock guards this: each step is one operation of a list or a dict,
-    which is whole, so that a handler can interrupt whichever thread it likes.
+    that is running never is. Of those that have ended, the first to end lose their lines where all
+    are too much, and their streams where too many are held by what they have left behind. No lock
+    guards this: each step is one operation of a list or a dict, which is whole, so that a handler
+    can interrupt whichever thread it likes.
+
+    What a task leaves behind when it ends by itself lives on until the server ends; when a task is
+    stopped, nothing of it does. Each task has a token in its environment, by which its processes
+    are known on Linux wherever they have gone.
     """
 
     __slots__ = (
         "_births",
+        "_budget",
         "_closed",
         "_guard",
         "_jobs",
         "_keep",
         "_kept",
         "_lines",
+        "_numbers",
         "_size",
         "_slots",
+        "_stops",
+        "_token",
         "most",
     )
 
@@ -76,10 +92,15 @@ class Jobs:
         self._size = size
         self._keep = keep
         self._kept = kept
+        largest = size + OVERHEAD * min(lines, size)
+        self._budget = max(REMEMBERED * largest, LEAST)
         self._slots = [None] * most  # one for each process that may be started
         self._births: dict[Birth, None] = {}
         self._jobs: dict[Job, None] = {}  # oldest first
-        self._guard = Guard()
+        self._stops: dict[Job, Stop] = {}
+        self._token = f"{os.urandom(8).hex()}."
+        self._numbers = iter(range(1, sys.maxsize))
+        self._guard = Guard(self._token)
         self._closed = False
 
     def start(
@@ -130,22 +151,28 @@ class Jobs:
         """End a process and all that it has started, by force after the grace, in seconds.
 
         Returns "graceful" if the process ended when asked to, "killed", or "failed" if it is
-        running still. Raises `NotRunningError`.
+        running still. Raises `NotRunningError`. Where it is being stopped already, the answer is
+        that of the other, which takes no longer than this grace from now.
         """
         self._collect()
-        if not job.group.hold():
+        own = Stop(grace)
+        stop = self._stops.setdefault(job, own)
+        if stop is own:
+            try:
+                self._stop(job, stop)
+            finally:
+                self._stops.pop(job, None)
+                stop.done.open()
+            self._spare(self._ended())
+        else:
+            stop.hasten(grace)
+            stop.done.wait()
+        if not stop.how:
             raise NotRunningError(f"Job with PID {job.pid} is not running")
-        try:
-            end_groups([job.group], grace)
-        finally:
-            self._let_go(job)
-        if not job.group.gone.is_open:
-            return "failed"
-        job.wait(CERTAIN)
-        return "killed" if job.group.killed else "graceful"
+        return stop.how
 
     def close(self) -> None:
-        """End all that is running, by force after two seconds; nothing can be started any more.
+        """End all that was started, by force after two seconds; nothing can be started any more.
 
         May be called again at any moment, also by a handler that interrupts it.
         """
@@ -154,15 +181,30 @@ class Jobs:
         for birth in list(self._births):
             birth.done.wait(deadline - time.monotonic())
         held = [job for job in list(self._jobs) if job.group.hold()]
-        end_groups([job.group for job in held], max(deadline - time.monotonic(), 0))
+        if self._guard.is_begun:  # else there was no task ever
+            mark = mark_of(self._token, whole=False)
+            end_groups([job.group for job in held], mark, lambda: deadline - time.monotonic())
         for job in held:
             self._let_go(job)
-        deadline = time.monotonic() + SETTLING
+        settled = time.monotonic() + SETTLING
         for job in held:
-            job.ended.wait(deadline - time.monotonic())
+            job.ended.wait(settled - time.monotonic())
         for job in list(self._jobs):
             job.stream.abandon()
         self._guard.close()
+
+    def _stop(self, job: Job, stop: Stop) -> None:
+        """End a process, and note how that went."""
+        if not job.group.hold():
+            return
+        stop.how = "failed"
+        try:
+            end_groups([job.group], mark_of(job.group.token), stop.left)
+        finally:
+            self._let_go(job)
+        if job.group.gone.is_open:
+            job.wait(CERTAIN)
+            stop.how = "killed" if job.group.killed else "graceful"
 
     def _live(
         self,
@@ -186,6 +228,7 @@ class Jobs:
         if birth.job is not None:
             birth.job.group.watch()
             self._let_go(birth.job)
+            self._spare(self._ended())
 
     def _bear(
         self, argv: Sequence[str], cwd: str, environment: Mapping[str, str], about: Any
@@ -197,8 +240,9 @@ class Jobs:
         self._guard.start()
         output = Output(self._lines, self._size)
         stream = Stream(output)
+        token = f"{self._token}{next(self._numbers)}"
         try:
-            group = Group(argv, cwd=cwd, environment=environment, sink=stream.sink)
+            group = Group(argv, cwd=cwd, environment=environment, sink=stream.sink, token=token)
         finally:
             os.close(stream.sink)
         self._guard.add(group.pid)
@@ -217,14 +261,31 @@ class Jobs:
 
     def _collect(self) -> None:
         """Forget those that ended long ago, and the oldest where there are too many."""
-        ended = [job for job in list(self._jobs) if job.state != RUNNING]
-        ended.sort(key=_by_end)
+        ended = self._ended()
         surplus = len(ended) - self._kept
         limit = time.monotonic() - self._keep
         for index, job in enumerate(ended):
             if index < surplus or job.finished <= limit:
                 job.stream.abandon()
                 self._jobs.pop(job, None)
+        self._spare(ended)
+
+    def _ended(self) -> list[Job]:
+        """Those that have ended and are remembered, the first to end first."""
+        ended = [job for job in list(self._jobs) if job.state != RUNNING]
+        return sorted(ended, key=_by_end)
+
+    def _spare(self, ended: list[Job]) -> None:
+        """Let those that have ended cost no more than they may; the first to end give way."""
+        limit = time.monotonic() - EMPTYING
+        held = [job for job in ended if job.finished < limit and not job.stream.dry.is_open]
+        for job in held[:-HELD]:
+            job.stream.abandon()
+        room = self._budget
+        for job in reversed(ended):
+            room -= job.output.weight
+            if room < 0:
+                job.output.drop()
 
 
 def _by_end(job: Job) -> float:

@@ -19,7 +19,8 @@ class Stream:
 
     `sink` is the file descriptor to write to, which the one who creates the stream closes. `dry`
     opens when nothing more comes. A process that outlives its task may hold the pipe as long as it
-    likes, which costs a thread and a file: it ends when the stream is abandoned.
+    likes, which costs a thread and a file: it ends when the stream is abandoned. Such a process
+    gets a SIGPIPE when it writes the next time, as if its terminal was closed.
     """
 
     __slots__ = ("_abandoned", "_output", "_source", "dry", "sink")

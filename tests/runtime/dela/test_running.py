@@ -1,6 +1,7 @@
 """Tasks run as real processes: their end, their output and their offspring are told truly."""
 
 import calendar
+import gc
 import os
 import re
 import signal
@@ -14,12 +15,17 @@ from pathlib import Path
 import pytest
 from lifelines import PATIENCE, Lifeline, until
 
+from ralphgen.runtime.dela import guard
 from ralphgen.runtime.dela.job import Job
+from ralphgen.runtime.dela.ring import Output
 from ralphgen.runtime.dela.running import ClosedError, FullError, Jobs, NotRunningError
 
 ROOT = Path(__file__).parents[3]
 FOREVER = ("sleep", "60")
 HOUR = 3600.0
+TABLE = pytest.mark.skipif(sys.platform != "linux", reason="needs a table of processes")
+# Says what it is asked to do, and does not do it.
+ASKED = "trap 'echo asked' TERM; echo there >&3; while :; do sleep 0.01; done"
 
 
 class Making:
@@ -309,7 +315,7 @@ class TestOffspring:
         assert lifeline.was_let_go()
         assert "running" != job.state
 
-    @pytest.mark.skipif(sys.platform != "linux", reason="needs a table of processes")
+    @TABLE
     @pytest.mark.parametrize("deaf", [False, True])
     def test_a_stop_ends_what_left_the_group(
         self, jobs: Jobs, lifeline: Lifeline, deaf: bool
@@ -336,22 +342,129 @@ class TestOffspring:
         assert "graceful" == jobs.stop(job, PATIENCE)
         assert text_of(job).endswith("saved\n")
 
-    def test_a_daemon_with_a_session_of_its_own_is_left_alone(
-        self, jobs: Jobs, lifeline: Lifeline
+    @TABLE
+    @pytest.mark.parametrize("end", ["SIG_DFL", "SIG_IGN"])
+    def test_a_stop_ends_a_daemon_with_a_session_of_its_own(
+        self, jobs: Jobs, lifeline: Lifeline, end: str
     ) -> None:
+        """One that has taken all steps to be nobody's, deaf or not."""
         daemon = (
-            "import os, time\nif os.fork(): time.sleep(60)\n"
-            f"os.setsid(); line = open({str(lifeline.path)!r}, 'w')\n"
-            "print(os.getpid(), file=line, flush=True); print(os.getpid(), flush=True)\n"
+            "import os, signal, time\nif os.fork(): time.sleep(60)\n"
+            f"os.setsid(); signal.signal(signal.SIGTERM, signal.{end})\n"
+            "if os.fork(): os._exit(0)\n"
+            f"line = open({str(lifeline.path)!r}, 'w')\n"
+            "print('there', file=line, flush=True)\n"
             "time.sleep(60)"
         )
         job = run(jobs, sys.executable, "-c", daemon)
         assert lifeline.was_held()
 
-        assert "graceful" == jobs.stop(job, PATIENCE)
-        assert lifeline.is_held()
-        os.kill(int(text_of(job)), signal.SIGKILL)
+        assert "graceful" == jobs.stop(job, 0.2)
         assert lifeline.was_let_go()
+
+    @TABLE
+    def test_each_is_asked_once(self, jobs: Jobs, lifeline: Lifeline, tmp_path: Path) -> None:
+        """The second request means to many programs that there is no time for an order."""
+        other = Lifeline(tmp_path / "other")
+        text = f'exec 3>$LINE; setsid sh -c "{ASKED}" 3>{other.path} & {ASKED}'
+        job = script(jobs, text, lifeline)
+        assert lifeline.was_held()
+        assert other.was_held()
+
+        assert "killed" == jobs.stop(job, 0.3)
+        assert other.was_let_go()
+        assert 2 == text_of(job).count("asked")
+        other.close()
+
+    @TABLE
+    def test_a_stop_ends_nothing_of_other_tasks(
+        self, new_jobs: Making, lifeline: Lifeline, tmp_path: Path
+    ) -> None:
+        """Neither of those that were started with it, whose number begins alike, nor of others."""
+        other = Lifeline(tmp_path / "other")
+        jobs, others = new_jobs(), new_jobs()
+        daemon = "setsid sh -c 'exec 3>$LINE; echo >&3; sleep 60' &"
+        first = run(jobs, *FOREVER)
+        for _ in range(8):
+            assert run(jobs, "true").wait(PATIENCE)
+        assert script(jobs, daemon, lifeline).wait(PATIENCE)
+        assert script(others, daemon, other).wait(PATIENCE)
+        assert lifeline.was_held()
+        assert other.was_held()
+
+        assert "graceful" == jobs.stop(first, PATIENCE)
+        assert lifeline.is_held()
+        jobs.close()
+        assert lifeline.was_let_go()
+        assert other.is_held()
+        others.close()
+        assert other.was_let_go()
+        other.close()
+
+    @TABLE
+    @pytest.mark.parametrize("kept", [0, 200], ids=["forgotten", "remembered"])
+    @pytest.mark.parametrize("how", ["sleep 60 &", "setsid sleep 60 &", "setsid nohup sleep 60 &"])
+    def test_what_ended_tasks_have_left_ends_with_the_server(
+        self, new_jobs: Making, lifeline: Lifeline, how: str, kept: int
+    ) -> None:
+        """Be its guard there or not."""
+        jobs = new_jobs(kept=kept)
+        job = script(jobs, f"exec 3>$LINE; {how} echo >&3", lifeline)
+        assert job.wait(PATIENCE)
+        process = jobs._guard._process  # noqa: SLF001
+        assert process is not None
+        process.kill()
+        assert kept == 200 * len(jobs.all())
+        assert lifeline.was_held()
+        assert lifeline.is_held()
+        jobs.close()
+
+        assert lifeline.was_let_go()
+
+    @TABLE
+    def test_a_server_within_a_task_ends_its_own(self, jobs: Jobs, lifeline: Lifeline) -> None:
+        """Its tasks are not the outer server's, so that its guard must survive to end them."""
+        program = (
+            "import os, time\n"
+            "from ralphgen.runtime.dela.running import Jobs\n"
+            "jobs = Jobs(most=5, lines=10, size=1000, keep=9)\n"
+            "text = 'exec 3>$LINE; echo >&3; sleep 60'\n"
+            "jobs.start(['sh', '-c', text], cwd='/', environment=os.environ, about=0)\n"
+            "time.sleep(60)"
+        )
+        environment = {**os.environ, "LINE": str(lifeline.path)}
+        job = jobs.start(
+            (sys.executable, "-c", program), cwd=str(ROOT), environment=environment, about=None
+        )
+        assert lifeline.was_held()
+
+        assert jobs.stop(job, 0) in {"graceful", "killed"}
+        assert lifeline.was_let_go()
+
+    @TABLE
+    def test_a_mark_is_asked_for_again_before_a_signal_is_sent(self) -> None:
+        """An id that was seen may be a stranger's by then; and no mark is nobody's."""
+        stranger = subprocess.Popen(FOREVER)
+        guard._signal_marked(stranger.pid, guard.mark_of("1."), signal.SIGKILL)  # noqa: SLF001
+        reached = guard.reach(set(), b"", signal.SIGKILL)
+
+        assert not reached
+        assert stranger.poll() is None
+        stranger.kill()
+        stranger.wait()
+
+    @TABLE
+    def test_of_the_pipes_that_are_held_the_newest_are_read_on(self, jobs: Jobs) -> None:
+        """Each costs a thread and a file."""
+        started = [script(jobs, "sleep 60 &") for _ in range(53)]
+        for job in started:
+            assert job.wait(PATIENCE)
+            job.finished -= 10  # so that none is still about to be read
+        started.sort(key=lambda job: job.finished)
+        assert 53 == len(jobs.all())
+
+        assert until(lambda: [True] * 3 == [job.stream.dry.is_open for job in started[:3]])
+        assert not any(job.stream.dry.is_open for job in started[3:])
 
 
 class TestStopping:
@@ -422,6 +535,42 @@ class TestStopping:
 
         assert ["killed", "killed"] == found
         assert 9 == job.signal
+
+    def test_many_stops_are_one(self, jobs: Jobs, lifeline: Lifeline) -> None:
+        """All get its answer, and the process is asked once."""
+        job = script(jobs, f"exec 3>$LINE; {ASKED}", lifeline)
+        assert lifeline.was_held()
+        found: list[str] = []
+        threads = [
+            threading.Thread(target=lambda: found.append(jobs.stop(job, 1))) for _ in range(300)
+        ]
+        before = time.monotonic()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert ["killed"] * 300 == found
+        assert 1 == text_of(job).count("asked")
+        assert time.monotonic() - before < PATIENCE / 2
+
+    def test_a_less_patient_stop_hastens_one_that_is_under_way(
+        self, jobs: Jobs, lifeline: Lifeline
+    ) -> None:
+        job = script(jobs, f"exec 3>$LINE; {ASKED}", lifeline)
+        assert lifeline.was_held()
+        found: list[str] = []
+        before = time.monotonic()
+        patient = threading.Thread(target=lambda: found.append(jobs.stop(job, PATIENCE)))
+        patient.start()
+        assert until(lambda: "asked" in text_of(job))
+        found.append(jobs.stop(job, 0.1))
+        patient.join()
+
+        assert ["killed", "killed"] == found
+        assert time.monotonic() - before < PATIENCE / 2
+        with pytest.raises(NotRunningError):
+            jobs.stop(job, 0)
 
     def test_stops_race_with_ends(self, jobs: Jobs) -> None:
         """Whoever wins, there is one answer, no zombie and no slot lost."""
@@ -538,6 +687,45 @@ class TestLimits:
             job.finished += finished
 
         assert [ended[2], ended[0], running] == jobs.all()
+
+    def test_the_first_to_end_lose_their_lines_where_all_are_too_much(self, jobs: Jobs) -> None:
+        """20 MiB are kept of those that have ended; what runs loses nothing, nor does any fact."""
+        much = "head -c 2000000 /dev/zero | tr '\\0' x; echo"
+        running = script(jobs, f"{much}; exec sleep 60")
+        started = [script(jobs, much) for _ in range(2)]
+        assert all(job.wait(PATIENCE) for job in started)
+        for _ in range(24):
+            started.append(script(jobs, much))
+            assert started[-1].wait(PATIENCE)
+        assert until(lambda: not started[3].output.tail(1).lines)  # without a call
+        jobs.all()
+        pages = [job.output.tail(1000) for job in started]
+        kept = [bool(page.lines) for page in pages]
+
+        assert kept == sorted(kept)
+        assert 18 <= sum(kept) <= 20
+        assert {(489, 2_000_001)} == {(page.total, page.received) for page in pages}
+        assert {489} == {page.first for page in pages if not page.lines}
+        assert {("exited", 0)} == {(job.state, job.exit_code) for job in started}
+        assert running.output.tail(1000).lines
+
+    def test_lines_that_come_when_the_others_were_let_go_are_kept(self) -> None:
+        output = Output(10, 1000)
+        output.add(b"a\nb")
+        output.drop()
+        empty = output.tail(9)
+        output.add(b"c\nd\n")
+        page = output.read(0, 9)
+
+        assert ([], 2, 2, 3) == (empty.lines, empty.first, empty.total, empty.received)
+        assert (["c\n", "d\n"], 2, 4) == (page.lines, page.first, page.total)
+
+    def test_nothing_of_a_process_is_kept_that_has_ended(self, jobs: Jobs) -> None:
+        job = run(jobs, "true", "a word of this test")
+        job.wait(PATIENCE)
+        of_the_system = [each for each in gc.get_objects() if isinstance(each, subprocess.Popen)]
+
+        assert not [each for each in of_the_system if "a word of this test" in str(each.args)]
 
     def test_the_newest_of_an_id_is_found_and_a_running_one_first(self, jobs: Jobs) -> None:
         running, old, new = run(jobs, *FOREVER), run(jobs, "true"), run(jobs, "true")
