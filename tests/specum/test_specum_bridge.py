@@ -83,7 +83,7 @@ def imported(root: Path) -> list[tuple[str, str, str, Any]]:
 def test_each_task_becomes_one_of_the_project_with_all_that_it_says(root: Path) -> None:
     lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
     with connected(root, kit="specum") as driver:
-        with changing(root, f"specs/csv/{STATE}", DATABASE):
+        with changing(root, f"specs/csv/{STATE}", "specs/csv/.progress.md", DATABASE):
             answer = ok(driver, "ralph_complete_phase", **IMPORT)
         refusal = driver.refusal("ralph_complete_phase", phase="tasks", summary="again")
     with connected(root) as driver:

@@ -148,14 +148,18 @@ class TestWhatIsMissing:
         assert expected in answer
         assert (0, 0) == (desk.state("auth")["taskIndex"], desk.state("auth")["totalTasks"])
 
-    def test_a_missing_progress_file_is_no_matter_and_is_not_made(self, desk: Desk) -> None:
+    def test_a_missing_progress_file_is_made_so_that_no_summary_is_lost(self, desk: Desk) -> None:
         desk.spec_in("research")
         (desk.specs / "auth" / ".progress.md").unlink()
 
-        assert "- **Summary**: x\n" in desk.says(
-            "ralph_complete_phase", phase="research", summary="x"
-        )
-        assert not (desk.specs / "auth" / ".progress.md").exists()
+        text = desk.says("ralph_complete_phase", phase="research", summary="Found it.")
+
+        assert "- **Made**: `specs/auth/.progress.md`, which was missing\n" in text
+        made = desk.read("auth", ".progress.md")
+        assert re.search(DATED.format("research") + r"Found it\.\n\n## Learnings\n", made)
+        assert "- **Phase**: requirements\n" in made
+        assert "- **Objective**: say what must hold\n" in made
+        assert made.endswith("- Write requirements.md\n")
 
     def test_a_progress_file_that_cannot_be_written_is_a_warning(self, desk: Desk) -> None:
         desk.spec_in("research")
@@ -237,6 +241,44 @@ class TestArguments:
 
         assert f'"{wrong}"' in desk.refuses("ralph_complete_phase", **given)
         assert before == texts(desk.specs)
+
+
+class TestImport:
+    """What has to do with tasks of the project."""
+
+    @pytest.mark.parametrize("more", [{}, {"import_tasks": False}])
+    def test_where_tasks_belong_is_said_only_where_some_are_made(
+        self, desk: Desk, more: dict[str, Any]
+    ) -> None:
+        desk.spec_in("tasks")
+        before = texts(desk.specs)
+        given = {"phase": "tasks", "summary": "x", "feature": "auth", **more}
+
+        one = desk.refuses("ralph_complete_phase", **given)
+        both = desk.refuses("ralph_complete_phase", **given, discipline="backend")
+
+        tail = 'with "import_tasks" true only: set that, or leave'
+        assert f'"feature" goes {tail} it out' == one
+        assert f'"feature" and "discipline" go {tail} them out' == both
+        assert before == texts(desk.specs)
+
+    def test_the_whole_call_is_offered_and_its_summary_is_said_not_to_be_recorded(
+        self, desk: Desk
+    ) -> None:
+        desk.spec_in("tasks")
+        desk.write("auth", "tasks.md", TASK_LIST)
+        text = desk.says("ralph_complete_phase", phase="tasks", summary="cut")
+
+        call = (
+            'call `ralph_complete_phase` with spec_name "auth", phase "tasks", a summary, '
+            "import_tasks true, a feature and a discipline\n"
+        )
+        assert call in text
+        before = desk.read("auth", ".progress.md")
+        given = {"import_tasks": True, "feature": "auth", "discipline": "backend"}
+        late = desk.says("ralph_complete_phase", phase="tasks", summary="again", **given)
+        assert "- **Summary**: not recorded, since the tasks phase has one already\n" in late
+        assert before == desk.read("auth", ".progress.md")
 
 
 class TestSummary:

@@ -1,12 +1,15 @@
 """A spec begins with a goal, and again in its place; nothing else of the project is touched."""
 
+import re
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import open_folder
+from command_line import open_folder, texts
 from driving import context_for, create_project, on_context
 from specum_projects import (
     FIRST_STATE,
@@ -98,6 +101,9 @@ class TestBeginning:
         expected = {**FIRST_STATE, "source": "plan", "phase": "tasks", "commitSpec": False}
         assert expected == desk.state("auth")
         assert "- **Quick mode**: yes\n" in text
+        recorded = desk.read("auth", ".progress.md")
+        assert "- **Phase**: tasks\n" in recorded
+        assert "- Write research.md, requirements.md, design.md, tasks.md\n" in recorded
         files = [f"`specs/auth/{phase}.md`" for phase in PHASES[:4]]
         assert sorted(text.index(file) for file in files) == [text.index(file) for file in files]
         assert text.endswith(
@@ -154,6 +160,37 @@ class TestNames:
         assert expected == desk.refuses("ralph_start", goal=goal)
         assert not desk.specs.exists()
         assert f"- **Goal**: {goal}\n" in desk.says("ralph_start", goal=goal, name="named")
+
+    def test_what_has_a_taken_name_is_told(self, desk: Desk) -> None:
+        desk.spec_in("tasks", name="fix")
+        (desk.specs / "file").write_text("x", encoding="utf-8")
+
+        expected = '- **Name**: "fix" is there (phase tasks): ralph_switch goes on with it\n'
+        assert expected in desk.says("ralph_start", name="fix", goal=GOAL)
+        assert expected in desk.says("ralph_start", goal="Fix!")
+        assert '"file" is taken by something else in `specs/`\n' in desk.says(
+            "ralph_start", name="file", goal=GOAL
+        )
+
+    def test_servers_that_start_one_name_at_once_make_a_spec_each(self, desk: Desk) -> None:
+        with ExitStack() as stack:
+            context = on_context(context_for(desk.root, "manual"))
+            wires = [stack.enter_context(running(desk.root, "specum", *context)) for _ in "abcd"]
+            for wire in wires:
+                wire.shake_hands()
+            with ThreadPoolExecutor(len(wires)) as pool:
+                answers = list(
+                    pool.map(
+                        lambda pair: told(pair[1], "ralph_start", name="same", goal=f"g{pair[0]}"),
+                        enumerate(wires),
+                    )
+                )
+
+        made = [re.findall('## Spec "(.*)" started\n', text) for _, text in answers]
+        assert ["same", "same-2", "same-3", "same-4"] == sorted(name for (name,) in made)
+        for at, (name,) in enumerate(made):
+            assert f"## Original Goal\n\ng{at}\n" in desk.read(name, ".progress.md")
+        assert ["same", "same-2", "same-3", "same-4"] == desk.names()
 
     def test_a_bad_name_is_refused_with_one_that_fits(self, desk: Desk) -> None:
         expected = (
@@ -241,6 +278,59 @@ class TestAgain:
         assert "one that\nis there already stays" in text
         assert "tasks" == desk.state("auth")["phase"]
         assert "# research of auth\n" == desk.read("auth", "research.md")
+
+    def test_quick_mode_in_place_needs_no_goal_where_one_is_recorded(self, desk: Desk) -> None:
+        desk.spec_in("design")
+        (desk.specs / "auth" / STATE).unlink()
+
+        text = desk.says("ralph_start", name="auth", quick=True)
+
+        assert f"- **Goal**: {GOAL}\n- **Phase**: tasks\n- **Quick mode**: yes\n" in text
+        assert "plan" == desk.state("auth")["source"]
+
+    @pytest.mark.parametrize("given", [{}, {"goal": GOAL}, {"goal": f" {GOAL}\n"}, {"quick": True}])
+    def test_a_completed_spec_is_said_to_be_so_and_nothing_changes(
+        self, desk: Desk, given: dict[str, Any]
+    ) -> None:
+        desk.spec_in("execution", tasks=TASK_LIST.replace("[ ]", "[x]"))
+        (desk.specs / "auth" / STATE).unlink()
+        before = texts(desk.root)
+
+        text = desk.says("ralph_start", name="auth", **given)
+
+        assert text.startswith('Spec "auth" is completed: every task is ticked. Nothing was ')
+        assert before == texts(desk.root)
+
+    def test_another_goal_than_that_of_a_completed_spec_is_another_spec(self, desk: Desk) -> None:
+        desk.spec_in("execution", tasks=TASK_LIST.replace("[ ]", "[x]"))
+        (desk.specs / "auth" / STATE).unlink()
+        before = texts(desk.specs / "auth")
+
+        text = desk.says("ralph_start", name="auth", goal="Another goal")
+
+        assert text.startswith('## Spec "auth-2" started\n\n- **Goal**: Another goal\n')
+        assert '- **Name**: "auth" is there: completed\n' in text
+        assert before == texts(desk.specs / "auth")
+        assert "auth-2\n" == desk.pointer()
+
+    def test_a_state_that_may_not_be_read_is_told_and_left_where_it_is(self) -> None:
+        with open_folder() as folder:
+            root = create_project(folder / "project", config=KITS)
+            spec = root / "specs" / "auth"
+            spec.mkdir(parents=True)
+            (spec / STATE).write_text('{"phase": "design"}', encoding="utf-8")
+            (spec / STATE).chmod(0)
+            spec.chmod(0o777)
+            with unprivileged(root) as wire:
+                begun = told(wire, "ralph_start", name="auth", goal=GOAL)
+                handed = told(wire, "ralph_design", spec_name="auth")
+                listed = told(wire, "ralph_status")
+            names = sorted(path.name for path in spec.iterdir())
+
+        why = f'"specs/auth/{STATE}" cannot be read: permission denied'
+        assert [(True, why)] * 2 == [begun, handed]
+        assert f"| auth | unreadable ({why}) | - |" in listed[1]
+        assert [STATE] == names
 
     def test_a_spec_with_a_state_is_left_alone(self, desk: Desk) -> None:
         desk.spec_in("design")
@@ -403,7 +493,7 @@ class TestDisk:
     def test_a_file_in_place_of_the_folder_is_named(self, desk: Desk) -> None:
         desk.specs.write_text("mine", encoding="utf-8")
 
-        expected = 'the folder "specs/auth" cannot be made: not a directory'
+        expected = 'the folder "specs" cannot be made: file exists'
         assert expected == desk.refuses("ralph_start", name="auth", goal=GOAL)
         assert "mine" == desk.specs.read_text(encoding="utf-8")
 

@@ -211,7 +211,7 @@ def test_a_state_that_breaks_in_the_middle_is_set_aside_and_the_spec_goes_on_in_
             with changing(root, f"specs/auth/{STATE}", *moved):
                 refusal = driver.refusal("ralph_implement")
             assert refusal.startswith("State corrupt: ")
-            assert f'Backup at {STATE}.bak. Run ralph_start with name "auth".' in refusal
+            assert f'Backup at specs/auth/{STATE}.bak. Run ralph_start with name "auth".' in refusal
             assert broken == (folder / backups[0]).read_text(encoding="utf-8")
             with changing(root):
                 assert 'Run ralph_start with name "auth".' in driver.refusal("ralph_implement")
@@ -279,6 +279,9 @@ def test_quick_mode_goes_from_the_goal_to_the_tasks_in_one_step(root: Path) -> N
         state = state_of(root, NAME)
         assert ("plan", "tasks", False) == (state["source"], state["phase"], state["commitSpec"])
         assert "The research phase is complete." in driver.refusal("ralph_research")
+        (root / HOME / "design.md").unlink()
+        lacking = f"The design phase is over, and `{HOME}/design.md` is missing or empty."
+        assert lacking in driver.refusal("ralph_design")
         assert ok(driver, "ralph_tasks").startswith(f'## tasks phase for "{NAME}"')
         answer = ok(driver, "ralph_complete_phase", phase="tasks", summary="all four")
         assert answer.endswith("\nRun ralph_implement.\n")

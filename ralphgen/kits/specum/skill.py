@@ -5,7 +5,7 @@ from ralphgen.planning.model import SkillPlan, Step, ToolUse, Workflow
 INSTRUCTIONS = "the instructions of the phase, with what is known of the spec so far"
 USES = {
     "ralph_start": ToolUse(
-        "begin a spec for a goal, or go on with one",
+        "begin a spec, or begin again one that has lost its state",
         "the name, the folder and the phase of the spec, and what to do next",
         {"ralph_switch": "work on another spec that is there"},
     ),

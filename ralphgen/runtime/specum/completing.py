@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from ..errors import ToolError
 from . import progress
-from .importing import import_tasks
-from .standing import ARTIFACTS, TASKS, TOOLS, chosen, echoed, loaded, refuse_phase, tasks_of
+from .importing import HOMES, import_tasks
+from .standing import (
+    ARTIFACTS,
+    TASKS,
+    TOOLS,
+    chosen,
+    echoed,
+    loaded,
+    missing,
+    refuse_phase,
+    tasks_of,
+)
 from .state import PHASES, State, write_state
 from .store import FOLDER
 from .task_list import first_open
@@ -15,6 +25,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .workspace import Specum
+
+
+NOT_AGAIN = "- **Summary**: not recorded, since the tasks phase has one already"
 
 
 def complete(specum: Specum, arguments: dict[str, Any]) -> str:
@@ -28,6 +41,7 @@ def complete(specum: Specum, arguments: dict[str, Any]) -> str:
     name = chosen(specum, arguments.get("spec_name"))
     state = loaded(specum, name)
     imports = arguments.get("import_tasks", False)
+    _refuse_homes(arguments, imports=imports)
     if imports and phase != "tasks":
         raise ToolError('"import_tasks" goes with phase "tasks" only: leave it out')
     late = imports and (phase, state.phase) == ("tasks", "execution")
@@ -35,12 +49,23 @@ def complete(specum: Specum, arguments: dict[str, Any]) -> str:
         refuse_phase(specum, name, state.phase, phase)
     imported = import_tasks(specum, name, arguments) if imports else []
     if late:
-        return "\n".join([f'## Tasks of "{name}" imported', "", *imported]) + "\n"
+        return "\n".join([f'## Tasks of "{name}" imported', "", *imported, NOT_AGAIN]) + "\n"
     warnings = _artifact_warnings(specum, name, phase)
     state = _moved(specum, name, state)
     write_state(specum.specs, name, state)
-    warnings += _recorded(specum, name, phase, summary)
+    warnings += _recorded(specum, name, state, phase, summary)
     return _answer(specum, name, phase, summary, [*imported, *warnings])
+
+
+def _refuse_homes(arguments: dict[str, Any], *, imports: bool) -> None:
+    """Raise `ToolError` where it is said where tasks belong, and none are to be made."""
+    given = [f'"{home}"' for home in HOMES if arguments.get(home) is not None]
+    if given and not imports:
+        named, them = " and ".join(given), "them" if len(given) > 1 else "it"
+        word = "go" if len(given) > 1 else "goes"
+        raise ToolError(
+            f'{named} {word} with "import_tasks" true only: set that, or leave {them} out'
+        )
 
 
 def _moved(specum: Specum, name: str, state: State) -> State:
@@ -69,13 +94,22 @@ def _artifact_warnings(specum: Specum, name: str, phase: str) -> list[str]:
     return []
 
 
-def _recorded(specum: Specum, name: str, phase: str, summary: str) -> list[str]:
-    """Put the summary into the progress file, where there is one; a warning where it fails."""
+def _recorded(specum: Specum, name: str, state: State, phase: str, summary: str) -> list[str]:
+    """Put the summary into the progress file, which is made where there is none.
+
+    A warning where that fails.
+    """
     date = specum.today()
+
+    def recording(text: str) -> str:
+        return progress.with_summary(text, phase, summary, date)
+
     try:
-        specum.specs.edit(
-            name, progress.FILE, lambda text: progress.with_summary(text, phase, summary, date)
-        )
+        if not specum.specs.edit(name, progress.FILE, recording):
+            template = specum.text("templates", "progress")
+            made = progress.new_progress(template, "", state.phase, missing(specum, name, state))
+            specum.specs.write(name, progress.FILE, recording(made))
+            return [f"- **Made**: `{FOLDER}/{name}/{progress.FILE}`, which was missing"]
     except ToolError as error:
         return [f"- **Warning**: the summary is not in {progress.FILE}: {error}"]
     return []
@@ -92,9 +126,10 @@ def _answer(specum: Specum, name: str, phase: str, summary: str, notes: list[str
         *notes,
     ]
     if phase == "tasks" and specum.may_import and not any("Imported" in note for note in notes):
+        spec = f'spec_name "{name}", ' * specum.takes("ralph_complete_phase", "spec_name")
         lines.append(
-            '- **Tasks of the project**: call `ralph_complete_phase` with phase "tasks", '
-            "import_tasks true, a feature and a discipline to make one of each task"
+            "- **Tasks of the project**: to make one of each task, call `ralph_complete_phase` "
+            f'with {spec}phase "tasks", a summary, import_tasks true, a feature and a discipline'
         )
     if specum.sees(tool):
         lines += ["", f"Run {tool}."]

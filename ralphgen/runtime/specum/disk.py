@@ -45,6 +45,29 @@ def replace_file(path: str, data: bytes) -> None:
         raise
 
 
+def make_folder(path: str, files: dict[str, bytes]) -> bool:
+    """Make a folder with these files, all at once; `False` where something has its name.
+
+    So of two who make a folder of one name, one gets it, and the other finds it whole. Raises
+    `OSError`: nothing is left then.
+    """
+    parent, name = os.path.split(path)
+    beside = os.path.join(parent, f".{name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
+    os.mkdir(beside)
+    try:
+        for file, data in files.items():
+            replace_file(os.path.join(beside, file), data)
+        os.rename(beside, path)
+    except OSError:
+        for file in os.listdir(beside):
+            os.unlink(os.path.join(beside, file))
+        os.rmdir(beside)
+        if not os.path.lexists(path):
+            raise
+        return False
+    return True
+
+
 def inside(folder: str, file: str) -> str | None:
     """The real path of a file in a folder, given by its real path; links are followed.
 

@@ -30,6 +30,10 @@ ACTIONS = {
     "tasks": "Cut the design into small tasks, each with a command that proves it",
 }
 RULE = "\n\n---\n\n"
+FENCE = 4  # backticks at least
+LONGEST_RUN = 80  # of backticks: before a longer one, a file is cut
+RUN = re.compile("`+")
+MISSING = "(missing: go on without it, and say so in what you write)"
 SENTENCES = re.compile(r"(?<=[.;])(?=\s)|(?=\n\n)")
 
 
@@ -54,7 +58,7 @@ def handed(specum: Specum, name: str, phase: str) -> str:
         "\n\n### Agent Instructions\n"
         f"{guidance(specum, PROMPTS[phase])}\n\n"
         "### Output Template\n"
-        f"{specum.text('templates', phase).strip()}\n\n"
+        f"{fenced(specum.text('templates', phase).strip())}\n\n"
         "### Expected Actions\n"
         + "\n".join(f"{at}. {action}" for at, action in enumerate(actions, start=1))
         + f"\n\n### When Complete\n{_completion(specum, name, phase)}"
@@ -84,16 +88,30 @@ def context(specum: Specum, name: str, phase: str, room: int) -> str:
         if text:
             parts.append((file, text))
         elif file in (progress.FILE, *earlier[-1:]):
-            parts.append((file, "(missing: go on without it, and say so in what you write)"))
-    return joined(parts, f"{FOLDER}/{name}", room)
+            parts.append((file, MISSING))
+    return joined(parts, f"{FOLDER}/{name}", room, fences=True)
 
 
-def joined(parts: Sequence[tuple[str, str]], folder: str, room: int) -> str:
-    """Files one below the other, the longest cut until all fit; a cut names the file to read."""
+def fenced(text: str) -> str:
+    """A text in a fence that nothing in it ends, so that no line of it is a heading around it."""
+    fence = _fence(text)
+    return f"{fence}markdown\n{text}\n{fence}"
+
+
+def joined(
+    parts: Sequence[tuple[str, str]], folder: str, room: int, *, fences: bool = False
+) -> str:
+    """Files one below the other, the longest cut until all fit; a cut names the file to read.
+
+    With `fences`, each that is there stands in one.
+    """
     room -= sum(len(file) + len(RULE) + 80 + len(folder) + len(file) for file, _ in parts)
+    if fences:
+        room -= sum(len(fenced(_tame(text))) - len(_tame(text)) for _, text in parts)
     share = _share([len(text) for _, text in parts], room)
     return RULE.join(
-        f"#### {file}\n\n{_cut(text, share, f'{folder}/{file}')}" for file, text in parts
+        f"#### {file}\n\n{_cut(text, share, f'{folder}/{file}', fences=fences)}"
+        for file, text in parts
     )
 
 
@@ -106,10 +124,24 @@ def _share(lengths: list[int], room: int) -> int:
     return share
 
 
-def _cut(text: str, most: int, path: str) -> str:
-    if len(text) <= most:
+def _cut(text: str, most: int, path: str, *, fences: bool) -> str:
+    if text == MISSING:
         return text
-    return f"{text[:most].rstrip()}\n\n[cut here: read the rest in `{path}`]"
+    shown = text if len(text) <= most else text[:most].rstrip()
+    if fences:
+        shown = _tame(shown)
+    rest = "" if shown == text else f"\n\n[cut here: read the rest in `{path}`]"
+    return (fenced(shown) if fences else shown) + rest
+
+
+def _fence(text: str) -> str:
+    return "`" * max(FENCE, 1 + max(map(len, RUN.findall(text)), default=0))
+
+
+def _tame(text: str) -> str:
+    """The text up to the first run of backticks for which a fence would take too much room."""
+    end = text.find("`" * (LONGEST_RUN + 1))
+    return text if end < 0 else text[:end].rstrip()
 
 
 def _completion(specum: Specum, name: str, phase: str) -> str:

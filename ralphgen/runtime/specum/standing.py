@@ -6,6 +6,7 @@ from ..errors import ToolError, one_line
 from ..text_files import without_controls
 from .names import LONGEST
 from .state import PHASES, Corrupt, State, read_state, set_aside
+from .store import FOLDER
 from .task_list import parse_tasks
 
 TYPE_CHECKING = False
@@ -55,7 +56,7 @@ def loaded(specum: Specum, name: str) -> State:
     if isinstance(found, Corrupt):
         backup = set_aside(specum.specs, name)
         raise ToolError(
-            f"State corrupt: {found.reason}. Backup at {backup}."
+            f"State corrupt: {found.reason}. Backup at {FOLDER}/{name}/{backup}."
             + (again and f" {again}Research, requirements, design and tasks are kept.")
         )
     if is_completed(specum, name):
@@ -83,6 +84,16 @@ def is_there(specum: Specum, name: str, file: str) -> bool:
         return bool((specum.specs.read(name, file) or "").strip())
     except ToolError:
         return False
+
+
+def missing(specum: Specum, name: str, state: State) -> list[str]:
+    """The artifacts that the phase of a spec still has to write; of a quick one, all of them."""
+    if state.phase == PHASES[-1]:
+        return []
+    quick = state.fields["source"] == "plan"
+    first = 0 if quick else PHASES.index(state.phase)
+    names = ARTIFACTS[first : PHASES.index(state.phase) + 1]
+    return [file for file in names if not is_there(specum, name, file)]
 
 
 def reached(specum: Specum, name: str) -> str:
@@ -148,11 +159,19 @@ def refuse_phase(specum: Specum, name: str, current: str, wanted: str) -> None:
         return
     order = " → ".join(PHASES)
     before = PHASES.index(current) < PHASES.index(wanted)
-    what = f"Complete {current} before {wanted}." if before else f"The {wanted} phase is complete."
+    what = f"Complete {current} before {wanted}." if before else _over(specum, name, wanted)
     advice = run_tool(specum, TOOLS[current])
     raise ToolError(
         f"Currently in {current} phase. {what} {advice}(Spec '{name}'; the phases are {order}.)"
     )
+
+
+def _over(specum: Specum, name: str, phase: str) -> str:
+    """That a phase is over, and where it was passed over, what it has not left."""
+    artifact = ARTIFACTS[PHASES.index(phase)]
+    if is_there(specum, name, artifact):
+        return f"The {phase} phase is complete."
+    return f"The {phase} phase is over, and `{FOLDER}/{name}/{artifact}` is missing or empty."
 
 
 def _restarts(specum: Specum) -> bool:

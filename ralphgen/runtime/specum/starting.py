@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from ..errors import ToolError
+from ..text_files import without_controls
 from . import progress
 from .names import free_name, name_from_goal, problem_of
-from .standing import TOOLS, described, echoed, reached, run_tool
-from .state import PHASES, Corrupt, State, new_state, read_state, set_aside, write_state
+from .standing import (
+    ARTIFACTS,
+    TOOLS,
+    described,
+    echoed,
+    is_completed,
+    missing,
+    reached,
+    run_tool,
+)
+from .state import FILE, PHASES, Corrupt, new_state, read_state, set_aside, spelled, write_state
 from .store import FOLDER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from .state import State
     from .workspace import Specum
 
 NO_GOAL = (
@@ -38,53 +49,99 @@ reproduce the failure, and record command and output in `.progress.md` under
 
 def start(specum: Specum, arguments: dict[str, Any]) -> str:
     """Make a spec, make it the current one, and say what comes next."""
-    goal = arguments.get("goal", "").strip()
+    goal = without_controls(arguments.get("goal", "")).strip()
     quick = arguments.get("quick", False)
-    if quick and not goal:
-        raise ToolError("Quick mode requires a goal")
     named = arguments.get("name")
-    if named is None and not goal:
+    name = _named(specum, named, goal)
+    specs = specum.specs
+    lost = bool(named) and specs.exists(name) and read_state(specs, name)
+    again = lost is None or isinstance(lost, Corrupt)
+    recorded = _recorded(specum, name) if again else None
+    if quick and not goal and not recorded:
+        raise ToolError("Quick mode requires a goal")
+    if not name:
         return _asking(specum)
-    name, again = _name(specum, named, goal)
-    state = _begun(specum, name, goal, quick=quick, again=again)
-    warnings = _settled(specum, name)
-    return _answer(specum, state, goal, quick=quick, again=again, warnings=warnings)
-
-
-def _name(specum: Specum, named: str | None, goal: str) -> tuple[str, bool]:
-    """The name of the spec, and whether it is one that is there and has no usable state."""
-    specs = specum.specs
-    if named is None:
-        derived = name_from_goal(goal)
-        if not derived:
-            more = ": give a name in kebab-case" if specum.takes("ralph_start", "name") else ""
-            raise ToolError(f"No name can be made of this goal{more}")
-        return free_name(derived, specs.taken()), False
-    problem = problem_of(named)
-    if problem:
-        raise ToolError(problem)
-    if specs.exists(named) and not isinstance(read_state(specs, named), State):
-        return named, True
-    return free_name(named, specs.taken()), False
-
-
-def _begun(specum: Specum, name: str, goal: str, *, quick: bool, again: bool) -> State:
-    """Write the state and the progress file of a spec; what is there of it is kept."""
-    specs = specum.specs
-    state = new_state(name, quick=quick)
-    template = specum.text("templates", "progress")  # before anything is made: it may be refused
-    specs.create(name)
+    if lost is None and is_completed(specum, name):
+        if goal in {"", recorded}:
+            return _completed(specum, name)
+        again = False
+    notes: list[str] = []
     if again:
-        if isinstance(read_state(specs, name), Corrupt):
-            set_aside(specs, name)
-        state = state.changed(phase=_going_on(reached(specum, name), quick=quick))
+        state = _begun_again(specum, name, goal, quick=quick)
+    else:
+        state = _begun(specum, name, goal, quick=quick)
+        notes = _taken(specum, name, str(state.fields["name"]))
+    notes += _settled(specum, str(state.fields["name"]))
+    return _answer(specum, state, goal, again=again, notes=notes)
+
+
+def _named(specum: Specum, named: str | None, goal: str) -> str:
+    """The name that a spec is to have, taken or not; empty without name and goal."""
+    if named is not None:
+        problem = problem_of(named)
+        if problem:
+            raise ToolError(problem)
+        return named
+    derived = name_from_goal(goal)
+    if goal and not derived:
+        more = ": give a name in kebab-case" if specum.takes("ralph_start", "name") else ""
+        raise ToolError(f"No name can be made of this goal{more}")
+    return derived
+
+
+def _recorded(specum: Specum, name: str) -> str | None:
+    """The goal in the progress file of a spec."""
+    return progress.goal_of(specum.specs.read(name, progress.FILE) or "")
+
+
+def _begun(specum: Specum, wanted: str, goal: str, *, quick: bool) -> State:
+    """Make a new spec: its folder with the state and the progress file, all at once.
+
+    Where another server has just taken the name, it gets the next one that is free.
+    """
+    template = specum.text("templates", "progress")
+    phase = "tasks" if quick else PHASES[0]
+    files = [*ARTIFACTS] if quick else []
+    text = progress.new_progress(template, goal, phase, files)
+    tried: set[str] = set()
+    while True:
+        name = free_name(wanted, specum.specs.taken() | tried)
+        state = new_state(name, quick=quick)
+        if specum.specs.begin(name, {progress.FILE: text, FILE: spelled(state)}):
+            return state
+        tried.add(name)
+
+
+def _begun_again(specum: Specum, name: str, goal: str, *, quick: bool) -> State:
+    """Write the state of a spec that has lost it; what is there of its files is kept."""
+    specs = specum.specs
+    template = specum.text("templates", "progress")  # it may be refused: then nothing is moved
+    if isinstance(read_state(specs, name), Corrupt):
+        set_aside(specs, name)
+    state = new_state(name, quick=quick)
+    state = state.changed(phase=_going_on(reached(specum, name), quick=quick))
     recorded = specs.read(name, progress.FILE)
     if recorded is None:
-        specs.write(name, progress.FILE, progress.new_progress(template, goal))
+        files = missing(specum, name, state)
+        text = progress.new_progress(template, goal, state.phase, files)
+        specs.write(name, progress.FILE, text)
     elif goal and progress.goal_of(recorded) is None:
         specs.edit(name, progress.FILE, lambda text: progress.with_goal(text, goal))
     write_state(specs, name, state)
     return state
+
+
+def _taken(specum: Specum, wanted: str, name: str) -> list[str]:
+    """What has the name that was wanted, where the spec has another."""
+    if name == wanted:
+        return []
+    if not specum.specs.exists(wanted):
+        return [f'- **Name**: "{wanted}" is taken by something else in `{FOLDER}/`']
+    phase, _ = described(specum, wanted)
+    switch = ": ralph_switch goes on with it" if specum.sees("ralph_switch") else ""
+    if phase in PHASES:
+        return [f'- **Name**: "{wanted}" is there (phase {phase}){switch}']
+    return [f'- **Name**: "{wanted}" is there: {phase}']
 
 
 def _going_on(phase: str, *, quick: bool) -> str:
@@ -103,15 +160,22 @@ def _settled(specum: Specum, name: str) -> list[str]:
         specum.specs.ensure_ignored()
     except ToolError as error:
         warnings.append(str(error))
-    return warnings
+    return [f"- **Warning**: {warning}" for warning in warnings]
 
 
-def _answer(
-    specum: Specum, state: State, goal: str, *, quick: bool, again: bool, warnings: list[str]
-) -> str:
+def _completed(specum: Specum, name: str) -> str:
+    """What is said of a spec that needs no more work; nothing is made."""
+    text = f'Spec "{name}" is completed: every task is ticked. Nothing was changed.\n'
+    if not specum.takes("ralph_start", "goal"):
+        return text
+    return f"{text}\nFor new work, call `ralph_start` with a goal of its own.\n"
+
+
+def _answer(specum: Specum, state: State, goal: str, *, again: bool, notes: list[str]) -> str:
     name = str(state.fields["name"])
+    quick = state.fields["source"] == "plan"
     folder = f"{FOLDER}/{name}"
-    recorded = progress.goal_of(specum.specs.read(name, progress.FILE) or "")
+    recorded = _recorded(specum, name)
     lines = [
         f'## Spec "{name}" {"started again" if again else "started"}',
         "",
@@ -119,7 +183,7 @@ def _answer(
         f"- **Phase**: {state.phase}",
         f"- **Quick mode**: {'yes' if quick else 'no'}",
         f"- **Files**: `{folder}/.progress.md`, `{folder}/.ralph-state.json`",
-        *(f"- **Warning**: {warning}" for warning in warnings),
+        *notes,
         "",
     ]
     if recorded is None:

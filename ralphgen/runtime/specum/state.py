@@ -8,7 +8,7 @@ import re
 
 from ..errors import ToolError
 from .disk import reason
-from .store import FOLDER
+from .store import FOLDER, UnreadableError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,11 +60,6 @@ class State:
         self.fields = fields
 
     @property
-    def source(self) -> str:
-        """One of `SOURCES`: the whole workflow, the quick one, or tasks written by hand."""
-        return str(self.fields["source"])
-
-    @property
     def phase(self) -> str:
         """One of `PHASES`."""
         return str(self.fields["phase"])
@@ -100,11 +95,6 @@ class State:
         return int(self.fields["maxGlobalIterations"])
 
     @property
-    def related_specs(self) -> list[dict[str, Any]]:
-        """Other specs that touch this one: each has a `name`, the rest differs between tools."""
-        return list(self.fields["relatedSpecs"])
-
-    @property
     def last_served(self) -> str | None:
         """The key of the task that was last handed out."""
         key = self.fields.get(LAST_SERVED)
@@ -115,9 +105,7 @@ class State:
         return State({**self.fields, **fields})
 
 
-def new_state(
-    name: str, *, quick: bool = False, related: list[dict[str, Any]] | None = None
-) -> State:
+def new_state(name: str, *, quick: bool = False) -> State:
     """The state of a spec that starts: in `research`, or where it is quick, in `tasks`."""
     return State(
         {
@@ -128,7 +116,7 @@ def new_state(
             **{key: first for key, (_, first) in _COUNTERS.items()},
             "commitSpec": not quick,
             "awaitingApproval": False,
-            "relatedSpecs": related or [],
+            "relatedSpecs": [],
         }
     )
 
@@ -137,12 +125,15 @@ def read_state(specs: Specs, name: str) -> State | Corrupt | None:
     """The state of a spec, `None` where it has none; nothing is moved or written.
 
     Missing fields have their defaults, as in a file of the plugin, which writes five of them.
-    Raises `ToolError` for a name that does not fit.
+    Raises `ToolError` for a name that does not fit, and where the system lets nobody read the
+    file: it may well be in order.
     """
     specs.path(name)
     try:
         data = specs.read_bytes(name, FILE)
         return None if data is None else State(_checked(_parsed(data), name))
+    except UnreadableError:
+        raise
     except ToolError as error:
         return Corrupt(str(error))
     except _UnfitError as error:
@@ -152,8 +143,13 @@ def read_state(specs: Specs, name: str) -> State | Corrupt | None:
 def write_state(specs: Specs, name: str, state: State) -> None:
     """Write the state of a spec, whole or not at all; the folder is made where there is none."""
     specs.create(name)
+    specs.write(name, FILE, spelled(state))
+
+
+def spelled(state: State) -> str:
+    """The text of a state file."""
     text = json.dumps(state.fields, ensure_ascii=False, allow_nan=False, indent=2)
-    specs.write(name, FILE, _LONE_SURROGATE.sub(_escape, text) + "\n")
+    return _LONE_SURROGATE.sub(_escape, text) + "\n"
 
 
 def set_aside(specs: Specs, name: str) -> str:
@@ -194,11 +190,10 @@ def _parsed(data: bytes) -> dict[str, Any]:
 
 
 def _checked(fields: dict[str, Any], name: str) -> dict[str, Any]:
-    """The fields, with defaults at the end for those that are missing; raises `_UnfitError`."""
-    _check("phase" in fields, "phase", _one_of(PHASES))
+    """The fields, with defaults for those that are missing or null; raises `_UnfitError`."""
+    _check(fields.get("phase") in PHASES, "phase", _one_of(PHASES))
     defaults = new_state(name, quick=fields.get("source") == "plan").fields
-    found = {**fields, **{key: defaults[key] for key in defaults if key not in fields}}
-    _check(found["phase"] in PHASES, "phase", _one_of(PHASES))
+    found = {**fields, **{key: defaults[key] for key in defaults if fields.get(key) is None}}
     _check(found["source"] in SOURCES, "source", _one_of(SOURCES))
     for key in ("name", "basePath"):
         _check(isinstance(found[key], str), key, "a string")

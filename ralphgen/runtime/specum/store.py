@@ -6,7 +6,7 @@ import os
 
 from ..errors import ToolError, one_line
 from . import ignoring
-from .disk import inside, read_file, reason, replace_file
+from .disk import inside, make_folder, read_file, reason, replace_file
 from .names import problem_of
 from .removal import remove_folder
 
@@ -20,6 +20,10 @@ SHOWN = 1 << 20  # bytes of a file that `read` returns
 LARGEST = 1 << 24  # bytes of a file that is read in order to change it
 
 _POINTER_BYTES = 1_000
+
+
+class UnreadableError(ToolError):
+    """The system does not let a file be read: what it says is not known."""
 
 
 class Specs:
@@ -79,13 +83,28 @@ class Specs:
         self.path(name)
         self._check_root()
         _make(self._home, FOLDER)
-        _write(os.path.realpath(self._home), POINTER, f"{name}\n".encode(), FOLDER)
+        home = os.path.realpath(self._home)
+        if os.path.islink(os.path.join(home, POINTER)):
+            _unlink(home, POINTER, FOLDER)  # never written through: a file takes its place
+        _write(home, POINTER, f"{name}\n".encode(), FOLDER)
 
     def create(self, name: str) -> None:
         """Make the folder of a spec; fine where it is there."""
         place = self.path(name)
         self._check_root()
         _make(place, f"{FOLDER}/{name}")
+
+    def begin(self, name: str, files: dict[str, str]) -> bool:
+        """Make the folder of a new spec with these files; `False` where something has its name."""
+        place = self.path(name)
+        self._check_root()
+        _make(self._home, FOLDER)
+        try:
+            return make_folder(place, {file: _whole(text) for file, text in files.items()})
+        except OSError as error:
+            raise ToolError(
+                f'the folder "{FOLDER}/{name}" cannot be made: {reason(error)}'
+            ) from error
 
     def read(self, name: str, file: str) -> str | None:
         """The text of a file, `None` where there is none.
@@ -120,8 +139,7 @@ class Specs:
 
         U+FFFD stands for half a surrogate pair, which no file can hold.
         """
-        whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-        self._replace(name, file, whole.encode("utf-8"))
+        self._replace(name, file, _whole(text))
 
     def edit(self, name: str, file: str, change: Callable[[str], str]) -> bool:
         """Change the text of a file, and nothing else of its bytes; whether there is such a file.
@@ -199,7 +217,15 @@ def _read(folder: str, file: str, most: int, shown: str) -> tuple[bytes, int] | 
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise ToolError(f'"{shown}/{file}" cannot be read: {reason(error)}') from error
+        # Error 0 is our own, of what is no regular file: such a thing is known not to be one.
+        known = isinstance(error, IsADirectoryError) or not error.errno
+        kind = ToolError if known else UnreadableError
+        raise kind(f'"{shown}/{file}" cannot be read: {reason(error)}') from error
+
+
+def _whole(text: str) -> bytes:
+    """The text as a file holds it, with U+FFFD for half a surrogate pair."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode("utf-8")
 
 
 def _write(folder: str, file: str, data: bytes, shown: str) -> None:

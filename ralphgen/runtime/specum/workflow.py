@@ -37,7 +37,10 @@ WHERE = (
 REST = f"[cut here: {{:,}} more specs lie in `{FOLDER}/`]"
 # What each tool is for, in the order in which they are used.
 USES = {
-    "ralph_start": (("name?", "goal?", "quick?"), "begin a spec, or begin it again"),
+    "ralph_start": (
+        ("name?", "goal?", "quick?"),
+        "begin a spec, or begin again one that has lost its state",
+    ),
     "ralph_research": (("spec_name?",), "find out what is true"),
     "ralph_requirements": (("spec_name?",), "say what must hold"),
     "ralph_design": (("spec_name?",), "decide how"),
@@ -87,7 +90,7 @@ def ralph_status(specum: Specum, _arguments: dict[str, Any]) -> str:
 def ralph_switch(specum: Specum, arguments: dict[str, Any]) -> str:
     """Make another spec the current one (SPEC-002)."""
     name = chosen(specum, arguments["name"])
-    previous = specum.specs.current()
+    previous = _previous(specum)
     if previous == name:
         head = f'Already on "{name}".'
     else:
@@ -108,6 +111,14 @@ def ralph_switch(specum: Specum, arguments: dict[str, Any]) -> str:
     if specum.sees(tool):
         lines.append(f"- **Next**: {tool}")
     return "\n".join(lines) + "\n"
+
+
+def _previous(specum: Specum) -> str | None:
+    """What was the current spec; a pointer that cannot be read names none."""
+    try:
+        return specum.specs.current()
+    except ToolError:
+        return None
 
 
 def ralph_cancel(specum: Specum, arguments: dict[str, Any]) -> str:

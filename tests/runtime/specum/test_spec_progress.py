@@ -152,13 +152,43 @@ class TestSummary:
 
         assert research < design < text.index("## Learnings")
 
+    @pytest.mark.parametrize("fence", ["```", "~~~~"])
+    def test_what_is_code_is_not_the_place(self, fence: str) -> None:
+        code = f"{fence}markdown\n## Learnings\n{fence}\n"
+
+        assert (
+            "## Phase Complete: research (2026-01-26)\n\nDone.\n\n" + f"## Learnings\n\n{code}"
+        ) == summarized(f"## Learnings\n\n{code}").removeprefix("\n\n")
+        assert summarized(code) == f"{code}\n## Phase Complete: research (2026-01-26)\n\nDone.\n"
+
     @given(TEXTS, TEXTS)
     def test_all_else_stays_as_it_is(self, text: str, summary: str) -> None:
-        lines = text.split("\n")
-        places = [at for at, line in enumerate(lines) if line.rstrip() == "## Learnings"]
-        tail = "\n".join(lines[places[-1] :]) if places else ""
         after = summarized(text, summary)
 
-        assert after.startswith(text.removesuffix(tail) if tail else text)
-        assert after.endswith(tail)
-        assert "## Phase Complete: research" in after[: len(after) - len(tail)]
+        before = after[: after.index("## Phase Complete: research (2026-01-26)")]
+        assert any(
+            before.startswith(text[:at])
+            and not before[at:].strip("\r\n")
+            and after.endswith(text[at:])
+            for at in range(len(text) + 1)
+        )
+
+
+class TestPhase:
+    """A spec that does not begin with research does not say that it does."""
+
+    def test_the_template_of_the_server_speaks_of_another_phase(self) -> None:
+        shipped = SHIPPED.read_text(encoding="utf-8")
+
+        text = new_progress(shipped, "Login", "tasks", ["design.md", "tasks.md"])
+
+        assert "- **Phase**: tasks\n" in text
+        assert "- **Objective**: cut the work into small tasks\n" in text
+        assert text.endswith("- Write design.md, tasks.md\n")
+        assert "research" not in text
+        assert "- Carry out the tasks in tasks.md\n" in new_progress(shipped, "", "execution")
+
+    def test_another_template_stays_as_it_is(self) -> None:
+        text = "We do research.\n\nPhase: research\n\n{{goal}}\n"
+
+        assert text.replace("{{goal}}", "a") == new_progress(text, "a", "tasks", ["tasks.md"])
