@@ -318,7 +318,7 @@ def test_specs_that_lie_there_are_served_as_they_stand(tmp_path: Path) -> None:
 
     assert "| csv-export (current) | execution | 1/4 |\n| login | execution | 1/2 |\n" in status
     assert "| search | completed | 2/2 |" in status
-    assert "- **Ticked, since their tasks of the project are done**: 1.2\n" in mine
+    assert "- **Ticked, since their tasks of the project are done or skipped**: 1.2\n" in mine
     assert mine.startswith('## execution phase for "csv-export": task 3 of 4\n')
     assert theirs.startswith('## execution phase for "login": task 2 of 2\n')
     assert "ALL_TASKS_COMPLETE" in completed_spec

@@ -7,7 +7,7 @@ import re
 from ..errors import ToolError
 from . import progress
 from .handing import MOST, guidance, joined
-from .importing import follow
+from .importing import follow, is_own, own_task
 from .standing import TASKS, TOOLS, chosen, loaded, refuse_phase, run_tool, short, tasks_of
 from .state import FILE, LAST_SERVED, PHASES, read_state, write_state
 from .store import FOLDER
@@ -15,6 +15,8 @@ from .task_list import first_open
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .state import State
     from .task_list import TaskItem
     from .workspace import Specum
@@ -32,7 +34,8 @@ def implement(specum: Specum, attempts: int) -> str:
     `attempts` is how often a task is handed out before it counts as blocked. Raises `ToolError`
     where that is reached, and where there are no tasks yet.
     """
-    name = chosen(specum, None)
+    own = own_task(specum)
+    name = chosen(specum, own[0] if own else None)
     notes = follow(specum, name)
     items = tasks_of(specum, name)
     if items and all(item.done for item in items) and read_state(specum.specs, name) is None:
@@ -43,7 +46,7 @@ def implement(specum: Specum, attempts: int) -> str:
     if not items:
         advice = run_tool(specum, "ralph_tasks", " first")
         raise ToolError(f"Tasks not generated. {advice}(`{FOLDER}/{name}/{TASKS}` has no task.)")
-    current = first_open(items)
+    current = first_open(items) if own is None else _own(items, own)
     if current is None:
         specum.specs.remove(name, FILE)
         return _ended(name, len(items), notes)
@@ -51,9 +54,22 @@ def implement(specum: Specum, attempts: int) -> str:
     index = items.index(current)
     counted = {"taskIndex": index, "totalTasks": len(items)}
     state = state.changed(phase=PHASES[-1], awaitingApproval=False, **counted)
-    answer = _handed(specum, name, state, current, notes)
+    answer = _handed(specum, name, state, current, notes, alone=own is not None)
     write_state(specum.specs, name, state)  # what cannot be handed out is no attempt
     return answer
+
+
+def _own(items: Sequence[TaskItem], own: tuple[str, str, str]) -> TaskItem:
+    """The task that the session is about; raises `ToolError` where there is nothing left to do."""
+    found = next((item for item in items if is_own(item, own)), None)
+    if found is None:
+        raise ToolError(
+            f"Task {short(own[1])}, on which this session works, is no longer in `{TASKS}` of "
+            f"'{own[0]}': do it as the project's task says"
+        )
+    if found.done:
+        raise ToolError(f"Task {short(own[1])}, on which this session works, is ticked: close it")
+    return found
 
 
 def _counted(specum: Specum, name: str, state: State, item: TaskItem, attempts: int) -> State:
@@ -82,7 +98,15 @@ def _counted(specum: Specum, name: str, state: State, item: TaskItem, attempts: 
     )
 
 
-def _handed(specum: Specum, name: str, state: State, item: TaskItem, notes: list[str]) -> str:
+def _handed(
+    specum: Specum, name: str, state: State, item: TaskItem, notes: list[str], *, alone: bool
+) -> str:
+    """What an agent gets for a task; `alone` says that the session works on this task only."""
+    then = (
+        "3. Close the project's own task, and stop: this session works on no other one.\n\n"
+        if alone
+        else f"3. Call `{TOOLS['execution']}` for the next task.\n\n"
+    )
     folder = f"{FOLDER}/{name}"
     index, total = state.task_index, state.total_tasks
     head = (
@@ -104,7 +128,7 @@ def _handed(specum: Specum, name: str, state: State, item: TaskItem, notes: list
         f"1. Verify, tick the box of {short(item.id)} in `{folder}/{TASKS}`, commit, and update "
         f"`{folder}/{progress.FILE}`.\n"
         "2. Print `TASK_COMPLETE`.\n"
-        f"3. Call `{TOOLS['execution']}` for the next task.\n\n"
+        f"{then}"
         "### On Failure\n"
         f"Leave the box open, write what was tried and what failed under `## Learnings` in "
         f"`{folder}/{progress.FILE}`, and call `{TOOLS['execution']}` again."

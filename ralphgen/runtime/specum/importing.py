@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
+from ..digest import sha256_hex
 from ..errors import ToolError
 from .standing import TASKS, listed, short, tasks_of
 from .task_list import parallel_groups, parse_tasks, tick
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
     from .workspace import Specum
 
 DESCRIBED = ("Do", "Files", "Commit")
+_NO_TEXT = re.compile("[\ufffd\ud800-\udfff]+")  # what stands for bytes that are not UTF-8
 HOMES = ("feature", "discipline")
 
 
@@ -34,7 +38,7 @@ def import_tasks(specum: Specum, name: str, arguments: dict[str, Any]) -> list[s
         "import_tasks",
         {
             **homes,
-            "source": _tag(name),
+            "source": name,
             "tasks": _described(items),
         },
     )
@@ -53,7 +57,11 @@ def follow(specum: Specum, name: str) -> list[str]:
     except ToolError as error:
         return [f"- **Warning**: no box was ticked for its task of the project: {error}"]
     done = listed([short(key) for key in ticked])
-    return [f"- **Ticked, since their tasks of the project are done**: {done}"] if ticked else []
+    return (
+        [f"- **Ticked, since their tasks of the project are done or skipped**: {done}"]
+        if ticked
+        else []
+    )
 
 
 def _ticked(specum: Specum, name: str) -> list[str]:
@@ -61,11 +69,12 @@ def _ticked(specum: Specum, name: str) -> list[str]:
     offer = specum.tasks()
     if offer is None:
         return []
-    done = {key for key, status in offer.call("statuses", {"source": _tag(name)}).items() if status}
+    done = {tuple(known) for known in offer.call("statuses", {"source": name})["met"]}
     ticked: list[str] = []
 
     def ticking(text: str) -> str:
-        items = [item for item in parse_tasks(text) if item.key in done and not item.done]
+        open_ones = [item for item in parse_tasks(text) if not item.done]
+        items = [item for item in open_ones if {(item.key, _mark(item)), (item.key, "")} & done]
         ticked.extend(item.key for item in items)
         return tick(text, *items)
 
@@ -90,8 +99,34 @@ def _homes(specum: Specum, arguments: dict[str, Any]) -> dict[str, int | str]:
     return homes
 
 
-def _tag(name: str) -> str:
-    return f"spec:{name}"
+def own_task(specum: Specum) -> tuple[str, str, str] | None:
+    """The spec, the key and the mark of the task that the session is about; None without one.
+
+    Raises `ToolError` where the session is about a task of the project that is of no spec.
+    """
+    task = specum.session.task
+    offer = specum.tasks() if task is not None else None
+    if offer is None:
+        return None
+    found = offer.call("spec_task", {"id": task})
+    if not found:
+        raise ToolError(f"This session works on task {task}, which is of no spec: do that task")
+    return found["source"], found["key"], found["mark"]
+
+
+def is_own(item: TaskItem, own: tuple[str, str, str]) -> bool:
+    """Whether a task of the spec is the one that the session is about."""
+    return item.key == own[1] and own[2] in ("", _mark(item))
+
+
+def _mark(item: TaskItem) -> str:
+    """What tells a task from another that gets its key later, however its bytes were read."""
+    return sha256_hex(_NO_TEXT.sub("?", item.title).encode())[:12]
+
+
+def _title(item: TaskItem) -> str:
+    """What the task is called in the project."""
+    return f"{item.id} {item.title}".strip()
 
 
 def _described(items: list[TaskItem]) -> list[dict[str, Any]]:
@@ -111,7 +146,8 @@ def _task(item: TaskItem, before: list[str]) -> dict[str, Any]:
         checks.append(f"verify: {item.fields['Verify']}")
     return {
         "key": item.key,
-        "title": f"{item.id} {item.title}".strip(),
+        "mark": _mark(item),
+        "title": _title(item),
         "description": "\n\n".join(parts),
         "acceptance_criteria": checks,
         "done": item.done,
