@@ -280,12 +280,12 @@ class TestAttempts:
 
     def test_all_tasks_together_have_a_limit(self, desk: Desk) -> None:
         desk.spec_in("execution")
-        desk.change_state("auth", globalIteration=7, maxGlobalIterations=8)
+        desk.change_state("auth", globalIteration=8, maxGlobalIterations=8)
         desk.says("ralph_implement")
         before = texts(desk.specs)
 
         expected = (
-            "Task 1.1 blocked: the spec is at iteration 8, which is its limit. Raise "
+            "Task 1.1 blocked: its spec had 8 hand-outs, which is its limit. Raise "
             f'"maxGlobalIterations" in `specs/auth/{STATE}` by hand to go on.'
         )
         assert expected == desk.refuses("ralph_implement")

@@ -84,11 +84,11 @@ def _counted(specum: Specum, name: str, state: State, item: TaskItem, attempts: 
             f"Learnings in `{FOLDER}/{name}/{progress.FILE}` tell why. Fix it by hand and tick "
             f"its box in `{TASKS}`{more}."
         )
-    if state.global_iteration >= state.max_global_iterations:
+    if state.global_iteration > state.max_global_iterations:
         raise ToolError(
-            f"Task {short(item.key)} blocked: the spec is at iteration {state.global_iteration}, "
-            f'which is its limit. Raise "maxGlobalIterations" in `{FOLDER}/{name}/{FILE}` by hand '
-            "to go on."
+            f"Task {short(item.key)} blocked: its spec had {state.max_global_iterations} "
+            'hand-outs, which is its limit. Raise "maxGlobalIterations" in '
+            f"`{FOLDER}/{name}/{FILE}` by hand to go on."
         )
     return state.changed(
         taskIteration=iteration,
