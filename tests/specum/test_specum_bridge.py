@@ -95,6 +95,7 @@ def test_a_task_that_is_planned_anew_is_another(root: Path) -> None:
         (folder / "tasks.md").write_text(replanned, encoding="utf-8")
         answer = ok(driver, "ralph_complete_phase", **IMPORT)
         assert "- **Imported**: 1.1 as task 6\n" in answer
+        assert "older tasks stay as they are: 1.1 as task 3\n" in answer
         assert ("task 1 of 3", "1.2, 1.3") == followed(driver)
 
 
@@ -491,10 +492,52 @@ def test_an_agent_on_one_task_has_both_kits_and_its_done_task_ticks_its_box(root
         client_of(session["mcp_config"], "specum") as specs,
         client_of(session["mcp_config"]) as tasks,
     ):
-        assert "- [ ] 1.1 [P] Write the parser" in ok(specs, "ralph_implement")
+        answer = ok(specs, "ralph_implement")
+        assert "- [ ] 1.1 [P] Write the parser" in answer
+        assert "- **Project task**: 3, pending\n" in answer
+        close = "3. Set the project's task 3 to done with `set_task_status`, and stop: "
+        assert close in answer
+        assert "for the next task" not in answer.split("### Completion Protocol")[1]
+        assert "hands out this session's task" in str(specs.client.instructions)
         assert "1.1 Write the parser" == tasks.call("get_task")["title"]
         tasks.call("set_task_status", status="done", summary="parsed")
         refusal = specs.refusal("ralph_implement")
 
     assert "Task 1.1, on which this session works, is ticked: close it" == refusal
     assert TASKS.replace("[ ] 1.1", "[x] 1.1") == (folder / "tasks.md").read_text(encoding="utf-8")
+
+
+def test_a_session_on_a_task_gets_it_whatever_spec_is_current(root: Path) -> None:
+    """Nor is it told that everything is complete where its own box is ticked."""
+    lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
+    with connected(root, kit="specum") as driver:
+        ok(driver, "ralph_complete_phase", **IMPORT)
+    lay_spec(root, "other", state={"phase": "execution"}, tasks="- [ ] 1.1 Another\n")
+    session = made(root, "task_execution", "--task", "4")
+    with client_of(session["mcp_config"], "specum") as specs:
+        answer = ok(specs, "ralph_implement")
+        done = TASKS.replace("- [ ]", "- [x]")
+        (root / "specs" / "csv" / STATE).unlink()
+        lay_spec(root, "csv", tasks=done, current=False)
+        refusal = specs.refusal("ralph_implement")
+
+    assert '## execution phase for "csv": task 2 of 3' == answer.splitlines()[0]
+    assert "- **Project task**: 4, pending\n" in answer
+    assert "Task 1.2, on which this session works, is ticked: close it" == refusal
+
+
+def test_the_end_lists_the_tasks_of_the_project_that_are_still_open(root: Path) -> None:
+    lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
+    with connected(root, kit="specum") as driver:
+        ok(driver, "ralph_complete_phase", **IMPORT)
+        query(root, "UPDATE tasks SET status = 'in_progress' WHERE id = 3")
+        query(root, "UPDATE tasks SET status = 'skipped' WHERE id = 4")
+        assert "- **Project task**: 3, in_progress\n" in ok(driver, "ralph_implement")
+        lay_spec(root, "csv", tasks=TASKS.replace("- [ ]", "- [x]"))
+        with changing(root, f"specs/csv/{STATE}"):
+            answer = ok(driver, "ralph_implement")
+        again = ok(driver, "ralph_implement")
+
+    line = "- **Still open among the project's tasks**: task 3 (1.1, in_progress), "
+    assert f"{line}task 5 (1.3, pending)\n" in answer
+    assert answer == again

@@ -280,17 +280,17 @@ class TestAttempts:
 
     def test_all_tasks_together_have_a_limit(self, desk: Desk) -> None:
         desk.spec_in("execution")
-        desk.change_state("auth", globalIteration=8, maxGlobalIterations=8)
+        desk.change_state("auth", globalIteration=15, maxGlobalIterations=8)
         desk.says("ralph_implement")
         before = texts(desk.specs)
 
         expected = (
-            "Task 1.1 blocked: its spec had 8 hand-outs, which is its limit. Raise "
-            f'"maxGlobalIterations" in `specs/auth/{STATE}` by hand to go on.'
+            "Task 1.1 blocked: its spec had 15 hand-outs, and its limit is 15. Set "
+            f'"maxGlobalIterations" in `specs/auth/{STATE}` to 16 or more by hand to go on.'
         )
         assert expected == desk.refuses("ralph_implement")
         assert before == texts(desk.specs)
-        desk.change_state("auth", maxGlobalIterations=9)
+        desk.change_state("auth", maxGlobalIterations=16)
         assert "- **Attempt**: 2 of 5\n" in desk.says("ralph_implement")
 
     def test_the_largest_number_of_attempts_is_not_to_be_exceeded(self, desk: Desk) -> None:

@@ -151,3 +151,11 @@ def test_the_command_line_knows_the_kit(tmp_path: Path, kits: str) -> None:
     expected = [{"spec": "auth", "phase": "execution"}, {"spec": "broken", "phase": None}]
     assert expected == json.loads(inspected.stdout)["found"]["specum"]["specs"]
     assert "specs/broken" in inspected.stderr
+
+
+def test_a_session_on_one_task_is_led_to_that_one_alone(project: Path) -> None:
+    with connected(project, "task_execution", kit="specum", task_id=1) as driver:
+        text = said(driver, "implement")
+
+    assert "which hands out this session's task" in text
+    assert "ALL_TASKS_COMPLETE" not in text

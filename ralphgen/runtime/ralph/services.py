@@ -6,6 +6,7 @@ from ..errors import ToolError
 from .dates import today
 from .dependencies import MET
 from .json_columns import decode_strings
+from .tables import plain
 from .task_changes import refuse_unknown_homes
 from .workspace import reading, writing
 
@@ -27,12 +28,14 @@ def import_tasks(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, A
     `feature` and `discipline` are where they belong, `source` the spec that they come from. Each
     has a `key`, a `mark` of what it says, a `title`, a `description`, `acceptance_criteria`,
     whether it is `done`, and in `after` the keys of those that it waits for. Answers the pairs of
-    key and id that were `created` and `kept`. Raises `ToolError`, and makes none, where a home or a
-    column is missing.
+    key and id that were `created` and `kept`, and of those that were `replanned`, created beside
+    one of their key that says something else, with its id. Raises `ToolError`, and makes none,
+    where a home or a column is missing.
     """
     tasks = workspace.tables.tasks
     refuse_unknown_homes(workspace, arguments)
     there = _imported(workspace, arguments["source"])
+    older = {key: task for (key, _), (task, _) in there.items()}
     ids: dict[str, int] = {}
     (highest,) = workspace.database.rows(f"SELECT COALESCE(MAX(id), 0) FROM {tasks.quoted}")[0]
     created: list[list[Any]] = []
@@ -63,16 +66,22 @@ def import_tasks(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, A
         state = {"status": "done", "completed": today()} if item["done"] else {"status": "pending"}
         stamps = {"id": highest, **state, "created": today(), "provenance": "agent"}
         tasks.insert(workspace.database, {**tasks.values(values), **stamps})
-    return {"created": created, "kept": kept}
+    replanned = [[key, older[key]] for key, _ in created if key in older]
+    return {"created": created, "kept": kept, "replanned": replanned}
 
 
 @reading
 def statuses(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The pairs of key and mark of those tasks from `source` that need no more work: `met`."""
+    """How the tasks from `source` stand, by id: `tasks` of key, mark, id and status.
+
+    `met` are the pairs of key and mark of those that need no more work.
+    """
     if "tags" not in workspace.tables.tasks:
-        return {"met": []}
+        return {"met": [], "tasks": []}
     found = _imported(workspace, arguments["source"])
-    return {"met": [[*known] for known, (_, status) in found.items() if status in MET]}
+    rows = [[*known, task, plain(status)] for known, (task, status) in found.items()]
+    met = [[*known] for known, (_, status) in found.items() if status in MET]
+    return {"met": met, "tasks": rows[::-1]}
 
 
 @reading

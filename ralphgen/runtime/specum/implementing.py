@@ -7,21 +7,24 @@ import re
 from ..errors import ToolError
 from . import progress
 from .handing import MOST, guidance, joined
-from .importing import follow, is_own, own_task
+from .importing import follow, is_own, link_of, own_task, still_open
 from .standing import TASKS, TOOLS, chosen, loaded, refuse_phase, run_tool, short, tasks_of
 from .state import FILE, LAST_SERVED, PHASES, read_state, write_state
 from .store import FOLDER
 from .task_list import first_open
+from .workspace import RALPH
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .importing import Link
     from .state import State
     from .task_list import TaskItem
     from .workspace import Specum
 
 PROMPT = "spec-executor"
+CLOSES = "set_task_status"  # of the kit that has the project's tasks
 ENDED = "ALL_TASKS_COMPLETE"
 ATTEMPTS = 100  # at a task, which nobody can raise
 LONGEST = 10_000  # characters of a task
@@ -36,25 +39,28 @@ def implement(specum: Specum, attempts: int) -> str:
     """
     own = own_task(specum)
     name = chosen(specum, own[0] if own else None)
-    notes = follow(specum, name)
+    notes, links = follow(specum, name)
     items = tasks_of(specum, name)
+    mine = _own(items, own) if items and own else None
     if items and all(item.done for item in items) and read_state(specum.specs, name) is None:
-        return _ended(name, len(items), notes)
+        return _ended(name, len(items), [*notes, *still_open(links)])
     state = loaded(specum, name)
     if state.phase != "tasks":
         refuse_phase(specum, name, state.phase, "execution")
     if not items:
         advice = run_tool(specum, "ralph_tasks", " first")
         raise ToolError(f"Tasks not generated. {advice}(`{FOLDER}/{name}/{TASKS}` has no task.)")
-    current = first_open(items) if own is None else _own(items, own)
+    current = mine or first_open(items)
     if current is None:
         specum.specs.remove(name, FILE)
-        return _ended(name, len(items), notes)
-    state = _counted(specum, name, state, current, attempts)
-    index = items.index(current)
-    counted = {"taskIndex": index, "totalTasks": len(items)}
+        return _ended(name, len(items), [*notes, *still_open(links)])
+    counted = {"taskIndex": items.index(current), "totalTasks": len(items)}
     state = state.changed(phase=PHASES[-1], awaitingApproval=False, **counted)
-    answer = _handed(specum, name, state, current, notes, alone=own is not None)
+    state = _counted(specum, name, state, current, attempts)
+    link = link_of(current, links)
+    linked = [f"- **Project task**: {link.id}, {link.status}"] if link else []
+    then = _then(specum, link, alone=own is not None)
+    answer = _handed(specum, name, state, current, [*linked, *notes], then)
     write_state(specum.specs, name, state)  # what cannot be handed out is no attempt
     return answer
 
@@ -84,11 +90,12 @@ def _counted(specum: Specum, name: str, state: State, item: TaskItem, attempts: 
             f"Learnings in `{FOLDER}/{name}/{progress.FILE}` tell why. Fix it by hand and tick "
             f"its box in `{TASKS}`{more}."
         )
-    if state.global_iteration > state.max_global_iterations:
+    limit = max(state.max_global_iterations, state.total_tasks * attempts)  # a long plan can end
+    if state.global_iteration > limit:
         raise ToolError(
-            f"Task {short(item.key)} blocked: its spec had {state.max_global_iterations} "
-            'hand-outs, which is its limit. Raise "maxGlobalIterations" in '
-            f"`{FOLDER}/{name}/{FILE}` by hand to go on."
+            f"Task {short(item.key)} blocked: its spec had {state.global_iteration - 1} hand-outs, "
+            f'and its limit is {limit}. Set "maxGlobalIterations" in `{FOLDER}/{name}/{FILE}` to '
+            f"{state.global_iteration} or more by hand to go on."
         )
     return state.changed(
         taskIteration=iteration,
@@ -99,14 +106,9 @@ def _counted(specum: Specum, name: str, state: State, item: TaskItem, attempts: 
 
 
 def _handed(
-    specum: Specum, name: str, state: State, item: TaskItem, notes: list[str], *, alone: bool
+    specum: Specum, name: str, state: State, item: TaskItem, notes: list[str], then: str
 ) -> str:
-    """What an agent gets for a task; `alone` says that the session works on this task only."""
-    then = (
-        "3. Close the project's own task, and stop: this session works on no other one.\n\n"
-        if alone
-        else f"3. Call `{TOOLS['execution']}` for the next task.\n\n"
-    )
+    """What an agent gets for a task; `then` is what to do when it is done."""
     folder = f"{FOLDER}/{name}"
     index, total = state.task_index, state.total_tasks
     head = (
@@ -128,13 +130,24 @@ def _handed(
         f"1. Verify, tick the box of {short(item.id)} in `{folder}/{TASKS}`, commit, and update "
         f"`{folder}/{progress.FILE}`.\n"
         "2. Print `TASK_COMPLETE`.\n"
-        f"{then}"
+        f"3. {then}\n\n"
         "### On Failure\n"
         f"Leave the box open, write what was tried and what failed under `## Learnings` in "
         f"`{folder}/{progress.FILE}`, and call `{TOOLS['execution']}` again."
     )
     parts = [(progress.FILE, (specum.specs.read(name, progress.FILE) or "(missing)").strip())]
     return head + joined(parts, folder, MOST - len(head) - len(tail)) + tail
+
+
+def _then(specum: Specum, link: Link | None, *, alone: bool) -> str:
+    """What comes after a task; `alone` says that the session works on this task only."""
+    closes = link is not None and specum.session.grants(RALPH, CLOSES)
+    task = f"Set the project's task {link.id} to done with `{CLOSES}`" if link and closes else ""
+    if alone:
+        close = task or "Leave the project's own task to whoever closes it"
+        return f"{close}, and stop: this session works on no other one."
+    call = f"all `{TOOLS['execution']}` for the next task."
+    return f"{task}, then c{call}" if task else f"C{call}"
 
 
 def _ended(name: str, total: int, notes: list[str]) -> str:

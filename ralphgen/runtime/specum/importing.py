@@ -42,34 +42,74 @@ def import_tasks(specum: Specum, name: str, arguments: dict[str, Any]) -> list[s
             "tasks": _described(items),
         },
     )
-    created, kept = made["created"], made["kept"]
+    created, kept, replanned = made["created"], made["kept"], made["replanned"]
     lines = [f"- **Imported**: {_listed(created)}" if created else "- **Imported**: nothing new"]
-    return [*lines, *([f"- **Already there**: {_listed(kept)}"] if kept else [])]
+    if kept:
+        lines.append(f"- **Already there**: {_listed(kept)}")
+    if replanned:
+        lines.append(
+            "- **Warning**: these had another title when they were imported before, and their "
+            f"older tasks stay as they are: {_listed(replanned)}"
+        )
+    return lines
 
 
-def follow(specum: Specum, name: str) -> list[str]:
-    """Tick the boxes whose task of the project is done; the lines that tell of it.
+class Link:
+    """A task of the project that came from a spec: its `id` and `status`, `met` if that is all."""
+
+    __slots__ = ("id", "key", "mark", "met", "status")
+
+    def __init__(self, key: str, mark: str, task: int, status: str, *, met: bool) -> None:
+        self.key = key
+        self.mark = mark
+        self.id = task
+        self.status = status
+        self.met = met
+
+
+def follow(specum: Specum, name: str) -> tuple[list[str], list[Link]]:
+    """Tick the boxes whose task of the project is done; the lines that tell of it, and the tasks.
 
     A spec goes on where the project's tasks are out of reach: the lines say so.
     """
     try:
-        ticked = _ticked(specum, name)
+        links = _links(specum, name)
+        ticked = _ticked(specum, name, links)
     except ToolError as error:
-        return [f"- **Warning**: no box was ticked for its task of the project: {error}"]
+        return [f"- **Warning**: no box was ticked for its task of the project: {error}"], []
     done = listed([short(key) for key in ticked])
-    return (
-        [f"- **Ticked, since their tasks of the project are done or skipped**: {done}"]
-        if ticked
-        else []
-    )
+    line = f"- **Ticked, since their tasks of the project are done or skipped**: {done}"
+    return [line] if ticked else [], links
 
 
-def _ticked(specum: Specum, name: str) -> list[str]:
-    """Tick those boxes; the keys of the tasks."""
+def link_of(item: TaskItem, links: list[Link]) -> Link | None:
+    """The task of the project that a task of the spec became; one with its mark goes first."""
+    fitting = [link for link in links if is_own(item, ("", link.key, link.mark))]
+    return next((link for link in fitting if link.mark), next(iter(fitting), None))
+
+
+def still_open(links: list[Link]) -> list[str]:
+    """The line on the tasks of the project that a spec leaves open; none where it leaves none."""
+    found = [f"task {link.id} ({short(link.key)}, {link.status})" for link in links if not link.met]
+    return [f"- **Still open among the project's tasks**: {listed(found)}"] if found else []
+
+
+def _links(specum: Specum, name: str) -> list[Link]:
+    """The tasks of the project that came from a spec, by id."""
     offer = specum.tasks()
     if offer is None:
         return []
-    done = {tuple(known) for known in offer.call("statuses", {"source": name})["met"]}
+    found = offer.call("statuses", {"source": name})
+    met = {tuple(known) for known in found["met"]}
+    return [
+        Link(key, mark, task, str(status), met=(key, mark) in met)
+        for key, mark, task, status in found["tasks"]
+    ]
+
+
+def _ticked(specum: Specum, name: str, links: list[Link]) -> list[str]:
+    """Tick those boxes; the keys of the tasks."""
+    done = {(link.key, link.mark) for link in links if link.met}
     ticked: list[str] = []
 
     def ticking(text: str) -> str:

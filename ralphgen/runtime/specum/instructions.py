@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .workspace import RALPH
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,13 +27,21 @@ SAID = {
     "ralph_help": "ralph_help explains the workflow.",
 }
 
+OWN_TASK = "ralph_implement hands out this session's task: do it, tick its box, and stop."
 
-def instructions(_session: Session, tools: Sequence[Tool]) -> str:
+
+def on_one_task(session: Session) -> bool:
+    """Whether the session is about one task of the project, and so gets no other of a spec."""
+    return session.task is not None and RALPH in session.kits
+
+
+def instructions(session: Session, tools: Sequence[Tool]) -> str:
     """At most 2,000 characters on the tools that this session sees."""
     seen = {tool.name for tool in tools}
     first = "Specs of the project, in specs/: research, requirements, design, tasks, execution."
     if not seen:
         return f"{first} This session has no tools here."
     handing = ", ".join(name for name in HANDING if name in seen)
-    said = dict.fromkeys(text for name, text in SAID.items() if name in seen)
+    texts = {**SAID, "ralph_implement": OWN_TASK} if on_one_task(session) else SAID
+    said = dict.fromkeys(text for name, text in texts.items() if name in seen)
     return "\n".join([first, *(text.format(handing=handing) for text in said)])

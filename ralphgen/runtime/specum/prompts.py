@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..errors import NotThereError
 from ..prompt import Prompt
+from .instructions import on_one_task
 from .names import problem_of
 
 TYPE_CHECKING = False
@@ -26,8 +27,13 @@ IMPLEMENT = (
     "until it answers ALL_TASKS_COMPLETE or says that a task is blocked."
 )
 
+OWN_TASK = (
+    "Call ralph_implement, which hands out this session's task, carry it out as it says, and stop "
+    "when it is done or blocked."
+)
 
-def prompts(_session: Session, tools: Sequence[Tool]) -> list[Prompt]:
+
+def prompts(session: Session, tools: Sequence[Tool]) -> list[Prompt]:
     """One for each phase whose tool the session sees."""
     seen = {tool.name: tool.properties for tool in tools}
     found = [
@@ -41,9 +47,14 @@ def prompts(_session: Session, tools: Sequence[Tool]) -> list[Prompt]:
         if f"ralph_{phase}" in seen
     ]
     if "ralph_implement" in seen:
-        description = "Carry out the tasks of the current spec, one after the other."
+        description, said = (
+            "Carry out the tasks of the current spec, one after the other.",
+            IMPLEMENT,
+        )
+        if on_one_task(session):
+            description, said = "Carry out this session's task.", OWN_TASK
         found.append(
-            Prompt("implement", description, arguments={}, text=lambda _specum, _given: IMPLEMENT)
+            Prompt("implement", description, arguments={}, text=lambda _specum, _given: said)
         )
     return found
 
