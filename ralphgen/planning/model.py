@@ -156,8 +156,8 @@ class KitPlan:
     the words of `runtime/tie.py`. `loaded_first` are the tools, by profile, that an agent needs
     from its first turn on, `closing` those with which sessions close their work. `prompts`,
     `resources` and `services` say whether the runtime of the kit has such a module. `refusals` says
-    how wrong arguments are answered: as a `"result"` that the agent reads, or as an `"error"` of
-    the protocol. `skill` is what agents are told of the kit beyond its schemas.
+    how wrong arguments are answered: as a `"result"` that the agent reads, as an `"error"` of the
+    protocol, or, like all failures, as an `"object"` of JSON. `skill` is what agents are told of the kit beyond its schemas.
     """
 
     key: str
@@ -181,7 +181,7 @@ class KitPlan:
     modules: tuple[Module, ...] = ()
     assets: Mapping[str, str] = field(default_factory=dict)
     workspace: tuple[tuple[str, str], ...] = ()
-    refusals: Literal["result", "error"] = "result"
+    refusals: Literal["result", "error", "object"] = "result"
     skill: SkillPlan | None = None
     warnings: Names = ()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from .arguments import check_arguments, shortened
-from .errors import INVALID_PARAMS, LaterError, RefusedError, ToolError
+from .errors import INVALID_PARAMS, CodedError, LaterError, RefusedError, ToolError
 from .log import log_exception
 from .waiting import Waiting, settled
 
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     Answer = dict[str, Any] | Waiting
     Result = Answer | str
     Method = Callable[[Params], Answer]
+
+
+INVALID = "VALIDATION_FAILED"  # the code of wrong arguments
+UNFORESEEN = "UNKNOWN_ERROR"  # the code of what went wrong inside
 
 
 def tool_methods(
@@ -70,16 +74,24 @@ def _answered(kit: Kit, tool: Tool, work: Callable[[], Result]) -> Answer:
     except (LaterError, RefusedError):
         raise
     except ToolError as error:
-        return _result(str(error), failed=True)
+        return _result(_told(kit, error), failed=True)
     except Exception:
         log_exception(kit.server_name, tool=tool.name)
         text = (
             f'"{tool.name}" failed inside the server: go on without it and tell a person; the '
             "server's log says why"
         )
-        return _result(text, failed=True)
+        return _result(_told(kit, CodedError(UNFORESEEN, text)), failed=True)
     answer = _result(text, failed=False)
     return {**answer, "structuredContent": result} if tool.returns is not None else answer
+
+
+def _told(kit: Kit, error: ToolError) -> str:
+    """What an agent reads of a failure: a sentence, or an object where the kit says so."""
+    if kit.refusals != "object":
+        return str(error)
+    code, facts = (error.code, error.facts) if isinstance(error, CodedError) else (INVALID, {})
+    return _as_json({"status": "error", "error": {"code": code, "message": str(error), **facts}})
 
 
 def _as_json(value: dict[str, Any]) -> str:

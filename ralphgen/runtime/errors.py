@@ -15,6 +15,18 @@ class ToolError(Exception):
     """A failure that the agent can repair: its text says what is wrong and what to do next."""
 
 
+class CodedError(ToolError):
+    """A failure with a code of the kit's own, and facts about it as a JSON object.
+
+    What a kit makes of them is its `refusals`.
+    """
+
+    def __init__(self, code: str, message: str, **facts: Any) -> None:
+        super().__init__(message)
+        self.code = code
+        self.facts = facts
+
+
 class NotThereError(ToolError):
     """There is nothing of the URI, the cursor or the name that a client asked for."""
 

@@ -69,7 +69,8 @@ class Kit:
     `instructions` takes the session and the tools that it leaves visible, and so does `prompts`.
     `services` are what other kits may ask of it, each a function of (workspace, arguments) like
     that of a tool. `refusals` says how wrong arguments are answered: as a `"result"` that the agent
-    reads, or as an `"error"` of the protocol.
+    reads, or as an `"error"` of the protocol; with `"object"` every failure is a result that holds
+    a JSON object, with the code and the facts of a `CodedError`.
     """
 
     __slots__ = (
