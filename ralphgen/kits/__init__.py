@@ -3,7 +3,8 @@
 from ralphgen.kits.acm import ACM
 from ralphgen.kits.dela import DELA
 from ralphgen.kits.ralph import RALPH
+from ralphgen.kits.rye import RYE
 from ralphgen.kits.specum import SPECUM
 from ralphgen.planning.kit import Kit
 
-KITS: tuple[Kit, ...] = (RALPH, DELA, SPECUM, ACM)
+KITS: tuple[Kit, ...] = (RALPH, DELA, SPECUM, ACM, RYE)

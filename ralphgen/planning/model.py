@@ -157,7 +157,8 @@ class KitPlan:
     from its first turn on, `closing` those with which sessions close their work. `prompts`,
     `resources` and `services` say whether the runtime of the kit has such a module. `refusals` says
     how wrong arguments are answered: as a `"result"` that the agent reads, as an `"error"` of the
-    protocol, or, like all failures, as an `"object"` of JSON. `skill` is what agents are told of the kit beyond its schemas.
+    protocol, or, like all failures, as an `"object"` of JSON. `skill` is what agents are told of
+    the kit beyond its schemas.
     """
 
     key: str

@@ -25,6 +25,7 @@ FURTHER = {
     "dela": ["expected_skills", "expected_tasks.json", "DIFFERENCES.md"],
     "specum": ["expected_skills"],
     "acm": ["expected_skills"],
+    "rye": ["expected_skills"],
 }
 """What other tests hold a case against."""
 SOURCE = Path(ralphgen.__file__).parent

@@ -26,7 +26,7 @@ def plan_dela(project: Project) -> KitPlan:
         title=TITLE,
         nouns=NOUNS,
         tools=tools,
-        runtime=("dela", "results.py"),
+        runtime=("dela", "processes", "results.py"),
         constants={},
         absent={},
         profiles=PROFILED,

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from ..processes.jobs import NotRunningError
 from ..results import fitted
 from ..waiting import Waiting
 from .naming import find_task
 from .payload import MAX_BYTES, newest, oldest, size
 from .refusals import bad_arguments, job_not_found, not_running
-from .running import NotRunningError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .job import Job
-    from .running import Jobs
+    from ..processes.job import Job
+    from ..processes.jobs import Jobs
     from .workspace import Dela
 
 LINES = 200  # of output, where the caller does not say

@@ -180,6 +180,11 @@ class Output:
             self._used -= len(kept.popleft())
 
 
+def weight_of(lines: int, size: int) -> int:
+    """About how many bytes of memory an output within these limits costs at most."""
+    return size + OVERHEAD * min(lines, size)
+
+
 def _boundary(data: bytes, index: int) -> int:
     """The last place up to the index at which a character begins."""
     while data[index] in CONTINUING:

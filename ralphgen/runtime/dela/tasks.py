@@ -6,24 +6,26 @@ import _thread
 import os
 
 from ..errors import INVALID_PARAMS, RefusedError
+from ..processes.job import RUNNING
+from ..processes.jobs import FullError, NotRunningError
+from ..processes.pipes import Pipes
 from ..results import page
 from ..waiting import Waiting
 from .further import FORCED, check_further, check_variables
-from .job import RUNNING
 from .jobs import GRACE
 from .naming import find_task
 from .payload import with_text
 from .refusals import not_allowlisted, not_started, runner_unavailable, task_not_found, too_many
+from .ring import Output
 from .runners import HINTS
-from .running import FullError, NotRunningError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..processes.job import Job
+    from ..processes.jobs import Jobs
     from .allowlist import Rules
-    from .job import Job
-    from .running import Jobs
     from .task import Task
     from .workspace import Dela
 
@@ -78,6 +80,7 @@ def task_start(dela: Dela, arguments: dict[str, Any]) -> Waiting:
     try:
         job = jobs.start(
             _command(task, folder, words),
+            pipes=Pipes(Output(dela.setting("lines"), dela.setting("bytes"))),
             cwd=cwd,
             environment={**os.environ, **variables, **FORCED.get(task.runner, {})},
             about={**_facts(task), "args": arguments.get("args"), "cwd": cwd},

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 
 from ..errors import LaterError, StartError
+from ..processes.jobs import Jobs
 from .allowlist import Allowlist
 from .refusals import bad_folder
+from .ring import weight_of
 from .runners import Runners
-from .running import Jobs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from .allowlist import Rules
     from .discovery import Discovery
     from .task import Task
+
+KEPT = 200  # tasks that have ended
+REMEMBERED = 4  # times the most that one task's output may be, is that of all that have ended
+LEAST = 20 << 20  # bytes for it in any case
 
 
 class Dela:
@@ -110,11 +115,12 @@ class Dela:
         if self._hurried:
             raise LaterError
         if self.jobs is None:
+            largest = weight_of(self._settings["lines"], self._settings["bytes"])
             self.jobs = Jobs(
                 most=self._settings["max_jobs"],
-                lines=self._settings["lines"],
-                size=self._settings["bytes"],
                 keep=self._settings["ttl"],
+                kept=KEPT,
+                budget=max(REMEMBERED * largest, LEAST),
             )
         return self.jobs
 

@@ -1,0 +1,101 @@
+"""What the skill of the kit rye says beyond the schemas of its tools."""
+
+from ralphgen.planning.model import SkillPlan, Step, ToolUse, Workflow
+
+USES = {
+    "search": ToolUse(
+        "find out whether there is an item for the work at hand, before it is done by hand",
+        "ids with types, spaces, descriptions and scores, the best first, and how many there are",
+        {"load": "the text of one that was found"},
+    ),
+    "load": ToolUse(
+        "read an item and its parameters, or see whether its signature holds",
+        "its text, its metadata, its path and the state of its signature",
+        {"execute": "what it does"},
+    ),
+    "execute": ToolUse(
+        "run a tool, get a directive with its inputs filled in, or get knowledge",
+        "what a tool printed or returned, the steps of a directive to follow, or the knowledge",
+        {"load": "a look at it first"},
+    ),
+    "sign": ToolUse(
+        "check and sign items that were written or changed",
+        "the signature, or what has to be mended first; for a pattern, both lists",
+    ),
+    "help": ToolUse("look up a tool or a format", "the text on a topic, and all topics"),
+}
+ITEM = {"item_type": None, "item_id": None, "project_path": None}
+WORKFLOWS = (
+    Workflow(
+        "Do something that there is an item for",
+        (
+            Step("Look for it.", "search", {"item_type": "all", "query": None}),
+            Step("Read what it asks for.", "load", ITEM),
+            Step("Have everything checked.", "execute", {**ITEM, "dry_run": True}),
+            Step("Run it; where it is a directive, follow its steps.", "execute", ITEM),
+        ),
+        needs=("search", "execute"),
+    ),
+    Workflow(
+        "Write an item",
+        (
+            Step("Look whether there is one already.", "search", {"query": None}),
+            Step(
+                "Get the directive that creates one: rye/create_directive, rye/create_tool or "
+                "rye/create_knowledge.",
+                "execute",
+                {"item_type": "directive", "item_id": None, "parameters": None},
+            ),
+            Step("Write the file as it says, below .ai/ in the project."),
+            Step("Sign it; mend what is said of it, and sign again.", "sign", ITEM),
+            Step("See whether it would run.", "execute", {**ITEM, "dry_run": True}),
+        ),
+        needs=("execute", "sign"),
+    ),
+    Workflow(
+        "Change an item of the user or the system for this project",
+        (
+            Step(
+                "Copy it into the project, where it goes before the one it was copied from.",
+                "load",
+                {**ITEM, "destination": "project"},
+            ),
+            Step("Change the copy."),
+            Step("Sign it.", "sign", ITEM),
+        ),
+        needs=("load", "sign"),
+    ),
+)
+SKILL = SkillPlan(
+    name="rye-items",
+    title="Directives, tools and knowledge",
+    description=(
+        "Finds, reads, executes and signs the items below .ai/: directives (workflows to follow), "
+        "tools (programs to run) and knowledge (what was learned). Use when there may be a "
+        "workflow, a tool or an entry for the work at hand, when one is to be run or followed, or "
+        "when an item is to be written, changed, copied or signed."
+    ),
+    overview={
+        "Items": (
+            "| type | file | when it is executed |\n"
+            "|---|---|---|\n"
+            "| a directive | .ai/directives/…/name.md | its steps come back, to be followed |\n"
+            "| a tool | .ai/tools/…/name.py or .yaml | it runs |\n"
+            "| knowledge | .ai/knowledge/…/name.md | its text comes back |\n\n"
+            "An id is the path below the type's folder without the extension, such as demo/greet. "
+            "Items of the project go before the user's, and those before the system's."
+        ),
+        "Whom to trust": (
+            "An item that was changed after it was signed, or that nobody has signed, may be "
+            "refused when it is executed. Read it before anything else: whoever wrote it decides "
+            "what it does. Sign only what was read and is meant, never to get around a refusal."
+        ),
+    },
+    uses=USES,
+    workflows=WORKFLOWS,
+    variables={
+        "USER_SPACE": "the folder of the user's items, or the folder that holds it as .ai",
+        "RYE_DEBUG": "what is logged: with 1, true, yes or on each call and its milliseconds",
+        "RYE_PORT": "nothing here: the server speaks over its standard streams and has no port",
+    },
+)

@@ -1,0 +1,1 @@
+"""Whether the text of an item is what somebody signed: signatures, keys and trust."""

@@ -1,0 +1,1 @@
+"""What the texts of items say: directives, tools and knowledge, read and checked."""

@@ -1,0 +1,200 @@
+"""Reads tools in Python, from their syntax alone: no line of them is run.
+
+The metadata of such a tool are a JSON object with `version`, `tool_type`, `executor_id`,
+`category`, `tags`, `config`, `config_schema` and `env_config`, as far as they are assigned at the
+top level as literals to `__version__`, `CONFIG` and so on; `description`, which is
+`__tool_description__` or else the first line of the docstring; and `entry`, the function that is
+called: "execute", else "main", else None.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .fields import tags_of, text_of, tool_problems
+from .parsed import Parsed
+from .places import MOST_PROBLEMS, place, shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import ast
+    from collections.abc import Iterator
+    from typing import Any
+
+LARGEST = 1 << 18  # characters: more take seconds
+MOST_FIELDS = 5000  # braces where there are f-strings: their time grows with the square
+DEEPEST = 100  # values within each other
+TOO_DEEP = "is nested too deep to be read"
+MOST_BITS = 64  # of a whole number
+FIELDS = {
+    "__version__": "version",
+    "__tool_type__": "tool_type",
+    "__executor_id__": "executor_id",
+    "__category__": "category",
+    "__tool_description__": "description",
+    "__tags__": "tags",
+    "CONFIG": "config",
+    "CONFIG_SCHEMA": "config_schema",
+    "ENV_CONFIG": "env_config",
+}
+ENTRIES = ("execute", "main")  # the first of them that there is
+_CODING = re.compile(r"[ \t\f]*+#.*?coding[:=][ \t]*+([-\w.]++)")
+_FORMATTED = re.compile(r"""[fF][rR]?["']""")
+
+
+class RefusedPythonError(Exception):
+    """Text that is not read as Python, or a value of it that is none of JSON."""
+
+
+def parse_python_tool(text: str, name: str) -> Parsed:
+    """What a tool says, from its text with plain line ends; `name` is for lists."""
+    try:
+        tree = _tree(text)
+    except RefusedPythonError as error:
+        return Parsed({}, text, title=name, problems=(str(error),))
+    metadata, problems, defined = _assigned(tree, text)
+    if "description" not in metadata:
+        metadata["description"] = _first_line(tree)
+    metadata["entry"] = next((entry for entry in ENTRIES if entry in defined), None)
+    if metadata["entry"] is None:
+        problems.append(
+            "there is no function to call: expected execute(params, project_path) or main(…)"
+        )
+    problems += tool_problems(metadata)
+    return Parsed(
+        metadata,
+        text,
+        title=name,
+        description=text_of(metadata, "description"),
+        tags=tags_of(metadata),
+        problems=tuple(problems[:MOST_PROBLEMS]),
+    )
+
+
+def _assigned(tree: ast.Module, text: str) -> tuple[dict[str, Any], list[str], set[str]]:
+    """The fields, what is wrong with them, and all names that have a value at the top level."""
+    metadata: dict[str, Any] = {}
+    problems: list[str] = []
+    defined: set[str] = set()
+    for statement in tree.body:
+        for name, value in _definitions(statement):
+            defined.add(name)
+            if name in FIELDS and len(problems) < MOST_PROBLEMS:
+                try:
+                    metadata[FIELDS[name]] = _literal(value)
+                except RefusedPythonError as error:
+                    problems.append(f"{place(text, statement.lineno)}: {shown(name)} {error}")
+    return metadata, problems, defined
+
+
+def _tree(text: str) -> ast.Module:
+    """The syntax of a module; raises `RefusedPythonError`."""
+    import ast
+    import warnings
+
+    if len(text) > LARGEST:
+        raise RefusedPythonError(f"is Python of more than {LARGEST} characters")
+    if text.count("{") > MOST_FIELDS and _FORMATTED.search(text):
+        raise RefusedPythonError(f'is Python with f-strings and more than {MOST_FIELDS} "{{"')
+    for line in text.split("\n", 2)[:2]:
+        coding = _CODING.match(line)
+        if coding and coding[1].lower().replace("_", "-") not in {"utf-8", "utf8"}:
+            raise RefusedPythonError(f"must be UTF-8, found the encoding {shown(coding[1])}")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(text)
+    except SyntaxError as error:
+        where = f"{place(text, error.lineno)}: " if error.lineno else ""
+        raise RefusedPythonError(f"{where}is not Python: {error.msg}") from error
+    except (RecursionError, MemoryError) as error:
+        raise RefusedPythonError(TOO_DEEP) from error
+    except ValueError as error:
+        raise RefusedPythonError(f"is not Python: {error}") from error
+
+
+def _definitions(statement: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
+    """The names that a statement gives a value, each with it; None for a value in parts."""
+    import ast
+
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+        yield statement.name, None
+    elif isinstance(statement, ast.Assign):
+        for target in statement.targets:
+            if isinstance(target, ast.Name):
+                yield target.id, statement.value
+            else:
+                yield from _changed(target)
+    elif isinstance(statement, ast.AnnAssign):
+        if isinstance(statement.target, ast.Name) and statement.value:
+            yield statement.target.id, statement.value
+    elif isinstance(statement, ast.AugAssign):
+        yield from _changed(statement.target)
+
+
+def _changed(target: ast.expr) -> Iterator[tuple[str, None]]:
+    """The fields of which a target changes a part, or that it gives values with others."""
+    import ast
+
+    pending = [target]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Name) and node.id in FIELDS:
+            yield node.id, None
+        elif isinstance(node, ast.Tuple | ast.List):
+            pending += node.elts
+        elif isinstance(node, ast.Starred | ast.Subscript | ast.Attribute):
+            pending.append(node.value)
+
+
+def _first_line(tree: ast.Module) -> str:
+    """The first line of the docstring."""
+    import ast
+
+    docstring = (ast.get_docstring(tree, clean=False) or "").strip()
+    return docstring.partition("\n")[0].rstrip().encode("utf-8", "replace").decode()
+
+
+def _literal(node: ast.expr | None, depth: int = 0) -> Any:
+    """The JSON value of a literal; raises `RefusedPythonError`."""
+    import ast
+
+    if depth > DEEPEST:
+        raise RefusedPythonError(TOO_DEEP)
+    if isinstance(node, ast.Constant):
+        return _constant(node.value)
+    if isinstance(node, ast.List | ast.Tuple):
+        return [_literal(each, depth + 1) for each in node.elts]
+    if isinstance(node, ast.Dict):
+        keys = [_key(key) for key in node.keys]
+        return dict(zip(keys, [_literal(each, depth + 1) for each in node.values], strict=True))
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        number = _literal(node.operand, depth + 1)
+        if isinstance(number, int | float) and not isinstance(number, bool):
+            return -number
+    raise RefusedPythonError("must be a literal: it is read without running the tool")
+
+
+def _key(node: ast.expr | None) -> str:
+    """The key of a dictionary; raises `RefusedPythonError`."""
+    import ast
+
+    key = _constant(node.value) if isinstance(node, ast.Constant) else None
+    if not isinstance(key, str):
+        raise RefusedPythonError("must be a literal of which all keys are texts")
+    return key
+
+
+def _constant(value: object) -> Any:
+    """A value that JSON has; raises `RefusedPythonError`."""
+    if isinstance(value, str):
+        if not value.isascii() and any("\ud800" <= each <= "\udfff" for each in value):
+            raise RefusedPythonError("holds half of a character")
+    elif isinstance(value, bool) or value is None:
+        return value
+    elif isinstance(value, int):
+        if value.bit_length() > MOST_BITS:
+            raise RefusedPythonError(f"holds a number of more than {MOST_BITS} bits")
+    elif not isinstance(value, float) or value - value != 0:
+        raise RefusedPythonError("holds a value that JSON does not have")
+    return value

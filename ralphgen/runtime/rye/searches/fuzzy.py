@@ -1,0 +1,49 @@
+"""Finds the words of a vocabulary that a mistyped word may have meant."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MOST_WORDS = 50  # that one word may have meant
+LONGEST = 64  # characters of a word that may be mistyped
+
+
+def allowed_distance(word: str, most: int) -> int:
+    """How many letters of a word may be wrong: never so many that half of it would be left.
+
+    None of one or two letters, one of three or four, two of five or six, else up to three.
+    """
+    return min(most, (len(word) - 1) // 2) if len(word) <= LONGEST else 0
+
+
+def pieces_of(word: str, distance: int) -> list[str]:
+    """Parts of a word of which each word within the distance holds at least one, as it is."""
+    count = distance + 1
+    return [
+        word[len(word) * number // count : len(word) * (number + 1) // count]
+        for number in range(count)
+    ]
+
+
+def nearest_words(word: str, candidates: Iterable[str], most: int) -> dict[int, list[str]]:
+    """The candidates within a distance, by how far they are: the nearest ones, then the first."""
+    found = ((distance_between(word, candidate, most), candidate) for candidate in candidates)
+    near = sorted(pair for pair in found if 0 < pair[0] <= most)
+    by_distance: dict[int, list[str]] = {}
+    for distance, candidate in near[:MOST_WORDS]:
+        by_distance.setdefault(distance, []).append(candidate)
+    return by_distance
+
+
+def distance_between(one: str, other: str, most: int) -> int:
+    """How many letters must be added, removed or replaced; any number over `most` for too many."""
+    row = list(range(len(other) + 1))
+    for number, letter in enumerate(one, 1):
+        before, row = row, [number]
+        for at, beside in enumerate(other):
+            row.append(min(before[at] + (letter != beside), before[at + 1] + 1, row[at] + 1))
+        if min(row) > most:
+            return most + 1
+    return row[-1]

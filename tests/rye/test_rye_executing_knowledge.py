@@ -1,0 +1,202 @@
+"""Knowledge that is executed: all that it says of itself and its whole text, also when signed."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from rye_projects import EXTENSIONS, Rye, knowledge, serving
+
+ENTRY = {"item_type": "knowledge", "item_id": "api/retry"}
+FIELDS = """\
+id: retry
+title: "Retries --- and when to stop"
+version: 1.0.0
+entry_type: decision
+category: api
+# a comment
+author: O'Neil
+created_at: 2026-02-03
+updated_at: 2026-02-03T10:20:30Z
+attempts: 3
+ratio: 0.5
+final: true
+nothing: null
+tags:
+  - http
+  - limits
+references: [one, two]
+nested:
+  deep: {deeper: [1, 2]}
+"""
+BODY = "# Retries\n\nThree times.\n\n---\n\nAnd then no more.\n"
+EXPECTED = {
+    "id": "api/retry",
+    "title": "Retries --- and when to stop",
+    "version": "1.0.0",
+    "entry_type": "decision",
+    "category": "api",
+    "author": "O'Neil",
+    "created_at": "2026-02-03",
+    "attempts": 3,
+    "ratio": 0.5,
+    "final": True,
+    "nothing": None,
+    "tags": ["http", "limits"],
+    "references": ["one", "two"],
+    "nested": {"deep": {"deeper": [1, 2]}},
+}
+SHAPES = {
+    "front matter": f"---\n{FIELDS}---\n\n{BODY}",
+    "fenced": f"# Retries\n\n```yaml\n{FIELDS}```\n\n{BODY}",
+}
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
+    """A session for all tests of the module."""
+    with serving(tmp_path_factory.mktemp("knowledge")) as rye:
+        yield rye
+
+
+@pytest.fixture
+def rye(shared: Rye) -> Rye:
+    """The same, without any item."""
+    shared.clear()
+    return shared
+
+
+def told(rye: Rye) -> dict[str, Any]:
+    data: dict[str, Any] = rye.run("knowledge", "api/retry")["data"]
+    return data
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_field_is_told_as_it_was_meant(rye: Rye, shape: str) -> None:
+    """Also lists over several lines, dates, numbers, and a title that holds three hyphens."""
+    rye.put("knowledge", "api/retry", SHAPES[shape])
+    data = told(rye)
+
+    assert EXPECTED == {name: data.get(name, ...) for name in EXPECTED}
+    assert data["updated_at"].startswith("2026-02-03T10:20:30")
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_text_is_whole(rye: Rye, shape: str) -> None:
+    rye.put("knowledge", "api/retry", SHAPES[shape])
+
+    assert told(rye)["content"].strip().endswith(BODY.strip())
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_signing_changes_nothing_of_what_it_says(rye: Rye, shape: str) -> None:
+    path = rye.put("knowledge", "api/retry", SHAPES[shape])
+    before = told(rye)
+    rye.sign("knowledge", "api/retry")
+    once = told(rye)
+    path.write_text(path.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+    rye.sign("knowledge", "api/retry")
+
+    assert "valid" == rye.run("knowledge", "api/retry")["metadata"]["signature"]
+    assert before == once == told(rye)
+    assert "rye:signed" not in json.dumps(once)
+
+
+def test_line_ends_of_windows_and_a_byte_order_mark_change_nothing(rye: Rye) -> None:
+    rye.put("knowledge", "api/retry", SHAPES["front matter"])
+    before = told(rye)
+    windows = "\ufeff" + SHAPES["front matter"].replace("\n", "\r\n")
+    rye.put("knowledge", "api/retry", windows)
+
+    assert before == told(rye)
+    rye.sign("knowledge", "api/retry")
+    assert before == told(rye)
+
+
+@pytest.mark.parametrize("names", [{}, {"id": ..., "name": "retry"}])
+def test_either_word_names_it(rye: Rye, names: dict[str, Any]) -> None:
+    rye.put("knowledge", "api/retry", knowledge("api/retry", **names))
+    rye.sign("knowledge", "api/retry")
+
+    assert "api/retry" == told(rye)["id"]
+
+
+def test_it_comes_with_what_to_do_with_it(rye: Rye) -> None:
+    rye.put("knowledge", "api/retry")
+    answer = rye.run("knowledge", "api/retry")
+
+    assert ("success", "knowledge", "project") == (
+        answer["status"],
+        answer["type"],
+        answer["source"],
+    )
+    assert "Go by this knowledge" in answer["instructions"]
+    assert isinstance(answer["metadata"]["duration_ms"], int)
+    assert "chain" not in answer
+
+
+def test_parameters_have_no_effect_and_that_is_told(rye: Rye) -> None:
+    rye.signed("knowledge", "api/retry")
+    answer = rye.run("knowledge", "api/retry", attempts=5)
+
+    assert ["knowledge takes no parameters: they have no effect"] == answer["metadata"]["warnings"]
+
+
+def test_nothing_is_put_into_it(rye: Rye) -> None:
+    body = "Write {input:who} and ${HOME} and {project_path}.\n"
+    rye.put("knowledge", "api/retry", knowledge("api/retry", body))
+
+    assert body.strip() == told(rye)["content"].strip()
+
+
+def test_a_dry_run_passes_without_the_text(rye: Rye) -> None:
+    rye.put("knowledge", "api/retry")
+    answer = rye.says("execute", **ENTRY, dry_run=True)
+
+    assert "validation_passed" == answer["status"]
+    assert {"data", "instructions"}.isdisjoint(answer)
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("no metadata at all\n", "no metadata"),
+        ("---\nid: retry\n", "no end"),
+        ("---\nid: [retry\n---\n", "line"),
+        ("---\n- retry\n---\n", "keys and values"),
+        ("---\nid: &a [*a]\n---\n", ""),
+        ("---\nid: !!python/object/apply:os.system [id]\n---\n", ""),
+    ],
+)
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_what_cannot_be_read_is_refused(rye: Rye, text: str, word: str, dry_run: bool) -> None:
+    rye.put("knowledge", "api/retry", text)
+    error = rye.refuses("execute", **ENTRY, dry_run=dry_run)
+
+    assert "PARSING_ERROR" == error["code"]
+    assert word in error["message"]
+
+
+def test_what_is_not_there_is_refused(rye: Rye) -> None:
+    assert "ITEM_NOT_FOUND" == rye.refuses("execute", **ENTRY)["code"]
+
+
+def test_knowledge_is_markdown_only(rye: Rye) -> None:
+    rye.put("knowledge", "api/retry", f"{FIELDS}content: x\n", extension=".yaml")
+
+    assert ".md" == EXTENSIONS["knowledge"]
+    assert "ITEM_NOT_FOUND" == rye.refuses("execute", **ENTRY)["code"]
+
+
+def test_the_first_space_that_has_it_is_meant_unless_one_is_named(rye: Rye) -> None:
+    for space in ("project", "user"):
+        rye.put("knowledge", "api/retry", knowledge("api/retry", f"Of the {space}.\n"), space=space)
+    rye.put("knowledge", "rye/tool-format", knowledge("rye/tool-format", "Mine.\n"), space="user")
+    ours = rye.run("knowledge", "rye/tool-format")
+    theirs = rye.says("execute", item_type="knowledge", item_id="rye/tool-format", source="system")
+    users = rye.says("execute", **ENTRY, source="user")
+
+    assert "Of the project." == told(rye)["content"].strip()
+    assert ("user", "Of the user.") == (users["source"], users["data"]["content"].strip())
+    assert ("user", "Mine.") == (ours["source"], ours["data"]["content"].strip())
+    assert ("system", "valid") == (theirs["source"], theirs["metadata"]["signature"])

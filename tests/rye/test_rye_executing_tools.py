@@ -1,0 +1,334 @@
+"""Tools that are executed: what they return, write and refuse is what the agent is told."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rye_projects import MOST, PYTHON_RUNTIME, SUBPROCESS, Rye, python_tool, serving, yaml_tool
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "who": {"type": "string", "minLength": 2, "pattern": "^[A-Z]"},
+        "times": {"type": "integer", "minimum": 1, "maximum": 5, "default": 2},
+        "tone": {"enum": ["warm", "dry"]},
+        "place": {"type": "object", "properties": {"city": {"default": "Rome"}}},
+        "tags": {"type": "array", "items": {"type": "string"}, "maxItems": 2},
+        "none": {"type": "null"},
+    },
+    "required": ["who"],
+    "additionalProperties": False,
+}
+TOOL = {"item_type": "tool", "item_id": "demo/t"}
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
+    """A session for all tests of the module; its tools need no signature."""
+    with serving(tmp_path_factory.mktemp("tools"), settings='policy = { tool = "off" }') as rye:
+        yield rye
+
+
+@pytest.fixture
+def rye(shared: Rye) -> Rye:
+    """The same, without any item."""
+    shared.clear()
+    return shared
+
+
+def python(rye: Rye, code: str, **names: Any) -> Path:
+    """Lay down the tool as Python."""
+    return rye.put("tool", "demo/t", python_tool("demo/t", code, **names))
+
+
+def shell(rye: Rye, script: str, *arguments: str, **config: Any) -> None:
+    """Lay down the tool as a command: a shell with a script and arguments."""
+    told = {"command": "sh", "args": ["-c", script, "sh", *arguments], **config}
+    rye.put("tool", "demo/t", yaml_tool("demo/t", config=told), extension=".yaml")
+
+
+def data(rye: Rye, **parameters: Any) -> Any:
+    return rye.run("tool", "demo/t", **parameters)["data"]
+
+
+def failure(rye: Rye, **parameters: Any) -> dict[str, Any]:
+    error = rye.refuses("execute", **TOOL, parameters=parameters)
+    assert "EXECUTION_FAILED" == error["code"]
+    return error
+
+
+def raised(rye: Rye) -> dict[str, Any]:
+    """The error of a tool that raises something, which has the traceback of the tool's own."""
+    failed, text = rye.driver.ask("execute", {**TOOL, "project_path": str(rye.root)})
+    assert failed
+    assert "python_shim" not in text
+    error: dict[str, Any] = json.loads(text)["error"]
+    return error
+
+
+class TestPython:
+    """One function, which gets the parameters and the project, and returns a value."""
+
+    @pytest.mark.parametrize(
+        "code",
+        [
+            "def execute(params, project_path): return [params, project_path]",
+            "async def execute(params, project_path): return [params, project_path]",
+            (
+                "import asyncio\n\nasync def execute(params, project_path):\n"
+                "    await asyncio.sleep(0)\n    return [params, project_path]"
+            ),
+        ],
+    )
+    def test_it_is_called_and_waited_for(self, rye: Rye, code: str) -> None:
+        python(rye, code)
+
+        assert [{"a": {"b": [1, None, "ü"]}}, str(rye.root)] == data(rye, a={"b": [1, None, "ü"]})
+
+    def test_main_takes_the_parameters_as_its_own(self, rye: Rye) -> None:
+        python(rye, "def main(who, times=1): return [who] * times")
+
+        assert ["Bob", "Bob"] == data(rye, who="Bob", times=2)
+        assert "TypeError" in failure(rye, wo="Bob")["message"]
+
+    def test_what_it_prints_is_no_part_of_what_it_returns(self, rye: Rye) -> None:
+        code = (
+            "import os, subprocess, sys\nprint('at import')\n"
+            "def execute(params, project_path):\n"
+            "    print('noise', {'json': 1})\n    sys.stdout.write('more')\n"
+            "    os.write(1, b'raw')\n    subprocess.run(['echo', 'child'], check=True)\n"
+            "    return {'said': 1}\n"
+        )
+        python(rye, code)
+
+        assert {"said": 1} == data(rye)
+
+    def test_what_it_raises_is_told_in_its_own_words(self, rye: Rye) -> None:
+        python(rye, "def execute(params, project_path):\n    raise ValueError('no such town')\n")
+        error = raised(rye)
+
+        assert ("EXECUTION_FAILED", "ValueError: no such town") == (error["code"], error["message"])
+        assert "no such town" in error["details"]["stderr"]
+
+    @pytest.mark.parametrize(
+        "value", ["{1, 2}", "object()", "float('nan')", "{1: 2}", "b'x'", "Ellipsis"]
+    )
+    def test_a_value_that_is_no_json_is_refused(self, rye: Rye, value: str) -> None:
+        python(rye, f"def execute(params, project_path): return {value}")
+
+        assert "what the tool returned is no JSON" in failure(rye)["message"]
+
+    def test_a_value_that_says_that_it_failed_is_a_failure_with_its_data(self, rye: Rye) -> None:
+        python(rye, "def execute(p, q): return {'success': False, 'error': 'full', 'left': 3}")
+        error = failure(rye)
+
+        assert "full" == error["message"]
+        assert {"success": False, "error": "full", "left": 3} == error["details"]["data"]
+
+    def test_one_that_exits_says_with_which_code(self, rye: Rye) -> None:
+        python(
+            rye, "import os, sys\n\ndef execute(p, q):\n    print('last words')\n    os._exit(3)"
+        )
+        error = failure(rye)
+
+        assert "exit code 3" in error["message"]
+        assert 3 == error["details"]["return_code"]
+
+    def test_what_lies_beside_it_cannot_be_imported(self, rye: Rye) -> None:
+        """A tool is one signed file: nothing unsigned runs with it."""
+        python(rye, "import neighbour\n\ndef execute(p, q): return neighbour.X")
+        (rye.project / "tools/demo/neighbour.py").write_text("X = 1\n", encoding="utf-8")
+        (rye.root / "neighbour.py").write_text("X = 1\n", encoding="utf-8")
+        try:
+            error = raised(rye)
+        finally:
+            (rye.root / "neighbour.py").unlink()
+
+        assert "ModuleNotFoundError: No module named 'neighbour'" == error["message"]
+
+    def test_it_runs_in_the_project(self, rye: Rye) -> None:
+        python(rye, "import os\n\ndef execute(p, q): return os.getcwd()")
+
+        assert str(rye.root) == data(rye)
+
+
+class TestCommands:
+    """Their words are the author's, their output is the data."""
+
+    def test_parameters_stand_where_they_are_named(self, rye: Rye) -> None:
+        rye.put("tool", "demo/t", yaml_tool("demo/t"), extension=".yaml")
+        found = data(rye, text="a b; echo $HOME | rm `x` $(y) && 'q'")
+
+        assert "a b; echo $HOME | rm `x` $(y) && 'q'\n" == found["stdout"]
+        assert ("", 0) == (found["stderr"], found["return_code"])
+
+    def test_a_name_that_is_no_parameter_stays_as_it_is(self, rye: Rye) -> None:
+        shell(rye, 'echo "$1 $2"', "{text}", "{other}")
+
+        assert "x {other}\n" == data(rye, text="x")["stdout"]
+
+    @pytest.mark.parametrize(("value", "expected"), [([1, "a"], '[1, "a"]'), (True, "true")])
+    def test_a_value_that_is_no_text_is_json(self, rye: Rye, value: Any, expected: str) -> None:
+        rye.put("tool", "demo/t", yaml_tool("demo/t"), extension=".yaml")
+
+        assert f"{expected}\n" == data(rye, text=value)["stdout"]
+
+    def test_it_reads_what_is_meant_for_it(self, rye: Rye) -> None:
+        shell(rye, "cat", input_data="{params_json}")
+
+        assert {"text": 'a "quoted" one'} == data(rye, text='a "quoted" one')["json"]
+
+    @pytest.mark.parametrize("written", ['{"a": 1}', "[1, 2]"])
+    def test_json_that_it_writes_is_read(self, rye: Rye, written: str) -> None:
+        shell(rye, 'printf "%s\\n" "$1"', "{text}")
+        found = data(rye, text=written)
+
+        assert (json.loads(written), f"{written}\n") == (found["json"], found["stdout"])
+
+    def test_a_failure_keeps_everything_that_it_wrote(self, rye: Rye) -> None:
+        shell(rye, "echo half; echo broken >&2; exit 3")
+        error = failure(rye)
+
+        assert {"stdout": "half\n", "stderr": "broken\n", "return_code": 3} == error["details"]
+        assert "exit code 3" in error["message"]
+        assert ["demo/t", SUBPROCESS] == [element["item_id"] for element in error["chain"]]
+
+    def test_a_command_that_is_not_there_is_named(self, rye: Rye) -> None:
+        config = {"command": "no-such-command"}
+        rye.put("tool", "demo/t", yaml_tool("demo/t", config=config), extension=".yaml")
+        error = failure(rye)
+
+        assert 127 == error["return_code"]
+        assert '"no-such-command"' in error["message"]
+
+    def test_without_a_command_nothing_runs(self, rye: Rye) -> None:
+        rye.put("tool", "demo/t", yaml_tool("demo/t", config={}), extension=".yaml")
+        error = rye.refuses("execute", **TOOL)
+
+        assert "VALIDATION_FAILED" == error["code"]
+        assert '"config.command"' in error["message"]
+
+
+class TestLongOutput:
+    """An answer has a size, and says what is not whole."""
+
+    @pytest.mark.parametrize("stream", ["stdout", "stderr"])
+    def test_200_kb_of_a_command_are_cut_and_named(self, rye: Rye, stream: str) -> None:
+        to = ">&2" if stream == "stderr" else ""
+        shell(rye, f"head -c 200000 /dev/zero | tr '\\0' 'x' {to}")
+        answer = rye.run("tool", "demo/t")
+
+        assert [f"data.{stream}"] == answer["cut"]
+        assert 10_000 < len(answer["data"][stream]) < MOST
+
+    def test_200_kb_of_a_python_tool_are_cut_and_named(self, rye: Rye) -> None:
+        python(rye, "def execute(p, q): return {'text': 'x' * 200_000, 'n': 1}")
+        answer = rye.run("tool", "demo/t")
+
+        assert (["data.text"], 1) == (answer["cut"], answer["data"]["n"])
+        assert 10_000 < len(answer["data"]["text"]) < MOST
+
+    def test_what_is_more_than_the_server_keeps_says_so(self, rye: Rye) -> None:
+        shell(rye, "head -c 3000000 /dev/zero | tr '\\0' 'x'")
+
+        assert True is data(rye)["stdout_truncated"]
+
+    def test_of_a_failure_the_end_is_told(self, rye: Rye) -> None:
+        shell(rye, "head -c 200000 /dev/zero | tr '\\0' 'x' >&2; echo the reason >&2; exit 1")
+        details = failure(rye)["details"]
+
+        assert details["stderr"].endswith("the reason\n")
+        assert True is details["stderr_truncated"]
+
+
+class TestParameters:
+    """They are checked against the tool's own schema before anything runs."""
+
+    @pytest.mark.parametrize(
+        ("given", "word"),
+        [
+            ({}, "'who' is a required property"),
+            ({"who": 7}, "parameters.who: 7 is not of type 'string'"),
+            ({"who": "B"}, "parameters.who: 'B' is too short"),
+            ({"who": "bob"}, "does not match"),
+            ({"who": "Bob", "times": "3"}, "parameters.times: '3' is not of type 'integer'"),
+            ({"who": "Bob", "times": 6}, "greater than the maximum"),
+            ({"who": "Bob", "times": True}, "is not of type 'integer'"),
+            ({"who": "Bob", "tone": "cold"}, "is not one of"),
+            ({"who": "Bob", "tags": [1]}, "parameters.tags[0]"),
+            ({"who": "Bob", "tags": ["a", "b", "c"]}, "parameters.tags"),
+            ({"who": "Bob", "none": 0}, "is not of type 'null'"),
+            ({"who": "Bob", "extra": 1}, "'extra' was unexpected"),
+        ],
+    )
+    @pytest.mark.parametrize("dry_run", [False, True])
+    def test_what_does_not_fit_is_refused_and_nothing_runs(
+        self, rye: Rye, given: dict[str, Any], word: str, dry_run: bool
+    ) -> None:
+        python(rye, "def execute(p, q): open('ran', 'w').close()", schema=SCHEMA)
+        error = rye.refuses("execute", **TOOL, parameters=given, dry_run=dry_run)
+
+        assert "VALIDATION_FAILED" == error["code"]
+        assert word in " ".join(error["issues"])
+        assert not (rye.root / "ran").exists()
+
+    def test_the_tool_gets_the_defaults(self, rye: Rye) -> None:
+        python(rye, "def execute(params, project_path): return params", schema=SCHEMA)
+
+        assert {"who": "Bob", "times": 2, "place": {"city": "Rome"}} == data(
+            rye, who="Bob", place={}
+        )
+
+    def test_a_list_of_parameters_is_a_schema_too(self, rye: Rye) -> None:
+        listed = [{"name": "text", "type": "string", "required": True, "description": "What"}]
+        rye.put("tool", "demo/t", yaml_tool("demo/t", parameters=listed), extension=".yaml")
+        error = rye.refuses("execute", **TOOL, parameters={"text": 3})
+
+        assert ["parameters.text: 3 is not of type 'string'"] == error["issues"]
+        assert "x\n" == data(rye, text="x")["stdout"]
+
+    def test_without_a_schema_all_are_taken(self, rye: Rye) -> None:
+        python(rye, "def execute(params, project_path): return params")
+
+        assert {"any": [1]} == data(rye, any=[1])
+
+    def test_one_that_is_called_like_a_part_of_the_config_changes_nothing_of_it(
+        self, rye: Rye
+    ) -> None:
+        shell(rye, "pwd; cat", input_data="the author's")
+        given = {"cwd": "/", "command": "true", "args": [], "timeout": 0.001, "input_data": "mine"}
+
+        assert f"{rye.root}\nthe author's" == data(rye, **given, env={"A": "b"})["stdout"]
+
+
+class TestADryRun:
+    """It says what would be done, and nothing is."""
+
+    def test_nothing_is_run_or_written(self, rye: Rye) -> None:
+        code = "open('imported', 'w').close()\n\ndef execute(p, q): open('ran', 'w').close()"
+        python(rye, code, schema=SCHEMA)
+        before = sorted(rye.folder.rglob("*"))
+        answer = rye.says("execute", **TOOL, dry_run=True, parameters={"who": "Bob"})
+
+        assert before == sorted(rye.folder.rglob("*"))
+        assert ("validation_passed", {"who": "Bob", "times": 2}, 2) == (
+            answer["status"],
+            answer["parameters"],
+            answer["validated_pairs"],
+        )
+        assert ["demo/t", PYTHON_RUNTIME, SUBPROCESS] == [
+            element["item_id"] for element in answer["chain"]
+        ]
+        assert "data" not in answer
+
+    def test_no_request_is_sent_and_no_secret_told(self, rye: Rye) -> None:
+        config = {"url": "https://example.com/{a}?k=${HOME}", "method": "post"}
+        text = yaml_tool("demo/t", executor_id="http_client", config=config)
+        rye.put("tool", "demo/t", text, extension=".yaml")
+        answer = rye.says("execute", **TOOL, dry_run=True, parameters={"a": "b c"})
+
+        assert "POST" == answer["resolved"]["method"]
+        assert "${HOME}" in answer["resolved"]["url"]
+        assert str(rye.folder / "home") not in json.dumps(answer["resolved"])

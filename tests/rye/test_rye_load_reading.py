@@ -1,0 +1,325 @@
+"""Loading shows an item: its text, what it says of itself, whether to trust it. It runs nothing."""
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import snapshot
+from rye_projects import (
+    EXTENSIONS,
+    HTTP_CLIENT,
+    MOST,
+    SYSTEM_ITEMS,
+    TYPES,
+    Rye,
+    directive,
+    knowledge,
+    put,
+    python_tool,
+    serving,
+    well_formed,
+    yaml_tool,
+)
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"path": {"type": "string", "description": "Which file"}},
+    "required": ["path"],
+}
+PARTS = {
+    "status",
+    "item_type",
+    "item_id",
+    "source",
+    "path",
+    "metadata",
+    "signature",
+    "content",
+}
+Change = Callable[[Path], object]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
+    """A person's session, strict in what it executes."""
+    folder = tmp_path_factory.mktemp("reading")
+    with serving(folder, settings='policy = "trusted"') as found:
+        yield found
+
+
+@pytest.fixture
+def rye(server: Rye) -> Rye:
+    """The same, with nothing in the project and with the user."""
+    server.clear()
+    return server
+
+
+def other_line(path: Path) -> object:
+    """A first line that is no signature."""
+    return put(path, "# rye:signed:never\n" + path.read_text(encoding="utf-8"))
+
+
+def changed_body(path: Path) -> object:
+    return path.write_bytes(path.read_bytes() + b"\n# more\n")
+
+
+def by_another_key(path: Path) -> object:
+    """The same signature, said to be of a key that nobody trusts."""
+    text = path.read_text(encoding="utf-8")
+    return put(path, re.sub(r":[0-9a-f]{16}( -->)?\n", rf":{'0' * 16}\1\n", text, count=1))
+
+
+def keyless(path: Path) -> object:
+    """Only the digest, which anybody can write."""
+    text = path.read_text(encoding="utf-8")
+    keyless = re.sub(r"rye:signed:(.*Z:[0-9a-f]{64}):\S+", r"rye:validated:\1", text, count=1)
+    return put(path, keyless)
+
+
+@pytest.mark.parametrize("item_type", TYPES)
+@pytest.mark.parametrize("space", ["project", "user"])
+def test_an_item_is_answered_as_it_stands(rye: Rye, item_type: str, space: str) -> None:
+    path = rye.put(item_type, "demo/greet", space=space)
+    answer = rye.load(item_type, "demo/greet")
+
+    assert {*answer} == PARTS
+    assert path.read_text(encoding="utf-8") == answer["content"]
+    assert ("success", item_type, "demo/greet", space, str(path)) == tuple(
+        answer[name] for name in ("status", "item_type", "item_id", "source", "path")
+    )
+    assert ("1.0.0", "demo") == (answer["metadata"]["version"], answer["metadata"]["category"])
+
+
+def test_the_metadata_of_a_directive_are_its_inputs_and_all_else_that_it_says(rye: Rye) -> None:
+    rye.put("directive", "demo/greet", directive("demo/greet", description="Says hello"))
+    told = rye.load("directive", "demo/greet")["metadata"]
+
+    assert ("Says hello", "tests", "fast") == (
+        told["description"],
+        told["author"],
+        told["model"]["tier"],
+    )
+    (wanted,) = told["inputs"]
+    assert ("who", "string", True) == (wanted["name"], wanted["type"], wanted["required"])
+
+
+@pytest.mark.parametrize("kind", ["python", "yaml"])
+def test_the_metadata_of_a_tool_are_its_description_and_its_parameters(rye: Rye, kind: str) -> None:
+    """The seed's workflow: load tells the schema that execute is called by."""
+    if kind == "python":
+        rye.put("tool", "demo/read", python_tool("demo/read", schema=SCHEMA))
+    else:
+        text = yaml_tool("demo/read", config_schema=SCHEMA, description="What read does")
+        rye.put("tool", "demo/read", text, extension=".yaml")
+    told = rye.load("tool", "demo/read")["metadata"]
+
+    assert ("What read does", SCHEMA) == (told["description"], told["config_schema"])
+
+
+@pytest.mark.parametrize("fenced", [False, True])
+def test_the_metadata_of_knowledge_are_its_fields(rye: Rye, fenced: bool) -> None:
+    text = knowledge("demo/note", fenced=fenced, tags=["a", "b"], created_at="2026-01-31")
+    rye.signed("knowledge", "demo/note", text)
+    told = rye.load("knowledge", "demo/note")["metadata"]
+
+    assert ("On note", ["a", "b"], "2026-01-31") == (
+        told["title"],
+        told["tags"],
+        told["created_at"],
+    )
+
+
+@pytest.mark.parametrize("item_type", TYPES)
+@pytest.mark.parametrize(
+    ("change", "state"),
+    [
+        (None, "valid"),
+        (other_line, "unsigned"),
+        (changed_body, "modified"),
+        (by_another_key, "untrusted"),
+        (keyless, "untrusted"),
+    ],
+)
+def test_an_item_is_shown_whatever_the_state_of_its_signature(
+    rye: Rye, item_type: str, change: Change | None, state: str
+) -> None:
+    """To look at it is how one mends it; only execution is refused."""
+    path = rye.signed(item_type, "demo/greet")
+    if change:
+        change(path)
+    answer = rye.load(item_type, "demo/greet")
+    given = {"item_type": item_type, "item_id": "demo/greet", "dry_run": True}
+    parameters = {"who": "Bob"} if item_type == "directive" else {}
+    failed, _ = rye.ask("execute", **given, parameters=parameters)
+
+    assert (state, state != "valid") == (answer["signature"]["state"], failed)
+    assert path.read_text(encoding="utf-8") == answer["content"]
+    assert ("reason" in answer["signature"]) == (state != "valid")
+
+
+@pytest.mark.parametrize("item_type", TYPES)
+def test_an_item_without_a_signature_is_shown_as_such(rye: Rye, item_type: str) -> None:
+    rye.put(item_type, "demo/greet")
+    answer = rye.load(item_type, "demo/greet")
+
+    assert {"state": "unsigned", "reason": "it has no signature"} == answer["signature"]
+
+
+@pytest.mark.parametrize("item_type", TYPES)
+def test_an_item_that_cannot_be_understood_is_shown_with_what_is_wrong(
+    rye: Rye, item_type: str
+) -> None:
+    text = "def (\r\n---\n<directive\n"
+    rye.put(item_type, "broken", text)
+    answer = rye.load(item_type, "broken")
+
+    assert text == answer["content"]
+    assert answer["metadata"]["problems"]
+
+
+@pytest.mark.parametrize("item_type", TYPES)
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_text_is_shown_with_its_mark_and_its_line_ends(
+    rye: Rye, item_type: str, mark: str, end: str
+) -> None:
+    text = mark + well_formed(item_type, "odd").replace("\n", end) + f"# é \U0001f600{end}"
+    rye.put(item_type, "odd", text)
+    answer = rye.load(item_type, "odd")
+
+    assert text == answer["content"]
+    assert "problems" not in answer["metadata"]
+
+
+def test_nothing_of_a_tool_is_run_by_being_looked_at(rye: Rye) -> None:
+    marker = rye.folder / "was-run"
+    code = f"import pathlib\npathlib.Path({str(marker)!r}).touch()\n"
+    code += f"def execute(params, project_path):\n    pathlib.Path({str(marker)!r}).touch()\n"
+    rye.put("tool", "sly", python_tool("sly", code))
+    rye.load("tool", "sly")
+    rye.load("tool", "sly", destination="user")
+    rye.found("sly")
+    rye.sign("tool", "sly")
+
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("item_type", TYPES)
+def test_what_is_not_there_is_an_error_with_what_is_near(rye: Rye, item_type: str) -> None:
+    rye.put(item_type, "demo/greet", space="user")
+    error = rye.refuses("load", item_type=item_type, item_id="demo/great")
+
+    assert "ITEM_NOT_FOUND" == error["code"]
+    assert (
+        f'there is no {item_type} "demo/great" in the project and user and system'
+        in (error["message"])
+    )
+    assert ["demo/greet"] == error["suggestions"]
+
+
+@pytest.mark.parametrize(
+    "item_id",
+    [
+        *("", "/", "/demo", "demo/", "a//b", ".", "..", "../a", "a/../b", "a/./b", "~/a", "a\\b"),
+        *("C:/a", "a.py", "A", "é", "a b", "a\0", "a\n", "*", "a/*", "?", "_a", "-a", ".a"),
+        *("/etc/passwd", "a" * 65, "/".join(["a" * 60] * 5), "%2e%2e/a", "file:///a", "${HOME}"),
+    ],
+)
+def test_what_is_no_id_is_told_to_be_none(rye: Rye, item_id: str) -> None:
+    for item_type in TYPES:
+        error = rye.refuses("load", item_type=item_type, item_id=item_id)
+
+        assert "INVALID_ID" == error["code"]
+        assert len(error["message"]) < 400
+
+
+@pytest.mark.parametrize("item_id", ["a", "0", "a-b_c", "a" * 64, "/".join(["a" * 60] * 4)])
+def test_what_is_an_id_is_taken(rye: Rye, item_id: str) -> None:
+    rye.put("tool", item_id)
+
+    assert item_id == rye.load("tool", item_id)["item_id"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("_hidden", "demo/_hidden", "_demo/a", ".hidden", "demo/.git/a", "__pycache__/a"),
+        *("Upper", "a.b", "é", "a b", "~a"),
+    ],
+)
+def test_a_file_whose_path_is_no_id_is_no_item(rye: Rye, name: str) -> None:
+    for item_type in TYPES:
+        rye.put(item_type, name, well_formed(item_type, "needle") + "\n# needle\n")
+        stem = name.rpartition("/")[2]
+
+        assert rye.refuses("load", item_type=item_type, item_id=name)["code"] == "INVALID_ID"
+        assert rye.ask("load", item_type=item_type, item_id=stem)[0]
+    assert [] == rye.found("needle")
+
+
+@pytest.mark.parametrize("extension", [".json", ".sh", ".js", ".toml", ".txt", "", ".PY", ".md~"])
+def test_a_file_of_another_extension_is_no_item(rye: Rye, extension: str) -> None:
+    for item_type in TYPES:
+        path = rye.file(item_type, "demo/greet").with_name(f"greet{extension}")
+        put(path, well_formed(item_type, "demo/greet"))
+        error = rye.refuses("load", item_type=item_type, item_id="demo/greet")
+
+        assert "ITEM_NOT_FOUND" == error["code"]
+    assert [] == rye.found("", source="project")
+
+
+@pytest.mark.parametrize("item_type", TYPES)
+def test_what_is_no_regular_file_or_too_long_is_no_item(rye: Rye, item_type: str) -> None:
+    secret = put(rye.folder / f"outside/secret{EXTENSIONS[item_type]}", "needle\n")
+    folder = rye.file(item_type, "x").parent
+    folder.mkdir(parents=True)
+    os.mkfifo(rye.file(item_type, "pipe"))
+    rye.file(item_type, "folder").mkdir()
+    rye.file(item_type, "link").symlink_to(secret)
+    (folder / "linked").symlink_to(secret.parent)
+    rye.put(item_type, "long", "needle\n" + "#" * (1 << 20))
+    rye.put(item_type, "just", "needle\n" + "#" * ((1 << 20) - 7))
+
+    for item_id in ("pipe", "folder", "link", "linked/secret", "long"):
+        error = rye.refuses("load", item_type=item_type, item_id=item_id)
+        assert "ITEM_NOT_FOUND" == error["code"]
+    assert ["just"] == rye.found("needle")
+    assert "just" == rye.load(item_type, "just")["item_id"]
+
+
+def test_bytes_that_are_no_text_are_told_by_their_line(rye: Rye) -> None:
+    rye.put("knowledge", "odd", b"one\ntwo\n\xff\n")
+    error = rye.refuses("load", item_type="knowledge", item_id="odd")
+
+    assert "PARSING_ERROR" == error["code"]
+    assert "line 3" in error["message"]
+
+
+@pytest.mark.parametrize("character", ["x", "\n", '"', "\x01", "\U0001f600"])
+def test_a_long_text_is_cut_and_that_is_told(rye: Rye, character: str) -> None:
+    path = rye.put("knowledge", "long", knowledge("long", character * 50_000))
+    answer = rye.load("knowledge", "long")
+    text = path.read_text(encoding="utf-8")
+
+    assert (["content"], len(text)) == (answer["cut"], answer["total_characters"])
+    assert text.startswith(answer["content"])
+    assert MOST - 300 < len(json.dumps(answer, ensure_ascii=False, separators=(",", ":"))) <= MOST
+
+
+def test_reading_leaves_everything_as_it_was(rye: Rye) -> None:
+    for item_type in TYPES:
+        rye.put(item_type, "demo/greet")
+    before: list[Any] = [
+        snapshot(place) for place in (rye.project, rye.system, rye.folder / "home")
+    ]
+    for item_type, ids in SYSTEM_ITEMS.items():
+        rye.load(item_type, "demo/greet")
+        rye.load(item_type, ids[0])
+    rye.load("tool", HTTP_CLIENT, source="system")
+
+    assert before == [snapshot(place) for place in (rye.project, rye.system, rye.folder / "home")]
+    assert not rye.user.exists()

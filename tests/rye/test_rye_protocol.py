@@ -1,0 +1,312 @@
+"""Five tools of bare names over stdio: what they take, and that nothing disturbs the frames."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from lifelines import Lifeline
+from rye_projects import (
+    TYPES,
+    Rye,
+    frames,
+    put,
+    python_tool,
+    rye_project,
+    serving,
+    session,
+    variables,
+    yaml_tool,
+)
+from wire import Wire
+
+OFF = 'policy = "off"'
+CONTRACT = {
+    "search": (
+        ["item_type", "query", "project_path"],
+        ["source", "limit", "offset", "sort_by", "filters", "fuzzy"],
+    ),
+    "load": (["item_type", "item_id", "project_path"], ["source", "destination", "overwrite"]),
+    "execute": (["item_type", "item_id", "project_path"], ["parameters", "dry_run", "source"]),
+    "sign": (["item_type", "item_id", "project_path"], ["source", "parameters"]),
+    "help": ([], ["topic"]),
+}
+"""Of each tool, the arguments that it must be given and those that it may be."""
+PRINTS = """
+import os
+import subprocess
+import sys
+
+print("at import")
+
+def execute(params, project_path):
+    print('{"jsonrpc": "2.0", "id": 1, "result": {}}')
+    os.write(1, b"to the descriptor\\n")
+    sys.stdout.buffer.write(b"\\xff\\n")
+    subprocess.run(["echo", "from a child"], check=True)
+    return "what it answers"
+"""
+READS_INPUT = """
+import sys
+
+def execute(params, project_path):
+    return [sys.stdin.read(), sys.stdin.read()]
+"""
+
+
+@pytest.fixture(scope="module")
+def rye(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
+    """A person's session on a project with an item of every type; no test may change it."""
+    with serving(tmp_path_factory.mktemp("protocol"), settings=OFF) as found:
+        for item_type in TYPES:
+            found.put(item_type, "demo/sample")
+        yield found
+
+
+@pytest.fixture
+def wire(tmp_path: Path) -> Iterator[Wire]:
+    """A server without a client, whose every line is read as a frame; it runs any tool."""
+    root = rye_project(tmp_path / "project", OFF)
+    with frames(root, variables(tmp_path)) as found:
+        yield found
+
+
+def schemas(rye: Rye) -> dict[str, dict[str, Any]]:
+    return {tool["name"]: tool["inputSchema"] for tool in rye.driver.tools()}
+
+
+def lay(folder: Path, name: str, text: str) -> None:
+    """Lay a tool down in the project of the wire."""
+    put(folder / "project/.ai/tools" / name, text)
+
+
+def call(folder: Path, tool: str, **arguments: Any) -> dict[str, Any]:
+    """The parameters of the request that calls a tool."""
+    place = {"project_path": str((folder / "project").resolve())}
+    return {"name": tool, "arguments": {**place, **arguments}}
+
+
+def execution(folder: Path, item_id: str, **arguments: Any) -> dict[str, Any]:
+    return call(folder, "execute", item_type="tool", item_id=item_id, **arguments)
+
+
+def everything(folder: Path) -> dict[str, Any]:
+    return call(folder, "search", item_type="all", query="")
+
+
+def answered(frame: dict[str, Any]) -> dict[str, Any]:
+    """What the result of a call says."""
+    (block,) = frame["result"]["content"]
+    told: dict[str, Any] = json.loads(block["text"])
+    return told
+
+
+def test_there_are_exactly_five_tools_of_bare_names(rye: Rye) -> None:
+    assert ["search", "load", "execute", "sign", "help"] == rye.driver.names()
+
+
+def test_each_has_a_sentence_and_takes_nothing_that_it_does_not_name(rye: Rye) -> None:
+    for tool in rye.driver.tools():
+        assert 20 < len(tool["description"]) < 300
+        assert tool["inputSchema"]["additionalProperties"] is False
+        Draft202012Validator.check_schema(tool["inputSchema"])
+
+
+@pytest.mark.parametrize("tool", CONTRACT)
+def test_a_tool_takes_what_the_contract_names(rye: Rye, tool: str) -> None:
+    required, optional = CONTRACT[tool]
+    schema = schemas(rye)[tool]
+
+    assert [*required, *optional] == [*schema["properties"]]
+    assert required == schema.get("required", [])
+
+
+def test_types_and_sources_are_words_of_lists(rye: Rye) -> None:
+    found = schemas(rye)
+    types, sources = ["directive", "tool", "knowledge"], ["project", "user", "system"]
+
+    for tool in ("load", "execute", "sign"):
+        assert types == found[tool]["properties"]["item_type"]["enum"]
+    assert [*types, "all"] == found["search"]["properties"]["item_type"]["enum"]
+    assert [*sources, "all"] == found["search"]["properties"]["source"]["enum"]
+    for tool in ("load", "execute"):
+        assert sources == found[tool]["properties"]["source"]["enum"]
+    assert ["project", "user"] == found["sign"]["properties"]["source"]["enum"]
+    assert ["project", "user"] == found["load"]["properties"]["destination"]["enum"]
+
+
+def test_clients_are_told_which_tools_only_look_and_which_may_do_harm(rye: Rye) -> None:
+    hints = {tool["name"]: tool["annotations"] for tool in rye.driver.tools()}
+
+    assert ["search", "help"] == [name for name in hints if hints[name].get("readOnlyHint")]
+    assert ["execute"] == [name for name in hints if hints[name]["openWorldHint"]]
+    assert hints["execute"]["destructiveHint"] is True
+    assert hints["sign"]["idempotentHint"] is True
+
+
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+def test_every_tool_answers_a_client_of_either_era(tmp_path: Path, era: Any) -> None:
+    with serving(tmp_path, settings=OFF, era=era) as rye:
+        rye.put("tool", "demo/sample")
+        found = rye.found("sample")
+        source = rye.load("tool", "demo/sample")["source"]
+        ran = rye.run("tool", "demo/sample", who="Bob")["data"]["params"]
+        signed = rye.sign("tool", "demo/sample")["status"]
+        helped = rye.says("help")["topic"]
+
+    assert (["demo/sample"], "project", {"who": "Bob"}) == (found, source, ran)
+    assert ("signed", "overview") == (signed, helped)
+
+
+@pytest.mark.parametrize(
+    "name", ["find", "mcp__rye__search", "Search", "", "search\0", "list_tasks"]
+)
+def test_an_unknown_tool_is_an_error_of_the_protocol(rye: Rye, name: str) -> None:
+    code, message = rye.driver.protocol_error(name, item_type="all", query="")
+
+    assert -32602 == code
+    assert "Unknown tool: " in message
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "named"),
+    [
+        ("search", {"query": ""}, "item_type"),
+        ("search", {"item_type": "all"}, "query"),
+        ("search", {"item_type": "all", "query": "", "project_path": None}, "project_path"),
+        ("search", {"item_type": "system", "query": ""}, "item_type"),
+        ("search", {"item_type": "all", "query": 5}, "query"),
+        ("search", {"item_type": "all", "query": "", "limit": "5"}, "limit"),
+        ("search", {"item_type": "all", "query": "", "limit": True}, "limit"),
+        ("search", {"item_type": "all", "query": "", "filters": []}, "filters"),
+        ("search", {"item_type": "all", "query": "", "fuzzy": True}, "fuzzy"),
+        ("search", {"item_type": "all", "query": "", "fuzzy": {"on": True}}, "fuzzy"),
+        ("search", {"item_type": "all", "query": "", "fuzzy": {"max_distance": 4}}, "max_distance"),
+        ("search", {"item_type": "all", "query": "", "fields": {}}, "fields"),
+        ("search", {"item_type": "all", "query": "", "sort_by": "size"}, "sort_by"),
+        ("load", {"item_type": "all", "item_id": "demo/sample"}, "item_type"),
+        ("load", {"item_type": "tool"}, "item_id"),
+        ("load", {"item_type": "tool", "item_id": ["demo/sample"]}, "item_id"),
+        ("load", {"item_type": "tool", "item_id": "demo/sample", "source": "all"}, "source"),
+        ("load", {"item_type": "tool", "item_id": "demo/sample", "overwrite": 1}, "overwrite"),
+        ("execute", {"item_type": "tool", "item_id": "demo/sample", "parameters": "x"}, "paramet"),
+        ("execute", {"item_type": "tool", "item_id": "demo/sample", "timeout": 5}, "timeout"),
+        ("sign", {"item_type": "tool", "item_id": "demo/sample", "source": "system"}, "source"),
+        ("sign", {"item_type": "tool", "item_id": "demo/sample", "location": "user"}, "location"),
+        ("help", {"topic": 5}, "topic"),
+    ],
+)
+def test_wrong_arguments_are_refused_by_naming_them(
+    rye: Rye, tool: str, given: dict[str, Any], named: str
+) -> None:
+    error = rye.refuses(tool, **given)
+
+    assert "VALIDATION_FAILED" == error["code"]
+    assert named in error["message"]
+
+
+def test_null_stands_for_an_argument_that_is_left_out(rye: Rye) -> None:
+    optional = dict.fromkeys(CONTRACT["search"][1])
+    given = {"item_type": "tool", "query": "", "project_path": str(rye.root), **optional}
+    failed, text = rye.driver.ask("search", given)
+    answer = json.loads(text)
+
+    assert (False, "all", 10, 0) == (failed, answer["source"], answer["limit"], answer["offset"])
+
+
+def test_what_a_tool_prints_is_no_line_of_the_server(tmp_path: Path, wire: Wire) -> None:
+    lay(tmp_path, "python.py", python_tool("python", PRINTS))
+    words = '{"jsonrpc": "2.0", "id": 2, "result": {}}'
+    config = {"command": "sh", "args": ["-c", 'echo "$0"; echo more >&2', words]}
+    lay(tmp_path, "command.yaml", yaml_tool("command", config=config))
+    python = answered(wire.ask("tools/call", execution(tmp_path, "python")))
+    command = answered(wire.ask("tools/call", execution(tmp_path, "command")))
+    found = answered(wire.ask("tools/call", everything(tmp_path)))
+    wire.leave()
+    assert wire.process.stdout is not None
+
+    assert ("success", "what it answers") == (python["status"], python["data"])
+    assert (f"{words}\n", "more\n") == (command["data"]["stdout"], command["data"]["stderr"])
+    assert "success" == found["status"]
+    assert ("", 0) == (wire.process.stdout.read(), wire.end())
+
+
+def test_a_tool_that_reads_its_input_takes_nothing_of_what_the_client_writes(
+    tmp_path: Path, wire: Wire
+) -> None:
+    """Upstream's runtime read the client's requests, and answered none of them ever again."""
+    lay(tmp_path, "python.py", python_tool("python", READS_INPUT))
+    lay(tmp_path, "command.yaml", yaml_tool("command", config={"command": "cat"}))
+    for number, params in enumerate(
+        [
+            execution(tmp_path, "python"),
+            execution(tmp_path, "command"),
+            everything(tmp_path),
+            execution(tmp_path, "python"),
+        ],
+        100,
+    ):
+        wire.send("tools/call", params, id=number)
+    told = {frame["id"]: answered(frame) for frame in (wire.read() for _ in range(4))}
+
+    assert ["", ""] == told[100]["data"] == told[103]["data"]
+    assert ("", 0) == (told[101]["data"]["stdout"], told[101]["data"]["return_code"])
+    assert 2 == sum(result["source"] == "project" for result in told[102]["results"])
+
+
+def test_calls_after_one_that_hangs_are_answered_before_it(tmp_path: Path, wire: Wire) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    config = {"command": "cat", "args": [str(gate)]}
+    lay(tmp_path, "hangs.yaml", yaml_tool("hangs", config=config))
+    lay(tmp_path, "quick.py", python_tool("quick"))
+    wire.send("tools/call", execution(tmp_path, "hangs"), id="hangs")
+    found = answered(wire.ask("tools/call", everything(tmp_path)))
+    quick = answered(wire.ask("tools/call", execution(tmp_path, "quick")))
+    with gate.open("w", encoding="utf-8") as writer:
+        writer.write("at last\n")
+    last = wire.read()
+
+    assert {"hangs", "quick"} <= {result["id"] for result in found["results"]}
+    assert "success" == quick["status"]
+    assert ("hangs", "at last\n") == (last["id"], answered(last)["data"]["stdout"])
+
+
+def test_calls_after_one_that_ran_out_of_time_are_answered(tmp_path: Path) -> None:
+    code = "import time\n\ndef execute(params, project_path):\n    time.sleep(600)\n"
+    with serving(tmp_path, settings=f"{OFF}\nmax_timeout = 1") as rye:
+        rye.put("tool", "slow", python_tool("slow", code))
+        rye.put("tool", "quick")
+        error = rye.refuses("execute", item_type="tool", item_id="slow")
+        ran = rye.run("tool", "quick", who="Bob")["data"]["params"]
+        found = rye.found("quick")
+
+    assert ("TIMEOUT", {"who": "Bob"}, ["quick"]) == (error["code"], ran, found)
+
+
+def test_a_tool_that_hangs_goes_with_the_client(tmp_path: Path, wire: Wire) -> None:
+    life = Lifeline(tmp_path / "life")
+    config = {"command": "sh", "args": ["-c", f"exec 3>{life.path}; echo >&3; exec sleep 600"]}
+    lay(tmp_path, "hangs.yaml", yaml_tool("hangs", config=config))
+    wire.send("tools/call", execution(tmp_path, "hangs"), id=1)
+    assert life.was_held()
+    wire.leave()
+
+    assert 0 == wire.end()
+    assert life.was_let_go()
+    life.close()
+
+
+def test_two_sessions_on_one_project_see_each_others_items(tmp_path: Path) -> None:
+    root = rye_project(tmp_path / "project")
+    with session(tmp_path, root) as one, session(tmp_path, root) as other:
+        before = other.found("needle")
+        one.put("knowledge", "needle")
+        after = [one.found("needle"), other.found("needle")]
+        one.sign("knowledge", "needle")
+        state = other.load("knowledge", "needle")["signature"]["state"]
+
+    assert ([], [["needle"], ["needle"]], "valid") == (before, after, state)

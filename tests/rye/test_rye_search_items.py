@@ -1,0 +1,266 @@
+"""What is searched: all items and nothing else, whole, as they are at this moment."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rye_projects import (
+    EXTENSIONS,
+    FOLDERS,
+    SYSTEM_ITEMS,
+    TYPES,
+    Rye,
+    directive,
+    knowledge,
+    put,
+    python_tool,
+    serving,
+    session,
+    well_formed,
+    yaml_tool,
+)
+
+LINE = "words of no interest here\n"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
+    """A person's session on a project."""
+    with serving(tmp_path_factory.mktemp("items")) as found:
+        yield found
+
+
+@pytest.fixture
+def rye(server: Rye) -> Rye:
+    """The same, with nothing in the project and with the user."""
+    server.clear()
+    return server
+
+
+def text_with(item_type: str, item_id: str, body: str) -> str:
+    """A well-formed item with these lines at its end."""
+    if item_type == "directive":
+        return directive(item_id, body=body)
+    if item_type == "knowledge":
+        return knowledge(item_id, body)
+    lines = "\n".join(f"# {line}" for line in body.splitlines())
+    return python_tool(item_id) + "\n" + lines + "\n"
+
+
+@pytest.mark.parametrize("item_type", TYPES)
+@pytest.mark.parametrize("space", ["project", "user"])
+def test_an_item_of_every_type_is_found_in_every_space(
+    rye: Rye, item_type: str, space: str
+) -> None:
+    path = rye.put(item_type, "demo/needle", space=space)
+    (found,) = rye.says("search", item_type=item_type, query="needle")["results"]
+
+    assert ("demo/needle", item_type, space, str(path), "demo") == tuple(
+        found[name] for name in ("id", "type", "source", "path", "category")
+    )
+
+
+@pytest.mark.parametrize("item_type", TYPES)
+def test_a_type_finds_nothing_of_another(rye: Rye, item_type: str) -> None:
+    for each in TYPES:
+        rye.put(each, f"needle-{each}")
+
+    assert [f"needle-{item_type}"] == rye.found("needle", item_type)
+    assert sorted(f"needle-{each}" for each in TYPES) == sorted(rye.found("needle", "all"))
+
+
+@pytest.mark.parametrize("item_type", TYPES)
+@pytest.mark.parametrize("signed", [False, True])
+def test_the_whole_text_is_searched_signed_or_not(rye: Rye, item_type: str, signed: bool) -> None:
+    """Upstream saw the first 200 characters, of which a signature took all."""
+    text = text_with(item_type, "far", LINE * 2_000 + "the haystack's needle\n" + LINE * 2_000)
+    path = rye.put(item_type, "far", text)
+    if signed:
+        rye.sign(item_type, "far")
+    (found,) = rye.says("search", item_type=item_type, query="needle")["results"]
+
+    assert ("far", "valid" if signed else "unsigned") == (found["id"], found["signature"])
+    assert "the haystack's needle" in found["preview"]
+    assert 100_000 < path.stat().st_size
+
+
+@pytest.mark.parametrize("item_type", TYPES)
+def test_the_line_of_a_signature_is_not_searched_and_hides_nothing(
+    rye: Rye, item_type: str
+) -> None:
+    rye.signed(item_type, "demo/note")
+    (found,) = rye.says("search", item_type=item_type, query="name:note")["results"]
+
+    assert [] == rye.found("rye signed", item_type, source="project")
+    assert "1.0.0" == found["metadata"]["version"]
+    assert "problems" not in found
+    assert "rye:signed" not in found["preview"]
+
+
+@pytest.mark.parametrize(
+    ("item_type", "extension", "text", "title", "description"),
+    [
+        ("directive", ".md", directive("one", description="Says hello"), "one", "Says hello"),
+        ("tool", ".py", python_tool("one", tool_description="Says it"), "one", "Says it"),
+        ("tool", ".yaml", yaml_tool("one", description="Says: it"), "one", "Says: it"),
+        ("tool", ".yml", yaml_tool("one", description="Says it too"), "one", "Says it too"),
+        ("knowledge", ".md", knowledge("one", title="The title"), "The title", ""),
+        ("knowledge", ".md", knowledge("one", fenced=True, title="Fenced"), "Fenced", ""),
+    ],
+)
+def test_a_result_says_what_the_item_says_of_itself(
+    rye: Rye, item_type: str, extension: str, text: str, title: str, description: str
+) -> None:
+    rye.put(item_type, "one", text, extension=extension)
+    (found,) = rye.says("search", item_type=item_type, query="", source="project")["results"]
+
+    assert (title, description, "one", "1.0.0") == (
+        found["title"],
+        found["description"],
+        found["name"],
+        found["metadata"]["version"],
+    )
+
+
+@pytest.mark.parametrize("item_type", TYPES)
+def test_an_item_that_is_not_well_formed_is_found_by_its_words(rye: Rye, item_type: str) -> None:
+    rye.put(item_type, "broken", "def (:\n<needle\n---\n")
+    (found,) = rye.says("search", item_type=item_type, query="needle")["results"]
+
+    assert "broken" == found["id"]
+    assert found["problems"]
+
+
+def test_what_is_no_item_is_not_found(rye: Rye) -> None:
+    outside = put(rye.folder / "outside/secret.md", "needle\n")
+    for item_type, folder in FOLDERS.items():
+        top, end = rye.project / folder, EXTENSIONS[item_type]
+        text = text_with(item_type, "x", "needle")
+        for name in (
+            *(f"_private{end}", f"_private/a{end}", f".hidden{end}", f".hidden/a{end}"),
+            *(f"__pycache__/a{end}", f"Upper{end}", f"a b{end}", f"a.b{end}", f"{'a' * 65}{end}"),
+            *("a.json", "a.txt", "a.lock", "a", f"a{end}~", f"a{end}.bak", "a.pyc", "a.sh"),
+        ):
+            put(top / name, text)
+        put(top / f"binary{end}", b"needle \xff\xfe\x00 needle")
+        put(top / f"large{end}", "needle " + "x" * (1 << 20))
+        (top / f"link{end}").symlink_to(outside)
+        (top / "linked").symlink_to(outside.parent)
+        (top / f"folder{end}").mkdir()
+        os.mkfifo(top / f"pipe{end}")
+    put(rye.project / "needle.md", "needle")
+    put(rye.project / "parsers/needle.py", "needle")
+    rye.put("tool", "rye/core/needle", python_tool("rye/core/needle"))
+
+    assert [] == rye.found("needle")
+    assert [] == rye.found("", source="project")
+
+
+def test_no_code_of_a_project_is_run_by_a_search(rye: Rye) -> None:
+    """Upstream imported a parser that the project brought."""
+    marker = rye.folder / "was-run"
+    code = f"import pathlib\npathlib.Path({str(marker)!r}).touch()\n"
+    for place in ("parsers/markdown.py", "processors/a.py", "tools/rye/core/extractors/tool.py"):
+        put(rye.project / place, code)
+    rye.put("tool", "sly", code)
+    rye.put("directive", "a")
+    rye.found("")
+
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("item_type", TYPES)
+def test_a_change_is_noticed_by_the_next_search(rye: Rye, item_type: str) -> None:
+    path = rye.put(item_type, "note", text_with(item_type, "note", "quokka"))
+    before = rye.found("quokka", item_type), rye.found("wombat", item_type)
+    rye.put(item_type, "note", text_with(item_type, "note", "wombat"))  # as long as before
+    after = rye.found("quokka", item_type), rye.found("wombat", item_type)
+    path.rename(path.with_stem("other"))
+    renamed = rye.found("wombat", item_type)
+    path.with_stem("other").unlink()
+    gone = rye.found("wombat", item_type)
+
+    assert (["note"], []) == before
+    assert ([], ["note"]) == after
+    assert (["other"], []) == (renamed, gone)
+
+
+def test_a_change_that_leaves_size_and_time_is_noticed(rye: Rye) -> None:
+    path = rye.put("knowledge", "note", knowledge("note", "abc"))
+    found = [rye.found("abc")]
+    known = path.stat()
+    put(path.with_suffix(".new"), knowledge("note", "xyz"))
+    os.utime(path.with_suffix(".new"), ns=(known.st_atime_ns, known.st_mtime_ns))
+    path.with_suffix(".new").replace(path)
+    found += [rye.found("abc"), rye.found("xyz")]
+
+    assert known.st_size == path.stat().st_size
+    assert [["note"], [], ["note"]] == found
+
+
+def test_many_changes_in_a_row_are_all_noticed(rye: Rye) -> None:
+    found = []
+    for number in range(50):
+        rye.put("knowledge", "note", knowledge("note", f"word{number:02}"))
+        found.append(rye.found(f"word{number:02}"))
+
+    assert [["note"]] * 50 == found
+
+
+def test_a_folder_that_moves_takes_its_items_along(rye: Rye) -> None:
+    rye.put("knowledge", "old/deep/needle")
+    found = [rye.found("needle")]
+    (rye.project / "knowledge/old").rename(rye.project / "knowledge/new")
+    found.append(rye.found("needle"))
+    (rye.project / "knowledge/new").rename(rye.project / "knowledge/_new")
+    found.append(rye.found("needle"))
+
+    assert [["old/deep/needle"], ["new/deep/needle"], []] == found
+
+
+@pytest.mark.parametrize("item_type", TYPES)
+def test_the_systems_items_are_found_among_all_and_alone(rye: Rye, item_type: str) -> None:
+    rye.put(item_type, "demo/own")
+    everything = rye.says("search", item_type=item_type, query="")["results"]
+
+    assert sorted([*SYSTEM_ITEMS[item_type], "demo/own"]) == sorted(hit["id"] for hit in everything)
+    assert [*SYSTEM_ITEMS[item_type]] == sorted(rye.found("", item_type, source="system"))
+    assert ["demo/own"] == rye.found("", item_type, source="project")
+
+
+def test_what_cannot_be_read_is_left_out_and_hinders_nothing(tmp_path: Path) -> None:
+    with serving(tmp_path) as rye:
+        rye.put("knowledge", "seen", knowledge("seen", "needle"))
+        hidden = rye.put("knowledge", "unseen", b"needle\xff")
+        found = [rye.found("needle")]
+        hidden.write_text(knowledge("unseen", "needle"), encoding="utf-8")
+        found.append(sorted(rye.found("needle")))
+
+    assert [["seen"], ["seen", "unseen"]] == found
+
+
+def test_the_index_lies_nowhere_that_can_be_found(tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    with serving(tmp_path, environment={"TMPDIR": str(scratch)}) as rye:
+        for number in range(300):
+            rye.put("knowledge", f"n{number}", knowledge(f"n{number}", LINE * 100))
+        found = rye.says("search", item_type="knowledge", query="interest")["total"]
+        beside = [path for path in rye.root.rglob("*") if path.suffix in (".db", ".sqlite")]
+
+        assert (300, []) == (found, [*scratch.iterdir()])
+        assert [rye.root / ".ralph/db/ralph.db"] == beside
+        assert not rye.user.exists()
+
+
+@pytest.mark.parametrize("recipe", ["manual", "interactive", "task_execution"])
+def test_every_kind_of_session_finds_the_same(tmp_path: Path, recipe: str) -> None:
+    with serving(tmp_path) as rye:
+        for item_type in TYPES:
+            rye.put(item_type, "demo/needle", well_formed(item_type, "demo/needle"))
+        expected = rye.says("search", item_type="all", query="needle OR rye")
+        with session(tmp_path, rye.root, recipe) as other:
+            found = other.says("search", item_type="all", query="needle OR rye")
+
+    assert expected == found

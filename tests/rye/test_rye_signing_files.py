@@ -1,0 +1,228 @@
+"""What signing does to a file: one line more, at its place, and nothing else is changed."""
+
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rye_projects import TYPES, Rye, knowledge, put, python_tool, serving, well_formed, yaml_tool
+
+TIME = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z"
+PAYLOAD = rf"rye:signed:{TIME}:[0-9a-f]{{64}}:[A-Za-z0-9_-]{{86}}==:[0-9a-f]{{16}}"
+LINES = {
+    ".md": re.compile(rf"<!-- ({PAYLOAD}) -->\r?\n"),
+    ".py": re.compile(rf"# ({PAYLOAD})\r?\n"),
+    ".yaml": re.compile(rf"# ({PAYLOAD})\r?\n"),
+    ".yml": re.compile(rf"# ({PAYLOAD})\r?\n"),
+}
+KINDS = (
+    ("directive", ".md"),
+    ("knowledge", ".md"),
+    ("tool", ".py"),
+    ("tool", ".yaml"),
+    ("tool", ".yml"),
+)
+SHEBANGS = ("#!/usr/bin/env python3", "#! /usr/bin/env python3", "#!python", "#!/bin/x\t-a ")
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
+    """A session for all tests of the module."""
+    with serving(tmp_path_factory.mktemp("signing")) as rye:
+        yield rye
+
+
+@pytest.fixture
+def rye(shared: Rye) -> Rye:
+    """The same, without any item and without a key."""
+    shared.clear()
+    return shared
+
+
+def text_of(item_type: str, extension: str) -> str:
+    if extension.startswith(".y"):
+        return yaml_tool("demo/a")
+    return well_formed(item_type, "demo/a")
+
+
+def lay(rye: Rye, kind: tuple[str, str], text: str | bytes = "") -> Path:
+    return rye.put(kind[0], "demo/a", text or text_of(*kind), extension=kind[1])
+
+
+def state(rye: Rye, item_type: str) -> str:
+    found: str = rye.load(item_type, "demo/a")["signature"]["state"]
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+class TestEveryKind:
+    """Of item and of file."""
+
+    def test_the_first_line_is_a_comment_of_its_language(
+        self, rye: Rye, kind: tuple[str, str]
+    ) -> None:
+        path = lay(rye, kind)
+        answer = rye.sign(kind[0], "demo/a")
+        written = path.read_bytes().decode()
+        found = LINES[kind[1]].match(written)
+
+        assert found
+        assert text_of(*kind) == written[found.end() :]
+        assert found[1] == answer["signature"]
+
+    def test_the_answer_says_what_where_when_and_by_whom(
+        self, rye: Rye, kind: tuple[str, str]
+    ) -> None:
+        path = lay(rye, kind)
+        answer = rye.sign(kind[0], "demo/a")
+        info = answer["signature_info"]
+        parts = answer["signature"].rsplit(":", 3)
+
+        assert ("signed", "demo/a", kind[0], str(path), "project") == tuple(
+            answer[name] for name in ("status", "item_id", "item_type", "path", "location")
+        )
+        assert ("signed", parts[1], parts[3]) == (info["form"], info["hash"], info["fingerprint"])
+        assert answer["timestamp"] == info["timestamp"]
+        assert re.fullmatch(TIME, answer["timestamp"])
+        assert (rye.user / f"trusted_keys/{info['fingerprint']}.pem").is_file()
+
+    def test_doing_it_again_changes_not_a_byte(self, rye: Rye, kind: tuple[str, str]) -> None:
+        path = lay(rye, kind)
+        first = rye.sign(kind[0], "demo/a")
+        before = path.read_bytes(), path.stat().st_mtime_ns
+        second = rye.sign(kind[0], "demo/a")
+
+        assert before == (path.read_bytes(), path.stat().st_mtime_ns)
+        assert {**first, "unchanged": True} == second
+
+    def test_after_a_change_there_is_one_new_line_in_the_place_of_the_old(
+        self, rye: Rye, kind: tuple[str, str]
+    ) -> None:
+        path = lay(rye, kind)
+        first = rye.sign(kind[0], "demo/a")
+        changed = path.read_text(encoding="utf-8").replace("1.0.0", "1.0.1")
+        put(path, changed)
+        assert "modified" == state(rye, kind[0])
+        second = rye.sign(kind[0], "demo/a")
+        written = path.read_text(encoding="utf-8")
+
+        assert "unchanged" not in second
+        assert first["signature"] != second["signature"]
+        assert changed.replace(first["signature"], second["signature"]) == written
+        assert "valid" == state(rye, kind[0])
+
+    def test_line_ends_of_windows_stay(self, rye: Rye, kind: tuple[str, str]) -> None:
+        text = text_of(*kind).replace("\n", "\r\n")
+        path = lay(rye, kind, text)
+        rye.sign(kind[0], "demo/a")
+        line, _, rest = path.read_bytes().decode().partition("\n")
+
+        assert line.endswith("\r")
+        assert text == rest
+        assert "valid" == state(rye, kind[0])
+
+    def test_a_byte_order_mark_stays_the_first_of_all(
+        self, rye: Rye, kind: tuple[str, str]
+    ) -> None:
+        path = lay(rye, kind, "\ufeff" + text_of(*kind))
+        rye.sign(kind[0], "demo/a")
+        written = path.read_bytes().decode()
+
+        assert LINES[kind[1]].match(written[1:])
+        assert ("\ufeff", 1, "valid") == (
+            written[0],
+            written.count("\ufeff"),
+            state(rye, kind[0]),
+        )
+
+    @pytest.mark.parametrize("mode", [0o644, 0o600, 0o755])
+    def test_the_mode_of_the_file_stays(self, rye: Rye, kind: tuple[str, str], mode: int) -> None:
+        path = lay(rye, kind)
+        path.chmod(mode)
+        rye.sign(kind[0], "demo/a")
+
+        assert mode == stat.S_IMODE(path.stat().st_mode)
+
+    def test_lines_of_older_times_are_replaced(self, rye: Rye, kind: tuple[str, str]) -> None:
+        """Also that of the seed's days, which had a hash alone."""
+        bare = text_of(*kind)
+        for old in (
+            f"rye:validated:2026-02-03T10:20:30Z:{'0' * 64}",
+            f"kiwi-mcp:validated:2026-02-03T10:20:30Z:{'0' * 64}",
+        ):
+            comment = f"<!-- {old} -->" if kind[1] == ".md" else f"# {old}"
+            path = lay(rye, kind, f"{comment}\n{bare}")
+            rye.sign(kind[0], "demo/a")
+            written = path.read_text(encoding="utf-8")
+
+            assert bare == written.partition("\n")[2]
+
+
+@pytest.mark.parametrize("extension", [".py", ".yaml"])
+@pytest.mark.parametrize("shebang", SHEBANGS)
+def test_a_shebang_stays_above_and_is_signed_with_the_rest(
+    rye: Rye, shebang: str, extension: str
+) -> None:
+    kind = "tool", extension
+    path = lay(rye, kind, f"{shebang}\n{text_of(*kind)}")
+    rye.sign("tool", "demo/a")
+    first, _, rest = path.read_text(encoding="utf-8").partition("\n")
+    found = LINES[extension].match(rest)
+
+    assert found
+    assert (shebang, text_of(*kind)) == (first, rest[found.end() :])
+    assert "valid" == state(rye, "tool")
+
+
+def test_knowledge_is_signed_again_with_all_that_it_says(rye: Rye) -> None:
+    """Upstream did not find its front matter below the signature any more."""
+    path = rye.signed("knowledge", "demo/a", knowledge("demo/a", "Once.\n"))
+    put(path, path.read_text(encoding="utf-8").replace("Once.", "Twice."))
+    answer = rye.sign("knowledge", "demo/a")
+
+    assert ("signed", []) == (answer["status"], answer["warnings"])
+    assert "Twice." == rye.run("knowledge", "demo/a")["data"]["content"].strip()
+
+
+def test_what_is_signed_is_executed_as_before(rye: Rye) -> None:
+    path = rye.put("tool", "demo/a", f"#!/usr/bin/python3\n{python_tool('demo/a')}")
+    path.chmod(0o755)
+    rye.sign("tool", "demo/a")
+
+    assert {"x": 1} == rye.run("tool", "demo/a", x=1)["data"]["params"]
+
+
+class TestTheKey:
+    """The first signature makes it, in the user space and nowhere else."""
+
+    def test_it_is_made_once_and_for_its_owner_alone(self, rye: Rye) -> None:
+        for item_type in TYPES:
+            rye.signed(item_type, "demo/a")
+        key = rye.user / "keys/private_key.pem"
+        trusted = [path.stem for path in (rye.user / "trusted_keys").iterdir()]
+
+        assert (0o600, 0o700) == (
+            stat.S_IMODE(key.stat().st_mode),
+            stat.S_IMODE(key.parent.stat().st_mode),
+        )
+        assert 1 == len(trusted)
+        assert [] == [path for path in rye.root.rglob("*.pem") if ".ralph" not in path.parts]
+
+    def test_none_of_it_is_told(self, rye: Rye) -> None:
+        rye.put("tool", "demo/a")
+        answers: list[dict[str, Any]] = [rye.sign("tool", "demo/a"), rye.load("tool", "demo/a")]
+        lines = (rye.user / "keys/private_key.pem").read_text(encoding="utf-8").splitlines()
+
+        assert [] == [line for line in lines if line in str(answers)]
+
+    def test_one_that_others_may_read_is_refused_and_nothing_is_written(self, rye: Rye) -> None:
+        rye.signed("tool", "demo/a")
+        (rye.user / "keys/private_key.pem").chmod(0o644)
+        path = rye.put("tool", "demo/b")
+        before = path.read_bytes()
+        error = rye.refuses("sign", item_type="tool", item_id="demo/b")
+
+        assert "UNTRUSTED_KEY" == error["code"]
+        assert before == path.read_bytes()

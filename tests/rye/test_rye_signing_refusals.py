@@ -1,0 +1,346 @@
+"""What is not signed: each refusal has its reason, and its file is as it was."""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from driving import context_for, on_context, server_command
+from lifelines import until
+from rye_projects import (
+    SUBPROCESS,
+    SYSTEM_ITEMS,
+    TYPES,
+    Rye,
+    directive,
+    frames,
+    knowledge,
+    put,
+    python_tool,
+    rye_project,
+    serving,
+    session,
+    variables,
+    well_formed,
+    yaml_tool,
+)
+from wire import Wire
+
+MANY = 400
+FULL_DISK = 'ulimit -f 2; exec "$@"'  # 1 KiB
+ISSUES: tuple[tuple[str, str, str, str], ...] = (
+    (
+        "directive",
+        ".md",
+        directive("demo/a", version="1.0"),
+        '"version" must be X.Y.Z, found "1.0"',
+    ),
+    ("directive", ".md", directive("demo/a", author=""), 'missing required field "author"'),
+    (
+        "directive",
+        ".md",
+        directive("demo/a", description=" "),
+        'missing required field "description"',
+    ),
+    (
+        "directive",
+        ".md",
+        directive("demo/a", name="b"),
+        '"name" is "b" and must be "a", as the file',
+    ),
+    (
+        "directive",
+        ".md",
+        directive("other/a"),
+        '"category" is "other" and must be "demo", as the folder',
+    ),
+    (
+        "directive",
+        ".md",
+        directive("demo/a", inputs='<inputs><input name="x"/><input name="x"/></inputs>'),
+        'the input "x" is there twice',
+    ),
+    (
+        "directive",
+        ".md",
+        directive("demo/a", inputs='<inputs><input name="a b"/></inputs>'),
+        'the input "a b" must be named by letters, digits and underscores',
+    ),
+    ("tool", ".py", python_tool("demo/a", version="1"), '"version" must be X.Y.Z, found "1"'),
+    ("tool", ".py", python_tool("demo/a", tool_type=""), 'missing required field "tool_type"'),
+    (
+        "tool",
+        ".py",
+        python_tool("demo/a", executor_id=None),
+        '"executor_id" must name the tool that runs this one: only built-in tools have none',
+    ),
+    (
+        "tool",
+        ".py",
+        python_tool("demo/a", schema={"type": "array"}),
+        '"config_schema" must have the type "object", found "array"',
+    ),
+    (
+        "tool",
+        ".yaml",
+        yaml_tool("demo/a", executor_id=...),
+        'missing required field "executor_id"',
+    ),
+    (
+        "tool",
+        ".yaml",
+        yaml_tool("demo/a", category=...),
+        'missing required field "category"',
+    ),
+    (
+        "knowledge",
+        ".md",
+        knowledge("demo/a", entry_type=...),
+        'missing required field "entry_type"',
+    ),
+    ("knowledge", ".md", knowledge("demo/a", title=...), 'missing required field "title"'),
+    (
+        "knowledge",
+        ".md",
+        knowledge("demo/a", id="b"),
+        '"id" is "b" and must be "a", as the file',
+    ),
+    (
+        "knowledge",
+        ".md",
+        knowledge("demo/a", category="else"),
+        '"category" is "else" and must be "demo", as the folder',
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
+    """A session for all tests of the module."""
+    with serving(tmp_path_factory.mktemp("refusals")) as rye:
+        yield rye
+
+
+@pytest.fixture
+def rye(shared: Rye) -> Rye:
+    """The same, without any item and without a key."""
+    shared.clear()
+    return shared
+
+
+def refusal(rye: Rye, item_type: str, item_id: str = "demo/a", **given: Any) -> dict[str, Any]:
+    return rye.refuses("sign", item_type=item_type, item_id=item_id, **given)
+
+
+class TestWhatIsNotWellFormed:
+    """It is checked first, and every issue is named."""
+
+    @pytest.mark.parametrize(("item_type", "extension", "text", "issue"), ISSUES)
+    def test_an_issue_is_named(
+        self, rye: Rye, item_type: str, extension: str, text: str, issue: str
+    ) -> None:
+        path = rye.put(item_type, "demo/a", text, extension=extension)
+        error = refusal(rye, item_type)
+
+        assert ("VALIDATION_FAILED", [issue]) == (error["code"], error["issues"])
+        assert issue in error["message"]
+        assert text == path.read_text(encoding="utf-8")
+        assert not rye.user.exists()
+
+    @pytest.mark.parametrize("item_type", TYPES)
+    def test_all_issues_are_named_at_once(self, rye: Rye, item_type: str) -> None:
+        text = well_formed(item_type, "other/b").replace("1.0.0", "one")
+        rye.put(item_type, "demo/a", text)
+
+        assert 2 <= len(refusal(rye, item_type)["issues"])
+
+    @pytest.mark.parametrize("item_type", TYPES)
+    @pytest.mark.parametrize("text", [" \n", "x = (\n", "---\n", "\ufeff\n"])
+    def test_what_cannot_be_read_is_not_signed(self, rye: Rye, item_type: str, text: str) -> None:
+        path = rye.put(item_type, "demo/a", text)
+        error = refusal(rye, item_type)
+
+        assert "VALIDATION_FAILED" == error["code"]
+        assert text == path.read_text(encoding="utf-8")
+
+    def test_bytes_that_are_no_text_are_not(self, rye: Rye) -> None:
+        path = rye.put("tool", "demo/a", b"\xff\xfe\x00")
+
+        assert "PARSING_ERROR" == refusal(rye, "tool")["code"]
+        assert b"\xff\xfe\x00" == path.read_bytes()
+
+    @pytest.mark.parametrize("extension", [".json", ".sh", ".toml", ".js"])
+    def test_a_file_of_another_kind_is_no_tool(self, rye: Rye, extension: str) -> None:
+        """Upstream signed files of JSON, by a line that breaks them."""
+        rye.put("tool", "demo/a", "{}", extension=extension)
+
+        assert "ITEM_NOT_FOUND" == refusal(rye, "tool")["code"]
+
+
+class TestWhere:
+    """The project is meant unless the user is named, in either of two ways."""
+
+    @pytest.mark.parametrize(
+        ("given", "expected"),
+        [
+            ({}, "project"),
+            ({"source": "project"}, "project"),
+            ({"source": "user"}, "user"),
+            ({"parameters": {"location": "project"}}, "project"),
+            ({"parameters": {"location": "user"}}, "user"),
+            ({"source": "user", "parameters": {"location": "user"}}, "user"),
+        ],
+    )
+    def test_only_the_item_of_that_space_is_signed(
+        self, rye: Rye, given: dict[str, Any], expected: str
+    ) -> None:
+        paths = {name: rye.put("tool", "demo/a", space=name) for name in ("project", "user")}
+        answer = rye.sign("tool", "demo/a", **given)
+        signed = [name for name, path in paths.items() if b"rye:signed:" in path.read_bytes()]
+
+        assert (expected, [expected], str(paths[expected])) == (
+            answer["location"],
+            signed,
+            answer["path"],
+        )
+
+    @pytest.mark.parametrize(
+        "given",
+        [
+            {"source": "user", "parameters": {"location": "project"}},
+            {"source": "project", "parameters": {"location": "user"}},
+            {"source": "system"},
+            {"source": "all"},
+            {"parameters": {"location": "system"}},
+            {"parameters": {"place": "user"}},
+        ],
+    )
+    def test_anything_else_is_refused(self, rye: Rye, given: dict[str, Any]) -> None:
+        paths = [rye.put("tool", "demo/a", space=name) for name in ("project", "user")]
+        error = refusal(rye, "tool", **given)
+
+        assert "VALIDATION_FAILED" == error["code"]
+        assert [False, False] == [b"rye:signed:" in path.read_bytes() for path in paths]
+
+    @pytest.mark.parametrize("item_type", TYPES)
+    def test_what_comes_with_the_server_is_not_signed(self, rye: Rye, item_type: str) -> None:
+        item_id = SYSTEM_ITEMS[item_type][0]
+        before = {path: path.read_bytes() for path in rye.system.rglob("*.*")}
+
+        assert refusal(rye, item_type, item_id)["code"] in {"ITEM_NOT_FOUND", "READ_ONLY_SPACE"}
+        assert before == {path: path.read_bytes() for path in before}
+
+    def test_what_is_not_there_is_told_with_where_it_was_looked_for(self, rye: Rye) -> None:
+        rye.put("tool", "demo/a", space="user")
+        error = refusal(rye, "tool")
+
+        assert "ITEM_NOT_FOUND" == error["code"]
+        assert "project" in error["message"]
+
+    @pytest.mark.parametrize(
+        "item_id", ["../../outside/a", "/etc/passwd", "demo/../a", "demo\\a", "demo//a", "A", ""]
+    )
+    def test_what_is_no_id_is_not(self, rye: Rye, item_id: str) -> None:
+        assert "INVALID_ID" == refusal(rye, "tool", item_id)["code"]
+
+    def test_the_ids_of_the_core_are_not_the_projects(self, rye: Rye) -> None:
+        path = rye.put("tool", SUBPROCESS, yaml_tool(SUBPROCESS), extension=".yaml")
+        before = path.read_bytes()
+        error = refusal(rye, "tool", SUBPROCESS)
+
+        assert error["code"] in {"ITEM_NOT_FOUND", "READ_ONLY_SPACE"}
+        assert before == path.read_bytes()
+
+
+class TestLinks:
+    """Nothing is signed behind a link, wherever it leads."""
+
+    @pytest.mark.parametrize("inside", [True, False])
+    def test_a_link_to_a_file_is_not_followed(self, rye: Rye, tmp_path: Path, inside: bool) -> None:
+        target = rye.project / "tools/demo/b.py" if inside else tmp_path / "a.py"
+        text = python_tool("demo/a")
+        put(target, text)
+        link = rye.project / "tools/demo/a.py"
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(target)
+        error = refusal(rye, "tool")
+
+        assert error["code"] in {"ITEM_NOT_FOUND", "SPACE_VIOLATION"}
+        assert text == target.read_text(encoding="utf-8")
+        assert link.is_symlink()
+
+    @pytest.mark.parametrize("item_id", ["demo/a", "demo/*", "**"])
+    def test_nor_one_to_a_folder(self, rye: Rye, tmp_path: Path, item_id: str) -> None:
+        text = python_tool("demo/a")
+        target = put(tmp_path / "demo/a.py", text)
+        link = rye.project / "tools/demo"
+        link.parent.mkdir(parents=True)
+        link.symlink_to(target.parent)
+        error = refusal(rye, "tool", item_id)
+
+        assert error["code"] in {"ITEM_NOT_FOUND", "SPACE_VIOLATION"}
+        assert text == target.read_text(encoding="utf-8")
+
+
+@contextmanager
+def on_full_disk(root: Path, environment: dict[str, str]) -> Iterator[Wire]:
+    """A server that cannot write a file of more than a KiB."""
+    command = server_command(root, "rye", *on_context(context_for(root, "manual")))
+    with subprocess.Popen(
+        ["/bin/sh", "-c", FULL_DISK, "sh", *command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        env={**os.environ, **environment},
+    ) as process:
+        wire = Wire(process)
+        wire.shake_hands()
+        yield wire
+        wire.leave()
+
+
+def signing(root: Path, item_id: str) -> dict[str, Any]:
+    given = {"item_type": "tool", "item_id": item_id, "project_path": str(root)}
+    return {"name": "sign", "arguments": given}
+
+
+class TestCrashes:
+    """A file is the old one or the new one, whatever happens."""
+
+    def test_where_the_disk_is_full_it_is_the_old_one(self, tmp_path: Path) -> None:
+        root = rye_project(tmp_path / "project")
+        text = python_tool("demo/a") + "# long\n" * 500
+        path = put(root / ".ai/tools/demo/a.py", text)
+        with on_full_disk(root, variables(tmp_path)) as wire:
+            told = wire.ask("tools/call", signing(root, "demo/a"))["result"]
+            error = json.loads(told["content"][0]["text"])["error"]
+
+        assert "EXECUTION_FAILED" == error["code"]
+        assert error["message"].endswith("cannot be written: file too large")
+        assert text == path.read_text(encoding="utf-8")
+        assert [path] == [*path.parent.iterdir()]
+
+    def test_where_the_server_is_killed_each_is_one_or_the_other(self, tmp_path: Path) -> None:
+        root = rye_project(tmp_path / "project")
+        texts = {f"demo/t{number}": python_tool(f"demo/t{number}") for number in range(MANY)}
+        paths = {name: put(root / f".ai/tools/{name}.py", told) for name, told in texts.items()}
+        with frames(root, variables(tmp_path)) as wire:
+            wire.send("tools/call", signing(root, "**"), id=7)
+            assert until(
+                lambda: any(path.read_bytes().startswith(b"# rye:") for path in paths.values())
+            )
+            wire.process.kill()
+        with session(tmp_path, root) as rye:
+            states = {name: rye.load("tool", name)["signature"]["state"] for name in texts}
+            total = rye.says("search", item_type="tool", query="", source="project")["total"]
+
+        assert {"valid"} <= {*states.values()} <= {"valid", "unsigned"}
+        assert MANY == total
+        for name, path in paths.items():
+            lines = path.read_text(encoding="utf-8").split("\n", 1)
+            assert texts[name] == (lines[1] if "valid" == states[name] else "\n".join(lines))

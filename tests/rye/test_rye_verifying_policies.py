@@ -1,0 +1,251 @@
+"""What each policy refuses, warns of and says nothing of, for each type and each state."""
+
+import json
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rye_projects import (
+    PYTHON_RUNTIME,
+    TYPES,
+    Rye,
+    directive,
+    on_server,
+    put,
+    python_tool,
+    rye_project,
+    serving,
+    session,
+    variables,
+    well_formed,
+    yaml_tool,
+)
+
+POLICIES = ("off", "warn", "integrity", "trusted")
+STATES = {
+    "signed": "valid",
+    "not signed": "unsigned",
+    "changed": "modified",
+    "moved": "modified",
+    "without a key": "untrusted",
+    "by a stranger": "untrusted",
+}
+REFUSED = {
+    "off": (),
+    "warn": (),
+    "integrity": ("unsigned", "modified"),
+    "trusted": ("unsigned", "modified", "untrusted"),
+}
+CODES = {
+    "unsigned": "UNSIGNED",
+    "modified": "INTEGRITY_FAILED",
+    "untrusted": "UNTRUSTED_KEY",
+}
+TIME = "2026-02-03T10:20:30Z"
+RUNS = "def execute(params, project_path):\n    open('ran.txt', 'a').close()\n"
+
+
+def text_of(item_type: str) -> str:
+    return (
+        directive("demo/a", inputs="")
+        if item_type == "directive"
+        else (
+            python_tool("demo/a", RUNS) if item_type == "tool" else well_formed(item_type, "demo/a")
+        )
+    )
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], str]:
+    """By type and by how they came about, items; those of one person, whose keys are `keys`."""
+    folder = tmp_path_factory.mktemp("texts")
+    found: dict[tuple[str, str], str] = {}
+    with serving(folder) as rye:
+        stranger = variables(folder / "stranger")
+        for item_type in TYPES:
+            bare = text_of(item_type)
+            path = rye.signed(item_type, "demo/a", bare)
+            found[item_type, "signed"] = path.read_text(encoding="utf-8")
+            found[item_type, "not signed"] = bare
+            found[item_type, "changed"] = found[item_type, "signed"] + "\n"
+            payload = f"rye:validated:{TIME}:{sha256(bare.encode()).hexdigest()}"
+            line = f"# {payload}" if item_type == "tool" else f"<!-- {payload} -->"
+            found[item_type, "without a key"] = f"{line}\n{bare}"
+            moved = rye.put(item_type, "other/a", bare.replace("demo", "other"))
+            rye.sign(item_type, "other/a")
+            found[item_type, "moved"] = moved.read_text(encoding="utf-8")
+        with on_server(rye.root, stranger) as driver:
+            other = Rye(folder, rye.root, driver)
+            for item_type in TYPES:
+                path = other.signed(item_type, "demo/a", text_of(item_type))
+                found[item_type, "by a stranger"] = path.read_text(encoding="utf-8")
+        keys = {
+            path.relative_to(rye.user).as_posix(): path.read_text(encoding="utf-8")
+            for path in rye.user.rglob("*.pem")
+        }
+    found["keys", ""] = json.dumps(keys)
+    return found
+
+
+@pytest.fixture(scope="module", params=POLICIES)
+def strict(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    texts: dict[tuple[str, str], str],
+) -> Iterator[tuple[str, Rye]]:
+    """A session of that person, under each policy; the environment tries to switch it off."""
+    policy = str(request.param)
+    folder = tmp_path_factory.mktemp(policy)
+    tries = {"RYE_DEV_MODE": "1", "RYE_POLICY": "off", "RYE_SIGNATURE_POLICY": "off"}
+    with serving(folder, settings=f'policy = "{policy}"', environment=tries) as rye:
+        for name, text in json.loads(texts["keys", ""]).items():
+            path = put(rye.user / name, text)
+            path.parent.chmod(0o700)
+            path.chmod(0o600)
+        yield policy, rye
+
+
+@pytest.mark.parametrize("item_type", TYPES)
+@pytest.mark.parametrize("how", STATES)
+def test_it_refuses_what_it_says_and_tells_the_rest(
+    strict: tuple[str, Rye], texts: dict[tuple[str, str], str], item_type: str, how: str
+) -> None:
+    policy, rye = strict
+    rye.put(item_type, "demo/a", texts[item_type, how])
+    state = STATES[how]
+    ran = rye.root / "ran.txt"
+    ran.unlink(missing_ok=True)
+    failed, answer = rye.ask("execute", item_type=item_type, item_id="demo/a")
+    refused = state in REFUSED[policy]
+
+    assert refused == failed
+    assert (item_type == "tool" and not refused) == ran.exists()
+    if refused:
+        error = answer["error"]
+        assert (CODES[state], policy, state) == (
+            error["code"],
+            error["policy"],
+            error["signature"]["state"],
+        )
+        assert "demo/a" in error["message"]
+        assert 'sign it with "sign"' in error["message"]
+    else:
+        metadata = answer["metadata"]
+        assert (policy, state) == (metadata["policy"], metadata["signature"])
+        warned = state != "valid" and policy != "off"
+        assert warned == any(state in each for each in metadata.get("warnings", ()))
+
+
+@pytest.mark.parametrize("item_type", TYPES)
+@pytest.mark.parametrize("how", STATES)
+def test_a_dry_run_goes_by_it_too_and_reading_never_does(
+    strict: tuple[str, Rye], texts: dict[tuple[str, str], str], item_type: str, how: str
+) -> None:
+    policy, rye = strict
+    rye.put(item_type, "demo/a", texts[item_type, how])
+    state = STATES[how]
+    failed, _ = rye.ask("execute", item_type=item_type, item_id="demo/a", dry_run=True)
+    loaded = rye.load(item_type, "demo/a")
+    (found,) = rye.says("search", item_type=item_type, query="", source="project")["results"]
+
+    assert (state in REFUSED[policy]) == failed
+    assert (state, state) == (loaded["signature"]["state"], found["signature"])
+    assert texts[item_type, how] == loaded["content"]
+
+
+class TestChains:
+    """Every element of a chain is held to the policy of tools, wherever it lies."""
+
+    @pytest.mark.parametrize("space", ["project", "user"])
+    @pytest.mark.parametrize(
+        ("policy", "expected"), [("off", ""), ("warn", ""), ("integrity", "UNSIGNED")]
+    )
+    def test_an_unsigned_one_in_the_middle(
+        self, tmp_path: Path, space: str, policy: str, expected: str
+    ) -> None:
+        with serving(tmp_path, settings=f'policy = "{policy}"') as rye:
+            runner = yaml_tool("demo/runner")
+            tool = yaml_tool("demo/a", executor_id="demo/runner", config={})
+            rye.put("tool", "demo/runner", runner, space=space, extension=".yaml")
+            rye.signed("tool", "demo/a", tool, extension=".yaml")
+            failed, answer = rye.ask(
+                "execute", item_type="tool", item_id="demo/a", parameters={"text": "x"}
+            )
+
+        assert bool(expected) == failed
+        if failed:
+            assert (expected, True) == (
+                answer["error"]["code"],
+                '"demo/runner"' in answer["error"]["message"],
+            )
+        else:
+            assert ["valid", "unsigned", "valid"] == [
+                element["signature"] for element in answer["chain"]
+            ]
+            warned = any('"demo/runner"' in each for each in answer["metadata"].get("warnings", ()))
+            assert (policy == "warn") == warned
+
+    @pytest.mark.parametrize(("policy", "refused"), [("off", False), ("integrity", True)])
+    def test_a_changed_file_of_the_server(self, tmp_path: Path, policy: str, refused: bool) -> None:
+        with serving(tmp_path, settings=f'policy = "{policy}"') as rye:
+            rye.signed("tool", "demo/a", python_tool("demo/a"))
+            path = rye.system / f"tools/{PYTHON_RUNTIME}.yaml"
+            path.write_bytes(path.read_bytes() + b"# x\n")
+            failed, answer = rye.ask("execute", item_type="tool", item_id="demo/a")
+
+        assert refused == failed
+        if failed:
+            assert "INTEGRITY_FAILED" == answer["error"]["code"]
+            assert "ralphgen regen --force" in answer["error"]["message"]
+
+    def test_a_tool_that_nobody_ran_is_not_run_by_its_chain(self, tmp_path: Path) -> None:
+        with serving(tmp_path) as rye:
+            rye.put("tool", "demo/a", python_tool("demo/a", RUNS))
+            rye.refuses("execute", item_type="tool", item_id="demo/a")
+
+        assert not (rye.root / "ran.txt").exists()
+
+
+class TestTypes:
+    """Each has a policy of its own."""
+
+    @pytest.mark.parametrize(
+        ("settings", "refused"),
+        [
+            ("", ["tool"]),
+            ('policy = { tool = "warn" }', []),
+            ('policy = { directive = "integrity" }', ["directive", "tool"]),
+            ('policy = { knowledge = "trusted", tool = "off" }', ["knowledge"]),
+            ('policy = "trusted"', ["directive", "tool", "knowledge"]),
+        ],
+    )
+    def test_an_unsigned_item_is_refused_where_its_type_is_strict(
+        self, tmp_path: Path, settings: str, refused: list[str]
+    ) -> None:
+        found: list[str] = []
+        with serving(tmp_path, settings=settings) as rye:
+            for item_type in TYPES:
+                rye.put(item_type, "demo/a", text_of(item_type))
+                if rye.ask("execute", item_type=item_type, item_id="demo/a")[0]:
+                    found.append(item_type)
+
+        assert refused == found
+
+    def test_it_is_fixed_when_the_server_is_written(self, tmp_path: Path) -> None:
+        """Neither the config nor the emitted settings are read while it runs."""
+        root = rye_project(tmp_path / "project", 'policy = "trusted"')
+        with session(tmp_path, root) as rye:
+            codes = [code(rye)]
+            for path in (root / ".ralph/ralphgen.toml", root / ".ralph/mcp/rye/settings.py"):
+                text = path.read_text(encoding="utf-8")
+                put(path, text.replace("trusted", "off"))
+                codes.append(code(rye))
+
+        assert ["UNSIGNED"] * 3 == codes
+
+
+def code(rye: Rye) -> Any:
+    rye.put("tool", "demo/a", python_tool("demo/a"))
+    return rye.refuses("execute", item_type="tool", item_id="demo/a")["code"]

@@ -1,0 +1,349 @@
+"""Projects with items, spaces beside them, and a person's session of the kit rye on them."""
+
+import json
+import os
+import shutil
+import subprocess
+import textwrap
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from anyio.from_thread import start_blocking_portal
+from driving import Driver, Era, context_for, create_project, on_context, server_command
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from wire import Wire
+
+KITS = 'kits = ["rye"]\n'
+MOST = 40_000  # characters of an answer
+TYPES = ("directive", "tool", "knowledge")
+FOLDERS = {"directive": "directives", "tool": "tools", "knowledge": "knowledge"}
+EXTENSIONS = {"directive": ".md", "tool": ".py", "knowledge": ".md"}
+SUBPROCESS = "rye/core/primitives/subprocess"
+HTTP_CLIENT = "rye/core/primitives/http_client"
+PYTHON_RUNTIME = "rye/core/runtimes/python_runtime"
+SYSTEM_ITEMS = {
+    "directive": ("rye/create_directive", "rye/create_knowledge", "rye/create_tool"),
+    "tool": (HTTP_CLIENT, SUBPROCESS, PYTHON_RUNTIME),
+    "knowledge": ("rye/directive-format", "rye/knowledge-format", "rye/tool-format"),
+}
+"""The ids of the items that every server brings, by type."""
+ECHO = (
+    'def execute(params, project_path):\n    return {"params": params, "project": project_path}\n'
+)
+INTERNALS = ("Traceback", "Errno", "most recent call", "site-packages", "/runtime/")
+"""What only the inside of the server knows, and no refusal may show."""
+
+
+def directive(item_id: str, *, name: str = "", body: str = "", **parts: str) -> str:
+    """A directive that is well-formed under this id.
+
+    `parts` replace `version`, `description`, `author`, `metadata` (more of it), `inputs`, `process`
+    and `outputs`, which are XML; `body` follows the fence; `name` is another than the id's.
+    """
+    category, _, stem = item_id.rpartition("/")
+    told = {
+        "version": "1.0.0",
+        "description": f"What {stem} is for",
+        "author": "tests",
+        "metadata": '<model tier="fast"/><permissions><execute resource="tool"/></permissions>',
+        "inputs": '<inputs><input name="who" type="string" required="true">Who</input></inputs>',
+        "process": '<process><step name="go"><action>Greet {input:who}</action></step></process>',
+        "outputs": '<outputs><output name="greeting">A text</output></outputs>',
+        **parts,
+    }
+    return f"""\
+# {stem}
+
+```xml
+<directive name="{name or stem}" version="{told["version"]}">
+  <metadata>
+    <description>{told["description"]}</description>
+    <category>{category}</category>
+    <author>{told["author"]}</author>
+    {told["metadata"]}
+  </metadata>
+  {told["inputs"]}
+  {told["process"]}
+  {told["outputs"]}
+</directive>
+```
+{body}"""
+
+
+def python_tool(item_id: str, code: str = ECHO, *, schema: object = None, **names: object) -> str:
+    """A Python tool that is well-formed under this id and runs `code`, which may be indented.
+
+    `schema` is its CONFIG_SCHEMA; `names` replace the values of `version`, `tool_type`,
+    `executor_id`, `category` and `tool_description`, or add one such as `CONFIG`.
+    """
+    category, _, stem = item_id.rpartition("/")
+    values: dict[str, object] = {
+        "version": "1.0.0",
+        "tool_type": "python",
+        "executor_id": PYTHON_RUNTIME,
+        "category": category,
+        "tool_description": f"What {stem} does",
+    }
+    plain = {name: value for name, value in names.items() if name.isupper()}
+    values.update({name: value for name, value in names.items() if name not in plain})
+    if schema is not None:
+        plain["CONFIG_SCHEMA"] = schema
+    lines = [f"__{name}__ = {value!r}" for name, value in values.items()]
+    lines += [f"{name} = {value!r}" for name, value in plain.items()]
+    return "\n".join([*lines, "", "", textwrap.dedent(code)])
+
+
+def yaml_tool(item_id: str, **values: object) -> str:
+    """A YAML tool that is well-formed under this id; `values` replace its fields or add some.
+
+    A field that is `...` is left out. Without any, it runs `echo` with its parameter `text`.
+    """
+    category, _, stem = item_id.rpartition("/")
+    fields: dict[str, object] = {
+        "tool_type": "script",
+        "version": "1.0.0",
+        "executor_id": SUBPROCESS,
+        "category": category,
+        "description": f"What {stem} does",
+        "config": {"command": "echo", "args": ["{text}"]},
+        **values,
+    }
+    told = {name: value for name, value in fields.items() if value is not ...}
+    return "".join(f"{name}: {json.dumps(value)}\n" for name, value in told.items())
+
+
+def knowledge(item_id: str, body: str = "", *, fenced: bool = False, **values: object) -> str:
+    """An entry that is well-formed under this id; `values` replace fields of its front matter.
+
+    A field that is `...` is left out; with `fenced`, the fields stand in a block of YAML.
+    """
+    category, _, stem = item_id.rpartition("/")
+    fields: dict[str, object] = {
+        "id": stem,
+        "title": f"On {stem}",
+        "version": "1.0.0",
+        "entry_type": "reference",
+        "category": category,
+        "tags": ["sample"],
+        **values,
+    }
+    told = "".join(
+        f"{name}: {json.dumps(value)}\n" for name, value in fields.items() if value is not ...
+    )
+    text = body or f"# On {stem}\n\nWhat was learned.\n"
+    return f"# {stem}\n\n```yaml\n{told}```\n\n{text}" if fenced else f"---\n{told}---\n\n{text}"
+
+
+def well_formed(item_type: str, item_id: str) -> str:
+    """The text of an item of a type that may be signed under this id."""
+    if item_type == "directive":
+        return directive(item_id)
+    return python_tool(item_id) if item_type == "tool" else knowledge(item_id)
+
+
+class Rye:
+    """A session on a project, with a user space beside it."""
+
+    def __init__(self, folder: Path, root: Path, driver: Driver) -> None:
+        """Calls the tools through `driver`; `folder` holds everything, `root` is the project."""
+        self.folder = folder
+        self.root = root
+        self.driver = driver
+        self.project = root / ".ai"
+        self.user = folder / "user" / ".ai"
+        self.system = root / ".ralph" / "mcp" / "rye" / "system"
+
+    def put(
+        self,
+        item_type: str,
+        item_id: str,
+        text: str | bytes = "",
+        *,
+        space: str = "project",
+        extension: str = "",
+    ) -> Path:
+        """Lay an item down; without a text, a well-formed one. Returns its file."""
+        path = self.file(item_type, item_id, space=space, extension=extension)
+        return put(path, text or well_formed(item_type, item_id))
+
+    def file(
+        self, item_type: str, item_id: str, *, space: str = "project", extension: str = ""
+    ) -> Path:
+        """Where the file of an item lies."""
+        folder = {"project": self.project, "user": self.user, "system": self.system}[space]
+        name = item_id + (extension or EXTENSIONS[item_type])
+        return folder / FOLDERS[item_type] / name
+
+    def ask(self, tool: str, **arguments: Any) -> tuple[bool, dict[str, Any]]:
+        """Whether a call failed, and its answer, which must be one that a user may be shown.
+
+        The project is the session's own, unless `project_path` names another or is None.
+        """
+        given = arguments if tool == "help" else {"project_path": str(self.root), **arguments}
+        given = {name: value for name, value in given.items() if value is not None}
+        failed, text = self.driver.ask(tool, given)
+        assert len(text) <= MOST
+        answer: dict[str, Any] = json.loads(text)
+        assert failed == (answer["status"] == "error"), text
+        if failed:
+            assert [] == [word for word in INTERNALS if word in text], text
+        return failed, answer
+
+    def says(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """An answer that must be no failure."""
+        failed, answer = self.ask(tool, **arguments)
+        assert not failed, answer
+        return answer
+
+    def refuses(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """The error of an answer that must be a failure: its code, its message and its facts."""
+        failed, answer = self.ask(tool, **arguments)
+        assert failed, answer
+        error: dict[str, Any] = answer["error"]
+        assert isinstance(error["code"], str)
+        assert isinstance(error["message"], str)
+        return error
+
+    def load(self, item_type: str, item_id: str, **arguments: Any) -> dict[str, Any]:
+        """What is read of an item that must be there."""
+        return self.says("load", item_type=item_type, item_id=item_id, **arguments)
+
+    def run(self, item_type: str, item_id: str, **parameters: Any) -> dict[str, Any]:
+        """What an item that must be executed answers to these parameters."""
+        return self.says(
+            "execute", item_type=item_type, item_id=item_id, parameters=parameters or None
+        )
+
+    def sign(self, item_type: str, item_id: str, **arguments: Any) -> dict[str, Any]:
+        """The answer to signing what must be signed."""
+        return self.says("sign", item_type=item_type, item_id=item_id, **arguments)
+
+    def signed(self, item_type: str, item_id: str, text: str = "", **place: str) -> Path:
+        """Lay an item down in a space and sign it; its file."""
+        path = self.put(item_type, item_id, text, **place)
+        self.sign(item_type, item_id, source=place.get("space"))
+        return path
+
+    def found(self, query: str, item_type: str = "all", **arguments: Any) -> list[str]:
+        """The ids that a search finds, in order."""
+        answer = self.says("search", item_type=item_type, query=query, **arguments)
+        return [result["id"] for result in answer["results"]]
+
+    def clear(self) -> None:
+        """Take the items of the project and of the user away, and the user's keys."""
+        for space in (self.project, self.user):
+            if space.is_symlink():
+                space.unlink()
+            shutil.rmtree(space, ignore_errors=True)
+
+
+def put(path: Path, text: str | bytes) -> Path:
+    """Write a file as it is; folders are made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def rye_project(root: Path, settings: str = "", *, more: str = "") -> Path:
+    """A project with the kit rye alone; its real path.
+
+    `settings` are lines of its table in the config, `more` are lines after those.
+    """
+    return create_project(root, config=f"{KITS}[rye]\n{settings}\n{more}").resolve()
+
+
+def variables(folder: Path, **more: str) -> dict[str, str]:
+    """An environment with a home and a user space of its own in a folder."""
+    home = folder / "home"
+    home.mkdir(parents=True, exist_ok=True)
+    return {"HOME": str(home), "USER_SPACE": str(folder / "user"), **more}
+
+
+@contextmanager
+def on_server(
+    root: Path,
+    environment: Mapping[str, str],
+    recipe: str = "manual",
+    *,
+    era: Era = "auto",
+    log: Path | None = None,
+    **facts: object,
+) -> Iterator[Driver]:
+    """A client on the project's server of the kit, with these variables in its environment.
+
+    `log` is a file for what the server writes on standard error.
+    """
+    command = server_command(root, "rye", *on_context(context_for(root, recipe, **facts)))
+    parameters = StdioServerParameters(
+        command=command[0], args=command[1:], cwd=root, env=dict(environment)
+    )
+    with (
+        (log or Path(os.devnull)).open("a", encoding="utf-8") as errors,
+        start_blocking_portal() as portal,
+    ):
+        client = Client(stdio_client(parameters, errlog=errors), mode=era)
+        with portal.wrap_async_context_manager(client) as connected:
+            yield Driver(connected, portal)
+
+
+@contextmanager
+def session(
+    folder: Path,
+    root: Path,
+    recipe: str = "manual",
+    *,
+    environment: Mapping[str, str] | None = None,
+    era: Era = "auto",
+    **facts: object,
+) -> Iterator[Rye]:
+    """A session on a project that is there; what the server logs is in `folder`'s `log.txt`.
+
+    `environment` goes before the home and the user space in `folder`.
+    """
+    surroundings = {**variables(folder), **(environment or {})}
+    log = folder / "log.txt"
+    with on_server(root, surroundings, recipe, era=era, log=log, **facts) as driver:
+        yield Rye(folder, root, driver)
+
+
+@contextmanager
+def serving(
+    folder: Path, recipe: str = "manual", *, settings: str = "", more: str = "", **given: Any
+) -> Iterator[Rye]:
+    """A session on a new project in `folder`; see `rye_project` and `session`."""
+    root = rye_project(folder / "project", settings, more=more)
+    with session(folder, root, recipe, **given) as rye:
+        yield rye
+
+
+@contextmanager
+def frames(
+    root: Path,
+    environment: Mapping[str, str],
+    recipe: str = "manual",
+    *,
+    version: str = "2025-11-25",
+) -> Iterator[Wire]:
+    """The project's server as a bare process that frames are exchanged with, after the handshake.
+
+    It is killed where it does not end. `version` is that of the protocol.
+    """
+    with subprocess.Popen(
+        server_command(root, "rye", *on_context(context_for(root, recipe))),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=root,
+        encoding="utf-8",
+        env={**os.environ, **environment},
+    ) as process:
+        try:
+            wire = Wire(process)
+            wire.shake_hands(version)
+            yield wire
+        finally:
+            if process.poll() is None:
+                process.kill()
