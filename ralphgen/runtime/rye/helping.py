@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..errors import CodedError
 from .codes import VALIDATION_FAILED
+from .execution.shapes import shown
 from .skeletons import FORMATS, SKELETONS
 
 TYPE_CHECKING = False
@@ -66,7 +67,9 @@ def help_on(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any]:
     topic = arguments.get("topic", OVERVIEW)
     if topic not in topics:
         listed = ", ".join(f'"{name}"' for name in topics)
-        raise CodedError(VALIDATION_FAILED, f'there is no topic "{topic}" here: ask for {listed}')
+        raise CodedError(
+            VALIDATION_FAILED, f"there is no topic {shown(topic)} here: ask for {listed}"
+        )
     return {"status": "success", "topic": topic, "content": _content(topic, seen), "topics": topics}
 
 
