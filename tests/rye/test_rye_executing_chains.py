@@ -1,5 +1,7 @@
 """From a tool to its primitive: every step is looked up, checked and reported, at every call."""
 
+import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -303,3 +305,14 @@ class TestVariables:
 
         assert "found\n" == rye.run("tool", "demo/t")["data"]["stdout"]
         assert checked["resolved"]["interpreters"]["SHELL_FOUND"].endswith("/sh")
+
+    def test_a_python_tool_runs_in_the_environment_of_the_project(self, rye: Rye) -> None:
+        code = "import os\n\ndef execute(params, project_path): return os.environ.get('MARK')"
+        rye.put("tool", "demo/t", python_tool("demo/t", code))
+        found = [rye.run("tool", "demo/t")["data"]]
+        script = f'#!/bin/sh\nMARK=ours exec "{sys.executable}" "$@"\n'
+        put(rye.root / ".venv/bin/python", script).chmod(0o755)
+        found.append(rye.run("tool", "demo/t")["data"])
+        shutil.rmtree(rye.root / ".venv")
+
+        assert [None, "ours"] == found

@@ -249,3 +249,20 @@ class TestTypes:
 def code(rye: Rye) -> Any:
     rye.put("tool", "demo/a", python_tool("demo/a"))
     return rye.refuses("execute", item_type="tool", item_id="demo/a")["code"]
+
+
+def test_a_repository_cannot_bring_the_python_that_trusted_tools_run_in(
+    strict: tuple[str, Rye],
+) -> None:
+    policy, rye = strict
+    rye.signed("tool", "demo/b", python_tool("demo/b", RUNS))
+    brought = rye.root / ".venv/bin/python"
+    put(brought, '#!/bin/sh\ntouch brought.txt\nexec python3 "$@"\n').chmod(0o755)
+    (rye.root / "ran.txt").unlink(missing_ok=True)
+    answer = rye.run("tool", "demo/b")
+    brought.unlink()
+    warning = 'the project\'s own ".venv" is not used under the policy "trusted": nobody signed it'
+
+    assert (rye.root / "ran.txt").exists()
+    assert (policy != "trusted") == (rye.root / "brought.txt").exists()
+    assert ([warning] if policy == "trusted" else []) == answer["metadata"].get("warnings", [])

@@ -33,13 +33,16 @@ MOST = 1 << 20  # characters of all that the chain sets: each variable may name 
 class Environment:
     """The variables of a tool's processes; `interpreters` are those that name a program.
 
-    `unset` collects the variables that an author named and that are not there.
+    `unset` collects the variables that an author named and that are not there. Without `venvs` no
+    environment of the project is used: it is code that nobody has signed; `unused` are such.
     """
 
-    __slots__ = ("_project", "_room", "interpreters", "unset", "variables")
+    __slots__ = ("_project", "_room", "_venvs", "interpreters", "unset", "unused", "variables")
 
-    def __init__(self, project: str, further: Iterable[str]) -> None:
+    def __init__(self, project: str, further: Iterable[str], *, venvs: bool = True) -> None:
         self._project = project
+        self._venvs = venvs
+        self.unused: list[str] = []
         self._room = MOST
         self.variables = allowed(os.environ, frozenset(further))
         self.interpreters: dict[str, str] = {}
@@ -94,7 +97,11 @@ class Environment:
             raise CodedError(
                 VALIDATION_FAILED, f'"{where}.venv_path" must be a folder inside the project'
             )
-        return _first_program([f"{folder}/bin/python", f"{folder}/Scripts/python.exe"])
+        found = _first_program([f"{folder}/bin/python", f"{folder}/Scripts/python.exe"])
+        if found and not self._venvs:
+            self.unused.append(written)
+            return ""
+        return found
 
     def _binary(self, where: str, members: Mapping[str, Any]) -> str:
         return self._which(text_at(f"{where}.binary", members.get("binary")))

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 
 from ...errors import CodedError
 from ...packages import add_packages
 from ..codes import VALIDATION_FAILED
+from .schema_check import LIMIT, UnfitSchemaError, problems
 from .shapes import refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
-    from jsonschema import ValidationError
-
-MOST_ERRORS = 20  # named in an answer
 LONGEST_ERROR = 300  # characters of one, which quotes the value that is wrong
 DEEPEST = 20  # objects within each other that get defaults
+PROGRAM = "schema_check.py"
+PATIENCE = 15  # seconds for the program, which ends itself when it has computed for long
+LIGHT = 2_000_000  # characters of a schema times those of the parameters that take no time
+LEAST = 100  # characters that parameters count as: a schema takes time by itself
+# What may take more time than the sizes say: regular expressions, and what branches or compares.
+_HEAVY = re.compile(
+    '"(?:pattern|patternProperties|\\$ref|\\$dynamicRef|uniqueItems|unevaluated(?:Items|Properties))"'
+)
 
 
 def checked(schema: object, given: dict[str, Any], tool_id: str) -> dict[str, Any]:
@@ -32,9 +39,9 @@ def checked(schema: object, given: dict[str, Any], tool_id: str) -> dict[str, An
     if not isinstance(schema, dict):
         raise refusal(f"config_schema of {tool_id}", "an object", schema)
     completed = _with_defaults(schema, given, 0)
-    errors = _errors(schema, completed, tool_id)
-    if errors:
-        raise _wrong(errors, tool_id)
+    found = _problems(schema, completed, tool_id)
+    if found:
+        raise _wrong(found, tool_id)
     return completed
 
 
@@ -61,55 +68,52 @@ def _with_defaults(schema: object, given: dict[str, Any], depth: int) -> dict[st
     return completed
 
 
-def _errors(schema: dict[str, Any], given: dict[str, Any], tool_id: str) -> list[ValidationError]:
-    """What is wrong with the parameters, so many of it as are named, in the order of the paths."""
-    add_packages()
-    from itertools import islice
-
-    from jsonschema import Draft202012Validator, SchemaError
-    from referencing import Registry
-    from referencing.exceptions import Unresolvable
-
+def _problems(schema: dict[str, Any], given: dict[str, Any], tool_id: str) -> list[str]:
+    """What is wrong with the parameters; what could take long is checked in a process apart."""
+    written = json.dumps(schema), json.dumps(given)
     try:
-        Draft202012Validator.check_schema(schema)
-        # An own registry knows nothing but this schema, and so fetches nothing.
-        validator = Draft202012Validator(schema, registry=Registry())
-        found = list(islice(validator.iter_errors(given), MOST_ERRORS))
-    except SchemaError as error:
-        raise _bad_schema(tool_id, f"{_path(error, 'config_schema')}: {error.message}") from error
-    except Unresolvable as error:
-        why = f'it refers to "{error.ref}", and may refer only to what it holds itself ("#/…")'
-        raise _bad_schema(tool_id, why) from error
-    except RecursionError as error:
-        raise _bad_schema(tool_id, "it refers to itself without end") from error
-    except (ArithmeticError, ValueError, re.error) as error:
-        raise _bad_schema(tool_id, f"these parameters cannot be checked: {error}") from error
-    return sorted(found, key=lambda error: (error.json_path, error.message))
+        if len(written[0]) * (len(written[1]) + LEAST) < LIGHT and not _HEAVY.search(written[0]):
+            add_packages()
+            return problems(schema, given)
+        return _problems_apart(f"[{written[0]},{written[1]}]")
+    except UnfitSchemaError as error:
+        text = f'the schema of the parameters of the tool "{tool_id}" is not valid: {error}'
+        raise CodedError(VALIDATION_FAILED, _short(text)) from error
 
 
-def _wrong(errors: list[ValidationError], tool_id: str) -> CodedError:
-    issues = [_short(f"{_path(error, 'parameters')}: {error.message}") for error in errors]
+def _problems_apart(written: str) -> list[str]:
+    """What the program that checks finds in the time that it has; raises `UnfitSchemaError`."""
+    import subprocess
+    import sys
+
+    program = os.path.join(os.path.dirname(os.path.abspath(__file__)), PROGRAM)
+    try:
+        ended = subprocess.run(
+            (sys.executable, "-I", program),
+            input=written.encode(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            timeout=PATIENCE,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        text = f"these parameters cannot be checked within {LIMIT} seconds: simplify the schema"
+        raise UnfitSchemaError(text) from error
+    answer = json.loads(ended.stdout)
+    if isinstance(answer, str):
+        raise UnfitSchemaError(answer)
+    return [str(problem) for problem in answer]
+
+
+def _wrong(found: list[str], tool_id: str) -> CodedError:
+    issues = [_short(problem) for problem in found]
     further = f" (and {len(issues) - 1} more)" if len(issues) > 1 else ""
     return CodedError(
         VALIDATION_FAILED,
         f'the parameters are not what the tool "{tool_id}" takes: {issues[0]}{further}',
         issues=issues,
     )
-
-
-def _bad_schema(tool_id: str, why: str) -> CodedError:
-    text = _short(f'the schema of the parameters of the tool "{tool_id}" is not valid: {why}')
-    return CodedError(VALIDATION_FAILED, text)
-
-
-def _path(error: Any, top: str) -> str:
-    """Where the wrong value stands."""
-    return top + "".join(_steps(error))
-
-
-def _steps(error: Any) -> Iterator[str]:
-    for step in error.absolute_path:
-        yield f"[{step}]" if isinstance(step, int) else f".{step}"
 
 
 def _short(text: str) -> str:

@@ -7,8 +7,9 @@ import os
 
 from ...errors import CodedError
 from ...waiting import Waiting
+from ..authenticity.trust import TRUSTED
 from ..codes import VALIDATION_FAILED
-from ..item import PROJECT
+from ..item import PROJECT, TOOL
 from . import parameters as schemas
 from .chain import SUBPROCESS, chain_of, has_python_runtime, is_part
 from .commands import Order, order_of
@@ -19,6 +20,7 @@ from .requests import Query, query_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from ..spaces import Spaces
@@ -67,7 +69,8 @@ def prepared(rye: Rye, spaces: Spaces, tool: Link, given: dict[str, Any], report
     if is_part(tool):
         return Call(tool, parameters, None, {})
     project = os.path.dirname(spaces.of(PROJECT).folder)
-    environment = Environment(project, rye.setting("env"))
+    trusting = rye.trust().policy_of(TOOL) != TRUSTED
+    environment = Environment(project, rye.setting("env"), venvs=trusting)
     for link in reversed(report.chain):
         environment.add(link.item.id, link.parsed.metadata.get("env_config"))
     filling = Filling(
@@ -77,7 +80,8 @@ def prepared(rye: Rye, spaces: Spaces, tool: Link, given: dict[str, Any], report
         variables=environment.variables,
     )
     work = _work(rye, report.chain, filling, environment, project)
-    report.warnings += [*work.warnings, *_unset(environment.unset | filling.unset)]
+    unset = environment.unset | filling.unset
+    report.warnings += [*work.warnings, *_unset(unset), *_unused(environment.unused)]
     return Call(tool, parameters, work, environment.interpreters)
 
 
@@ -135,4 +139,11 @@ def _unset(names: dict[str, None]) -> list[str]:
         f'the variable "{name}" is not there for tools, so it is empty: a person can set it, add '
         'it to "env" of [rye] in .ralph/ralphgen.toml and run "ralphgen regen"'
         for name in names
+    ]
+
+
+def _unused(folders: Sequence[str]) -> list[str]:
+    return [
+        f'the project\'s own "{folder}" is not used under the policy "{TRUSTED}": nobody signed it'
+        for folder in folders
     ]

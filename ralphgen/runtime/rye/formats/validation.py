@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from ...packages import add_packages
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from ..item import Item
     from .parsed import Parsed
 
+LARGEST_SCHEMA = 40_000  # characters, whose check takes no more than a second or two
 _TEXTS = {
     DIRECTIVE: ("name", "version", "description", "author"),
     TOOL: ("version", "tool_type", "description"),
@@ -120,6 +122,9 @@ def _schema_issues(found: Mapping[str, Any]) -> Iterator[str]:
     schema = found["config_schema"]
     if schema.get("type") != "object":
         yield f'"config_schema" must have the type "object", found {shown(schema.get("type"))}'
+        return
+    if (written := len(json.dumps(schema))) > LARGEST_SCHEMA:
+        yield f'"config_schema" has {written:,} characters, and may have {LARGEST_SCHEMA:,}'
         return
     try:
         Draft202012Validator.check_schema(schema)

@@ -1,0 +1,261 @@
+"""Each element of a chain is looked at by itself, and what was looked at is what runs."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from rye_attacks import OFF, TRUSTED, code, marking, ran, shell, stamped
+from rye_projects import (
+    PYTHON_RUNTIME,
+    SUBPROCESS,
+    Rye,
+    put,
+    python_tool,
+    rye_project,
+    serving,
+    session,
+    yaml_tool,
+)
+
+STATES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "unsigned": (lambda path: path.write_text(unsigned(path), "utf-8"), "UNSIGNED"),
+    "modified": (
+        lambda path: path.write_text(path.read_text("utf-8") + "tags: [x]\n", "utf-8"),
+        "INTEGRITY_FAILED",
+    ),
+    "stamped": (lambda path: path.write_text(stamped(unsigned(path)), "utf-8"), "UNTRUSTED_KEY"),
+    "moved": (lambda path: path.rename(path.with_name("other.yaml")), "EXECUTOR_NOT_FOUND"),
+}
+MANIFESTS = {
+    "empty": b"",
+    "no files": b"{}",
+    "digests that are none": b'{"files": {"rye/system/tools/%s.yaml": {}}}' % SUBPROCESS.encode(),
+    "deep": b"[" * 100_000,
+    "no text": b"\xff\xfe",
+}
+
+
+def unsigned(path: Path) -> str:
+    return path.read_text("utf-8").split("\n", 1)[1]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
+    """A session that trusts nothing but what a key has signed."""
+    with serving(tmp_path_factory.mktemp("chains"), settings=TRUSTED) as rye:
+        yield rye
+
+
+@pytest.fixture
+def rye(served: Rye) -> Rye:
+    """The same, without items."""
+    served.clear()
+    (served.folder / "marker").unlink(missing_ok=True)
+    return served
+
+
+@pytest.fixture(scope="module")
+def free(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
+    """A session in which no signature is asked for."""
+    with serving(tmp_path_factory.mktemp("free"), settings=OFF) as rye:
+        yield rye
+
+
+def signed_chain(rye: Rye, *ids: str, script: str = "echo done") -> list[Path]:
+    """Tools that carry each other out, the last of them through the subprocess primitive."""
+    ends = [*ids[1:], SUBPROCESS]
+    return [
+        rye.signed("tool", item_id, shell(item_id, script, executor_id=end), extension=".yaml")
+        for item_id, end in zip(ids, ends, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_one_that_is_not_valid_stops_the_whole_chain(rye: Rye, which: int, state: str) -> None:
+    """S18: the first, one between, or the last of the project's own."""
+    paths = signed_chain(rye, "a", "b", "c", script=f"touch {rye.folder}/marker; echo done")
+    before = ran(rye, "a")
+    (rye.folder / "marker").unlink()
+    spoil, expected = STATES[state]
+    spoil(paths[which])
+    found = ran(rye, "a"), code(rye, "execute", item_type="tool", item_id="a", dry_run=True)
+    missing = "ITEM_NOT_FOUND" if which == 0 and state == "moved" else expected
+
+    assert "success" == before
+    assert (missing, missing) == found
+    assert not (rye.folder / "marker").exists()
+
+
+def test_a_runtime_of_the_project_is_held_to_its_own_signature(rye: Rye) -> None:
+    """S17: it is no part of the server, whatever it says of itself."""
+    marker = rye.folder / "marker"
+    config = {"command": sys.executable, "args": ["-c", marking(marker)]}
+    runtime = {"tool_type": "runtime", "executor_id": SUBPROCESS, "config": config}
+    rye.signed("tool", "a", python_tool("a", executor_id="own/python_runtime"))
+    text = yaml_tool("own/python_runtime", **runtime)
+    rye.put("tool", "own/python_runtime", text, extension=".yaml")
+    first = ran(rye, "a")
+    rye.put("tool", "own/python_runtime", stamped(text), extension=".yaml")
+    second = ran(rye, "a")
+
+    assert ("UNSIGNED", "UNTRUSTED_KEY") == (first, second)
+    assert not marker.exists()
+
+
+def test_a_tool_that_calls_itself_a_primitive_is_none(rye: Rye) -> None:
+    """S17: the primitives are those of the server, by their place."""
+    for name in ("own/subprocess", "own/http_client", "primitives/subprocess"):
+        text = yaml_tool(name, tool_type="primitive", executor_id=None)
+        rye.put("tool", name, stamped(text), extension=".yaml")
+        rye.put("tool", "a", shell("a", "echo x", executor_id=name), extension=".yaml")
+        rye.sign("tool", "a")
+
+        assert ran(rye, "a") in ("UNTRUSTED_KEY", "EXECUTOR_NOT_FOUND")
+
+
+def test_a_space_is_carried_out_by_none_before_it(rye: Rye) -> None:
+    """S17: a tool of the user's runs by what the user or the server has, not by a repository's."""
+    marker = rye.folder / "marker"
+    rye.signed("tool", "own/way", shell("own/way", f"touch {marker}"), extension=".yaml")
+    text = yaml_tool("mine", executor_id="own/way")
+    rye.signed("tool", "mine", text, space="user", extension=".yaml")
+
+    assert "EXECUTOR_NOT_FOUND" == ran(rye, "mine")
+    rye.signed("tool", "own/way", shell("own/way", "echo"), space="user", extension=".yaml")
+    assert ["user", "user", "system"] == [
+        link["source"] for link in rye.run("tool", "mine")["chain"]
+    ]
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize(
+    "executor",
+    [
+        "../../../outside/evil",
+        "/bin/sh",
+        "a\n",
+        "",
+        " ",
+        "A",
+        "**",
+        "evil.py",
+        "a/" * 200,
+        1,
+        [],
+        {},
+    ],
+)
+def test_an_executor_is_an_id_as_any_other(free: Rye, executor: object) -> None:
+    """S1: what a file names is checked as what a call names."""
+    marker = free.folder / "marker"
+    put(free.folder / "outside/evil.yaml", shell("evil", f"touch {marker}"))
+    free.put("tool", "a", shell("a", f"touch {marker}", executor_id=executor), extension=".yaml")
+
+    assert ran(free, "a") in ("EXECUTOR_NOT_FOUND", "VALIDATION_FAILED", "PARSING_ERROR")
+    assert not marker.exists()
+
+
+def test_chains_end(rye: Rye) -> None:
+    """S21: neither a ring nor a long way keeps the server busy."""
+    ids = [f"n{number}" for number in range(10)]
+    signed_chain(rye, *ids)
+    for item_id, executor in (("x", "x"), ("y", "z"), ("z", "y")):
+        text = shell(item_id, "echo", executor_id=executor)
+        rye.signed("tool", item_id, text, extension=".yaml")
+
+    assert ["CHAIN_TOO_DEEP", "success"] == [ran(rye, "n0"), ran(rye, "n1")]
+    assert ["CIRCULAR_DEPENDENCY"] * 2 == [ran(rye, "x"), ran(rye, "y")]
+
+
+def test_what_was_verified_is_what_runs(rye: Rye) -> None:
+    """S18: a file that changes between the look at it and its start does not run."""
+    marker = rye.folder / "marker"
+    path = rye.signed("tool", "a", python_tool("a", "def main(): return 1\n"))
+    wrapper = (
+        f"#!/bin/sh\ncat >> {path} <<'END'\n{marking(marker)}END\nexec {sys.executable} \"$@\"\n"
+    )
+    python = put(rye.root / ".venv/bin/python", wrapper)
+    python.chmod(0o755)
+    try:
+        refusal = rye.refuses("execute", item_type="tool", item_id="a")
+    finally:
+        python.unlink()
+
+    assert "EXECUTION_FAILED" == refusal["code"]
+    assert "changed since it was checked" in refusal["message"]
+    assert not marker.exists()
+
+
+def test_a_link_that_takes_the_place_of_the_file_is_not_run(rye: Rye) -> None:
+    """S3, S18: nor does another file of the same name."""
+    marker = rye.folder / "marker"
+    evil = put(rye.folder / "evil.py", marking(marker))
+    path = rye.signed("tool", "a", python_tool("a", "def main(): return 1\n"))
+    python = put(
+        rye.root / ".venv/bin/python",
+        f'#!/bin/sh\nln -sf {evil} {path}\nexec {sys.executable} "$@"\n',
+    )
+    python.chmod(0o755)
+    try:
+        found = ran(rye, "a")
+    finally:
+        python.unlink()
+
+    assert "EXECUTION_FAILED" == found
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("kind", MANIFESTS)
+def test_without_its_manifest_nothing_of_the_server_is_valid(tmp_path: Path, kind: str) -> None:
+    """S18: a file that cannot be read proves nothing, and breaks nothing."""
+    root = rye_project(tmp_path / "project")
+    with session(tmp_path, root) as rye:
+        rye.signed("tool", "a", python_tool("a", "def main(): return 1\n"))
+        before = ran(rye, "a")
+        put(root / ".ralph/mcp/manifest.json", MANIFESTS[kind])
+        after = ran(rye, "a")
+        state = rye.load("tool", PYTHON_RUNTIME)["signature"]["state"]
+
+    assert ("success", "INTEGRITY_FAILED", "modified") == (before, after, state)
+
+
+@pytest.mark.parametrize("how", ["text", "link", "manifest"])
+def test_what_comes_with_the_server_is_as_it_came(tmp_path: Path, how: str) -> None:
+    """S18: neither its file, nor one in its place, nor what the manifest says may differ."""
+    root = rye_project(tmp_path / "project")
+    marker = tmp_path / "marker"
+    with session(tmp_path, root) as rye:
+        rye.signed("tool", "a", python_tool("a", "def main(): return 1\n"))
+        path = rye.file("tool", PYTHON_RUNTIME, space="system", extension=".yaml")
+    evil = path.read_text("utf-8").replace("${RYE_PYTHON}", "touch").replace('"-I"', f'"{marker}"')
+    if how == "text":
+        path.write_text(evil, "utf-8")
+    elif how == "link":
+        path.unlink()
+        path.symlink_to(put(tmp_path / "evil.yaml", evil))
+    else:
+        manifest = root / ".ralph/mcp/manifest.json"
+        listed = json.loads(manifest.read_text("utf-8"))
+        listed["files"][str(path.relative_to(manifest.parent))] = "0" * 64
+        manifest.write_text(json.dumps(listed), "utf-8")
+    with session(tmp_path, root) as rye:
+        found = ran(rye, "a")
+
+    assert ("EXECUTOR_NOT_FOUND" if how == "link" else "INTEGRITY_FAILED") == found
+    assert not marker.exists()
+
+
+def test_a_folder_within_the_project_has_the_same_policy(rye: Rye) -> None:
+    """S19: the items of a package that was fetched into the project are held to it too."""
+    marker = rye.folder / "marker"
+    text = python_tool("a", marking(marker))
+    package = rye.root / "node_modules/package"
+    for each in (text, stamped(text)):
+        put(package / ".ai/tools/a.py", each)
+        found = rye.refuses("execute", item_type="tool", item_id="a", project_path=str(package))
+
+        assert found["code"] in ("UNSIGNED", "UNTRUSTED_KEY")
+    assert not marker.exists()

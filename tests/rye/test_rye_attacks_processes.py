@@ -1,0 +1,275 @@
+"""Whatever a tool does, the session goes on, stays small, and nothing outlives the server."""
+
+import json
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lifelines import PATIENCE, Lifeline
+from rye_attacks import OFF, code, holding, ran, shell
+from rye_projects import MOST, Rye, frames, python_tool, rye_project, serving, variables, yaml_tool
+from wire import Wire
+
+FRAME = '{"jsonrpc":"2.0","id":1,"result":{"content":[]}}'
+LOUD = {
+    "print": f"print({FRAME!r}, flush=True)",
+    "descriptor": f"import os; os.write(1, b'{FRAME}\\n'); os.write(2, b'{FRAME}\\n')",
+    "child": f"import os; os.system('echo \\'{FRAME}\\'')",
+    "closed": "import os, sys; sys.stdout.close(); os.close(1); os.close(2)",
+    "closed streams": "import sys; sys.stdout = sys.stderr = None",
+    "all closed": "import os; os.closerange(0, 100)",
+    "exit": f"import os; os.write(1, b'{FRAME}\\n'); os._exit(0)",
+    "abort": "import os; os.abort()",
+    "own death": "import os; os.kill(os.getpid(), 9)",
+    "own group": "import os; os.killpg(os.getpgrp(), 9)",
+    "copy": "import os; os.fork(); print('twice')",
+    "bytes": "import os; os.write(1, bytes(range(256)) * 100)",
+    "exhaustion": "raise MemoryError('none')",
+    "recursion": "f = lambda: f(); f()",
+    "odd error": "raise type('E', (Exception,), {'__str__': lambda self: 1 / 0})",
+}
+QUIET = ("print", "descriptor", "child", "closed", "closed streams", "copy", "bytes")
+GREEDY = {
+    "read": "import sys; sys.stdin.read()",
+    "read descriptor": "import os; os.read(0, 1 << 20)",
+    "child": "import os; os.system('cat >/dev/null')",
+    "terminal": "open('/dev/stdin').read()",
+}
+GROUP = "import os, time; os.setpgid(0, 0); time.sleep(600)"
+STUBBORN = {
+    "plain": "sleep 600",
+    "deaf": "trap '' TERM INT HUP; sleep 600 & sleep 600",
+    "daemon": "setsid sh -c 'trap \"\" TERM; sleep 600' & sleep 600",
+    "orphan": "(setsid sleep 600 &) ; sleep 600",
+    "group": f"{sys.executable} -c '{GROUP}' & sleep 600",
+}
+KILLING = {**STUBBORN, "parent's end": "kill -9 $PPID; sleep 600"}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
+    """A session in which no signature is asked for."""
+    with serving(tmp_path_factory.mktemp("processes"), settings=OFF) as rye:
+        yield rye
+
+
+@pytest.fixture
+def rye(served: Rye) -> Rye:
+    """The same, without items."""
+    served.clear()
+    return served
+
+
+@pytest.fixture
+def lifeline(tmp_path: Path) -> Iterator[Lifeline]:
+    found = Lifeline(tmp_path / "lifeline")
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def wire(tmp_path: Path) -> Iterator[Wire]:
+    """A bare server, whose every line must be a frame, on a project in `tmp_path`."""
+    root = rye_project(tmp_path / "project", OFF)
+    with frames(root, variables(tmp_path)) as wire:
+        yield wire
+
+
+def asked(root: Path, item_id: str) -> dict[str, Any]:
+    """The parameters of a request that executes a tool."""
+    given = {"item_type": "tool", "item_id": item_id, "project_path": str(root)}
+    return {"name": "execute", "arguments": given}
+
+
+def lay(root: Path, item_id: str, text: str, extension: str = ".yaml") -> None:
+    path = root / ".ai/tools" / (item_id + extension)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+
+
+def test_no_tool_reads_or_writes_the_frames(tmp_path: Path, wire: Wire) -> None:
+    """S12, S13: each answer is the one line to its request, however loud or greedy a tool is."""
+    root = tmp_path / "project"
+    tools = {**{f"l{n}": each for n, each in enumerate(LOUD.values())}}
+    tools |= {f"g{n}": each for n, each in enumerate(GREEDY.values())}
+    for item_id, script in tools.items():
+        lay(
+            root, item_id, python_tool(item_id, f"def main():\n    {script}\n    return 1\n"), ".py"
+        )
+        lay(
+            root,
+            f"{item_id}c",
+            shell(f"{item_id}c", f'{sys.executable} -c "$S"', env_config={"env": {"S": script}}),
+        )
+    found = {}
+    for item_id in (*tools, *(f"{each}c" for each in tools)):
+        answer = wire.ask("tools/call", asked(root, item_id))["result"]["content"][0]["text"]
+        found[item_id] = json.loads(answer)["status"]
+    listed = wire.ask("tools/list")["result"]["tools"]
+
+    assert {"success", "error"} == {*found.values()}
+    assert ["success"] * len(GREEDY) * 2 == [
+        found[f"g{n}{end}"] for n in range(len(GREEDY)) for end in ("", "c")
+    ]
+    assert 5 == len(listed)
+
+
+@pytest.mark.parametrize("kind", QUIET)
+def test_what_a_python_tool_writes_is_no_part_of_its_value(rye: Rye, kind: str) -> None:
+    """S13: however it writes, by whichever of its processes, and where it closes its streams."""
+    rye.put("tool", "a", python_tool("a", f"def main():\n    {LOUD[kind]}\n    return 1\n"))
+
+    assert 1 == rye.run("tool", "a")["data"]
+
+
+@pytest.mark.parametrize("kind", GREEDY)
+def test_a_tool_reads_nothing_of_the_session(rye: Rye, kind: str) -> None:
+    """S12: all that it reads is what is meant for it, and then the end."""
+    *imports, value = GREEDY[kind].split("; ")
+    script = "\n".join([*imports, "def main():", f"    return str({value})", ""])
+    rye.put("tool", "a", python_tool("a", script))
+
+    assert rye.run("tool", "a")["data"] in ("", "b''", "0")
+
+
+@pytest.mark.parametrize("end", ["1", "2"])
+def test_two_hundred_megabytes_are_not_kept(rye: Rye, end: str) -> None:
+    """S21: the begin of an output is, within the size of an answer, and the server stays small."""
+    rye.put(
+        "tool",
+        "a",
+        shell(
+            "a", f"head -c 200000000 /dev/zero | tr '\\0' x >&{end}; echo $PPID >&{3 - int(end)}"
+        ),
+        extension=".yaml",
+    )
+    data = rye.run("tool", "a")["data"]
+    loud, other = ("stdout", "stderr") if end == "1" else ("stderr", "stdout")
+    peak = peak_of(int(data[other]))
+
+    assert data[f"{loud}_truncated"]
+    assert 1_000 < len(data[loud]) < MOST
+    assert peak < 300_000
+
+
+def test_a_large_value_is_refused(rye: Rye) -> None:
+    """S21: what a Python tool returns is no larger than an output."""
+    rye.put("tool", "a", python_tool("a", "def main(): return 'x' * (200 << 20)\n"))
+    rye.put(
+        "tool",
+        "b",
+        python_tool(
+            "b", "def main():\n    x = []\n    for _ in range(900): x = [x]\n    return x\n"
+        ),
+    )
+
+    assert ["EXECUTION_FAILED"] * 2 == [ran(rye, "a"), ran(rye, "b")]
+
+
+@pytest.mark.parametrize("kind", STUBBORN)
+def test_the_time_limit_ends_all_that_a_tool_has_started(
+    rye: Rye, lifeline: Lifeline, kind: str
+) -> None:
+    """S22: also what has left its group or its session, or does not listen."""
+    script = holding(lifeline.path) + STUBBORN[kind]
+    rye.put("tool", "a", shell("a", script, timeout=0.5), extension=".yaml")
+
+    assert "TIMEOUT" == ran(rye, "a")
+    assert lifeline.was_held()
+    assert lifeline.was_let_go()
+
+
+@pytest.mark.parametrize("kind", KILLING)
+def test_nothing_outlives_a_server_that_was_killed(
+    tmp_path: Path, wire: Wire, lifeline: Lifeline, kind: str
+) -> None:
+    """S22: what it had started is ended by somebody else."""
+    root = tmp_path / "project"
+    lay(root, "a", shell("a", holding(lifeline.path) + KILLING[kind]))
+    wire.send("tools/call", asked(root, "a"), id=7)
+    held = lifeline.was_held()
+    if kind != "parent's end":
+        wire.kill(signal.SIGKILL)
+
+    assert held
+    assert -signal.SIGKILL == wire.end()
+    assert lifeline.was_let_go()
+
+
+@pytest.mark.parametrize("how", ["leave", "term", "kill"])
+def test_what_a_tool_left_behind_ends_with_the_server(
+    tmp_path: Path, wire: Wire, lifeline: Lifeline, how: str
+) -> None:
+    """S22: a daemon of a tool that has answered long ago."""
+    root = tmp_path / "project"
+    script = (
+        f"setsid sh -c '{holding(lifeline.path)} sleep 600' </dev/null >/dev/null 2>&1 & echo x"
+    )
+    lay(root, "a", shell("a", script))
+    answer = wire.ask("tools/call", asked(root, "a"))
+    held = lifeline.was_held() and lifeline.is_held()
+    if how == "leave":
+        wire.leave()
+    else:
+        wire.kill(signal.SIGTERM if how == "term" else signal.SIGKILL)
+    wire.end()
+
+    assert not answer["result"]["isError"]
+    assert held
+    assert lifeline.was_let_go()
+
+
+def test_a_tool_that_nobody_waits_for_is_ended(
+    tmp_path: Path, wire: Wire, lifeline: Lifeline
+) -> None:
+    """S22: the client takes its request back, and the session goes on."""
+    root = tmp_path / "project"
+    lay(root, "a", shell("a", holding(lifeline.path) + STUBBORN["daemon"]))
+    wire.send("tools/call", asked(root, "a"), id=7)
+    held = lifeline.was_held()
+    wire.send("notifications/cancelled", {"requestId": 7})
+
+    assert held
+    assert lifeline.was_let_go()
+
+
+def test_other_calls_are_answered_while_a_tool_runs(rye: Rye, lifeline: Lifeline) -> None:
+    """S12: one that takes long keeps nobody waiting."""
+    rye.put(
+        "tool", "a", shell("a", holding(lifeline.path) + "sleep 600", timeout=2), extension=".yaml"
+    )
+    rye.put("tool", "b", yaml_tool("b"), extension=".yaml")
+    found: list[str] = []
+    slow = threading.Thread(target=lambda: found.append(ran(rye, "a")))
+    slow.start()
+    try:
+        held = lifeline.was_held()
+        meanwhile = [ran(rye, "b"), code(rye, "load", item_type="tool", item_id="a")]
+        early = [*found]
+    finally:
+        slow.join(PATIENCE)
+
+    assert held
+    assert (["success", "success"], []) == (meanwhile, early)
+    assert ["TIMEOUT"] == found
+
+
+def test_the_servers_files_are_not_a_tools(rye: Rye) -> None:
+    """S13: a tool has its three streams, and nothing else that the server has open."""
+    text = "import os\ndef main(): return sorted(os.listdir('/proc/self/fd'))\n"
+    rye.put("tool", "a", python_tool("a", text))
+    found = rye.run("tool", "a")["data"]
+
+    assert {"0", "1", "2"} < {*found}
+    assert len(found) <= 5  # the two others: the document's, and that of the look itself
+
+
+def peak_of(process: int) -> int:
+    """The most memory that a process has had, in kibibytes."""
+    status = Path(f"/proc/{process}/status").read_text("utf-8")
+    (line,) = (line for line in status.splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1])

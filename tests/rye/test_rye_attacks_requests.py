@@ -1,0 +1,279 @@
+"""A request over HTTP goes where a person has allowed it, says nothing more, and fails in words."""
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from http_hosts import Asked, Host, Write, answering, host
+from rye_attacks import OFF, TRUSTED, code, items_of, ran, tree
+from rye_projects import TYPES, Rye, directive, python_tool, serving, well_formed, yaml_tool
+
+SECRET = "s3cr3t-of-the-server"  # noqa: S105
+INWARD = (
+    "http://127.0.0.1:{port}/",
+    "http://localhost:{port}/",
+    "http://LOCALHOST.:{port}/",
+    "http://127.1:{port}/",
+    "http://2130706433:{port}/",
+    "http://0x7f000001:{port}/",
+    "http://0177.0.0.1:{port}/",
+    "http://0.0.0.0:{port}/",
+    "http://0:{port}/",
+    "http://127.0.0.1.:{port}/",
+    "http://[::1]:{port}/",
+    "http://[::]:{port}/",
+    "http://[::ffff:127.0.0.1]:{port}/",
+    "http://[::ffff:7f00:1]:{port}/",
+    "http://[64:ff9b::7f00:1]:{port}/",
+    "http://[2002:7f00:1::]:{port}/",
+    "http://[fe80::1%25lo]:{port}/",
+    "http://\uff11\uff12\uff17.0.0.1:{port}/",
+    "http://user:secret@127.0.0.1:{port}/",
+    "http://example.com@127.0.0.1:{port}/",
+    "http://127.0.0.1:{port}\\@example.com/",
+    "http://example.com#@127.0.0.1:{port}/",
+    "http:127.0.0.1:{port}/",
+    "//127.0.0.1:{port}/",
+    "http:///127.0.0.1:{port}/",
+    "http://169.254.169.254/latest/meta-data/",
+    "http://10.0.0.1/",
+    "http://192.168.0.1/",
+    "http://100.64.0.1/",
+    "http://224.0.0.1/",
+    "http://255.255.255.255/",
+    "file:///etc/passwd",
+    "FILE:///etc/passwd",
+    "ftp://127.0.0.1:{port}/",
+    "gopher://127.0.0.1:{port}/x",
+    "dict://127.0.0.1:{port}/",
+    "unix:///var/run/docker.sock",
+    "data:text/plain,x",
+    "jar:http://127.0.0.1:{port}/!/",
+    "http://",
+    "http://127.0.0.1:99999/",
+    "http://127.0.0.1:-1/",
+    "http://127.0.0.1:{port} /",
+    "http://127.0.0.1:{port}/\r\nX-Evil: 1",
+    "",
+)
+WRONG: tuple[Any, ...] = (None, 1, "", "\0", [], {}, {"a": []}, True, "x" * 100_000, -1, 1e308, "…")
+
+
+def asking(item_id: str, url: str, **config: Any) -> str:
+    return yaml_tool(item_id, executor_id="http_client", config={"url": url, **config})
+
+
+@pytest.fixture(scope="module")
+def local() -> Iterator[Host]:
+    """A host on this machine, as there are many that no repository should reach."""
+    with host(answering(b"inner")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def open_session(tmp_path_factory: pytest.TempPathFactory, local: Host) -> Iterator[Rye]:
+    """A session without hosts of its own, in which no signature is asked for."""
+    proxies = {
+        name: f"http://{local.name}"
+        for each in ("http_proxy", "https_proxy", "all_proxy")
+        for name in (each, each.upper())
+    }
+    folder = tmp_path_factory.mktemp("requests")
+    with serving(folder, settings=OFF, environment={**proxies, "TOKEN": SECRET}) as rye:
+        yield rye
+
+
+@pytest.fixture
+def rye(open_session: Rye, local: Host) -> Rye:
+    """The same, without items."""
+    open_session.clear()
+    local.asked.clear()
+    return open_session
+
+
+@pytest.mark.parametrize("url", INWARD)
+def test_nothing_that_is_not_public_is_reached(rye: Rye, local: Host, url: str) -> None:
+    """S23: however its address is written, by whichever scheme, and not by a proxy either."""
+    rye.put("tool", "a", asking("a", url.format(port=local.port), timeout=5), extension=".yaml")
+
+    assert ran(rye, "a") in ("VALIDATION_FAILED", "EXECUTION_FAILED")
+    assert [] == local.asked
+
+
+@pytest.mark.parametrize("url", ["{value}", "http://{value}/", "http://x.{value}/", "http{value}"])
+def test_a_caller_does_not_choose_the_host(rye: Rye, local: Host, url: str) -> None:
+    """S23: where no hosts are allowed by name, it stands in the author's text."""
+    rye.put("tool", "a", asking("a", url), extension=".yaml")
+    values = [local.name, f"http://{local.name}/", f"://{local.name}/", "example.com"]
+
+    assert ["VALIDATION_FAILED"] * 4 == [ran(rye, "a", value=value) for value in values]
+    assert [] == local.asked
+
+
+def test_only_the_hosts_that_are_named_are_reached(tmp_path: Path, local: Host) -> None:
+    """S23: nor is a redirect followed, wherever it leads."""
+    local.asked.clear()
+    moved = f"Location: http://{local.name}/inner\r\n"
+    with (
+        host(answering(status=302, more=moved)) as named,
+        serving(tmp_path, settings=f'{OFF}\nhosts = ["{named.name}"]') as rye,
+    ):
+        rye.put("tool", "a", asking("a", "{url}"), extension=".yaml")
+        found = rye.run("tool", "a", url=f"http://{named.name}/x")["data"]
+        others = [
+            ran(rye, "a", url=url)
+            for url in (
+                f"http://{local.name}/",
+                f"http://127.0.0.1:{named.port + 1}/",
+                f"http://{named.name}@{local.name}/",
+                f"http://localhost:{named.port}/",
+                f"https://{named.name}.example.com/",
+                "file:///etc/passwd",
+            )
+        ]
+
+        assert (302, 1) == (found["status_code"], len(named.asked))
+        assert {"EXECUTION_FAILED", "VALIDATION_FAILED"} >= {*others}
+    assert [] == local.asked
+
+
+def test_a_request_says_only_what_its_author_wrote(tmp_path: Path) -> None:
+    """S7, S14, S23: no variable by way of a value, none that is not lent, no second header."""
+    with (
+        host(answering(b"{}")) as named,
+        serving(
+            tmp_path, settings=f'{OFF}\nhosts = ["{named.name}"]', environment={"TOKEN": SECRET}
+        ) as rye,
+    ):
+        text = asking(
+            "a",
+            f"http://{named.name}/{{value}}?q={{value}}",
+            method="POST",
+            headers={"X-Value": "{value}", "X-Token": "<${TOKEN}>"},
+            body={"value": "{value}", "all": ["{value}${TOKEN}"]},
+        )
+        rye.put("tool", "a", text, extension=".yaml")
+        values = ["${TOKEN}", "{project_path}", "x\r\nX-Evil: 1", "..", "a/../b?x#y", "%2e%2e", "é"]
+        found = {value: ran(rye, "a", value=value) for value in values}
+        wire = json.dumps([(a.line, a.headers, a.body.decode()) for a in named.asked])
+        bodies = [json.loads(asked.body)["value"] for asked in named.asked]
+
+    assert SECRET not in wire
+    assert "x-evil" not in wire
+    assert {"success", "VALIDATION_FAILED"} == {*found.values()}
+    assert ["success"] * 2 == [found[value] for value in values[:2]]
+    assert [value for value in values if found[value] == "success"] == bodies
+    assert all(
+        asked.line.startswith("POST /") and "/../" not in asked.line for asked in named.asked
+    )
+
+
+def test_a_host_that_never_ends_does_not_keep_the_server(tmp_path: Path) -> None:
+    """S21, S23: neither by a long answer nor by none."""
+
+    def endless(_asked: Asked, write: Write) -> None:
+        write(b"HTTP/1.1 200 OK\r\n\r\n")
+        for _ in range(3_000):  # as long as somebody listens
+            write(b"x" * (1 << 16))
+
+    def heads(_asked: Asked, write: Write) -> None:
+        write(b"HTTP/1.1 200 OK\r\n")
+        for number in range(100_000):
+            write(b"X-%d: x\r\n" % number)
+
+    with (
+        host(endless) as long,
+        host(heads) as many,
+        serving(tmp_path, settings=f'{OFF}\nhosts = ["{long.name}", "{many.name}"]') as rye,
+    ):
+        rye.put("tool", "a", asking("a", "{url}", timeout=10), extension=".yaml")
+        data = rye.run("tool", "a", url=f"http://{long.name}/")["data"]
+        other = ran(rye, "a", url=f"http://{many.name}/")
+
+        assert data["truncated"]
+        assert "EXECUTION_FAILED" == other
+
+
+@pytest.mark.parametrize("tool", ["search", "load", "execute", "sign", "help"])
+def test_wrong_arguments_are_refused_in_words(rye: Rye, tool: str) -> None:
+    """S25: whatever is given, no answer shows the inside of the server, or that it broke."""
+    (listed,) = (entry for entry in rye.driver.tools() if entry["name"] == tool)
+    for item_type in TYPES:
+        rye.put(item_type, "a")
+    right = {"item_type": "tool", "item_id": "a", "query": "a", "topic": "overview"}
+    names = [*listed["inputSchema"]["properties"]]
+    right = {name: value for name, value in right.items() if name in names}
+    codes = set()
+    for name in (*names, "further"):
+        for wrong in WRONG:
+            given = {**right, name: wrong}
+            codes.add(code(rye, tool, **given))
+
+    assert "UNKNOWN_ERROR" not in codes
+    assert "VALIDATION_FAILED" in codes
+    assert "Traceback" not in (rye.folder / "log.txt").read_text("utf-8")
+
+
+def test_what_fails_inside_a_tool_is_told_as_the_tools(rye: Rye) -> None:
+    """S25: its message, without the server's own way there."""
+    rye.put("tool", "a", python_tool("a", "def main(): raise ValueError('no')\n"))
+    _, text = rye.driver.ask(
+        "execute", {"item_type": "tool", "item_id": "a", "project_path": str(rye.root)}
+    )
+
+    assert "ValueError: no" == json.loads(text)["error"]["message"]
+    assert "python_shim" not in text
+    assert "runtime/rye" not in text.replace("rye/core/runtimes", "")
+
+
+@pytest.mark.parametrize("item_type", TYPES)
+def test_to_sign_changes_one_line_and_nothing_else(tmp_path: Path, item_type: str) -> None:
+    """S27: in UTF-8 wherever the server runs, with ends of lines, mode and neighbours kept."""
+    plain = {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    extension = {"tool": ".py"}.get(item_type, ".md")
+    text = well_formed(item_type, "a").replace("\n", "\r\n") + "# é 😀\r\n\r\n"
+    with serving(tmp_path, settings=TRUSTED, environment=plain) as rye:
+        path = rye.put(item_type, "a", text.encode())
+        path.chmod(0o755)
+        before = tree(rye.project)
+        rye.sign(item_type, "a")
+        first, *rest = path.read_bytes().split(b"\r\n")
+        given = {"parameters": {"who": "x"}} if item_type == "directive" else {}
+        found = code(rye, "execute", item_type=item_type, item_id="a", **given)
+
+        assert text.encode() == b"\r\n".join(rest)
+        assert b"rye:signed:" in first
+        assert 0o755 == stat.S_IMODE(path.stat().st_mode)
+        assert {*before} == {*tree(rye.project)}
+        assert "success" == found
+        assert extension == path.suffix
+
+
+def test_who_must_not_write_leaves_the_file_whole(tmp_path: Path) -> None:
+    """S27: where a file cannot be replaced, it is as it was, and nothing lies beside it."""
+    with serving(tmp_path) as rye:
+        path = rye.put("knowledge", "a")
+        before = items_of(rye)
+        path.parent.chmod(0o555)
+        try:
+            found = code(rye, "sign", item_type="knowledge", item_id="a")
+        finally:
+            path.parent.chmod(0o755)
+        after = {name: data for name, data in items_of(rye).items() if "key" not in name}
+
+        assert ("signed" if os.geteuid() == 0 else "READ_ONLY_SPACE") == found
+        assert {*before} == {*after}
+
+
+def test_a_directive_reaches_no_host(rye: Rye, local: Host) -> None:
+    """S23: it is text, whatever it names."""
+    text = directive("a", body=f"![x](http://{local.name}/x) {{env:TOKEN}} ${{TOKEN}}")
+    rye.put("directive", "a", text)
+    answer = rye.run("directive", "a", who="x")
+
+    assert SECRET not in json.dumps(answer)
+    assert [] == local.asked

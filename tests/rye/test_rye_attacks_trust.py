@@ -1,0 +1,330 @@
+"""What a repository brings is neither believed nor run, but where the person's policy says so."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from rye_attacks import TRUSTED, code, marking, ran, shell, stamped, tree
+from rye_projects import (
+    PYTHON_RUNTIME,
+    SUBPROCESS,
+    Rye,
+    directive,
+    put,
+    python_tool,
+    rye_project,
+    serving,
+    session,
+    well_formed,
+    yaml_tool,
+)
+
+BYPASSES = {
+    **dict.fromkeys(("RYE_DEV_MODE", "RYE_DEV", "RYE_UNSAFE", "RALPHGEN_DEV", "CI"), "1"),
+    **dict.fromkeys(("RYE_POLICY", "RYE_SIGNATURE_POLICY", "RYE_VERIFY", "POLICY"), "off"),
+    "RYE_SIGNING_KEY_DIR": "/",
+}
+CODE = (
+    "parsers/markdown_xml.py",
+    "parsers/__init__.py",
+    "processors/p.py",
+    "extractors/tool/extractor.py",
+    "tools/rye/core/parsers/p.py",
+    "tools/conftest.py",
+    "tools/demo/json.py",
+    "tools/demo/__init__.py",
+    "lib/python/module_loader.py",
+    "../json.py",
+    "../yaml.py",
+    "../cryptography.py",
+    "../sitecustomize.py",
+    "../usercustomize.py",
+    "../conftest.py",
+    "../runtime/__init__.py",
+)
+SETTINGS = {
+    "extractors/tool/x.yaml": "extensions: ['.sh', '.txt']\n",
+    "extractors/x.py": "EXTENSIONS = ['.txt']\n",
+    "validators/x.yaml": "fields: {version: {required: false}}\n",
+    "config/rye.yaml": "policy: off\n",
+    "config.toml": '[rye]\npolicy = "off"\n',
+    "ralphgen.toml": '[rye]\npolicy = "off"\n',
+    "manifest.json": "{}",
+    "collection.yaml": "name: x\n",
+}
+CHANGES: dict[str, Callable[[Rye, Path], object]] = {
+    "body": lambda _, path: edited(path, "return 1", "return 2"),
+    "metadata": lambda _, path: edited(path, "What a does", "What b does"),
+    "executor": lambda _, path: edited(path, PYTHON_RUNTIME, "own_runtime"),
+    "shebang": lambda _, path: edited(path, "bin/env python", "bin/env evil"),
+    "time": lambda _, path: edited(path, ":signed:20", ":signed:19"),
+    "what comes before": lambda _, path: path.write_bytes(b"import os\n" + path.read_bytes()),
+    "what comes after": lambda _, path: path.write_bytes(path.read_bytes() + b"import os\n"),
+    "blanks": lambda _, path: path.write_bytes(path.read_bytes() + b" "),
+    "second line": lambda _, path: path.write_text(
+        stamped("x = 1\n").split("\n")[0] + "\n" + path.read_text("utf-8"), "utf-8"
+    ),
+}
+IMPORTING = """
+def main():
+    try:
+        import helper
+    except ImportError:
+        return "ImportError"
+"""
+MOVES = {
+    "name": "demo/b",
+    "folder": "other/a",
+    "top": "a",
+}
+
+
+def edited(path: Path, old: str, new: str) -> None:
+    text = path.read_text("utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new, 1), "utf-8")
+
+
+@pytest.fixture(scope="module")
+def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
+    """A session that trusts nothing but what a key has signed, with all ways around that tried."""
+    folder = tmp_path_factory.mktemp("strict")
+    with serving(folder, settings=TRUSTED, environment=BYPASSES) as rye:
+        yield rye
+
+
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
+    """A session as it is without settings."""
+    with serving(tmp_path_factory.mktemp("usual"), environment=BYPASSES) as rye:
+        yield rye
+
+
+@pytest.fixture
+def rye(usual: Rye) -> Rye:
+    """A session as it is without settings, and without items."""
+    usual.clear()
+    (usual.folder / "marker").unlink(missing_ok=True)
+    return usual
+
+
+@pytest.fixture
+def wary(strict: Rye) -> Rye:
+    """The strict session, without items."""
+    strict.clear()
+    return strict
+
+
+def signed_tool(rye: Rye, item_id: str = "demo/a") -> Path:
+    text = "#!/usr/bin/env python\n" + python_tool(item_id, "def main(): return 1\n")
+    return rye.signed("tool", item_id, text)
+
+
+def test_no_code_of_a_space_runs_in_the_server(rye: Rye) -> None:
+    """S15: parsers and modules of a repository are files like any other; none is imported."""
+    marker = rye.folder / "marker"
+    signed_tool(rye)
+    for name in CODE:
+        put(rye.project / name, marking(marker))
+    try:
+        for item_type in ("directive", "knowledge"):
+            rye.signed(item_type, "demo/a")
+            rye.run(item_type, "demo/a", **({"who": "x"} if item_type == "directive" else {}))
+        rye.found("a*")
+        rye.load("tool", "demo/a")
+        rye.says("execute", item_type="tool", item_id="demo/a", dry_run=True)
+        rye.sign("tool", "demo/a")
+        rye.says("help")
+        found = rye.run("tool", "demo/a")["data"]
+        with session(rye.folder, rye.root) as later:
+            later.found("a*")
+            later.run("tool", "demo/a")
+    finally:
+        for name in CODE:
+            (rye.project / name).unlink()
+
+    assert 1 == found
+    assert not marker.exists()
+
+
+def test_a_tool_imports_nothing_that_lies_beside_it(rye: Rye) -> None:
+    """S15: a tool is one signed file: what lies beside it was not looked at."""
+    put(rye.project / "tools/demo/json.py", marking(rye.folder / "marker"))
+    put(rye.project / "tools/demo/helper.py", marking(rye.folder / "marker"))
+    own = "import json\ndef main(): return json.__file__\n"
+    rye.signed("tool", "demo/a", python_tool("demo/a", own))
+    rye.signed("tool", "demo/b", python_tool("demo/b", IMPORTING))
+
+    assert str(rye.project) not in rye.run("tool", "demo/a")["data"]
+    assert "ImportError" == rye.run("tool", "demo/b")["data"]
+    assert not (rye.folder / "marker").exists()
+
+
+def test_a_space_within_the_project_brings_no_keys(tmp_path: Path) -> None:
+    """S16: not even where the environment names it as the user's."""
+    root = rye_project(tmp_path / "project", TRUSTED)
+    with session(tmp_path / "theirs", root) as theirs:
+        theirs.signed("tool", "a", python_tool("a", marking(tmp_path / "marker")))
+        assert "success" == ran(theirs, "a")
+        keys = {
+            path.relative_to(theirs.user): path.read_bytes() for path in theirs.user.rglob("*.pem")
+        }
+    (tmp_path / "marker").unlink()
+    homes = {"HOME": str(root), "USER_SPACE": ""}
+    for surroundings in (homes, *({"USER_SPACE": str(root / name)} for name in ("", "x", "x/.ai"))):
+        for space in (root / ".ai", root / "x/.ai"):
+            for name, data in keys.items():
+                put(space / name, data).chmod(0o600)
+        before = tree(root / ".ai")
+        with session(tmp_path, root, environment=surroundings) as rye:
+            found = ran(rye, "a"), code(rye, "sign", item_type="tool", item_id="a")
+
+        assert ("UNTRUSTED_KEY", "SPACE_VIOLATION") == found
+        assert before == tree(root / ".ai")
+    assert not (tmp_path / "marker").exists()
+
+
+def test_the_user_space_is_not_reached_through_the_project(wary: Rye) -> None:
+    """S16: a key is no item, and no link in the project leads to one."""
+    signed_tool(wary)
+    names = ["keys/private_key", "../keys/private_key", "trusted_keys/x", "private_key"]
+    found = {
+        code(wary, "load", item_type=each, item_id=name, source="user")
+        for each in ("tool", "knowledge")
+        for name in names
+    }
+    (wary.project / "keys").symlink_to(wary.user / "keys")
+    (wary.project / "knowledge").symlink_to(wary.user / "keys")
+
+    assert {"ITEM_NOT_FOUND", "INVALID_ID"} == found
+    assert "ITEM_NOT_FOUND" == code(wary, "load", item_type="knowledge", item_id="private_key")
+
+
+def test_a_project_changes_neither_formats_nor_checks(rye: Rye) -> None:
+    """S17: what is an item, and what is wrong with one, the server says alone."""
+    rye.put("tool", "demo/bad", python_tool("demo/bad", version="1"))
+    put(rye.project / "tools/demo/x.txt", "x")
+    asked = {"item_type": "tool", "item_id": "demo/bad"}
+    before = rye.found(""), code(rye, "sign", **asked), rye.load("tool", "demo/bad")
+    for name, text in SETTINGS.items():
+        put(rye.project / name, text)
+        put(rye.project / "config" / name, text)
+
+    assert before == (rye.found(""), code(rye, "sign", **asked), rye.load("tool", "demo/bad"))
+    assert "VALIDATION_FAILED" == before[1]
+    assert "UNSIGNED" == ran(rye, "demo/bad")
+
+
+@pytest.mark.parametrize("place", ["", "rye/core/primitives/", "rye/core/runtimes/", "own/"])
+def test_the_servers_own_executors_are_not_shadowed(rye: Rye, place: str) -> None:
+    """S17: neither by their ids nor by their last parts, in no space."""
+    marker = rye.folder / "marker"
+    signed_tool(rye)
+    text = shell("x", f"touch {marker}", executor_id=SUBPROCESS)
+    for name in ("subprocess", "http_client", "python_runtime"):
+        for space in ("project", "user"):
+            for extension in (".py", ".yaml", ".yml"):
+                rye.put("tool", place + name, stamped(text), space=space, extension=extension)
+    rye.signed("tool", "b", yaml_tool("b", executor_id="subprocess"), extension=".yaml")
+    rye.signed(
+        "tool", "c", python_tool("c", "def main(): return 1\n", executor_id="python_runtime")
+    )
+    answers = [rye.run("tool", item_id) for item_id in ("demo/a", "b", "c")]
+    sources = {link["source"] for answer in answers for link in answer["chain"][1:]}
+
+    assert {"system"} == sources
+    assert not marker.exists()
+    if "core" in place:
+        assert "READ_ONLY_SPACE" == code(
+            rye, "load", item_type="tool", item_id=SUBPROCESS, destination="project"
+        )
+        assert f"{place}subprocess" not in rye.found("", "tool", source="project", limit=100)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("which", ["usual", "strict"])
+def test_what_was_changed_does_not_run(
+    which: str, change: str, request: pytest.FixtureRequest
+) -> None:
+    """S18: whichever part of the file it is."""
+    rye: Rye = request.getfixturevalue("rye" if which == "usual" else "wary")
+    path = signed_tool(rye)
+    before = ran(rye, "demo/a")
+    CHANGES[change](rye, path)
+    after = ran(rye, "demo/a")
+
+    assert "success" == before
+    assert after in ("INTEGRITY_FAILED", "UNSIGNED")
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_what_was_moved_does_not_run(rye: Rye, move: str) -> None:
+    """S18: a signature is of the id as well; under its own id, in another space, it holds."""
+    path = signed_tool(rye)
+    copy = put(rye.file("tool", MOVES[move]), path.read_bytes())
+    rye.says("load", item_type="tool", item_id="demo/a", destination="user")
+
+    assert "INTEGRITY_FAILED" == ran(rye, MOVES[move])
+    copy.unlink()
+    path.unlink()
+    assert "success" == ran(rye, "demo/a")
+
+
+@pytest.mark.parametrize("types", [("directive", "knowledge"), ("knowledge", "directive")])
+def test_what_was_signed_as_another_type_is_no_longer_valid(
+    wary: Rye, types: tuple[str, str]
+) -> None:
+    """S18: a signature is of the type as well."""
+    signed, other = types
+    text = wary.signed(signed, "demo/a", well_formed(signed, "demo/a")).read_bytes()
+    wary.put(other, "demo/a", text)
+
+    assert "INTEGRITY_FAILED" == code(wary, "execute", item_type=other, item_id="demo/a")
+
+
+@pytest.mark.parametrize("item_type", ["directive", "tool", "knowledge"])
+def test_nothing_in_the_environment_switches_a_policy_off(wary: Rye, item_type: str) -> None:
+    """S19: it was fixed when the server was made, and each answer says it."""
+    parts = {"body": "x"} if item_type == "directive" else {}
+    text = directive("a", inputs="", **parts) if parts else well_formed(item_type, "a")
+    given = {"item_type": item_type, "item_id": "a"}
+    extension = ".py" if item_type == "tool" else ".md"
+    refused = []
+    for each in (text, stamped(text, extension)):
+        wary.put(item_type, "a", each)
+        refused.append(wary.refuses("execute", **given))
+    wary.sign(item_type, "a")
+    answer = wary.says("execute", **given)["metadata"]
+
+    assert ["UNSIGNED", "UNTRUSTED_KEY"] == [error["code"] for error in refused]
+    assert ["trusted"] * 2 == [error["policy"] for error in refused]
+    assert ("trusted", "valid") == (answer["policy"], answer["signature"])
+
+
+def test_the_key_is_for_its_owner_alone(wary: Rye) -> None:
+    """S28: it is made so, and is not used where it is otherwise."""
+    signed_tool(wary)
+    key = wary.user / "keys/private_key.pem"
+    modes = [path.stat().st_mode & 0o777 for path in (key, key.parent)]
+    found = []
+    for mode in (0o604, 0o640, 0o620, 0o602, 0o601):
+        key.chmod(mode)
+        (path := wary.put("tool", "demo/b")).touch()
+        found.append((code(wary, "sign", item_type="tool", item_id="demo/b"), path.read_bytes()))
+
+    assert [0o600, 0o700] == modes
+    assert [("UNTRUSTED_KEY", well_formed("tool", "demo/b").encode())] * 5 == found
+
+
+def test_what_keys_hold_is_told_by_no_answer(wary: Rye) -> None:
+    """S28: neither one that signs nor one that refuses to."""
+    signed_tool(wary)
+    key = wary.user / "keys/private_key.pem"
+    inner = key.read_text("utf-8").split("\n")[1]
+    answers = [wary.ask("sign", item_type="tool", item_id="demo/a")]
+    key.write_text(key.read_text("utf-8").replace("PRIVATE", "PRIVTE"), "utf-8")
+    answers.append(wary.ask("sign", item_type="tool", item_id="demo/a"))
+
+    assert [False, True] == [failed for failed, _ in answers]
+    assert inner not in json.dumps(answers)

@@ -1,0 +1,332 @@
+"""What a caller gives is a value: no option, no text to be filled in, no setting, no secret."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from rye_attacks import OFF, ran, showing
+from rye_projects import Rye, directive, put, python_tool, serving, yaml_tool
+
+SECRET = "s3cr3t-of-the-server"  # noqa: S105
+SECRETS = {
+    "SECRET_TOKEN": SECRET,
+    "AWS_SECRET_ACCESS_KEY": SECRET,
+    "LD_LIBRARY_PATH": f"/{SECRET}",
+    "PYTHONPATH": f"/{SECRET}",
+    "PYTHONSTARTUP": f"/{SECRET}",
+    "RYE_PYTHON": f"/{SECRET}",
+    "BASH_ENV": f"/{SECRET}",
+    "GIT_SSH_COMMAND": SECRET,
+}
+NAMES = frozenset(
+    (
+        *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TMP", "TEMP"),
+        *("PWD", "RALPHGEN_TASK", "LC_CTYPE"),  # by what starts processes, and by Python itself
+    )
+)
+SHELL = (
+    "; touch {marker}",
+    "$(touch {marker})",
+    "`touch {marker}`",
+    "| touch {marker}",
+    "& touch {marker} &",
+    "> {marker}",
+    "\ntouch {marker}\n",
+    "'; touch {marker}; '",
+    '"; touch {marker}; "',
+    "a(b) c",
+    "*",
+    "~",
+    "$HOME",
+    "!!",
+    "\\",
+)
+TEMPLATES = (
+    "${HOME}",
+    "${SECRET_TOKEN}",
+    "${SECRET_TOKEN:-x}",
+    "${NOT_THERE:-x}",
+    "{project_path}",
+    "{tool_path}",
+    "{shim}",
+    "{params_json}",
+    "{value}",
+    "{other}",
+    "{{value}}",
+    "${{HOME}}",
+    "{env:HOME}",
+    "${inputs.value}",
+    "{input:value}",
+    "{value.__class__}",
+    "%(HOME)s",
+    "$HOME",
+)
+BUILT_IN = ("params_json", "project_path", "shim", "tool_dir", "tool_path", "tool_sha256")
+CONFIG = {
+    "command": "/bin/false",
+    "args": ["x"],
+    "cwd": "/",
+    "timeout": 0.000001,
+    "input_data": "mine",
+    "env": {"LD_PRELOAD": "/mine.so"},
+    "output": "document",
+    "url": "file:///etc/passwd",
+    "config": {"command": "/bin/false"},
+    "executor_id": "http_client",
+    "policy": "off",
+    "LD_PRELOAD": "/mine.so",
+    "PYTHONPATH": "/mine",
+    "PATH": "/mine",
+}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
+    """A session whose server has secrets in its environment; no signature is asked for."""
+    folder = tmp_path_factory.mktemp("values")
+    with serving(folder, settings=OFF, environment=SECRETS) as rye:
+        yield rye
+
+
+@pytest.fixture
+def rye(served: Rye) -> Rye:
+    """The same, without items."""
+    served.clear()
+    return served
+
+
+def seen(rye: Rye, text: str, **parameters: Any) -> tuple[list[str], dict[str, str], str]:
+    """What the command of a tool gets: its arguments, its variables and what it reads."""
+    rye.put("tool", "a", text, extension=".yaml")
+    arguments, variables, given = rye.run("tool", "a", **parameters)["data"]["json"]
+    return arguments, variables, given
+
+
+@pytest.mark.parametrize("value", ["--exec-path", "-c", "--", "a b --c", "-x=1 -y", "", "\t"])
+def test_an_argument_stays_one_argument(rye: Rye, value: str) -> None:
+    """S5: it is never split; an author's "--" keeps it from being an option."""
+    text = showing("a", "--", "{value}", "x{value}")
+
+    assert ["--", value, f"x{value}"] == seen(rye, text, value=value)[0]
+
+
+def test_a_schema_can_refuse_options(rye: Rye) -> None:
+    """S5: an author says what a value may look like, and that is checked first."""
+    schema = {"type": "object", "properties": {"value": {"type": "string", "pattern": "^[^-]"}}}
+    rye.put("tool", "a", showing("a", "{value}", config_schema=schema), extension=".yaml")
+
+    assert ["VALIDATION_FAILED", "success"] == [ran(rye, "a", value=v) for v in ("--x", "x")]
+
+
+@pytest.mark.parametrize("value", SHELL)
+def test_no_shell_reads_a_value(rye: Rye, value: str) -> None:
+    """S6, S10: it arrives as it is, without quotes around it and without effect."""
+    marker = rye.folder / "marker"
+    value = value.format(marker=marker)
+    text = showing("a", "{value}", "v={value}", config={"input_data": "{value}"})
+
+    assert ([value, f"v={value}"], value) == seen(rye, text, value=value)[::2]
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("value", TEMPLATES)
+def test_a_value_is_not_filled_in(rye: Rye, value: str) -> None:
+    """S7, S8: only the author's text is, once; in arguments, input, variables and directives."""
+    text = showing(
+        "a",
+        "{value}",
+        "{value}{value}",
+        config={"input_data": "{value}", "env": {"OWN": "{value}"}},
+    )
+    arguments, variables, given = seen(rye, text, value=value, other="else")
+    rye.put("directive", "a", directive("a", body="{input:who} ${inputs.who}"))
+    body = rye.run("directive", "a", who=value)["data"]["body"]
+
+    assert [value, value * 2] == arguments
+    assert (value, value) == (variables["OWN"], given)
+    assert f"{value} {value}" == body
+
+
+def test_two_values_make_no_placeholder_together(rye: Rye) -> None:
+    """S8: neither with each other nor with what the author wrote around them."""
+    text = showing("a", "{a}{b}", "{{a}}", "${{a}}", "{a}HOME}")
+
+    assert ["${HOME}", "{${}", "${${}", "${HOME}"] == seen(rye, text, a="${", b="HOME}")[0]
+
+
+def test_parameters_are_no_settings(rye: Rye) -> None:
+    """S9: command, arguments, folder, time limit, input and variables are the author's alone."""
+    text = showing("a", "{cwd}", config={"input_data": "ours"})
+    arguments, variables, given = seen(rye, text, **CONFIG)
+
+    assert (["/"], "ours") == (arguments, given)
+    assert str(rye.root) == variables["PWD"]
+    assert os.environ["PATH"] == variables["PATH"]
+    assert set() == {"LD_PRELOAD", "PYTHONPATH"} & {*variables}
+
+
+def test_parameters_are_none_of_the_servers_own_values(rye: Rye) -> None:
+    """S9: of a name that the server fills in, its own value counts."""
+    mine = dict.fromkeys(BUILT_IN, "mine")
+    names = [name for name in BUILT_IN if name != "params_json"]
+    text = showing("a", *[f"{{{name}}}" for name in names])
+    given = seen(rye, text, **mine)[0]
+    paths = [str(rye.root), str(rye.file("tool", "a", extension=".yaml"))]
+
+    assert "mine" not in given
+    assert paths == [given[names.index("project_path")], given[names.index("tool_path")]]
+
+
+def test_a_python_tool_is_run_by_its_own_file(rye: Rye) -> None:
+    """S9: and gets such names as parameters, as they were given."""
+    marker = rye.folder / "marker"
+    evil = put(rye.folder / "evil.py", f"open({str(marker)!r}, 'w')\n")
+    mine = {name: str(evil) for name in (*BUILT_IN, "tool", "command", "RYE_PYTHON")}
+    rye.put("tool", "a", python_tool("a"))
+
+    assert mine == rye.run("tool", "a", **mine)["data"]["params"]
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (["a", "b c"], '["a", "b c"]'),
+        ({"a": {"b": "${HOME}"}}, '{"a": {"b": "${HOME}"}}'),
+        (1, "1"),
+        (1.5, "1.5"),
+        (True, "true"),
+        (["é", "\U0001f600"], '["é", "\U0001f600"]'),
+        ([], "[]"),
+        ({}, "{}"),
+    ],
+)
+def test_a_value_that_is_no_text_is_one_argument_of_json(
+    rye: Rye, value: object, expected: str
+) -> None:
+    """S11: nothing fails over it."""
+    text = showing("a", "{value}", "v={value}")
+
+    assert [expected, f"v={expected}"] == seen(rye, text, value=value)[0]
+
+
+def test_a_value_of_many_levels_is_one_too(rye: Rye) -> None:
+    """S11: however deep it is."""
+    value: object = 1
+    for _ in range(100):
+        value = [value]
+
+    assert ["[" * 100 + "1" + "]" * 100] == seen(rye, showing("a", "{value}"), value=value)[0]
+
+
+def test_a_tool_sees_nothing_of_the_servers_environment(rye: Rye) -> None:
+    """S14: a command gets the names of the list, and no other."""
+    _, variables, _ = seen(rye, showing("a"))
+
+    assert set() == {*variables} - NAMES
+    assert SECRET not in json.dumps(variables)
+
+
+def test_nor_does_a_python_tool(rye: Rye) -> None:
+    """S14: nothing of its interpreter is chosen by the environment either."""
+    rye.put("tool", "a", python_tool("a", "import os\ndef main(): return {**os.environ}\n"))
+    variables = rye.run("tool", "a")["data"]
+
+    assert {"RYE_PYTHON"} == {*SECRETS} & {*variables}
+    assert SECRET not in json.dumps(variables)
+
+
+def test_an_authors_text_names_no_secret(rye: Rye) -> None:
+    """S14: what is not handed on is empty there, and that is told without its value."""
+    names = "".join(f"${{{name}}}" for name in SECRETS)
+    variables = {f"OWN_{name}": f"${{{name}}}" for name in SECRETS}
+    text = showing(
+        "a",
+        names,
+        config={"input_data": names, "env": {"FURTHER": names}},
+        env_config={"env": variables},
+    )
+    arguments, found, given = seen(rye, text)
+
+    assert ([""], "", "") == (arguments, given, found["FURTHER"])
+    assert {""} == {found[name] for name in variables}
+
+
+@pytest.mark.parametrize("tool", ["load", "execute", "sign", "search"])
+def test_no_answer_holds_a_secret(rye: Rye, tool: str) -> None:
+    """S14: not even that of a dry run, of a refusal or of a failure."""
+    names = "".join(f"${{{name}}}" for name in SECRETS)
+    rye.put("tool", "a", showing("a", names, "{value}"), extension=".yaml")
+    rye.put("tool", "b", yaml_tool("b", config={"command": names}), extension=".yaml")
+    rye.put("tool", "c", yaml_tool("c", config={"command": "x", "cwd": names}), extension=".yaml")
+    rye.put("directive", "d", directive("d", body=names + "{env:SECRET_TOKEN}"))
+    answers = [
+        rye.ask(tool, **given)
+        for item_type, item_id in (("tool", "a"), ("tool", "b"), ("tool", "c"), ("directive", "d"))
+        for given in (
+            [{"item_type": item_type, "query": names}]
+            if tool == "search"
+            else [{"item_type": item_type, "item_id": item_id}]
+        )
+    ]
+    if tool == "execute":
+        answers += [
+            rye.ask(tool, item_type="tool", item_id=item_id, dry_run=True) for item_id in "abc"
+        ]
+
+    assert SECRET not in json.dumps(answers)
+    assert SECRET not in (rye.folder / "log.txt").read_text("utf-8")
+
+
+def test_a_file_of_variables_in_the_project_is_not_read(rye: Rye) -> None:
+    """S14: what a repository wants in the environment stands in an item that was signed."""
+    for folder in (rye.root, rye.project):
+        put(folder / ".env", "LD_PRELOAD=/mine.so\nEVIL=1\nexport PATH=/mine\n")
+    _, variables, _ = seen(rye, showing("a"))
+
+    assert set() == {"LD_PRELOAD", "EVIL"} & {*variables}
+    assert os.environ["PATH"] == variables["PATH"]
+
+
+def test_a_chain_may_set_any_variable_in_its_own_text(rye: Rye) -> None:
+    """S14: that is the author's word, which was signed; a parameter's value changes no name."""
+    own = {"PYTHONPATH": "/theirs", "MINE": "{value}"}
+    _, variables, _ = seen(rye, showing("a", env_config={"env": own}), value="x")
+
+    assert ("/theirs", "{value}") == (variables["PYTHONPATH"], variables["MINE"])
+
+
+@pytest.mark.parametrize("cwd", ["/", "..", "/tmp", "{value}", "way", "../project-beside", "\0"])  # noqa: S108
+def test_a_command_runs_in_no_folder_outside(rye: Rye, cwd: str) -> None:
+    """S9: neither as its author wants nor as its caller does."""
+    if not (rye.root / "way").is_symlink():
+        (rye.root / "way").symlink_to(rye.folder)
+    put(rye.folder / "project-beside/x", "")
+    args = ["-I", "-c", f"open({str(rye.folder / 'marker')!r}, 'w')"]
+    config = {"command": sys.executable, "args": args, "cwd": cwd}
+    rye.put("tool", "a", yaml_tool("a", config=config), extension=".yaml")
+
+    assert ran(rye, "a", value="/etc") in ("SPACE_VIOLATION", "VALIDATION_FAILED")
+    assert not (rye.folder / "marker").exists()
+
+
+def test_a_relative_command_is_one_of_the_project(rye: Rye) -> None:
+    """S1: what lies in the folder that the server was started in, or else on the way, is not."""
+    put(rye.root / "sub/own", "#!/bin/sh\necho own").chmod(0o755)
+    put(rye.root / "own", "#!/bin/sh\necho theirs").chmod(0o755)
+    config = {"command": "./own", "cwd": "sub"}
+    rye.put("tool", "a", yaml_tool("a", config=config), extension=".yaml")
+    rye.put("tool", "b", yaml_tool("b", config={**config, "command": "own"}), extension=".yaml")
+
+    assert "own\n" == rye.run("tool", "a")["data"]["stdout"]
+    assert "EXECUTION_FAILED" == ran(rye, "b")
+
+
+def test_what_no_process_can_be_given_is_refused(rye: Rye) -> None:
+    """S9: a NUL ends no argument early."""
+    rye.put("tool", "a", showing("a", "{value}.txt"), extension=".yaml")
+
+    assert "VALIDATION_FAILED" == ran(rye, "a", value="/etc/passwd\0")

@@ -1,0 +1,259 @@
+"""The processes of tools: they end in time, with all they started, and nobody waits for another."""
+
+import json
+import os
+from collections.abc import Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+from driving import Era
+from lifelines import Lifeline, until
+from rye_projects import (
+    Rye,
+    frames,
+    python_tool,
+    rye_project,
+    serving,
+    session,
+    variables,
+    yaml_tool,
+)
+from wire import MODERN, Wire
+
+FREE = 'policy = { tool = "off" }'
+HOLDS = 'exec 3>"$1"; echo held >&3; {more} sleep 600'
+DEAF = "trap '' TERM HUP INT;"
+OFFSPRING = {
+    "alone": "",
+    "with a child": "sleep 600 &",
+    "with a grandchild": "(sleep 600 &) ;",
+    "deaf": DEAF,
+    "with a deaf child": f'sh -c "{DEAF} while :; do sleep 600; done" &',
+    "with a child in a session of its own": "setsid sleep 600 &",
+}
+GATE = 'read -r line < "$1"; echo "$line"'
+
+
+@pytest.fixture
+def lifeline(tmp_path: Path) -> Iterator[Lifeline]:
+    lifeline = Lifeline(tmp_path / "lifeline")
+    yield lifeline
+    lifeline.close()
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
+    """A session for most tests of the module; its tools need no signature."""
+    with serving(tmp_path_factory.mktemp("processes"), settings=FREE) as rye:
+        yield rye
+
+
+@pytest.fixture
+def rye(shared: Rye) -> Rye:
+    """The same, without any item."""
+    shared.clear()
+    return shared
+
+
+def put_shell(rye: Rye, item_id: str, script: str, **config: Any) -> None:
+    """Lay down a tool that runs a script with the parameter `path`."""
+    told = {"command": "sh", "args": ["-c", script, "sh", "{path}"], **config}
+    rye.put("tool", item_id, yaml_tool(item_id, config=told), extension=".yaml")
+
+
+def call_of(rye: Rye, item_id: str, **parameters: Any) -> dict[str, Any]:
+    """The arguments that execute a tool."""
+    given = {"item_type": "tool", "item_id": item_id, "project_path": str(rye.root)}
+    return {**given, "parameters": parameters}
+
+
+def begin(rye: Rye, item_id: str, **parameters: Any) -> Future[Any]:
+    """Execute a tool without waiting for it."""
+    driver = rye.driver
+    given = call_of(rye, item_id, **parameters)
+    return driver.portal.start_task_soon(driver.client.call_tool, "execute", given)
+
+
+def answer(future: Future[Any]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(future.result().content[0].text)
+    return found
+
+
+class TestTheTimeLimit:
+    """It ends the tool, and whatever that has started."""
+
+    @pytest.mark.parametrize("kind", OFFSPRING)
+    def test_all_that_a_command_started_ends_with_it(
+        self, rye: Rye, lifeline: Lifeline, kind: str
+    ) -> None:
+        put_shell(rye, "demo/slow", HOLDS.format(more=OFFSPRING[kind]), timeout=0.3)
+        error = rye.refuses("execute", **call_of(rye, "demo/slow", path=str(lifeline.path)))
+
+        assert "TIMEOUT" == error["code"]
+        assert error["message"].startswith("it took longer than 0.3 seconds")
+        assert lifeline.was_held()
+        assert lifeline.was_let_go()
+
+    def test_what_was_written_until_then_is_told(self, rye: Rye) -> None:
+        put_shell(rye, "demo/slow", "echo half; echo why >&2; sleep 600", timeout=0.3)
+        details = rye.refuses("execute", **call_of(rye, "demo/slow"))["details"]
+
+        assert ("half\n", "why\n") == (details["stdout"], details["stderr"])
+
+    def test_a_python_tool_ends_with_its_children(self, rye: Rye, lifeline: Lifeline) -> None:
+        code = (
+            "import os, subprocess, time\n\ndef execute(params, project_path):\n"
+            "    held = os.open(params['path'], os.O_WRONLY)\n"
+            "    os.set_inheritable(held, True)\n    os.write(held, b'held\\n')\n"
+            "    subprocess.Popen(['sleep', '600'], close_fds=False)\n    time.sleep(600)\n"
+        )
+        text = python_tool("demo/slow", code, CONFIG={"timeout": 1})
+        rye.put("tool", "demo/slow", text)
+        error = rye.refuses("execute", **call_of(rye, "demo/slow", path=str(lifeline.path)))
+
+        assert "TIMEOUT" == error["code"]
+        assert lifeline.was_held()
+        assert lifeline.was_let_go()
+
+    def test_what_is_left_behind_is_not_waited_for_and_ends_with_the_server(
+        self, tmp_path: Path, lifeline: Lifeline
+    ) -> None:
+        with serving(tmp_path, settings=FREE) as rye:
+            put_shell(rye, "demo/leaves", 'exec 3>"$1"; echo held >&3; sleep 600 & echo done')
+            found = rye.run("tool", "demo/leaves", path=str(lifeline.path))
+
+        assert "done\n" == found["data"]["stdout"]
+        assert lifeline.was_held()
+        assert lifeline.was_let_go()
+
+
+class TestCancelling:
+    """Who gives a call up does not leave its process behind."""
+
+    @pytest.mark.parametrize("era", ["auto", "legacy"])
+    def test_a_client_of_the_sdk_that_gives_up_ends_the_tool(
+        self, tmp_path: Path, lifeline: Lifeline, era: Era
+    ) -> None:
+        with serving(tmp_path, settings=FREE, era=era) as rye:
+            put_shell(rye, "demo/slow", HOLDS.format(more="sleep 600 &"))
+            waiting = begin(rye, "demo/slow", path=str(lifeline.path))
+            assert lifeline.was_held()
+            waiting.cancel()
+
+            assert lifeline.was_let_go()
+            assert ["demo/slow"] == rye.found("slow")
+
+    @pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25", "2026-07-28"])
+    def test_so_does_the_notification(
+        self, tmp_path: Path, lifeline: Lifeline, version: str
+    ) -> None:
+        root = rye_project(tmp_path / "project", FREE)
+        envelope = {"_meta": MODERN} if version >= "2026" else {}
+        with session(tmp_path, root) as rye:
+            put_shell(rye, "demo/slow", HOLDS.format(more=""))
+            given = call_of(rye, "demo/slow", path=str(lifeline.path))
+        with frames(root, variables(tmp_path), version=version) as wire:
+            params = {"name": "execute", "arguments": given, **envelope}
+            wire.send("tools/call", params, id="slow")
+            assert lifeline.was_held()
+            wire.send("notifications/cancelled", {"requestId": "slow", **envelope})
+
+            assert lifeline.was_let_go()
+            wire.leave()
+            assert 0 == wire.end()
+
+    def test_the_end_of_the_server_ends_what_runs(self, tmp_path: Path, lifeline: Lifeline) -> None:
+        root = rye_project(tmp_path / "project", FREE)
+        with session(tmp_path, root) as rye:
+            put_shell(rye, "demo/slow", HOLDS.format(more="setsid sleep 600 &"))
+            given = call_of(rye, "demo/slow", path=str(lifeline.path))
+        with frames(root, variables(tmp_path)) as wire:
+            wire.send("tools/call", {"name": "execute", "arguments": given}, id="slow")
+            assert lifeline.was_held()
+            wire.leave()
+
+            assert lifeline.was_let_go()
+            assert 0 == wire.end()
+
+
+class TestAtOnce:
+    """Calls do not wait for each other."""
+
+    def test_two_tools_answer_on_their_own_and_a_search_in_between(
+        self, rye: Rye, tmp_path: Path
+    ) -> None:
+        gates = [tmp_path / name for name in ("one", "two")]
+        for gate in gates:
+            os.mkfifo(gate)
+        put_shell(rye, "demo/waits", GATE)
+        one, two = (begin(rye, "demo/waits", path=str(gate)) for gate in gates)
+        found = rye.found("waits")
+        gates[1].write_text("second\n", encoding="utf-8")
+        second = answer(two)
+        first_was_waiting = not one.done()
+        loaded = rye.load("tool", "demo/waits")["item_id"]
+        gates[0].write_text("first\n", encoding="utf-8")
+
+        assert (["demo/waits"], "demo/waits", True) == (found, loaded, first_was_waiting)
+        assert "second\n" == second["data"]["stdout"]
+        assert "first\n" == answer(one)["data"]["stdout"]
+
+    def test_each_of_many_gets_its_own_answer(self, rye: Rye) -> None:
+        rye.put("tool", "demo/echo", python_tool("demo/echo"))
+        calls = [begin(rye, "demo/echo", number=number) for number in range(12)]
+
+        assert [*range(12)] == [answer(call)["data"]["params"]["number"] for call in calls]
+
+    def test_more_than_run_at_once_are_refused_and_the_others_go_on(
+        self, rye: Rye, tmp_path: Path
+    ) -> None:
+        gate = tmp_path / "gate"
+        waits = 'while ! [ -e "$1" ]; do sleep 0.02; done'
+        put_shell(rye, "demo/waits", f'echo >> "{tmp_path}/begun"; {waits}')
+        calls = [begin(rye, "demo/waits", path=str(gate)) for _ in range(16)]
+        begun = tmp_path / "begun"
+        assert until(lambda: begun.exists() and 16 == len(begun.read_bytes().splitlines()))
+        error = rye.refuses("execute", **call_of(rye, "demo/waits", path=str(gate)))
+        gate.touch()
+
+        assert ("EXECUTION_FAILED", True) == (error["code"], "16 commands" in error["message"])
+        assert {"success"} == {answer(call)["status"] for call in calls}
+
+
+class TestStandardInput:
+    """The client's words are never a tool's."""
+
+    @pytest.mark.parametrize("kind", ["command", "python"])
+    def test_a_tool_that_reads_gets_nothing_and_the_next_call_is_answered(
+        self, tmp_path: Path, kind: str
+    ) -> None:
+        root = rye_project(tmp_path / "project", FREE)
+        with session(tmp_path, root) as rye:
+            if kind == "command":
+                put_shell(rye, "demo/reads", "cat")
+            else:
+                code = "import sys\n\ndef execute(p, q): return {'stdout': sys.stdin.read()}"
+                rye.put("tool", "demo/reads", python_tool("demo/reads", code))
+            given = call_of(rye, "demo/reads")
+        with frames(root, variables(tmp_path)) as wire:
+            found = [told(wire, given) for _ in range(2)]
+            wire.leave()
+            assert 0 == wire.end()
+
+        assert ["", ""] == [each["data"]["stdout"] for each in found]
+
+    def test_a_tool_has_none_of_the_servers_open_files(self, rye: Rye) -> None:
+        put_shell(rye, "demo/lists", "ls -l /proc/self/fd")
+        lines = rye.run("tool", "demo/lists")["data"]["stdout"].splitlines()
+        numbers = [line.split()[-3] for line in lines if "->" in line]
+
+        assert ["0", "1", "2", "3"] == numbers  # the last one is the list's own
+
+
+def told(wire: Wire, given: dict[str, Any]) -> dict[str, Any]:
+    """The answer to an execution, which must be the next frame."""
+    frame = wire.ask("tools/call", {"name": "execute", "arguments": given})
+    found: dict[str, Any] = json.loads(frame["result"]["content"][0]["text"])
+    return found
