@@ -29,16 +29,32 @@ def listed_tools(
     rows where the recipe needs some.
     """
     policy = runtime_policy(plan.policy)
-    about = _needed(policy, recipe) if rows is None else rows
+    session = supposed_session(policy, recipe, kit.key, discipline=discipline, rows=rows)
+    return [tool.entry() for tool in session.tools(suite(plan, kit)).values()]
+
+
+def supposed_session(
+    policy: Policy,
+    recipe: str,
+    kit: str,
+    *,
+    discipline: str | None = None,
+    rows: Mapping[str, int | str] | None = None,
+) -> Session:
+    """A session of the recipe, which has no context to take more away (see `listed_tools`)."""
+    about = needed_rows(policy, recipe) if rows is None else rows
     facts = {
         "session_id": "",
         "recipe": recipe,
         "discipline": discipline,
         **{key: about.get(kind) for kind, key in ROWS.items()},
     }
-    session = Session(kit.key, facts, recipe, policy, None)
-    suite = [_built(tool, kit.constants, structured=plan.structured_output) for tool in kit.tools]
-    return [tool.entry() for tool in session.tools(suite).values()]
+    return Session(kit, facts, recipe, policy, None)
+
+
+def suite(plan: ServerPlan, kit: KitPlan) -> list[runtime_tool.Tool]:
+    """Every tool of a kit as its emitted module builds it, before a session narrows it."""
+    return [_built(tool, kit.constants, structured=plan.structured_output) for tool in kit.tools]
 
 
 def listed_bytes(tools: list[dict[str, Any]]) -> int:
@@ -59,7 +75,7 @@ def _runtime_recipe(plan: RecipePlan) -> Recipe:
     return Recipe(**{field.name: getattr(plan, field.name) for field in fields(plan)})
 
 
-def _needed(policy: Policy, recipe: str) -> dict[str, int | str]:
+def needed_rows(policy: Policy, recipe: str) -> dict[str, int | str]:
     """Made-up rows of the kinds without which a session of the recipe is less than it can be."""
     kinds = [kind for kind, need in policy.targets(recipe).items() if need != OPTIONAL]
     brought = ["feature"] if "task" in kinds else []
@@ -70,7 +86,7 @@ def _built(
     planned: ToolPlan, constants: Mapping[str, Values], *, structured: bool
 ) -> runtime_tool.Tool:
     """The tool as the emitted module builds it."""
-    return runtime_tool.Tool(
+    tool = runtime_tool.Tool(
         planned.name,
         planned.description,
         hints=getattr(runtime_tool, planned.hints),
@@ -86,6 +102,7 @@ def _built(
         search_hint=planned.search_hint,
         returns=planned.returns if structured else None,
     )
+    return tool.reading_without(*planned.writes_by)
 
 
 def _never(_workspace: object, _arguments: dict[str, Any]) -> dict[str, Any]:

@@ -130,6 +130,7 @@ def _tool(tool: ToolPlan, *, structured: bool) -> dict[str, Any]:
         "hints": tool.hints,
         "properties": Lines({argument.name: argument.schema for argument in tool.arguments}),
         "required": [argument.name for argument in tool.arguments if argument.required],
+        "writes_by": tool.writes_by,
         "needs": Lines(
             {argument.name: argument.needs for argument in tool.arguments if argument.needs}
         ),

@@ -20,12 +20,16 @@ from ralphgen.spelling import (
 HERE = Path(__file__).parent
 
 
+def template_folder() -> Path:
+    """Where the templates lie: in the package once it is installed, beside it in a clone."""
+    folder = HERE / "templates"
+    return folder if folder.is_dir() else HERE.parent / "templates"
+
+
 @cache
 def _templates() -> Environment:
-    folder = HERE / "templates"
-    source = folder if folder.is_dir() else HERE.parent / "templates"
     environment = Environment(
-        loader=FileSystemLoader(source, encoding="utf-8"),
+        loader=FileSystemLoader(template_folder(), encoding="utf-8"),
         undefined=StrictUndefined,
         keep_trailing_newline=True,
         autoescape=False,

@@ -41,7 +41,8 @@ def directive(item_id: str, *, name: str = "", body: str = "", **parts: str) -> 
     """A directive that is well-formed under this id.
 
     `parts` replace `version`, `description`, `author`, `metadata` (more of it), `inputs`, `process`
-    and `outputs`, which are XML; `body` follows the fence; `name` is another than the id's.
+    and `outputs`, which are XML: without the input `who`, the step names none. `body` follows the
+    fence; `name` is another than the id's.
     """
     category, _, stem = item_id.rpartition("/")
     told = {
@@ -54,6 +55,8 @@ def directive(item_id: str, *, name: str = "", body: str = "", **parts: str) -> 
         "outputs": '<outputs><output name="greeting">A text</output></outputs>',
         **parts,
     }
+    if "process" not in parts and 'name="who"' not in told["inputs"]:
+        told["process"] = told["process"].replace("{input:who}", "everybody")
     return f"""\
 # {stem}
 

@@ -1,7 +1,7 @@
 """Items of a project that is driven directly, without a server around it."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -38,7 +38,7 @@ def opened(folder: Path, **settings: Any) -> Iterator["Workspace"]:
 class Workspace:
     """The items of a project and of a user, and the ones that every server brings."""
 
-    def __init__(self, folder: Path, **settings: Any) -> None:
+    def __init__(self, folder: Path, tools: Sequence[str] = TOOLS, **settings: Any) -> None:
         """Lay down the project in a folder, and what comes with its server."""
         self.root = (folder / "project").resolve()
         self.user = folder / "user" / ".ai"
@@ -47,7 +47,7 @@ class Workspace:
         if not server.exists():
             _lay_system(server)
         policy = Policy(
-            recipes={"manual": Recipe(tools={"rye": TOOLS})}, removed_tools={}, absent={}
+            recipes={"manual": Recipe(tools={"rye": tuple(tools)})}, removed_tools={}, absent={}
         )
         facts = {"session_id": "x", "recipe": "manual"}
         session = Session("rye", facts, "manual", policy, None)

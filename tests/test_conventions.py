@@ -207,12 +207,16 @@ class TestImports:
         assert set() == found
 
     def test_the_core_knows_no_kit(self) -> None:
-        """One tuple lists them; whoever else imports one makes the next kit harder to add."""
+        """One tuple lists them; whoever else imports one makes the next kit harder to add.
+
+        The board shows tasks, which are the kit ralph's: one module of it knows them.
+        """
+        doors = (PACKAGE / "kits" / "__init__.py", PACKAGE / "board" / "ralph.py")
         outside = [path for path in MODULES if not is_of_a_kit(path)]
         found = {
             f"{name_of(path)}: {module}"
             for path in outside
-            if path != PACKAGE / "kits" / "__init__.py"
+            if path not in doors
             for module in all_imports(path)
             for key in KIT_KEYS
             if f"{module}.".startswith((f"ralphgen.kits.{key}.", f"ralphgen.runtime.{key}."))
@@ -327,6 +331,7 @@ class TestDoors:
         outside = {path for path in changers if not path.startswith("ralphgen/output/")}
 
         assert {
+            "ralphgen/board/storing.py",  # takes back a config that it has made
             "ralphgen/installing.py",
             "ralphgen/sessions/files.py",
             "ralphgen/sessions/shelf.py",
@@ -444,10 +449,10 @@ class TestKits:
             for tool in kit.tools:
                 assert re.fullmatch(r"[A-Z][^\n]{5,198}\.", tool.description), tool.name
 
-    def test_hints_are_the_five_known_ones(self, kit_plans: list[KitPlan]) -> None:
+    def test_hints_are_the_known_ones(self, kit_plans: list[KitPlan]) -> None:
         hints = {tool.hints for kit in kit_plans for tool in kit.tools}
 
-        assert hints <= {"READS", "ADDS", "CHANGES", "DELETES", "RUNS"}
+        assert hints <= {"READS", "ADDS", "CHANGES", "REPLACES", "DELETES", "RUNS"}
 
     def test_the_catalog_names_what_is_offered_and_what_is_absent(
         self, plans: dict[str, ServerPlan]

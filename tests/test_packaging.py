@@ -45,6 +45,13 @@ def metadata(wheel: dict[str, bytes]) -> Message:
     return email.message_from_bytes(wheel[name], policy=email.policy.default)
 
 
+def template_texts() -> dict[str, bytes]:
+    """The templates of the repository, by their path below the folder of them."""
+    folder = ROOT / "templates"
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
 def test_every_file_of_the_package_is_inside(wheel: dict[str, bytes]) -> None:
     package = ROOT / "ralphgen"
     files = [path for path in package.rglob("*") if path.is_file()]
@@ -57,15 +64,14 @@ def test_every_file_of_the_package_is_inside(wheel: dict[str, bytes]) -> None:
         "ralphgen/stacks/generic.toml",
     } <= expected
     assert expected == {name for name in wheel if name.startswith("ralphgen/")} - {
-        f"ralphgen/templates/{path.name}" for path in (ROOT / "templates").iterdir()
+        f"ralphgen/templates/{name}" for name in template_texts()
     }
 
 
 def test_the_templates_are_inside_as_they_are(wheel: dict[str, bytes]) -> None:
-    templates = {path.name: path.read_bytes() for path in (ROOT / "templates").iterdir()}
     folder = "ralphgen/templates/"
 
-    assert templates == {
+    assert template_texts() == {
         name.removeprefix(folder): text for name, text in wheel.items() if name.startswith(folder)
     }
 

@@ -76,6 +76,17 @@ def schemas(plan: ServerPlan, kit: KitPlan) -> dict[str, dict[str, Any]]:
     return {tool["name"]: tool["inputSchema"] for tool in listed_tools(plan, "manual", kit)}
 
 
+def required(plan: ServerPlan, kit: KitPlan, tool: str) -> set[str]:
+    """The arguments of a tool that a call must give in every kind of session that has it."""
+    found = [
+        {*listed["inputSchema"].get("required", ())}
+        for recipe in plan.policy.recipes
+        for listed in listed_tools(plan, recipe, kit)
+        if listed["name"] == tool
+    ]
+    return set.intersection(*found) if found else set()
+
+
 def front_matter(text: str) -> tuple[dict[str, Any], str]:
     """The front matter of a skill and what follows it; nothing else may stand before it."""
     found = re.fullmatch(r"---\n(.*?\n)---\n(.*)", text, re.DOTALL)
@@ -189,6 +200,7 @@ class TestTruth:
                     rules = known[step.tool]["properties"] if step.tool else {}
 
                     assert {*step.given} <= {*rules}, step
+                    assert set() == required(plan, kit, step.tool) - {*step.given}, step
                     for name, value in step.given.items():
                         assert value is None or value in rules[name].get("enum", [value]), step
 

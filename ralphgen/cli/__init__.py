@@ -3,12 +3,12 @@
 import io
 import sys
 
-from ralphgen.cli import dela, project, sessions, skills
+from ralphgen.cli import board, dela, project, report, sessions, skills
 from ralphgen.cli.app import app
 from ralphgen.cli.words import say
 from ralphgen.errors import RalphgenError
 
-__all__ = ["dela", "project", "run", "sessions", "skills"]
+__all__ = ["board", "dela", "project", "report", "run", "sessions", "skills"]
 
 
 def run() -> int:

@@ -10,12 +10,17 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
+from threading import RLock
 
 from ralphgen.errors import ProjectError
 
 PATIENCE = 2.0
 """Seconds to wait for another process that is writing."""
 
+ALONE = RLock()
+"""Held by the thread that has a database open: two would end each other's locks (POSIX)."""
+
+_PAUSE = 0.02
 _MAGIC = b"SQLite format 3\0"
 _WAL_READ_VERSION_AT = 19
 _WAL = 2
@@ -33,9 +38,30 @@ def open_without_trace(path: Path, *, patience: float = PATIENCE) -> Iterator[sq
     No file appears beside the database and none changes, `-wal`, `-shm` and `-journal` included; a
     journal that a crash left behind is rolled back in a temporary copy. Waits `patience` seconds
     for a writer. Raises `ProjectError` for a file that is missing, a folder, empty, no database,
-    corrupt, not readable or locked. The process must hold no other connection to the file: its
-    locks would end when this one has looked at the file (POSIX).
+    corrupt, not readable or locked. Threads wait for each other. The process must hold no other
+    connection to the file: its locks would end when this one has looked at the file (POSIX).
     """
+    deadline = time.monotonic() + patience
+    while True:
+        with ExitStack() as stack:
+            stack.enter_context(ALONE)
+            try:
+                connection = stack.enter_context(_open_alone(path, patience))
+            except _LockedError:
+                if time.monotonic() >= deadline:
+                    raise
+            else:
+                yield connection
+                return
+        time.sleep(_PAUSE)  # not alone: the others wait at the same time
+
+
+class _LockedError(ProjectError):
+    """Another process is writing."""
+
+
+@contextmanager
+def _open_alone(path: Path, patience: float) -> Iterator[sqlite3.Connection]:
     file = Path(os.path.realpath(path))
     header = _header(path, file)
     unlocked, before = _needs_no_lock(file, header), _stamp(file)
@@ -97,9 +123,9 @@ def _reading(
 ) -> Iterator[sqlite3.Connection]:
     """A connection by the first way that works: without locks, with them, to a copy."""
     if unlocked:
-        connection: sqlite3.Connection | None = _snapshot(file, "mode=ro&immutable=1", patience)
+        connection: sqlite3.Connection | None = _snapshot(file, "mode=ro&immutable=1")
     else:
-        connection = _locked(file, header, patience)
+        connection = _locked(file, header)
     if connection is None:
         with _copied(file, patience) as copy:
             yield copy
@@ -108,7 +134,7 @@ def _reading(
             yield connection
 
 
-def _locked(file: Path, header: bytes, patience: float) -> sqlite3.Connection | None:
+def _locked(file: Path, header: bytes) -> sqlite3.Connection | None:
     """A connection that reads under SQLite's locks, `None` where only a copy can be read.
 
     `readonly_shm` keeps SQLite from making a `-shm`, and from mending one that a crash left.
@@ -116,7 +142,7 @@ def _locked(file: Path, header: bytes, patience: float) -> sqlite3.Connection | 
     if _is_wal(header) and not _beside(file, "-wal").exists():
         return None
     try:
-        return _snapshot(file, "mode=ro&readonly_shm=1", patience)
+        return _snapshot(file, "mode=ro&readonly_shm=1")
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode & 0xFF not in _COPY_HELPS:
             raise
@@ -132,7 +158,7 @@ def _copied(file: Path, patience: float) -> Iterator[sqlite3.Connection]:
             copy = _copy(file, Path(folder), patience)
         except OSError as error:
             raise _unreadable(file, error) from error
-        connection = stack.enter_context(closing(_snapshot(copy, "mode=rw", patience)))
+        connection = stack.enter_context(closing(_snapshot(copy, "mode=rw")))
         connection.execute("PRAGMA query_only = ON")
         yield connection
 
@@ -152,10 +178,10 @@ def _copy(file: Path, folder: Path, patience: float) -> Path:
             raise _changed(file)
 
 
-def _snapshot(file: Path, options: str, patience: float) -> sqlite3.Connection:
-    """A connection inside a read transaction that has begun."""
+def _snapshot(file: Path, options: str) -> sqlite3.Connection:
+    """A connection inside a read transaction that has begun; waits for nobody."""
     connection = sqlite3.connect(
-        f"{file.as_uri()}?{options}", uri=True, timeout=patience, isolation_level=None
+        f"{file.as_uri()}?{options}", uri=True, timeout=0, isolation_level=None
     )
     try:
         connection.execute("BEGIN")
@@ -192,7 +218,7 @@ def _refusal(path: Path, error: sqlite3.DatabaseError) -> ProjectError | None:
     name, code = _quoted(path), getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in _BUSY:
         hint = "close the program that is writing to it and run the command again"
-        return ProjectError(f"database {name} is locked by another process", hint)
+        return _LockedError(f"database {name} is locked by another process", hint)
     if code in _DAMAGED:
         hint = "restore it from a copy, or save what is left with: sqlite3 FILE .recover"
         return ProjectError(f"database {name} is corrupt: {error}", hint)

@@ -27,9 +27,9 @@ def stored_removals(connection: sqlite3.Connection, schema: Schema) -> tuple[Rem
         "SELECT name, mcp_tool_overrides FROM disciplines WHERE typeof(name) = 'text' ORDER BY name"
     ).fetchall()
     for name, text in rows:
-        entries = _entries(text)
+        entries = stored_entries(text)
         if entries is None:
-            problems.append(_malformed(name))
+            problems.append(unreadable_override(name))
         elif entries:
             removals.append(stored_removal(name, entries))
     if problems:
@@ -69,7 +69,7 @@ def unknown_disciplines(connection: sqlite3.Connection, config: TomlFile[Config]
     return warnings
 
 
-def _entries(text: object) -> tuple[str, ...] | None:
+def stored_entries(text: object) -> tuple[str, ...] | None:
     """The names in an override; None where it is not what it must be."""
     if text is None or text == "":
         return ()
@@ -92,7 +92,8 @@ def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return dict(pairs)
 
 
-def _malformed(name: str) -> Problem:
+def unreadable_override(name: str) -> Problem:
+    """The problem of a discipline whose column cannot be read."""
     return Problem(
         f'the discipline "{name}" has an unreadable {COLUMN}',
         f'expected {{"{KEY}": ["tool", …]}}: a typo here would widen what its sessions may do',

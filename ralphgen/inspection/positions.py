@@ -28,7 +28,7 @@ def _lines(text: str) -> dict[Path, int]:
     lines: dict[Path, int] = {}
     counts: dict[Path, int] = {}
     table: Path = ()
-    for number, statement in _statements(text):
+    for number, statement in statements(text):
         values = tomllib.loads(statement)
         if statement.lstrip().startswith("["):
             table = _table(values, counts)
@@ -40,8 +40,11 @@ def _lines(text: str) -> dict[Path, int]:
     return lines
 
 
-def _statements(text: str) -> Iterator[tuple[int, str]]:
-    """Each statement with the number of its first line: lines are added until it is whole."""
+def statements(text: str) -> Iterator[tuple[int, str]]:
+    """Each statement with the number of its first line: lines are added until it is whole.
+
+    A blank line and a comment are statements too: put together they are the text and a newline.
+    """
     statement, first = "", 1
     for number, line in enumerate(text.split("\n"), start=1):
         statement += f"{line}\n"

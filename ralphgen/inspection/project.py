@@ -70,6 +70,16 @@ def inspect_project(root: Path, kits: Sequence[Kit]) -> Project:
     )
 
 
+def read_schema(connection: sqlite3.Connection, root: Path, kits: Sequence[Kit]) -> Schema:
+    """The schema of a project's database, whatever is wrong with its recipes and disciplines.
+
+    Raises `ProjectError` where the config, which hides columns, or the schema cannot be used.
+    """
+    config = read_config(root, tuple(kit.key for kit in kits), settings_models(kits))
+    connection.text_factory = _lenient
+    return _served_schema(connection, config)
+
+
 def found_by_kits(root: Path, project: Project, kits: Sequence[Kit]) -> dict[str, Finding]:
     """By kit, whether it is on or not, what it would have to serve in the project in `root`."""
     return {
@@ -111,10 +121,15 @@ def _database_facts(
         return (*_baked_facts(root, config), [NO_DATABASE])
     with open_without_trace(root / DATABASE) as connection:
         connection.text_factory = _lenient
-        schema = _schema(read_tables(connection), config)
-        _refuse_without_heart(connection, schema)
+        schema = _served_schema(connection, config)
         warnings = unknown_disciplines(connection, config)
         return schema, stored_removals(connection, schema), warnings
+
+
+def _served_schema(connection: sqlite3.Connection, config: TomlFile[Config]) -> Schema:
+    schema = _schema(read_tables(connection), config)
+    _refuse_without_heart(connection, schema)
+    return schema
 
 
 def _lenient(text: bytes) -> str:

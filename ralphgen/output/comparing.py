@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import unified_diff
 from pathlib import Path
 
@@ -23,7 +23,8 @@ class Drift:
     `stale`: as it was generated, but it would be generated differently now. `edited`: changed since
     it was generated, or there without having been generated. `missing`: not there. `leftover`:
     generated once, not any more. `unknown`: modules that no manifest lists. All are sorted paths;
-    a leftover that was edited stands in both. `diff` leads from the folder to the generated text.
+    a leftover that was edited stands in both. `parts` is the diff from the folder to the generated
+    text, by path.
     """
 
     stale: tuple[str, ...] = ()
@@ -31,12 +32,17 @@ class Drift:
     missing: tuple[str, ...] = ()
     leftover: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
-    diff: str = ""
+    parts: Mapping[str, str] = field(default_factory=dict)
     hint: str = ""
 
     def __bool__(self) -> bool:
         """Whether anything differs."""
         return any((self.stale, self.edited, self.missing, self.leftover, self.unknown))
+
+    @property
+    def diff(self) -> str:
+        """The whole diff, sorted by path."""
+        return "".join(self.parts.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +131,7 @@ def compare(folder: Path, files: Files) -> Drift:
         missing=standing.missing,
         leftover=standing.leftover,
         unknown=unknown_modules(folder, standing),
-        diff=_diff(standing),
+        parts=_parts(standing),
         hint=LINE_ENDS_HINT if standing.line_ends else "",
     )
 
@@ -135,16 +141,16 @@ def diff(folder: Path, files: Files) -> str:
 
     Raises ProjectError where a link stands in place of a file, or a file cannot be read.
     """
-    return _diff(survey(folder, files))
+    return "".join(_parts(survey(folder, files)).values())
 
 
-def _diff(standing: Standing) -> str:
+def _parts(standing: Standing) -> dict[str, str]:
+    """By path, sorted, the part of the diff that is about it."""
     paths = {*standing.different, *standing.missing, *standing.leftover}
-    return "".join(
-        line
+    return {
+        path: "".join(_file_diff(path, standing.disk.get(path), standing.new.get(path)))
         for path in sorted(paths)
-        for line in _file_diff(path, standing.disk.get(path), standing.new.get(path))
-    )
+    }
 
 
 def _file_diff(path: str, old: bytes | None, new: bytes | None) -> Iterator[str]:

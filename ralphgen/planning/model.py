@@ -45,8 +45,9 @@ class Argument:
 class ToolPlan:
     """One tool: the module that it stands in, and the function of the same name that runs it.
 
-    `hints` is one of READS, ADDS, CHANGES, DELETES and RUNS. `returns` is the JSON Schema of the
-    answer's fields. `search_hint` holds words that a client may search for besides the name.
+    `hints` is one of READS, ADDS, CHANGES, DELETES, REPLACES and RUNS. `returns` is the JSON Schema
+    of the answer's fields. `search_hint` holds words that a client may search for besides the name.
+    `writes_by` names the arguments without which the tool only reads, where there are such ones.
     """
 
     name: str
@@ -56,6 +57,7 @@ class ToolPlan:
     arguments: tuple[Argument, ...]
     returns: JsonObject
     search_hint: str = ""
+    writes_by: Names = ()
 
     @property
     def reads(self) -> bool:

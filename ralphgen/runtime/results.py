@@ -6,7 +6,7 @@ import json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
 PAGE = 50  # rows of a page, where the caller does not say
@@ -34,12 +34,23 @@ def page(
     """The first rows of a list, at most `limit` of them and within the size of an answer.
 
     `rows` may hold one row more than `limit`, the sign that there are others; `cursors` says,
-    row by row, after what the next page begins. The first row is on the page however long it is,
-    cut until it fits, so that each page leads on.
+    row by row, after what the next page begins.
+    """
+    kept = leading(rows[:limit])
+    answer: dict[str, Any] = {name: kept, "total": total}
+    if len(kept) < len(rows):
+        answer["next_cursor"] = str(cursors[len(kept) - 1])
+    return answer
+
+
+def leading(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """As many of the first rows as an answer has room for; those behind them are not asked for.
+
+    The first one is there however long it is, cut until it fits, so that each page leads on.
     """
     kept: list[dict[str, Any]] = []
     room = MAX_CHARACTERS - AROUND
-    for row in rows[:limit]:
+    for row in rows:
         record = shortened(row, LONG_TEXT_IN_LIST, PAGE)
         if size(record) >= room:
             if kept:
@@ -47,10 +58,7 @@ def page(
             record = fitted(row, room)
         room -= size(record) + 1
         kept.append(record)
-    answer: dict[str, Any] = {name: kept, "total": total}
-    if len(kept) < len(rows):
-        answer["next_cursor"] = str(cursors[len(kept) - 1])
-    return answer
+    return kept
 
 
 def fitted(record: dict[str, Any], room: int = MAX_CHARACTERS) -> dict[str, Any]:

@@ -23,6 +23,7 @@ READS = {"readOnlyHint": True, "openWorldHint": False}
 ADDS = {"destructiveHint": False, "openWorldHint": False}
 CHANGES = {"destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 DELETES = {"destructiveHint": True, "idempotentHint": True, "openWorldHint": False}
+REPLACES = DELETES  # what stood there before does not come back either
 RUNS = {"destructiveHint": True, "idempotentHint": False, "openWorldHint": True}
 
 
@@ -51,6 +52,7 @@ class Tool:
         "run",
         "search_hint",
         "ties",
+        "writes_by",
     )
 
     def __init__(
@@ -78,7 +80,13 @@ class Tool:
         self.search_hint = search_hint
         self.returns = returns
         self.loaded_first = False
+        self.writes_by: Sequence[str] = ()
         self.ties: Mapping[str, Tie] = {}
+
+    def reading_without(self, *arguments: str) -> Tool:
+        """The same tool, which only reads in a session that has none of these arguments."""
+        self.writes_by = arguments
+        return self
 
     def input_schema(self) -> dict[str, Any]:
         """The JSON Schema of the arguments; unknown ones are refused."""
@@ -143,10 +151,11 @@ class Tool:
         if "clear" in properties:
             clearing = _clearing(properties.pop("clear"), keep)
             properties.update({"clear": clearing} if clearing else {})
-        return Tool(
+        writes_by = [name for name in self.writes_by if name in keep]
+        tool = Tool(
             self.name,
             self.description,
-            hints=self.hints,
+            hints=READS if self.writes_by and not writes_by else self.hints,
             run=self.run,
             properties=properties,
             required=[name for name in self.required if name in keep],
@@ -155,6 +164,7 @@ class Tool:
             search_hint=self.search_hint,
             returns=self.returns,
         )
+        return tool.reading_without(*writes_by)
 
 
 def _clearing(schema: Mapping[str, Any], keep: Collection[str]) -> Mapping[str, Any]:

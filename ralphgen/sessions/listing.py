@@ -24,11 +24,11 @@ def show_sessions(kept: Sequence[Kept]) -> None:
         shown = " ".join(one_line(str(row)) for row in about if row is not None)
         persona = one_line(str(facts.get("discipline") or ""))
         running = "running" if one.running else ""
-        table.add_row(one.session_id, shown, persona, _age(one.age), running)
+        table.add_row(one.session_id, shown, persona, age_words(one.age), running)
     console.print(table)
 
 
-def _age(seconds: float) -> str:
+def age_words(seconds: float) -> str:
     """The age in the largest unit that it fills."""
     size, unit = next((pair for pair in UNITS if seconds >= pair[0]), UNITS[-1])
     return f"{int(seconds // size)} {unit}"

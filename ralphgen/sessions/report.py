@@ -2,8 +2,9 @@
 
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 
-from ralphgen.launching.command import LaunchOptions, LaunchSettings, launch_command, prints
+from ralphgen.launching.command import CLAUDE, LaunchOptions, LaunchSettings, launch_command, prints
 from ralphgen.listing import listed_bytes
 from ralphgen.runtime.errors import one_line
 from ralphgen.sessions.model import OpenSession, Served
@@ -48,8 +49,12 @@ def session_summary(session: OpenSession) -> Iterator[str]:
         yield f"{served.kit}: {len(served.tools)} tools, {size:,} bytes"
     if session.other_servers:
         yield f"the persona's own servers: {', '.join(session.other_servers)}"
-    config = shlex.quote(str(session.mcp_config))
-    yield f"start it: claude --strict-mcp-config --mcp-config {config}"
+    yield f"start it: {start_command(session.mcp_config)}"
+
+
+def start_command(mcp_config: Path) -> str:
+    """What a person types to start Claude Code in a session."""
+    return shlex.join((CLAUDE, "--strict-mcp-config", "--mcp-config", str(mcp_config)))
 
 
 def _kit_facts(served: Served) -> dict[str, object]:

@@ -13,6 +13,7 @@ EXPECTED = (
     'expected [{"name": "…", "command": "…", "args": ["…"], "env": {"NAME": "…"}}], where args '
     "and env may be left out"
 )
+_SERVERS = TypeAdapter(list[NamedMcpServer])
 
 
 def discipline_servers(
@@ -28,8 +29,8 @@ def discipline_servers(
     """
     problems: list[Problem] = []
     found: dict[str, dict[str, Any]] = {}
-    for name, server in (*_stored(discipline, stored), *configured.items()):
-        problem = _name_problem(name, found, reserved)
+    for name, server in (*stored_servers(discipline, stored), *configured.items()):
+        problem = name_problem(name, found, reserved)
         if problem:
             problems.append(Problem(f'the discipline "{discipline}": {problem}', "rename it"))
         found[name] = _entry(server)
@@ -38,11 +39,15 @@ def discipline_servers(
     return found
 
 
-def _stored(discipline: str, text: object) -> list[tuple[str, McpServer]]:
+def stored_servers(discipline: str, text: object) -> list[tuple[str, NamedMcpServer]]:
+    """The servers in the text of the column, by name, in order; a name may not be one, or twice.
+
+    Raises `ProjectError` where the text cannot be read, without its values.
+    """
     if text is None or text == "":
         return []
     try:
-        servers = TypeAdapter(list[NamedMcpServer]).validate_json(str(text), strict=True)
+        servers = _SERVERS.validate_json(str(text), strict=True)
     except ValidationError as error:
         places = sorted({_place(details["loc"]) for details in error.errors()})
         raise ProjectError(
@@ -53,12 +58,14 @@ def _stored(discipline: str, text: object) -> list[tuple[str, McpServer]]:
 
 
 def _place(keys: tuple[int | str, ...]) -> str:
-    """Where something stands in the list, without the names of variables."""
-    shown = [str(key) for key in keys[:2]]
+    """Where something stands in the list, without names that somebody made up."""
+    known = NamedMcpServer.model_fields
+    shown = [str(key) for key in keys[:2] if isinstance(key, int) or key in known]
     return f'"{".".join(shown)}"' if shown else "the whole text"
 
 
-def _name_problem(name: str, found: Collection[str], reserved: Collection[str]) -> str:
+def name_problem(name: str, found: Collection[str], reserved: Collection[str]) -> str:
+    """What is wrong with the name of a server that comes after those that were `found`."""
     if name in found:
         return f'the MCP server "{name}" is there twice'
     return server_name_problem(name, reserved)

@@ -115,14 +115,17 @@ def _held(folder: Path) -> Iterator[bool]:
         yield True
         return
     with file:
-        try:
-            import fcntl
-        except ImportError:  # there, an open file cannot be removed
-            yield True
-            return
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            yield False
-            return
-        yield True
+        yield take(file.fileno())
+
+
+def take(lock: int) -> bool:
+    """Take an open lock for oneself, as long as it is open; whether no server holds it."""
+    try:
+        import fcntl
+    except ImportError:  # there, an open file cannot be removed
+        return True
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

@@ -10,7 +10,7 @@ from ralphgen.clients.forms import client_text
 from ralphgen.listing import listed_tools
 from ralphgen.output import Files, seal
 from ralphgen.planning.model import KitPlan, ServerPlan, SkillPlan, ToolPlan
-from ralphgen.skills.arguments import argument_rows
+from ralphgen.skills.arguments import argument_rows, codes
 from ralphgen.skills.sessions import MOST, differences, removal_rows, session_rows
 from ralphgen.skills.workflows import told_workflows
 from ralphgen.templating import rendered
@@ -22,6 +22,7 @@ EFFECTS = {
     "ADDS": ("writes", "It writes, and the same call may write again."),
     "CHANGES": ("writes", "It writes, and the same call again changes nothing more."),
     "DELETES": ("deletes", "What it takes away does not come back."),
+    "REPLACES": ("writes", "What it replaces does not come back."),
     "RUNS": ("runs", "It runs a program, which may do anything."),
 }
 OURS = {
@@ -86,6 +87,10 @@ def _tool(
     offered = {other.name for other in kit.tools}
     use = skill.uses[tool.name]
     effect, effect_sentence = EFFECTS[tool.hints]
+    if tool.writes_by:
+        named = codes(tool.writes_by)
+        effect = f"{effect} with {named}"
+        effect_sentence = f"Without {named} it changes nothing. {effect_sentence}"
     recipes = plan.policy.recipes
     seen_by = [name for name in recipes if tool.name in recipes[name].tools[kit.key]]
     needs = {argument.name: argument.needs for argument in tool.arguments}

@@ -28,6 +28,7 @@ def test_each_tool_has_a_row_with_its_sentence_its_effect_and_its_recipes(
                 if tool["name"] in recipe.tools[kit.key]
             ]
             effect = "reads" if tool["annotations"].get("readOnlyHint") else "writes"
+            effect += " with destination" if (kit.key, tool["name"]) == ("rye", "load") else ""
             sentence = markdown_cell(tool["description"])
             seen_by = markdown_cell(", ".join(recipes))
             expected[tool["name"]] = f"| `{tool['name']}` | {sentence} | {effect} | {seen_by} |"

@@ -140,7 +140,9 @@ def differing(tool: dict[str, Any], whole: dict[str, Any]) -> Any:
         found["required"] = schema.get("required", "nothing")
     if tool.get("_meta") != whole.get("_meta"):
         found["_meta"] = tool.get("_meta")
-    rest = {"inputSchema": None, "_meta": None}
+    if tool["annotations"] != whole["annotations"]:
+        found["annotations"] = tool["annotations"]
+    rest = {"inputSchema": None, "_meta": None, "annotations": None}
     assert {**whole, **rest} == {**tool, **rest}
     kept = {key: value for key, value in found.items() if value}
     return {"name": tool["name"], **kept} if kept else tool["name"]

@@ -8,7 +8,9 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -254,6 +256,17 @@ def test_a_writer_that_ends_soon_is_waited_for(tmp_path: Path) -> None:
 
         assert ["old"] == rows(path)
         timer.join()
+
+
+def test_threads_wait_for_a_writer_at_the_same_time(tmp_path: Path) -> None:
+    path = make_database(tmp_path / "ralph.db")
+    start = time.monotonic()
+
+    with other_process(path, "db.execute('BEGIN EXCLUSIVE')\n"), ThreadPoolExecutor(20) as threads:
+        found = list(threads.map(lambda _: refusal(path, patience=0.5)[0], range(20)))
+
+    assert ['database "X" is locked by another process'] * 20 == found
+    assert time.monotonic() - start < 5
 
 
 def test_the_connection_sees_one_moment(tmp_path: Path) -> None:

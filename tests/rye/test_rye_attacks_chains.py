@@ -170,17 +170,24 @@ def test_chains_end(rye: Rye) -> None:
     assert ["CIRCULAR_DEPENDENCY"] * 2 == [ran(rye, "x"), ran(rye, "y")]
 
 
-def test_what_was_verified_is_what_runs(rye: Rye) -> None:
+@pytest.fixture
+def usual(tmp_path: Path) -> Iterator[Rye]:
+    """A session under the usual policies, under which the project's own Python is used."""
+    with session(tmp_path, rye_project(tmp_path / "project")) as rye:
+        yield rye
+
+
+def test_what_was_verified_is_what_runs(usual: Rye) -> None:
     """S18: a file that changes between the look at it and its start does not run."""
-    marker = rye.folder / "marker"
-    path = rye.signed("tool", "a", python_tool("a", "def main(): return 1\n"))
+    marker = usual.folder / "marker"
+    path = usual.signed("tool", "a", python_tool("a", "def main(): return 1\n"))
     wrapper = (
         f"#!/bin/sh\ncat >> {path} <<'END'\n{marking(marker)}END\nexec {sys.executable} \"$@\"\n"
     )
-    python = put(rye.root / ".venv/bin/python", wrapper)
+    python = put(usual.root / ".venv/bin/python", wrapper)
     python.chmod(0o755)
     try:
-        refusal = rye.refuses("execute", item_type="tool", item_id="a")
+        refusal = usual.refuses("execute", item_type="tool", item_id="a")
     finally:
         python.unlink()
 
@@ -189,18 +196,18 @@ def test_what_was_verified_is_what_runs(rye: Rye) -> None:
     assert not marker.exists()
 
 
-def test_a_link_that_takes_the_place_of_the_file_is_not_run(rye: Rye) -> None:
+def test_a_link_that_takes_the_place_of_the_file_is_not_run(usual: Rye) -> None:
     """S3, S18: nor does another file of the same name."""
-    marker = rye.folder / "marker"
-    evil = put(rye.folder / "evil.py", marking(marker))
-    path = rye.signed("tool", "a", python_tool("a", "def main(): return 1\n"))
+    marker = usual.folder / "marker"
+    evil = put(usual.folder / "evil.py", marking(marker))
+    path = usual.signed("tool", "a", python_tool("a", "def main(): return 1\n"))
     python = put(
-        rye.root / ".venv/bin/python",
+        usual.root / ".venv/bin/python",
         f'#!/bin/sh\nln -sf {evil} {path}\nexec {sys.executable} "$@"\n',
     )
     python.chmod(0o755)
     try:
-        found = ran(rye, "a")
+        found = ran(usual, "a")
     finally:
         python.unlink()
 

@@ -1,5 +1,9 @@
 """A schema that would take for ever to be checked does not keep the server busy."""
 
+import json
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -7,6 +11,8 @@ from typing import Any
 import pytest
 from rye_attacks import ran, stamped
 from rye_projects import Rye, python_tool, serving
+
+from ralphgen.runtime.rye.execution import schema_check
 
 SOON = 20.0  # seconds, of which it takes about two where the machine is idle
 LETTERS = "a" * 40 + "!"
@@ -88,3 +94,17 @@ def test_a_schema_without_measure_is_not_signed(rye: Rye) -> None:
     error = rye.refuses("sign", item_type="tool", item_id="a")
 
     assert ['"config_schema" has 60,029 characters, and may have 40,000'] == error["issues"]
+
+
+@pytest.mark.parametrize("given", [[{"pattern": "^(a+)+$"}, LETTERS], None])
+def test_the_program_that_checks_ends_although_nobody_ends_it(given: object) -> None:
+    """S21: a server that was killed, or a call that was taken back, leaves none behind."""
+    ended = subprocess.run(
+        (sys.executable, "-I", str(schema_check.__file__)),
+        input=json.dumps(given).encode() if given else b"",
+        capture_output=True,
+        check=False,
+        timeout=SOON,
+    )
+
+    assert (-signal.SIGPROF if given else 1, b"") == (ended.returncode, ended.stdout)

@@ -146,3 +146,21 @@ def test_help_needs_no_project_and_takes_nothing_else(rye: Rye) -> None:
 
     assert "VALIDATION_FAILED" == error["code"]
     assert "item_id" in error["message"]
+
+
+@pytest.mark.parametrize(("topic", "item_type"), FORMATS.items())
+def test_no_item_of_the_project_stands_for_a_format(rye: Rye, topic: str, item_type: str) -> None:
+    pinned = f'item_id "rye/{item_type}-format" and source "system"'
+    creating = rye.load("directive", f"rye/create_{item_type}")["content"]
+
+    assert pinned in content(rye, topic)
+    assert pinned in creating
+
+
+def test_the_text_on_searching_says_how_a_query_is_written(rye: Rye) -> None:
+    text = content(rye, "search")
+    described = schema(rye, "search")["properties"]["query"]["description"]
+    fields = ("title:", "name:", "tags:", "category:", "description:", "body:")
+
+    assert [] == [word for word in (*fields, "capitals") if text.count(word) < 2]
+    assert [] == [word for word in (*fields, "capitals") if word not in described]

@@ -117,7 +117,7 @@ def test_a_result_says_what_the_item_says_of_itself(
 
     assert (title, description, "one", "1.0.0") == (
         found["title"],
-        found["description"],
+        found.get("description", ""),
         found["name"],
         found["metadata"]["version"],
     )

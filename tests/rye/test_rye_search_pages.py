@@ -9,8 +9,8 @@ import pytest
 from rye_projects import TYPES, Rye, directive, knowledge, python_tool, serving, session
 
 FIELDS = {
-    *("id", "type", "name", "title", "description", "category", "source", "path", "score"),
-    *("preview", "signature", "metadata", "shadows", "shadowed_by"),
+    *("id", "type", "name", "title", "category", "source", "path", "score"),
+    *("preview", "signature", "metadata"),
 }
 ANSWER = {
     *("status", "results", "total", "query", "search_type", "item_type", "source"),
@@ -63,11 +63,13 @@ def test_an_answer_repeats_what_was_asked_and_says_how_many_there_are(rye: Rye) 
 def test_a_result_holds_these_fields(rye: Rye, item_type: str) -> None:
     rye.put(item_type, "demo/needle")
     (found,) = answer(rye, item_type=item_type)["results"]
+    given = {"description", "tags"} & {*found}  # what is empty is left out
 
-    assert FIELDS == {*found}
+    assert FIELDS | given == {*found}
+    assert all(found[name] for name in given)
     assert found["score"] > 0
     assert 0 < len(found["preview"]) <= 200
-    assert ([], None, "unsigned") == (found["shadows"], found["shadowed_by"], found["signature"])
+    assert "unsigned" == found["signature"]
 
 
 def test_no_hit_is_an_empty_list_and_no_error(rye: Rye) -> None:
@@ -246,7 +248,9 @@ def test_a_filter_without_meaning_is_refused(rye: Rye, filters: dict[str, Any]) 
     [
         ("scarper", None, []),
         ("scarper", {"enabled": False}, []),
-        ("scarper", {"max_distance": 3}, []),
+        ("scarper", {"max_distance": 3}, ["one"]),
+        ("scarper", {}, ["one"]),
+        ("scarper", {"enabled": False, "max_distance": 3}, []),
         ("scarper", {"enabled": True}, ["one"]),
         ("scarper", {"enabled": True, "max_distance": 1}, []),
         ("scrapr", {"enabled": True, "max_distance": 1}, ["one"]),
@@ -260,7 +264,7 @@ def test_words_with_typing_errors_are_found_where_that_is_asked_for(
 ) -> None:
     entry(rye, "one", "the scraper of html")
     told = answer(rye, word, fuzzy=fuzzy)
-    on = bool(fuzzy and fuzzy.get("enabled"))
+    on = fuzzy is not None and fuzzy.get("enabled", True)
 
     assert expected == [result["id"] for result in told["results"]]
     assert ("fuzzy" if on else "keyword") == told["search_type"]

@@ -61,13 +61,16 @@ ISSUES: tuple[tuple[str, str, str, str], ...] = (
     (
         "directive",
         ".md",
-        directive("demo/a", inputs='<inputs><input name="x"/><input name="x"/></inputs>'),
+        directive(
+            "demo/a",
+            inputs='<inputs><input name="who"/><input name="x"/><input name="x"/></inputs>',
+        ),
         'the input "x" is there twice',
     ),
     (
         "directive",
         ".md",
-        directive("demo/a", inputs='<inputs><input name="a b"/></inputs>'),
+        directive("demo/a", inputs='<inputs><input name="who"/><input name="a b"/></inputs>'),
         'the input "a b" must be named by letters, digits and underscores',
     ),
     ("tool", ".py", python_tool("demo/a", version="1"), '"version" must be X.Y.Z, found "1"'),

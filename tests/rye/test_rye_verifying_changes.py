@@ -220,6 +220,10 @@ class TestKeys:
 
         assert ("valid", "valid", "success") == before
         assert STRANGE == seen(rye, "tool")
+        assert ["is not trusted" in each for each in rye.sign("tool", "demo/a")["warnings"]] == [
+            True
+        ]
+        assert STRANGE == seen(rye, "tool")
 
     def test_signing_makes_what_a_stranger_signed_ones_own(self, rye: Rye) -> None:
         with self.stranger(rye) as other:

@@ -135,7 +135,7 @@ BAD: dict[str, tuple[object, str]] = {
     "a variable that is a list": (odd(env={"KEY": [PRIVATE]}), '"0.env"'),
     "variables in a list": (odd(env=[PRIVATE]), '"0.env"'),
     "variables in one text": (odd(env=f"KEY={PRIVATE}"), '"0.env"'),
-    "an unknown key": (odd(url="http"), '"0.url"'),
+    "an unknown key": (odd(**{PRIVATE: "http"}), 'see "0"'),
     "the second of two": ([BARE, {**DOCS, "command": 7}], '"1.command"'),
     "an object": ({"docs": {"command": "x", "env": {"KEY": PRIVATE}}}, "the whole text"),
     "a text": (json.dumps(PRIVATE), "the whole text"),

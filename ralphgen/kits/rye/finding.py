@@ -20,7 +20,7 @@ from ralphgen.runtime.rye.item import (
     Item,
     Space,
 )
-from ralphgen.runtime.rye.listing import files_of, items_in
+from ralphgen.runtime.rye.listing import files_of, items_in, links_before
 from ralphgen.runtime.rye.workspace import PLACE
 
 NAMES = {
@@ -42,6 +42,7 @@ def find_items(root: Path, _settings: Mapping[str, Any]) -> Finding:
         {"items": [entry for entry, _ in told]},
         warnings=(
             *(warning for _, warning in told if warning),
+            *_links(space),
             *(warning for kind in TYPES for warning in _no_items(kind, space, items[kind])),
         ),
     )
@@ -60,11 +61,18 @@ def _told(item: Item) -> tuple[Mapping[str, Any], str]:
     return {"id": item.id, "type": item.type, "description": description}, warning
 
 
+def _links(space: Space) -> Iterator[str]:
+    """A warning for the folder of items, or of a type, behind which there are none."""
+    for name in links_before(TYPES, space):
+        place = name if name == PLACE else f"{PLACE}/{name}"
+        yield f"{place}: is a link, which is not followed: nothing behind it is an item"
+
+
 def _no_items(kind: str, space: Space, items: list[Item]) -> Iterator[str]:
     """A warning for each file below the folder of a type that is none of its items."""
     top = Path(space.folder) / FOLDERS[kind]
     known = {item.path for item in items}
-    for path in sorted(top.rglob("*")) if top.is_dir() else ():
+    for path in sorted(top.rglob("*")) if not links_before((kind,), space) else ():
         relative = path.relative_to(top)
         kept_out = any(part.startswith(KEPT_OUT) for part in relative.parts)
         if str(path) not in known and not kept_out and (path.is_symlink() or not path.is_dir()):

@@ -25,11 +25,12 @@ USES = {
     "help": ToolUse("look up a tool or a format", "the text on a topic, and all topics"),
 }
 ITEM = {"item_type": None, "item_id": None, "project_path": None}
+QUERY = {"item_type": "all", "query": None, "project_path": None}
 WORKFLOWS = (
     Workflow(
         "Do something that there is an item for",
         (
-            Step("Look for it.", "search", {"item_type": "all", "query": None}),
+            Step("Look for it.", "search", QUERY),
             Step("Read what it asks for.", "load", ITEM),
             Step("Have everything checked.", "execute", {**ITEM, "dry_run": True}),
             Step("Run it; where it is a directive, follow its steps.", "execute", ITEM),
@@ -39,12 +40,12 @@ WORKFLOWS = (
     Workflow(
         "Write an item",
         (
-            Step("Look whether there is one already.", "search", {"query": None}),
+            Step("Look whether there is one already.", "search", QUERY),
             Step(
                 "Get the directive that creates one: rye/create_directive, rye/create_tool or "
                 "rye/create_knowledge.",
                 "execute",
-                {"item_type": "directive", "item_id": None, "parameters": None},
+                {**ITEM, "item_type": "directive", "parameters": None},
             ),
             Step("Write the file as it says, below .ai/ in the project."),
             Step("Sign it; mend what is said of it, and sign again.", "sign", ITEM),

@@ -62,7 +62,8 @@ TOOLS = (
                 "query",
                 {
                     "type": "string",
-                    "description": 'Words; also AND, OR, NOT, ( ), "a phrase" and wild*',
+                    "description": 'Words; also AND, OR, NOT (capitals), ( ), "a phrase", wild*; '
+                    "in one field: title:, name:, tags:, category:, description:, body:",
                 },
                 required=True,
             ),
@@ -91,7 +92,7 @@ TOOLS = (
                         "max_distance": {"type": "integer", "minimum": 1, "maximum": 3},
                     },
                     "additionalProperties": False,
-                    "description": "Also words with typing errors",
+                    "description": "Also words with typing errors; {} will do",
                 },
             ),
         ),
@@ -106,6 +107,7 @@ TOOLS = (
             limit=INTEGER,
             offset=INTEGER,
             next_offset=INTEGER,
+            warnings=STRINGS,
             cut=STRINGS,
         ),
         search_hint="find workflows, tools, knowledge, what is there",
@@ -115,7 +117,7 @@ TOOLS = (
         NOUN,
         "Read an item: its text, what it says of itself, its parameters, and whether its "
         "signature holds.",
-        "CHANGES",
+        "REPLACES",
         (
             ITEM_TYPE,
             ITEM_ID,
@@ -142,10 +144,12 @@ TOOLS = (
             destination_path=STRING,
             resign_recommended=BOOLEAN,
             noop=STRING,
+            warnings=STRINGS,
             cut=STRINGS,
             total_characters=INTEGER,
         ),
         search_hint="read a workflow, a tool, knowledge",
+        writes_by=("destination",),
     ),
     ToolPlan(
         "execute",

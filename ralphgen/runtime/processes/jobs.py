@@ -121,22 +121,30 @@ class Jobs:
         from threading import Thread
 
         self._collect()
-        try:
-            self._slots.pop()
-        except IndexError:
-            raise FullError(f"{self.most} processes run, which is the most at once") from None
+        self.take()
         birth = Birth()
         work = (birth, argv, pipes, cwd, environment, about)
         live = Thread(target=self._live, args=work, name="task", daemon=True)
         try:
             live.start()
         except RuntimeError as error:
-            self._slots.append(None)
+            self.give_back()
             raise OSError(str(error)) from error
         birth.done.wait()
         if birth.job is None:
             raise birth.problem
         return birth.job
+
+    def take(self) -> None:
+        """Let something count as a process that runs; raises `FullError`."""
+        try:
+            self._slots.pop()
+        except IndexError:
+            raise FullError(f"{self.most} processes run, which is the most at once") from None
+
+    def give_back(self) -> None:
+        """Let what was taken count no longer."""
+        self._slots.append(None)
 
     def running(self) -> list[Job]:
         """Those that are running, the oldest first."""
@@ -235,7 +243,7 @@ class Jobs:
             birth.problem = error
         finally:
             if birth.job is None:
-                self._slots.append(None)
+                self.give_back()
             self._births.pop(birth, None)
             birth.done.open()
         if birth.job is not None:
@@ -273,7 +281,7 @@ class Jobs:
             return
         self._guard.remove(job.pid)
         job.complete(job.group.reap())
-        self._slots.append(None)
+        self.give_back()
         job.ended.open()
 
     def _collect(self) -> None:

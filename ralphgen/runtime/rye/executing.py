@@ -7,10 +7,10 @@ import time
 from ..errors import CodedError
 from .codes import VALIDATION_FAILED
 from .execution import guiding
-from .execution.json_values import is_finite
 from .execution.reading import link_of
 from .execution.report import Report
 from .item import DIRECTIVE, KNOWLEDGE, TOOL
+from .json_values import is_finite
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

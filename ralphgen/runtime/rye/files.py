@@ -17,6 +17,7 @@ from .codes import (
 )
 from .ids import check_id, is_reserved
 from .item import LARGEST
+from .wording import reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def read_item(item: Item) -> str:
     except FileNotFoundError as error:
         raise _failure(ITEM_NOT_FOUND, item, "is not there any more") from error
     except OSError as error:
-        raise _failure(PARSING_ERROR, item, f"cannot be read: {_reason(error)}") from error
+        raise _failure(PARSING_ERROR, item, f"cannot be read: {reason(error)}") from error
     if len(data) > LARGEST:
         raise _failure(PARSING_ERROR, item, f"is longer than {LARGEST:,} bytes: shorten it")
     try:
@@ -88,7 +89,7 @@ def write_item(item: Item, text: str, *, mode: int | None = None, exclusive: boo
         raise _failure(EXISTS, item, "is there already") from error
     except OSError as error:
         code = READ_ONLY_SPACE if _is_denied(error) else EXECUTION_FAILED
-        raise _failure(code, item, f"cannot be written: {_reason(error)}") from error
+        raise _failure(code, item, f"cannot be written: {reason(error)}") from error
 
 
 def check_writable(item: Item) -> None:
@@ -179,11 +180,6 @@ def _is_denied(error: OSError) -> bool:
     import errno
 
     return isinstance(error, PermissionError) or error.errno == errno.EROFS
-
-
-def _reason(error: OSError) -> str:
-    """Why the system says no, in small letters."""
-    return (error.strerror or "unknown error").lower()
 
 
 def _failure(code: str, item: Item, why: str) -> CodedError:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ..errors import CodedError
 from .codes import VALIDATION_FAILED
-from .execution.shapes import shown
 from .skeletons import FORMATS, SKELETONS
+from .wording import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,7 +49,9 @@ EXAMPLES: Mapping[str, Mapping[str, Any]] = {
 }
 FURTHER = {
     "search": "All words must be there (AND is meant where nothing is said); NOT goes before AND, "
-    "and AND before OR. A result names its space, and what it goes before (shadows) or after "
+    "and AND before OR: the operators stand in capitals. A word, a phrase or a group is looked for "
+    "in one field only behind title:, name:, tags:, category:, description: or body:. For fuzzy an "
+    "empty object will do. A result names its space, and what it goes before (shadows) or after "
     "(shadowed_by).",
     "load": "signature.state is valid, unsigned, modified (changed after it was signed) or "
     "untrusted (the key is not one of yours).",
@@ -125,4 +127,5 @@ def _on_format(topic: str, seen: Mapping[str, Tool]) -> Iterator[str]:
     if "sign" in seen:
         yield f'Then call sign with item_type "{item_type}" and the id.'
     if "load" in seen:
-        yield f'All of it: load with item_type "knowledge" and item_id "{format_id}".'
+        pinned = ' and source "system"' if "source" in seen["load"].properties else ""
+        yield f'All of it: load with item_type "knowledge", item_id "{format_id}"{pinned}.'

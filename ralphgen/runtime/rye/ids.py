@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-from ..errors import CodedError, one_line
+from ..errors import CodedError
 from .codes import INVALID_ID
 from .item import EXTENSIONS, SYSTEM, TOOL
+from .wording import shown
 
 LONGEST = 255  # characters of an id
 LONGEST_SEGMENT = 64
@@ -15,7 +16,6 @@ ANY_DEPTH = "**"
 
 _SEGMENT = re.compile("[a-z0-9][a-z0-9_-]*")
 _PATTERN_SEGMENT = re.compile("[a-z0-9*?][a-z0-9_*?-]*")
-_SHOWN = 80  # characters of a wrong id in the error about it
 _GRAMMAR = (
     'parts of small letters, digits, "_" and "-", each beginning with a letter or a digit, put '
     'together by "/", without an extension'
@@ -26,7 +26,7 @@ def check_id(text: str) -> str:
     """The text, where it is an id; raises `CodedError`."""
     problem = _problem(text, _SEGMENT)
     if problem:
-        raise CodedError(INVALID_ID, f"{_shown(text)} is no id: {problem}")
+        raise CodedError(INVALID_ID, f"{shown(text)} is no id: {problem}")
     return text
 
 
@@ -40,7 +40,7 @@ def check_pattern(text: str) -> str:
     if not problem and any(ANY_DEPTH in part and part != ANY_DEPTH for part in text.split("/")):
         problem = f'"{ANY_DEPTH}" stands for whole parts: put a "/" between it and the rest'
     if problem:
-        raise CodedError(INVALID_ID, f"{_shown(text)} is no pattern of ids: {problem}")
+        raise CodedError(INVALID_ID, f"{shown(text)} is no pattern of ids: {problem}")
     return text
 
 
@@ -97,9 +97,3 @@ def _problem(text: str, segment: re.Pattern[str]) -> str:
     if any(len(part) > LONGEST_SEGMENT for part in parts):
         return f"a part has {LONGEST_SEGMENT} characters at most"
     return ""
-
-
-def _shown(text: str) -> str:
-    """A wrong id, in quotes and short."""
-    shown = one_line(text[:_SHOWN])
-    return f'"{shown}…"' if len(text) > _SHOWN else f'"{shown}"'

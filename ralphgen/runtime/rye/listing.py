@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from .files import has_no_link
-from .ids import LONGEST, is_reserved, is_segment
+from .ids import LONGEST, id_of, is_reserved, is_segment
 from .item import EXTENSIONS, FOLDERS, LARGEST, Item
 
 TYPE_CHECKING = False
@@ -28,7 +28,7 @@ def files_of(item_type: str, space: Space) -> Iterator[File]:
                 if is_segment(entry.name) and len(prefix) < LONGEST:
                     pending.append((entry.path, f"{prefix}{entry.name}/"))
             elif entry.is_file(follow_symlinks=False):
-                item = _item(item_type, prefix, entry.name, space)
+                item = _item(item_type, prefix + entry.name, space)
                 if item:
                     yield item, entry
 
@@ -43,15 +43,22 @@ def items_in(files: Iterable[File]) -> dict[str, Item]:
     return items
 
 
-def _item(item_type: str, prefix: str, name: str, space: Space) -> Item | None:
-    """The item that a file may be, given its name and the id of its folder."""
-    stem, extension = os.path.splitext(name)
-    item_id = prefix + stem
-    if extension not in EXTENSIONS[item_type] or not is_segment(stem) or len(item_id) > LONGEST:
+def links_before(item_types: Iterable[str], space: Space) -> list[str]:
+    """What is a link, and so not followed, of a space and of its folders of these types."""
+    if not space.folder:
+        return []
+    if os.path.islink(space.folder):
+        return [os.path.basename(space.folder)]
+    names = (FOLDERS[item_type] for item_type in item_types)
+    return [name for name in names if os.path.islink(os.path.join(space.folder, name))]
+
+
+def _item(item_type: str, relative: str, space: Space) -> Item | None:
+    """The item that a file may be, given its path below the folder of its type."""
+    item_id = id_of(relative, item_type)
+    if item_id is None or is_reserved(item_type, item_id, space.name):
         return None
-    if is_reserved(item_type, item_id, space.name):
-        return None
-    return Item(item_type, item_id, extension, space)
+    return Item(item_type, item_id, os.path.splitext(relative)[1], space)
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:

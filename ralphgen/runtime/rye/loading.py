@@ -9,6 +9,7 @@ from .authenticity.trust import VALID
 from .codes import EXISTS
 from .files import read_item, write_item
 from .formats.parsing import parse
+from .item import SOURCES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,9 +27,12 @@ LONGEST_SPELLING = 6  # of one character in JSON
 def load(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any]:
     """An item's text and what is known of it; a copy is made where a destination is given."""
     spaces = rye.spaces(arguments["project_path"])
-    item = spaces.find(arguments["item_type"], arguments["item_id"], arguments.get("source"))
+    source = arguments.get("source")
+    item = spaces.find(arguments["item_type"], arguments["item_id"], source)
     text = read_item(item)
     answer = _about(rye, spaces, item, text)
+    if warnings := spaces.warnings((item.type,), (source,) if source else SOURCES):
+        answer["warnings"] = warnings
     if destination := arguments.get("destination"):
         overwrite = arguments.get("overwrite", False)
         answer |= _copy(rye, spaces, item, text, destination, overwrite=overwrite)
@@ -99,7 +103,7 @@ def _check_extension(spaces: Spaces, target: Item) -> None:
 
 def _with_content(answer: dict[str, Any], text: str) -> dict[str, Any]:
     """The answer with as much of an item's text as it has room for."""
-    answer = fitted(answer, ABOUT)
+    answer |= fitted({"metadata": answer.pop("metadata")}, ABOUT)
     room = MAX_CHARACTERS - AROUND - size(answer)
     content = text[:room]
     while (excess := size(content) - room) > 0:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import time
+
 from ..errors import CodedError
-from ..results import fitted, page
+from ..results import fitted, leading
 from .item import KNOWLEDGE, SOURCES, TYPES
 from .searches.facts import shown_metadata
 from .searches.filters import CREATED, check_filters, moment_of, passes
-from .searches.previews import finder, preview
+from .searches.previews import preview
 from .searches.queries import leaves_of, parse_query
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     from .item import Item
     from .searches.queries import Node
     from .searches.shelf import Shelf
+    from .searches.terms import Leaf
     from .spaces import Spaces
     from .workspace import Rye
 
@@ -25,7 +28,11 @@ ALL = "all"
 LIMIT = 10  # results of a page, where the caller does not say
 DISTANCE = 2  # letters of a word that may be wrong, where the caller does not say
 DIGITS = 4  # of a score behind the point
+LONG = 2.0  # seconds of showing results, after which it counts as something that takes its time
 NEWEST, NAME = "date", "name"
+EMPTY: tuple[Any, ...] = ("", None, [], {})  # what a result leaves out; no score is one
+# What filters may ask of every item.
+OWN = ("id", "type", "name", "title", "description", "category", "source", "tags")
 
 
 class Hit:
@@ -55,6 +62,9 @@ def search(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any]:
         return _Search(rye, spaces, query, arguments).page(shelves)
 
     answer: dict[str, Any] = rye.index().look(places, work, rye.begin)
+    sources = dict.fromkeys(space.name for _, space in places)
+    if warnings := spaces.warnings(dict.fromkeys(kind for kind, _ in places), [*sources]):
+        answer["warnings"] = warnings
     return fitted(answer)
 
 
@@ -71,23 +81,23 @@ class _Search:
         self._query = query
         self._arguments = arguments
         self._filters = arguments.get("filters") or {}
-        fuzzy = arguments.get("fuzzy") or {}
-        self._distance = fuzzy.get("max_distance", DISTANCE) if fuzzy.get("enabled") else 0
+        fuzzy = {"enabled": False} if arguments.get("fuzzy") is None else arguments["fuzzy"]
+        self._distance = fuzzy.get("max_distance", DISTANCE) if fuzzy.get("enabled", True) else 0
 
     def page(self, shelves: list[Shelf]) -> dict[str, Any]:
         """The answer."""
         hits = self._sorted(self._hits(shelves))
         offset = self._arguments.get("offset") or 0
         limit = self._arguments.get("limit") or LIMIT
-        wanted = finder(leaves_of(self._query))
-        entries = [self._entry(hit, wanted) for hit in hits[offset : offset + limit]]
-        found = page("results", entries, range(limit), limit=limit, total=len(hits))
-        found.pop("next_cursor", None)
-        following = offset + len(found["results"])
-        further = {"next_offset": following} if following < len(hits) else {}
+        results = leading(self._entries(hits[offset : offset + limit]))
+        following = offset + len(results)
+        further: dict[str, Any] = {"next_offset": following} if following < len(hits) else {}
+        if told := self._hint(shelves, len(hits)):
+            further["hint"] = told
         return {
             "status": "success",
-            **found,
+            "results": results,
+            "total": len(hits),
             **further,
             "query": self._arguments["query"],
             "search_type": "fuzzy" if self._distance else "keyword",
@@ -122,10 +132,30 @@ class _Search:
             return [hit for _, hit in known] + [hit for moment, hit in dated if not moment]
         return sorted(hits, key=lambda hit: -hit.score)
 
-    def _entry(self, hit: Hit, wanted: Any) -> dict[str, Any]:
+    def _hint(self, shelves: Sequence[Shelf], total: int) -> str:
+        """What may have been meant otherwise; empty where nothing points to that."""
+        from .searches.hints import field_hints, filter_hints, fuzzy_hints
+
+        hints = field_hints(self._arguments["query"])
+        if not total:
+            hints += filter_hints(self._filters, shelves, OWN)
+            if not hints and not self._distance and self._rye.takes("search", "fuzzy"):
+                hints += fuzzy_hints(self._query)
+        return "; ".join(hints)
+
+    def _entries(self, hits: Sequence[Hit]) -> Iterator[dict[str, Any]]:
+        """What an answer says of hits, one after the other; raises `LaterError` in a hurry."""
+        leaves = leaves_of(self._query)
+        end = time.monotonic() + LONG
+        for hit in hits:
+            if time.monotonic() > end:
+                self._rye.begin()
+            entry = self._entry(hit, leaves)
+            yield {name: value for name, value in entry.items() if value not in EMPTY}
+
+    def _entry(self, hit: Hit, leaves: Sequence[Leaf]) -> dict[str, Any]:
         """What an answer says of a hit."""
         item, facts = hit.shelf.item(hit.row), hit.shelf.facts(hit.row)
-        problems = {"problems": facts["problems"]} if facts["problems"] else {}
         return {
             "id": item.id,
             "type": item.type,
@@ -136,14 +166,16 @@ class _Search:
             "source": item.source,
             "path": item.path,
             "score": hit.score,
-            **self._text_of(item, facts["start"], wanted),
+            **self._text_of(item, facts, leaves),
             "metadata": shown_metadata(facts),
-            **problems,
+            "problems": facts["problems"],
             "shadows": self._spaces.shadows(item),
             "shadowed_by": self._spaces.shadowed_by(item),
         }
 
-    def _text_of(self, item: Item, start: int, wanted: Any) -> dict[str, Any]:
+    def _text_of(
+        self, item: Item, facts: Mapping[str, Any], leaves: Sequence[Leaf]
+    ) -> dict[str, Any]:
         """What its text is shown by; nothing where it is gone since it was looked at."""
         from .authenticity.signatures import split
         from .files import read_item
@@ -151,12 +183,13 @@ class _Search:
         try:
             text = read_item(item)
         except CodedError:
-            return {"preview": ""}
+            return {}
         _, bare = split(text, item.extension)
+        start, opening = facts["start"], facts["opening"]
         if item.type == KNOWLEDGE:  # what goes before is said by the result itself
-            bare, start = bare[start:], 0
+            bare, start, opening = bare[start:], 0, 0
         state = self._rye.trust().verdict(item, text).state
-        return {"preview": preview(bare, start, wanted), "signature": state}
+        return {"preview": preview(bare, start, opening, leaves), "signature": state}
 
 
 def _values(hit: Hit) -> Callable[[str], Any]:

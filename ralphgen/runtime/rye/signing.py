@@ -6,8 +6,8 @@ from ..errors import CodedError
 from ..results import AROUND, MAX_CHARACTERS, fitted
 from .authenticity.pen import NoKeyError, Pen
 from .codes import ITEM_NOT_FOUND, READ_ONLY_SPACE, VALIDATION_FAILED
-from .ids import is_pattern
-from .item import PROJECT, SYSTEM, USER
+from .ids import is_pattern, is_reserved
+from .item import PROJECT, SOURCES, SYSTEM, USER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +32,11 @@ def sign(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any]:
     item_type, item_id = arguments["item_type"], arguments["item_id"]
     if is_pattern(item_id):
         return _signed_all(Pen(rye), _meant(spaces, item_type, item_id, location))
-    return _signed(Pen(rye), spaces.find(item_type, item_id, location))
+    try:
+        item = spaces.find(item_type, item_id, location)
+    except CodedError as error:
+        raise _elsewhere(rye, spaces, error, item_type, item_id) from error
+    return _signed(Pen(rye), item)
 
 
 def _location(arguments: Mapping[str, Any]) -> str:
@@ -54,6 +58,28 @@ def _location(arguments: Mapping[str, Any]) -> str:
         text = '"source" and "parameters.location" name two spaces: give one of them'
         raise CodedError(VALIDATION_FAILED, text)
     return str(location)
+
+
+def _elsewhere(
+    rye: Rye, spaces: Spaces, error: CodedError, item_type: str, item_id: str
+) -> CodedError:
+    """The error of an item that was not found, with what to do where another space has it."""
+    if error.code != ITEM_NOT_FOUND:
+        return error
+    found = filter(None, (spaces.at(item_type, item_id, source) for source in SOURCES))
+    item = next(found, None)
+    if item is None or (item.source != SYSTEM and not rye.takes("sign", "source")):
+        return error
+    if item.source != SYSTEM:
+        mend = f': give source "{item.source}" to sign it there'
+        return CodedError(error.code, f"{error}{mend}", **error.facts)
+    text = f'the {item_type} "{item_id}" is in the {SYSTEM} space alone, and needs no signature'
+    reserved = is_reserved(item_type, item_id, PROJECT)
+    if rye.takes("load", "destination") and not reserved:
+        text += f': to have one of your own, copy it with "load", destination "{PROJECT}", and '
+        text += "sign the copy"
+    facts = {"item_type": item_type, "item_id": item_id, "source": SYSTEM}
+    return CodedError(READ_ONLY_SPACE, text, **facts)
 
 
 def _meant(spaces: Spaces, item_type: str, pattern: str, location: str) -> list[Item]:

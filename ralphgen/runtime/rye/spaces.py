@@ -8,22 +8,17 @@ from .codes import AMBIGUOUS_ID, EXECUTOR_NOT_FOUND, INVALID_ID, ITEM_NOT_FOUND
 from .files import check_writable, is_there
 from .ids import check_id, check_pattern, is_reserved, matches
 from .item import EXTENSIONS, SOURCES, SYSTEM, TOOL, Item, Space
-from .listing import files_of, items_in
+from .listing import files_of, items_in, links_before
+from .system_names import EXECUTORS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 MOST_MATCHES = 1_000  # items that a pattern may mean
 MOST_COMPARED = 2_000  # ids that a wrong one is compared with
 MOST_CANDIDATES = 20
 MOST_SUGGESTIONS = 5
-# As executors, these bare names always are the system's own.
-EXECUTORS = {
-    "subprocess": "rye/core/primitives/subprocess",
-    "http_client": "rye/core/primitives/http_client",
-    "python_runtime": "rye/core/runtimes/python_runtime",
-}
 
 
 class Spaces:
@@ -51,7 +46,8 @@ class Spaces:
         sources = (source,) if source else SOURCES
         found = self._found(item_type, item_id, sources)
         if found is None:
-            raise self._not_found(ITEM_NOT_FOUND, item_type, item_id, sources)
+            likely = self._suggestions(item_type, item_id, sources)
+            raise self._not_found(ITEM_NOT_FOUND, item_type, item_id, sources, likely)
         return found
 
     def executor(self, executor_id: str, space: Space) -> Item:
@@ -67,7 +63,8 @@ class Spaces:
             raise CodedError(EXECUTOR_NOT_FOUND, str(error), item_type=TOOL) from error
         found = self._found(TOOL, tool_id, sources)
         if found is None:
-            raise self._not_found(EXECUTOR_NOT_FOUND, TOOL, tool_id, sources)
+            likely = _executors_like(executor_id)
+            raise self._not_found(EXECUTOR_NOT_FOUND, TOOL, tool_id, sources, likely)
         return found
 
     def at(self, item_type: str, item_id: str, source: str) -> Item | None:
@@ -108,6 +105,16 @@ class Spaces:
             )
         return [found[item_id] for item_id in sorted(found)]
 
+    def warnings(self, item_types: Iterable[str], sources: Sequence[str] = SOURCES) -> list[str]:
+        """What keeps items of these types from being seen, of which nobody would know."""
+        kinds = [*item_types]
+        return [
+            f'"{name}" of the {source} space is a link, which is not followed: nothing behind it '
+            "is read, so put the folder itself there"
+            for source in sources
+            for name in links_before(kinds, self.of(source))
+        ]
+
     def target(self, item: Item, space_name: str) -> Item:
         """The place of a copy of an item in another space; raises `CodedError` for none."""
         copy = Item(item.type, item.id, item.extension, self.of(space_name))
@@ -141,18 +148,23 @@ class Spaces:
         return sorted(item_id for item_id in ids if self.at(item_type, item_id, source))
 
     def _not_found(
-        self, code: str, item_type: str, item_id: str, sources: Sequence[str]
+        self,
+        code: str,
+        item_type: str,
+        item_id: str,
+        sources: Sequence[str],
+        suggestions: Sequence[str],
     ) -> CodedError:
         """The error that says where an item was looked for, and which ones are like it."""
         searched = [name for name in sources if self.of(name).folder]
         elsewhere = [name for name in SOURCES if name not in sources]
         elsewhere = [name for name in elsewhere if self.at(item_type, item_id, name)]
-        suggestions = self._suggestions(item_type, item_id, sources)
         message = f'there is no {item_type} "{item_id}" in {_named(searched)}'
         if elsewhere:
             message += f", but in {_named(elsewhere)}"
         elif suggestions:
             message += f': did you mean "{suggestions[0]}"?'
+        message = "; ".join((message, *self.warnings((item_type,), sources)))
         return CodedError(
             code,
             message,
@@ -174,6 +186,13 @@ class Spaces:
         likely = [near] if near else []
         likely += sorted(key for key, name in known.items() if name == same and key != near)
         return likely[:MOST_SUGGESTIONS]
+
+
+def _executors_like(executor_id: str) -> list[str]:
+    """What of the server's own a wrong executor most likely meant: any other tool may be none."""
+    known = (*EXECUTORS, *EXECUTORS.values())
+    near = nearest(executor_id, known) or nearest(executor_id.rpartition("/")[2], known)
+    return [near] if near else []
 
 
 def _named(sources: Sequence[str]) -> str:

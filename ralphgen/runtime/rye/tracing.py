@@ -8,6 +8,7 @@ import time
 from ..errors import LaterError, ToolError
 from ..log import log
 from ..waiting import Waiting
+from .wording import TRUE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 VARIABLE = "RYE_DEBUG"
 LATER = "later"
-YES = ("1", "true", "yes", "on")
 SHOWN = ("item_type", "item_id", "topic")  # of the arguments; all others may hold secrets
 
 
@@ -31,7 +31,7 @@ def traced(
     arguments: dict[str, Any],
 ) -> Result:
     """What a call comes to; with RYE_DEBUG, a line says of which item and how long it took."""
-    if os.environ.get(VARIABLE, "").strip().lower() not in YES:
+    if os.environ.get(VARIABLE, "").strip().lower() not in TRUE:
         return work(rye, arguments)
     facts = {"tool": tool, **{name: arguments[name] for name in SHOWN if name in arguments}}
     begun = time.monotonic()

@@ -96,6 +96,39 @@ class TestEnds:
 
         assert "EXECUTOR_NOT_FOUND" == error.code
         assert '"demo/none"' in str(error)
+        assert ("demo/x", "project", "demo/none") == tuple(
+            error.facts[name] for name in ("item_id", "source", "executor_id")
+        )
+
+    def test_several_that_an_executor_may_mean_leave_the_executed_one_its_place(
+        self, workspace: Workspace
+    ) -> None:
+        for item_id in ("a/run", "b/run"):
+            put_yaml(workspace, item_id, "subprocess", **RUNTIME)
+        put_yaml(workspace, "demo/x", "run")
+        error = workspace.refuses("tool", "demo/x")
+
+        assert ("AMBIGUOUS_ID", ["a/run", "b/run"]) == (error.code, error.facts["candidates"])
+        assert ("demo/x", "run") == (error.facts["item_id"], error.facts["executor_id"])
+
+    @pytest.mark.parametrize(
+        ("executor", "suggestions"),
+        [
+            ("python-runtme", ["python_runtime"]),
+            ("sub_process", ["subprocess"]),
+            ("rye/core/primitive/http_client", ["rye/core/primitives/http_client"]),
+            ("demo/python_runtime", ["python_runtime"]),
+            ("demo/none", []),
+        ],
+    )
+    def test_only_built_in_executors_are_suggested(
+        self, workspace: Workspace, executor: str, suggestions: list[str]
+    ) -> None:
+        for item_id in ("demo/non", "demo/nones", "python-runtmes"):
+            put_yaml(workspace, item_id, "subprocess")
+        put_yaml(workspace, "demo/x", executor)
+
+        assert suggestions == workspace.refuses("tool", "demo/x").facts["suggestions"]
 
     @pytest.mark.parametrize("executor", ["../../x", "/etc/x", "A", "a//b", "", "*"])
     def test_an_executor_that_is_no_id_is_not_looked_for(

@@ -65,9 +65,33 @@ class TestPython:
 
         assert ("EXECUTION_FAILED", "ValueError: no such thing") == (error.code, str(error))
         assert "ValueError: no such thing" in error.facts["details"]["stderr"]
-        assert "stdout" not in error.facts["details"]
+        assert {"stderr"} == {*error.facts["details"]}
         assert 3 == len(error.facts["chain"])
         assert "off" == error.facts["metadata"]["policy"]
+
+    @pytest.mark.parametrize("ending", ["", ", end=''"])
+    def test_what_it_printed_stands_before_its_traceback(
+        self, workspace: Workspace, ending: str
+    ) -> None:
+        put_python(workspace, f"def main():\n    print('here'{ending})\n    raise ValueError")
+        written = workspace.refuses("tool", "demo/x").facts["details"]["stderr"]
+
+        assert "here" == written[:4]
+        assert 0 < written.index("Traceback")
+
+    def test_what_it_printed_is_told_although_it_ends_at_once(self, workspace: Workspace) -> None:
+        put_python(workspace, "import os\ndef main():\n    print('here')\n    os._exit(3)")
+
+        assert "here\n" == workspace.refuses("tool", "demo/x").facts["details"]["stderr"]
+
+    def test_one_that_takes_its_output_away_still_has_a_traceback(
+        self, workspace: Workspace
+    ) -> None:
+        source = "import sys\ndef main():\n    sys.stdout.close()\n    raise ValueError('no')"
+        put_python(workspace, source)
+        written = workspace.refuses("tool", "demo/x").facts["details"]["stderr"]
+
+        assert "ValueError: no" in written
 
     def test_a_failure_that_is_returned_is_one_and_keeps_its_data(
         self, workspace: Workspace

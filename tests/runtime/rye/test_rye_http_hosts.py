@@ -9,6 +9,7 @@ from http_hosts import Names, answering, host
 from lifelines import PATIENCE, until
 
 from ralphgen.runtime.errors import CodedError
+from ralphgen.runtime.processes.jobs import Jobs
 from ralphgen.runtime.rye.primitives.http_primitive import Request, Response, begin
 from ralphgen.runtime.rye.primitives.http_targets import is_public
 
@@ -22,7 +23,7 @@ def _no_thread_left() -> Iterator[None]:
 
 
 def ask(url: str, *hosts: str, timeout: float = PATIENCE, **retry: Any) -> Response:
-    return begin(Request("GET", url, {}, None, timeout, retry), hosts).outcome()
+    return begin(Jobs(most=1), Request("GET", url, {}, None, timeout, retry), hosts).outcome()
 
 
 def refusal_of(url: str, *hosts: str, **how: Any) -> CodedError:

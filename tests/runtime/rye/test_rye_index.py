@@ -172,6 +172,23 @@ class TestTheDatabase:
 
         assert ["n0", "n1", "n2"] == found(workspace, "needle")
 
+    def test_what_was_read_in_part_may_change_before_the_rest_is_read(
+        self, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        files = [put(workspace, f"n{number}", "needle") for number in range(3)]
+        monkeypatch.setattr(index, "LONG", 0.0)
+        workspace.rye.hurry(0.1)
+        for _ in files:
+            with pytest.raises(LaterError):
+                found(workspace, "needle")
+        put(workspace, "n0", "hay")
+        put(workspace, "n1", "another needle")
+        files[2].unlink()
+        workspace.rye.hurry(None)
+
+        assert ["n1"] == found(workspace, "needle")
+        assert ["n0"] == found(workspace, "hay")
+
     @pytest.mark.skipif(sys.platform != "linux", reason="open files are listed in /proc")
     def test_its_file_has_no_name(self, workspace: Workspace) -> None:
         for number in range(50):

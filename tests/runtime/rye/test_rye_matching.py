@@ -243,6 +243,18 @@ class TestScores:
 
         assert expected == found(workspace, '"needle"')
 
+    def test_equal_items_have_equal_scores_in_whatever_space(self, workspace: Workspace) -> None:
+        place = {"project_path": str(workspace.root), "item_type": "knowledge", "source": "all"}
+        text = knowledge("one", "needle and hay")
+        for space in ("project", "user"):
+            workspace.put("knowledge", "one", text, space=space)
+        self.put(workspace, "long", "hay " * 5_000)
+        query = {"query": 'needle OR "and hay" OR nee*', **place}
+        one, two = search(workspace.rye, query)["results"][:2]
+
+        assert [("project", "one"), ("user", "one")] == [(r["source"], r["id"]) for r in (one, two)]
+        assert one["score"] == two["score"] > 0
+
     def test_scores_depend_neither_on_the_order_of_writing_nor_on_earlier_searches(
         self, workspace: Workspace, tmp_path: Path
     ) -> None:
@@ -283,3 +295,47 @@ class TestScores:
         self.put(workspace, "a", "a" * 50_000)
 
         assert {} == found(workspace, "*a*a*a*a*a*a*a*a*a*a*a*b*c")
+
+    def test_a_wildcard_in_words_of_any_length(self, workspace: Workspace) -> None:
+        for length in (998, 999, 1000, 40_000):
+            self.put(workspace, f"n{length}", f"a{'b' * (length - 2)}c")
+        self.put(workspace, "other", f"a{'b' * 40_000}d")
+
+        assert ["n1000", "n40000", "n998", "n999"] == sorted(self.order(workspace, "a*c"))
+        assert {} == found(workspace, "b*c")
+
+    @pytest.mark.parametrize("query", ["w*x", "*x", "body:w*x", "w*x-hay"])
+    def test_a_wildcard_for_more_words_than_are_looked_up(
+        self, workspace: Workspace, query: str
+    ) -> None:
+        for item_id in ("a", "b"):
+            words = " ".join(f"w{item_id}{number}x hay" for number in range(150))
+            self.put(workspace, item_id, words)
+            self.put(workspace, f"not-{item_id}", words.replace("x", ""))
+
+            assert {"a", item_id} == found(workspace, query).keys()
+
+    @pytest.mark.parametrize(
+        ("query", "fuzzy"), [("ne*le", False), ("nedle", True)], ids=["wildcard", "mistyped"]
+    )
+    def test_words_that_come_and_go_are_known_at_once(
+        self, workspace: Workspace, query: str, *, fuzzy: bool
+    ) -> None:
+        told = []
+        for body in ("hay", "a needle", "hay", "a needle"):
+            self.put(workspace, "a", body)
+            told.append([*found(workspace, query, fuzzy={"enabled": fuzzy})])
+        (workspace.root / ".ai/knowledge/a.md").unlink()
+        told.append([*found(workspace, query, fuzzy={"enabled": fuzzy})])
+
+        assert [[], ["a"], [], ["a"], []] == told
+
+    def test_letters_may_be_wrong_anywhere_in_a_word(self, workspace: Workspace) -> None:
+        near = "eedle nedle needl edle need nele xneedle xxneedle neexdle needlex needlexx nxxdle"
+        for number, word in enumerate(near.split()):
+            self.put(workspace, f"n{number}", word)
+        for number, word in enumerate(("eexl", "xxxneedle", "nee", "nxedxx")):
+            self.put(workspace, f"far{number}", word)
+
+        expected = {f"n{number}" for number in range(len(near.split()))}
+        assert expected == found(workspace, "needle", fuzzy={"enabled": True}).keys()

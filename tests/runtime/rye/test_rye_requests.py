@@ -54,6 +54,30 @@ def put_request(workspace: Workspace, url: str, **config: Any) -> None:
     workspace.put("tool", "demo/x", text, extension=".yaml")
 
 
+def test_requests_and_commands_count_against_one_limit(workspace: Workspace, host: str) -> None:
+    put_request(workspace, f"http://{host}/200")
+    jobs = workspace.rye.jobs()
+    for _ in range(jobs.most):
+        jobs.take()
+    error = workspace.refuses("tool", "demo/x")
+    jobs.give_back()
+    after = [workspace.run("demo/x")["data"]["status_code"] for _ in range(2)]
+
+    assert "EXECUTION_FAILED" == error.code
+    assert str(error).startswith("16 commands and requests run at once, which is the most: ")
+    assert [200, 200] == after
+
+
+def test_a_request_that_fails_does_not_count_any_longer(workspace: Workspace, host: str) -> None:
+    jobs = workspace.rye.jobs()
+    for _ in range(jobs.most - 1):
+        jobs.take()
+    put_request(workspace, f"http://{host}/404")
+    failures = [str(workspace.refuses("tool", "demo/x")) for _ in range(3)]
+
+    assert ["the request was answered with the status 404"] * 3 == failures
+
+
 def test_the_answer_is_the_data(
     workspace: Workspace, host: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

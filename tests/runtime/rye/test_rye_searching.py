@@ -1,6 +1,7 @@
 """What a search answers: which items, in which order, and what it says of each of them."""
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ from rye_projects import SYSTEM_ITEMS, directive, knowledge, python_tool, yaml_t
 from rye_searching import answer, found, put
 from rye_workspaces import Workspace, opened
 
+from ralphgen.runtime.errors import LaterError
 from ralphgen.runtime.results import MAX_CHARACTERS, size
+from ralphgen.runtime.rye import searching
 from ralphgen.runtime.rye.signing import sign
 
 
@@ -43,6 +46,7 @@ class TestAnswers:
             "source": "all",
             "limit": 10,
             "offset": 0,
+            "hint": '"fuzzy": {} also finds words with typing errors',
         } == answer(workspace, "needle", **place, source=None, limit=None)
 
     def test_a_result_says_what_the_item_is(self, workspace: Workspace) -> None:
@@ -57,7 +61,6 @@ class TestAnswers:
             "type": "knowledge",
             "name": "one",
             "title": "On needles",
-            "description": "",
             "category": "area",
             "source": "project",
             "path": str(file),
@@ -69,9 +72,16 @@ class TestAnswers:
                 "created_at": "2026-01-02",
                 "tags": ["sample"],
             },
-            "shadows": [],
-            "shadowed_by": None,
         } == result
+
+    def test_a_result_leaves_out_what_is_empty(self, workspace: Workspace) -> None:
+        workspace.put("knowledge", "one", "")
+        result = only(workspace, "name:one")
+        empty = {"description", "category", "preview", "tags", "shadows", "shadowed_by"}
+
+        assert not empty & result.keys()
+        assert [] == [name for name, value in result.items() if value in ("", None, [], {})]
+        assert 0.0 == only(workspace, "")["score"]
 
     @pytest.mark.parametrize(
         ("item_type", "text", "extension"),
@@ -153,6 +163,18 @@ class TestAnswers:
         assert 0 < len(shown) < 100
         assert not {*shown} & {*more}
 
+    def test_showing_many_results_for_long_is_put_off_in_a_hurry(
+        self, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        put(workspace, "one", "needle")
+        monkeypatch.setattr(searching, "LONG", -1.0)
+        workspace.rye.hurry(0.1)
+        with pytest.raises(LaterError):
+            found(workspace, "needle")
+        workspace.rye.hurry(None)
+
+        assert ["one"] == found(workspace, "needle")
+
 
 class TestPages:
     """Which results, and in which order."""
@@ -214,7 +236,7 @@ class TestPages:
         for space in ("project", "user"):
             workspace.put("directive", "rye/create_tool", "x", space=space)
         told = answer(workspace, "name:create_tool", source="all", item_type="directive")
-        shown = [(r["source"], r["shadows"], r["shadowed_by"]) for r in told["results"]]
+        shown = [(r["source"], r.get("shadows", []), r.get("shadowed_by")) for r in told["results"]]
 
         assert [
             ("project", ["user", "system"], None),
@@ -228,7 +250,9 @@ class TestPages:
 
         assert ("fuzzy", ["one"]) == (told["search_type"], [r["id"] for r in told["results"]])
         assert [] == found(workspace, "scarper")
-        assert [] == found(workspace, "scarper", fuzzy={"max_distance": 2})
+        assert [] == found(workspace, "scarper", fuzzy={"enabled": False, "max_distance": 2})
+        for on in ({}, {"max_distance": 2}, {"enabled": True}):
+            assert ["one"] == found(workspace, "scarper", fuzzy=on)
         assert [] == found(workspace, "scarper", fuzzy={"enabled": True, "max_distance": 1})
 
 
@@ -262,6 +286,38 @@ class TestPreviews:
 
         assert "…Greet the needle." == only(workspace, "greet")["preview"]
         assert "<action>Greet {input:who}</action>" in only(workspace, '"greet input"')["preview"]
+
+    @pytest.mark.parametrize(
+        ("before", "expected"),
+        [("# Welcome\n\n", "# Welcome ```xml <directive"), ("", "…Says welcome</description>")],
+    )
+    def test_that_of_a_directive_begins_with_what_says_what_it_is_for(
+        self, workspace: Workspace, before: str, expected: str
+    ) -> None:
+        text = directive("x/one", description="Says welcome", body="Last words.")
+        workspace.put("directive", "x/one", before + text[text.index("```xml") :])
+        result = only(workspace, "", item_type="directive")
+
+        assert result["preview"].startswith(expected)
+        assert "preamble" not in result["metadata"]
+
+    def test_a_long_query_on_long_texts_takes_no_time(self, workspace: Workspace) -> None:
+        """Ten such items once took half a minute, in which no other call was answered."""
+        for number in range(3):
+            put(workspace, f"x{number}", f"first {'other words ' * 80_000} zebra")
+        query = " OR ".join(("zebra", *(f"n{number}" for number in range(190))))
+        assert 3 == answer(workspace, "zebra")["total"]
+        begun = time.process_time()
+        results = answer(workspace, query)["results"]
+
+        assert time.process_time() - begun < 2
+        assert ["first other words"] * 3 == [result["preview"][:17] for result in results]
+
+    def test_of_many_words_any_that_a_text_has_is_shown(self, workspace: Workspace) -> None:
+        query = " OR ".join((*(f"n{number}" for number in range(100)), "needle", "h*y", "*"))
+
+        assert "the needle" in self.preview(workspace, f"{'- ' * 300}the needle", query)
+        assert "the hxy" in self.preview(workspace, f"{'- ' * 300}the hxy", query)
 
     def test_it_shows_a_place_in_a_text_of_any_script(self, workspace: Workspace) -> None:
         assert "…" in self.preview(workspace, "é" * 3_000 + " Nädel " + "x" * 3_000, "nadel")

@@ -267,3 +267,33 @@ class TestRefusals:
         with pytest.raises(CodedError, match="was changed while it was signed") as error:
             replace_unchanged(item, "old\n", "# line\nold\n")
         assert ("INTEGRITY_FAILED", "new\n") == (error.value.code, path.read_text(encoding="utf-8"))
+
+
+class TestElsewhere:
+    """What another space has is told with what to do."""
+
+    def test_what_only_comes_with_the_server_is_to_be_copied(self, workspace: Workspace) -> None:
+        error = refused(workspace, "directive", "rye/create_tool")
+
+        assert ("READ_ONLY_SPACE", "system") == (error.code, error.facts["source"])
+        assert str(error).endswith('copy it with "load", destination "project", and sign the copy')
+
+    def test_how_to_copy_is_said_only_where_the_session_can(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("USER_SPACE", str(tmp_path / "user"))
+        alone = Workspace(tmp_path, tools=("sign",))
+        error = refused(alone, "directive", "rye/create_tool")
+
+        assert "READ_ONLY_SPACE" == error.code
+        assert '"load"' not in str(error)
+
+    @pytest.mark.parametrize(("space", "other"), [("user", "project"), ("project", "user")])
+    def test_what_lies_in_the_other_space_is_told_with_its_name(
+        self, workspace: Workspace, space: str, other: str
+    ) -> None:
+        workspace.put(TOOL, "a", python_tool("a"), space=space)
+        error = refused(workspace, TOOL, "a", source=other)
+
+        assert "ITEM_NOT_FOUND" == error.code
+        assert str(error).endswith(f'give source "{space}" to sign it there')

@@ -86,7 +86,10 @@ class TestSpaces:
         item_id = "rye/core/primitives/subprocess"
         workspace.put(TOOL, item_id, yaml_tool(item_id), extension=".yaml")
 
-        assert "ITEM_NOT_FOUND" == refused(workspace, TOOL, item_id).code
+        error = refused(workspace, TOOL, item_id)
+
+        assert "READ_ONLY_SPACE" == error.code
+        assert "copy it" not in str(error)  # no copy may stand there
 
 
 class TestTheKey:
@@ -125,6 +128,44 @@ class TestTheKey:
 
         assert "your key cannot be added to those that you trust: " in warning
         assert UNTRUSTED == state(workspace, TOOL, "a", ".py")
+
+    def test_one_that_a_person_distrusts_stays_so_and_signs_with_a_warning(
+        self, workspace: Workspace
+    ) -> None:
+        path = workspace.put(TOOL, "a", python_tool("a"))
+        fingerprint = signed(workspace, TOOL, "a")["signature_info"]["fingerprint"]
+        trusted = workspace.user / f"trusted_keys/{fingerprint}.pem"
+        trusted.unlink()
+        path.write_text(python_tool("a") + "# changed\n", encoding="utf-8")
+        answer = signed(workspace, TOOL, "a")
+        (warning,) = answer["warnings"]
+
+        assert not trusted.exists()
+        assert fingerprint == answer["signature_info"]["fingerprint"]
+        assert f"the key {fingerprint} is not trusted: a person can trust it by" in warning
+        assert f'"trusted_keys/{fingerprint}.pem" of the user space' in warning
+        assert UNTRUSTED == state(workspace, TOOL, "a", ".py")
+
+    def test_one_that_a_person_puts_in_its_place_is_trusted(self, workspace: Workspace) -> None:
+        workspace.put(TOOL, "a", python_tool("a"))
+        first = signed(workspace, TOOL, "a")["signature_info"]["fingerprint"]
+        (workspace.user / "keys/private_key.pem").unlink()
+        answer = signed(workspace, TOOL, "a")
+
+        assert first != answer["signature_info"]["fingerprint"]
+        assert ([], VALID) == (answer["warnings"], state(workspace, TOOL, "a", ".py"))
+
+    def test_one_that_could_not_be_trusted_is_when_that_is_mended(
+        self, workspace: Workspace
+    ) -> None:
+        workspace.put(TOOL, "a", python_tool("a"))
+        (workspace.user / "trusted_keys").mkdir(parents=True)
+        (workspace.user / "trusted_keys").chmod(0o777)
+        signed(workspace, TOOL, "a")
+        (workspace.user / "trusted_keys").chmod(0o700)
+
+        assert [] == signed(workspace, TOOL, "a")["warnings"]
+        assert VALID == state(workspace, TOOL, "a", ".py")
 
     @pytest.mark.parametrize("item_type", TYPES)
     def test_without_one_the_line_only_tells_of_accidents(

@@ -207,6 +207,48 @@ class TestPolicies:
         assert str(error.value).endswith(mend)
         assert signs == bool(re.search(r'"sign"', str(error.value)))
 
+    @pytest.mark.parametrize("signs", [True, False])
+    def test_the_signature_of_another_is_not_to_be_signed_over(
+        self, world: World, tmp_path: Path, signs: bool
+    ) -> None:
+        other = own_key(str(tmp_path / "other"))
+        text = world.signed(world.item(), "a = 1\n", other)
+        with pytest.raises(CodedError) as error:
+            world.trust("trusted").require(world.item(), text, signs=signs)
+        said = str(error.value)
+
+        assert said.endswith(
+            f"the key {other.fingerprint} is not trusted: a person can trust it by putting the "
+            'public key of whoever signed (their "keys/public_key.pem") into '
+            f'"trusted_keys/{other.fingerprint}.pem" of the user space'
+        )
+        assert "sign it" not in said
+
+    @pytest.mark.parametrize("state", [UNSIGNED, MODIFIED, UNTRUSTED])
+    def test_a_refusal_says_the_reason_once(self, world: World, state: str) -> None:
+        item = world.item()
+        with pytest.raises(CodedError) as error:
+            world.trust("trusted").require(item, world.in_state(state, item), signs=True)
+        reason = world.trust().verdict(item, world.in_state(state, item)).reason
+
+        assert 1 == str(error.value).count(reason)
+        assert "reason" not in error.value.facts["signature"]
+
+    def test_a_key_that_must_not_be_used_names_its_place_once(self, tmp_path: Path) -> None:
+        world = World(tmp_path)
+        item = world.item()
+        text = world.in_state(VALID, item)
+        key = world.user / f"trusted_keys/{world.key.fingerprint}.pem"
+        key.chmod(0o666)
+        with pytest.raises(CodedError) as error:
+            world.trust("trusted").require(item, text, signs=True)
+        told = f"{error.value} {error.value.facts}"
+
+        assert "UNTRUSTED_KEY" == error.value.code
+        assert 1 == told.count(str(world.user))
+        assert "after a look at what is there" in told
+        assert '"sign"' not in told
+
     def test_a_refusal_of_the_servers_own_says_how_to_get_it_back(self, tmp_path: Path) -> None:
         world = World(tmp_path)
         item = world.emit("a: 1\n", "a: 2\n")

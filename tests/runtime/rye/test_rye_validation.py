@@ -6,7 +6,6 @@ import pytest
 
 from ralphgen.kits.rye.system_items import system_items
 from ralphgen.runtime.rye.authenticity.signatures import split
-from ralphgen.runtime.rye.execution.filling import BUILT_IN
 from ralphgen.runtime.rye.formats.parsed import Parsed
 from ralphgen.runtime.rye.formats.parsing import parse
 from ralphgen.runtime.rye.formats.validation import issues_of
@@ -20,6 +19,7 @@ from ralphgen.runtime.rye.item import (
     Item,
     Space,
 )
+from ralphgen.runtime.rye.system_names import BUILT_IN
 
 VALID: dict[str, dict[str, Any]] = {
     DIRECTIVE: {

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import stat
 
+from ..wording import reason
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
@@ -14,8 +16,10 @@ LARGEST = 1 << 14  # bytes of a key's file
 ROOT = 0  # who can change everything anyway
 WRITABLE, OPEN = 0o022, 0o077  # what others may do with a file: change it; anything at all
 
-_FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_DIRECTORY = getattr(os, "O_DIRECTORY", 0)
+_PLAINLY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_FILE = _PLAINLY | getattr(os, "O_NONBLOCK", 0)
+_FOLDER = os.O_RDONLY | _DIRECTORY | _PLAINLY
 
 
 class UnfitKeyError(Exception):
@@ -135,11 +139,6 @@ def made_folder(path: str) -> KeyFolder:
     return KeyFolder(path)
 
 
-def reason(error: OSError) -> str:
-    """Why the system says no, in small letters."""
-    return (error.strerror or "unknown error").lower()
-
-
 def _opened(path: str, name: str, flags: int, within: int | None = None) -> int:
     """A descriptor of what has a name within a folder; `path` is where that is.
 
@@ -150,7 +149,7 @@ def _opened(path: str, name: str, flags: int, within: int | None = None) -> int:
     except FileNotFoundError:
         raise
     except OSError as error:
-        what = "folder" if flags & os.O_DIRECTORY else "file"
+        what = "folder" if flags & _DIRECTORY else "file"
         mend = f"it must be a {what} of yours, and no link"
         raise UnfitKeyError(f'"{path}" cannot be opened ({reason(error)}): {mend}') from error
 
@@ -164,8 +163,9 @@ def _refuse_foreign(path: str, status: os.stat_result, owners: set[int], forbidd
         raise UnfitKeyError(text)
     if status.st_mode & forbidden == 0:
         return
+    name = os.path.basename(path)
     if forbidden == WRITABLE:
         mend = f'run "chmod go-w {quote(path)}", after a look at what is there'
-        raise UnfitKeyError(f'"{path}" can be changed by other users: {mend}')
+        raise UnfitKeyError(f'"{name}" can be changed by other users: {mend}')
     mend = f'run "chmod 600 {quote(path)}", or move it away if one of them may have read it'
-    raise UnfitKeyError(f'"{path}" is open to other users: {mend}')
+    raise UnfitKeyError(f'"{name}" is open to other users: {mend}')

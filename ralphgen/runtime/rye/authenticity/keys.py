@@ -55,15 +55,29 @@ def own_key(user: str) -> Key:
         return _read_own(folder)
 
 
+def is_published(user: str, key: Key) -> bool:
+    """Whether the public half of one's own key was laid down: it was trusted once, then.
+
+    Raises `UnfitKeyError`, and `OSError` where there is no such folder.
+    """
+    with KeyFolder(os.path.join(user, OWN)) as keys:
+        return _holds(keys, PUBLIC, key.public)
+
+
 def publish(user: str, key: Key) -> None:
-    """Lay down the public half of one's own key, and trust it.
+    """Trust one's own key, and lay down its public half, which says that this was done.
 
     Raises `UnfitKeyError` and `OSError`.
     """
-    for folder, name in ((OWN, PUBLIC), (TRUSTED, f"{key.fingerprint}.pem")):
+    for folder, name in ((TRUSTED, f"{key.fingerprint}.pem"), (OWN, PUBLIC)):
         with made_folder(os.path.join(user, folder)) as keys:
             if not _holds(keys, name, key.public):
                 keys.put(name, key.public)
+
+
+def check_trusted(user: str, fingerprint: str) -> None:
+    """Raise `UnfitKeyError` where the key of this fingerprint is not trusted."""
+    _trusted_key(user, fingerprint)
 
 
 def is_signed(user: str, fingerprint: str, signature: str, message: bytes) -> bool:
@@ -138,7 +152,10 @@ def _holds(keys: KeyFolder, name: str, data: bytes) -> bool:
 def _trusted_key(user: str, fingerprint: str) -> Ed25519PublicKey:
     """The trusted key of this fingerprint; raises `UnfitKeyError`."""
     if not user:
-        text = "no key is trusted, since the user space lies within the project"
+        text = (
+            "no key is trusted, since the user space lies within the project: set USER_SPACE to a "
+            "folder outside of it where the server is started"
+        )
         raise UnfitKeyError(text)
     name = f"{fingerprint}.pem"
     path = os.path.join(user, TRUSTED, name)
@@ -146,7 +163,11 @@ def _trusted_key(user: str, fingerprint: str) -> Ed25519PublicKey:
         with KeyFolder(os.path.dirname(path)) as keys:
             data = keys.public(name)
     except FileNotFoundError as error:
-        text = f'the key {fingerprint} is not trusted: its public half is not at "{path}"'
+        text = (
+            f"the key {fingerprint} is not trusted: a person can trust it by putting the public "
+            f'key of whoever signed (their "{OWN}/{PUBLIC}") into "{TRUSTED}/{name}" of the user '
+            "space"
+        )
         raise UnfitKeyError(text) from error
     key = _public_key(data)
     if key is None or fingerprint_of(key) != fingerprint:

@@ -8,7 +8,8 @@ from ...errors import CodedError
 from ...results import AROUND, MAX_CHARACTERS, fitted
 from ..codes import INTEGRITY_FAILED, SPACE_VIOLATION, UNTRUSTED_KEY, VALIDATION_FAILED
 from ..files import read_item, write_item
-from .key_folder import UnfitKeyError, reason
+from ..wording import reason
+from .key_folder import UnfitKeyError
 from .signatures import (
     Signature,
     digest_of,
@@ -85,7 +86,7 @@ class Pen:
         return self._key
 
     def _found_key(self) -> Key | None:
-        from .keys import own_key, publish
+        from .keys import own_key
 
         user = self._rye.user
         if not user:
@@ -105,12 +106,24 @@ class Pen:
                 f"{self._why}, so the signature only tells of accidents: anyone could renew it"
             )
             return None
+        self._trust(user, key)
+        return key
+
+    def _trust(self, user: str, key: Key) -> None:
+        """Trust a key that is new; whether an older one still is, is up to the person."""
+        from .keys import check_trusted, is_published, publish
+
         try:
-            publish(user, key)
+            if not is_published(user, key):
+                publish(user, key)
         except (UnfitKeyError, OSError) as error:
             why = reason(error) if isinstance(error, OSError) else error
             self.warnings.append(f"your key cannot be added to those that you trust: {why}")
-        return key
+            return
+        try:
+            check_trusted(user, key.fingerprint)
+        except UnfitKeyError as error:
+            self.warnings.append(f'what you sign is "{UNTRUSTED}" here: {error}')
 
     def _suffices(self, item: Item, text: str, standing: Signature, key: Key | None) -> bool:
         """Whether the signature that an item has says as much as a new one would."""

@@ -104,15 +104,17 @@ class Trust:
         if verdict.state not in REFUSED[policy]:
             verdict.warnings.append(f"{told}: {verdict.reason}")
             return verdict
+        entry = verdict.entry()
+        del entry["reason"]  # the message says it
         raise CodedError(
             CODES[verdict.state],
-            f'{told}, and the policy "{policy}" refuses that: {verdict.reason}; '
+            f'{told}, and the policy "{policy}" refuses that: {verdict.reason}'
             f"{_mend(item, verdict, signs=signs)}",
             item_type=item.type,
             item_id=item.id,
             source=item.source,
             policy=policy,
-            signature=verdict.entry(),
+            signature=entry,
         )
 
     def _by_key(self, item: Item, signature: Signature) -> Verdict:
@@ -164,11 +166,13 @@ def _digests_in(manifest: str) -> Mapping[str, str]:
 
 
 def _mend(item: Item, verdict: Verdict, *, signs: bool) -> str:
-    """What to do about an item that is refused."""
+    """What to do about an item that is refused, where the reason does not say that."""
     if item.source == SYSTEM:
-        return 'run "ralphgen regen --force" in the project'
+        return '; run "ralphgen regen --force" in the project'
+    if verdict.state == UNTRUSTED and verdict.form == SIGNED:
+        return ""  # whoever signs it anew takes away what somebody else has vouched for
     seen = "read what it does"
     if verdict.state == MODIFIED:
         seen = "find out what was changed, and by whom"
     act = 'sign it with "sign"' if signs else "ask a person to sign it"
-    return f"{seen}, and if that is as it should be, {act}"
+    return f"; {seen}, and if that is as it should be, {act}"

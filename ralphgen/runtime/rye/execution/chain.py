@@ -7,6 +7,7 @@ import re
 from ...errors import CodedError
 from ..codes import CHAIN_TOO_DEEP, CIRCULAR_DEPENDENCY, EXECUTOR_NOT_FOUND, VALIDATION_FAILED
 from ..item import SYSTEM
+from ..system_names import PRIMITIVES, PYTHON_RUNTIME
 from .reading import link_of
 from .shapes import mapping_at
 
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from .reading import Link
 
 LONGEST = 10  # elements
-SUBPROCESS, HTTP_CLIENT = "rye/core/primitives/subprocess", "rye/core/primitives/http_client"
-PRIMITIVES = (SUBPROCESS, HTTP_CLIENT)
-PYTHON_RUNTIME = "rye/core/runtimes/python_runtime"
 _VERSION = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9}){2}")
 
 
@@ -80,7 +78,9 @@ def _next(spaces: Spaces, chain: Sequence[Link]) -> Item:
         return spaces.executor(named, last.item.space)
     except CodedError as error:
         text = f'the tool "{last.item.id}" has the executor "{named}": {error}'
-        facts = error.facts | {"chain": entries(chain)}
+        # The item and its space are those of the tool that is executed.
+        facts = {name: fact for name, fact in error.facts.items() if name != "item_id"}
+        facts |= {"executor_id": named, "chain": entries(chain)}
         raise CodedError(error.code, text, **facts) from error
 
 

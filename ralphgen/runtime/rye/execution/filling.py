@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
     from typing import Any
 
-# What the server gives itself; these win over parameters of the same name.
-BUILT_IN = ("params_json", "project_path", "shim", "tool_dir", "tool_path", "tool_sha256")
 _PLACEHOLDER = re.compile(
     r"\$\{(?P<variable>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^{}]*))?\}"
     r"|\{(?P<name>[A-Za-z_][A-Za-z0-9_-]*)\}"

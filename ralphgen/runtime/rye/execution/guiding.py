@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..formats.references import filled_parts
 from . import inputs
 from .references import resolved
 
@@ -13,16 +14,13 @@ if TYPE_CHECKING:
 
 FOLLOW = "Follow this directive: go through its steps in their order, and do what each of them says"
 GO_BY = "Go by this knowledge in what you do next"
-# What of a directive its inputs are put into; not into its templates, which are not to be read.
-FILLED = ("preamble", "steps", "process", "elements", "body")
 
 
 def directive(parsed: Parsed, given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """What a directive says with its inputs put in, and their values; raises `CodedError`."""
     values = inputs.checked(parsed.metadata.get("inputs") or [], given)
     data = {**parsed.metadata, "body": parsed.body}
-    filled = resolved({name: data[name] for name in FILLED if name in data}, values)
-    return {**data, **filled}, values
+    return {**data, **resolved(filled_parts(parsed), values)}, values
 
 
 def knowledge(parsed: Parsed, item_id: str) -> dict[str, Any]:

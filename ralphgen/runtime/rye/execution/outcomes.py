@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...errors import CodedError
 from ..codes import EXECUTION_FAILED, TIMEOUT
-from .json_values import value_of
+from ..json_values import value_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def data_of_document(outcome: Outcome, timeout: float) -> Any:
     details = _written(outcome)
     document = _document(outcome.stdout)
     if document is not None:
-        del details["stdout"]  # the runtime's own, and no words of the tool's
+        del details["stdout"], details["return_code"]  # the runtime's own, and not the tool's
     value = document.get("value") if document else None
     if value is not None:
         details["data"] = value

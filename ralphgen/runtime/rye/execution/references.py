@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import re
-
 from ...errors import CodedError
 from ..codes import VALIDATION_FAILED
+from ..formats.references import REFERENCE
 from .filling import MOST, as_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable, Mapping
     from typing import Any
-
-_NAME = "[A-Za-z_][A-Za-z0-9_-]*"
-# `{input:k}`, `{input:k?}`, `{input:k:default}`, `{input:k|default}`, `${inputs.k}`
-_REFERENCE = re.compile(
-    rf"\{{input:(?P<name>{_NAME})(?:(?P<optional>\?)|[:|](?P<default>[^{{}}]*))?\}}"
-    rf"|\$\{{inputs\.(?P<other>{_NAME})\}}"
-)
 
 
 def resolved(value: Any, inputs: Mapping[str, Any]) -> Any:
@@ -44,7 +37,7 @@ def resolved(value: Any, inputs: Mapping[str, Any]) -> Any:
 def _mapped(value: Any, put_in: Callable[[re.Match[str]], str]) -> Any:
     """A JSON value, the references in its texts replaced."""
     if isinstance(value, str):
-        return _REFERENCE.sub(put_in, value)
+        return REFERENCE.sub(put_in, value)
     if isinstance(value, (list, tuple)):
         return [_mapped(item, put_in) for item in value]
     if isinstance(value, dict):

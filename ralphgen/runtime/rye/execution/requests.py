@@ -47,14 +47,14 @@ class Query:
         self.shown = shown
         self.warnings = warnings
 
-    def begin(self, _rye: Rye) -> tuple[Callable[[], Any], Callable[[], None]]:
+    def begin(self, rye: Rye) -> tuple[Callable[[], Any], Callable[[], None]]:
         """Send it: what waits for its data, and what gives it up; raises `CodedError`.
 
         Where it does not go well, the first raises `CodedError` too.
         """
         from ..primitives.http_primitive import begin
 
-        call = begin(self.request, self._hosts)
+        call = begin(rye.jobs(), self.request, self._hosts)
         return lambda: data_of_response(call.outcome()), call.leave
 
 

@@ -10,8 +10,9 @@ from ...waiting import Waiting
 from ..authenticity.trust import TRUSTED
 from ..codes import VALIDATION_FAILED
 from ..item import PROJECT, TOOL
+from ..system_names import SUBPROCESS
 from . import parameters as schemas
-from .chain import SUBPROCESS, chain_of, has_python_runtime, is_part
+from .chain import chain_of, has_python_runtime, is_part
 from .commands import Order, order_of
 from .configuration import configuration_of
 from .environment import Environment

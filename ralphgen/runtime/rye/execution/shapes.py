@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 from ...errors import CodedError
 from ..codes import VALIDATION_FAILED
+from ..wording import NAMES, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-LONGEST = 80  # characters of a value in a sentence
-NAMES: dict[type, str] = {
-    bool: "true or false",
-    int: "a number",
-    float: "a number",
-    str: "a text",
-    list: "a list",
-    dict: "an object",
-    type(None): "nothing",
-}
 
 
 def refusal(where: str, expected: str, found: object) -> CodedError:
@@ -87,11 +75,3 @@ def count_at(where: str, value: object, most: int) -> int:
             VALIDATION_FAILED, f'"{where}" must be a whole number from 1 to {most}, and is {value}'
         )
     return value
-
-
-def shown(value: object) -> str:
-    """A value, short enough for a sentence."""
-    if isinstance(value, (list, dict)):
-        return NAMES[type(value)]
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

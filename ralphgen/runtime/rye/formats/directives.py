@@ -26,9 +26,10 @@ from __future__ import annotations
 
 import re
 
+from ..wording import FALSE, TRUE, shown
 from .fields import text_of
 from .parsed import Parsed
-from .places import MOST_PROBLEMS, shown
+from .places import MOST_PROBLEMS
 from .xml_elements import Cut, RefusedXmlError, read_elements
 
 TYPE_CHECKING = False
@@ -43,7 +44,6 @@ _OBJECTS = ("model", "limits", "cost", "context")
 _LISTS = ("permissions", "hooks")
 _MEMBERS = {"inputs": "input", "process": "step", "outputs": "output"}
 _SAME = {"model_class": "model", "success": "outputs"}
-_TRUE, _FALSE = ("true", "yes", "1"), ("false", "no", "0", "")
 
 
 def parse_directive(text: str, name: str) -> Parsed:
@@ -158,13 +158,13 @@ class _Reading:
         name = given.pop("name", "")
         if not name:
             self.problems.append('an "input" has no "name"')
-        if required not in (*_TRUE, *_FALSE):
+        if required not in (*TRUE, *FALSE, ""):
             self.problems.append(
                 f'"required" of the input {shown(name)} must be true or false, '
                 f"found {shown(required)}"
             )
         kind = given.pop("type", "") or "string"
-        return {"name": name, "type": kind, "required": required in _TRUE, **given}
+        return {"name": name, "type": kind, "required": required in TRUE, **given}
 
     def _keep(self, element: Element, known: bool) -> None:
         """Put an element of which not everything is known with the others."""

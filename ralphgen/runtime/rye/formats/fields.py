@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .places import shown
+from ..wording import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

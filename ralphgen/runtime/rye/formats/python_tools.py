@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import re
 
+from ..wording import shown
 from .fields import tags_of, text_of, tool_problems
 from .parsed import Parsed
-from .places import MOST_PROBLEMS, place, shown
+from .places import MOST_PROBLEMS, place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,9 @@ import re
 
 from ...packages import add_packages
 from ..item import DIRECTIVE, SYSTEM, TOOL
-from .places import shown
+from ..system_names import BUILT_IN, PRIMITIVES
+from ..wording import shown
+from .input_issues import input_issues
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +25,6 @@ _TEXTS = {
     TOOL: ("version", "tool_type", "description"),
 }
 _OF_KNOWLEDGE = ("title", "version", "entry_type")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")
 
 
@@ -35,8 +36,7 @@ def issues_of(item: Item, parsed: Parsed) -> tuple[list[str], list[str]]:
     issues = [*_common_issues(item, found)]
     warnings: list[str] = []
     if item.type == DIRECTIVE:
-        names = [each["name"] for each in found["inputs"]]
-        issues += _input_issues(names)
+        issues += input_issues(parsed)
         warnings += _missing_warnings(found)
     elif item.type == TOOL:
         issues += _executor_issues(item, found)
@@ -73,17 +73,6 @@ def _category_issues(item: Item, category: Any) -> Iterator[str]:
         yield f'"category" is {shown(category)} and must be empty: the file lies in no folder'
 
 
-def _input_issues(names: list[str]) -> Iterator[str]:
-    """What is wrong with the names of inputs, which stand between braces in the text."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            yield f"the input {shown(name)} is there twice"
-        elif not _NAME.fullmatch(name):
-            yield f"the input {shown(name)} must be named by letters, digits and underscores"
-        seen.add(name)
-
-
 def _missing_warnings(found: Mapping[str, Any]) -> Iterator[str]:
     for key in ("model", "permissions"):
         if not found.get(key):
@@ -92,8 +81,6 @@ def _missing_warnings(found: Mapping[str, Any]) -> Iterator[str]:
 
 def _name_warnings(names: Iterable[str]) -> Iterator[str]:
     """What is said of parameters whose names stand for something else in the author's text."""
-    from ..execution.filling import BUILT_IN
-
     for name in names:
         if name in BUILT_IN:
             yield (
@@ -103,8 +90,6 @@ def _name_warnings(names: Iterable[str]) -> Iterator[str]:
 
 
 def _executor_issues(item: Item, found: Mapping[str, Any]) -> Iterator[str]:
-    from ..execution.chain import PRIMITIVES
-
     primitive = item.source == SYSTEM and item.id in PRIMITIVES
     if "executor_id" not in found:
         yield 'missing required field "executor_id"'

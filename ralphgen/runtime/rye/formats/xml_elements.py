@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-from .places import place, shown
+from ..wording import shown
+from .places import place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 
 from ...packages import add_packages
-from .places import MOST_PROBLEMS, place, shown
+from ..wording import shown
+from .places import MOST_PROBLEMS, place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import _thread
-import time
 
 from ...errors import CodedError
 from ...packages import add_packages
+from ...processes.jobs import FullError
 from ...processes.latch import Latch
 from ..codes import EXECUTION_FAILED, TIMEOUT, VALIDATION_FAILED
 from .http_connection import Line, UnreachableError, ask, connect
@@ -17,12 +17,14 @@ from .http_messages import (
     value_received,
 )
 from .http_targets import check_allowed, target_of
+from .subprocess_primitive import too_many
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from ...processes.jobs import Jobs
     from .http_connection import Answer
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
@@ -63,14 +65,13 @@ class Response:
     The names of `headers` are in small letters. `truncated` says that the body is only its begin.
     """
 
-    __slots__ = ("body", "duration_ms", "headers", "status_code", "truncated")
+    __slots__ = ("body", "headers", "status_code", "truncated")
 
-    def __init__(self, answer: Answer, seconds: float) -> None:
+    def __init__(self, answer: Answer) -> None:
         self.status_code = answer.status
         self.headers = headers_received(answer.headers)
         self.body: Any = value_received(answer.body, self.headers.get("content-type", ""))
         self.truncated = answer.truncated
-        self.duration_ms = int(seconds * 1000)
 
 
 class Call:
@@ -81,6 +82,7 @@ class Call:
         "_done",
         "_headers",
         "_hosts",
+        "_jobs",
         "_line",
         "_lock",
         "_request",
@@ -88,10 +90,11 @@ class Call:
         "_target",
     )
 
-    def __init__(self, request: Request, hosts: Sequence[str]) -> None:
+    def __init__(self, jobs: Jobs, request: Request, hosts: Sequence[str]) -> None:
         if request.method not in METHODS:
             message = f'the method "{request.method}" is none of {", ".join(METHODS)}'
             raise CodedError(VALIDATION_FAILED, message)
+        self._jobs = jobs
         self._request = request
         self._hosts = hosts
         self._target = target_of(request.url)
@@ -117,21 +120,22 @@ class Call:
         self._line.cut()
 
     def work(self) -> None:
-        """Ask, as often as may be."""
+        """Ask, as often as may be; when that is known, it counts no longer."""
+        result: Response | CodedError = self._broken()
         try:
-            self._settle(self._response())
+            result = self._response()
         except CodedError as error:
-            self._settle(error)
+            result = error
         except TimeoutError:
-            self._settle(self._late())
+            result = self._late()
         finally:
-            self._settle(self._broken())
             self._line.close()
+            self._jobs.give_back()
+            self._settle(result)
 
     def _response(self) -> Response:
         import httpcore2
 
-        started = time.monotonic()
         self._connect()
         method, body = self._request.method, self._body or b""
         try:
@@ -140,7 +144,7 @@ class Call:
             raise
         except (httpcore2.ProtocolError, httpcore2.NetworkError, OSError) as error:
             raise self._broken() from error
-        return Response(answer, time.monotonic() - started)
+        return Response(answer)
 
     def _connect(self) -> None:
         """Connect, and try again where nobody is there, as long as there is time for it."""
@@ -182,18 +186,23 @@ def pause_after(attempt: int, backoff: str) -> float:
     return PAUSE * (2 ** (attempt - 1) if backoff == EXPONENTIAL else attempt)
 
 
-def begin(request: Request, hosts: Sequence[str]) -> Call:
-    """Begin to ask; no hosts are all public ones.
+def begin(jobs: Jobs, request: Request, hosts: Sequence[str]) -> Call:
+    """Begin to ask; no hosts are all public ones. It counts as one of the jobs until it is over.
 
-    Raises `CodedError` for a request that cannot be made, or may not.
+    Raises `CodedError` for a request that cannot be made, or may not, or is one too many.
     """
     from threading import Thread
 
     add_packages()
-    call = Call(request, hosts)
+    call = Call(jobs, request, hosts)
+    try:
+        jobs.take()
+    except FullError as error:
+        raise too_many(jobs) from error
     try:
         Thread(target=call.work, name="request", daemon=True).start()
     except RuntimeError as error:
+        jobs.give_back()
         message = "the request cannot be begun: too many are under way"
         raise CodedError(EXECUTION_FAILED, message) from error
     return call

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PORTS = {"http": 80, "https": 443}  # by scheme
-LARGEST_PORT = 65_535
 SAFE = "!$%&'()*+,/:;=?@[]~"  # stand in a path and a query as they are
 # Not told by the standard library: tunnels to any IPv4 address, and networks of a site.
 FURTHER = ("2002::/16", "2001::/32", "64:ff9b:1::/48", "fec0::/10")

@@ -140,8 +140,17 @@ def tell(error: BaseException, tool: str) -> None:
     trace: TracebackType | None = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename != tool:
         trace = trace.tb_next
+    flush(sys.__stdout__)
     try:
         print_exception(type(error), error, trace)
+    except (OSError, ValueError):  # the tool has closed it
+        return
+
+
+def flush(stream: Any) -> None:
+    """Write what a stream still holds, if it can be written."""
+    try:
+        stream.flush()
     except (OSError, ValueError):  # the tool has closed it
         return
 
@@ -163,7 +172,8 @@ def main() -> None:
     os.dup2(2, 1)
     streams: Any = (sys.stdout, sys.stderr)
     for stream in streams:
-        stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+        # By lines, so that what is printed keeps its place among what else comes to this end.
+        stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
     process = os.getpid()
     document = result_of(sys.argv[1], sys.argv[2], sys.argv[3], given)
     if os.getpid() != process:  # a copy that the tool has made of the process: it has no say

@@ -7,7 +7,6 @@ import os
 import time
 
 from ...errors import CodedError
-from ...processes.job import RUNNING
 from ...processes.jobs import ClosedError, FullError, NotRunningError
 from ...processes.pipes import Pipes
 from ..codes import EXECUTION_FAILED
@@ -55,7 +54,6 @@ class Outcome:
     """
 
     __slots__ = (
-        "duration_ms",
         "return_code",
         "signal",
         "stderr",
@@ -66,7 +64,6 @@ class Outcome:
     )
 
     def __init__(self, job: Job, stdout: Kept, stderr: Kept, *, timed_out: bool) -> None:
-        end = time.monotonic() if job.state == RUNNING else job.finished
         self.return_code: int | None = job.exit_code
         self.signal: int | None = job.signal
         self.stdout = stdout.text()
@@ -74,7 +71,6 @@ class Outcome:
         self.stdout_truncated = stdout.truncated
         self.stderr_truncated = stderr.truncated
         self.timed_out = timed_out
-        self.duration_ms = int((end - job.started) * 1000)
 
 
 class Kept:
@@ -168,13 +164,18 @@ def begin(jobs: Jobs, command: Command) -> Running:
             environment=command.environment,
         )
     except FullError as error:
-        message = f"{jobs.most} commands run at once, which is the most: wait for one to end"
-        raise CodedError(EXECUTION_FAILED, message) from error
+        raise too_many(jobs) from error
     except ClosedError as error:
         raise CodedError(EXECUTION_FAILED, str(error)) from error
     except OSError as error:
         raise _not_started(command, error) from error
     return Running(jobs, job, command.timeout, (stdout, stderr))
+
+
+def too_many(jobs: Jobs) -> CodedError:
+    """The error where as much is being done as may be at once."""
+    message = f"{jobs.most} commands and requests run at once, which is the most: wait for one"
+    return CodedError(EXECUTION_FAILED, f"{message} to end")
 
 
 def _not_started(command: Command, error: OSError) -> CodedError:

@@ -26,8 +26,10 @@ TICK = 100_000_000  # nanoseconds, longer than any step of a clock that has part
 SECOND = 1_000_000_000
 COARSE_TICK = 2 * SECOND  # of file systems that know whole seconds only
 
-_READING = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-_LISTING = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# Windows has none of these, where this module is imported all the same.
+_PLAINLY = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_READING = _PLAINLY | getattr(os, "O_NONBLOCK", 0)
+_LISTING = _PLAINLY | getattr(os, "O_DIRECTORY", 0)
 
 
 class Change:
@@ -157,6 +159,8 @@ class Watch:
 
 def _changed_files(folder: _Folder, descriptor: int) -> list[str]:
     """The names of the files that are not as they were; each search asks this of every file."""
+    if not any(folder.files.values()):  # as of a new folder
+        return [*folder.files]
     changed = []
     look = os.lstat
     for name, known in folder.files.items():
@@ -180,16 +184,17 @@ def _read(folder: _Folder, name: str, parent: int) -> tuple[bool, str | None]:
         return False, None
     except OSError:
         return True, None
-    with open(descriptor, "rb", buffering=0) as stream:
+    try:
         found = os.fstat(descriptor)
         stamp = _stamp(found)
         folder.files[name] = stamp if _is_settled(stamp, now) else None
         if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
             return False, None
-        try:
-            return True, stream.read(found.st_size).decode("utf-8")
-        except (OSError, UnicodeDecodeError):
-            return True, None
+        return True, os.read(descriptor, found.st_size).decode("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return True, None
+    finally:
+        os.close(descriptor)
 
 
 def _stamp(found: os.stat_result) -> Stamp:

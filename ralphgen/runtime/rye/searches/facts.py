@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ..item import DIRECTIVE
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,17 +17,27 @@ MOST = 50  # values of a list, and facts of an item
 MOST_PROBLEMS = 3
 LARGEST_INTEGER = 1 << 63
 SHOWN_ABOVE = {"id", "name", "title", "description", "category", "tags"}  # beside the metadata
+PREAMBLE = "preamble"  # of a directive, which the preview shows
 
 
 def facts_of(item: Item, parsed: Parsed, bare: str) -> dict[str, Any]:
-    """What is kept of an item, as JSON; `start` is where its body begins in its text."""
+    """What is kept of an item, as JSON.
+
+    `start` is where its body begins in its text, and `opening` what says what it is for.
+    """
+    start = max(bare.rfind(parsed.body), 0) if parsed.body else 0
+    metadata, opening = dict(parsed.metadata), start
+    if item.type == DIRECTIVE:
+        preamble = metadata.pop(PREAMBLE, "")
+        opening = 0 if preamble else max(bare.find(parsed.description), 0)
     return {
         "title": (parsed.title or item.name)[:LONGEST],
         "description": parsed.description[:LONGEST],
         "tags": [tag[:LONGEST] for tag in parsed.tags[:MOST]],
-        "metadata": _small(parsed.metadata),
+        "metadata": _small(metadata),
         "problems": [problem[:LONGEST] for problem in parsed.problems[:MOST_PROBLEMS]],
-        "start": max(bare.rfind(parsed.body), 0) if parsed.body else 0,
+        "start": start,
+        "opening": opening,
     }
 
 
@@ -47,11 +59,11 @@ def _small(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 def _short(value: Any) -> Any:
     """A value as it is kept, None where it is not."""
+    if isinstance(value, str):
+        return value[:LONGEST]
     if isinstance(value, (list, tuple)):
         kept = [_short(item) for item in value[:MOST] if not isinstance(item, (list, tuple))]
         return [item for item in kept if item is not None]
-    if isinstance(value, str):
-        return value[:LONGEST]
     if isinstance(value, (int, float)) and -LARGEST_INTEGER < value < LARGEST_INTEGER:
         return value
     return None

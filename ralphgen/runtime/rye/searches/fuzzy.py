@@ -18,13 +18,23 @@ def allowed_distance(word: str, most: int) -> int:
     return min(most, (len(word) - 1) // 2) if len(word) <= LONGEST else 0
 
 
-def pieces_of(word: str, distance: int) -> list[str]:
-    """Parts of a word of which each word within the distance holds at least one, as it is."""
-    count = distance + 1
-    return [
-        word[len(word) * number // count : len(word) * (number + 1) // count]
-        for number in range(count)
-    ]
+def pattern_near(word: str, distance: int) -> str:
+    """A regular expression that each word within a distance matches, though not they alone.
+
+    Cut into one piece more than letters are wrong, a word has a piece in which none is: it stands
+    there as it is, and what goes before and after has nearly the same length.
+    """
+    length, count = len(word), distance + 1
+    patterns = []
+    for number in range(count):
+        first, end = length * number // count, length * (number + 1) // count
+        before, after = _letters(first, distance), _letters(length - end, distance)
+        patterns.append(f"{before}{word[first:end]}{after}")
+    return "|".join(patterns)
+
+
+def _letters(number: int, distance: int) -> str:
+    return f".{{{max(number - distance, 0)},{number + distance}}}"
 
 
 def nearest_words(word: str, candidates: Iterable[str], most: int) -> dict[int, list[str]]:

@@ -10,34 +10,39 @@ import re
 
 from ...errors import CodedError
 from ..codes import INVALID_QUERY
-from .fuzzy import allowed_distance, nearest_words, pieces_of
+from .fuzzy import allowed_distance, nearest_words, pattern_near
 from .queries import Both, Without, leaves_of
+from .shelf import LONGEST_WORD
 from .terms import FIELDS, Leaf
 from .words import APART, WORD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from .queries import Node
     from .shelf import Shelf
 
 WEIGHTS = (3.0, 3.0, 2.0, 1.5, 1.5, 1.0)  # of the fields, in their order
 SATURATION = 1.2  # of BM25: how soon more of a word counts no more
+BY_LENGTH = 0.75  # and how much of that is by the length of the item
 INEXACT = 0.5  # what a word counts of which only the beginning was given
 MISTYPED = 0.02  # and one that is another word
+MOST_ALIKE = 200  # words that a "*" stands for, which are looked up one by one
 MOST_MISTYPED = 20  # terms of a query for which other words are looked up
 
 
 class Matching:
     """Matches queries with the items of some shelves; words may be wrong by `distance` letters."""
 
-    __slots__ = ("_distance", "_shelves", "total")
+    __slots__ = ("_distance", "_mean", "_means", "_shelves", "total")
 
     def __init__(self, shelves: Sequence[Shelf], distance: int) -> None:
         self._shelves = shelves
         self._distance = distance
         self.total = sum(len(shelf.ids) for shelf in shelves)
+        self._mean = _mean_length(shelves)
+        self._means = [_mean_length([shelf]) for shelf in shelves]
 
     def scores(self, query: Node | None) -> list[dict[int, float]]:
         """For each shelf, the rows that match and their scores. Raises `CodedError`."""
@@ -63,9 +68,11 @@ class Matching:
         """The rows of a leaf, whose worth depends on how many of all items have it."""
         from math import log
 
-        counted = _counted_by_text if leaf.wild else _counted
-        found = [counted(shelf, leaf) for shelf in self._shelves]
-        if self._distance and _may_be_mistyped(leaf):
+        found = [
+            _counted_by_text(shelf, leaf) if leaf.wild else _counted(shelf, leaf, own, self._mean)
+            for shelf, own in zip(self._shelves, self._means, strict=True)
+        ]
+        if self._distance and may_be_mistyped(leaf):
             for shelf, counts in zip(self._shelves, found, strict=True):
                 _add_mistyped(shelf, leaf, self._distance, counts)
         having = sum(map(len, found))
@@ -81,8 +88,17 @@ def _joined(one: dict[int, float], other: dict[int, float]) -> dict[int, float]:
     return {**one, **{row: score + one.get(row, 0.0) for row, score in other.items()}}
 
 
-def _counted(shelf: Shelf, leaf: Leaf) -> dict[int, float]:
-    """The rows that have the words of a leaf, and how much that counts in each."""
+def _mean_length(shelves: Sequence[Shelf]) -> float:
+    """How many words an item of these has on average."""
+    total = sum(len(shelf.lengths) for shelf in shelves)
+    return sum(sum(shelf.lengths.values()) for shelf in shelves) / max(total, 1)
+
+
+def _counted(shelf: Shelf, leaf: Leaf, own: float, mean: float) -> dict[int, float]:
+    """The rows that have the words of a leaf, and how much that counts in each.
+
+    `own` is the average length of the items of the shelf, and `mean` that of all.
+    """
     from math import log
 
     expression = _expression(leaf, leaf.words, beginning=leaf.beginning)
@@ -91,6 +107,8 @@ def _counted(shelf: Shelf, leaf: Leaf) -> dict[int, float]:
     common = log((len(shelf.ids) - len(ranks) + 0.5) / (len(ranks) + 0.5))
     worth = common if common > 0 else 1e-6
     counts = {row: -rank / worth for row, rank in ranks}
+    if counts and own != mean:
+        _rescale(counts, shelf.lengths, own, mean)
     if leaf.beginning:
         exact = set(shelf.rows(_expression(leaf, leaf.words, beginning=False)))
         for row in counts.keys() - exact:
@@ -98,15 +116,26 @@ def _counted(shelf: Shelf, leaf: Leaf) -> dict[int, float]:
     return counts
 
 
+def _rescale(counts: dict[int, float], lengths: Mapping[int, int], own: float, mean: float) -> None:
+    """Make of counts, in which FTS5 held lengths against one average, those with another."""
+    most, fixed = SATURATION + 1, SATURATION * (1 - BY_LENGTH)
+    each_own, each_mean = (SATURATION * BY_LENGTH / average for average in (own, mean))
+    for row, count in counts.items():
+        length = lengths[row]
+        part = count * (fixed + each_own * length)
+        counts[row] = most * part / (part + (fixed + each_mean * length) * (most - count))
+
+
 def _counted_by_text(shelf: Shelf, leaf: Leaf) -> dict[int, float]:
-    """The same where a `*` stands within a word: the texts themselves are looked through."""
+    """The same where a `*` stands within a word: the texts that may match are looked through."""
+    wanted = [_alike(shelf, leaf, word) for word in _whole_words(leaf)]
+    if None in wanted:
+        return {}
     pattern = re.compile(pattern_of(leaf))
-    heads = [word.partition("*")[0] for word in leaf.words]
-    wanted = [_expression(leaf, (head,), beginning=True) for head in heads if head]
     weights = [WEIGHTS[FIELDS.index(leaf.field)]] if leaf.field else WEIGHTS
-    held = max("*".join(leaf.words).split("*"), key=len)  # found faster than the whole pattern
+    held = leaf.held
     counts = {}
-    for row, *texts in shelf.texts(" AND ".join(wanted), leaf.field):
+    for row, *texts in shelf.texts(" AND ".join(filter(None, wanted)), leaf.field):
         pairs = zip(texts, weights, strict=True)
         amount = sum(weight for text, weight in pairs if held in text and pattern.search(text))
         if amount:
@@ -114,7 +143,18 @@ def _counted_by_text(shelf: Shelf, leaf: Leaf) -> dict[int, float]:
     return counts
 
 
-def _may_be_mistyped(leaf: Leaf) -> bool:
+def _alike(shelf: Shelf, leaf: Leaf, word: str) -> str | None:
+    """What all rows match that have a word of a leaf; empty if any may, None if none does."""
+    words = shelf.words(f"{_word_pattern(word)}|.{{{LONGEST_WORD}}}")  # or too long to say
+    if len(words) > MOST_ALIKE:
+        head = word.partition("*")[0]
+        return _expression(leaf, (head,), beginning=True) if head else ""
+    each = [_expression(leaf, (one,), beginning=len(one) == LONGEST_WORD) for one in words]
+    return f"({' OR '.join(each)})" if each else None
+
+
+def may_be_mistyped(leaf: Leaf) -> bool:
+    """Whether other words are looked up for a leaf, where that is asked for."""
     return leaf.plain and len(leaf.words) == 1
 
 
@@ -124,7 +164,7 @@ def _add_mistyped(shelf: Shelf, leaf: Leaf, most: int, counts: dict[int, float])
     most = allowed_distance(word, most)
     if not most:
         return
-    candidates = shelf.words(pieces_of(word, most), len(word) - most, len(word) + most)
+    candidates = shelf.words(pattern_near(word, most))
     for distance, words in nearest_words(word, candidates, most).items():
         expression = " OR ".join(_expression(leaf, (near,), beginning=False) for near in words)
         for row in shelf.rows(expression):
@@ -133,7 +173,7 @@ def _add_mistyped(shelf: Shelf, leaf: Leaf, most: int, counts: dict[int, float])
 
 def _check_number(query: Node) -> None:
     """Raise `CodedError` for more words than it is bearable to look for others like them."""
-    mistyped = [leaf for leaf in leaves_of(query) if _may_be_mistyped(leaf)]
+    mistyped = [leaf for leaf in leaves_of(query) if may_be_mistyped(leaf)]
     if len(mistyped) > MOST_MISTYPED:
         position = mistyped[MOST_MISTYPED].position
         raise CodedError(
@@ -152,9 +192,14 @@ def _expression(leaf: Leaf, words: Sequence[str], *, beginning: bool) -> str:
 
 def pattern_of(leaf: Leaf) -> str:
     """The words of a leaf as a regular expression on folded texts, which takes linear time."""
-    *words, last = leaf.words
-    patterns = map(_word_pattern, [*words, f"{last}*" if leaf.beginning else last])
+    patterns = map(_word_pattern, _whole_words(leaf))
     return f"(?<!{WORD}){f'{APART}+'.join(patterns)}(?!{WORD})"
+
+
+def _whole_words(leaf: Leaf) -> list[str]:
+    """The words of a leaf, each as a whole word is."""
+    *words, last = leaf.words
+    return [*words, f"{last}*" if leaf.beginning else last]
 
 
 def _word_pattern(word: str) -> str:

@@ -15,20 +15,18 @@ if TYPE_CHECKING:
 
 LONGEST = 200  # characters of a preview
 BEFORE = 60  # of them at most before the place
+REACH = 1 << 16  # characters that are looked through
+MOST_LEAVES = 8  # that are looked for in a text
 
 
-def finder(leaves: Sequence[Leaf]) -> re.Pattern[str] | None:
-    """What finds the first of some leaves in a folded text; None where there are none."""
-    return re.compile("|".join(map(pattern_of, leaves))) if leaves else None
+def preview(text: str, start: int, opening: int, leaves: Sequence[Leaf]) -> str:
+    """Some words around the first place of any leaf: in the body, else before it.
 
-
-def preview(text: str, start: int, wanted: re.Pattern[str] | None) -> str:
-    """Some words around the first place that is wanted: in the body, else before it.
-
-    Where there is none, they are the first ones of the body, which begins at `start`.
+    The body begins at `start`. Where there is no such place, or only one far behind, they are the
+    ones at `opening`.
     """
-    at = _first_place(text, start, wanted)
-    first = start if at is None else max(at - BEFORE, start if at >= start else 0)
+    at = _first_place(text, start, leaves) if leaves else None
+    first = opening if at is None else max(at - BEFORE, start if at >= start else 0)
     if first:  # not in the midst of a word
         blank = re.compile(r"\s").search(text, first - 1, max(at or 0, first))
         first = blank.end() if blank else first
@@ -39,12 +37,13 @@ def preview(text: str, start: int, wanted: re.Pattern[str] | None) -> str:
     return begins + shown
 
 
-def _first_place(text: str, start: int, wanted: re.Pattern[str] | None) -> int | None:
-    if wanted is None:
-        return None
-    for begin, part in ((start, text[start:]), (0, text[:start])):
+def _first_place(text: str, start: int, leaves: Sequence[Leaf]) -> int | None:
+    for begin, end in ((start, len(text)), (0, start)):
+        part = text[begin : min(end, begin + REACH)]
         folded = fold(part)
-        found = wanted.search(folded)
+        # A regular expression of all leaves would take seconds for a long query and a long text.
+        likely = [leaf for leaf in leaves if leaf.held in folded][:MOST_LEAVES]
+        found = re.search("|".join(map(pattern_of, likely)), folded) if likely else None
         if found:  # where folding changed the length, near the place is good enough
             return begin + found.start() * len(part) // len(folded)
     return None
@@ -52,4 +51,7 @@ def _first_place(text: str, start: int, wanted: re.Pattern[str] | None) -> int |
 
 def _on_one_line(text: str) -> str:
     """The text without the ends of its lines, and without what cannot be seen."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    shown = " ".join(text.split())
+    if shown.isprintable():
+        return shown
+    return " ".join("".join(c if c.isprintable() else " " for c in shown).split())

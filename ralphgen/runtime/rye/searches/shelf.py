@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from ..item import Item
 from .changes import Watch
@@ -21,24 +22,49 @@ if TYPE_CHECKING:
     from .changes import Change
 
 MARKS = ", ".join("?" * (len(FIELDS) + 2))
+BATCH = 1 << 19  # characters that are put into a table at once, which takes half the time then
+SEGMENTS = 16  # of a table, before FTS5 begins to merge them
+GOES_ON = 0x80
+LONGEST_WORD = 1_000  # characters of a word: of one that has more, this many are known
 
 
 class Shelf:
-    """The items of one type in one space; `ids` has the ids and extensions of its rows."""
+    """The items of one type in one space.
 
-    __slots__ = ("_connection", "_last", "_rows", "_table", "_watch", "ids", "space", "type")
+    `ids` has the ids and extensions of its rows, `lengths` how many words each has in all fields.
+    """
+
+    __slots__ = (
+        "_connection",
+        "_last",
+        "_rows",
+        "_size",
+        "_table",
+        "_waiting",
+        "_watch",
+        "_words",
+        "ids",
+        "lengths",
+        "space",
+        "type",
+    )
 
     def __init__(self, connection: Connection, table: str, item_type: str, space: Space) -> None:
         self.type = item_type
         self.space = space
         self.ids: dict[int, tuple[str, str]] = {}
+        self.lengths: dict[int, int] = {}
         self._rows: dict[str, int] = {}
+        self._words = ""  # those of all rows, one a line; empty until they are asked for
+        self._waiting: dict[int, tuple[Any, ...]] = {}  # rows that are not in the table yet
+        self._size = 0  # characters of their texts
         self._last = 0
         self._watch = Watch(item_type, space)
         self._connection = connection
         self._table = table
         columns = f"{', '.join(FIELDS)}, facts UNINDEXED"
         connection.execute(f"CREATE VIRTUAL TABLE {table} USING fts5({columns}, tokenize='ascii')")
+        connection.execute(f"INSERT INTO {table} ({table}, rank) VALUES ('automerge', {SEGMENTS})")
         words = f"CREATE VIRTUAL TABLE {table}_words USING fts5vocab({table}, row)"
         connection.execute(words)
 
@@ -58,6 +84,12 @@ class Shelf:
         (found,) = self._connection.execute(sql, (row,)).fetchone()
         facts: dict[str, Any] = json.loads(found)
         return facts
+
+    def names(self) -> set[str]:
+        """The names of what its items say of themselves beyond what every item says."""
+        sql = f"SELECT facts FROM {self._table}"
+        found = (json.loads(facts) for (facts,) in self._connection.execute(sql))
+        return {name for facts in found for name in facts["metadata"]}
 
     def rows(self, expression: str) -> list[int]:
         """The rows that match an expression of FTS5."""
@@ -80,24 +112,35 @@ class Shelf:
             return self._connection.execute(sql)
         return self._connection.execute(f"{sql} WHERE {self._table} MATCH ?", (expression,))
 
-    def words(self, pieces: Sequence[str], shortest: int, longest: int) -> list[str]:
-        """The words of a length that hold one of some pieces, in order."""
-        held = " OR ".join("instr(term, ?)" for _ in pieces)
-        sql = (
-            f"SELECT term FROM {self._table}_words WHERE length(term) BETWEEN ? AND ? AND ({held})"
-        )
-        return [word for (word,) in self._connection.execute(sql, (shortest, longest, *pieces))]
+    def words(self, pattern: str) -> list[str]:
+        """The words that match a pattern as a whole, in order."""
+        if not self._words:
+            listed = f"group_concat(substr(term, 1, {LONGEST_WORD}), '\n')"
+            sql = f"SELECT {listed} FROM {self._table}_words"
+            (found,) = self._connection.execute(sql).fetchone()
+            self._words = f"\n{found or ''}\n"
+        return re.findall(f"\n({pattern})(?=\n)", self._words)
 
     def keep_up(self) -> Iterator[None]:
-        """Take over what was changed; comes back at each item that had to be read."""
+        """Take over what was changed; comes back at each item that had to be read.
+
+        Whoever stops there calls it again before the shelf is asked for anything.
+        """
         for change in self._watch.changes():
-            known = self._rows.pop(change.id, None)
-            if known is not None:
-                del self.ids[known]
-                self._connection.execute(f"DELETE FROM {self._table} WHERE rowid = ?", (known,))
+            self._words = ""
+            self._remove(change.id)
             if change.text is not None:
                 self._add(change, change.text)
                 yield
+        self._insert()
+
+    def _remove(self, item_id: str) -> None:
+        known = self._rows.pop(item_id, None)
+        if known is not None:
+            del self.ids[known]
+            self.lengths.pop(known, None)
+            self._waiting.pop(known, None)
+            self._connection.execute(f"DELETE FROM {self._table} WHERE rowid = ?", (known,))
 
     def _add(self, change: Change, text: str) -> None:
         from ..authenticity.signatures import split
@@ -108,12 +151,35 @@ class Shelf:
         parsed = parse(item, bare)
         facts = json.dumps(facts_of(item, parsed, bare))
         self._last += 1
-        self._connection.execute(
-            f"INSERT INTO {self._table} (rowid, {', '.join(FIELDS)}, facts) VALUES ({MARKS})",
-            (self._last, *_fields(item, parsed, bare), facts),
-        )
+        self._waiting[self._last] = (self._last, *_fields(item, parsed, bare), facts)
         self._rows[item.id] = self._last
         self.ids[self._last] = item.id, item.extension
+        self._size += len(text)
+        if self._size > BATCH:
+            self._insert()
+
+    def _insert(self) -> None:
+        """Put the rows into the table that wait for it."""
+        self._connection.executemany(
+            f"INSERT INTO {self._table} (rowid, {', '.join(FIELDS)}, facts) VALUES ({MARKS})",
+            self._waiting.values(),
+        )
+        for row in self._waiting:
+            sql = f"SELECT sz FROM {self._table}_docsize WHERE id = ?"
+            (sizes,) = self._connection.execute(sql, (row,)).fetchone()
+            self.lengths[row] = sum(_numbers(sizes))
+        self._waiting.clear()
+        self._size = 0
+
+
+def _numbers(packed: bytes) -> Iterator[int]:
+    """The numbers that SQLite packs into seven bits of each byte, the eighth for "it goes on"."""
+    number = 0
+    for byte in packed:
+        number = number << 7 | byte & ~GOES_ON
+        if not byte & GOES_ON:
+            yield number
+            number = 0
 
 
 def _fields(item: Item, parsed: Parsed, bare: str) -> tuple[str, ...]:

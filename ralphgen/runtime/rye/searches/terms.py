@@ -33,6 +33,11 @@ class Leaf:
         """Whether a `*` stands elsewhere than at its end."""
         return any("*" in word for word in self.words)
 
+    @property
+    def held(self) -> str:
+        """What every text holds that has its words, which is found faster than these."""
+        return max("*".join(self.words).split("*"), key=len)
+
 
 def means_something(token: str) -> bool:
     """Whether a piece of a query is an operator, a parenthesis, an open quote, or has a word."""

@@ -1,0 +1,71 @@
+"""Reads what a request of the board says: its query, and the fields of a form."""
+
+from collections.abc import Mapping
+from urllib.parse import parse_qsl
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+FORM = "application/x-www-form-urlencoded"
+MOST_FIELDS = 10_000
+
+
+class Form:
+    """The fields of a form, in the order in which they were sent."""
+
+    def __init__(self, fields: tuple[tuple[str, str], ...]) -> None:
+        """A name may stand several times, as that of a checkbox does."""
+        self._texts: dict[str, list[str]] = {}
+        for name, text in fields:
+            self._texts.setdefault(name, []).append(text.replace("\r\n", "\n"))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the fields, each once."""
+        return tuple(self._texts)
+
+    def text(self, name: str) -> str:
+        """The one text of a field; refuses the request where it is not there once."""
+        found = self.texts(name)
+        if len(found) != 1:
+            raise _bad(f'the field "{name}" is missing' if not found else f'"{name}" stands twice')
+        return found[0]
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """All texts of a field, none where it is not there; line ends are single line feeds."""
+        return tuple(self._texts.get(name, ()))
+
+
+async def form_of(request: Request) -> Form:
+    """The form that a request brings; refuses one that brings something else."""
+    kind = request.headers.get("content-type", FORM).partition(";")[0].strip().lower()
+    if kind != FORM:
+        raise HTTPException(415, f"a form is {FORM}")
+    return Form(_pairs(await request.body()))
+
+
+def query_of(request: Request) -> Mapping[str, str]:
+    """The fields behind the question mark; of two of a name the last one counts."""
+    return dict(_pairs(request.scope["query_string"]))
+
+
+def wants_json(request: Request) -> bool:
+    """Whether a program of the page asks, and no plain form."""
+    return "application/json" in request.headers.get("accept", "")
+
+
+def _pairs(sent: bytes) -> tuple[tuple[str, str], ...]:
+    try:
+        pairs = parse_qsl(
+            sent.decode("ascii"),
+            keep_blank_values=True,
+            errors="strict",
+            max_num_fields=MOST_FIELDS,
+        )
+    except ValueError as error:  # not ASCII, not UTF-8, or too many
+        raise _bad("these are no fields of a form") from error
+    return tuple(pairs)
+
+
+def _bad(text: str) -> HTTPException:
+    return HTTPException(400, text)

@@ -1,0 +1,162 @@
+"""A real browser: headless Chromium, driven by playwright-core, which is installed beforehand."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+MODULES = os.environ.get("RALPHGEN_NODE_MODULES", "")
+CHROMIUM = shutil.which("chromium") or ""
+DRIVER = Path(__file__).with_name("driver.mjs")
+BROWSER = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not CHROMIUM, reason="there is no chromium on PATH"),
+    pytest.mark.skipif(
+        not (Path(MODULES) / "playwright-core").is_dir() or not MODULES,
+        reason="RALPHGEN_NODE_MODULES names no folder with playwright-core",
+    ),
+]
+Step = tuple[Any, ...]
+
+
+class Chromium:
+    """One browser; each page of it is somebody else's, with cookies and a clipboard of its own."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        """Drives it through the process."""
+        self._process = process
+
+    def ask(self, do: str, **command: object) -> Any:
+        """The answer to a command, which must not fail."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps({"do": do, **command}) + "\n")
+        self._process.stdin.flush()
+        answer = json.loads(self._process.stdout.readline() or '{"failure": "it has ended"}')
+        assert "failure" not in answer, answer["failure"]
+        return answer["value"]
+
+    @contextmanager
+    def page(self, url: str, **options: object) -> Iterator["Page"]:
+        """A page of somebody, opened at an address; `options` are those of a browser context."""
+        usual = {"viewport": {"width": 1280, "height": 900}, "reducedMotion": "reduce"}
+        number = self.ask("open", options={**usual, **options})
+        page = Page(self, number)
+        page.go(url)
+        yield page
+        self.ask("close", page=number)
+
+
+class Page:
+    """A page; elements are named by the selectors of playwright."""
+
+    def __init__(self, chromium: Chromium, number: int) -> None:
+        """The page of this number."""
+        self._chromium = chromium
+        self._number = number
+
+    def steps(self, *steps: Step) -> Any:
+        """What the last of some calls gives, each of which is made on what the one before gave."""
+        return self._chromium.ask("steps", page=self._number, steps=steps)
+
+    def at(self, selector: str, *step: object) -> Any:
+        """Call a method of a locator."""
+        return self.steps(("locator", selector), step)
+
+    def go(self, url: str) -> None:
+        """Load another page."""
+        self.steps(("goto", url))
+
+    def status(self, url: str) -> int:
+        """Load another page; the status of the answer."""
+        status: int = self.steps(("goto", url), ("status",))
+        return status
+
+    def click(self, selector: str) -> None:
+        """Click, as soon as that can be done."""
+        self.at(selector, "click")
+
+    def press(self, *keys: str) -> None:
+        """Press keys, wherever the focus is."""
+        for key in keys:
+            self.steps(("keyboard",), ("press", key))
+
+    def type(self, text: str) -> None:
+        """Type, wherever the focus is."""
+        self.steps(("keyboard",), ("type", text))
+
+    def focus(self, selector: str) -> None:
+        """Go to an element by keyboard: it must be one that Tab reaches."""
+        self.at(selector, "focus")
+        assert self.focused(selector), f"{selector} takes no focus"
+
+    def focused(self, selector: str) -> bool:
+        """Whether the focus is there."""
+        return bool(self.at(f"{selector}:focus", "count"))
+
+    def fill(self, selector: str, text: str) -> None:
+        """Put a text in place of a field's own."""
+        self.at(selector, "fill", text)
+
+    def wait(self, selector: str, state: str = "visible") -> None:
+        """Wait until it is so."""
+        self.at(f"{selector} >> nth=0", "waitFor", {"state": state})
+
+    def text(self, selector: str) -> str:
+        """The text that is seen, with single spaces."""
+        return " ".join(str(self.at(selector, "innerText")).split())
+
+    def texts(self, selector: str) -> list[str]:
+        """The text of each of the elements."""
+        return [" ".join(text.split()) for text in self.at(selector, "allInnerTexts")]
+
+    def count(self, selector: str) -> int:
+        """How many there are."""
+        return int(self.at(selector, "count"))
+
+    def value(self, selector: str) -> str:
+        """What a field holds."""
+        return str(self.at(selector, "inputValue"))
+
+    def script(self, expression: str) -> Any:
+        """What an expression of JavaScript comes to."""
+        return self.steps(("evaluate", expression))
+
+    def said(self) -> list[str]:
+        """What was written to the console, thrown and asked since the last time."""
+        said: list[str] = self._chromium.ask("said", page=self._number)
+        return said
+
+    def violations(self, selector: str = "html") -> list[Any]:
+        """What axe finds in an element."""
+        found: list[Any] = self._chromium.ask("axe", page=self._number, selector=selector)
+        return found
+
+
+@contextmanager
+def open_chromium() -> Iterator[Chromium]:
+    """A browser, closed in the end."""
+    modules = Path(MODULES).resolve()
+    path = f"{modules / '.bin'}{os.pathsep}{os.environ['PATH']}"
+    node = shutil.which("node", path=path)
+    assert node, "RALPHGEN_NODE_MODULES is set, but there is no node on PATH"
+    process = subprocess.Popen(
+        [node, DRIVER, modules, CHROMIUM],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,  # Chromium's own words on the machine
+        encoding="utf-8",
+    )
+    with process:
+        try:
+            yield Chromium(process)
+        finally:
+            assert process.stdin is not None
+            process.stdin.close()
+            process.wait(timeout=20)

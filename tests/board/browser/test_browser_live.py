@@ -1,0 +1,152 @@
+"""The board while others write: what is shown follows, and nobody loses their place."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from board_browsers import Running, running_board
+from browsing import BROWSER, Chromium, Page, open_chromium
+from driving import connected, create_project, query
+
+pytestmark = BROWSER
+LIVE = '#pulse[data-state="live"]'
+FORM = "#personas form[data-persona]"
+TASKS = "".join(
+    f"INSERT INTO tasks (id, feature, discipline, title, depends_on)"
+    f" VALUES ({number}, 'auth', 'backend', 'Step {number}', '[{number - 1}]');"
+    for number in range(3, 40)
+)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Chromium]:
+    with open_chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return create_project(tmp_path_factory.mktemp("live") / "p", TASKS)
+
+
+@pytest.fixture
+def root(made: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(made, tmp_path / "p")
+
+
+@pytest.fixture
+def board(root: Path) -> Iterator[Running]:
+    with running_board(root) as running:
+        yield running
+
+
+@pytest.fixture
+def page(chromium: Chromium, board: Running) -> Iterator[Page]:
+    with chromium.page(board.url) as opened:
+        opened.wait(LIVE)
+        yield opened
+
+
+def test_two_people_see_what_an_agent_writes(
+    root: Path, board: Running, chromium: Chromium, page: Page
+) -> None:
+    with chromium.page(board.url, colorScheme="dark") as other, connected(root) as agent:
+        other.wait(LIVE)
+        for number in range(30):
+            agent.call("add_task_comment", task_id=1, body=f"note {number}", author="agent")
+        agent.call("set_task_status", id=1, status="done")
+        for one in (page, other):
+            one.wait("#standing [data-key=comments] li:has-text('note 29')")
+            one.wait("#standing [data-key=ready] li[data-key='2']")
+
+            assert [] == one.said()
+            assert 1 == one.count("#standing")
+
+
+def test_focus_scroll_and_what_is_open_stay(root: Path, page: Page) -> None:
+    page.click("#standing .sentences summary")
+    page.script("document.querySelector('#standing .features').dataset.mine = 'yes'")
+    page.focus("#standing [data-key=ready] .tall")
+    page.script("document.querySelector('.graph').scrollLeft = 90")
+    before = page.script("scrollY")
+    query(root, "UPDATE tasks SET status = 'done' WHERE id IN (1, 2)")
+    page.wait("#standing [data-key=ready] li[data-key='3']")
+
+    assert page.focused("#standing [data-key=ready] .tall")
+    assert page.script("document.querySelector('#standing .sentences').open")
+    assert [90, before] == page.script("[document.querySelector('.graph').scrollLeft, scrollY]")
+
+
+def test_a_form_that_is_edited_is_left_alone_and_says_so(root: Path, page: Page) -> None:
+    page.at("#personas-discipline", "selectOption", "backend")
+    page.click(f'{FORM} [data-add="new-server"]')
+    page.type("docs")
+    servers = json.dumps([{"name": "db", "command": "npx"}])
+    query(root, "UPDATE disciplines SET mcp_servers = ? WHERE name = 'backend'", servers)
+    page.wait("[data-elsewhere]")
+
+    assert page.focused("[name^='servers.'][name$='.name']")
+    page.type("-too")
+    assert "docs-too" == page.script("document.activeElement.value")
+    page.at("#personas-discipline", "selectOption", "frontend")
+    assert "backend" == page.value("#personas-discipline")
+    assert "Save or discard your changes first" == page.text("#notices .notice p")
+    page.click(f"{FORM} button.main")
+    page.wait('#notices .notice[data-ok="false"]:not(:has-text("first"))')
+    page.click("[data-discard]")
+    page.wait("[name='servers.0.name'][value=db]")
+
+
+def test_a_cell_keeps_its_place_in_the_matrix(root: Path, page: Page) -> None:
+    page.focus("#matrix .scroll")
+    page.press("Tab", "ArrowDown", "ArrowRight", "ArrowRight", "ArrowRight", "ArrowRight")
+    assert "visible" == page.script("document.activeElement.dataset.state")
+    config = '[disciplines.backend]\ndisable = ["get_task"]\n'
+    page.at("#matrix-discipline", "selectOption", "backend")
+    page.focus('#matrix td[tabindex="0"]')
+    (root / ".ralph/ralphgen.toml").write_text(config, encoding="utf-8")
+    page.wait('#matrix td:focus[data-state="removed"]')
+
+    assert "taken away by .ralph/ralphgen.toml" in page.text("#explain")
+
+
+def test_a_board_that_stops_is_told_and_a_new_one_serves(
+    root: Path, board: Running, chromium: Chromium, page: Page
+) -> None:
+    board.end()
+    page.wait('#pulse[data-state="stopped"]')
+
+    assert "ralphgen board" in page.text("#pulse")
+    with running_board(root) as again, chromium.page(again.url) as anew:
+        anew.wait(LIVE)
+        assert 1 == anew.count("#standing .figures")
+
+
+@pytest.mark.parametrize("token", ["", "wrong/", "../"])
+def test_without_the_token_there_is_nothing(board: Running, chromium: Chromium, token: str) -> None:
+    with chromium.page("about:blank") as stranger:
+        status = stranger.status(f"{board.origin}/{token}")
+
+        assert (404, "not found") == (status, stranger.text("body"))
+
+
+def test_another_site_gets_neither_the_page_nor_an_action(
+    root: Path, board: Running, chromium: Chromium
+) -> None:
+    (root / ".ralph/mcp/policy.py").unlink()
+    with running_board(root) as site, chromium.page(site.url) as other:
+        framed = f"""new Promise(resolve => {{
+            const form = Object.assign(document.createElement('form'),
+                {{method: 'post', action: '{board.url}regenerate'}});
+            document.body.append(form);
+            document.addEventListener('securitypolicyviolation', event =>
+                resolve(event.violatedDirective), {{once: true}});
+            form.submit();
+        }})"""
+
+        assert "form-action" == other.script(framed)
+        asked = f"fetch('{board.url}').then(() => 'answered', () => 'refused')"
+        assert "refused" == other.script(asked)
+    assert not (root / ".ralph/mcp/policy.py").exists()

@@ -1,0 +1,203 @@
+"""Who reads the board: in light and dark, on narrow screens, by ear, with hostile rows in it."""
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from board_browsers import Running, running_board
+from browsing import BROWSER, Chromium, Page, open_chromium
+from command_line import initialized, ralphgen
+from driving import query
+from making_sessions import opened
+
+pytestmark = BROWSER
+LIVE = '#pulse[data-state="live"]'
+SECTIONS = ("matrix", "standing", "drift", "personas", "sessions", "diagnosis")
+SCHEMES = pytest.mark.parametrize("scheme", ["light", "dark"])
+HOSTILE = (
+    "</title></textarea></script><script>window.hit = 1</script>",
+    "\"'><img src=x onerror=window.hit=2><base href=//evil.example>",
+    "' onmouseover='window.hit=3' autofocus onfocus='window.hit=4",
+    "</template></select><style>*{display:none}</style>&lt;b&gt;",
+    "\u202egnorw\u2066 \u05e9\u05dc\u05d5\u05dd {{ 7 * 7 }}\u0000".replace("\u0000", ""),
+    "long" * 500,
+)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Chromium]:
+    with open_chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project in which every name and every text would rather be a program."""
+    root = initialized(tmp_path_factory.mktemp("read") / "p", "--kit", "dela", "--kit", "acm")
+    for number, text in enumerate(HOSTILE, start=1):
+        servers = [{"name": f"s{number}", "command": text, "args": [text], "env": {text: "hidden"}}]
+        learnings = [{"text": text, "source": text, "created": text, "hit_count": 2}]
+        query(
+            root,
+            "INSERT INTO disciplines (name, display_name, acronym, icon, color, mcp_servers)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            *(text, text, f"H{number}", text, text, json.dumps(servers)),
+        )
+        query(
+            root,
+            "INSERT INTO features (name, display_name, acronym, learnings) VALUES (?, ?, ?, ?)",
+            *(text, text, f"H{number}", json.dumps(learnings)),
+        )
+        query(
+            root,
+            "INSERT INTO tasks (id, feature, discipline, title, status, priority, depends_on,"
+            " blocked_by, created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            *(number, text, text, text, ("pending", text, "blocked")[number % 3], text),
+            *(json.dumps([number - 1]), text, text),
+        )
+        query(
+            root,
+            "INSERT INTO task_comments (task_id, author, body, created) VALUES (?, ?, ?, ?)",
+            *(number, text, f"{text}\n{text}", text),
+        )
+    opened(root, "task_execution", task=2)
+    unreadable = json.dumps([{"name": HOSTILE[1], "command": HOSTILE[1]}])
+    query(root, "UPDATE disciplines SET mcp_servers = ? WHERE acronym = 'H1'", unreadable)
+    (root / ".ralph/mcp/policy.py").write_text(f"# {HOSTILE[0]}\n", encoding="utf-8")
+    return root
+
+
+@pytest.fixture(scope="module")
+def board(hostile: Path) -> Iterator[Running]:
+    with running_board(hostile) as running:
+        yield running
+
+
+@pytest.fixture
+def page(chromium: Chromium, board: Running) -> Iterator[Page]:
+    with chromium.page(board.url) as opened_page:
+        opened_page.wait(LIVE)
+        yield opened_page
+
+
+def harmless(page: Page) -> None:
+    """Nothing was run, loaded or refused, and no element is there that is not ours."""
+    assert page.script("window.hit === undefined")
+    foreign = "img, base, style, iframe, object, embed, script:not([src='assets/board.js'])"
+    assert 0 == page.count(foreign)
+    handlers = "[...document.querySelectorAll('*')].flatMap(one => one.getAttributeNames())"
+    assert page.script(f"{handlers}.filter(name => name.startsWith('on')).length === 0")
+    assert [] == page.said()
+
+
+def test_a_name_that_no_session_can_read_is_there_to_be_mended(page: Page) -> None:
+    page.at("#matrix-discipline", "selectOption", HOSTILE[0])
+    page.wait('[name="servers.0.name"]')
+
+    assert HOSTILE[1] == page.value('[name="servers.0.name"]')
+    harmless(page)
+
+
+@pytest.mark.parametrize("name", HOSTILE[1:], ids=range(1, len(HOSTILE)))
+def test_no_name_becomes_anything_but_text(page: Page, name: str) -> None:
+    page.at("#matrix-discipline", "selectOption", name)
+    page.wait('#personas form[data-persona] [name="discipline"] >> nth=0', "attached")
+    page.wait('[name="servers.0.name"]')
+
+    assert name == page.script(
+        "document.querySelector('#personas [name=discipline][type=hidden]').value"
+    )
+    assert name == page.value('[name="servers.0.command"]')
+    assert name == page.value('[name="servers.0.env.0.name"]')
+    page.fill('[name="servers.0.name"]', f"{name[:40]}<i>")
+    page.at("#matrix td[data-state=bound] >> nth=0", "hover")
+    page.click("#personas button.main")
+    page.wait("#notices .notice")
+    harmless(page)
+    assert "hidden" not in page.script("document.body.innerText.split(/\\W/)")
+    page.click("[data-discard]")
+
+
+def test_no_text_widens_the_page(chromium: Chromium, board: Running) -> None:
+    for width in (320, 360, 768, 1280):
+        size = {"width": width, "height": 800}
+        with chromium.page(board.url, viewport=size) as narrow:
+            narrow.wait(LIVE)
+
+            assert width == narrow.script("document.documentElement.scrollWidth")
+
+
+@SCHEMES
+def test_axe_finds_nothing(chromium: Chromium, board: Running, scheme: str) -> None:
+    with chromium.page(board.url, colorScheme=scheme) as page:
+        page.wait(LIVE)
+        page.at("#matrix-discipline", "selectOption", HOSTILE[2])
+        page.wait('[name="servers.0.name"]')
+        page.fill('[name="servers.0.name"]', "ralph")
+        page.wait('[name="servers.0.name"][aria-invalid]')
+        page.click('[data-add="new-server"]')
+        page.click("#diagnosis button")
+        page.wait("#diagnosis .finding")
+        page.wait("#notices .notice")
+        page.script("for (const one of document.querySelectorAll('details')) one.open = true")
+        page.at("#matrix td[data-state=narrowed] >> nth=0", "hover")
+
+        for section in SECTIONS:
+            assert [] == page.violations(f"#{section}")
+        assert [] == page.violations()
+
+
+@SCHEMES
+def test_axe_finds_nothing_in_a_report(
+    chromium: Chromium, hostile: Path, tmp_path: Path, scheme: str
+) -> None:
+    target = tmp_path / "report.html"
+    assert 0 == ralphgen("report", hostile, "-o", target, "--quiet").returncode
+    with chromium.page(target.as_uri(), colorScheme=scheme) as page:
+        page.script("for (const one of document.querySelectorAll('details')) one.open = true")
+
+        assert [] == page.violations()
+        assert [] == page.said()
+        assert page.script("window.hit === undefined")
+        assert 0 == page.count("script, img, base, form, button, style ~ style")
+        assert 1280 == page.script("document.documentElement.scrollWidth")
+
+
+@pytest.mark.benchmark
+def test_the_first_paint_of_20_000_tasks(
+    chromium: Chromium, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = initialized(tmp_path / "p")
+    query(root, "INSERT INTO features (name, display_name, acronym) VALUES ('f', 'F', 'F')")
+    query(
+        root,
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)"
+        " INSERT INTO tasks (id, feature, discipline, title, depends_on) SELECT i, 'f',"
+        " (SELECT name FROM disciplines LIMIT 1), 'Task ' || i, '[' || max(1, i - 7) || ']' FROM n",
+    )
+    query(
+        root,
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200)"
+        " INSERT INTO disciplines (name, display_name, acronym, icon, color)"
+        " SELECT 'd' || i, 'D' || i, 'D' || i, 'Star', '#123456' FROM n",
+    )
+    paint = """new Promise(resolve => new PerformanceObserver(list => {
+        for (const { name, startTime } of list.getEntries())
+            if (name === 'first-contentful-paint') resolve(startTime);
+    }).observe({ type: 'paint', buffered: true }))"""
+    with running_board(root) as board:
+        paints = []
+        for _ in range(5):
+            started = time.perf_counter()
+            with chromium.page(board.url) as page:
+                page.wait("#standing .figures")
+                paints.append(round(float(page.script(paint))))
+                whole = time.perf_counter() - started
+        status = Path(f"/proc/{board.process.pid}/status").read_text(encoding="utf-8")
+    (peak,) = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")]
+    size = int(peak) // 1024
+    with capsys.disabled():
+        sys.stdout.write(f"\nfirst paints {paints} ms, the last whole {whole:.2f} s, {size} MB\n")

@@ -1,0 +1,167 @@
+"""The page of the board and its sections, whatever names are in them and whatever is broken."""
+
+import re
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+from board_browsers import Elements, Running, part, running_board
+from command_line import run_sql
+from driving import create_project
+from making_sessions import opened
+
+SECTIONS = ("matrix", "standing", "drift", "personas", "sessions", "diagnosis")
+HOSTILE = (
+    "</title><script>alert(1)</script>",
+    "\"><img src=x onerror='alert(2)'>",
+    "{{ 7 * 7 }}{% for x in y %}",
+    "javascript:alert(3)//' onmouseover=alert(4) x='",
+    "</textarea></template></select><style>*{}</style><base href=//evil.example>",
+)
+UNWANTED = {"base", "embed", "iframe", "img", "object", "style"}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return create_project(tmp_path_factory.mktemp("app") / "p")
+
+
+@pytest.fixture(scope="module")
+def board(project: Path) -> Iterator[Running]:
+    with running_board(project) as running:
+        yield running
+
+
+@pytest.fixture
+def root(project: Path, tmp_path: Path) -> Path:
+    """A project of one's own, copied."""
+    return shutil.copytree(project, tmp_path / "p")
+
+
+def test_it_holds_every_section_as_it_is_served_alone(board: Running) -> None:
+    page = board.get()
+
+    for name in SECTIONS:
+        assert part(page, name) == board.get(f"sections/{name}").strip()
+
+
+def test_it_and_its_sections_are_html(board: Running) -> None:
+    kinds = {board.ask("GET", path).headers["content-type"] for path in ("", "sections/drift")}
+
+    assert {"text/html; charset=utf-8"} == kinds
+
+
+def test_its_assets_are_there(board: Running) -> None:
+    page = Elements(board.get())
+    (script,) = page.of("script")
+    (style,) = [link for link in page.of("link") if link.get("rel") == "stylesheet"]
+    answers = [
+        board.ask("GET", str(path)).headers["content-type"]
+        for path in (script["src"], style["href"])
+    ]
+
+    assert ["text/javascript; charset=utf-8", "text/css; charset=utf-8"] == answers
+
+
+def test_the_token_stands_nowhere_in_it(board: Running) -> None:
+    token = board.path.strip("/")
+
+    assert token not in board.get()
+
+
+def test_a_discipline_is_chosen_by_its_name(board: Running) -> None:
+    page = board.get("?discipline=backend")
+    chosen = [one for one in Elements(page).of("option") if "selected" in one]
+
+    assert {"backend"} == {one["value"] for one in chosen}
+
+
+def test_a_discipline_that_is_not_there_is_none(board: Running) -> None:
+    page = board.get("?discipline=%3Cscript%3E&discipline=nobody")
+
+    assert "nobody" not in part(page, "matrix").replace(">nobody<", "")
+    assert [] == [one for one in Elements(page).of("option") if "selected" in one]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_name_is_taken_for_more_than_text(root: Path, name: str) -> None:
+    hostile = name.replace("'", "''")
+    recipe = 'base = "task_execution"\n'
+    (root / ".ralph/recipes").mkdir(exist_ok=True)
+    (root / ".ralph/recipes/own.toml").write_text(recipe, encoding="utf-8")
+    run_sql(
+        root,
+        f"UPDATE disciplines SET display_name = '{hostile}' WHERE name = 'backend'",
+        f"UPDATE features SET display_name = '{hostile}'",
+        f"UPDATE tasks SET title = '{hostile}'",
+        f"UPDATE metadata SET project_title = '{hostile}'",
+        f"INSERT INTO disciplines (name, display_name, acronym, icon, color) "
+        f"VALUES ('{hostile}', '{hostile}', 'HOST', 'Code', '{hostile}')",
+    )
+    opened(root, "task_execution", task=1)
+    with running_board(root) as board:
+        found = Elements(board.get(f"?{urlencode({'discipline': name})}"))
+
+    assert name in found.words
+    assert [{"src": "assets/board.js", "defer": None}] == found.of("script")
+    assert set() == UNWANTED & {tag for tag, _ in found.found}
+    for tag, given in found.found:
+        assert not [key for key in given if key.startswith("on") or key == "style"], (
+            tag,
+            given,
+        )
+        target = given.get("href") or given.get("src") or given.get("action") or ""
+        assert re.fullmatch(r"(\./)?[a-z/]*(\.css|\.js)?(\?[\w=%&+.-]*)?(#[\w-]*)?|data:,", target)
+
+
+def test_a_config_that_cannot_be_read_is_told_of_where_it_matters(root: Path) -> None:
+    (root / ".ralph/ralphgen.toml").write_text("kits = [\n", encoding="utf-8")
+    with running_board(root) as board:
+        page = board.get()
+
+    for name in ("matrix", "standing", "drift"):
+        assert "ralphgen.toml:" in part(page, name)
+    assert "ralphgen.toml" not in part(page, "sessions")
+    assert "Traceback" not in page
+
+
+def test_a_mistake_in_a_recipe_takes_away_no_more_than_it_must(root: Path) -> None:
+    (root / ".ralph/recipes").mkdir(exist_ok=True)
+    (root / ".ralph/recipes/own.toml").write_text("base = 7\n", encoding="utf-8")
+    with running_board(root) as board:
+        grid, stands = board.get("sections/matrix"), board.get("sections/standing")
+
+    assert "own.toml" in grid
+    assert "own.toml" not in stands
+    assert 'class="figures"' in stands
+
+
+def test_without_a_database_the_page_says_so(root: Path) -> None:
+    (root / ".ralph/db/ralph.db").unlink()
+    with running_board(root) as board:
+        page = board.get()
+
+    assert "no database" in part(page, "standing")
+    assert "no database" in part(page, "personas")
+    assert "no database" not in part(page, "matrix")  # the facts of the last run are there
+
+
+def test_what_takes_long_holds_up_no_other_section(root: Path) -> None:
+    """Another program has the database for itself."""
+    with (
+        running_board(root) as board,
+        closing(sqlite3.connect(root / ".ralph/db/ralph.db")) as other,
+    ):
+        other.execute("PRAGMA journal_mode = delete")
+        other.execute("BEGIN EXCLUSIVE")
+        page = board.get()
+        other.rollback()
+        after = board.get("sections/standing")
+
+    assert "data-late" in part(page, "standing")
+    assert "data-late" not in part(page, "diagnosis")
+    assert "data-late" not in after

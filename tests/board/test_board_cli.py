@@ -1,0 +1,191 @@
+"""The command `ralphgen board`: its one line, its browser and its end."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+from board_browsers import Running, running_board
+from command_line import RALPHGEN, ralphgen, refused
+from driving import create_project
+from lifelines import PATIENCE
+
+NOBODY = 65534
+AT_ONCE = 2.0  # seconds; a stream that was waited for would take more
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return create_project(tmp_path_factory.mktemp("board") / "p")
+
+
+def browser(folder: Path) -> dict[str, str]:
+    """An environment in which a program takes down the address that a browser is to show."""
+    pipe, program = folder / "addresses", folder / "browser"
+    os.mkfifo(pipe)
+    program.write_text(f'#!/bin/sh\necho "$1" > {pipe}\n', encoding="utf-8")
+    program.chmod(0o700)
+    return {**os.environ, "BROWSER": f"{program} %s"}
+
+
+@pytest.fixture
+def shown(root: Path, tmp_path: Path) -> Iterator[tuple[Running, str]]:
+    """A board that opens a browser, and the address that this is given."""
+    process = subprocess.Popen(
+        [RALPHGEN, "board", root],
+        env=browser(tmp_path),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+    with process:
+        try:
+            board = Running(process)
+            yield board, (tmp_path / "addresses").read_text(encoding="utf-8").strip()
+            board.end()
+        finally:
+            process.kill()
+
+
+def test_it_prints_its_address_and_nothing_else(root: Path) -> None:
+    with running_board(root, words="Ctrl-C ends the board\n") as board:
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{43}/", board.url)
+        assert 200 == board.ask("GET", "").status
+
+
+def test_each_start_has_an_address_of_its_own(root: Path) -> None:
+    with running_board(root) as one, running_board(root) as other:
+        assert one.path != other.path
+        assert one.port != other.port
+        assert 404 == one.ask("GET", other.path).status
+
+
+def test_it_finds_the_project_around_a_folder(root: Path) -> None:
+    with running_board(root / ".ralph" / "mcp") as board:
+        assert 200 == board.ask("GET", "").status
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_ends_at_once_while_pages_listen(root: Path, number: int) -> None:
+    with running_board(root) as board, ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(board.asked("GET", "events"))
+        before = time.monotonic()
+        code, out, words = board.end(number)
+
+    assert (0, "", "Ctrl-C ends the board\n") == (code, out, words)
+    assert time.monotonic() - before < AT_ONCE
+
+
+def test_it_ends_though_nobody_has_asked_for_anything(root: Path) -> None:
+    """A signal may come as soon as the address is there."""
+    for _ in range(5):
+        with running_board(root) as board:
+            code, *_ = board.end()
+
+            assert 0 == code
+
+
+def test_it_ends_while_it_looks_everything_over(root: Path) -> None:
+    """Doctor takes seconds; nothing of it is lost."""
+    with running_board(root) as board, ExitStack() as stack:
+        stack.enter_context(board.asked("GET", "events"))
+        form = "application/x-www-form-urlencoded"
+        connection = board.sent("POST", "diagnosis", {"Origin": board.origin, "Content-Type": form})
+        stack.callback(connection.close)
+        code, _, words = board.end()
+
+    assert (0, "Ctrl-C ends the board\n") == (code, words)
+
+
+def test_it_does_not_wait_for_what_a_client_never_sends(root: Path) -> None:
+    with running_board(root) as board:
+        given = {"Origin": board.origin, "Content-Length": "10"}
+        with closing(board.sent("POST", "regenerate", given)):
+            board.get()  # by then the other one has been looked at
+            code, _, words = board.end()
+
+    assert (0, "Ctrl-C ends the board\n") == (code, words)
+
+
+def test_the_address_that_a_browser_is_given_leads_to_the_page_once(
+    shown: tuple[Running, str],
+) -> None:
+    """Every user of a machine can read what its processes were started with."""
+    board, address = shown
+    path = address.removeprefix(board.origin)
+    first, second = board.ask("GET", path), board.ask("GET", path)
+
+    assert re.fullmatch(r"/[\w-]{43}/", path)
+    assert (303, board.path) == (first.status, first.headers["location"])
+    assert (404, "not found") == (second.status, second.text)
+    assert path != board.path
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or os.getuid() != 0, reason="only root can ask as another user"
+)
+def test_no_other_user_is_let_in_by_the_address_that_a_browser_is_given(
+    shown: tuple[Running, str],
+) -> None:
+    board, address = shown
+    path = address.removeprefix(board.origin)
+    request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{board.port}\r\n\r\n"
+    with closing(socket.create_connection(("127.0.0.1", board.port))) as own:
+        os.fchown(own.fileno(), NOBODY, NOBODY)  # whose socket it is by the table of the machine
+        own.sendall(request.encode())
+        answer = own.recv(1000)
+
+    assert b"HTTP/1.1 404 " == answer[:13]
+    assert board.path.encode() not in answer
+    assert 303 == board.ask("GET", path).status  # it is still there for the browser
+
+
+def test_without_a_browser_there_is_no_second_address(root: Path, tmp_path: Path) -> None:
+    environment = browser(tmp_path)
+    process = subprocess.Popen(
+        [RALPHGEN, "board", root, "--no-open"],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+    with process:
+        Running(process).get()
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=PATIENCE)
+        addresses = os.open(tmp_path / "addresses", os.O_RDONLY | os.O_NONBLOCK)
+        found = os.read(addresses, 1)
+        os.close(addresses)
+
+    assert (0, b"") == (process.returncode, found)
+
+
+def test_a_folder_without_a_project_is_refused(tmp_path: Path) -> None:
+    assert "is not a project" in refused("board", tmp_path, "--no-open")
+
+
+def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    assert "there is no" in refused("board", tmp_path / "nowhere", "--no-open", code=2)
+
+
+def test_the_help_names_it(root: Path) -> None:
+    assert "board" in ralphgen("--help", cwd=root).stdout
+
+
+def test_other_commands_do_not_wait_for_what_it_needs() -> None:
+    program = "import sys, ralphgen.cli; print(*sys.modules, sep='\\n')"
+    command = [sys.executable, "-c", program]
+    loaded = subprocess.run(
+        command, capture_output=True, encoding="utf-8", check=True
+    ).stdout.split()
+
+    assert "ralphgen.cli.board" in loaded
+    assert set() == {"starlette", "uvicorn", "jinja2", "anyio", "asyncio"} & {*loaded}

@@ -1,0 +1,292 @@
+"""Who is let in to the board: nobody without the token, from another page or by another name."""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from board_browsers import Answer, Running, running_board
+from command_line import texts
+from driving import create_project
+
+LIMIT = 256 * 1024
+HEADERS = {
+    "cache-control": "no-store",
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return create_project(tmp_path_factory.mktemp("guard") / "p")
+
+
+@pytest.fixture(scope="module")
+def board(root: Path) -> Iterator[Running]:
+    with running_board(root) as running:
+        yield running
+
+
+def is_guarded(answer: Answer) -> bool:
+    """Whether an answer has the headers that all have, and none that it should not."""
+    unwanted = {"set-cookie", "server", "date", "access-control-allow-origin"}
+    return HEADERS.items() <= answer.headers.items() and not unwanted & {*answer.headers}
+
+
+def refusal(status: int, text: str, answer: Answer) -> bool:
+    return (status, text) == (answer.status, answer.text) and is_guarded(answer)
+
+
+def test_who_has_the_address_gets_the_page(board: Running) -> None:
+    answer = board.ask("GET", "")
+
+    assert 200 == answer.status
+    assert is_guarded(answer)
+    assert len(board.path.strip("/")) >= 43  # 256 bits
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda _: "/",
+        lambda _: "//",
+        lambda _: "/guess/",
+        lambda path: path[:-2] + "/",
+        lambda path: path[:-1] + "x/",
+        lambda path: path.swapcase(),
+        lambda path: "/" + path,
+        lambda path: f"/%{ord(path[1]):02x}{path[2:]}",
+        lambda path: f"/x/..{path}",
+        lambda path: f"/?{path.strip('/')}",
+        lambda _: "/favicon.ico",
+        lambda _: "/assets/board.css",
+        lambda _: "/%ff%00/",
+    ],
+)
+def test_any_other_path_is_not_found(board: Running, change: "type[str]") -> None:
+    path = change(board.path)
+
+    assert refusal(404, "not found", board.ask("GET", path))
+    assert refusal(404, "not found", board.ask("POST", f"{path}regenerate"))
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "",
+        "127.0.0.1",
+        "127.0.0.1:1",
+        "localhost",
+        "evil.example:{port}",
+        "localhost.evil.example:{port}",
+        "127.0.0.1.evil.example:{port}",
+        "0.0.0.0:{port}",
+        "[::1]:{port}",
+        "127.0.0.1:{port}@evil.example",
+    ],
+)
+def test_another_host_is_refused_even_with_the_token(board: Running, host: str) -> None:
+    answer = board.ask("GET", "", {"Host": host.format(port=board.port)})
+
+    assert refusal(403, "forbidden", answer)
+
+
+def test_the_machine_may_be_called_localhost(board: Running) -> None:
+    host = f"localhost:{board.port}"
+    seen = board.ask("GET", "", {"Host": host})
+    acted = board.post("regenerate", Host=host, Origin=f"http://{host}", Accept="application/json")
+
+    assert (200, 200) == (seen.status, acted.status)
+
+
+def test_a_request_of_no_host_is_refused(board: Running) -> None:
+    with socket.create_connection(("127.0.0.1", board.port)) as client:
+        client.sendall(f"GET {board.path} HTTP/1.0\r\n\r\n".encode())
+        with client.makefile("rb") as answer:
+            first = answer.readline()
+
+    assert b" 403 " in first
+
+
+def test_it_listens_on_loopback_alone(board: Running) -> None:
+    """Bound to every address, it would answer at this one as well."""
+    with pytest.raises(OSError, match=r"refused|assign"):
+        socket.create_connection(("127.0.0.2", board.port))
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Origin": "null"},
+        {"Origin": "http://evil.example"},
+        {"Origin": "http://127.0.0.1"},
+        {"Origin": "http://127.0.0.1:1"},
+        {"Origin": "http://localhost:{port}"},
+        {"Origin": "https://127.0.0.1:{port}"},
+        {"Origin": "http://127.0.0.1:{port}.evil.example"},
+        {"Origin": "http://evil.example", "Sec-Fetch-Site": "same-origin"},
+        {"Origin": "null", "Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Sec-Fetch-Site": "none"},
+        {"Referer": "http://127.0.0.1:{port}/"},
+    ],
+)
+@pytest.mark.parametrize("path", ["regenerate", "diagnosis", "sessions/end", "personas/save", "x"])
+def test_another_page_can_do_nothing(board: Running, path: str, headers: dict[str, str]) -> None:
+    given = {name: value.format(port=board.port) for name, value in headers.items()}
+
+    assert refusal(403, "forbidden", board.ask("POST", path, given))
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://127.0.0.1:{port}"},
+        {"Origin": "null", "Sec-Fetch-Site": "same-origin"},
+        {"Sec-Fetch-Site": "same-origin"},
+    ],
+)
+def test_a_page_of_the_board_can(board: Running, headers: dict[str, str]) -> None:
+    """A form of a page that gives no referrer has the origin "null"."""
+    given = {name: value.format(port=board.port) for name, value in headers.items()}
+    answer = board.ask("POST", "regenerate", given)
+
+    assert 303 == answer.status
+    assert is_guarded(answer)
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "POST", "MADEUP"])
+def test_the_page_is_there_to_be_read(board: Running, method: str) -> None:
+    answer = board.ask(method, "", {"Origin": board.origin})
+
+    assert 405 == answer.status
+    assert is_guarded(answer)
+
+
+@pytest.mark.parametrize(
+    "path", ["regenerate", "diagnosis", "sessions/end", "personas/save", "personas/check"]
+)
+def test_an_action_cannot_be_read(board: Running, path: str) -> None:
+    answer = board.ask("GET", path)
+
+    assert 405 == answer.status
+    assert is_guarded(answer)
+
+
+def test_only_the_head_of_a_page_may_be_asked_for(board: Running) -> None:
+    answer = board.ask("HEAD", "")
+
+    assert (200, "") == (answer.status, answer.text)
+    assert is_guarded(answer)
+
+
+def test_reading_changes_nothing(board: Running, root: Path) -> None:
+    before = texts(root)
+    names = ("matrix", "standing", "drift", "personas", "sessions", "diagnosis")
+    for path in ("", "?discipline=backend", "?said=x", *(f"sections/{name}" for name in names)):
+        board.get(path)
+
+    assert before == texts(root)
+
+
+def test_a_body_that_says_it_is_too_large_is_not_read(board: Running) -> None:
+    length = {"Origin": board.origin, "Content-Length": str(LIMIT + 1)}
+    answer = board.ask("POST", "personas/check", length)
+
+    assert 413 == answer.status
+    assert is_guarded(answer)
+
+
+def test_a_body_that_does_not_say_how_large_it_is_is_counted(board: Running) -> None:
+    with socket.create_connection(("127.0.0.1", board.port)) as client:
+        head = (
+            f"POST {board.path}personas/check HTTP/1.1\r\nHost: 127.0.0.1:{board.port}\r\n"
+            f"Origin: {board.origin}\r\nTransfer-Encoding: chunked\r\n\r\n"
+        )
+        client.sendall(head.encode())
+        for _ in range(LIMIT // 4096 + 1):
+            client.sendall(b"1000\r\n" + b"x" * 4096 + b"\r\n")
+        with client.makefile("rb") as answer:
+            first = answer.readline()
+
+    assert b" 413 " in first
+
+
+def test_a_body_of_the_largest_size_is_read(board: Running) -> None:
+    body = "a=".ljust(LIMIT, "x")
+    answer = board.ask("POST", "personas/check", {"Origin": board.origin}, body)
+
+    assert (400, 'the field "discipline" is missing') == (answer.status, answer.text)
+    assert is_guarded(answer)
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("assets/board.css", 200),
+        ("sections/matrix", 200),
+        ("sections/unknown", 404),
+        ("assets/unknown.css", 404),
+        ("unknown", 404),
+    ],
+)
+def test_whatever_is_answered_is_guarded(board: Running, path: str, status: int) -> None:
+    answer = board.ask("GET", path)
+
+    assert status == answer.status
+    assert is_guarded(answer)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        ".",
+        "..",
+        "../app.py",
+        "..%2fapp.py",
+        "%2e%2e/app.py",
+        "%2e%2e%2fapp.py",
+        "/etc/passwd",
+        "%2fetc%2fpasswd",
+        "..%5capp.py",
+        "board.css/",
+        "board.css%00",
+        "board.css/../board.js",
+    ],
+)
+def test_an_asset_leads_to_no_other_file(board: Running, name: str) -> None:
+    answer = board.ask("GET", f"assets/{name}")
+
+    assert answer.status in {307, 404}, answer
+    assert is_guarded(answer)
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "../..", "../../db", "/etc", "a/../b", "\0", "*", "\u202e", "x" * 5000]
+)
+def test_the_name_of_a_session_leads_to_no_other_folder(
+    board: Running, root: Path, name: str
+) -> None:
+    before = texts(root)
+    answer = board.act("sessions/end", {"session": name})
+
+    assert not answer["ok"]
+    assert "no session" in answer["problems"][0]["text"]
+    assert before == texts(root)
+
+
+def test_a_socket_of_the_web_is_not_there(board: Running) -> None:
+    """A request to become one is a request like any other."""
+    given = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13"}
+    answer = board.ask("GET", "", {**given, "Sec-WebSocket-Key": "x" * 22 + "=="})
+
+    assert 200 == answer.status
+    assert "upgrade" not in answer.headers

@@ -1,0 +1,133 @@
+"""The board and its report under what nobody would write: halves of characters, endless texts."""
+
+import json
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from board_browsers import hidden, part, running_board
+from command_line import ralphgen
+from driving import create_project, query
+from making_sessions import opened
+
+HALF = "\ud800"
+ENDLESS = "x" * 1_000_000
+SECTIONS = ("matrix", "standing", "drift", "personas", "sessions", "diagnosis")
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return create_project(tmp_path_factory.mktemp("hostile") / "p")
+
+
+@pytest.fixture
+def root(project: Path, tmp_path: Path) -> Path:
+    """A project of one's own, copied."""
+    return shutil.copytree(project, tmp_path / "p")
+
+
+@pytest.fixture
+def halves(root: Path) -> Iterator[Path]:
+    """A project with half of a surrogate pair in a column, in a file's name and in its own."""
+    override = json.dumps({"additional_disabled": [HALF]})
+    query(root, "ALTER TABLE disciplines ADD COLUMN mcp_tool_overrides TEXT")
+    query(root, "UPDATE disciplines SET mcp_tool_overrides = ? WHERE name = 'backend'", override)
+    folder = Path(os.fsdecode(os.fsencode(root.parent) + b"/\xff"))
+    root.rename(folder)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_half_a_character_takes_no_section_away(halves: Path) -> None:
+    with running_board(halves) as board:
+        page = board.get("?discipline=backend")
+
+        for name in SECTIONS:
+            assert f'<section id="{name}"' in board.get(f"sections/{name}?discipline=backend")
+    assert "\ufffd" in part(page, "personas")
+    assert "<title>\ufffd" in page
+
+
+def test_half_a_character_keeps_no_action_from_saying_what_it_did(halves: Path) -> None:
+    with running_board(halves) as board:
+        found = board.act("regenerate")
+
+    assert not found["ok"]
+    assert HALF in found["problems"][0]["text"]
+
+
+def test_half_a_character_in_the_name_of_a_file_is_reported(root: Path) -> None:
+    folder = root / ".ralph/mcp"
+    (folder / os.fsdecode(b"x\xff.py")).write_text("# mine\n", encoding="utf-8")
+    done = ralphgen("report", root, "-o", "-")
+
+    assert (0, "") == (done.returncode, done.stderr)
+    assert "x\ufffd.py" in done.stdout
+
+
+def test_no_report_says_where_the_project_lies(root: Path, tmp_path: Path) -> None:
+    manifest = root / ".ralph/mcp/manifest.json"
+    manifest.unlink()
+    manifest.mkdir()
+    html = ralphgen("report", root, "-o", "-").stdout
+
+    assert "cannot be read" in html
+    assert str(tmp_path) not in html
+
+
+def test_endless_names_are_cut(root: Path) -> None:
+    query(root, "UPDATE tasks SET title = ?", ENDLESS)
+    query(root, "UPDATE disciplines SET display_name = ?", ENDLESS)
+    query(root, "UPDATE metadata SET project_title = ?", ENDLESS)
+    session = opened(root, "task_execution", task=1)
+    context = root / ".ralph/mcp/sessions" / session.session_id / "context.json"
+    facts = json.loads(context.read_text(encoding="utf-8"))
+    context.write_text(json.dumps({**facts, "discipline": ENDLESS}), encoding="utf-8")
+    with running_board(root) as board:
+        page = board.get("?discipline=backend")
+
+    assert len(page) < 300_000
+    assert len(ralphgen("report", root, "-o", "-").stdout) < 300_000
+
+
+def test_who_asks_often_while_the_database_is_locked_waits_no_longer(root: Path) -> None:
+    with (
+        running_board(root) as board,
+        closing(sqlite3.connect(root / ".ralph/db/ralph.db")) as other,
+        ThreadPoolExecutor(20) as browsers,
+    ):
+        other.execute("PRAGMA journal_mode = delete")
+        other.execute("BEGIN EXCLUSIVE")
+        found = list(browsers.map(board.get, ["sections/standing"] * 20))
+        other.rollback()
+
+    assert 20 == sum("is locked by another process" in section for section in found)
+
+
+def test_what_was_typed_for_other_servers_is_refused_as_often_as_it_is_sent(root: Path) -> None:
+    """A plain form that comes back after somebody was faster; its positions mean other servers."""
+    first, second = (
+        dict[str, object](name=name, command=name, args=[], env={"KEY": f"of {name}"})
+        for name in ("one", "two")
+    )
+    sql = "UPDATE disciplines SET mcp_servers = ? WHERE name = 'backend'"
+    query(root, sql, json.dumps([first, second]))
+    with running_board(root) as board:
+        seen = hidden(board.get("sections/personas?discipline=backend"), "fingerprint")
+        query(root, sql, json.dumps([second, first]))
+        typed = [("discipline", "backend"), ("edits", "servers"), ("servers.0.was", "0")]
+        typed += [("servers.0.name", "one"), ("servers.0.command", "mine")]
+        typed += [("servers.0.env.0.name", "KEY")]
+        again = board.post("personas/save", [*typed, ("fingerprint", seen)]).text
+        shown = hidden(part(again, "personas"), "fingerprint")
+        found = board.act("personas/save", [*typed, ("fingerprint", shown)])
+
+    assert "changed by somebody else" in again
+    assert not found["ok"]
+    ((stored,),) = query(root, "SELECT mcp_servers FROM disciplines WHERE name = 'backend'")
+    assert [second, first] == json.loads(stored)

@@ -1,0 +1,100 @@
+"""`ralphgen report`: one file that needs nothing else, and says the same everywhere."""
+
+import json
+import os
+import re
+import shutil
+from base64 import b64encode
+from hashlib import sha256
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from command_line import ralphgen, refused
+from driving import create_project, query
+from making_sessions import opened
+
+SECTIONS = ["matrix", "standing", "drift", "personas", "sessions"]
+SERVERS = [{"name": "db", "command": "npx", "args": ["-y"], "env": {"KEY": "s3cret-value"}}]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = create_project(tmp_path_factory.mktemp("reported") / "p")
+    query(root, "UPDATE disciplines SET mcp_servers = ?", json.dumps(SERVERS))
+    query(root, "UPDATE tasks SET title = '<b onclick=x()>&amp;</b>' WHERE id = 2")
+    opened(root, "task_execution", task=2)
+    (root / ".ralph/mcp/policy.py").write_text("# <i>mine</i>\n", encoding="utf-8")
+    return root
+
+
+def reported(root: Path, *options: str) -> str:
+    """The report on standard output."""
+    done = ralphgen("report", root, "-o", "-", *options)
+    assert (0, "") == (done.returncode, done.stderr)
+    return done.stdout
+
+
+class Elements(HTMLParser):
+    """The elements of a text of HTML, with their attributes."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+def test_it_has_the_sections_without_what_depends_on_the_machine(root: Path) -> None:
+    found = Elements(reported(root)).found
+
+    assert SECTIONS == [attributes["id"] for tag, attributes in found if tag == "section"]
+    tags = {tag for tag, _ in found}
+    assert not tags & {"script", "link", "img", "form", "button", "input", "iframe", "b", "i"}
+    assert [] == [name for _, attributes in found for name in attributes if name.startswith("on")]
+
+
+def test_it_is_the_same_in_every_folder_and_on_every_day(root: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(root, tmp_path / "elsewhere" / "q")
+    for path in copy.rglob("*"):
+        os.utime(path, (1, 1))
+    found = reported(copy)
+
+    assert reported(root) == found
+    assert str(tmp_path) not in found
+    assert "s3cret-value" not in found
+    assert "KEY" in found
+    assert "Shop" in found
+
+
+def test_its_sheet_is_the_only_thing_that_its_policy_lets_in(root: Path) -> None:
+    html = reported(root)
+    (sheet,) = re.findall("<style>(.*?)</style>", html, re.DOTALL)
+    digest = b64encode(sha256(sheet.encode()).digest()).decode()
+    (policy,) = [
+        attributes["content"]
+        for tag, attributes in Elements(html).found
+        if attributes.get("http-equiv") == "Content-Security-Policy" and tag == "meta"
+    ]
+
+    assert f"default-src 'none'; style-src 'sha256-{digest}'" == policy
+    assert "url(" not in sheet
+
+
+def test_it_is_written_whole_and_says_how_much(root: Path, tmp_path: Path) -> None:
+    target = tmp_path / "new" / "report.html"
+    done = ralphgen("report", root, "-o", target)
+    size = len(target.read_bytes())
+
+    assert (0, "", f"{target}: {size:,} bytes\n") == (done.returncode, done.stdout, done.stderr)
+    assert reported(root) == target.read_text(encoding="utf-8")
+    assert [target] == list(target.parent.iterdir())
+
+
+def test_what_cannot_be_reported_or_written_is_refused(root: Path, tmp_path: Path) -> None:
+    assert "is not a project" in refused("report", tmp_path, "-o", "-")
+    assert "cannot be written" in refused("report", root, "-o", tmp_path)
+    assert 2 == ralphgen("report", root).returncode

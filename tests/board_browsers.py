@@ -1,0 +1,185 @@
+"""The board as browsers meet it: a real process of the command line, and requests to it."""
+
+import json
+import re
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from http.client import HTTPConnection, HTTPResponse
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from command_line import RALPHGEN
+from lifelines import PATIENCE
+
+Fields = Mapping[str, str] | Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back; the names of headers are in lower case."""
+
+    status: int
+    headers: dict[str, str]
+    text: str
+
+    @property
+    def json(self) -> Any:
+        """The JSON that it is."""
+        return json.loads(self.text)
+
+
+class Elements(HTMLParser):
+    """The elements of a text of HTML, with their attributes, and all text between them."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    def of(self, tag: str) -> list[dict[str, str | None]]:
+        """The attributes of each element of a kind."""
+        return [attributes for name, attributes in self.found if name == tag]
+
+    @property
+    def words(self) -> str:
+        """Everything that is written somewhere, in attributes too."""
+        values = [value for _, given in self.found for value in given.values() if value]
+        return "\n".join([*self.texts, *values])
+
+
+def part(page: str, name: str) -> str:
+    """The section of a page, as it stands there; sections hold no sections."""
+    match = re.search(rf'<section id="{name}".*?</section>', page, re.DOTALL)
+    assert match, name
+    return match.group()
+
+
+def hidden(html: str, field: str) -> str:
+    """The value of a hidden field."""
+    (value,) = {
+        given.get("value") for given in Elements(html).of("input") if given.get("name") == field
+    }
+    return value or ""
+
+
+def notice_in(page: str) -> str:
+    """What the page tells of an action, at its end."""
+    texts = Elements(page[page.index('<div id="notices"') :]).texts
+    return " ".join(" ".join(texts).replace("\u00d7", "").split())
+
+
+class Running:
+    """A board that runs."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        """Waits for its address."""
+        assert process.stdout is not None
+        self.process = process
+        self.url = process.stdout.readline().strip()
+        parts = urlsplit(self.url)
+        self.port = parts.port or 0
+        self.path = parts.path
+        self.origin = f"http://127.0.0.1:{self.port}"
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | str | None = None,
+    ) -> Answer:
+        """Make one request; a path that does not begin with a slash is below the token."""
+        with self.asked(method, path, headers, body) as response:
+            text = response.read().decode()
+        return Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, text)
+
+    @contextmanager
+    def asked(
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | str | None = None,
+    ) -> Iterator[HTTPResponse]:
+        """Make one request, of which the answer has begun; leaves in the end."""
+        sent = closing(self.sent(method, path, headers, body))
+        with sent as connection, connection.getresponse() as response:
+            yield response
+
+    def sent(
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | str | None = None,
+    ) -> HTTPConnection:
+        """A connection with a request that is sent and not answered."""
+        whole = path if path.startswith("/") else self.path + path
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        connection.request(method, whole, body, dict(headers or {}))
+        return connection
+
+    def get(self, path: str = "") -> str:
+        """The text of a page or a part of it, which must be there."""
+        answer = self.ask("GET", path)
+        assert 200 == answer.status, answer
+        return answer.text
+
+    def post(self, path: str, fields: Fields = (), **headers: str) -> Answer:
+        """Send a form as a page of the board does."""
+        kind = "application/x-www-form-urlencoded"
+        given = {"Origin": self.origin, "Content-Type": kind, **headers}
+        return self.ask("POST", path, given, urlencode(fields))
+
+    def act(self, path: str, fields: Fields = ()) -> Any:
+        """What an action answers to a program of the page."""
+        answer = self.post(path, fields, Accept="application/json")
+        assert 200 == answer.status, answer
+        return answer.json
+
+    def follow(self, answer: Answer) -> str:
+        """The page that a browser shows after a form."""
+        assert 303 == answer.status, answer
+        return self.get(answer.headers["location"].partition("#")[0])
+
+    def end(self, number: int = signal.SIGINT) -> tuple[int, str, str]:
+        """Exit code, further output and words of a board that is told to end."""
+        self.process.send_signal(number)
+        out, words = self.process.communicate(timeout=PATIENCE)
+        return self.process.returncode, out, words
+
+
+@contextmanager
+def running_board(root: Path, *, words: str = "") -> Iterator[Running]:
+    """A board on the project; in the end it has said nothing but `words`."""
+    process = subprocess.Popen(
+        [RALPHGEN, "board", root, "--no-open"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+    with process:
+        try:
+            running = Running(process)
+            yield running
+            if process.poll() is None:
+                code, out, said = running.end()
+
+                assert (0, "") == (code, out), said
+                assert words in said
+                assert "Traceback" not in said
+        finally:
+            process.kill()
