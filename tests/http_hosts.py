@@ -9,6 +9,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from lifelines import PATIENCE
+
+from ralphgen.runtime.errors import CodedError
+from ralphgen.runtime.processes.jobs import Jobs
+from ralphgen.runtime.rye.primitives.http_primitive import Request, Response, begin
 
 
 class Asked:
@@ -95,3 +100,15 @@ class Names:
         return [
             found for each in addresses for found in self._real(each, port, type=socket.SOCK_STREAM)
         ]
+
+
+def ask(url: str, *hosts: str, timeout: float = PATIENCE, **retry: Any) -> Response:
+    """What a tool gets of a host; `hosts` are those that it may reach."""
+    return begin(Jobs(most=1), Request("GET", url, {}, None, timeout, retry), hosts).outcome()
+
+
+def refusal_of(url: str, *hosts: str, **how: Any) -> CodedError:
+    """Why a tool gets nothing."""
+    with pytest.raises(CodedError) as caught:
+        ask(url, *hosts, **how)
+    return caught.value

@@ -75,11 +75,14 @@ class Site:
         await self._in_time(in_thread(self._board.look))  # what is seen later, is told of later
         number, _ = self._board.moved_since(0)
         tasks = {name: self._drawn(name, asked) for name in pages.SECTIONS}
-        await asyncio.wait(tasks.values(), timeout=PATIENCE)
+        titled = self._going_on(in_thread(self._board.title))
+        await asyncio.wait({titled, *tasks.values()}, timeout=PATIENCE)
         drawn = {
             name: task.result() if task.done() else pages.late(name) for name, task in tasks.items()
         }
-        return HTMLResponse(pages.page(self._board.root, number, drawn, outcome))
+        root = self._board.root
+        title = titled.result() if titled.done() else root.name
+        return HTMLResponse(pages.page(title, root, number, drawn, outcome))
 
     async def _section(self, request: Request) -> Response:
         name = request.path_params["name"]

@@ -33,11 +33,13 @@ TEMPLATES = {
 }
 
 
-def page(root: Path, moved: int, sections: Mapping[str, Markup], outcome: Outcome | None) -> str:
+def page(
+    title: str, root: Path, moved: int, sections: Mapping[str, Markup], outcome: Outcome | None
+) -> str:
     """The whole page; `moved` is the number of the last move that it may show."""
     return html(
         "page.html.jinja",
-        title=root.name,
+        title=title,
         root=str(root),
         moved=moved,
         sections=[(name, SECTIONS[name], text) for name, text in sections.items()],

@@ -16,6 +16,7 @@ from ralphgen.board.personas import personas
 from ralphgen.board.requests import Form
 from ralphgen.board.saving import save
 from ralphgen.board.standing import standing
+from ralphgen.board.titles import project_title
 from ralphgen.errors import Problem, ProjectError, RalphgenError
 from ralphgen.generation import Generated, generate
 from ralphgen.inspection.database import open_without_trace
@@ -77,6 +78,13 @@ class Board:
         self._generated: tuple[int, Generated] | None = None
         self._acting = Lock()
         self._findings: tuple[Finding, ...] | None = None
+
+    def title(self) -> str:
+        """What the project calls itself; the name of its folder where that cannot be read."""
+        try:
+            return project_title(self.root, self._as_generated().project.schema)
+        except RalphgenError:
+            return self.root.name
 
     def look(self) -> None:
         """Note which sections have moved since the last look."""

@@ -13,14 +13,12 @@ from ralphgen.board.matrix import matrix
 from ralphgen.board.open_sessions import open_sessions
 from ralphgen.board.pages import SECTIONS, html
 from ralphgen.board.personas import personas
-from ralphgen.board.shown import line
 from ralphgen.board.standing import standing
+from ralphgen.board.titles import project_title
 from ralphgen.errors import Problem
 from ralphgen.generation import generate
 from ralphgen.inspection.database import open_without_trace
 from ralphgen.inspection.project import DATABASE
-from ralphgen.model import Schema
-from ralphgen.sessions.rows import open_rows
 
 SHEET = Path(__file__).with_name("assets") / "board.css"
 LEFT_OUT = ("diagnosis",)
@@ -41,7 +39,7 @@ def report(root: Path) -> str:
     sheet = SHEET.read_text(encoding="utf-8")
     filled = html(
         "report.html.jinja",
-        title=_title(root, generated.project.schema),
+        title=project_title(root, generated.project.schema),
         sections=[(name, title) for name, title in SECTIONS.items() if name not in LEFT_OUT],
         sheet=Markup(sheet),
         digest=b64encode(sha256(sheet.encode()).digest()).decode(),
@@ -61,10 +59,3 @@ def _anywhere(found: Drifted, root: Path) -> Drifted:
         for problem in found.problems
     )
     return replace(found, problems=tuple(problems))
-
-
-def _title(root: Path, schema: Schema) -> str:
-    """The project's own title: the name of its folder may differ from clone to clone."""
-    with open_rows(root, schema) as rows:
-        title, _ = rows.identity()
-    return line(title or "Project")

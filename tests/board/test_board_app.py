@@ -49,6 +49,31 @@ def test_it_holds_every_section_as_it_is_served_alone(board: Running) -> None:
         assert part(page, name) == board.get(f"sections/{name}").strip()
 
 
+def test_it_is_called_as_the_project_calls_itself(root: Path) -> None:
+    """The name of the folder differs from clone to clone."""
+    with running_board(root) as board:
+        titled = board.get()
+        (root / ".ralph/ralphgen.toml").write_text("kits = [", encoding="utf-8")
+        unreadable = board.get()
+
+    assert "<h1><bdi>Shop</bdi></h1>" in titled
+    assert "<h1><bdi>p</bdi></h1>" in unreadable
+
+
+def test_circles_that_are_not_shown_are_counted(root: Path) -> None:
+    rows = ", ".join(
+        f"({task}, 'auth', 'backend', 'T', '[{task + 1 if task % 2 else task - 1}]')"
+        for task in range(101, 301)
+    )
+    run_sql(root, f"INSERT INTO tasks (id, feature, discipline, title, depends_on) VALUES {rows}")
+    with running_board(root) as board:
+        page = board.get("sections/standing")
+    shown = page.count("tasks wait for each other")
+
+    assert f"{100 - shown} more circles are not shown." in page
+    assert 0 < shown < 100
+
+
 def test_it_and_its_sections_are_html(board: Running) -> None:
     kinds = {board.ask("GET", path).headers["content-type"] for path in ("", "sections/drift")}
 

@@ -8,20 +8,17 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from http_hosts import Host, Names, answering, host
+from http_hosts import Host, Names, answering, ask, host, refusal_of
 from lifelines import PATIENCE, until
 
-from ralphgen.runtime.errors import CodedError
-from ralphgen.runtime.processes.jobs import Jobs
 from ralphgen.runtime.rye.primitives.http_connection import Line
-from ralphgen.runtime.rye.primitives.http_primitive import Request, Response, begin, pause_after
+from ralphgen.runtime.rye.primitives.http_primitive import pause_after
 
 
 @pytest.fixture(autouse=True)
@@ -30,16 +27,6 @@ def _no_thread_left() -> Iterator[None]:
     yield
 
     assert until(lambda: threads == threading.active_count())
-
-
-def ask(url: str, *hosts: str, timeout: float = PATIENCE, **retry: Any) -> Response:
-    return begin(Jobs(most=1), Request("GET", url, {}, None, timeout, retry), hosts).outcome()
-
-
-def refusal_of(url: str, *hosts: str, **how: Any) -> CodedError:
-    with pytest.raises(CodedError) as caught:
-        ask(url, *hosts, **how)
-    return caught.value
 
 
 @pytest.fixture

@@ -2,15 +2,11 @@
 
 import threading
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
-from http_hosts import Names, answering, host
-from lifelines import PATIENCE, until
+from http_hosts import Names, answering, ask, host, refusal_of
+from lifelines import until
 
-from ralphgen.runtime.errors import CodedError
-from ralphgen.runtime.processes.jobs import Jobs
-from ralphgen.runtime.rye.primitives.http_primitive import Request, Response, begin
 from ralphgen.runtime.rye.primitives.http_targets import is_public
 
 
@@ -20,16 +16,6 @@ def _no_thread_left() -> Iterator[None]:
     yield
 
     assert until(lambda: threads == threading.active_count())
-
-
-def ask(url: str, *hosts: str, timeout: float = PATIENCE, **retry: Any) -> Response:
-    return begin(Jobs(most=1), Request("GET", url, {}, None, timeout, retry), hosts).outcome()
-
-
-def refusal_of(url: str, *hosts: str, **how: Any) -> CodedError:
-    with pytest.raises(CodedError) as caught:
-        ask(url, *hosts, **how)
-    return caught.value
 
 
 @pytest.fixture

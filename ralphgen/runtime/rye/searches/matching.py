@@ -41,8 +41,11 @@ class Matching:
         self._shelves = shelves
         self._distance = distance
         self.total = sum(len(shelf.ids) for shelf in shelves)
-        self._mean = _mean_length(shelves)
-        self._means = [_mean_length([shelf]) for shelf in shelves]
+        words = [sum(shelf.lengths.values()) for shelf in shelves]
+        self._mean = sum(words) / max(sum(len(shelf.lengths) for shelf in shelves), 1)
+        self._means = [
+            total / max(len(shelf.lengths), 1) for total, shelf in zip(words, shelves, strict=True)
+        ]
 
     def scores(self, query: Node | None) -> list[dict[int, float]]:
         """For each shelf, the rows that match and their scores. Raises `CodedError`."""
@@ -86,12 +89,6 @@ def _common(one: dict[int, float], other: dict[int, float]) -> dict[int, float]:
 
 def _joined(one: dict[int, float], other: dict[int, float]) -> dict[int, float]:
     return {**one, **{row: score + one.get(row, 0.0) for row, score in other.items()}}
-
-
-def _mean_length(shelves: Sequence[Shelf]) -> float:
-    """How many words an item of these has on average."""
-    total = sum(len(shelf.lengths) for shelf in shelves)
-    return sum(sum(shelf.lengths.values()) for shelf in shelves) / max(total, 1)
 
 
 def _counted(shelf: Shelf, leaf: Leaf, own: float, mean: float) -> dict[int, float]:
