@@ -113,6 +113,7 @@ class TestMatrix:
     def test_without_scripts_a_button_shows_the_discipline(self, plain: Page) -> None:
         plain.at("#matrix-discipline", "selectOption", "backend")
         plain.click("#matrix form button")
+        plain.wait('#matrix .head:has-text("persona")')
 
         assert "with backend as the persona" in plain.text("#matrix .head")
 
@@ -159,6 +160,7 @@ class TestDrift:
 
     def test_without_scripts_the_button_works(self, stale: Path, plain: Page) -> None:
         plain.click("#drift form button")
+        plain.wait("#notices .notice")  # on the page that the browser goes to
 
         assert 1 == plain.count('#notices .notice[data-ok="true"]')
         assert 0 == ralphgen("check", stale).returncode
@@ -205,6 +207,7 @@ class TestSessions:
     def test_without_scripts_one_is_ended(self, session: str, root: Path, plain: Page) -> None:
         plain.click(f'#sessions tr[data-key="{session}"] .end summary')
         plain.click(f'#sessions tr[data-key="{session}"] .end button')
+        plain.wait("#notices .notice")
 
         assert f'"{session}" is ended' in plain.text("#notices")
         assert () == open_sessions(root)
@@ -295,6 +298,7 @@ class TestPersonas:
         plain.fill('[name="servers.0.env.1.name"]', "PORT")
         plain.fill('[name="servers.0.env.1.value"]', "1")
         plain.click(f"{FORM} button.main")
+        plain.wait("#notices .notice")
 
         names = [server["name"] for server in json.loads(json.dumps(stored(root, "backend")))]
         assert ["db", "docs"] == names
