@@ -1,5 +1,5 @@
 """`python -m ralphgen` is the console script."""
 
-from ralphgen.entry import main
+from ralphgen.cli.main import main
 
 main()

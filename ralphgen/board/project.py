@@ -6,27 +6,27 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from ralphgen.board import drift, open_sessions
-from ralphgen.board.changes import Changes, Marks
-from ralphgen.board.edits import FormError, problems_of
-from ralphgen.board.matrix import matrix
+from ralphgen.board.edit.discipline_forms import PersonaForm, fields_of
+from ralphgen.board.edit.edits import FormError, problems_of
+from ralphgen.board.edit.save import save
 from ralphgen.board.outcomes import FieldProblem, Outcome
-from ralphgen.board.persona_forms import PersonaForm, fields_of
-from ralphgen.board.personas import personas
 from ralphgen.board.requests import Form
-from ralphgen.board.saving import save
-from ralphgen.board.standing import standing
-from ralphgen.board.titles import project_title
+from ralphgen.board.views import drift, open_sessions
+from ralphgen.board.views.changes import Changes, Marks
+from ralphgen.board.views.disciplines import personas
+from ralphgen.board.views.matrix import matrix
+from ralphgen.board.views.project_title import project_title
+from ralphgen.board.views.status import standing
 from ralphgen.errors import Problem, ProjectError, RalphgenError
-from ralphgen.generation import Generated, generate
-from ralphgen.inspection.database import open_without_trace
-from ralphgen.inspection.project import DATABASE, read_schema
-from ralphgen.kits import KITS
-from ralphgen.model import Names
-from ralphgen.roots import FOLDER
+from ralphgen.generate.pipeline import Generated, generate
+from ralphgen.kits.registry import KITS
+from ralphgen.project.database import open_without_trace
+from ralphgen.project.inspect import DATABASE, read_schema
+from ralphgen.project.model import Names
+from ralphgen.project.root import FOLDER
 
 if TYPE_CHECKING:
-    from ralphgen.doctor import Finding
+    from ralphgen.doctor.examine import Finding
 
 RELOAD = "load the page again"
 Values = Mapping[str, object]

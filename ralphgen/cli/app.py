@@ -1,15 +1,10 @@
 """The command line as a whole: its name, its help and the options before a command."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ralphgen import __version__
-
-Folder = Annotated[Path, typer.Argument(help="The project's folder, or one inside it.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but problems.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 
 app = typer.Typer(
     name="ralphgen",

@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from ralphgen.cli.app import Folder, app
-from ralphgen.cli.words import say
+from ralphgen.cli.app import app
+from ralphgen.terminal.console import say
+from ralphgen.terminal.options import Folder
 
 NoOpen = Annotated[bool, typer.Option("--no-open", help="Print the address, open no browser.")]
 
@@ -17,8 +18,8 @@ def board(path: Folder = Path(), no_open: NoOpen = False) -> None:
 
     Whoever knows the printed address may do on this machine what the page does.
     """
-    from ralphgen.board.server import serve
-    from ralphgen.roots import project_root
+    from ralphgen.board.web.server import serve
+    from ralphgen.project.root import project_root
 
     serve(project_root(path), announce=_announce, browse=not no_open)
 

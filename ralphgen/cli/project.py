@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
-from ralphgen.cli.app import Folder, Json, Quiet, app
-from ralphgen.cli.words import print_json, progress, say
+from ralphgen.cli.app import app
 from ralphgen.errors import Say
+from ralphgen.terminal.console import print_json, progress, say
+from ralphgen.terminal.options import Folder, Json, Quiet
 
 Install = Annotated[
     bool, typer.Option("--no-install", help="Leave the server's environment as it is.")
@@ -45,7 +46,7 @@ def init(
 
     What is there already is kept: a second init behaves as regen.
     """
-    from ralphgen.commands import initialize
+    from ralphgen.generate.workflows import initialize
 
     tell = progress(quiet)
     asked = tuple(kit or ())
@@ -67,8 +68,8 @@ def regen(
     quiet: Quiet = False,
 ) -> None:
     """Write the server anew, after a migration or a change of settings."""
-    from ralphgen.commands import preview, regenerate
-    from ralphgen.roots import project_root
+    from ralphgen.generate.workflows import preview, regenerate
+    from ralphgen.project.root import project_root
 
     tell = progress(quiet)
     root = project_root(path)
@@ -82,8 +83,8 @@ def regen(
 @app.command(epilog="Example, in CI: [bold]ralphgen check[/bold]")
 def check(path: Folder = Path(), as_json: Json = False, quiet: Quiet = False) -> None:
     """Compare the server on disk with what would be written now; exit 1 where they differ."""
-    from ralphgen.commands import checked
-    from ralphgen.roots import project_root
+    from ralphgen.generate.workflows import checked
+    from ralphgen.project.root import project_root
 
     tell = progress(quiet)
     report = checked(project_root(path), say=tell)
@@ -102,10 +103,10 @@ def check(path: Folder = Path(), as_json: Json = False, quiet: Quiet = False) ->
 @app.command(epilog="Example: [bold]ralphgen inspect --json | jq .schema[/bold]")
 def inspect(path: Folder = Path(), as_json: Json = False) -> None:
     """Show the facts that decide what is written, and what the kits would have to serve."""
-    from ralphgen.generation import generate
-    from ralphgen.inspection.project import found_by_kits
-    from ralphgen.kits import KITS
-    from ralphgen.roots import project_root
+    from ralphgen.generate.pipeline import generate
+    from ralphgen.kits.registry import KITS
+    from ralphgen.project.inspect import found_by_kits
+    from ralphgen.project.root import project_root
 
     root = project_root(path)
     generated = generate(root)
@@ -122,7 +123,7 @@ def inspect(path: Folder = Path(), as_json: Json = False) -> None:
         facts = generated.plan.facts
         print_json({**facts, "absent": absent, "found": details, "warnings": warnings})
         return
-    from ralphgen.tables import show_facts
+    from ralphgen.cli.tables import show_facts
 
     show_facts(generated, found)
 
@@ -130,9 +131,9 @@ def inspect(path: Folder = Path(), as_json: Json = False) -> None:
 @app.command(epilog="Example: [bold]ralphgen tools --json[/bold]")
 def tools(path: Folder = Path(), as_json: Json = False) -> None:
     """Show which recipe sees which tool, and the bytes of each recipe's tools/list."""
-    from ralphgen.generation import generate
-    from ralphgen.roots import project_root
-    from ralphgen.tables import show_tools, tool_matrix
+    from ralphgen.cli.tables import show_tools, tool_matrix
+    from ralphgen.generate.pipeline import generate
+    from ralphgen.project.root import project_root
 
     generated = generate(project_root(path))
     for warning in generated.plan.warnings:
@@ -150,7 +151,7 @@ def serve(
     sha256: Annotated[str, typer.Option(metavar="HEX", help="What its digest must be.")] = "",
 ) -> None:
     """Run the server of the project around the working directory, on standard input and output."""
-    from ralphgen.serving import serve as run_server
+    from ralphgen.cli.serve import serve as run_server
 
     named = ["--context", context, "--sha256", sha256] if context else []
     raise typer.Exit(run_server([kit, *named]))
@@ -159,8 +160,8 @@ def serve(
 @app.command(epilog="Example: [bold]ralphgen doctor[/bold]")
 def doctor(path: Folder = Path(), quiet: Quiet = False) -> None:
     """Look over database, files, environment and server, down to a real handshake."""
-    from ralphgen.doctor import examine
-    from ralphgen.roots import project_root
+    from ralphgen.doctor.examine import examine
+    from ralphgen.project.root import project_root
 
     ill = 0
     for finding in examine(project_root(path)):
@@ -176,6 +177,6 @@ def doctor(path: Folder = Path(), quiet: Quiet = False) -> None:
 def _finish(root: Path, *, install: bool, say: Say) -> None:
     """Make the environment and compile the emitted modules, unless that is not wanted."""
     if install:
-        from ralphgen.commands import install_environment
+        from ralphgen.generate.workflows import install_environment
 
         install_environment(root, say=say)

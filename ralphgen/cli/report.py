@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from ralphgen.cli.app import Folder, Quiet, app
-from ralphgen.cli.words import progress
+from ralphgen.cli.app import app
+from ralphgen.terminal.console import progress
+from ralphgen.terminal.options import Folder, Quiet
 
 STANDARD_OUTPUT = "-"
 Output = Annotated[
@@ -21,9 +22,9 @@ def report(output: Output, path: Folder = Path(), quiet: Quiet = False) -> None:
 
     The same state of the project gives the same bytes, on every machine and on every day.
     """
-    from ralphgen.board.report import report as written
-    from ralphgen.roots import project_root
-    from ralphgen.single_file import put
+    from ralphgen.board.web.report import report as written
+    from ralphgen.output.single_file import put
+    from ralphgen.project.root import project_root
 
     text = written(project_root(path))
     if output == STANDARD_OUTPUT:

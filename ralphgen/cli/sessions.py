@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ralphgen.cli.app import Folder, Json, Quiet, app
-from ralphgen.cli.words import print_json, progress, say
+from ralphgen.cli.app import app
 from ralphgen.errors import RalphgenError, Say, UsageError
 from ralphgen.sessions.model import OpenSession, Request
+from ralphgen.terminal.console import print_json, progress, say
+from ralphgen.terminal.options import Folder, Json, Quiet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ralphgen.launching.command import LaunchOptions
+    from ralphgen.launch.command import LaunchOptions
 
 Task = Annotated[int | None, typer.Option(metavar="N", help="The task that it is about.")]
 Feature = Annotated[str, typer.Option(metavar="NAME", help="The feature that it is about.")]
@@ -68,7 +69,7 @@ def session(
     quiet: Quiet = False,
 ) -> None:
     """Make a session: compute what it may see, write its files, and print its MCP config's path."""
-    from ralphgen.roots import project_root
+    from ralphgen.project.root import project_root
 
     root, tell = project_root(project), progress(quiet)
     request = Request(recipe, task, feature, discipline, tuple(kit or ()))
@@ -105,10 +106,9 @@ def launch(
     task_execution, opus_review and enrichment run to their end and print what happens; the others
     are conversations in the terminal.
     """
-    from ralphgen.launching.command import LaunchOptions, launch_command, prints
-    from ralphgen.roots import project_root
-    from ralphgen.sessions.opening import launch_settings
-    from ralphgen.sessions.shelf import remove
+    from ralphgen.launch.command import LaunchOptions, launch_command, launch_settings, prints
+    from ralphgen.project.root import project_root
+    from ralphgen.sessions.store import remove
 
     root, tell = project_root(project), progress(quiet)
     made = _open(root, Request(recipe, task, feature, discipline, tuple(kit or ())), tell)
@@ -135,9 +135,9 @@ def launch(
 def config(client: Client = "claude", write: Write = False, path: Folder = Path()) -> None:
     """Print what an MCP client has to be told to start the project's servers."""
     from ralphgen.clients.forms import CLIENTS, client_file, client_text, write_client
-    from ralphgen.inspection.project import inspect_project
-    from ralphgen.kits import KITS
-    from ralphgen.roots import project_root
+    from ralphgen.kits.registry import KITS
+    from ralphgen.project.inspect import inspect_project
+    from ralphgen.project.root import project_root
 
     root = project_root(path)
     kits = inspect_project(root, KITS).kits
@@ -152,7 +152,7 @@ def config(client: Client = "claude", write: Write = False, path: Folder = Path(
 
 def _list_sessions(root: Path, request: Request, *, as_json: bool) -> None:
     from ralphgen.sessions.listing import show_sessions
-    from ralphgen.sessions.shelf import kept_sessions
+    from ralphgen.sessions.store import kept_sessions
 
     if request != Request("list"):
         raise UsageError('"ralphgen session list" takes no row and no kit', "leave them out")
@@ -164,7 +164,7 @@ def _list_sessions(root: Path, request: Request, *, as_json: bool) -> None:
 
 
 def _make_default(root: Path, request: Request, *, as_json: bool, tell: Say) -> None:
-    from ralphgen.sessions.opening import make_default
+    from ralphgen.sessions.create import make_default
 
     path, warnings = make_default(root, request, say=tell)
     for warning in warnings:
@@ -176,12 +176,12 @@ def _make_default(root: Path, request: Request, *, as_json: bool, tell: Say) -> 
 
 
 def _make_session(root: Path, request: Request, *, as_json: bool, tell: Say) -> None:
-    from ralphgen.sessions.opening import launch_settings
-    from ralphgen.sessions.report import session_facts, session_summary
+    from ralphgen.launch.command import default_command
+    from ralphgen.sessions.describe import session_facts, session_summary
 
     made = _open(root, request, tell)
     if as_json:
-        print_json(session_facts(made, launch_settings(root)))
+        print_json(session_facts(made, default_command(made, root)))
         return
     for line in session_summary(made):
         tell(line)
@@ -190,7 +190,7 @@ def _make_session(root: Path, request: Request, *, as_json: bool, tell: Say) -> 
 
 def _open(root: Path, request: Request, tell: Say) -> OpenSession:
     """The session; what a person should know of it is said, even to those who want it quiet."""
-    from ralphgen.sessions.opening import open_session
+    from ralphgen.sessions.create import open_session
 
     made = open_session(root, request, say=tell)
     for warning in made.warnings:
@@ -207,7 +207,7 @@ def _run(
     raw: bool,
 ) -> int:
     """The exit code of Claude Code."""
-    from ralphgen.launching.running import run_printing, run_terminal
+    from ralphgen.launch.runner import run_printing, run_terminal
 
     if not options.printing:
         return run_terminal(made, command)

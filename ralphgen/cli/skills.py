@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ralphgen.cli.app import Quiet, app
-from ralphgen.cli.words import progress, say
+from ralphgen.cli.app import app
 from ralphgen.errors import Say, UsageError
+from ralphgen.terminal.console import progress, say
+from ralphgen.terminal.options import Quiet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,8 +39,8 @@ def skill(
 
     Prints the files that would be written, or with a name their text.
     """
-    from ralphgen.generation import generate
-    from ralphgen.roots import project_root
+    from ralphgen.generate.pipeline import generate
+    from ralphgen.project.root import project_root
     from ralphgen.skills.rendering import render_skills
     from ralphgen.skills.writing import leftovers
 

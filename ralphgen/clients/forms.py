@@ -11,7 +11,7 @@ from typing import Any
 
 from ralphgen.clients.merging import UNMERGED, merged, reason, table
 from ralphgen.errors import ProjectError, UsageError
-from ralphgen.single_file import put
+from ralphgen.output.single_file import put
 from ralphgen.suggestion import suggestion
 
 COMMAND = "ralphgen"  # found on the client's PATH: a file that names no machine can be committed

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ralphgen.errors import ProjectError
-from ralphgen.output.moving import interrupted
+from ralphgen.output.stage import interrupted
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel
 
-from ralphgen.model import Project
 from ralphgen.planning.model import KitPlan, Names
+from ralphgen.project.kit import Finding
+from ralphgen.project.model import Project
 
 
 def _relative(path: str) -> str:
@@ -20,19 +21,6 @@ def _relative(path: str) -> str:
 
 RelativePath = Annotated[str, AfterValidator(_relative)]
 """The setting of a kit that names a folder of the project."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What a kit would have to serve in a project, for people; nothing emitted depends on it.
-
-    `summary` says it in a few words, empty where there is nothing. `details` are its facts, by kind
-    a list of objects with the same keys. `warnings` name what cannot be used.
-    """
-
-    summary: str
-    details: Mapping[str, list[Mapping[str, Any]]]
-    warnings: Names = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,8 +145,9 @@ class KitPlan:
 
     Tools stand in the module of their noun; `nouns` gives each of those its title. `modules` are
     emitted besides, and `assets` are texts copied as they are, by path. `workspace` names the
-    constants, as (module, constant), that the kit's workspace is opened with. `runtime` names the
-    modules and folders below `runtime/` that this kit needs beyond the core's. `constants` holds
+    constants, as (module, constant), that the kit's workspace is opened with. `server` is the
+    package that is copied to `runtime/<key>/`, empty where `assets` hold it; `runtime` names the
+    rooms of `ralphgen/runtime/` that it needs beyond those that every server has. `constants` holds
     the lists of values that arguments refer to, by the name they are emitted under. `absent` maps
     the tools that the project has no place for to the reason. `profiles` maps each of `PROFILES`
     to the names of its tools. `narrow` returns the arguments that a profile leaves of a tool, None
@@ -155,12 +156,12 @@ class KitPlan:
     `targets` says, by profile, which kinds of rows (task, feature, discipline) a session is about,
     each `"required"`, `"optional"`, or `"grants"` where the tools tied to such a row are hidden
     without one; `bind` takes such kinds and returns which row an argument of a tool may name, in
-    the words of `runtime/tie.py`. `loaded_first` are the tools, by profile, that an agent needs
-    from its first turn on, `closing` those with which sessions close their work. `prompts`,
-    `resources` and `services` say whether the runtime of the kit has such a module. `refusals` says
-    how wrong arguments are answered: as a `"result"` that the agent reads, as an `"error"` of the
-    protocol, or, like all failures, as an `"object"` of JSON. `skill` is what agents are told of
-    the kit beyond its schemas.
+    the words of `runtime/access/row_scope.py`. `loaded_first` are the tools, by profile, that an
+    agent needs from its first turn on, `closing` those with which sessions close their work.
+    `prompts`, `resources` and `services` say whether the kit's server has such a module. `refusals`
+    says how wrong arguments are answered: as a `"result"` that the agent reads, as an `"error"` of
+    the protocol, or, like all failures, as an `"object"` of JSON. `skill` is what agents are told
+    of the kit beyond its schemas.
     """
 
     key: str
@@ -168,6 +169,7 @@ class KitPlan:
     title: str
     nouns: Mapping[str, str]
     tools: tuple[ToolPlan, ...]
+    server: str
     runtime: Names
     constants: Mapping[str, Values]
     absent: Mapping[str, str]

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ralphgen.model import Removal
 from ralphgen.planning.catalog import Catalog
 from ralphgen.planning.model import KitPlan, RecipePlan
+from ralphgen.project.model import Removal
 from ralphgen.runtime.policy import FULL
 
 

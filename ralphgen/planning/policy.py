@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from ralphgen.errors import ProjectError
-from ralphgen.model import Project, Recipe, Removal
 from ralphgen.planning.catalog import Catalog
 from ralphgen.planning.model import PROFILES, KitPlan, Names, PolicyPlan, RecipePlan
 from ralphgen.planning.recipes import recipe_problems
+from ralphgen.project.model import Project, Recipe, Removal
 
 
 def plan_policy(project: Project, kits: Sequence[KitPlan], catalog: Catalog) -> PolicyPlan:

@@ -3,11 +3,11 @@
 from collections.abc import Collection, Iterator, Sequence
 
 from ralphgen.errors import Problem
-from ralphgen.model import Recipe
 from ralphgen.planning.catalog import Catalog
 from ralphgen.planning.model import PROFILES, KitPlan, Names, ToolPlan
+from ralphgen.project.model import Recipe
+from ralphgen.runtime.access.row_scope import OWN, RULES
 from ralphgen.runtime.policy import GRANTS, REQUIRED
-from ralphgen.runtime.tie import OWN, RULES
 from ralphgen.suggestion import suggestion
 
 LIST = "list"  # `ralphgen session list` is a command

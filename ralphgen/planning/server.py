@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from ralphgen.facts import project_facts
-from ralphgen.model import Project
 from ralphgen.planning.catalog import Catalog
 from ralphgen.planning.kit import Kit
 from ralphgen.planning.model import ServerPlan
 from ralphgen.planning.overrides import override_warnings
 from ralphgen.planning.policy import plan_policy
+from ralphgen.project.facts import project_facts
+from ralphgen.project.model import Project
 
 
 def plan_server(project: Project, kits: Sequence[Kit]) -> ServerPlan:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from .access.row_scope import tied_to
 from .errors import one_line
-from .tie import tied_to
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 
-from .arguments import check_arguments
-from .context import read_context
+from .access.context import read_context
+from .access.row_scope import OWN, Tie, ties_to
 from .errors import StartError, ToolError, one_line
 from .policy import OPTIONAL, REQUIRED
-from .tie import OWN, Tie, ties_to
+from .values.arguments import check_arguments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

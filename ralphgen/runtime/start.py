@@ -6,10 +6,10 @@ import gc
 import os
 import sys
 
+from .deferred import settled
 from .errors import RefusedError, StartError, one_line
 from .packages import add_packages
-from .process import Ending, Wire
-from .waiting import settled
+from .protocol.stdio import Ending, Wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from .kit import Kit
     from .policy import Policy
-    from .service import Service
+    from .protocol.handlers import Service
     from .session import Session
 
 USAGE = (
@@ -129,7 +129,7 @@ def _serve(asked: CommandLine, name: str, folder: str, ending: Ending) -> int:
     from .session import open_session
 
     if asked.context is not None and not (asked.check or asked.describe):
-        from .presence import hold
+        from .access.session_lock import hold
 
         hold(asked.context)
     policy: Policy = _emitted("policy", "POLICY")
@@ -138,7 +138,7 @@ def _serve(asked: CommandLine, name: str, folder: str, ending: Ending) -> int:
     tools = session.tools(kit.tools)
     workspace = kit.open_workspace(folder, session)
     ending.hold(workspace)
-    from .service import Service
+    from .protocol.handlers import Service
 
     service = Service(kit, session, tools, workspace, manifest["ralphgen"])
     if asked.check or asked.describe:
@@ -155,7 +155,7 @@ def _converse(
     service: Service, folder: str, manifest: dict[str, Any], wire: Wire, ending: Ending
 ) -> int:
     """Speak with the client until it leaves; the SDK is loaded when something asks for it."""
-    from .front import Front
+    from .protocol.fast_path import Front
 
     front = Front(service)
     gc.freeze()
@@ -173,7 +173,7 @@ def _converse(
         front.refuse(wire.sink, one_line(str(error)))
         service.workspace.close()
         raise
-    from .handover import streams
+    from .protocol.handover import streams
 
     serve(service, folder, streams(front.replay, front.rest, wire.source, wire.sink))
     return ending.end()
@@ -233,7 +233,7 @@ def _binding() -> Any:
     add_packages()
     gc.disable()  # the SDK makes thousands of classes, none of them garbage
     try:
-        from .binding import serve
+        from .protocol.sdk_server import serve
     except ImportError as error:
         text = f'cannot load the MCP SDK ({error}) with "{sys.executable}": run "ralphgen doctor"'
         raise StartError(text) from error

@@ -7,8 +7,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Any
 
-    from .tie import Tie
-    from .waiting import Waiting
+    from .access.row_scope import Tie
+    from .deferred import Waiting
 
 NOTHING: Mapping[str, str] = {}
 STRING = {"type": "string"}

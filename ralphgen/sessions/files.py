@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen.errors import ProjectError
-from ralphgen.roots import FOLDER
-from ralphgen.runtime.presence import LOCK
-from ralphgen.single_file import MEND
+from ralphgen.output.single_file import MEND
+from ralphgen.project.root import FOLDER
+from ralphgen.runtime.access.session_lock import LOCK
 
 SESSIONS = f"{FOLDER}/sessions"
 CONTEXT = "context.json"

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ralphgen.runtime.errors import one_line
-from ralphgen.sessions.shelf import Kept
+from ralphgen.sessions.store import Kept
 
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 

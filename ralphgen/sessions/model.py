@@ -6,6 +6,8 @@ from typing import Any
 
 Names = tuple[str, ...]
 
+CLAUDE = "claude"  # the program, looked for on PATH
+
 
 @dataclass(frozen=True, slots=True)
 class Request:

@@ -7,13 +7,13 @@ from typing import Any
 
 from ralphgen import __version__
 from ralphgen.clients.forms import client_text
-from ralphgen.listing import listed_tools
 from ralphgen.output import Files, seal
 from ralphgen.planning.model import KitPlan, ServerPlan, SkillPlan, ToolPlan
+from ralphgen.planning.preview import listed_tools
+from ralphgen.rendering.templates import rendered
 from ralphgen.skills.arguments import argument_rows, codes
 from ralphgen.skills.sessions import MOST, differences, removal_rows, session_rows
 from ralphgen.skills.workflows import told_workflows
-from ralphgen.templating import rendered
 
 SKILLS = ".claude/skills"
 TEXT, GUIDE = "SKILL.md", "references/tool-guide.md"

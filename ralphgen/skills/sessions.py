@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 
 from ralphgen.planning.model import KitPlan, PolicyPlan, RecipePlan, ToolPlan
+from ralphgen.runtime.access.row_scope import OWN, RULES, WITHIN
 from ralphgen.runtime.policy import GRANTS, OPTIONAL, REQUIRED
-from ralphgen.runtime.tie import OWN, RULES, WITHIN
 from ralphgen.skills.arguments import codes
 from ralphgen.spelling import markdown_cell
 

@@ -10,8 +10,8 @@ from cases import INIT_SCHEMA
 from driving import context_for, create_database, on_context, quiet
 from processes import HANDSHAKE, Server, conversation
 
-from ralphgen.commands import regenerate
-from ralphgen.serving import OPTIONS
+from ralphgen.environment.location import INTERPRETER_OPTIONS
+from ralphgen.generate.workflows import regenerate
 
 PLAIN_SDK = Path(__file__).parent / "peers" / "plain_sdk.py"
 ROWS = """
@@ -64,14 +64,16 @@ def ours(root: Path, *, recipe: str = "manual", era: str = HANDSHAKE) -> Server:
     """The project's server, started as a session starts it."""
     server = str(root / ".ralph" / "mcp" / "server.py")
     context = on_context(context_for(root, recipe))
-    return Server(f"ralphgen, {era}", (sys.executable, *OPTIONS, server, *context), era=era)
+    return Server(
+        f"ralphgen, {era}", (sys.executable, *INTERPRETER_OPTIONS, server, *context), era=era
+    )
 
 
 def plain_sdk(root: Path, *, era: str = HANDSHAKE) -> Server:
     """The same server without its front."""
     folder = str(root / ".ralph" / "mcp")
     context = on_context(context_for(root, "manual"))
-    command = (sys.executable, *OPTIONS, str(PLAIN_SDK), folder, *context)
+    command = (sys.executable, *INTERPRETER_OPTIONS, str(PLAIN_SDK), folder, *context)
     return Server(f"the same, SDK alone, {era}", command, era=era)
 
 

@@ -12,8 +12,8 @@ from driving import context_for, create_project, on_context
 from figures import topic
 from processes import Conversation, Server, conversation
 
+from ralphgen.environment.location import INTERPRETER_OPTIONS
 from ralphgen.kits.acm.corpus_files import corpus
-from ralphgen.serving import OPTIONS
 
 pytestmark = pytest.mark.benchmark
 
@@ -79,7 +79,7 @@ def test_every_call(tmp_path: Path, *, many: bool) -> None:
     root = project(tmp_path, many=many)
     context = on_context(context_for(root, "manual"))
     server = str(root / ".ralph" / "mcp" / "server.py")
-    serving = Server("acm", (sys.executable, *OPTIONS, server, "acm", *context))
+    serving = Server("acm", (sys.executable, *INTERPRETER_OPTIONS, server, "acm", *context))
     title = f"Process knowledge over stdio, {f'{MANY:,} documents' if many else 'the starter'}"
     with topic(title) as table, conversation(serving) as talk:
         talk.shake_hands()

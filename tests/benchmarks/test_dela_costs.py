@@ -23,7 +23,7 @@ from lifelines import until
 from processes import HANDSHAKE, STATELESS, Conversation, Server, conversation, memory
 from projects import PLAIN_SDK
 
-from ralphgen.serving import OPTIONS
+from ralphgen.environment.location import INTERPRETER_OPTIONS
 
 pytestmark = pytest.mark.benchmark
 
@@ -88,7 +88,12 @@ def without_front(root: Path, home: Path) -> Server:
 
 
 def _server(name: str, root: Path, home: Path, words: tuple[str, ...], era: str) -> Server:
-    command = (sys.executable, *OPTIONS, *words, *on_context(context_for(root, "manual")))
+    command = (
+        sys.executable,
+        *INTERPRETER_OPTIONS,
+        *words,
+        *on_context(context_for(root, "manual")),
+    )
     environment = {"HOME": str(home)}
     return Server(name, command, "list_tasks", {}, era, folder=root, environment=environment)
 

@@ -16,7 +16,7 @@ from processes import HANDSHAKE, Conversation, Server, conversation, memory
 from projects import PLAIN_SDK
 from rye_projects import directive, knowledge, put, python_tool, rye_project
 
-from ralphgen.serving import OPTIONS
+from ralphgen.environment.location import INTERPRETER_OPTIONS
 
 pytestmark = pytest.mark.benchmark
 
@@ -64,8 +64,14 @@ def servers(root: Path, home: Path) -> list[Server]:
     own = str(root / ".ralph" / "mcp" / "server.py")
     environment = {"HOME": str(home), "USER_SPACE": str(home / "user")}
     commands = {
-        f"ralphgen, {HANDSHAKE}": (*OPTIONS, own, "rye", *context),
-        "the same, SDK alone": (*OPTIONS, str(PLAIN_SDK), str(Path(own).parent), "rye", *context),
+        f"ralphgen, {HANDSHAKE}": (*INTERPRETER_OPTIONS, own, "rye", *context),
+        "the same, SDK alone": (
+            *INTERPRETER_OPTIONS,
+            str(PLAIN_SDK),
+            str(Path(own).parent),
+            "rye",
+            *context,
+        ),
         "a scanner, SDK": (str(SCANNER),),
     }
     return [

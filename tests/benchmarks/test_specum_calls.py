@@ -11,7 +11,7 @@ from figures import topic
 from processes import Conversation, Server, conversation
 from specum_projects import KITS, STATE
 
-from ralphgen.serving import OPTIONS
+from ralphgen.environment.location import INTERPRETER_OPTIONS
 
 pytestmark = pytest.mark.benchmark
 
@@ -56,7 +56,7 @@ def serving(root: Path, kit: str = "specum") -> Server:
     """The server of a kit, started as a session starts it."""
     context = on_context(context_for(root, "manual"))
     server = str(root / ".ralph" / "mcp" / "server.py")
-    return Server(kit, (sys.executable, *OPTIONS, server, kit, *context))
+    return Server(kit, (sys.executable, *INTERPRETER_OPTIONS, server, kit, *context))
 
 
 def timed(talk: Conversation, tool: str, **arguments: object) -> float:

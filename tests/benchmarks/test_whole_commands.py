@@ -13,7 +13,7 @@ from figures import topic
 from processes import Server, conversation
 from projects import ours, project
 
-from ralphgen.commands import regenerate
+from ralphgen.generate.workflows import regenerate
 
 pytestmark = pytest.mark.benchmark
 

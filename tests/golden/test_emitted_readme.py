@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from cases import case_names, lay_down
 
-from ralphgen.generation import Generated, generate
-from ralphgen.listing import listed_tools
+from ralphgen.generate.pipeline import Generated, generate
+from ralphgen.planning.preview import listed_tools
 from ralphgen.spelling import markdown_cell
 
 

@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 from cases import FIXTURES, case_names, lay_down
 from goldens import Goldens
+from sources import runtime_text
 
 import ralphgen
-from ralphgen.generation import Generated, generate
-from ralphgen.listing import listed_tools
+from ralphgen.environment.lock import read_lock
+from ralphgen.generate.pipeline import Generated, generate
 from ralphgen.output.manifest import Files
 from ralphgen.planning.model import ServerPlan
+from ralphgen.planning.preview import listed_tools
 
 COPIED = ("requirements.lock", "runtime/")
 """What is the same in every project: proved by its bytes, not copied into fixtures."""
@@ -28,7 +30,6 @@ FURTHER = {
     "rye": ["expected_skills"],
 }
 """What other tests hold a case against."""
-SOURCE = Path(ralphgen.__file__).parent
 SERVED, REFUSED = case_names(failing=False), case_names(failing=True)
 
 
@@ -54,13 +55,13 @@ def test_what_each_kind_of_session_is_told_is_the_golden(
     goldens.check(f"{case}/expected_tools.json", {".": as_text(lists(generated.plan))})
 
 
-def test_what_is_not_rendered_is_copied_byte_for_byte(served: tuple[str, Generated]) -> None:
+def test_what_is_not_rendered_is_copied(served: tuple[str, Generated]) -> None:
     _, generated = served
-    copied = {path: text for path, text in generated.files.items() if path.startswith(COPIED)}
+    copied = {path: text for path, text in generated.files.items() if path.startswith("runtime/")}
 
-    assert {path: (SOURCE / path).read_bytes().decode() for path in copied} == copied
-    assert "requirements.lock" in copied
+    assert {path: runtime_text(path) for path in copied} == copied
     assert "runtime/start.py" in copied
+    assert read_lock() == generated.files["requirements.lock"]
 
 
 def test_the_manifest_seals_every_other_file(served: tuple[str, Generated]) -> None:

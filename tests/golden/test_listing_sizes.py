@@ -5,14 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cases import INIT_SCHEMA
 from driving import ROWS, context_for, create_database, on_context, quiet
 from wire import running
 
-from ralphgen.commands import regenerate
-from ralphgen.generation import Generated
-from ralphgen.listing import listed_tools
+from ralphgen.generate.pipeline import Generated
+from ralphgen.generate.workflows import regenerate
+from ralphgen.planning.preview import listed_tools
 
-SCHEMA = (Path(__file__).parents[2] / "ralphgen" / "schema.sql").read_text(encoding="utf-8")
+SCHEMA = INIT_SCHEMA.read_text(encoding="utf-8")
 MOST = {"manual": 14_000, "task_execution": 3_500}
 
 

@@ -9,9 +9,9 @@ from cases import lay_down
 from driving import connected, quiet
 from goldens import Goldens
 
-from ralphgen.commands import regenerate
-from ralphgen.generation import Generated
-from ralphgen.listing import listed_bytes, listed_tools
+from ralphgen.generate.pipeline import Generated
+from ralphgen.generate.workflows import regenerate
+from ralphgen.planning.preview import listed_bytes, listed_tools
 
 CASE = "full"
 TASKS = {"backend": 1, "intern": 2}  # a task of each persona

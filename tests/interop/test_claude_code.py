@@ -17,7 +17,7 @@ import pytest
 from driving import create_project, query
 from messages_api import Block, MessagesApi, calls, playing, says
 
-from ralphgen.environment import HOME_VARIABLE, environment_for
+from ralphgen.environment.location import HOME_VARIABLE, environment_for
 
 MODULES = os.environ.get("RALPHGEN_NODE_MODULES", "")
 pytestmark = [

@@ -19,7 +19,7 @@ from driving import (
 )
 from wire import checked, refused, running
 
-from ralphgen.commands import regenerate
+from ralphgen.generate.workflows import regenerate
 
 GOOD: dict[str, Any] = {
     "version": 1,

@@ -22,7 +22,7 @@ from driving import (
 from making_sessions import described, opened, seen
 from wire import MODERN, Wire, running
 
-from ralphgen.commands import regenerate
+from ralphgen.generate.workflows import regenerate
 from ralphgen.kits.ralph.tools import SPECS
 
 VERSIONS = ("2025-11-25", "2026-07-28")

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from ralphgen.runtime.calling import tool_methods
 from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.kit import Kit
+from ralphgen.runtime.protocol.tools import tool_methods
 from ralphgen.runtime.tool import READS, STRING, Tool
 
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from mcp import MCPError
 from wire import MODERN, Wire, running
 
+from ralphgen.kits.ralph.server.addresses import located, spelled
 from ralphgen.runtime.errors import NotThereError
-from ralphgen.runtime.ralph.addresses import located, spelled
 
 VERSIONS = ("2025-06-18", "2025-11-25", "2026-07-28")
 ERAS = pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])

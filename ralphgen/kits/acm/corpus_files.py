@@ -5,7 +5,7 @@ from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 
-from ralphgen.runtime.acm.roots import DOCUMENTS, REGISTRY, lies_elsewhere
+from ralphgen.kits.acm.server.roots import DOCUMENTS, REGISTRY, lies_elsewhere
 
 PLACE = ".ralph/acm/"
 ITS_REGISTRY = "registry/"

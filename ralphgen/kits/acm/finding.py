@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ralphgen.planning.kit import Finding
-from ralphgen.runtime.acm.artifacts import SPECS, STUBS
-from ralphgen.runtime.acm.governance import LEVELS, RULES
-from ralphgen.runtime.acm.orchestration import REVIEWS, STAGES, TRANSITIONS
-from ralphgen.runtime.acm.paths import trouble
-from ralphgen.runtime.acm.registry import InventoryError, inventory
-from ralphgen.runtime.acm.roots import DOCUMENTS, REGISTRY, find_root
+from ralphgen.kits.acm.server.artifacts import SPECS, STUBS
+from ralphgen.kits.acm.server.governance import LEVELS, RULES
+from ralphgen.kits.acm.server.orchestration import REVIEWS, STAGES, TRANSITIONS
+from ralphgen.kits.acm.server.paths import trouble
+from ralphgen.kits.acm.server.registry import InventoryError, inventory
+from ralphgen.kits.acm.server.roots import DOCUMENTS, REGISTRY, find_root
+from ralphgen.project.kit import Finding
 from ralphgen.runtime.errors import ToolError
 
 PROJECT_TYPES = ("app", "workflow", "artifact")

@@ -2,8 +2,8 @@
 
 from ralphgen.kits.acm.skill import SKILL
 from ralphgen.kits.acm.tools import PROFILED, TOOLS
-from ralphgen.model import Project
 from ralphgen.planning.model import KitPlan, Module
+from ralphgen.project.model import Project
 
 KEY = "acm"
 SERVER_NAME = "acm"
@@ -28,7 +28,8 @@ def plan_acm(project: Project) -> KitPlan:
         title=TITLE,
         nouns=NOUNS,
         tools=TOOLS,
-        runtime=(KEY,),
+        server="ralphgen.kits.acm.server",
+        runtime=(),
         constants={},
         absent={},
         profiles=PROFILED,

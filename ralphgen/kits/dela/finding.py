@@ -5,8 +5,8 @@ from pathlib import Path
 from shlex import join
 from typing import Any
 
-from ralphgen.planning.kit import Finding
-from ralphgen.runtime.dela.discovery import discover
+from ralphgen.kits.dela.server.discovery import discover
+from ralphgen.project.kit import Finding
 
 
 def find_tasks(root: Path, settings: Mapping[str, Any]) -> Finding:

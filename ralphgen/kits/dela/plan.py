@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from ralphgen.kits.dela.skill import SKILL
 from ralphgen.kits.dela.tools import FURTHER, PROFILED, TOOLS
-from ralphgen.model import Project
 from ralphgen.planning.model import KitPlan, Module, ToolPlan
+from ralphgen.project.model import Project
 from ralphgen.spelling import Lines
 
 KEY = "dela"
@@ -26,7 +26,8 @@ def plan_dela(project: Project) -> KitPlan:
         title=TITLE,
         nouns=NOUNS,
         tools=tools,
-        runtime=("dela", "processes", "results.py"),
+        server="ralphgen.kits.dela.server",
+        runtime=("processes",),
         constants={},
         absent={},
         profiles=PROFILED,

@@ -1,8 +1,1 @@
 """The ralph kit: the project's own database as tools (SPEC-070)."""
-
-from ralphgen.kits.ralph.plan import KEY, plan_ralph
-from ralphgen.kits.ralph.tools import SPECS
-from ralphgen.planning.kit import Kit
-
-CATALOG = tuple(spec.name for spec in SPECS)
-RALPH = Kit(key=KEY, catalog=CATALOG, plan=plan_ralph)

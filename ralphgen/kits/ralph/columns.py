@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ralphgen.model import Column, Schema
 from ralphgen.planning.model import Argument, Names, Values
-from ralphgen.runtime.checks import fold
+from ralphgen.project.model import Column, Schema
+from ralphgen.runtime.sqlite.check_constraints import fold
 from ralphgen.spelling import Name, Value, argument_name, constant
 
 STATUSES = ("draft", "pending", "in_progress", "done", "blocked", "skipped")

@@ -7,31 +7,17 @@ from functools import partial
 from ralphgen.kits.ralph.answers import answer_schema
 from ralphgen.kits.ralph.bindings import TARGETS, bind
 from ralphgen.kits.ralph.columns import PREFIXES, Table, read_table
-from ralphgen.kits.ralph.profiles import (
-    CLOSING,
-    LOADED_FIRST,
-    narrow,
-    narrow_values,
-    profiles,
-)
+from ralphgen.kits.ralph.profiles import CLOSING, LOADED_FIRST, narrow, narrow_values, profiles
 from ralphgen.kits.ralph.skill import SKILL
 from ralphgen.kits.ralph.spec import Spec
 from ralphgen.kits.ralph.tools import SPECS
-from ralphgen.model import Project
 from ralphgen.planning.model import Argument, KitPlan, Module, Names, ToolPlan, Values
+from ralphgen.project.model import Project
 from ralphgen.spelling import Lines, Name, Value, argument_name
 
 KEY = "ralph"
 SERVER_NAME = "ralph-project"
 TITLE = "The project's tasks, features, disciplines and state files."
-RUNTIME = (
-    "checks.py",
-    "database.py",
-    "ralph",
-    "results.py",
-    "schema.py",
-    "text_files.py",
-)
 NOUNS = {
     "tasks": "Tools on tasks.",
     "comments": "Tools on the comments of tasks.",
@@ -77,7 +63,8 @@ def plan_ralph(project: Project) -> KitPlan:
         tools=tools,
         modules=(_tables_module(tables),),
         workspace=(("tables", "TABLES"),),
-        runtime=RUNTIME,
+        server="ralphgen.kits.ralph.server",
+        runtime=("files", "sqlite"),
         constants=_constants(tables),
         absent={name: tool.reason for name, tool in planned.items() if isinstance(tool, Absence)},
         profiles=profiles(tools, statuses),

@@ -1,15 +1,1 @@
 """The kit `rye`: five universal tools over directives, tools and knowledge."""
-
-from ralphgen.kits.rye.finding import find_items
-from ralphgen.kits.rye.plan import KEY, plan_rye
-from ralphgen.kits.rye.settings import RyeSettings
-from ralphgen.kits.rye.tools import TOOLS
-from ralphgen.planning.kit import Kit
-
-RYE = Kit(
-    key=KEY,
-    catalog=tuple(tool.name for tool in TOOLS),
-    plan=plan_rye,
-    settings=RyeSettings,
-    find=find_items,
-)

@@ -4,24 +4,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ralphgen.planning.kit import Finding
+from ralphgen.kits.rye.server.authenticity.signatures import split
+from ralphgen.kits.rye.server.files import read_item
+from ralphgen.kits.rye.server.formats.parsing import parse
+from ralphgen.kits.rye.server.formats.validation import issues_of
+from ralphgen.kits.rye.server.ids import id_of, is_reserved
+from ralphgen.kits.rye.server.item import EXTENSIONS, FOLDERS, LARGEST, PROJECT, TYPES, Item, Space
+from ralphgen.kits.rye.server.listing import files_of, items_in, links_before
+from ralphgen.kits.rye.server.workspace import PLACE
+from ralphgen.project.kit import Finding
 from ralphgen.runtime.errors import ToolError
-from ralphgen.runtime.rye.authenticity.signatures import split
-from ralphgen.runtime.rye.files import read_item
-from ralphgen.runtime.rye.formats.parsing import parse
-from ralphgen.runtime.rye.formats.validation import issues_of
-from ralphgen.runtime.rye.ids import id_of, is_reserved
-from ralphgen.runtime.rye.item import (
-    EXTENSIONS,
-    FOLDERS,
-    LARGEST,
-    PROJECT,
-    TYPES,
-    Item,
-    Space,
-)
-from ralphgen.runtime.rye.listing import files_of, items_in, links_before
-from ralphgen.runtime.rye.workspace import PLACE
 
 NAMES = {
     "directive": ("directive", "directives"),

@@ -5,8 +5,8 @@ from typing import Any
 from ralphgen.kits.rye.skill import SKILL
 from ralphgen.kits.rye.system_items import system_items
 from ralphgen.kits.rye.tools import PROFILED, TOOLS, narrow
-from ralphgen.model import Project
 from ralphgen.planning.model import KitPlan, Module, Names
+from ralphgen.project.model import Project
 from ralphgen.spelling import Lines
 
 KEY = "rye"
@@ -31,7 +31,8 @@ def plan_rye(project: Project) -> KitPlan:
         title=TITLE,
         nouns=NOUNS,
         tools=tools,
-        runtime=(KEY, "processes", "results.py"),
+        server="ralphgen.kits.rye.server",
+        runtime=("processes",),
         constants={},
         absent={} if helps else {HELP: NO_HELP},
         profiles={profile: _kept(kept, names) for profile, kept in PROFILED.items()},

@@ -1,15 +1,1 @@
 """The kit `specum`: spec-driven workflow, from research to execution."""
-
-from ralphgen.kits.specum.finding import find_specs
-from ralphgen.kits.specum.plan import KEY, plan_specum
-from ralphgen.kits.specum.settings import SpecumSettings
-from ralphgen.kits.specum.tools import TOOLS
-from ralphgen.planning.kit import Kit
-
-SPECUM = Kit(
-    key=KEY,
-    catalog=tuple(tool.name for tool in TOOLS),
-    plan=plan_specum,
-    settings=SpecumSettings,
-    find=find_specs,
-)

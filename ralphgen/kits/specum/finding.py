@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ralphgen.planning.kit import Finding
+from ralphgen.kits.specum.server.state import Corrupt, State, read_state
+from ralphgen.kits.specum.server.store import Specs
+from ralphgen.project.kit import Finding
 from ralphgen.runtime.errors import ToolError
-from ralphgen.runtime.specum.state import Corrupt, State, read_state
-from ralphgen.runtime.specum.store import Specs
 
 
 def find_specs(root: Path, settings: Mapping[str, Any]) -> Finding:

@@ -5,8 +5,8 @@ from importlib import resources
 
 from ralphgen.kits.specum.skill import SKILL
 from ralphgen.kits.specum.tools import PROFILED, TOOLS, narrow
-from ralphgen.model import Project
 from ralphgen.planning.model import KitPlan, Module
+from ralphgen.project.model import Project
 
 KEY = "specum"
 SERVER_NAME = "ralph-specum"
@@ -28,7 +28,8 @@ def plan_specum(project: Project) -> KitPlan:
         title=TITLE,
         nouns=NOUNS,
         tools=TOOLS,
-        runtime=("specum", "text_files.py"),
+        server="ralphgen.kits.specum.server",
+        runtime=("files",),
         constants={},
         absent={},
         profiles=PROFILED,

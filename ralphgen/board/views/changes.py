@@ -1,0 +1,169 @@
+"""Says cheaply whether a section of the board must be drawn anew, whoever changed what it shows."""
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from ralphgen.errors import RalphgenError
+from ralphgen.kits.ralph.rows import LEARNINGS, PROGRESS
+from ralphgen.output.manifest import MANIFEST, listed
+from ralphgen.project.config import FILE as CONFIG
+from ralphgen.project.database import open_without_trace
+from ralphgen.project.inspect import DATABASE
+from ralphgen.project.recipes import FOLDER as RECIPES
+from ralphgen.project.root import FOLDER
+from ralphgen.runtime.access.session_lock import LOCK
+from ralphgen.sessions.files import CONTEXT, SESSIONS
+from ralphgen.sessions.processes import Lock
+
+PACE = 2.0
+"""Seconds between two looks at what is many files: the generated ones, and who holds a session."""
+
+SETTLED = 3.0
+"""Seconds after which a file's times tell every later write: some file systems count by two."""
+
+FACTS = ("SELECT name, sql FROM sqlite_master", "SELECT * FROM disciplines")
+"""What a server is made for, and what people edit besides."""
+
+
+class Marks(NamedTuple):
+    """A mark for each section; one that differs from an earlier one's must be drawn anew.
+
+    Marks of another process on the same state are the same, but those of files just written.
+    """
+
+    standing: str
+    matrix: str
+    drift: str
+    sessions: str
+
+
+class Changes:
+    """What a project's board shows, watched by the times, sizes and identities of files.
+
+    No file is opened for long and no lock is held: a connection of our own, whose `data_version`
+    would tell as much, would keep the last writer from removing `-wal`, and would lose its locks
+    whenever another part of this process reads the database without a trace. Because the time of
+    a file does not tell two writes of one moment apart, a file counts as changed once more when it
+    has settled. `clock` counts seconds.
+    """
+
+    def __init__(self, root: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        """Watches the project in `root`, which need not be whole."""
+        self._root = root
+        self._clock = clock
+        self._next = float("-inf")
+        self._generated: tuple[object, ...] = ()
+        self._sessions: tuple[object, ...] = ()
+        self._listed: tuple[object, tuple[str, ...]] = (None, ())
+        self._known: tuple[object, str] = ("", "")
+
+    def moved(self) -> Marks:
+        """The marks as they are now; they differ after any write that a section could show."""
+        if self._clock() >= self._next:
+            self._next = self._clock() + PACE
+            self._generated = tuple(self._generated_files())
+            self._sessions = tuple(self._started_sessions())
+        database = (self._stamp(DATABASE), self._log(f"{DATABASE}-wal"))
+        facts = self._facts(database)
+        settings = (facts, self._stamp(CONFIG), *self._recipes())
+        notes = [self._stamp(f".ralph/{name}") for name in (PROGRESS, LEARNINGS)]
+        manifest = (self._stamp(f"{FOLDER}/{MANIFEST}"), self._stamp(FOLDER))
+        return Marks(
+            standing=_mark(database, settings, notes),
+            matrix=_mark(settings),
+            drift=_mark(settings, manifest, self._generated),
+            sessions=_mark(database, self._stamp(SESSIONS), self._sessions),
+        )
+
+    def _stamp(self, path: str) -> object:
+        return _stamp(self._root / path)
+
+    def _log(self, path: str) -> object:
+        """What a write-ahead log has; one without a byte holds no more than one that is not there.
+
+        Whoever opens the database makes one, and whoever leaves it last takes it away.
+        """
+        try:
+            empty = not (self._root / path).stat().st_size
+        except OSError:
+            return None
+        return None if empty else self._stamp(path)
+
+    def _facts(self, database: object) -> str:
+        """What of the database a server is made for; read again when the file has changed.
+
+        Agents write all the time, and nearly never this.
+        """
+        if database != self._known[0]:
+            try:
+                known = _read_facts(self._root / DATABASE)
+            except (RalphgenError, sqlite3.Error):
+                known = _mark(database)  # whatever is said of it, is said again
+            self._known = database, known
+        return self._known[1]
+
+    def _recipes(self) -> Iterator[object]:
+        """The recipe files, and whatever else lies beside them."""
+        for entry in _entries(self._root / RECIPES):
+            yield entry.name, _stamp(entry)
+
+    def _generated_files(self) -> Iterator[object]:
+        """The files that the manifest lists, and the folders that they are in."""
+        folder = self._root / FOLDER
+        manifest = _stamp(folder / MANIFEST)
+        if manifest != self._listed[0]:
+            self._listed = manifest, _listed_paths(folder)
+        for path in self._listed[1]:
+            yield _stamp(folder / path)
+
+    def _started_sessions(self) -> Iterator[object]:
+        """The sessions: when a server was last started in each, and whether one runs."""
+        for entry in _entries(self._root / SESSIONS):
+            with Lock(entry) as lock:
+                yield entry.name, _stamp(entry / CONTEXT), _stamp(entry / LOCK), lock.is_held()
+
+
+def _listed_paths(folder: Path) -> tuple[str, ...]:
+    """The generated files and their folders; none where the manifest cannot be read."""
+    try:
+        paths = listed(folder) or {}
+    except OSError:
+        return ()
+    return tuple(sorted({*paths, *(str(PurePosixPath(path).parent) for path in paths)}))
+
+
+def _read_facts(path: Path) -> str:
+    """A mark for the schema and the disciplines, as they are now or not at all."""
+    with open_without_trace(path, patience=0) as connection:
+        connection.text_factory = bytes
+        return _mark(*(connection.execute(sql).fetchall() for sql in FACTS))
+
+
+def _entries(folder: Path) -> list[Path]:
+    """What a folder holds, by name; nothing where it cannot be read."""
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _stamp(path: Path) -> object:
+    """What tells a file from what it was before, and whether later writes would be told.
+
+    Not the time at which the file's owner or mode changed: root's own reading of a database sets
+    that of its log.
+    """
+    try:
+        found = path.stat()
+    except OSError as error:
+        return error.errno
+    settled = time.time() - found.st_mtime > SETTLED
+    return found.st_mtime_ns, found.st_size, found.st_ino, found.st_mode, settled
+
+
+def _mark(*stamps: object) -> str:
+    return sha256(repr(stamps).encode("utf-8", "surrogateescape")).hexdigest()[:16]

@@ -1,0 +1,104 @@
+"""What `check`, `regen` and `doctor` say of the project, as values."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from ralphgen.doctor.examine import Finding, examine
+from ralphgen.errors import Problem, RalphgenError, Say
+from ralphgen.generate import workflows
+from ralphgen.output import Drift, finish_interrupted
+from ralphgen.output.files import modules_below
+from ralphgen.project.root import FOLDER
+
+Kind = Literal["edited", "stale", "missing", "leftover", "unknown"]
+KINDS: tuple[Kind, ...] = ("edited", "stale", "missing", "leftover", "unknown")
+"""By weight: a file of two kinds is shown as the first of them."""
+UP_TO_DATE = "the server is up to date"
+UNREADABLE = "the project cannot be read as it is"
+WARNING = "warning: "
+
+
+@dataclass(frozen=True, slots=True)
+class FileDiff:
+    """One file that is not as it would be generated now, with its own part of the unified diff.
+
+    Of an unknown file there is none, nor of a missing one where there is no server at all. Those of
+    all files, one behind the other, are otherwise the whole diff.
+    """
+
+    path: str
+    kind: Kind
+    diff: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drifted:
+    """What `ralphgen check` says: `problems` are why it can say nothing else, mostly none."""
+
+    ok: bool
+    summary: str
+    hint: str = ""
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[str, ...] = ()
+    files: tuple[FileDiff, ...] = ()
+
+
+def drift(root: Path) -> Drifted:
+    """How the server on disk differs from what would be written now.
+
+    As before any command, a write that was broken off is finished first.
+    """
+    said: list[str] = []
+    try:
+        finish_interrupted(root / FOLDER)
+        report = workflows.checked(root, say=said.append)
+    except RalphgenError as error:
+        return Drifted(ok=False, summary=UNREADABLE, problems=error.problems)
+    warnings = tuple(line.removeprefix(WARNING) for line in said)
+    if not report.drift:
+        return Drifted(ok=True, summary=UP_TO_DATE, warnings=warnings)
+    files, summary = tuple(_files(report.drift)), report.summary()
+    if _is_without_server(root / FOLDER, report.drift):
+        count = len(report.drift.missing)
+        summary = f"there is no server yet: {count} files would be written"
+        files = tuple(replace(file, diff="") if file.kind == "missing" else file for file in files)
+    return Drifted(False, summary, report.hint(), (), warnings, files)
+
+
+def regenerate(root: Path, say: Say) -> tuple[Problem, ...]:
+    """Write the server and make its environment as `ralphgen regen` does; returns what hinders it.
+
+    Files that were edited by hand hinder it, and stay as they are.
+    """
+    try:
+        workflows.regenerate(root, force=False, say=say)
+        workflows.install_environment(root, say=say)
+    except RalphgenError as error:
+        return error.problems
+    return ()
+
+
+def diagnosis(root: Path) -> Iterator[Finding]:
+    """What `ralphgen doctor` finds, one after the other as it is found."""
+    try:
+        finish_interrupted(root / FOLDER)
+        yield from examine(root)
+    except RalphgenError as error:
+        for problem in error.problems:
+            yield Finding("project", problem.text, problem.hint or "mend what it names")
+
+
+def _is_without_server(folder: Path, found: Drift) -> bool:
+    """Whether no module of the server is there: what is missing would be all of its text."""
+    return set(modules_below(folder)) <= set(found.unknown)
+
+
+def _files(found: Drift) -> Iterator[FileDiff]:
+    """By path: what has a part of the diff, and the modules that have none, being unknown."""
+    kinds: dict[str, Kind] = {}
+    for kind in reversed(KINDS):
+        kinds |= dict.fromkeys(getattr(found, kind), kind)
+    for path in sorted(kinds):
+        yield FileDiff(path, kinds[path], found.parts.get(path, ""))

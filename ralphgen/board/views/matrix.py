@@ -1,0 +1,139 @@
+"""Who sees what: every tool of every recipe, alone or with a discipline as the persona."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ralphgen.board.views.policy_cells import Cell, Sight, absent_cell, cell
+from ralphgen.generate.pipeline import Generated
+from ralphgen.kits.registry import KITS
+from ralphgen.planning.catalog import Catalog
+from ralphgen.planning.model import KitPlan
+from ralphgen.planning.preview import listed_bytes, runtime_policy, suite, supposed_session
+from ralphgen.project.model import Removal
+from ralphgen.runtime.policy import Policy
+from ralphgen.runtime.tool import Tool
+
+BYTES_A_TOKEN = 3.2
+CATALOG = Catalog({kit.key: kit.catalog for kit in KITS})
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeHead:
+    """A recipe with the size of what its sessions are listed, over all kits.
+
+    `base` is the built-in recipe of one of the project's own, empty for a built-in one.
+    """
+
+    name: str
+    base: str
+    tools: int
+    tokens: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRow:
+    """A tool, with a cell for each recipe in their order."""
+
+    tool: str
+    description: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KitGrid:
+    """The tools that a kit has or would have, in its own order."""
+
+    key: str
+    title: str
+    rows: tuple[ToolRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """All recipes and tools; `discipline` is the persona, None where there is none.
+
+    In a recipe that is about a discipline, the chosen one is what the session is about, and no
+    persona: there it takes nothing away.
+    """
+
+    discipline: str | None
+    recipes: tuple[RecipeHead, ...]
+    kits: tuple[KitGrid, ...]
+
+
+def matrix(generated: Generated, discipline: str | None) -> Matrix:
+    """The matrix for a discipline, or for sessions without a persona.
+
+    Sessions are supposed to be about a row where the recipe needs one.
+    """
+    policy = runtime_policy(generated.plan.policy)
+    suites = {kit.key: suite(generated.plan, kit) for kit in generated.plan.kits}
+    sights = {
+        kit.key: tuple(_sights(generated, policy, kit, suites[kit.key], discipline))
+        for kit in generated.plan.kits
+    }
+    by_recipe = zip(*sights.values(), strict=True)
+    heads = tuple(_head(policy, columns) for columns in by_recipe)
+    grids = tuple(_grid(kit, suites[kit.key], sights[kit.key]) for kit in generated.plan.kits)
+    return Matrix(discipline, heads, grids)
+
+
+def _sights(
+    generated: Generated,
+    policy: Policy,
+    kit: KitPlan,
+    tools: Sequence[Tool],
+    discipline: str | None,
+) -> Iterator[Sight]:
+    """By recipe, what a session sees of the kit."""
+    own = {recipe.name: recipe for recipe in generated.project.recipes}
+    taken = tuple(_removals(generated, discipline))
+    for recipe in policy.recipes:
+        persona = None if "discipline" in policy.targets(recipe) else discipline
+        session = supposed_session(policy, recipe, kit.key, discipline=persona)
+        yield Sight(
+            policy=policy,
+            kit=kit,
+            session=session,
+            tools=session.tools(tools),
+            own=own.get(recipe),
+            removals=() if persona is None else taken,
+            catalog=CATALOG,
+        )
+
+
+def _removals(generated: Generated, discipline: str | None) -> Iterator[Removal]:
+    project = generated.project
+    for removal in (*project.stored_removals, *project.configured_removals):
+        if removal.discipline == discipline:
+            yield removal
+
+
+def _head(policy: Policy, sights: Sequence[Sight]) -> RecipeHead:
+    """A recipe with what it sees of every kit."""
+    name = sights[0].session.recipe
+    lists = [[tool.entry() for tool in sight.tools.values()] for sight in sights]
+    size = sum(listed_bytes(tools) for tools in lists)
+    return RecipeHead(
+        name=name,
+        base=policy.recipes[name].base,
+        tools=sum(len(tools) for tools in lists),
+        tokens=round(size / BYTES_A_TOKEN),
+        bytes=size,
+    )
+
+
+def _grid(kit: KitPlan, tools: Sequence[Tool], sights: Sequence[Sight]) -> KitGrid:
+    whole = {tool.name: tool for tool in tools}
+    known = [name for name in CATALOG.tools[kit.key] if name in whole or name in kit.absent]
+    return KitGrid(kit.key, kit.title, tuple(_row(kit, name, whole, sights) for name in known))
+
+
+def _row(kit: KitPlan, name: str, whole: Mapping[str, Tool], sights: Sequence[Sight]) -> ToolRow:
+    if name in whole:
+        tool = whole[name]
+        return ToolRow(name, tool.description, tuple(cell(sight, tool) for sight in sights))
+    uses = kit.skill.uses if kit.skill is not None else {}
+    purpose = f"To {uses[name].task}." if name in uses else ""
+    return ToolRow(name, purpose, tuple(absent_cell(sight, name) for sight in sights))

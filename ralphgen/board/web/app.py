@@ -1,0 +1,177 @@
+"""What the board answers: its page, the sections of it, its assets, and the actions."""
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlencode
+
+from markupsafe import Markup
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from ralphgen.board.outcomes import Notices, Outcome
+from ralphgen.board.project import Asked, Board
+from ralphgen.board.requests import Form, form_of, query_of, wants_json
+from ralphgen.board.web import pages
+from ralphgen.board.web.events import Events
+from ralphgen.board.web.threads import in_thread
+from ralphgen.errors import RalphgenError
+from ralphgen.terminal.crashes import show_crash
+
+Result = TypeVar("Result")
+ASSETS = Path(__file__).parents[1] / "assets"
+KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+LARGEST_BODY = 256 * 1024
+PATIENCE = 1.0
+"""Seconds after which the page goes out without a section that is not there yet."""
+
+
+class Site:
+    """The board over HTTP; `app` is what answers. All of it belongs to the event loop."""
+
+    def __init__(self, board: Board) -> None:
+        """The site of a project's board."""
+        self._board = board
+        self._events = Events(board)
+        self._notices = Notices()
+        self._turns = {name: asyncio.Lock() for name in pages.SECTIONS}
+        self._waiting: dict[tuple[str, Asked], asyncio.Task[Markup]] = {}
+        self._late: set[asyncio.Task[Any]] = set()
+        routes = [
+            Route("/", self._page),
+            Route("/sections/{name}", self._section),
+            Route("/assets/{name}", _asset),
+            Route("/events", self._events, methods=["GET"]),
+            *(Route(path, action, methods=["POST"]) for path, action in self._actions().items()),
+        ]
+        self.app = Starlette(routes=routes, max_body_size=LARGEST_BODY)
+
+    def close(self) -> None:
+        """End the streams that are open."""
+        self._events.close()
+
+    def _actions(self) -> Mapping[str, Callable[[Request], object]]:
+        return {
+            "/regenerate": self._regenerate,
+            "/diagnosis": self._diagnose,
+            "/sessions/end": self._end,
+            "/personas/check": self._check,
+            "/personas/save": self._save,
+        }
+
+    async def _page(self, request: Request) -> Response:
+        query = query_of(request)
+        return await self._drawn_page(Asked.of(query), self._notices.take(query.get("said", "")))
+
+    async def _drawn_page(self, asked: Asked, outcome: Outcome | None) -> Response:
+        """The page with each section that is there in time."""
+        await self._in_time(in_thread(self._board.look))  # what is seen later, is told of later
+        number, _ = self._board.moved_since(0)
+        tasks = {name: self._drawn(name, asked) for name in pages.SECTIONS}
+        titled = self._going_on(in_thread(self._board.title))
+        await asyncio.wait({titled, *tasks.values()}, timeout=PATIENCE)
+        drawn = {
+            name: task.result() if task.done() else pages.late(name) for name, task in tasks.items()
+        }
+        root = self._board.root
+        title = titled.result() if titled.done() else root.name
+        return HTMLResponse(pages.page(title, root, number, drawn, outcome))
+
+    async def _section(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in pages.SECTIONS:
+            raise HTTPException(404)
+        await self._in_time(in_thread(self._board.look))
+        return HTMLResponse(await asyncio.shield(self._drawn(name, Asked.of(query_of(request)))))
+
+    async def _in_time(self, work: Coroutine[Any, Any, object]) -> None:
+        """Wait for work, which goes on where it is late."""
+        await asyncio.wait({self._going_on(work)}, timeout=PATIENCE)
+
+    def _going_on(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
+        """Work that comes to its end, whoever waits for it."""
+        task = asyncio.create_task(work)
+        self._late.add(task)
+        task.add_done_callback(self._late.discard)
+        return task
+
+    def _drawn(self, name: str, asked: Asked) -> asyncio.Task[Markup]:
+        """The drawing of a section that begins next: all who ask before it has begun share it."""
+        key = name, asked
+        if key not in self._waiting:
+            self._waiting[key] = self._going_on(self._draw(name, asked))
+        return self._waiting[key]
+
+    async def _draw(self, name: str, asked: Asked) -> Markup:
+        """A section, or why there is none; the same section is drawn once at a time."""
+        async with self._turns[name]:
+            del self._waiting[name, asked]
+            work = in_thread(partial(_draw, self._board, name, asked))
+            (drawn,) = await asyncio.gather(work, return_exceptions=True)
+        if isinstance(drawn, Markup):
+            return drawn
+        if not isinstance(drawn, RalphgenError):
+            show_crash(type(drawn), drawn, drawn.__traceback__)
+        return pages.problem(name, drawn)
+
+    async def _regenerate(self, request: Request) -> Response:
+        return await self._done(request, await form_of(request), "drift", self._board.regenerate)
+
+    async def _diagnose(self, request: Request) -> Response:
+        return await self._done(request, await form_of(request), "diagnosis", self._board.diagnose)
+
+    async def _end(self, request: Request) -> Response:
+        form = await form_of(request)
+        act = partial(self._board.end, form.text("session"))
+        return await self._done(request, form, "sessions", act)
+
+    async def _check(self, request: Request) -> Response:
+        form = await form_of(request)
+        problems = await in_thread(partial(self._board.problems, form))
+        return _json({"ok": not problems, "problems": [asdict(one) for one in problems]})
+
+    async def _save(self, request: Request) -> Response:
+        """Save; what was typed into a plain form stays there where it cannot be saved."""
+        form = await form_of(request)
+        outcome = await in_thread(partial(self._board.save, form))
+        if outcome.ok or wants_json(request):
+            return self._told(request, form, "personas", outcome)
+        return await self._drawn_page(Asked(form.text("discipline"), form), outcome)
+
+    async def _done(
+        self, request: Request, form: Form, section: str, act: Callable[[], Outcome]
+    ) -> Response:
+        return self._told(request, form, section, await in_thread(act))
+
+    def _told(self, request: Request, form: Form, section: str, outcome: Outcome) -> Response:
+        """What an action came to: as JSON, or shown once by the page that the browser goes to."""
+        if wants_json(request):
+            return _json(asdict(outcome))
+        shown = [("discipline", name) for name in form.texts("discipline")]
+        query = urlencode([*shown, ("said", self._notices.keep(outcome))])
+        return RedirectResponse(f"{request.scope['root_path']}/?{query}#{section}", 303)
+
+
+def _json(value: object) -> Response:
+    """JSON in ASCII: half of a surrogate pair, as a name can hold it, is no UTF-8."""
+    return Response(json.dumps(value), media_type="application/json")
+
+
+def _draw(board: Board, name: str, asked: Asked) -> Markup:
+    return pages.section(name, board.view(name, asked))
+
+
+async def _asset(request: Request) -> Response:
+    """A file of the assets; a name leads nowhere else."""
+    name = request.path_params["name"]
+    found = {path.name: path for path in ASSETS.iterdir() if path.suffix in KINDS}
+    if name not in found:
+        raise HTTPException(404)
+    return Response(found[name].read_bytes(), media_type=KINDS[found[name].suffix])

@@ -1,0 +1,110 @@
+"""Tells pages which sections have moved, over server-sent events, while somebody listens."""
+
+import asyncio
+import json
+import re
+from contextlib import suppress
+
+from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
+
+from ralphgen.board.project import Board
+from ralphgen.board.requests import query_of
+from ralphgen.board.web.threads import in_thread
+
+HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8")]
+INTERVAL = 0.25  # seconds between two looks, while somebody listens
+BEAT = 15.0  # seconds after which a silent stream says that it is still there
+PATIENCE = 15.0  # seconds for a client to take a few bytes
+
+
+class Events:
+    """The streams that are open; they share one look at the project every quarter of a second.
+
+    A listener keeps a number alone: what it has not taken yet never piles up. Everything here
+    belongs to the event loop.
+    """
+
+    def __init__(self, board: Board) -> None:
+        """Nobody listens yet."""
+        self._board = board
+        self._listeners: set[asyncio.Event] = set()
+        self._looking: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def close(self) -> None:
+        """End every stream, and let no new one begin."""
+        self._closed = True
+        self._wake()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one stream until its client leaves, takes nothing any more, or the board ends."""
+        await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+        if scope["method"] == "HEAD":
+            await send({"type": "http.response.body"})
+            return
+        woken = asyncio.Event()
+        self._listeners.add(woken)
+        if self._looking is None:
+            self._looking = asyncio.create_task(self._look())
+        leaving = asyncio.create_task(_left(receive))
+        stream = asyncio.create_task(self._stream(_seen(Request(scope)), woken, send))
+        try:
+            ended, _ = await asyncio.wait({leaving, stream}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._listeners.discard(woken)
+            leaving.cancel()
+            stream.cancel()
+        if stream in ended:
+            with suppress(TimeoutError):  # nobody takes anything
+                stream.result()
+
+    async def _look(self) -> None:
+        """Wake the listeners after each look that found something, until there are none."""
+        last = self._board.moved_since(0)
+        while self._listeners and not self._closed:
+            await asyncio.sleep(INTERVAL)
+            await in_thread(self._board.look)
+            found = self._board.moved_since(0)
+            if found != last:
+                last = found
+                self._wake()
+        self._looking = None
+
+    def _wake(self) -> None:
+        for woken in self._listeners:
+            woken.set()
+
+    async def _stream(self, seen: int, woken: asyncio.Event, send: Send) -> None:
+        await _send(send, ": begin\n\n")
+        while not self._closed:
+            woken.clear()
+            number, sections = self._board.moved_since(seen)
+            if sections:
+                seen = number
+                data = json.dumps({"sections": sections})
+                await _send(send, f"id: {number}\nevent: moved\ndata: {data}\n\n")
+                continue
+            try:
+                await asyncio.wait_for(woken.wait(), BEAT)
+            except TimeoutError:
+                await _send(send, ": beat\n\n")
+        await send({"type": "http.response.body"})
+
+
+async def _left(receive: Receive) -> None:
+    """Return when the client is gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _send(send: Send, text: str) -> None:
+    """Send a part of the stream; raises `TimeoutError` where nobody takes it."""
+    async with asyncio.timeout(PATIENCE):
+        await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
+
+
+def _seen(request: Request) -> int:
+    """The number of what a page has shown already; 0 where it does not say."""
+    said = request.headers.get("last-event-id") or query_of(request).get("since", "")
+    return int(said) if re.fullmatch("[0-9]{1,15}", said) else 0

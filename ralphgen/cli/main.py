@@ -1,0 +1,21 @@
+"""The console script: `serve` starts at once, every other command loads the command line."""
+
+import sys
+
+from ralphgen.terminal.crashes import show_crash
+
+
+def main() -> None:
+    """Run the command of `sys.argv`."""
+    sys.excepthook = show_crash  # before Typer, which passes on to the one that it finds
+    if sys.argv[1:2] == ["serve"] and "--help" not in sys.argv:
+        from ralphgen.cli.serve import serve
+
+        sys.exit(serve(sys.argv[2:]))
+    from ralphgen.cli.commands import run
+
+    sys.exit(run())
+
+
+if __name__ == "__main__":
+    main()

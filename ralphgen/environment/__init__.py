@@ -1,0 +1,1 @@
+"""The Python environment in which emitted servers run: found, or built from the lock."""

@@ -1,0 +1,1 @@
+"""Composes inspection, planning, rendering and output into init, regen and check."""

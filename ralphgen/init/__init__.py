@@ -1,0 +1,1 @@
+"""What `ralphgen init` creates in a project: database, settings, default context."""

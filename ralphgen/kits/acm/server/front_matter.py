@@ -1,0 +1,79 @@
+"""Reads the YAML block at the beginning of a document, in which every scalar is a text."""
+
+from __future__ import annotations
+
+import re
+
+from ralphgen.runtime.packages import add_packages
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+VALID, NONE, INVALID = "valid", "no frontmatter", "invalid frontmatter"
+_LONGEST = 20_000  # characters of a block; nobody writes longer ones by hand
+# What is nested tens of thousands deep ends the interpreter in the fast parser, but not in the
+# other one: no block of this length can do that.
+_SAFE = 4_000
+_END = r"(?m)^---[ \t]*$"
+
+
+class FrontMatter:
+    """What stands before a document's text.
+
+    `state` is one of VALID, NONE and INVALID, `values` its keys and values where it is valid,
+    `body` the text behind it, with plain line ends.
+    """
+
+    __slots__ = ("body", "state", "values")
+
+    def __init__(self, state: str, values: Mapping[str, object], body: str) -> None:
+        self.state = state
+        self.values = values
+        self.body = body
+
+    def text(self, key: str) -> str:
+        """The value of a key, stripped; empty where there is none, or one that is no text."""
+        value = self.values.get(key)
+        return value.strip() if isinstance(value, str) else ""
+
+
+def read_front_matter(text: str) -> FrontMatter:
+    """The front matter of a document, whose line ends and byte order mark are as they were."""
+    plain = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    first, _, rest = plain.partition("\n")
+    if first.rstrip() != "---":
+        return FrontMatter(NONE, {}, plain)
+    end = re.search(_END, rest)
+    if end is None:
+        return FrontMatter(INVALID, {}, rest)
+    block, body = rest[: end.start()], rest[end.end() :].removeprefix("\n")
+    return _parsed(block, body)
+
+
+def _parsed(block: str, body: str) -> FrontMatter:
+    if not block.strip():
+        return FrontMatter(NONE, {}, body)
+    value = _value(block) if len(block) <= _LONGEST else block
+    if value is None or value == {}:
+        return FrontMatter(NONE, {}, body)
+    if not isinstance(value, dict):
+        return FrontMatter(INVALID, {}, body)
+    return FrontMatter(VALID, value, body)
+
+
+def _value(block: str) -> object:
+    """What a block of YAML says; the block itself, a mere text, where it is no YAML."""
+    add_packages()
+    import yaml
+
+    try:
+        fast = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+        loader = (fast if len(block) <= _SAFE else yaml.BaseLoader)(block)
+        try:
+            value: object = loader.get_single_data()
+        finally:
+            loader.dispose()
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return block
+    return value

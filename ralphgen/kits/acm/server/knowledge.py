@@ -1,0 +1,154 @@
+"""The tool on the knowledge base: entries whose name or text holds a term."""
+
+from __future__ import annotations
+
+import os
+
+from ralphgen.runtime.errors import ToolError
+
+from .documents import MOST, brief
+from .front_matter import read_front_matter
+from .paths import UnreadableError, inside, read_path, words_for
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .workspace import Acm
+
+FOLDER = "kb"
+README = "README.md"
+SHOWN = 50  # entries of an answer
+AROUND = 80  # characters on either side of what was found
+NAMED = 200  # characters of a title
+_LAST = 300  # characters for the lines at the end
+
+
+class Hit:
+    """An entry that was found: its file's name, its text, and where the term stands in it.
+
+    `at` is -1 where only the name holds the term.
+    """
+
+    __slots__ = ("at", "name", "text")
+
+    def __init__(self, name: str, text: str, at: int) -> None:
+        self.name = name
+        self.text = text
+        self.at = at
+
+
+def query_knowledge(acm: Acm, arguments: dict[str, Any]) -> str:
+    """The entries that hold a term, each with its title, the words around it and its place.
+
+    Raises `ToolError` for a blank term, and where the knowledge base cannot be read.
+    """
+    term = arguments["query"].strip()
+    if not term:
+        raise ToolError('argument "query" is blank: give a word or a topic to look for')
+    root = acm.documents()
+    entries = _entries(root)
+    if not entries:
+        return "The knowledge base has no entries."
+    hits, unreadable = _search(entries, term.lower())
+    note = ["", f"Not readable, and left out: {unreadable}"] if unreadable else []
+    if not hits:
+        return "\n".join([f'No KB entries match "{brief(term, NAMED)}".', *note])
+    return "\n".join([*_hit_lines(hits, len(term)), *note])
+
+
+def _entries(root: str) -> list[tuple[str, str]]:
+    """Name and real path of every entry, in the order of the names' bytes.
+
+    A link that leads out of the documents is no entry, and neither is what is no file.
+    """
+    try:
+        folder = inside(root, FOLDER)
+        with os.scandir(folder) as found:
+            files = [entry for entry in found if _may_be_entry(entry)]
+    except (UnreadableError, OSError) as error:
+        why = error.why if isinstance(error, UnreadableError) else words_for(error)
+        raise ToolError(
+            f'the knowledge base "{FOLDER}/" {why}: add the folder, or have ACM_ROOT name '
+            "documents that hold one"
+        ) from error
+    files.sort(key=lambda entry: os.fsencode(entry.name))
+    placed = ((entry.name, _real(root, folder, entry)) for entry in files)
+    return [(name, path) for name, path in placed if path]
+
+
+def _may_be_entry(entry: os.DirEntry[str]) -> bool:
+    if not entry.name.endswith(".md") or entry.name == README:
+        return False
+    try:
+        return entry.is_file()
+    except OSError:  # a link that leads to itself
+        return False
+
+
+def _real(root: str, folder: str, entry: os.DirEntry[str]) -> str:
+    """The real path of an entry; empty where it leads out of the documents."""
+    if not entry.is_symlink():
+        return entry.path
+    try:
+        return inside(root, os.path.join(folder, entry.name))
+    except UnreadableError:
+        return ""
+
+
+def _search(entries: list[tuple[str, str]], term: str) -> tuple[list[Hit], int]:
+    """What holds the term, which is in small letters, and how many entries cannot be read."""
+    hits: list[Hit] = []
+    unreadable = 0
+    for name, path in entries:
+        try:
+            text = read_path(path)
+        except UnreadableError:
+            unreadable += 1
+            continue
+        lowered = text.lower()
+        at = lowered.find(term)
+        if at >= 0 or term in name.lower():
+            hits.append(Hit(name, text, at if len(lowered) == len(text) else _place(text, at)))
+    return hits, unreadable
+
+
+def _place(text: str, at: int) -> int:
+    """Where in a text stands what is at `at` in small letters, of which it has more or fewer."""
+    seen = 0
+    for place, character in enumerate(text):
+        if seen >= at:
+            return place if at >= 0 else at
+        seen += len(character.lower())
+    return len(text)
+
+
+def _hit_lines(hits: list[Hit], length: int) -> list[str]:
+    """The answer on what was found, with as many entries as there is room for."""
+    lines = [f"Found {len(hits)} KB {'entry' if len(hits) == 1 else 'entries'}:"]
+    room = MOST - _LAST
+    shown = 0
+    for hit in hits[:SHOWN]:
+        entry = _entry(hit, length)
+        room -= len(entry) + 2
+        if room < 0:
+            break
+        lines += ["", entry]
+        shown += 1
+    more = f"and {len(hits) - shown} more: look for a longer term"
+    return [*lines, "", more] if shown < len(hits) else lines
+
+
+def _entry(hit: Hit, length: int) -> str:
+    title = read_front_matter(hit.text).text("title") or hit.name.removesuffix(".md")
+    lines = [f"**{brief(title, NAMED)}**"]
+    if hit.at >= 0:
+        lines.append(f"> {_snippet(hit.text, hit.at, length)}")
+    return "\n".join([*lines, f"Path: {FOLDER}/{brief(hit.name, NAMED)}"])
+
+
+def _snippet(text: str, at: int, length: int) -> str:
+    """The words around the first place of the term, on one line."""
+    first, last = max(at - AROUND, 0), at + length + AROUND
+    words = brief(text[first:last].removeprefix("\ufeff"), 4 * NAMED)
+    return f"{'...' if first else ''}{words}{'...' if last < len(text) else ''}"

@@ -1,0 +1,234 @@
+"""The commands with which a person allows and denies agents to run tasks.
+
+That they ask at a terminal keeps a script or an agent's shell from allowing itself in passing. It
+is a gate, no wall: who runs as the user can make a terminal of its own, or write the file.
+"""
+
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ralphgen.errors import UsageError
+from ralphgen.terminal.console import print_json, say
+from ralphgen.terminal.options import Json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ralphgen.kits.dela.server.allowlist import Rule, Rules
+    from ralphgen.kits.dela.server.task import Task
+    from ralphgen.kits.dela.task_lookup import Place
+
+app = typer.Typer()
+KIT = "dela"
+SHOWN = 50  # tasks, where a person has to read them
+Project = Annotated[
+    Path, typer.Option("--project", metavar="DIR", help="The project's folder, or one inside it.")
+]
+
+
+@app.command(epilog="Example: [bold]ralphgen allow build test[/bold]")
+def allow(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="The tasks, as --list names them."),
+    ] = None,
+    whole_file: Annotated[
+        bool, typer.Option("--file", help="Allow every task of the files that define them.")
+    ] = False,
+    directory: Annotated[
+        bool, typer.Option("--directory", help="Allow every task in and below their folders.")
+    ] = False,
+    listed: Annotated[
+        bool, typer.Option("--list", help="Show what is allowed; so does no name at all.")
+    ] = False,
+    project: Project = Path(),
+    as_json: Json = False,
+) -> None:
+    """Let agents run tasks of the project: shows what will be written, and asks.
+
+    Needs a person at a terminal; only --list works without one.
+    """
+    if names and (listed or as_json):
+        raise UsageError("--list and --json show every task", "leave the names out")
+    if whole_file and directory:
+        raise UsageError('"--file" and "--directory" exclude each other', "leave one out")
+    if not names and (whole_file or directory):
+        raise UsageError("no task is named", 'see them with "ralphgen allow --list"')
+    if not names:
+        _list(project, as_json=as_json)
+        return
+    from ralphgen.kits.dela.task_lookup import all_tasks, named_tasks, task_entries
+
+    _need_person()
+    places, path = _situation(project)
+    tasks = named_tasks(places, names)
+    scope = "File" if whole_file else "Directory" if directory else "Task"
+    rules = _change(path, task_entries(tasks, scope), all_tasks(places), places[-1].folder)
+    for task in tasks:
+        denial = rules.denial(task.name, task.unique_name, task.path)
+        if denial is not None:
+            where = f'entry {denial.number} of "{path}", a Deny on "{denial.path}"'
+            _tell(f'note: "{task.unique_name}" stays denied by {where}')
+
+
+@app.command(epilog="Example: [bold]ralphgen deny deploy[/bold]")
+def deny(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="The tasks.")],
+    files: Annotated[
+        bool,
+        typer.Option("--file", help="The names are files, or folders: deny all that is there."),
+    ] = False,
+    project: Project = Path(),
+) -> None:
+    """Keep agents from running tasks, whatever allows them: shows what will be written, and asks.
+
+    Needs a person at a terminal.
+    """
+    from ralphgen.kits.dela.task_lookup import all_tasks, named_tasks, path_entries, task_entries
+
+    _need_person()
+    places, path = _situation(project)
+    wanted = path_entries(names) if files else task_entries(named_tasks(places, names), "Deny")
+    _change(path, wanted, all_tasks(places), places[-1].folder)
+
+
+def _need_person() -> None:
+    """Refuse, with `UsageError`, where nobody reads what is asked, or nobody can answer."""
+    if not all(os.isatty(stream) for stream in (0, 1, 2)):
+        raise UsageError(
+            "only a person at a terminal can allow or deny tasks",
+            "ask one to run this command",
+        )
+
+
+def _situation(project: Path) -> "tuple[tuple[Place, ...], str]":
+    """Where tasks are found, and the path of the allowlist; what cannot be used is said."""
+    from ralphgen.kits.dela.server.allowlist import allowlist_path
+    from ralphgen.kits.dela.task_lookup import find_places
+    from ralphgen.kits.registry import KITS
+    from ralphgen.project.config import kit_settings, read_config
+    from ralphgen.project.inspect import settings_models
+    from ralphgen.project.root import project_root
+
+    root = project_root(project)
+    config = read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS))
+    settings = kit_settings(config.values, KIT)
+    places = find_places(root, project, settings)
+    for path, why in dict.fromkeys(problem for place in places for problem in place.found.problems):
+        _tell(f'warning: "{path}" {why}')
+    return places, allowlist_path(settings.get("allowlist", ""))
+
+
+def _change(path: str, wanted: "Sequence[Rule]", tasks: "Sequence[Task]", top: str) -> "Rules":
+    """Write entries, once a person has seen them and agreed; returns the rules as they were."""
+    from ralphgen.kits.dela.allowlist_file import plan_change, write
+    from ralphgen.kits.dela.task_lookup import reached
+
+    change = plan_change(path, wanted)
+    for sentence in change.rules.ignored:
+        _tell(f"warning: {sentence}")
+    if not change.entries:
+        _tell(f'nothing to write: "{path}" says so already')
+        return change.rules
+    _tell(f'the allowlist "{path}" {"is made" if change.rules.missing else "changes"}:')
+    for line in change.diff():
+        _tell(f"  {line}")
+    _tell_reach(change.entries, reached(change.entries, tasks), top)
+    if not _agreed():
+        say("nothing was written")
+        raise typer.Exit(1)
+    write(change)
+    _tell(f'wrote "{path}"')
+    return change.rules
+
+
+def _tell_reach(entries: "Sequence[Rule]", tasks: "Sequence[Task]", top: str) -> None:
+    """Say which tasks the entries are on, those that there are and those that may come."""
+    from shlex import join
+
+    verb = "denies" if entries[0].scope == "Deny" else "allows"
+    _tell(f"this {verb}:")
+    for task in tasks[:SHOWN]:
+        _tell(f"  {task.unique_name}: {join(task.argv)} ({_below(task.path, top)})")
+    if len(tasks) > SHOWN:
+        _tell(f"  and {len(tasks) - SHOWN:,} more")
+    for entry in entries:
+        if not entry.tasks:
+            among = "below" if Path(entry.real).is_dir() else "of"
+            _tell(f'  and every other task {among} "{entry.path}", now and in future')
+
+
+def _agreed() -> bool:
+    """Whether a person says yes; what was typed before the question is no answer to it."""
+    with suppress(ImportError):  # there is none on Windows
+        import termios
+
+        termios.tcflush(0, termios.TCIFLUSH)
+    print("write it? y/N ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
+def _list(project: Path, *, as_json: bool) -> None:
+    """Print what is allowed and what is denied."""
+    from ralphgen.kits.dela.server.allowlist import read_rules
+    from ralphgen.kits.dela.task_lookup import standing
+
+    places, path = _situation(project)
+    rules = read_rules(path)
+    rows = {place.folder: standing(rules, place) for place in places}
+    problems = [sentence for _, sentence in rules.problems()]
+    if as_json:
+        listed = [{"folder": folder, "tasks": tasks} for folder, tasks in rows.items()]
+        facts = {"path": path, "exists": not rules.missing, "problems": problems}
+        print_json({"allowlist": facts, "folders": listed})
+        return
+    for sentence in problems:
+        _tell(f'warning: the allowlist "{path}": {sentence}')
+    if rules.missing:
+        _tell(f'there is no allowlist yet: "{path}" is made by "ralphgen allow NAME"')
+    for folder, tasks in rows.items():
+        if len(rows) > 1:
+            _print(f"{folder}:")
+        for line in _lines(tasks, folder):
+            _print(line)
+
+
+def _lines(tasks: "Sequence[dict[str, Any]]", top: str) -> list[str]:
+    """A line a task, in columns."""
+    width = max((len(task["unique_name"]) for task in tasks), default=0)
+    return [
+        f"{_word(task):<11}  {task['unique_name']:<{width}}  {task['command']}"
+        f"  ({_below(task['file_path'], top)})"
+        for task in tasks
+    ]
+
+
+def _word(task: "dict[str, Any]") -> str:
+    if task["allowlisted"]:
+        return "allowed"
+    return "denied" if task["entry"] else "not allowed"
+
+
+def _below(path: str, top: str) -> str:
+    """A path as it is seen from a folder above it."""
+    place = Path(path)
+    return str(place.relative_to(top)) if place.is_relative_to(top) else path
+
+
+def _tell(line: str) -> None:
+    """A line for people, of which names from the project's files cannot make two."""
+    from ralphgen.runtime.errors import one_line
+
+    say(one_line(line))
+
+
+def _print(line: str) -> None:
+    """A line of a result, of which names from the project's files cannot make two."""
+    from ralphgen.runtime.errors import one_line
+
+    print(one_line(line))

@@ -1,0 +1,15 @@
+"""The kit `dela` as the core sees it."""
+
+from ralphgen.kits.dela.finding import find_tasks
+from ralphgen.kits.dela.plan import KEY, plan_dela
+from ralphgen.kits.dela.settings import DelaSettings
+from ralphgen.kits.dela.tools import TOOLS
+from ralphgen.planning.kit import Kit
+
+DELA = Kit(
+    key=KEY,
+    catalog=tuple(tool.name for tool in TOOLS),
+    plan=plan_dela,
+    settings=DelaSettings,
+    find=find_tasks,
+)

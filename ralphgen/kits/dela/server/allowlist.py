@@ -1,0 +1,228 @@
+"""Reads the file in which a person allows tasks, and says which those are: in doubt none."""
+
+from __future__ import annotations
+
+import os
+
+from ralphgen.runtime.errors import one_line
+
+from .folder import MISSING, Folder, UnreadableError, stamp
+from .parsing import read_toml
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+PLACES = ("~/.config/dela/allowlist.toml", "~/.dela/allowlist.toml")
+SCOPES = ("Once", "Task", "File", "Directory", "Deny")
+NOTHING = "no task is allowed"
+
+
+class Rule:
+    """One entry of an allowlist: what it says on the tasks at a path.
+
+    `number` is its place in the file, from 1; `scope` is one of `SCOPES`; `path` is absolute, and
+    `real` is where it leads. `tasks` are names, none where the entry lists none. Raises OSError for
+    the path of a Deny that cannot be followed, and ValueError for one that no path can be.
+    """
+
+    __slots__ = ("number", "path", "real", "scope", "tasks")
+
+    def __init__(self, number: int, path: str, scope: str, tasks: Iterable[str] = ()) -> None:
+        self.number = number
+        self.path = path
+        self.scope = scope
+        self.tasks = tuple(tasks)
+        self.follow()
+
+    def follow(self) -> None:
+        """See where the path leads now; raises OSError where a Deny leads nobody knows where."""
+        try:
+            self.real = os.path.realpath(self.path, strict=self.scope == "Deny")
+        except (FileNotFoundError, NotADirectoryError):
+            self.real = os.path.realpath(self.path)
+
+    def denies(self, names: Iterable[str], real: str) -> bool:
+        """Whether it forbids a task of these names in the file at a path without links."""
+        if self.scope != "Deny" or not self.is_around(real):
+            return False
+        return not self.tasks or any(name in self.tasks for name in names)
+
+    def grants(self, name: str, real: str) -> bool:
+        """Whether it allows the task of a plain name in the file at a path without links."""
+        if self.scope == "Directory":
+            return self.is_around(real)
+        if self.scope == "File":
+            return real == self.real
+        return self.scope == "Task" and real == self.real and name in self.tasks
+
+    def is_around(self, real: str) -> bool:
+        """Whether a path without links is where the entry leads, or below it."""
+        return real == self.real or real.startswith(os.path.join(self.real, ""))
+
+
+class Rules:
+    """What an allowlist says at one moment.
+
+    `path` is the file, or the one to create where it is `missing`. `problem` says why nothing is
+    allowed, where the file cannot be used; `ignored` holds a sentence on each entry without effect.
+    """
+
+    __slots__ = ("entries", "ignored", "missing", "path", "problem")
+
+    def __init__(
+        self,
+        path: str,
+        entries: Sequence[Rule] = (),
+        *,
+        ignored: Sequence[str] = (),
+        problem: str = "",
+        missing: bool = False,
+    ) -> None:
+        self.path = path
+        self.entries = tuple(entries)
+        self.ignored = tuple(ignored)
+        self.problem = problem
+        self.missing = missing
+
+    def allows(self, name: str, unique_name: str, path: str) -> bool:
+        """Whether a task may be started: its plain and its unique name, and its file.
+
+        A Deny wins over all that allows it, and is on the task by either name, or on every task of
+        its file or folder. A unique name allows nothing: another task may have it tomorrow.
+        """
+        return self.denial(name, unique_name, path) is None and self.grant(name, path) is not None
+
+    def problems(self) -> list[tuple[str, str]]:
+        """What keeps the file, or entries of it, from being used: its path and a sentence each."""
+        return [(self.path, why) for why in (self.problem, *self.ignored) if why]
+
+    def denial(self, name: str, unique_name: str, path: str) -> Rule | None:
+        """The first entry that forbids a task."""
+        real, names = os.path.realpath(path), (name, unique_name)
+        return next((rule for rule in self.entries if rule.denies(names, real)), None)
+
+    def grant(self, name: str, path: str) -> Rule | None:
+        """The first entry that allows a task, were it not forbidden."""
+        real = os.path.realpath(path)
+        return next((rule for rule in self.entries if rule.grants(name, real)), None)
+
+
+class Allowlist:
+    """The allowlist as it is whenever it is asked: a change counts at once.
+
+    `setting` is the path of the file, which stands for the usual places; empty for those.
+    """
+
+    __slots__ = ("_path", "_rules", "_stamp", "setting")
+
+    def __init__(self, setting: str = "") -> None:
+        self.setting = setting
+        self._path = ""
+        self._stamp = MISSING
+        self._rules = Rules("")
+
+    def current(self) -> Rules:
+        """What the file says now, be it new, changed, gone or in a place that goes before."""
+        path = allowlist_path(self.setting)
+        state = stamp(path)
+        if (path, state) != (self._path, self._stamp):
+            self._rules = read_rules(path)
+            self._path, self._stamp = path, state
+        return _followed(self._rules)
+
+
+def allowlist_path(setting: str = "") -> str:
+    """The file that counts: the one that is set, else the first that there is of `PLACES`.
+
+    Where there is none, the first place. What may not be seen is there: its denials must not be
+    lost.
+    """
+    if setting:
+        return os.path.expanduser(setting)
+    places = [os.path.expanduser(place) for place in PLACES]
+    return next((place for place in places if _is_there(place)), places[0])
+
+
+def read_rules(path: str) -> Rules:
+    """What a file says; where any of it is unclear nothing is allowed, and the reason is kept.
+
+    Unknown keys and Once are ignored, and so are relative paths, with a sentence. But a Deny that
+    cannot be followed makes the whole file unclear: ignored, it would allow what it forbids.
+    """
+    if not os.path.isabs(path):
+        return Rules(path, problem=f"is no absolute path: {NOTHING}")
+    if not _is_there(path):
+        return Rules(path, missing=True)
+    ignored: list[str] = []
+    try:
+        entries = _entries(path, read_toml(Folder(os.path.dirname(path), os.sep), path))
+        found = [_rule(path, number, entry, ignored) for number, entry in enumerate(entries, 1)]
+    except UnreadableError as error:
+        return Rules(path, problem=f"{one_line(error.why)}: {NOTHING}")
+    return Rules(path, [rule for rule in found if rule is not None], ignored=ignored)
+
+
+def _followed(rules: Rules) -> Rules:
+    """The same with every path followed anew: a link may lead elsewhere than it did."""
+    for rule in rules.entries:
+        try:
+            rule.follow()
+        except (OSError, ValueError) as error:
+            return Rules(rules.path, problem=f"{_lost(rule.number, rule.path, error)}: {NOTHING}")
+    return rules
+
+
+def _entries(path: str, values: dict[str, Any]) -> list[Any]:
+    """The entries as they are written; raises `UnreadableError` where they are no list."""
+    entries = values.get("entries", [])
+    if isinstance(entries, list):
+        return entries
+    raise UnreadableError(path, '"entries" is no list of tables')
+
+
+def _rule(path: str, number: int, entry: Any, ignored: list[str]) -> Rule | None:
+    """What one entry says, None where it may be ignored; raises `UnreadableError` if unclear."""
+    if why := _unclear(entry):
+        raise UnreadableError(path, f"entry {number}: {why}")
+    place, scope = os.path.expanduser(entry["path"]), entry["scope"]
+    if not os.path.isabs(place):
+        why = f'"path" is "{one_line(entry["path"])}", expected an absolute path'
+        if scope == "Deny":
+            raise UnreadableError(path, f"entry {number}: {why}")
+        ignored.append(f"entry {number} is ignored: {why}")
+        return None
+    try:
+        return Rule(number, place, scope, entry.get("tasks", ()))
+    except (OSError, ValueError) as error:
+        raise UnreadableError(path, _lost(number, place, error)) from error
+
+
+def _unclear(entry: Any) -> str:
+    """What is wrong with the shape of an entry."""
+    if not isinstance(entry, dict):
+        return "is no table"
+    place, scope, tasks = (entry.get(key) for key in ("path", "scope", "tasks"))
+    if not isinstance(place, str) or "\0" in place:
+        return '"path" is missing, or no text that can be a path'
+    if scope not in SCOPES:
+        return f'"scope" is "{scope}", expected one of {", ".join(SCOPES)}'
+    listed = tasks is None or (isinstance(tasks, list) and all(isinstance(t, str) for t in tasks))
+    return "" if listed else '"tasks" is no list of names'
+
+
+def _lost(number: int, path: str, error: Exception) -> str:
+    why = getattr(error, "strerror", None) or error
+    return f'entry {number}: "{one_line(path)}" cannot be followed: {why}'
+
+
+def _is_there(path: str) -> bool:
+    """Whether there is something, be it a link that leads nowhere or what may not be seen."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except (OSError, ValueError):
+        return True
+    return True

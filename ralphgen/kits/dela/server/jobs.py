@@ -1,0 +1,163 @@
+"""The tools on tasks that were started."""
+
+from __future__ import annotations
+
+from ralphgen.runtime.deferred import Waiting
+from ralphgen.runtime.processes.jobs import NotRunningError
+from ralphgen.runtime.values.paging import fitted
+
+from .naming import find_task
+from .payload import MAX_BYTES, newest, oldest, size
+from .refusals import bad_arguments, job_not_found, not_running
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ralphgen.runtime.processes.job import Job
+    from ralphgen.runtime.processes.jobs import Jobs
+
+    from .workspace import Dela
+
+LINES = 200  # of output, where the caller does not say
+GRACE = 5  # seconds between asking a task to end and ending it
+MESSAGES = {
+    "graceful": "Process stopped gracefully",
+    "killed": "Process was force-killed after grace period",
+    "failed": "Process could not be stopped",
+}
+
+
+def status(dela: Dela, _arguments: dict[str, Any]) -> dict[str, Any]:
+    """What runs now, the oldest first."""
+    running = dela.jobs.running() if dela.jobs is not None else []
+    return fitted({"running": [_told(job) for job in running], "cwd": dela.root})
+
+
+def task_status(dela: Dela, arguments: dict[str, Any]) -> dict[str, Any]:
+    """What has become of the processes of a task, the newest first, or of one process."""
+    if "pid" in arguments:
+        jobs = [_job(dela, arguments["pid"])[1]]
+    elif "unique_name" in arguments:
+        jobs = _named(dela, arguments["unique_name"])
+    else:
+        raise bad_arguments("give a 'unique_name' or a 'pid'")
+    return fitted({"jobs": [_told(job) | _ended(job) for job in jobs]})
+
+
+def task_output(dela: Dela, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Lines of output: the last ones, or those from an offset on."""
+    _, job = _job(dela, arguments["pid"])
+    wanted, offset = arguments.get("lines", LINES), arguments.get("offset")
+    page = job.output.tail(wanted) if offset is None else job.output.read(offset, wanted)
+    answer: dict[str, Any] = {
+        "pid": job.pid,
+        "lines": [],
+        "total_lines": page.total,
+        "total_bytes": page.received,
+        "truncated": len(page.lines) < page.total - page.first,
+        "buffer_full": page.first > 0,
+        "offset": page.offset,
+        "next_offset": page.next,
+    }
+    if page.first:
+        answer["dropped_lines"] = page.first
+    if arguments.get("show_truncation"):
+        answer["truncation_info"] = {
+            "requested_lines": wanted,
+            "returned_lines": len(page.lines),
+            "is_truncated": answer["truncated"],
+            "buffer_full": page.first > 0,
+            "buffer_capacity": dela.setting("lines"),
+        }
+    return _with_lines(answer, [line.removesuffix("\n") for line in page.lines], offset is None)
+
+
+def task_stop(dela: Dela, arguments: dict[str, Any]) -> Waiting:
+    """End a process and all that it has started."""
+    jobs, job = _job(dela, arguments["pid"])
+    grace = arguments.get("grace_period", GRACE)
+    if job.state != "running":
+        raise not_running(job.pid)
+    dela.started()  # which takes its time
+    return Waiting(lambda: _stopped(jobs, job, grace), _nothing)
+
+
+def _nothing() -> None:
+    """A process that is being stopped is stopped, whether somebody waits for that or not."""
+
+
+def _stopped(jobs: Jobs, job: Job, grace: float) -> dict[str, Any]:
+    try:
+        how = jobs.stop(job, grace)
+    except NotRunningError as error:
+        raise not_running(job.pid) from error
+    if job.exit_code is not None:
+        end = f" with exit code {job.exit_code}"
+    else:
+        end = f" by signal {job.signal}" if how == "graceful" and job.signal else ""
+    return {
+        "pid": job.pid,
+        "status": how,
+        "message": MESSAGES[how] + end,
+        "exit_code": job.exit_code,
+        "signal": job.signal,
+        "grace_period_used": grace,
+    }
+
+
+def _job(dela: Dela, pid: int) -> tuple[Jobs, Job]:
+    """The process of a PID; raises `RefusedError` where this server knows none."""
+    job = dela.jobs.find(pid) if dela.jobs is not None else None
+    if dela.jobs is None or job is None:
+        raise job_not_found(pid, looks=dela.sees("status"))
+    return dela.jobs, job
+
+
+def _named(dela: Dela, name: str) -> list[Job]:
+    """The processes of a task, by its unique name or by one that can only mean it."""
+    if dela.jobs is None:
+        return []
+    jobs = dela.jobs.all()
+    found = [job for job in jobs if job.about["unique_name"] == name]
+    if not found:
+        task, _ = find_task(dela.tasks(dela.root)[0], name)
+        meant = task.unique_name if task is not None else name
+        found = [job for job in jobs if job.about["unique_name"] == meant]
+    return found
+
+
+def _told(job: Job) -> dict[str, Any]:
+    """A process as `status` tells it; `started_at` is its age, as the seed of dela has it."""
+    age = job.elapsed()
+    return {"pid": job.pid, **job.about, "started_at": age, "elapsed_seconds": age}
+
+
+def _ended(job: Job) -> dict[str, Any]:
+    return {
+        "state": job.state,
+        "exit_code": job.exit_code,
+        "signal": job.signal,
+        "error": job.error,
+        "completed_at": job.completed_at,
+    }
+
+
+def _with_lines(answer: dict[str, Any], lines: list[str], tail: bool) -> dict[str, Any]:
+    """The answer with as many of the lines as it can hold, and where to read on.
+
+    `tail` keeps the newest of them, else the oldest are kept.
+    """
+    whole = {**answer, "lines": lines}
+    if size(whole) <= MAX_BYTES:
+        return whole
+    cut = {**answer, "truncated": True, "chunk_truncated": True, "max_chunk_size": MAX_BYTES}
+    room = MAX_BYTES - size(cut)
+    kept = newest(lines, room) if tail else oldest(lines, room)
+    if "truncation_info" in cut:
+        cut["truncation_info"] |= {"returned_lines": len(kept), "is_truncated": True}
+    if tail:
+        cut["offset"] += len(lines) - len(kept)
+    elif len(kept) < len(lines):
+        cut["next_offset"] = cut["offset"] + len(kept)
+    return {**cut, "lines": kept}

@@ -1,0 +1,231 @@
+"""Parses the files of tasks with well-kept libraries; every way in which that fails has words.
+
+Whoever may write files in a project may write such as keep a parser busy for minutes or make it
+crash. So what is known to do that is refused before, and each file is parsed once.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from ralphgen.runtime.packages import add_packages
+
+from .folder import UnreadableError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+    from xml.etree.ElementTree import Element
+
+    from yaml import Event
+
+    from .folder import Folder
+
+DEEP = "holds values within each other too deep to be read"
+LARGEST = 1 << 18  # bytes of a file whose parser takes its time
+LARGEST_JSON5 = 1 << 15  # characters of a file with comments, or with commas at the end
+LARGEST_WITHOUT_C = 1 << 14  # bytes of a YAML file where only the parser in Python is there
+DEEPEST = 100  # values within each other in YAML
+MOST_PARTS = 30  # of a key in TOML: the time that a key takes grows with their square
+MOST_DIRECTIVES = 100  # in YAML: each is compared with all others
+MOST_MEMBERS = 200  # of a mapping of facts
+
+_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+"""
+_LONG_KEY = re.compile(rf"(?:\.[ \t]*+{_PART}){{{MOST_PARTS}}}")
+
+
+def read_yaml(folder: Folder, path: str) -> Any:
+    """The value of a YAML file, in which every scalar is a text; None for an empty file.
+
+    That `on` and `yes` are texts, as they are to the programs that read these files, and that 3
+    is "3", is what a loader without types is for. Raises `UnreadableError`.
+    """
+    return _once("yaml", folder, path, _yaml)[0]
+
+
+def has_tags(folder: Folder, path: str) -> bool:
+    """Whether a YAML file says of any value what it is, as in `!!binary`: it may be another then.
+
+    Raises `UnreadableError`.
+    """
+    return bool(_once("yaml", folder, path, _yaml)[1])
+
+
+def _once(kind: str, folder: Folder, path: str, parse: Callable[[Folder, str], object]) -> Any:
+    """What is made of a file, or why it cannot be used, found out once for each real path."""
+    folder.look(path)
+    key = kind, os.path.realpath(path)
+    if key not in folder.parsed:
+        try:
+            folder.parsed[key] = parse(folder, path)
+        except UnreadableError as error:
+            folder.parsed[key] = error
+    found = folder.parsed[key]
+    if isinstance(found, UnreadableError):
+        raise UnreadableError(path, found.why)
+    return found
+
+
+def _yaml(folder: Folder, path: str) -> tuple[Any, bool]:
+    """The value of a YAML file, and whether it has tags."""
+    add_packages()
+    import yaml
+
+    loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+    text = folder.text(path, LARGEST if hasattr(yaml, "CBaseLoader") else LARGEST_WITHOUT_C)
+    if text.count("%TAG") > MOST_DIRECTIVES:
+        raise UnreadableError(path, f"holds more than {MOST_DIRECTIVES} directives")
+    folder.spend("values", 0)
+    try:
+        tagged = _is_tagged(folder, path, yaml.parse(text, Loader=loader))
+        return yaml.load(text, Loader=loader), tagged
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f"line {mark.line + 1}: " if mark else ""
+        raise UnreadableError(path, f"{where}is not YAML: {error.problem}") from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise UnreadableError(path, f"is not YAML: {error}") from error
+    except RecursionError as error:
+        raise UnreadableError(path, DEEP) from error
+
+
+def _is_tagged(folder: Folder, path: str, events: Iterator[Event]) -> bool:
+    """Whether any value of a YAML file has a tag.
+
+    Raises `UnreadableError` for what the parser in C could not make values of: it calls itself for
+    each value within another, and where that is too deep it takes the server with it.
+    """
+    depth = count = 0
+    tagged = False
+    for event in events:
+        count += 1
+        kind = type(event).__name__
+        depth += kind.endswith("StartEvent") - kind.endswith("EndEvent")
+        if depth > DEEPEST:
+            raise UnreadableError(path, DEEP)
+        tagged = tagged or getattr(event, "tag", None) is not None
+    folder.spend("values", count)
+    return tagged
+
+
+def read_json(folder: Folder, path: str) -> Any:
+    """The value of a JSON file. Raises `UnreadableError`."""
+    return _once("json", folder, path, _plain_json)
+
+
+def read_json5(folder: Folder, path: str) -> Any:
+    """The value of a JSON file that may hold comments and trailing commas.
+
+    Raises `UnreadableError`.
+    """
+    return _once("json5", folder, path, _json5)
+
+
+def _json5(folder: Folder, path: str) -> Any:
+    text = folder.text(path, LARGEST)
+    try:
+        return _json(path, text)  # a thousand times as fast, and mostly enough
+    except UnreadableError:
+        if len(text) > LARGEST_JSON5:
+            raise
+    add_packages()
+    import json5
+
+    try:
+        return json5.loads(text)
+    except ValueError as error:
+        raise UnreadableError(path, f"is not JSON: {error}") from error
+    except RecursionError as error:
+        raise UnreadableError(path, DEEP) from error
+
+
+def _plain_json(folder: Folder, path: str) -> Any:
+    return _json(path, folder.text(path))
+
+
+def _json(path: str, text: str) -> Any:
+    import json
+
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UnreadableError(path, f"line {error.lineno}: is not JSON: {error.msg}") from error
+    except (ValueError, RecursionError) as error:
+        raise UnreadableError(path, DEEP) from error
+
+
+def read_toml(folder: Folder, path: str) -> dict[str, Any]:
+    """The tables of a TOML file. Raises `UnreadableError`."""
+    import tomllib
+
+    text = folder.text(path, LARGEST)
+    if found := _LONG_KEY.search(text):
+        line = text.count("\n", 0, found.start()) + 1
+        raise UnreadableError(path, f"line {line}: holds a key of more than {MOST_PARTS} parts")
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UnreadableError(path, f"is not TOML: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise UnreadableError(path, DEEP) from error
+
+
+def read_xml(folder: Folder, path: str) -> Element:
+    """The root element of an XML file; entities are refused. Raises `UnreadableError`."""
+    from xml.etree.ElementTree import ParseError
+
+    text = folder.text(path)
+    add_packages()
+    from defusedxml import DefusedXmlException
+    from defusedxml.ElementTree import fromstring
+
+    try:
+        root: Element = fromstring(text)
+    except ParseError as error:
+        raise UnreadableError(path, f"is not XML: {error}") from error
+    except (DefusedXmlException, ValueError, RecursionError) as error:
+        raise UnreadableError(path, f"is XML of a kind that is not read: {error}") from error
+    return root
+
+
+def mapping(value: object) -> dict[str, Any]:
+    """The value, where it is an object whose keys are texts; else an empty one."""
+    if not isinstance(value, dict):
+        return {}
+    return {key: member for key, member in value.items() if isinstance(key, str)}
+
+
+def merged(value: object, most: int = MOST_MEMBERS) -> dict[str, Any]:
+    """The members of a YAML mapping with those that `<<` takes from others; else none.
+
+    Of two with one key the mapping's own counts, then that of what is named first. Not more than
+    `most` are taken, the own before others: thousands of mappings may name one with thousands.
+    """
+    parts: list[dict[str, Any]] = []
+    pending = [value] if isinstance(value, dict) else []
+    seen: set[int] = set()
+    while pending and most > 0 and len(seen) <= MOST_MEMBERS:
+        part = pending.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if isinstance(part, list):
+            pending += reversed(part[:MOST_MEMBERS])
+        own = [*_members(part, most)]
+        most -= len(own)
+        parts.append({key: member for key, member in own if key != "<<"})
+        pending += [member for key, member in own if key == "<<"]
+    members: dict[str, Any] = {}
+    for earlier in reversed(parts):
+        members |= earlier
+    return members
+
+
+def _members(value: object, most: int) -> Iterator[tuple[str, Any]]:
+    """The first members of a mapping, those whose keys are texts."""
+    if isinstance(value, dict):
+        for _, (key, member) in zip(range(most), value.items(), strict=False):
+            if isinstance(key, str):
+                yield key, member

@@ -1,0 +1,101 @@
+"""The ways in which this kit says no: errors of the protocol with a code, and data that helps."""
+
+from __future__ import annotations
+
+from ralphgen.runtime.errors import INTERNAL_ERROR, INVALID_PARAMS, RefusedError, one_line
+
+NOT_ALLOWLISTED = -32010
+RUNNER_UNAVAILABLE = -32011
+TASK_NOT_FOUND = -32012
+MOST = 20  # names of tasks in an answer
+LONGEST = 100  # characters of what a client gave, where it is repeated
+
+
+def shown(text: str) -> str:
+    """What a client gave, on one line and not too long."""
+    cut = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+    return one_line(cut)
+
+
+def not_allowlisted(unique_name: str, *, below: str, denied: bool) -> RefusedError:
+    """A task that nobody has allowed, or that somebody has denied; `below` is where it was found.
+
+    That is a folder relative to the root, empty for the root itself.
+    """
+    from shlex import quote
+
+    place = f" --project {quote(below)}" if below else ""
+    data = (
+        f"Ask a human to grant MCP access to this task: ralphgen allow {quote(unique_name)}{place}"
+    )
+    if denied:
+        data = "A human has denied this task: do without it, or ask them"
+    return RefusedError(
+        NOT_ALLOWLISTED, f"Task '{shown(unique_name)}' is not allowlisted for MCP execution", data
+    )
+
+
+def runner_unavailable(runner: str, unique_name: str, hint: str) -> RefusedError:
+    """A task whose runner cannot be run here."""
+    message = f"Runner '{runner}' is not available for task '{shown(unique_name)}'"
+    return RefusedError(RUNNER_UNAVAILABLE, message, hint)
+
+
+def task_not_found(name: str, candidates: list[str], *, lists: bool) -> RefusedError:
+    """A name that no task has, or several; `candidates` are those that it may mean.
+
+    `lists` says whether the session has the tool that shows them all.
+    """
+    data = "Use 'list_tasks' to see available tasks" if lists else "Ask a human for its name"
+    if candidates:
+        named = ", ".join(map(shown, candidates[:MOST]))
+        data = f"The name means one of: {named}. {data}"
+    return RefusedError(TASK_NOT_FOUND, f"Task '{shown(name)}' not found", data)
+
+
+def job_not_found(pid: int, *, looks: bool) -> RefusedError:
+    """A process that this server has not started, or no longer remembers.
+
+    `looks` says whether the session has the tool that shows what runs.
+    """
+    data = "Use 'status' to see running tasks and their PIDs"
+    return RefusedError(
+        TASK_NOT_FOUND, f"Job with PID {pid} not found", data if looks else "Start the task again"
+    )
+
+
+def not_running(pid: int) -> RefusedError:
+    """A process that has ended."""
+    return RefusedError(
+        INTERNAL_ERROR, f"Job with PID {pid} is not running", "Job is already finished"
+    )
+
+
+def too_many(most: int, *, stops: bool) -> RefusedError:
+    """As many tasks run as may run at once; `stops` says whether the session can stop one."""
+    message = f"Maximum number of concurrent jobs ({most}) reached"
+    data = "Wait for a running task to end" + (", or stop one with 'task_stop'" if stops else "")
+    return RefusedError(INTERNAL_ERROR, message, data)
+
+
+def not_started(why: str) -> RefusedError:
+    """A process that the system would not start."""
+    return RefusedError(
+        INTERNAL_ERROR,
+        f"Failed to start process: {why}",
+        "Check if the command and arguments are valid",
+    )
+
+
+def bad_folder(cwd: str, why: str) -> RefusedError:
+    """A working folder that cannot be one."""
+    return RefusedError(
+        INTERNAL_ERROR,
+        f"Requested cwd '{shown(cwd)}' {why}",
+        "Give a folder inside the project, relative to its root, or leave cwd out",
+    )
+
+
+def bad_arguments(why: str) -> RefusedError:
+    """Arguments of the right shape that must not be passed on."""
+    return RefusedError(INVALID_PARAMS, f"Invalid arguments: {why}")

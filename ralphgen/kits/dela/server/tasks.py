@@ -1,0 +1,196 @@
+"""The tools that find tasks and start them."""
+
+from __future__ import annotations
+
+import _thread
+import os
+
+from ralphgen.runtime.deferred import Waiting
+from ralphgen.runtime.errors import INVALID_PARAMS, RefusedError
+from ralphgen.runtime.processes.job import RUNNING
+from ralphgen.runtime.processes.jobs import FullError, NotRunningError
+from ralphgen.runtime.processes.pipes import Pipes
+from ralphgen.runtime.values.paging import page
+
+from .argument_policy import FORCED, check_further, check_variables
+from .jobs import GRACE
+from .naming import find_task
+from .output_buffer import Output
+from .payload import with_text
+from .refusals import not_allowlisted, not_started, runner_unavailable, task_not_found, too_many
+from .runners import HINTS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ralphgen.runtime.processes.job import Job
+    from ralphgen.runtime.processes.jobs import Jobs
+
+    from .allowlist import Rules
+    from .task import Task
+    from .workspace import Dela
+
+MOST = 200  # tasks of a page, where the caller does not say
+PROBLEMS = 20  # files named in an answer
+WAIT = 1  # seconds for which a task is waited for, where the caller does not say
+LINES = 8192  # of the first output: no more of them fit into an answer
+ANYWHERE = "sh"  # what a script runs does not depend on the folder; other runners look around in it
+
+
+def list_tasks(dela: Dela, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Every task, as the reference of dela calls its fields; `errors` are files without any."""
+    folder = dela.folder(arguments.get("cwd"))
+    found, problems = dela.tasks(folder)
+    runner = arguments.get("runner")
+    tasks = [task for task in found if runner in (None, task.runner)]
+    begin = _position(arguments.get("cursor"), len(tasks))
+    rules = dela.rules()
+    rows = [_row(dela, rules, task, folder) for task in tasks[begin:]]
+    answer = page(
+        "tasks",
+        rows,
+        range(begin + 1, len(tasks) + 1),
+        limit=arguments.get("limit", MOST),
+        total=len(tasks),
+    )
+    problems += rules.problems()
+    answer["errors"] = [{"file_path": path, "error": why} for path, why in problems[:PROBLEMS]]
+    return answer
+
+
+def task_start(dela: Dela, arguments: dict[str, Any]) -> Waiting:
+    """Start a task, and wait a little for its end.
+
+    Raises `RefusedError`, each check in its turn, before anything is started.
+    """
+    jobs = dela.started()
+    cwd = dela.folder(arguments.get("cwd"))
+    task, folder = _found(dela, arguments["unique_name"], cwd)
+    rules = dela.rules()
+    if not dela.permits(rules, task, folder):
+        below = "" if folder == dela.root else os.path.relpath(folder, dela.root)
+        denied = rules.denial(task.name, task.unique_name, task.path) is not None
+        raise not_allowlisted(task.unique_name, below=below, denied=denied)
+    words, variables = arguments.get("args", []), arguments.get("env", {})
+    check_further(task, words, dela.tasks(folder)[0], rules)
+    check_variables(task, variables)
+    if task.runner != ANYWHERE:
+        cwd = folder
+    if not dela.runners.available(task, folder, again=True):
+        raise runner_unavailable(task.runner, task.unique_name, HINTS[task.runner])
+    try:
+        job = jobs.start(
+            _command(task, folder, words),
+            pipes=Pipes(Output(dela.setting("lines"), dela.setting("bytes"))),
+            cwd=cwd,
+            environment={**os.environ, **variables, **FORCED.get(task.runner, {})},
+            about={**_facts(task), "args": arguments.get("args"), "cwd": cwd},
+        )
+    except FullError as error:
+        raise too_many(jobs.most, stops=dela.sees("task_stop")) from error
+    except OSError as error:
+        raise not_started(error.strerror or str(error)) from error
+    seconds = arguments.get("wait_for_exit_seconds", WAIT)
+    return Waiting(lambda: _outcome(job, seconds), lambda: _stop_unwanted(jobs, job))
+
+
+def _stop_unwanted(jobs: Jobs, job: Job) -> None:
+    """Stop a task whose starter will never learn of it, without waiting for its end."""
+
+    def stop() -> None:
+        try:
+            jobs.stop(job, GRACE)
+        except NotRunningError:
+            return  # it has ended by itself
+
+    _thread.start_new_thread(stop, ())
+
+
+def _outcome(job: Job, seconds: float) -> dict[str, Any]:
+    """What has become of a task after so many seconds, or at its end."""
+    ended = job.wait(seconds)
+    answer: dict[str, Any] = {"state": job.state if ended else RUNNING}
+    if ended:
+        answer["exit_code"] = job.exit_code
+    else:
+        answer["pid"] = job.pid
+    if ended and job.signal is not None:
+        answer["signal"] = job.signal
+    if ended and job.error is not None:
+        answer["error"] = job.error
+    page = job.output.tail(LINES)
+    text = "".join(page.lines)
+    whole, all_of_it = with_text(answer, "initial_output", text)
+    if all_of_it and not page.offset:
+        return whole
+    cut = {**answer, "pid": job.pid, "output_truncated": True}
+    return with_text(cut, "initial_output", text)[0]
+
+
+def _found(dela: Dela, name: str, cwd: str) -> tuple[Task, str]:
+    """The task of a name and the folder that it was found in: the nearest, up to the root.
+
+    Raises `RefusedError` where there is none, or where there are several: one further up would be
+    another than the runner takes.
+    """
+    folder = cwd
+    while True:
+        task, meant = find_task(dela.tasks(folder)[0], name)
+        if task is not None:
+            return task, folder
+        if meant or folder == dela.root:
+            raise task_not_found(name, meant, lists=dela.sees("list_tasks"))
+        folder = os.path.dirname(folder)
+
+
+def _command(task: Task, folder: str, words: list[str]) -> list[str]:
+    """The command of a task with further arguments; what is the project's own by its whole path."""
+    program = task.argv[0]
+    if "/" in program:
+        program = os.path.join(folder, program)
+    own = list(task.argv[1:])
+    if task.runner == ANYWHERE:
+        own = [os.path.join(folder, word) for word in own]
+    between = task.before_arguments if words else ()
+    return [program, *own, *between, *words]
+
+
+def _facts(task: Task) -> dict[str, Any]:
+    return {
+        "unique_name": task.unique_name,
+        "source_name": task.source_name,
+        "command": _shown(task),
+        "file_path": task.path,
+    }
+
+
+def _row(dela: Dela, rules: Rules, task: Task, folder: str) -> dict[str, Any]:
+    """A task as `list_tasks` tells it."""
+    return {
+        "unique_name": task.unique_name,
+        "source_name": task.source_name,
+        "runner": task.runner,
+        "command": _shown(task),
+        "runner_available": dela.runners.available(task, folder),
+        "allowlisted": dela.permits(rules, task, folder),
+        "file_path": task.path,
+        "description": task.description,
+    }
+
+
+def _shown(task: Task) -> str:
+    """The command as one would type it."""
+    from shlex import join
+
+    return join(task.argv)
+
+
+def _position(cursor: str | None, count: int) -> int:
+    """How many tasks the pages before have shown."""
+    if cursor is None:
+        return 0
+    if cursor not in map(str, range(1, count)):
+        text = f"Invalid arguments: there is no page after the cursor '{cursor[:40]}'"
+        raise RefusedError(INVALID_PARAMS, text)
+    return int(cursor)

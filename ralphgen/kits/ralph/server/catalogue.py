@@ -1,0 +1,153 @@
+"""What there is to read: the entries of the resource list, and the names that complete a URI."""
+
+from __future__ import annotations
+
+import re
+
+from ralphgen.runtime.errors import NotThereError
+from ralphgen.runtime.values.arguments import shortened
+from ralphgen.runtime.values.paging import AROUND, LONG_TEXT_IN_LIST, MAX_CHARACTERS, PAGE, size
+
+from . import addresses
+from .tables import plain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from .tables import Table
+    from .workspace import Workspace
+
+    Entry = dict[str, str]
+
+KINDS = {"features": "feature", "disciplines": "discipline"}
+FILES: tuple[Entry, ...] = (
+    {
+        "uri": "ralph://progress",
+        "name": "progress",
+        "title": "Progress",
+        "description": "What sessions have done, the newest at the end (progress.txt).",
+        "mimeType": "text/plain",
+    },
+    {
+        "uri": "ralph://learnings",
+        "name": "learnings",
+        "title": "Learnings",
+        "description": "What sessions have found out, the newest at the end (learnings.txt).",
+        "mimeType": "text/plain",
+    },
+)
+_CURSOR = re.compile("(features|disciplines):((?:[0-9A-F]{2})*)")
+
+
+def listed(workspace: Workspace, cursor: str | None) -> tuple[list[Entry], str]:
+    """A page of the list, and the cursor that leads on, empty at the end.
+
+    Rows come in the order of their names, after the place that the cursor stands for, so that
+    none is missed or shown twice where others are added. Raises `NotThereError` for a cursor
+    that is none.
+    """
+    entries = [] if cursor is not None else [*FILES, *_own_task(workspace)]
+    kind, after = _place(cursor)
+    room = MAX_CHARACTERS - AROUND - size(entries)
+    for key, entry in _rows(workspace, kind, after):
+        room -= size(entry) + 1
+        if len(entries) == PAGE or (room < 0 and entries):
+            return entries, f"{kind}:{after}"
+        entries.append(entry)
+        kind, after = key
+    return entries, ""
+
+
+def names(workspace: Workspace, table: Table) -> list[str]:
+    """The names of a table's rows that a URI can spell, sorted."""
+    sql = f"SELECT hex(name), name FROM {table.quoted} WHERE typeof(name) = 'text' ORDER BY 1"
+    return [name for key, name in workspace.database.rows(sql) if _is_whole(key, name)]
+
+
+def task_ids(workspace: Workspace, beginning: str) -> list[str]:
+    """The ids of the tasks that begin so, in their order."""
+    tasks = workspace.tables.tasks
+    sql = tasks.select(["id"], "WHERE substr(CAST(id AS TEXT), 1, ?) = ? ORDER BY id")
+    return [str(row[0]) for row in workspace.database.rows(sql, [len(beginning), beginning])]
+
+
+def _place(cursor: str | None) -> tuple[str, str]:
+    """The kind and the key after which a page begins."""
+    if cursor is None:
+        return next(iter(KINDS)), ""
+    found = _CURSOR.fullmatch(cursor)
+    if found is None:
+        raise NotThereError(
+            f"the cursor {shortened(cursor)} is none of this list: leave it out to begin at the "
+            "start"
+        )
+    return found[1], found[2]
+
+
+def _rows(workspace: Workspace, kind: str, after: str) -> Iterator[tuple[tuple[str, str], Entry]]:
+    """Each row that comes after a place, with its own place."""
+    kinds = list(KINDS)
+    for following in kinds[kinds.index(kind) :]:
+        table = getattr(workspace.tables, following)
+        columns = table.chosen(["name", "display_name", "description"])
+        chosen = ", ".join(f'"{column}"' for column in columns)
+        sql = (
+            f"SELECT hex(name), {chosen} FROM {table.quoted} "
+            "WHERE typeof(name) = 'text' AND hex(name) > ? ORDER BY 1 LIMIT ?"
+        )
+        while rows := workspace.database.rows(sql, [after, PAGE + 1]):
+            for key, *row in rows:
+                record = dict(zip(columns, row, strict=True))
+                if _is_whole(key, record["name"]):
+                    yield (following, key), _entry(following, record)
+            after = rows[-1][0]
+        after = ""
+
+
+def _entry(kind: str, record: dict[str, Any]) -> Entry:
+    """A row as the list shows it."""
+    name = record["name"]
+    told = {
+        "title": _brief(record.get("display_name")),
+        "description": _brief(record.get("description")),
+    }
+    return {
+        "uri": addresses.spelled(kind, name),
+        "name": f"{KINDS[kind]} {_brief(name)}",
+        **{key: text for key, text in told.items() if text},
+        "mimeType": "application/json",
+    }
+
+
+def _own_task(workspace: Workspace) -> list[Entry]:
+    """The task that the session is about, where it still exists."""
+    task = workspace.session.task
+    row = None
+    if task is not None:
+        sql = workspace.tables.tasks.select(["title"], "WHERE id = ?")
+        row = workspace.database.row(sql, [task])
+    if row is None:
+        return []
+    told = {"title": _brief(row[0])} if row[0] else {}
+    return [
+        {
+            "uri": addresses.spelled("tasks", str(task)),
+            "name": f"task {task}",
+            **told,
+            "description": "The task that this session is about.",
+            "mimeType": "application/json",
+        }
+    ]
+
+
+def _brief(value: object) -> str:
+    """A stored text, cut where it is long."""
+    text = "" if value is None else str(plain(value))
+    return text if len(text) <= LONG_TEXT_IN_LIST else f"{text[:LONG_TEXT_IN_LIST]}…"
+
+
+def _is_whole(key: str, name: str) -> bool:
+    """Whether a name is UTF-8, so that its text leads back to its row."""
+    return bool(name) and name.encode("utf-8").hex().upper() == key

@@ -1,0 +1,184 @@
+"""Comments on tasks; who wrote one is the session's to say, not the agent's."""
+
+from __future__ import annotations
+
+from ralphgen.runtime.access.row_scope import WITHIN
+from ralphgen.runtime.errors import ToolError
+from ralphgen.runtime.values.arguments import shortened
+
+from .changes import Changes, refuse_blank
+from .dates import now
+from .tables import DISCIPLINE, quoted
+from .workspace import writing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from .tables import Table
+    from .workspace import Workspace
+
+SHOWN = ("id", "author", "discipline", "priority", "created", "body")
+NEWEST = 20
+EVERY = -1  # SQLite's word for no limit
+CHUNK = 500  # tasks in one statement
+
+
+@writing
+def add_task_comment(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Add a comment to a task; answers its id (SPEC-070, category 2)."""
+    task = arguments["task_id"]
+    _existing_task(workspace, task)
+    _refuse_foreign(workspace, "add_task_comment", task)
+    refuse_blank(arguments, "body", "author")
+    return {"id": write(workspace, task, arguments), "task_id": task}
+
+
+@writing
+def update_task_comment(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Replace the text of a comment of a task (SPEC-070, category 2)."""
+    comment = _existing(workspace, arguments)
+    _refuse_foreign(workspace, "update_task_comment", arguments["task_id"])
+    refuse_blank(arguments, "body")
+    values = {"body": arguments["body"], "updated": now()}
+    _table(workspace).update(workspace.database, "id", comment, values)
+    return {"id": comment, "task_id": arguments["task_id"]}
+
+
+@writing
+def delete_task_comment(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Delete a comment of a task (SPEC-070, category 2)."""
+    comment = _existing(workspace, arguments)
+    _refuse_foreign(workspace, "delete_task_comment", arguments["task_id"])
+    sql = f"DELETE FROM {_table(workspace).quoted} WHERE id = ?"
+    workspace.database.change(sql, [comment])
+    return {"deleted": comment, "task_id": arguments["task_id"]}
+
+
+def write(workspace: Workspace, task: int, arguments: Mapping[str, Any]) -> int:
+    """Store a comment, inside a transaction that is open; returns its id.
+
+    Raises `ToolError` for a discipline that does not exist.
+    """
+    comments = _table(workspace)
+    changes = Changes(workspace, comments, arguments, key="task_id")
+    for column, name in changes.values.items():
+        if comments.columns[column] == DISCIPLINE:
+            workspace.known(workspace.tables.disciplines, name, "discipline")
+    signed = {"created": now(), **_signature(workspace, comments), **changes.values}
+    if workspace.session.task is not None:
+        signed["agent_task_id"] = workspace.session.task
+    return comments.insert(workspace.database, {**signed, "task_id": task})
+
+
+def delete_all(workspace: Workspace, task: int) -> None:
+    """Delete the comments of a task, which not every schema does by itself."""
+    if workspace.tables.comments is not None:
+        sql = f"DELETE FROM {workspace.tables.comments.quoted} WHERE task_id = ?"
+        workspace.database.change(sql, [task])
+
+
+def newest(workspace: Workspace, task: int, most: int = NEWEST) -> dict[str, Any]:
+    """The newest comments of a task, oldest first, and how many there are in all."""
+    comments = workspace.tables.comments
+    if comments is None:
+        return {}
+    columns = comments.chosen([*SHOWN, *comments.added])
+    where = "WHERE task_id = ?"
+    rows = workspace.database.rows(
+        comments.select(columns, f"{where} ORDER BY id DESC LIMIT {most}"), [task]
+    )
+    total = workspace.database.rows(f"SELECT COUNT(*) FROM {comments.quoted} {where}", [task])
+    records = [comments.decoded(columns, row) for row in reversed(rows)]
+    return {"comments": records, "comments_total": total[0][0]}
+
+
+def last(workspace: Workspace, tasks: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """By task, its last comment as `{"last_comment": …}`, for those tasks that have one."""
+    comments = workspace.tables.comments
+    if comments is None:
+        return {}
+    columns = ["task_id", *comments.chosen(["author", "body"])]
+    found: dict[int, dict[str, Any]] = {}
+    for at in range(0, len(tasks), CHUNK):
+        part = tasks[at : at + CHUNK]
+        newest_ids = (
+            f"SELECT MAX(id) FROM {comments.quoted} "
+            f"WHERE task_id IN ({', '.join('?' * len(part))}) GROUP BY task_id"
+        )
+        sql = comments.select(columns, f"WHERE id IN ({newest_ids})")
+        for row in workspace.database.rows(sql, part):
+            found[row[0]] = {"last_comment": comments.decoded(columns[1:], row[1:])}
+    return found
+
+
+def written_for(workspace: Workspace, task: int) -> list[str]:
+    """The comments on other tasks that were written by an agent at work on this one."""
+    comments = workspace.tables.comments
+    if comments is None or "agent_task_id" not in comments:
+        return []
+    where = "WHERE agent_task_id = ? AND task_id <> ? ORDER BY id"
+    rows = workspace.database.rows(comments.select(["id", "task_id"], where), [task, task])
+    return [f"comment {comment} on task {other}" for comment, other in rows]
+
+
+def signed_by(workspace: Workspace, discipline: str) -> list[str]:
+    """In words, how many comments bear the name of a discipline as their author."""
+    comments = workspace.tables.comments
+    if comments is None or "author" not in comments:
+        return []
+    sql = f"SELECT COUNT(*) FROM {comments.quoted} WHERE author = ?"
+    (count,) = workspace.database.rows(sql, [discipline])[0]
+    return [f"the author of {count} comment{'s' if count > 1 else ''}"] if count else []
+
+
+def _signature(workspace: Workspace, comments: Table) -> dict[str, Any]:
+    """Who writes: the session's discipline, else its recipe where the column takes any text.
+
+    A discipline that was deleted during the session still signs, where that is text alone.
+    """
+    session, disciplines = workspace.session, workspace.tables.disciplines
+    sql = disciplines.select(["name"], "WHERE name = ?")
+    known = workspace.database.row(sql, [session.discipline])
+    discipline = session.discipline if known else None
+    signs_with_text = comments.columns.get("author") != DISCIPLINE
+    author = session.discipline or session.recipe if signs_with_text else discipline
+    return {"author": author, "discipline": discipline}
+
+
+def _table(workspace: Workspace) -> Table:
+    if workspace.tables.comments is None:
+        raise ToolError("this project's database has no comments")
+    return workspace.tables.comments
+
+
+def _refuse_foreign(workspace: Workspace, tool: str, task: int) -> None:
+    """Raise `ToolError` for a task out of the feature that the session is bound to."""
+    session = workspace.session
+    tie = session.ties(tool).get("task_id")
+    if tie is None or tie.reach != WITHIN or task == tie.value:
+        return
+    sql = workspace.tables.tasks.select(["feature"], "WHERE id = ?")
+    if workspace.database.row(sql, [task]) != (session.feature,):
+        raise ToolError(
+            f"task {shortened(task)} is of another feature: this session comments on the tasks of "
+            f"{shortened(session.feature)} only"
+        )
+
+
+def _existing_task(workspace: Workspace, task: int) -> None:
+    sql = workspace.tables.tasks.select(["id"], "WHERE id = ?")
+    if workspace.database.row(sql, [task]) is None:
+        raise ToolError(f"there is no task {shortened(task)}")
+
+
+def _existing(workspace: Workspace, arguments: Mapping[str, Any]) -> int:
+    """The comment's id; raises `ToolError` where the task has no such comment."""
+    task, comment = arguments["task_id"], arguments["comment_id"]
+    _existing_task(workspace, task)
+    where = f"WHERE id = ? AND {quoted('task_id')} = ?"
+    row = workspace.database.row(_table(workspace).select(["id"], where), [comment, task])
+    if row is None:
+        raise ToolError(f"comment {shortened(comment)} does not exist on task {task}")
+    return int(row[0])

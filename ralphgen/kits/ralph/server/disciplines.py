@@ -1,0 +1,69 @@
+"""Disciplines: listing, reading, creating, changing and deleting agent personas."""
+
+from __future__ import annotations
+
+from ralphgen.runtime.values.paging import fitted
+
+from .comments import signed_by
+from .named_rows import created, deleted, listed, updated
+from .workspace import reading, writing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .workspace import Workspace
+
+LISTED = ("name", "display_name", "acronym", "description")
+MASK = "***"
+OPEN = ("name", "command", "args")  # what an MCP server may show of itself
+
+
+@reading
+def list_disciplines(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
+    """A page of disciplines by name (SPEC-070, category 4)."""
+    return listed(workspace, workspace.tables.disciplines, LISTED, arguments, "disciplines")
+
+
+@reading
+def get_discipline(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Every field of a discipline; the environment of its MCP servers is masked (SPEC-070)."""
+    disciplines = workspace.tables.disciplines
+    name = arguments["name"]
+    workspace.known(disciplines, name, "discipline")
+    columns = list(disciplines.columns)
+    row = workspace.database.row(disciplines.select(columns, "WHERE name = ?"), [name])
+    record = disciplines.decoded(columns, row or ())
+    servers = [_masked(server) for server in record.get("mcp_servers", [])]
+    if "mcp_servers" in record.get("unreadable", {}):
+        record["unreadable"]["mcp_servers"] = MASK
+    return fitted({**record, "mcp_servers": servers} if servers else record)
+
+
+@writing
+def create_discipline(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Add a discipline, with an acronym where none is given (SPEC-070, category 4)."""
+    return created(workspace, workspace.tables.disciplines, arguments, "discipline")
+
+
+@writing
+def update_discipline(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Change the given fields of a discipline and no other (SPEC-070, category 4)."""
+    return updated(workspace, workspace.tables.disciplines, arguments, "discipline")
+
+
+@writing
+def delete_discipline(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Delete a discipline that no task belongs to; says what it has signed (SPEC-070)."""
+    disciplines, name = workspace.tables.disciplines, arguments["name"]
+    workspace.known(disciplines, name, "discipline")
+    return deleted(workspace, disciplines, name, "discipline", signed_by(workspace, name))
+
+
+def _masked(server: dict[str, Any]) -> dict[str, Any]:
+    """An MCP server without the values of its environment, and of all else that holds secrets."""
+    return {key: value if key in OPEN else _hidden(value) for key, value in server.items()}
+
+
+def _hidden(value: object) -> object:
+    return dict.fromkeys(value, MASK) if isinstance(value, dict) else MASK

@@ -1,0 +1,126 @@
+"""What other kits may ask of the project's tasks: to take some over, and how they stand."""
+
+from __future__ import annotations
+
+from ralphgen.runtime.errors import ToolError
+
+from .dates import today
+from .dependencies import MET
+from .json_columns import decode_strings
+from .tables import plain
+from .task_changes import refuse_unknown_homes
+from .workspace import reading, writing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from .workspace import Workspace
+
+# The names of the tags that say which spec a task comes from, which task of it, and of what words.
+SOURCE, KEY, MARK = "spec", "spec-task", "spec-mark"
+
+
+@writing
+def import_tasks(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Make a task of each of `tasks`, once: one that bears its tags already is kept.
+
+    `feature` and `discipline` are where they belong, `source` the spec that they come from. Each
+    has a `key`, a `mark` of what it says, a `title`, a `description`, `acceptance_criteria`,
+    whether it is `done`, and in `after` the keys of those that it waits for. Answers the pairs of
+    key and id that were `created` and `kept`, and of those that were `replanned`, created beside
+    one of their key that says something else, with its id. Raises `ToolError`, and makes none,
+    where a home or a column is missing.
+    """
+    tasks = workspace.tables.tasks
+    refuse_unknown_homes(workspace, arguments)
+    there = _imported(workspace, arguments["source"])
+    older = {key: task for (key, _), (task, _) in there.items()}
+    ids: dict[str, int] = {}
+    (highest,) = workspace.database.rows(f"SELECT COALESCE(MAX(id), 0) FROM {tasks.quoted}")[0]
+    created: list[list[Any]] = []
+    kept: list[list[Any]] = []
+    for item in arguments["tasks"]:
+        known = there.get((item["key"], item["mark"])) or there.get((item["key"], ""))
+        if known is not None:
+            ids[item["key"]] = known[0]
+            kept.append([item["key"], known[0]])
+            continue
+        highest += 1
+        ids[item["key"]] = highest
+        created.append([item["key"], highest])
+        needed = [ids[key] for key in item["after"] if key in ids]
+        values = {
+            "feature": arguments["feature"],
+            "discipline": arguments["discipline"],
+            "title": item["title"],
+            "description": item["description"],
+            "acceptance_criteria": item["acceptance_criteria"],
+            "depends_on": needed,
+            "tags": [
+                f"{SOURCE}:{arguments['source']}",
+                f"{KEY}:{item['key']}",
+                f"{MARK}:{item['mark']}",
+            ],
+        }
+        state = {"status": "done", "completed": today()} if item["done"] else {"status": "pending"}
+        stamps = {"id": highest, **state, "created": today(), "provenance": "agent"}
+        tasks.insert(workspace.database, {**tasks.values(values), **stamps})
+    replanned = [[key, older[key]] for key, _ in created if key in older]
+    return {"created": created, "kept": kept, "replanned": replanned}
+
+
+@reading
+def statuses(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
+    """How the tasks from `source` stand, by id: `tasks` of key, mark, id and status.
+
+    `met` are the pairs of key and mark of those that need no more work.
+    """
+    if "tags" not in workspace.tables.tasks:
+        return {"met": [], "tasks": []}
+    found = _imported(workspace, arguments["source"])
+    rows = [[*known, task, plain(status)] for known, (task, status) in found.items()]
+    met = [[*known] for known, (_, status) in found.items() if status in MET]
+    return {"met": met, "tasks": rows[::-1]}
+
+
+@reading
+def spec_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The `source`, `key` and `mark` of the task `id`, where it was imported; else nothing."""
+    tasks = workspace.tables.tasks
+    if "tags" not in tasks:
+        return {}
+    row = workspace.database.row(tasks.select(["tags"], "WHERE id = ?"), [arguments["id"]])
+    tags = decode_strings(row[0]).values if row is not None else ()
+    source, key, mark = (_tagged(tags, name) for name in (SOURCE, KEY, MARK))
+    return {"source": source, "key": key, "mark": mark} if source and key else {}
+
+
+def _imported(workspace: Workspace, source: str) -> dict[tuple[str, str], tuple[int, str]]:
+    """By key and mark, the id and the status of each task that bears the tags of a source.
+
+    A key alone does not tell a task: a spec may be planned anew, or begun anew under its name. A
+    task that was tagged by hand may have no mark.
+    """
+    tasks = workspace.tables.tasks
+    if "tags" not in tasks:
+        raise ToolError(
+            'tasks cannot be imported: the project\'s tasks have no column "tags", by which they '
+            "would be known again"
+        )
+    sql = tasks.select(["id", "status", "tags"], "WHERE instr(tags, ?) ORDER BY id DESC")
+    found: dict[tuple[str, str], tuple[int, str]] = {}
+    for task, status, stored in workspace.database.rows(sql, [f"{SOURCE}:{source}"]):
+        tags = decode_strings(stored).values
+        if f"{SOURCE}:{source}" in tags and _tagged(tags, KEY):
+            found[_tagged(tags, KEY), _tagged(tags, MARK)] = (task, status)
+    return found
+
+
+def _tagged(tags: Sequence[str], name: str) -> str:
+    """What the first of the tags of a name says; empty where there is none."""
+    return next((tag.removeprefix(f"{name}:") for tag in tags if tag.startswith(f"{name}:")), "")
+
+
+SERVICES = {"import_tasks": import_tasks, "statuses": statuses, "spec_task": spec_task}

@@ -1,0 +1,179 @@
+"""Says how far the text of an item can be trusted, and refuses what the policy does not allow."""
+
+from __future__ import annotations
+
+import os
+
+from ralphgen.runtime.errors import CodedError
+from ralphgen.runtime.values.digest import sha256_hex
+
+from .. import codes
+from ..item import SYSTEM
+from .signatures import SIGNED, digest_of, message_of, split
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from ..item import Item
+    from .signatures import Signature
+
+VALID, UNSIGNED, MODIFIED, UNTRUSTED = "valid", "unsigned", "modified", "untrusted"
+OFF, WARN, INTEGRITY, TRUSTED = "off", "warn", "integrity", "trusted"
+MANIFEST = "manifest"  # the form of what comes with the server: its digest is in the manifest
+CODES = {UNSIGNED: codes.UNSIGNED, MODIFIED: codes.INTEGRITY_FAILED, UNTRUSTED: codes.UNTRUSTED_KEY}
+REFUSED = {
+    OFF: frozenset[str](),
+    WARN: frozenset[str](),
+    INTEGRITY: frozenset({UNSIGNED, MODIFIED}),
+    TRUSTED: frozenset(CODES),
+}
+
+
+class Verdict:
+    """How far a text can be trusted.
+
+    `state` is one of the four; `reason` says why it is not `VALID`. `form` is that of the
+    signature, or `MANIFEST`, empty where there is none; `fingerprint` names the key of a signature.
+    `warnings` are what the policy does not refuse and yet wants told.
+    """
+
+    __slots__ = ("fingerprint", "form", "reason", "state", "timestamp", "warnings")
+
+    def __init__(
+        self, state: str, reason: str = "", *, form: str = "", signature: Signature | None = None
+    ) -> None:
+        self.state = state
+        self.reason = reason
+        self.form = signature.form if signature else form
+        self.fingerprint = signature.fingerprint if signature else ""
+        self.timestamp = signature.timestamp if signature else ""
+        self.warnings: list[str] = []
+
+    def entry(self) -> dict[str, Any]:
+        """What an answer says of it; what is not there is left out."""
+        names = ("form", "fingerprint", "timestamp", "reason")
+        parts = {name: getattr(self, name) for name in names}
+        return {"state": self.state, **{name: part for name, part in parts.items() if part}}
+
+
+class Trust:
+    """Whom a session trusts: the keys of the user space, and the manifest of the server.
+
+    `policy` says by type what is refused; `user` is the user space, empty where no key is trusted;
+    `folder` is that of the emitted server. Nothing but the manifest is remembered.
+    """
+
+    __slots__ = ("_digests", "_folder", "_policy", "_seen", "_user")
+
+    def __init__(self, policy: Mapping[str, str], user: str, folder: str) -> None:
+        self._policy = policy
+        self._user = user
+        self._folder = folder
+        self._digests: Mapping[str, str] = {}
+        self._seen: tuple[int, int, int] | None = None
+
+    def policy_of(self, item_type: str) -> str:
+        """What is asked of the items of a type."""
+        return self._policy[item_type]
+
+    def verdict(self, item: Item, text: str) -> Verdict:
+        """How far the text of an item can be trusted."""
+        if item.source == SYSTEM:
+            return self._of_the_server(item, text)
+        signature, bare = split(text, item.extension)
+        if signature is None:
+            return Verdict(UNSIGNED, "it has no signature")
+        if signature.hash != digest_of(bare):
+            return Verdict(MODIFIED, "it was changed after it was signed", signature=signature)
+        if signature.form != SIGNED:
+            reason = "its signature was made without a key, which anyone can do"
+            return Verdict(UNTRUSTED, reason, signature=signature)
+        return self._by_key(item, signature)
+
+    def require(self, item: Item, text: str, *, signs: bool) -> Verdict:
+        """How far a text can be trusted, where that is far enough for the policy of its type.
+
+        `signs` says whether the session has the tool that signs. Raises `CodedError`.
+        """
+        verdict = self.verdict(item, text)
+        policy = self.policy_of(item.type)
+        if verdict.state == VALID or policy == OFF:
+            return verdict
+        told = f'the {item.type} "{item.id}" of the {item.source} space is {verdict.state}'
+        if verdict.state not in REFUSED[policy]:
+            verdict.warnings.append(f"{told}: {verdict.reason}")
+            return verdict
+        entry = verdict.entry()
+        del entry["reason"]  # the message says it
+        raise CodedError(
+            CODES[verdict.state],
+            f'{told}, and the policy "{policy}" refuses that: {verdict.reason}'
+            f"{_mend(item, verdict, signs=signs)}",
+            item_type=item.type,
+            item_id=item.id,
+            source=item.source,
+            policy=policy,
+            signature=entry,
+        )
+
+    def _by_key(self, item: Item, signature: Signature) -> Verdict:
+        """What the key of a signature says of a text whose hash is right."""
+        from .key_folder import UnfitKeyError
+        from .keys import is_signed
+
+        message = message_of(item.type, item.id, signature.hash, signature.timestamp)
+        try:
+            if is_signed(self._user, signature.fingerprint, signature.signature, message):
+                return Verdict(VALID, signature=signature)
+        except UnfitKeyError as error:
+            return Verdict(UNTRUSTED, str(error), signature=signature)
+        reason = (
+            "its signature is not of this text under this name and of this time: it was moved or "
+            "renamed, or the line of its signature was changed"
+        )
+        return Verdict(MODIFIED, reason, signature=signature)
+
+    def _of_the_server(self, item: Item, text: str) -> Verdict:
+        """Whether a file that comes with the server is as it was emitted."""
+        path = os.path.relpath(item.path, self._folder).replace(os.sep, "/")
+        if self._emitted().get(path) == sha256_hex(text.encode()):
+            return Verdict(VALID, form=MANIFEST)
+        return Verdict(MODIFIED, "it is not as the server came", form=MANIFEST)
+
+    def _emitted(self) -> Mapping[str, str]:
+        """The digests of the server's files by their paths, empty where they cannot be read."""
+        path = os.path.join(self._folder, "manifest.json")
+        try:
+            status = os.stat(path)
+            seen = status.st_mtime_ns, status.st_size, status.st_ino
+            if seen != self._seen:
+                self._digests = _digests_in(path)
+                self._seen = seen
+        except (OSError, ValueError, RecursionError):
+            self._digests, self._seen = {}, None
+        return self._digests
+
+
+def _digests_in(manifest: str) -> Mapping[str, str]:
+    """What a manifest lists; raises `OSError`, `ValueError` and `RecursionError`."""
+    import json
+
+    with open(manifest, "rb") as file:
+        found = json.load(file)
+    files = found.get("files") if isinstance(found, dict) else None
+    return files if isinstance(files, dict) else {}
+
+
+def _mend(item: Item, verdict: Verdict, *, signs: bool) -> str:
+    """What to do about an item that is refused, where the reason does not say that."""
+    if item.source == SYSTEM:
+        return '; run "ralphgen regen --force" in the project'
+    if verdict.state == UNTRUSTED and verdict.form == SIGNED:
+        return ""  # whoever signs it anew takes away what somebody else has vouched for
+    seen = "read what it does"
+    if verdict.state == MODIFIED:
+        seen = "find out what was changed, and by whom"
+    act = 'sign it with "sign"' if signs else "ask a person to sign it"
+    return f"; {seen}, and if that is as it should be, {act}"

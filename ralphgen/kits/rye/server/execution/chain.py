@@ -1,0 +1,142 @@
+"""Follows a tool to the primitive that carries it out: each executor names the next one."""
+
+from __future__ import annotations
+
+import re
+
+from ralphgen.runtime.errors import CodedError
+
+from ..codes import CHAIN_TOO_DEEP, CIRCULAR_DEPENDENCY, EXECUTOR_NOT_FOUND, VALIDATION_FAILED
+from ..item import SYSTEM
+from ..system_names import PRIMITIVES, PYTHON_RUNTIME
+from .reading import link_of
+from .shapes import mapping_at
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from ..item import Item
+    from ..spaces import Spaces
+    from ..workspace import Rye
+    from .reading import Link
+
+LONGEST = 10  # elements
+_VERSION = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9}){2}")
+
+
+def chain_of(rye: Rye, spaces: Spaces, tool: Link) -> list[Link]:
+    """The tool, what it names as its executor, and so on to the primitive.
+
+    Each is looked for from the space of the one before it downwards, and let through by the policy
+    of tools. Raises `CodedError`.
+    """
+    chain = [tool]
+    _check_executor(tool)
+    while chain[-1].executor_id is not None:
+        item = _next(spaces, chain)
+        _check_room(chain, item)
+        link = link_of(rye, item)
+        _check_executor(link)
+        _check_version(link, chain[-1])
+        chain.append(link)
+    _check_end(chain)
+    return chain
+
+
+def entries(chain: Sequence[Link]) -> list[dict[str, Any]]:
+    """What an answer says of a chain."""
+    return [link.entry() for link in chain]
+
+
+def has_python_runtime(chain: Sequence[Link]) -> bool:
+    """Whether the server's own Python runtime carries the tool out."""
+    return any(_is_built_in(link, (PYTHON_RUNTIME,)) for link in chain)
+
+
+def is_part(tool: Link) -> bool:
+    """Whether a tool is one of the server's own that carry others out, and nothing by itself."""
+    return _is_built_in(tool, (*PRIMITIVES, PYTHON_RUNTIME))
+
+
+def _check_room(chain: Sequence[Link], item: Item) -> None:
+    """Raise `CodedError` where an item must not be the next of a chain."""
+    way = " → ".join([*(link.item.id for link in chain), item.id])
+    if any((link.item.source, link.item.id) == (item.source, item.id) for link in chain):
+        text = f'the chain of executors comes back to "{item.id}": {way}'
+        raise CodedError(CIRCULAR_DEPENDENCY, text, chain=entries(chain))
+    if len(chain) == LONGEST:
+        text = f"the chain of executors has more than {LONGEST} elements: {way}"
+        raise CodedError(CHAIN_TOO_DEEP, text, chain=entries(chain))
+
+
+def _next(spaces: Spaces, chain: Sequence[Link]) -> Item:
+    """The item that the last element names as its executor."""
+    last = chain[-1]
+    named = last.executor_id
+    try:
+        return spaces.executor(named, last.item.space)
+    except CodedError as error:
+        text = f'the tool "{last.item.id}" has the executor "{named}": {error}'
+        # The item and its space are those of the tool that is executed.
+        facts = {name: fact for name, fact in error.facts.items() if name != "item_id"}
+        facts |= {"executor_id": named, "chain": entries(chain)}
+        raise CodedError(error.code, text, **facts) from error
+
+
+def _check_executor(link: Link) -> None:
+    """Raise `CodedError` where a tool does not say what carries it out."""
+    named = link.parsed.metadata.get("executor_id", ...)
+    if named is not None and not isinstance(named, str):
+        raise CodedError(
+            VALIDATION_FAILED,
+            f'the tool "{link.item.id}" must say its executor_id: "python_runtime", "subprocess", '
+            '"http_client" or the id of another tool',
+        )
+
+
+def _check_end(chain: Sequence[Link]) -> None:
+    """Raise `CodedError` where the last element is none of the primitives that the server has."""
+    last = chain[-1]
+    if _is_built_in(last, PRIMITIVES):
+        return
+    known = " or ".join(f'"{name.rpartition("/")[2]}"' for name in PRIMITIVES)
+    raise CodedError(
+        EXECUTOR_NOT_FOUND,
+        f'the tool "{last.item.id}" names no executor, and is no primitive of this server: set '
+        f'its executor_id, to "python_runtime" for a tool in Python, else to {known}',
+        chain=entries(chain),
+    )
+
+
+def _is_built_in(link: Link, ids: Sequence[str]) -> bool:
+    return link.item.source == SYSTEM and link.item.id in ids
+
+
+def _check_version(executor: Link, tool: Link) -> None:
+    """Raise `CodedError` where an executor takes other versions only of the tool that names it."""
+    where = f"child_constraints of {executor.item.id}"
+    said = executor.parsed.metadata.get("child_constraints")
+    limits = mapping_at(where, {} if said is None else said).get(tool.item.id)
+    if limits is None:
+        return
+    limits = mapping_at(f"{where}.{tool.item.id}", limits)
+    version = _version(f"version of {tool.item.id}", tool.parsed.metadata.get("version"))
+    least, most = limits.get("min_version"), limits.get("max_version")
+    too_old = least is not None and version < _version(f"{where}.min_version", least)
+    too_new = most is not None and version > _version(f"{where}.max_version", most)
+    if too_old or too_new:
+        words = [f"from {least} on" if least else "", f"up to {most}" if most else ""]
+        raise CodedError(
+            VALIDATION_FAILED,
+            f'"{executor.item.id}" takes "{tool.item.id}" in versions '
+            f"{' '.join(filter(None, words))}, and it is {tool.parsed.metadata.get('version')}",
+        )
+
+
+def _version(where: str, written: object) -> tuple[int, ...]:
+    """The numbers of a version, X.Y.Z."""
+    if not isinstance(written, str) or not _VERSION.fullmatch(written):
+        raise CodedError(VALIDATION_FAILED, f'"{where}" must be a version as "1.2.3"')
+    return tuple(int(part) for part in written.split("."))

@@ -1,0 +1,178 @@
+"""Makes a request of the config that a chain ends in the primitive `http_client` with."""
+
+from __future__ import annotations
+
+import re
+
+from ralphgen.runtime.errors import CodedError
+
+from ..codes import VALIDATION_FAILED
+from ..primitives.http_targets import check_allowed, target_of
+from .configuration import timeout_of, unknown_keys
+from .filling import as_text
+from .outcomes import data_of_response
+from .shapes import choice_at, count_at, mapping_at, scalar_at, seconds_at, text_at
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from ..primitives.http_primitive import Request
+    from ..workspace import Rye
+    from .filling import Filling
+
+KEYS = ("method", "url", "headers", "body", "timeout", "auth", "retry")
+BEARER, API_KEY = "bearer", "api_key"
+API_KEY_HEADER = "X-API-Key"
+BACKOFFS = ("exponential", "linear")
+# What a URL begins with as far as its path: from there on, nothing changes where it leads.
+_HOST = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#\\@\s]+[/?#]")
+_WHOLE = re.compile(r"\{[A-Za-z_][A-Za-z0-9_-]*\}")
+
+
+class Query:
+    """A request that is ready to be sent, to `hosts` only where there are any.
+
+    `shown` is what may be said of it: its variables, which may be secrets, stand in it by their
+    names.
+    """
+
+    __slots__ = ("_hosts", "request", "shown", "warnings")
+
+    def __init__(
+        self, request: Request, hosts: tuple[str, ...], shown: dict[str, Any], warnings: list[str]
+    ) -> None:
+        self.request = request
+        self._hosts = hosts
+        self.shown = shown
+        self.warnings = warnings
+
+    def begin(self, rye: Rye) -> tuple[Callable[[], Any], Callable[[], None]]:
+        """Send it: what waits for its data, and what gives it up; raises `CodedError`.
+
+        Where it does not go well, the first raises `CodedError` too.
+        """
+        from ..primitives.http_primitive import begin
+
+        call = begin(rye.jobs(), self.request, self._hosts)
+        return lambda: data_of_response(call.outcome()), call.leave
+
+
+def query_of(
+    config: Mapping[str, Any], filling: Filling, *, hosts: tuple[str, ...], max_timeout: float
+) -> Query:
+    """The request of a config, with everything filled in; raises `CodedError`."""
+    from ..primitives.http_primitive import METHODS, Request
+
+    seconds = config.get("timeout")
+    limit, warnings = timeout_of(
+        None if seconds is None else seconds_at("config.timeout", seconds), max_timeout
+    )
+    method = config.get("method", "GET")
+    if isinstance(method, str):
+        method = method.upper()
+    url = text_at("config.url", config.get("url"))
+    request = Request(
+        method=choice_at("config.method", method, METHODS),
+        url=url_of(url, filling, hosts),
+        headers=_headers(config, filling),
+        body=_body(config.get("body"), filling),
+        timeout=limit,
+        retry=_retry(config.get("retry")),
+    )
+    check_allowed(target_of(request.url), hosts)
+    shown = {"method": request.method, "url": filling.shown(url), "timeout": limit}
+    return Query(request, hosts, shown, [*unknown_keys(config, KEYS, "http_client"), *warnings])
+
+
+def url_of(author: str, filling: Filling, hosts: tuple[str, ...]) -> str:
+    """The URL with everything filled in; what was given with the call is percent-encoded.
+
+    Who calls a tool must not choose where its request goes, with the author's keys perhaps. So a
+    parameter stands after the host, unless a person has said which hosts there are: then a URL may
+    be one parameter as a whole.
+    """
+    from urllib.parse import quote
+
+    if hosts and _WHOLE.fullmatch(author):
+        return filling.text(author)
+    url = ""
+    for value, given in filling.pieces(author):
+        if given and not _HOST.match(url):
+            raise CodedError(
+                VALIDATION_FAILED,
+                '"config.url" names a parameter before its path: write the host into it, as in '
+                '"https://example.com/{name}"; the whole URL may be one parameter only where '
+                '"hosts" of [rye] in .ralph/ralphgen.toml says which hosts there are',
+            )
+        url += quote(as_text(value), safe="", errors="replace") if given else value
+    path = re.split("[?#]", url, maxsplit=1)[0]
+    if {".", ".."} & set(path.split("/")):
+        raise CodedError(
+            VALIDATION_FAILED,
+            '"config.url" has "." or ".." as a part of its path when it is filled in: give another '
+            "value",
+        )
+    return url
+
+
+def _headers(config: Mapping[str, Any], filling: Filling) -> dict[str, str]:
+    """The headers, without those that are nothing but a parameter that was not given."""
+    said = config.get("headers")
+    headers: dict[str, str] = {}
+    for name, text in mapping_at("config.headers", {} if said is None else said).items():
+        value = filling.argument(scalar_at(f"config.headers.{name}", text))
+        if value is not None:
+            headers[name] = _header_value(name, value)
+    return headers | _credentials(config.get("auth"), filling)
+
+
+def _credentials(said: object, filling: Filling) -> dict[str, str]:
+    """The header that says who asks."""
+    if said is None:
+        return {}
+    auth = mapping_at("config.auth", said)
+    if choice_at("config.auth.type", auth.get("type"), (BEARER, API_KEY)) == BEARER:
+        return {"Authorization": f"Bearer {_secret(auth, 'token', filling)}"}
+    name = text_at("config.auth.header", auth.get("header", API_KEY_HEADER))
+    return {name: _secret(auth, "key", filling)}
+
+
+def _secret(auth: Mapping[str, Any], key: str, filling: Filling) -> str:
+    where = f"config.auth.{key}"
+    value = filling.text(text_at(where, auth.get(key)))
+    if not value.strip():
+        raise CodedError(
+            VALIDATION_FAILED,
+            f'"{where}" is empty when it is filled in: its variable must be set, and a person '
+            'must add it to "env" of [rye] in .ralph/ralphgen.toml and run "ralphgen regen"',
+        )
+    return _header_value(where, value)
+
+
+def _header_value(where: str, value: str) -> str:
+    """The value, which must not end its line: a second header could follow."""
+    if not value.replace("\t", " ").isprintable():
+        raise CodedError(
+            VALIDATION_FAILED, f'the header "{where}" holds a line break or a control character'
+        )
+    return value
+
+
+def _body(written: Any, filling: Filling) -> Any:
+    """The body; where it is one parameter that was not given, there is none."""
+    return next(iter(filling.value([written])), None)
+
+
+def _retry(said: object) -> dict[str, Any]:
+    """How often to try, and how the pauses between grow."""
+    from ..primitives.http_primitive import MOST_ATTEMPTS
+
+    retry = mapping_at("config.retry", {} if said is None else said)
+    attempts = retry.get("max_attempts", 1)
+    backoff = retry.get("backoff", BACKOFFS[0])
+    return {
+        "max_attempts": count_at("config.retry.max_attempts", attempts, MOST_ATTEMPTS),
+        "backoff": choice_at("config.retry.backoff", backoff, BACKOFFS),
+    }

@@ -1,0 +1,78 @@
+"""Checks what an author has written against what is expected there; each refusal says both."""
+
+from __future__ import annotations
+
+from ralphgen.runtime.errors import CodedError
+
+from ..codes import VALIDATION_FAILED
+from ..wording import NAMES, shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def refusal(where: str, expected: str, found: object) -> CodedError:
+    """What says that a value is of the wrong kind."""
+    kind = NAMES.get(type(found), type(found).__name__)
+    return CodedError(VALIDATION_FAILED, f'"{where}" must be {expected}, and is {kind}')
+
+
+def text_at(where: str, value: object) -> str:
+    """The value, which must be a text with anything in it."""
+    if not isinstance(value, str):
+        raise refusal(where, "a text", value)
+    if not value.strip():
+        raise CodedError(VALIDATION_FAILED, f'"{where}" must be a text, and is empty')
+    return value
+
+
+def scalar_at(where: str, value: object) -> str:
+    """A text, or a number written as one."""
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise refusal(where, "a text or a number", value)
+    return str(value)
+
+
+def list_at(where: str, value: object) -> list[Any]:
+    """The value, which must be a list."""
+    if not isinstance(value, list):
+        raise refusal(where, "a list", value)
+    return value
+
+
+def mapping_at(where: str, value: object) -> dict[str, Any]:
+    """The value, which must be an object."""
+    if not isinstance(value, dict):
+        raise refusal(where, "an object", value)
+    return value
+
+
+def choice_at(where: str, value: object, choices: tuple[str, ...]) -> str:
+    """The value, which must be one of some words."""
+    if not isinstance(value, str) or value not in choices:
+        words = " or ".join(f'"{choice}"' for choice in choices)
+        raise CodedError(VALIDATION_FAILED, f'"{where}" must be {words}, and is {shown(value)}')
+    return value
+
+
+def seconds_at(where: str, value: object) -> float:
+    """The value, which must be a number of seconds."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise refusal(where, "a number of seconds above 0", value)
+    if not 0 < value < float("inf"):
+        raise CodedError(
+            VALIDATION_FAILED, f'"{where}" must be a number of seconds above 0, and is {value}'
+        )
+    return value
+
+
+def count_at(where: str, value: object, most: int) -> int:
+    """The value, which must be a whole number from 1 on."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise refusal(where, f"a whole number from 1 to {most}", value)
+    if not 1 <= value <= most:
+        raise CodedError(
+            VALIDATION_FAILED, f'"{where}" must be a whole number from 1 to {most}, and is {value}'
+        )
+    return value

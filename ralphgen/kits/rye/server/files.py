@@ -1,0 +1,189 @@
+"""Reads and writes the files of items, of which none lies behind a link or outside of its space."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from ralphgen.runtime.errors import CodedError
+
+from .codes import (
+    EXECUTION_FAILED,
+    EXISTS,
+    ITEM_NOT_FOUND,
+    PARSING_ERROR,
+    READ_ONLY_SPACE,
+    SPACE_VIOLATION,
+    VALIDATION_FAILED,
+)
+from .ids import check_id, is_reserved
+from .item import LARGEST
+from .wording import reason
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .item import Item, Space
+
+NEW = 0o644  # the mode of a new file, less what the umask takes
+
+_PLAINLY = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+
+
+def is_there(item: Item) -> bool:
+    """Whether the file of an item is one: a regular file, not too long, behind no link."""
+    try:
+        found = os.lstat(item.path)
+    except OSError:
+        return False
+    is_ours = stat.S_ISREG(found.st_mode) and found.st_size <= LARGEST
+    return is_ours and has_no_link(item.space, item.path)
+
+
+def has_no_link(space: Space, path: str) -> bool:
+    """Whether a path lies in a space and is its own real path: then nothing leads out of it.
+
+    A link within the space would give one file two ids, so those are not followed either.
+    """
+    if not space.folder:
+        return False
+    plain = os.path.normpath(path)
+    return plain.startswith(os.path.join(space.folder, "")) and os.path.realpath(path) == plain
+
+
+def read_item(item: Item) -> str:
+    """The text of an item, with its line ends and its byte order mark.
+
+    Raises `CodedError`.
+    """
+    _check_place(item)
+    try:
+        data = _read(item.path)
+    except FileNotFoundError as error:
+        raise _failure(ITEM_NOT_FOUND, item, "is not there any more") from error
+    except OSError as error:
+        raise _failure(PARSING_ERROR, item, f"cannot be read: {reason(error)}") from error
+    if len(data) > LARGEST:
+        raise _failure(PARSING_ERROR, item, f"is longer than {LARGEST:,} bytes: shorten it")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        message = f"is no UTF-8 text: write line {line} anew"
+        raise _failure(PARSING_ERROR, item, message) from error
+
+
+def write_item(item: Item, text: str, *, mode: int | None = None, exclusive: bool) -> None:
+    """Give an item this text, whole or not at all; with `exclusive`, only where no file is.
+
+    A file that is there keeps its mode unless one is given. Raises `CodedError`: the file is then
+    as it was, and nothing lies beside it.
+    """
+    check_writable(item)
+    _check_place(item)
+    data = text.encode("utf-8")
+    if len(data) > LARGEST:
+        raise _failure(VALIDATION_FAILED, item, f"would be longer than {LARGEST:,} bytes")
+    try:
+        _make_folder(os.path.dirname(item.path))
+        _replace(item.path, data, _mode_of(item.path) if mode is None else mode, exclusive)
+    except FileExistsError as error:
+        raise _failure(EXISTS, item, "is there already") from error
+    except OSError as error:
+        code = READ_ONLY_SPACE if _is_denied(error) else EXECUTION_FAILED
+        raise _failure(code, item, f"cannot be written: {reason(error)}") from error
+
+
+def check_writable(item: Item) -> None:
+    """Raise `CodedError` where no item may be written at this place, whatever is there."""
+    if not item.space.folder:
+        why = "has no place: the user space lies in the project, so set USER_SPACE to a folder else"
+        raise _failure(READ_ONLY_SPACE, item, why)
+    if not item.space.writable:
+        raise _failure(READ_ONLY_SPACE, item, "is not written: that space comes with the server")
+    if is_reserved(item.type, item.id, item.source):
+        raise _failure(READ_ONLY_SPACE, item, "is not written: its id is of the system space")
+
+
+def _check_place(item: Item) -> None:
+    """Raise `CodedError` where a file is not, or would not be, in the space of its item."""
+    check_id(item.id)
+    if not has_no_link(item.space, item.path):
+        why = "lies behind a link, which is not followed: put the file itself there"
+        raise _failure(SPACE_VIOLATION, item, why)
+
+
+def _read(path: str) -> bytes:
+    """The bytes of a regular file, one more than an item may have at most.
+
+    A pipe of that name does not hold us up, and a link is not followed. Raises `OSError`.
+    """
+    file = os.open(path, os.O_RDONLY | _PLAINLY)
+    with open(file, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise OSError(0, "not a regular file")
+        return stream.read(LARGEST + 1)
+
+
+def _make_folder(path: str) -> None:
+    """Make a folder and those around it; a file in their place is no item that is there."""
+    try:
+        os.makedirs(path, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise NotADirectoryError(0, "a file lies where a folder must be") from error
+
+
+def _mode_of(path: str) -> int | None:
+    """The mode of a file that may be written, None where there is none. Raises `OSError`."""
+    try:
+        mode = os.lstat(path).st_mode
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(mode):
+        raise OSError(0, "not a regular file")
+    if not os.access(path, os.W_OK):
+        raise PermissionError(0, "permission denied")
+    return stat.S_IMODE(mode)
+
+
+def _replace(path: str, data: bytes, mode: int | None, exclusive: bool) -> None:
+    """Put a new file in the place of one, or, with `exclusive`, of none. Raises `OSError`."""
+    folder, name = os.path.split(path)
+    beside = os.path.join(folder, f".{name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
+    first = NEW if mode is None else 0o600  # until its own mode is set, for nobody else to read
+    file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _PLAINLY, first)
+    try:
+        with open(file, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(file)
+        if mode is not None:
+            os.chmod(beside, mode)
+        put = _put_alone if exclusive else os.replace
+        put(beside, path)
+    finally:
+        if os.path.lexists(beside):
+            os.unlink(beside)
+
+
+def _put_alone(beside: str, path: str) -> None:
+    """Put a file at a place where none is: of many who try, one does. Raises `OSError`."""
+    try:
+        os.link(beside, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without such links: an empty file takes the place, for a moment
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _PLAINLY, NEW))
+        os.replace(beside, path)
+
+
+def _is_denied(error: OSError) -> bool:
+    """Whether a write failed since we may not, and not since it could not be done."""
+    import errno
+
+    return isinstance(error, PermissionError) or error.errno == errno.EROFS
+
+
+def _failure(code: str, item: Item, why: str) -> CodedError:
+    """The error that tells of an item why it is not read or written."""
+    message = f'the {item.type} "{item.id}" of the {item.source} space {why}'
+    return CodedError(code, message, item_type=item.type, item_id=item.id, source=item.source)

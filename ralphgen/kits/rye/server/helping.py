@@ -1,0 +1,133 @@
+"""Explains the tools, from the same schemas that the session sees, and the formats of items."""
+
+from __future__ import annotations
+
+from ralphgen.runtime.errors import CodedError
+
+from .codes import VALIDATION_FAILED
+from .skeletons import FORMATS, SKELETONS
+from .wording import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from ralphgen.runtime.tool import Tool
+
+    from .workspace import Rye
+
+OVERVIEW = "overview"
+TOOLS = ("search", "load", "execute", "sign")
+TOPICS = (OVERVIEW, *TOOLS, *FORMATS)
+ABOUT = """\
+# Items
+
+| type | file | what it is |
+|---|---|---|
+| directive | .ai/directives/<id>.md | a workflow to follow |
+| tool | .ai/tools/<id>.py, .yaml | a program to run |
+| knowledge | .ai/knowledge/<id>.md | something to know |
+
+The id is the path below the type's folder without its extension, such as demo/greet. A bare name \
+(greet) will do where only one item of the space has it.
+
+There are three spaces: the project's (.ai in the folder that project_path names), the user's \
+(USER_SPACE, else ~/.ai) and the system's, which came with this server and is not written to. The \
+first of them that has an id is meant."""
+# What is said of each tool besides its schema, in the order in which they are used.
+USES = {
+    "search": "look for what there is, before you do it by hand.",
+    "load": "read an item before you rely on it.",
+    "execute": "run a tool, or get a directive with its inputs put in, or knowledge.",
+    "sign": "check an item and sign it, after it was written or changed.",
+    "help": "read this, or on one of the topics.",
+}
+EXAMPLES: Mapping[str, Mapping[str, Any]] = {
+    "search": {"item_type": "all", "query": "greet OR welcome"},
+    "load": {"item_type": "directive", "item_id": "demo/greet"},
+    "execute": {"item_type": "tool", "item_id": "demo/shout", "parameters": {"text": "hello"}},
+    "sign": {"item_type": "tool", "item_id": "demo/*"},
+}
+FURTHER = {
+    "search": "All words must be there (AND is meant where nothing is said); NOT goes before AND, "
+    "and AND before OR: the operators stand in capitals. A word, a phrase or a group is looked for "
+    "in one field only behind title:, name:, tags:, category:, description: or body:. For fuzzy an "
+    "empty object will do. A result names its space, and what it goes before (shadows) or after "
+    "(shadowed_by).",
+    "load": "signature.state is valid, unsigned, modified (changed after it was signed) or "
+    "untrusted (the key is not one of yours).",
+    "execute": "What is not valid may be refused; metadata.policy and metadata.signature say how "
+    "it was judged. A directive comes back as instructions: follow them yourself.",
+    "sign": "Nothing is signed that has issues, and every issue is named. The first signature "
+    "makes the user's key. Sign only what you have read.",
+}
+
+
+def help_on(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any]:
+    """What there is to say on a topic, and all topics."""
+    seen = rye.tools()
+    topics = _topics(seen)
+    topic = arguments.get("topic", OVERVIEW)
+    if topic not in topics:
+        listed = ", ".join(f'"{name}"' for name in topics)
+        raise CodedError(
+            VALIDATION_FAILED, f"there is no topic {shown(topic)} here: ask for {listed}"
+        )
+    return {"status": "success", "topic": topic, "content": _content(topic, seen), "topics": topics}
+
+
+def _topics(seen: Mapping[str, Tool]) -> list[str]:
+    """The topics without those on tools that the session does not have."""
+    return [topic for topic in TOPICS if topic in seen or topic not in TOOLS]
+
+
+def _content(topic: str, seen: Mapping[str, Tool]) -> str:
+    if topic == OVERVIEW:
+        uses = [f"- {name}: {use}" for name, use in USES.items() if name in seen]
+        topics = ", ".join(topic for topic in _topics(seen) if topic != OVERVIEW)
+        return "\n".join([ABOUT, "", "# Tools", "", *uses, "", f"Topics of help: {topics}."])
+    if topic in seen:
+        return "\n".join(_on_tool(seen[topic]))
+    return "\n\n".join(_on_format(topic, seen))
+
+
+def _on_tool(tool: Tool) -> Iterator[str]:
+    """The lines on a tool: what it is for, its arguments and a call."""
+    import json
+
+    yield from (f"# {tool.name}", "", tool.description, "", FURTHER[tool.name], "")
+    for name, rule in tool.properties.items():
+        yield f"- {_told(name, rule, must=name in tool.required)}"
+    given = {**EXAMPLES[tool.name], "project_path": "/path/of/the/project"}
+    call = {name: value for name, value in given.items() if name in tool.properties}
+    yield from ("", f"Such as: {json.dumps(call)}")
+
+
+def _told(name: str, rule: Mapping[str, Any], *, must: bool) -> str:
+    """An argument in a line."""
+    limits = [str(rule[limit]) for limit in ("minimum", "maximum") if limit in rule]
+    facts = [str(rule["type"]), *(["required"] if must else ())]
+    if "enum" in rule:
+        facts = [*facts[1:], " | ".join(str(value) for value in rule["enum"])]
+    if limits:
+        facts.append(f"from {' to '.join(limits)}")
+    inner = [_told(part, rules, must=False) for part, rules in rule.get("properties", {}).items()]
+    text = f"{name} ({', '.join(facts)})"
+    if "description" in rule:
+        text += f": {rule['description']}"
+    return f"{text}; with {', '.join(inner)}" if inner else text
+
+
+def _on_format(topic: str, seen: Mapping[str, Tool]) -> Iterator[str]:
+    """The paragraphs on how items of a type are written."""
+    item_type, format_id, about = FORMATS[topic]
+    yield f"# {topic.capitalize()}"
+    yield about
+    for path, text in SKELETONS[topic].items():
+        yield f"{path}:\n\n````\n{text}````"
+    if "sign" in seen:
+        yield f'Then call sign with item_type "{item_type}" and the id.'
+    if "load" in seen:
+        pinned = ' and source "system"' if "source" in seen["load"].properties else ""
+        yield f'All of it: load with item_type "knowledge", item_id "{format_id}"{pinned}.'

@@ -1,0 +1,100 @@
+"""Says what the ids of items are, and which of them a pattern means."""
+
+from __future__ import annotations
+
+import re
+
+from ralphgen.runtime.errors import CodedError
+
+from .codes import INVALID_ID
+from .item import EXTENSIONS, SYSTEM, TOOL
+from .wording import shown
+
+LONGEST = 255  # characters of an id
+LONGEST_SEGMENT = 64
+RESERVED = "rye/core/"  # what tools whose ids begin with this do, only the system space says
+ANY_DEPTH = "**"
+
+_SEGMENT = re.compile("[a-z0-9][a-z0-9_-]*")
+_PATTERN_SEGMENT = re.compile("[a-z0-9*?][a-z0-9_*?-]*")
+_GRAMMAR = (
+    'parts of small letters, digits, "_" and "-", each beginning with a letter or a digit, put '
+    'together by "/", without an extension'
+)
+
+
+def check_id(text: str) -> str:
+    """The text, where it is an id; raises `CodedError`."""
+    problem = _problem(text, _SEGMENT)
+    if problem:
+        raise CodedError(INVALID_ID, f"{shown(text)} is no id: {problem}")
+    return text
+
+
+def check_pattern(text: str) -> str:
+    """The text, where it is a pattern of ids; raises `CodedError`.
+
+    `*` stands for any characters of a segment, `?` for one, `**` for any number of segments. A
+    pattern with a slash begins at the type's folder; one without is of the last segments alone.
+    """
+    problem = _problem(text, _PATTERN_SEGMENT)
+    if not problem and any(ANY_DEPTH in part and part != ANY_DEPTH for part in text.split("/")):
+        problem = f'"{ANY_DEPTH}" stands for whole parts: put a "/" between it and the rest'
+    if problem:
+        raise CodedError(INVALID_ID, f"{shown(text)} is no pattern of ids: {problem}")
+    return text
+
+
+def is_pattern(text: str) -> bool:
+    """Whether a text means items by a pattern, and not one by its id."""
+    return "*" in text or "?" in text
+
+
+def is_segment(name: str) -> bool:
+    """Whether a folder or the stem of a file of this name can be a part of an id."""
+    return len(name) <= LONGEST_SEGMENT and bool(_SEGMENT.fullmatch(name))
+
+
+def id_of(relative_path: str, item_type: str) -> str | None:
+    """The id of a file, given by its path below the folder of a type; None where it is no item."""
+    for extension in EXTENSIONS[item_type]:
+        stem = relative_path.removesuffix(extension)
+        if stem != relative_path and not _problem(stem, _SEGMENT):
+            return stem
+    return None
+
+
+def is_reserved(item_type: str, item_id: str, source: str) -> bool:
+    """Whether a space may not have an item of this id, since it belongs to the system's."""
+    return item_type == TOOL and source != SYSTEM and item_id.startswith(RESERVED)
+
+
+def matches(pattern: str, item_id: str) -> bool:
+    """Whether an id is one of those that a pattern means."""
+    from fnmatch import fnmatchcase
+
+    names = item_id.split("/")
+    parts = pattern.split("/")
+    if len(parts) == 1:
+        return parts[0] == ANY_DEPTH or fnmatchcase(names[-1], parts[0])
+    reached = {0}  # how many of the names the parts so far may stand for
+    for number, part in enumerate(parts, 1):
+        if part != ANY_DEPTH:
+            fitting = (at for at in reached if at < len(names) and fnmatchcase(names[at], part))
+            reached = {at + 1 for at in fitting}
+        elif reached:
+            # At the end it means what lies below, and not what lies beside under that name.
+            reached = {*range(min(reached) + (number == len(parts)), len(names) + 1)}
+    return len(names) in reached
+
+
+def _problem(text: str, segment: re.Pattern[str]) -> str:
+    """Why a text is no id, or no pattern of some; empty where it is."""
+    if len(text) > LONGEST:
+        return f"it has {len(text)} characters, and an id has {LONGEST} at most"
+    parts = text.split("/")
+    if not all(segment.fullmatch(part) for part in parts):
+        return f"one is made of {_GRAMMAR}"
+    if any(len(part) > LONGEST_SEGMENT for part in parts):
+        return f"a part has {LONGEST_SEGMENT} characters at most"
+    return ""

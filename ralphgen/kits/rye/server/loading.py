@@ -1,0 +1,116 @@
+"""Loads an item: its text, what it says of itself and whether to trust it; or copies it."""
+
+from __future__ import annotations
+
+from ralphgen.runtime.errors import CodedError
+from ralphgen.runtime.values.paging import MAX_CHARACTERS, fitted, size
+
+from .authenticity.signatures import split
+from .authenticity.trust import VALID
+from .codes import EXISTS
+from .files import read_item, write_item
+from .formats.parsing import parse
+from .item import SOURCES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .item import Item
+    from .spaces import Spaces
+    from .workspace import Rye
+
+ABOUT = 10_000  # characters of an answer for all that is not the item's own text
+AROUND = 100  # of them for the names of what was cut
+LONGEST_SPELLING = 6  # of one character in JSON
+
+
+def load(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any]:
+    """An item's text and what is known of it; a copy is made where a destination is given."""
+    spaces = rye.spaces(arguments["project_path"])
+    source = arguments.get("source")
+    item = spaces.find(arguments["item_type"], arguments["item_id"], source)
+    text = read_item(item)
+    answer = _about(rye, spaces, item, text)
+    if warnings := spaces.warnings((item.type,), (source,) if source else SOURCES):
+        answer["warnings"] = warnings
+    if destination := arguments.get("destination"):
+        overwrite = arguments.get("overwrite", False)
+        answer |= _copy(rye, spaces, item, text, destination, overwrite=overwrite)
+    return _with_content(answer, text)
+
+
+def _about(rye: Rye, spaces: Spaces, item: Item, text: str) -> dict[str, Any]:
+    """What an answer says of an item besides its text."""
+    parsed = parse(item, split(text, item.extension)[1])
+    metadata = dict(parsed.metadata)
+    if parsed.problems:
+        metadata["problems"] = list(parsed.problems)
+    answer = {
+        "status": "success",
+        "item_type": item.type,
+        "item_id": item.id,
+        "source": item.source,
+        "path": item.path,
+        "metadata": metadata,
+        "signature": rye.trust().verdict(item, text).entry(),
+    }
+    if shadows := spaces.shadows(item):
+        answer["shadows"] = shadows
+    if shadowed_by := spaces.shadowed_by(item):
+        answer["shadowed_by"] = shadowed_by
+    return answer
+
+
+def _copy(
+    rye: Rye, spaces: Spaces, item: Item, text: str, destination: str, *, overwrite: bool
+) -> dict[str, Any]:
+    """Write what was read into another space; what an answer says of that.
+
+    Raises `CodedError`.
+    """
+    if destination == item.source:
+        return {"noop": f"it is in the {destination} space already: nothing was written"}
+    target = spaces.target(item, destination)
+    _check_extension(spaces, target)
+    try:
+        write_item(target, text, exclusive=not overwrite)
+    except CodedError as error:
+        if error.code != EXISTS or not rye.takes("load", "overwrite"):
+            raise
+        message = f'{error}: set "overwrite" to replace it'
+        raise CodedError(EXISTS, message, **error.facts) from error
+    return {
+        "copied_to": destination,
+        "destination_path": target.path,
+        "resign_recommended": rye.trust().verdict(target, text).state != VALID,
+    }
+
+
+def _check_extension(spaces: Spaces, target: Item) -> None:
+    """Raise `CodedError` where a file of another extension has the id of a copy."""
+    there = spaces.at(target.type, target.id, target.source)
+    if there and there.extension != target.extension:
+        raise CodedError(
+            EXISTS,
+            f'the {target.source} space has a {target.type} "{target.id}" in a {there.extension} '
+            f"file, and this one is {target.extension}: two of one id would hide each other, so "
+            "remove that file first",
+            item_type=target.type,
+            item_id=target.id,
+            source=target.source,
+        )
+
+
+def _with_content(answer: dict[str, Any], text: str) -> dict[str, Any]:
+    """The answer with as much of an item's text as it has room for."""
+    answer |= fitted({"metadata": answer.pop("metadata")}, ABOUT)
+    room = MAX_CHARACTERS - AROUND - size(answer)
+    content = text[:room]
+    while (excess := size(content) - room) > 0:
+        content = content[: -excess // LONGEST_SPELLING]
+    answer["content"] = content
+    if content != text:
+        answer["cut"] = [*answer.get("cut", ()), "content"]
+        answer["total_characters"] = len(text)
+    return answer

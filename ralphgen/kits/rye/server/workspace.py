@@ -1,0 +1,177 @@
+"""What the tools on items share: the spaces, the index, whom is trusted, and what runs."""
+
+from __future__ import annotations
+
+import os
+
+from ralphgen.runtime.errors import CodedError, LaterError
+
+from .codes import INVALID_PROJECT_PATH
+from .item import FOLDERS, PROJECT, SYSTEM, USER, Space
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from ralphgen.runtime.processes.jobs import Jobs
+    from ralphgen.runtime.session import Session
+    from ralphgen.runtime.tool import Tool
+
+    from .authenticity.trust import Trust
+    from .searches.index import Index
+    from .spaces import Spaces
+
+MOST = 16  # processes at once
+PLACE = ".ai"
+
+
+class Rye:
+    """The items that a session can reach.
+
+    `folder` is that of the emitted server, `project` the one around it, both as real paths;
+    `user` is the real path of the user space, empty where it lies in the project, since a
+    repository could bring one.
+    """
+
+    __slots__ = (
+        "_hurried",
+        "_index",
+        "_jobs",
+        "_session",
+        "_settings",
+        "_suite",
+        "_trust",
+        "folder",
+        "project",
+        "user",
+    )
+
+    def __init__(
+        self,
+        folder: str,
+        session: Session,
+        settings: Mapping[str, Any],
+        suite: Sequence[Tool] = (),
+    ) -> None:
+        self.folder = os.path.realpath(folder)
+        self.project = os.path.dirname(os.path.dirname(self.folder))
+        user = user_space(os.environ.get("USER_SPACE", ""))
+        self.user = "" if is_within(user, self.project) else user
+        self._session = session
+        self._settings = settings
+        self._suite = suite
+        self._index: Index | None = None
+        self._trust: Trust | None = None
+        self._jobs: Jobs | None = None
+        self._hurried = False
+
+    def sees(self, tool: str) -> bool:
+        """Whether the session has a tool: what it does not have is not spoken of."""
+        return tool in self._session.enabled
+
+    def takes(self, tool: str, argument: str) -> bool:
+        """Whether the session has an argument of a tool that it sees."""
+        return self.sees(tool) and self._session.leaves(tool, argument)
+
+    def tools(self) -> dict[str, Tool]:
+        """The tools that the session sees, by name, with the arguments that it sees."""
+        return self._session.tools(self._suite)
+
+    def setting(self, name: str) -> Any:
+        """The value of one of the kit's settings."""
+        return self._settings[name]
+
+    def spaces(self, project_path: str) -> Spaces:
+        """The spaces of a project, which is the server's own or a folder within it.
+
+        Raises `CodedError`.
+        """
+        from .spaces import Spaces
+
+        folder = os.path.join(self._project_folder(project_path), PLACE)
+        system = os.path.join(self.folder, "rye", "system")
+        return Spaces(Space(PROJECT, folder), Space(USER, self.user), Space(SYSTEM, system))
+
+    def index(self) -> Index:
+        """What searches look into; made at the first one."""
+        if self._index is None:
+            from .searches.index import Index
+
+            self._index = Index()
+        return self._index
+
+    def trust(self) -> Trust:
+        """Who is trusted, and what that means for each type of item."""
+        if self._trust is None:
+            from .authenticity.trust import Trust
+
+            self._trust = Trust(self._settings["policy"], self.user, self.folder)
+        return self._trust
+
+    def begin(self) -> None:
+        """Say that what comes takes its time; raises `LaterError` in a hurry."""
+        if self._hurried:
+            raise LaterError
+
+    def jobs(self) -> Jobs:
+        """The processes that run for this session."""
+        if self._jobs is None:
+            from ralphgen.runtime.processes.jobs import Jobs
+
+            self._jobs = Jobs(most=MOST)
+        return self._jobs
+
+    def close(self) -> None:
+        """Stop everything that runs, and let go of the index."""
+        if self._jobs is not None:
+            self._jobs.close()
+        if self._index is not None:
+            self._index.close()
+
+    def hurry(self, seconds: float | None) -> None:
+        """From now on, carry out nothing that takes its time; None takes that back."""
+        self._hurried = seconds is not None
+
+    def _project_folder(self, path: str) -> str:
+        """The real path of a project that a client names; raises `CodedError`."""
+        mend = f'give "{self.project}"'
+        if not os.path.isabs(path) or "\0" in path:
+            raise CodedError(
+                INVALID_PROJECT_PATH, f'"project_path" must be an absolute path: {mend}'
+            )
+        real = os.path.realpath(path)
+        if not os.path.isdir(real):
+            raise CodedError(INVALID_PROJECT_PATH, f'"project_path" names no folder: {mend}')
+        if not is_within(real, self.project):
+            raise CodedError(
+                INVALID_PROJECT_PATH,
+                f'"project_path" is outside the project that this server belongs to: {mend}',
+            )
+        return real
+
+
+def user_space(named: str) -> str:
+    """The real path of the user space.
+
+    `named` is what the variable USER_SPACE says: the space itself, if its name is `.ai` or it holds
+    a folder of items, else the folder around it (reference, section 2). Nothing said is the home
+    folder's.
+    """
+    given = os.path.expanduser(named if named.strip() else os.path.join("~", PLACE))
+    path = os.path.realpath(given)
+    holds = any(os.path.isdir(os.path.join(path, name)) for name in FOLDERS.values())
+    is_space = holds or os.path.basename(os.path.normpath(given)) == PLACE
+    return path if is_space else os.path.realpath(os.path.join(path, PLACE))
+
+
+def is_within(path: str, folder: str) -> bool:
+    """Whether a real path is that of a folder or lies below it."""
+    return path == folder or path.startswith(os.path.join(folder, ""))
+
+
+def open_workspace(
+    folder: str, session: Session, settings: Mapping[str, Any], suite: Sequence[Tool]
+) -> Rye:
+    """The items around the emitted server in `folder`, whose tools are `suite`."""
+    return Rye(folder, session, settings, suite)

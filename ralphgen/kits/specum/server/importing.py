@@ -1,0 +1,201 @@
+"""Takes the tasks of a spec over into the project's own, and their status back into its boxes."""
+
+from __future__ import annotations
+
+import re
+
+from ralphgen.runtime.errors import ToolError
+from ralphgen.runtime.values.digest import sha256_hex
+
+from .status import TASKS, listed, short, tasks_of
+from .task_list import parallel_groups, parse_tasks, tick
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .task_list import TaskItem
+    from .workspace import Specum
+
+DESCRIBED = ("Do", "Files", "Commit")
+_NO_TEXT = re.compile("[\ufffd\ud800-\udfff]+")  # what stands for bytes that are not UTF-8
+HOMES = ("feature", "discipline")
+
+
+def import_tasks(specum: Specum, name: str, arguments: dict[str, Any]) -> list[str]:
+    """Make a task of the project of each task of a spec, once; the lines that tell of it.
+
+    Raises `ToolError` where the feature, the discipline or the tasks are missing; then none is
+    made.
+    """
+    homes = _homes(specum, arguments)
+    items = tasks_of(specum, name)
+    if not items:
+        raise ToolError(f"Tasks not generated: `{TASKS}` of '{name}' has no task to import")
+    offer = specum.tasks()
+    if offer is None:
+        raise ToolError("the project has no tasks of its own: leave import_tasks out")
+    made = offer.call(
+        "import_tasks",
+        {
+            **homes,
+            "source": name,
+            "tasks": _described(items),
+        },
+    )
+    created, kept, replanned = made["created"], made["kept"], made["replanned"]
+    lines = [f"- **Imported**: {_listed(created)}" if created else "- **Imported**: nothing new"]
+    if kept:
+        lines.append(f"- **Already there**: {_listed(kept)}")
+    if replanned:
+        lines.append(
+            "- **Warning**: these had another title when they were imported before, and their "
+            f"older tasks stay as they are: {_listed(replanned)}"
+        )
+    return lines
+
+
+class Link:
+    """A task of the project that came from a spec: its `id` and `status`, `met` if that is all."""
+
+    __slots__ = ("id", "key", "mark", "met", "status")
+
+    def __init__(self, key: str, mark: str, task: int, status: str, *, met: bool) -> None:
+        self.key = key
+        self.mark = mark
+        self.id = task
+        self.status = status
+        self.met = met
+
+
+def follow(specum: Specum, name: str) -> tuple[list[str], list[Link]]:
+    """Tick the boxes whose task of the project is done; the lines that tell of it, and the tasks.
+
+    A spec goes on where the project's tasks are out of reach: the lines say so.
+    """
+    try:
+        links = _links(specum, name)
+        ticked = _ticked(specum, name, links)
+    except ToolError as error:
+        return [f"- **Warning**: no box was ticked for its task of the project: {error}"], []
+    done = listed([short(key) for key in ticked])
+    line = f"- **Ticked, since their tasks of the project are done or skipped**: {done}"
+    return [line] if ticked else [], links
+
+
+def link_of(item: TaskItem, links: list[Link]) -> Link | None:
+    """The task of the project that a task of the spec became; one with its mark goes first."""
+    fitting = [link for link in links if is_own(item, ("", link.key, link.mark))]
+    return next((link for link in fitting if link.mark), next(iter(fitting), None))
+
+
+def still_open(links: list[Link]) -> list[str]:
+    """The line on the tasks of the project that a spec leaves open; none where it leaves none."""
+    found = [f"task {link.id} ({short(link.key)}, {link.status})" for link in links if not link.met]
+    return [f"- **Still open among the project's tasks**: {listed(found)}"] if found else []
+
+
+def _links(specum: Specum, name: str) -> list[Link]:
+    """The tasks of the project that came from a spec, by id."""
+    offer = specum.tasks()
+    if offer is None:
+        return []
+    found = offer.call("statuses", {"source": name})
+    met = {tuple(known) for known in found["met"]}
+    return [
+        Link(key, mark, task, str(status), met=(key, mark) in met)
+        for key, mark, task, status in found["tasks"]
+    ]
+
+
+def _ticked(specum: Specum, name: str, links: list[Link]) -> list[str]:
+    """Tick those boxes; the keys of the tasks."""
+    done = {(link.key, link.mark) for link in links if link.met}
+    ticked: list[str] = []
+
+    def ticking(text: str) -> str:
+        open_ones = [item for item in parse_tasks(text) if not item.done]
+        items = [item for item in open_ones if {(item.key, _mark(item)), (item.key, "")} & done]
+        ticked.extend(item.key for item in items)
+        return tick(text, *items)
+
+    if done:
+        specum.specs.edit(name, TASKS, ticking)
+    return ticked
+
+
+def _homes(specum: Specum, arguments: dict[str, Any]) -> dict[str, int | str]:
+    """The feature and the discipline of the tasks, as far as the session may make tasks there."""
+    if not specum.may_import:
+        raise ToolError('this session may not import tasks: leave "import_tasks" out')
+    ties = specum.homes()
+    homes = {key: arguments.get(key) or (ties[key].value if key in ties else "") for key in HOMES}
+    missing = [key for key, home in homes.items() if not home]
+    if missing:
+        named = " and ".join(f'"{key}"' for key in missing)
+        raise ToolError(f'"import_tasks" needs {named}: say where the tasks belong')
+    for key in ties:
+        if key in homes:
+            ties[key].refuse_another(key, homes[key])
+    return homes
+
+
+def own_task(specum: Specum) -> tuple[str, str, str] | None:
+    """The spec, the key and the mark of the task that the session is about; None without one.
+
+    Raises `ToolError` where the session is about a task of the project that is of no spec.
+    """
+    task = specum.session.task
+    offer = specum.tasks() if task is not None else None
+    if offer is None:
+        return None
+    found = offer.call("spec_task", {"id": task})
+    if not found:
+        raise ToolError(f"This session works on task {task}, which is of no spec: do that task")
+    return found["source"], found["key"], found["mark"]
+
+
+def is_own(item: TaskItem, own: tuple[str, str, str]) -> bool:
+    """Whether a task of the spec is the one that the session is about."""
+    return item.key == own[1] and own[2] in ("", _mark(item))
+
+
+def _mark(item: TaskItem) -> str:
+    """What tells a task from another that gets its key later, however its bytes were read."""
+    return sha256_hex(_NO_TEXT.sub("?", item.title).encode())[:12]
+
+
+def _title(item: TaskItem) -> str:
+    """What the task is called in the project."""
+    return f"{item.id} {item.title}".strip()
+
+
+def _described(items: list[TaskItem]) -> list[dict[str, Any]]:
+    """The tasks as the project takes them: each waits for the group of tasks before it."""
+    found: list[dict[str, Any]] = []
+    before: list[str] = []
+    for group in parallel_groups(items):
+        found += [_task(item, before) for item in group]
+        before = [item.key for item in group]
+    return found
+
+
+def _task(item: TaskItem, before: list[str]) -> dict[str, Any]:
+    parts = [f"{key}:\n{item.fields[key]}" for key in DESCRIBED if item.fields.get(key)]
+    checks = [item.fields["Done when"]] if item.fields.get("Done when") else []
+    if item.fields.get("Verify"):
+        checks.append(f"verify: {item.fields['Verify']}")
+    return {
+        "key": item.key,
+        "mark": _mark(item),
+        "title": _title(item),
+        "description": "\n\n".join(parts),
+        "acceptance_criteria": checks,
+        "done": item.done,
+        "after": before,
+    }
+
+
+def _listed(pairs: list[list[Any]]) -> str:
+    """Pairs of a spec's task and the project's, in words."""
+    return listed([f"{short(key)} as task {task}" for key, task in pairs])

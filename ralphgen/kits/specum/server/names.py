@@ -1,0 +1,76 @@
+"""Which names a spec may have, and how one is made from a goal."""
+
+from __future__ import annotations
+
+import re
+
+from ralphgen.runtime.errors import one_line
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+LONGEST = 64
+LONGEST_FROM_GOAL = 50
+
+_READ = 1_000  # characters of a goal: its beginning is what names a spec
+_NAME = re.compile("[a-z0-9-]+")
+_UNFIT = re.compile("[^a-z0-9 -]")
+_GAP = re.compile("[ -]+")
+# Letters that are no letter with an accent, and so do not come apart.
+_LETTERS = {"æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th"}
+_SPELLED = str.maketrans(_LETTERS)
+
+
+def problem_of(name: str) -> str:
+    """What is wrong with a name, as one sentence; empty where a spec may have it.
+
+    A name is made of a-z, 0-9 and hyphens (SPEC-002), holds a letter or a digit, and has 64
+    characters at most.
+    """
+    if not name:
+        return "a spec name must not be empty"
+    shown = one_line(name[:LONGEST]) + ("…" if len(name) > LONGEST else "")
+    if not _NAME.fullmatch(name):
+        fitting = name_from_goal(name)
+        hint = f', for instance "{fitting}"' if fitting else ""
+        return f'"{shown}" is no spec name: it may hold a-z, 0-9 and hyphens only{hint}'
+    if len(name) > LONGEST:
+        return f'the spec name "{shown}" has {len(name)} characters, and {LONGEST} is the most'
+    if not name.strip("-"):
+        return f'"{shown}" is no spec name: it must hold a letter or a digit'
+    return ""
+
+
+def name_from_goal(goal: str) -> str:
+    """The name of a spec with this goal: its first words, in small letters, with hyphens between.
+
+    Letters lose their accents, all else that no name may hold is left out. At most 50 characters,
+    cut between two words where it can be; empty where nothing is left.
+    """
+    words = _GAP.sub("-", _UNFIT.sub("", _plain(goal.strip()[:_READ]))).strip("-")
+    if len(words) > LONGEST_FROM_GOAL:
+        whole, _, _ = words[: LONGEST_FROM_GOAL + 1].rpartition("-")
+        words = whole or words[:LONGEST_FROM_GOAL]
+    return words
+
+
+def free_name(name: str, taken: Container[str]) -> str:
+    """The name, or where it is taken, the first that is free of `name-2`, `name-3` and so on.
+
+    At most 64 characters: of a long name, the end gives way to the number.
+    """
+    free, number = name, 1
+    while free in taken:
+        number += 1
+        free = name[: LONGEST - len(f"-{number}")].rstrip("-") + f"-{number}"
+    return free
+
+
+def _plain(text: str) -> str:
+    """The text in small letters without accents; every space is a space, every dash a hyphen."""
+    import unicodedata
+
+    apart = unicodedata.normalize("NFKD", text.casefold().translate(_SPELLED))
+    dashed = ("-" if unicodedata.category(letter) == "Pd" else letter for letter in apart)
+    return "".join(" " if letter.isspace() else letter for letter in dashed)

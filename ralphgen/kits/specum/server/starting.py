@@ -1,0 +1,220 @@
+"""Starts a spec, or starts one again in its place."""
+
+from __future__ import annotations
+
+from ralphgen.runtime.errors import ToolError
+from ralphgen.runtime.files.entry_log import without_controls
+
+from . import progress
+from .names import free_name, name_from_goal, problem_of
+from .state import FILE, PHASES, Corrupt, new_state, read_state, set_aside, spelled, write_state
+from .status import ARTIFACTS, TOOLS, described, echoed, is_completed, missing, reached, run_tool
+from .store import FOLDER
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .state import State
+    from .workspace import Specum
+
+NO_GOAL = (
+    "Ask the user what this spec is to achieve, and write it under `## Original Goal` in "
+    "`{folder}/.progress.md` before you go on."
+)
+QUICK = """\
+### Quick mode
+
+Write the four artifacts yourself, briefly, one after the other, without asking anything; one that
+is there already stays:
+
+1. `{folder}/research.md`: what is true about the goal, and the project's quality commands.
+2. `{folder}/requirements.md`: user stories with testable acceptance criteria.
+3. `{folder}/design.md`: components, files to create or change, tests.
+4. `{folder}/tasks.md`: {tasks}.
+
+Each begins with front matter that holds `generated: auto`. If the goal is to fix something, first
+reproduce the failure, and record command and output in `.progress.md` under
+`## Reality Check (BEFORE)`.
+"""
+
+
+def start(specum: Specum, arguments: dict[str, Any]) -> str:
+    """Make a spec, make it the current one, and say what comes next."""
+    goal = without_controls(arguments.get("goal", "")).strip()
+    quick = arguments.get("quick", False)
+    named = arguments.get("name")
+    name = _named(specum, named, goal)
+    specs = specum.specs
+    lost = bool(named) and specs.exists(name) and read_state(specs, name)
+    again = lost is None or isinstance(lost, Corrupt)
+    recorded = _recorded(specum, name) if again else None
+    if quick and not goal and not recorded:
+        raise ToolError("Quick mode requires a goal")
+    if not name:
+        return _asking(specum)
+    if lost is None and is_completed(specum, name):
+        if goal in {"", recorded}:
+            return _completed(specum, name)
+        again = False
+    notes: list[str] = []
+    if again:
+        state = _begun_again(specum, name, goal, quick=quick)
+    else:
+        state = _begun(specum, name, goal, quick=quick)
+        notes = _taken(specum, name, str(state.fields["name"]))
+    notes += _settled(specum, str(state.fields["name"]))
+    return _answer(specum, state, goal, again=again, notes=notes)
+
+
+def _named(specum: Specum, named: str | None, goal: str) -> str:
+    """The name that a spec is to have, taken or not; empty without name and goal."""
+    if named is not None:
+        problem = problem_of(named)
+        if problem:
+            raise ToolError(problem)
+        return named
+    derived = name_from_goal(goal)
+    if goal and not derived:
+        more = ": give a name in kebab-case" if specum.takes("ralph_start", "name") else ""
+        raise ToolError(f"No name can be made of this goal{more}")
+    return derived
+
+
+def _recorded(specum: Specum, name: str) -> str | None:
+    """The goal in the progress file of a spec."""
+    return progress.goal_of(specum.specs.read(name, progress.FILE) or "")
+
+
+def _begun(specum: Specum, wanted: str, goal: str, *, quick: bool) -> State:
+    """Make a new spec: its folder with the state and the progress file, all at once.
+
+    Where another server has just taken the name, it gets the next one that is free.
+    """
+    template = specum.text("templates", "progress")
+    phase = "tasks" if quick else PHASES[0]
+    files = [*ARTIFACTS] if quick else []
+    text = progress.new_progress(template, goal, phase, files)
+    tried: set[str] = set()
+    while True:
+        name = free_name(wanted, specum.specs.taken() | tried)
+        state = new_state(name, quick=quick)
+        if specum.specs.begin(name, {progress.FILE: text, FILE: spelled(state)}):
+            return state
+        tried.add(name)
+
+
+def _begun_again(specum: Specum, name: str, goal: str, *, quick: bool) -> State:
+    """Write the state of a spec that has lost it; what is there of its files is kept."""
+    specs = specum.specs
+    template = specum.text("templates", "progress")  # it may be refused: then nothing is moved
+    if isinstance(read_state(specs, name), Corrupt):
+        set_aside(specs, name)
+    state = new_state(name, quick=quick)
+    state = state.changed(phase=_going_on(reached(specum, name), quick=quick))
+    recorded = specs.read(name, progress.FILE)
+    if recorded is None:
+        files = missing(specum, name, state)
+        text = progress.new_progress(template, goal, state.phase, files)
+        specs.write(name, progress.FILE, text)
+    elif goal and progress.goal_of(recorded) is None:
+        specs.edit(name, progress.FILE, lambda text: progress.with_goal(text, goal))
+    write_state(specs, name, state)
+    return state
+
+
+def _taken(specum: Specum, wanted: str, name: str) -> list[str]:
+    """What has the name that was wanted, where the spec has another."""
+    if name == wanted:
+        return []
+    if not specum.specs.exists(wanted):
+        return [f'- **Name**: "{wanted}" is taken by something else in `{FOLDER}/`']
+    phase, _ = described(specum, wanted)
+    switch = ": ralph_switch goes on with it" if specum.sees("ralph_switch") else ""
+    if phase in PHASES:
+        return [f'- **Name**: "{wanted}" is there (phase {phase}){switch}']
+    return [f'- **Name**: "{wanted}" is there: {phase}']
+
+
+def _going_on(phase: str, *, quick: bool) -> str:
+    """Where a spec begins again whose files have come to a phase."""
+    return "tasks" if quick and phase != PHASES[-1] else phase
+
+
+def _settled(specum: Specum, name: str) -> list[str]:
+    """Point at the spec and keep git from it; what of that fails is a warning."""
+    warnings: list[str] = []
+    try:
+        specum.specs.set_current(name)
+    except ToolError as error:
+        warnings.append(f"it is not the current spec: {error}")
+    try:
+        specum.specs.ensure_ignored()
+    except ToolError as error:
+        warnings.append(str(error))
+    return [f"- **Warning**: {warning}" for warning in warnings]
+
+
+def _completed(specum: Specum, name: str) -> str:
+    """What is said of a spec that needs no more work; nothing is made."""
+    text = f'Spec "{name}" is completed: every task is ticked. Nothing was changed.\n'
+    if not specum.takes("ralph_start", "goal"):
+        return text
+    return f"{text}\nFor new work, call `ralph_start` with a goal of its own.\n"
+
+
+def _answer(specum: Specum, state: State, goal: str, *, again: bool, notes: list[str]) -> str:
+    name = str(state.fields["name"])
+    quick = state.fields["source"] == "plan"
+    folder = f"{FOLDER}/{name}"
+    recorded = _recorded(specum, name)
+    lines = [
+        f'## Spec "{name}" {"started again" if again else "started"}',
+        "",
+        f"- **Goal**: {echoed(recorded or 'none yet')}",
+        f"- **Phase**: {state.phase}",
+        f"- **Quick mode**: {'yes' if quick else 'no'}",
+        f"- **Files**: `{folder}/.progress.md`, `{folder}/.ralph-state.json`",
+        *notes,
+        "",
+    ]
+    if recorded is None:
+        lines += [NO_GOAL.format(folder=folder), ""]
+    if goal and recorded and goal != recorded:
+        lines += ["The goal that was recorded is kept.", ""]
+    if quick and state.phase == "tasks":
+        by_tool = specum.sees("ralph_tasks")
+        tasks = "as `ralph_tasks` tells you" if by_tool else "small tasks, each with its check"
+        lines += [QUICK.format(folder=folder, tasks=tasks), _then(specum)]
+    else:
+        lines.append(run_tool(specum, TOOLS[state.phase]).strip())
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _then(specum: Specum) -> str:
+    steps = [
+        text
+        for tool, text in (
+            (
+                "ralph_complete_phase",
+                'call `ralph_complete_phase` with phase "tasks" and a summary',
+            ),
+            ("ralph_implement", "call `ralph_implement` for the first task"),
+        )
+        if specum.sees(tool)
+    ]
+    return f"Then {', then '.join(steps)}." if steps else ""
+
+
+def _asking(specum: Specum) -> str:
+    """What is said where neither a name nor a goal is given; nothing is made."""
+    how = "the goal" if specum.takes("ralph_start", "goal") else "a name"
+    text = f"Ask the user what the new spec is to achieve, then call `ralph_start` with {how}.\n"
+    current = specum.specs.current()
+    if current is None or not specum.specs.exists(current):
+        return text
+    phase, _ = described(specum, current)
+    following = (
+        f": run {TOOLS[phase]} to go on with it" if specum.sees(TOOLS.get(phase, "")) else ""
+    )
+    return f'{text}\nThe current spec is "{current}", in the phase {phase}{following}.\n'

@@ -1,0 +1,266 @@
+"""The specs of a project on disk: which there are, which is the current one, and their files."""
+
+from __future__ import annotations
+
+import os
+
+from ralphgen.runtime.errors import ToolError, one_line
+
+from . import ignoring
+from .disk import inside, make_folder, read_file, reason, replace_file
+from .names import problem_of
+from .removal import remove_folder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FOLDER = "specs"
+POINTER = ".current-spec"
+SHOWN = 1 << 20  # bytes of a file that `read` returns
+LARGEST = 1 << 24  # bytes of a file that is read in order to change it
+
+_POINTER_BYTES = 1_000
+
+
+class UnreadableError(ToolError):
+    """The system does not let a file be read: what it says is not known."""
+
+
+class Specs:
+    """The folder `specs/` of a project, given by its root.
+
+    Whatever a caller names, nothing outside that folder is read, written or deleted: names are
+    checked before each use, links that lead elsewhere are refused, and the root of the disk is no
+    project. `ToolError` says so, and also where the system fails. Every call reads the disk again.
+    """
+
+    __slots__ = ("_home", "root")
+
+    def __init__(self, root: str) -> None:
+        self.root = os.path.realpath(root)
+        self._home = os.path.join(self.root, FOLDER)
+
+    def names(self) -> list[str]:
+        """The specs in order: the folders whose name fits; links to folders are none."""
+        return sorted(name for name in self._entries() if self.exists(name))
+
+    def taken(self) -> frozenset[str]:
+        """The names that no new spec can have: of all there is in the folder, in small letters."""
+        return frozenset(name.casefold() for name in self._entries())
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a spec of this name; none has a name that does not fit."""
+        if problem_of(name):
+            return False
+        place = self._place(name)
+        return os.path.realpath(place) == place and os.path.isdir(place)
+
+    def path(self, name: str, file: str = "") -> str:
+        """The absolute path of a spec's folder, or of a file in it; neither need be there.
+
+        Raises `ToolError` where the name does not fit, or the folder is a link to another.
+        """
+        problem = problem_of(name)
+        if problem:
+            raise ToolError(problem)
+        place = self._place(name)
+        if os.path.realpath(place) != place:
+            raise ToolError(f'"{FOLDER}/{name}" is a link: a spec must be a folder of its own')
+        if file in {".", ".."} or os.path.basename(file) != file or "\0" in file:
+            raise ToolError(f'"{one_line(file)}" is no name of a file in a spec')
+        return os.path.join(place, file) if file else place
+
+    def current(self) -> str | None:
+        """What the pointer says, whether or not there is such a spec; `None` where it is blank."""
+        found = _read(os.path.realpath(self._home), POINTER, _POINTER_BYTES, FOLDER)
+        return found[0].decode("utf-8-sig", "replace").strip() or None if found else None
+
+    def set_current(self, name: str | None) -> None:
+        """Make a spec the current one; `None` removes the pointer."""
+        if name is None:
+            _unlink(self._home, POINTER, FOLDER)
+            return
+        self.path(name)
+        self._check_root()
+        _make(self._home, FOLDER)
+        home = os.path.realpath(self._home)
+        if os.path.islink(os.path.join(home, POINTER)):
+            _unlink(home, POINTER, FOLDER)  # never written through: a file takes its place
+        _write(home, POINTER, f"{name}\n".encode(), FOLDER)
+
+    def create(self, name: str) -> None:
+        """Make the folder of a spec; fine where it is there."""
+        place = self.path(name)
+        self._check_root()
+        _make(place, f"{FOLDER}/{name}")
+
+    def begin(self, name: str, files: dict[str, str]) -> bool:
+        """Make the folder of a new spec with these files; `False` where something has its name."""
+        place = self.path(name)
+        self._check_root()
+        _make(self._home, FOLDER)
+        try:
+            return make_folder(place, {file: _whole(text) for file, text in files.items()})
+        except OSError as error:
+            raise ToolError(
+                f'the folder "{FOLDER}/{name}" cannot be made: {reason(error)}'
+            ) from error
+
+    def read(self, name: str, file: str) -> str | None:
+        """The text of a file, `None` where there is none.
+
+        A byte order mark is left out, U+FFFD stands for what is not UTF-8. Of a file longer than
+        1 MiB, whole lines from its beginning and a note: a text to show, not one to write back.
+        """
+        found = self._bytes(name, file, SHOWN)
+        if found is None:
+            return None
+        data, size = found
+        text = data.decode("utf-8-sig", "replace")
+        if size <= SHOWN:
+            return text
+        whole = text[: text.rfind("\n") + 1] or text + "\n"
+        return f"{whole}\n[cut here: the file has {size:,} bytes, more than {SHOWN:,}]\n"
+
+    def read_bytes(self, name: str, file: str) -> bytes | None:
+        """The bytes of a file, `None` where there is none; `ToolError` for more than 16 MiB."""
+        found = self._bytes(name, file, LARGEST)
+        if found is None:
+            return None
+        if found[1] > LARGEST:
+            raise ToolError(
+                f'"{FOLDER}/{name}/{file}" has {found[1]:,} bytes, and {LARGEST:,} is the most: '
+                "shorten it"
+            )
+        return found[0]
+
+    def write(self, name: str, file: str, text: str) -> None:
+        """Give a file of a spec this text, whole or not at all; the folder must be there.
+
+        U+FFFD stands for half a surrogate pair, which no file can hold.
+        """
+        self._replace(name, file, _whole(text))
+
+    def edit(self, name: str, file: str, change: Callable[[str], str]) -> bool:
+        """Change the text of a file, and nothing else of its bytes; whether there is such a file.
+
+        `change` gets all of the text: a byte order mark, the ends of its lines, and lone
+        surrogates in place of bytes that are not UTF-8, from which the same bytes are made again.
+        """
+        data = self.read_bytes(name, file)
+        if data is None:
+            return False
+        changed = change(data.decode("utf-8", "surrogateescape"))
+        after = changed.encode("utf-8", "surrogateescape")
+        if after != data:
+            self._replace(name, file, after)
+        return True
+
+    def remove(self, name: str, file: str) -> bool:
+        """Delete a file of a spec, of a link the link; whether there was one."""
+        return _unlink(*self._file(name, file), f"{FOLDER}/{name}")
+
+    def delete(self, name: str) -> None:
+        """Delete a spec's folder with all that is in it; of a link in it, the link.
+
+        Raises `ToolError` where there is no such spec, where it or `specs/` is a link, and where
+        something in it cannot be deleted; the text says what is left.
+        """
+        place = self.path(name)
+        if os.path.islink(self._home):
+            raise ToolError(
+                f'"{FOLDER}" is a link to another folder, where nothing is deleted: delete '
+                f'"{FOLDER}/{name}" by hand'
+            )
+        if not os.path.isdir(place):
+            raise ToolError(f'there is no folder "{FOLDER}/{name}"')
+        remove_folder(place, f"{FOLDER}/{name}")
+
+    def ensure_ignored(self) -> tuple[str, ...]:
+        """Complete the project's `.gitignore`; the lines that were added."""
+        self._check_root()
+        return ignoring.ensure_ignored(self.root)
+
+    def _check_root(self) -> None:
+        if self.root == os.path.dirname(self.root):
+            raise ToolError(
+                f'no spec is written to "{self.root}": start the server in the folder of a project'
+            )
+
+    def _place(self, name: str) -> str:
+        return os.path.join(os.path.realpath(self._home), name)
+
+    def _entries(self) -> list[str]:
+        try:
+            return os.listdir(self._home)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise ToolError(f'"{FOLDER}" cannot be read: {reason(error)}') from error
+
+    def _file(self, name: str, file: str) -> tuple[str, str]:
+        """The folder and the name of a file, both checked."""
+        return os.path.split(self.path(name, file))
+
+    def _bytes(self, name: str, file: str, most: int) -> tuple[bytes, int] | None:
+        return _read(*self._file(name, file), most, f"{FOLDER}/{name}")
+
+    def _replace(self, name: str, file: str, data: bytes) -> None:
+        _write(*self._file(name, file), data, f"{FOLDER}/{name}")
+
+
+def _read(folder: str, file: str, most: int, shown: str) -> tuple[bytes, int] | None:
+    """The beginning of a file in a folder and its size, `None` where there is none."""
+    target = _followed(folder, file, shown)
+    try:
+        return read_file(target, most)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        # Error 0 is our own, of what is no regular file: such a thing is known not to be one.
+        known = isinstance(error, IsADirectoryError) or not error.errno
+        kind = ToolError if known else UnreadableError
+        raise kind(f'"{shown}/{file}" cannot be read: {reason(error)}') from error
+
+
+def _whole(text: str) -> bytes:
+    """The text as a file holds it, with U+FFFD for half a surrogate pair."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode("utf-8")
+
+
+def _write(folder: str, file: str, data: bytes, shown: str) -> None:
+    target = _followed(folder, file, shown)
+    try:
+        replace_file(target, data)
+    except OSError as error:
+        raise ToolError(
+            f'Failed to write {file}. Check file permissions. ("{shown}/{file}": {reason(error)})'
+        ) from error
+
+
+def _followed(folder: str, file: str, shown: str) -> str:
+    """The real path of a file in a folder; `ToolError` where a link leads out of the folder."""
+    target = inside(folder, file)
+    if target is None:
+        raise ToolError(
+            f'"{shown}/{file}" is a link that leads out of "{shown}": put a file in its place'
+        )
+    return target
+
+
+def _make(folder: str, shown: str) -> None:
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise ToolError(f'the folder "{shown}" cannot be made: {reason(error)}') from error
+
+
+def _unlink(folder: str, file: str, shown: str) -> bool:
+    try:
+        os.unlink(os.path.join(folder, file))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise ToolError(f'"{shown}/{file}" cannot be deleted: {reason(error)}') from error
+    return True

@@ -1,0 +1,142 @@
+"""What the tools on specs share: the project's folder, its specs, and the texts to hand out."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from ralphgen.runtime.errors import LaterError, StartError, ToolError
+
+from .disk import read_file, reason
+from .store import FOLDER, Specs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from ralphgen.runtime.access.row_scope import Tie
+    from ralphgen.runtime.services import Offer
+    from ralphgen.runtime.session import Session
+
+OVERRIDES = ".ralph/specum"
+LONGEST = 16_000  # characters of a text that a project has of its own
+RALPH = "ralph"  # the kit that has the project's tasks
+CREATES = "create_task"
+IMPORTS = ("import_tasks", "feature", "discipline")
+# What an import gives the tasks that it makes: whoever may not give it may not import either.
+GIVEN = ("description", "acceptance_criteria", "depends_on", "tags")
+
+
+class Specum:
+    """The specs of one project.
+
+    `root` is the folder that holds `specs/`. `session` says which tools may be named.
+    """
+
+    __slots__ = ("_folder", "_hurried", "_project", "_ralph", "root", "session", "specs")
+
+    def __init__(self, folder: str, root: str, session: Session) -> None:
+        self._folder = folder
+        self._project = os.path.dirname(os.path.dirname(folder))
+        self._ralph: Offer | None = None
+        self._hurried = False
+        self.root = root
+        self.session = session
+        self.specs = Specs(root)
+
+    def sees(self, tool: str) -> bool:
+        """Whether the session has a tool: what it does not have is not spoken of."""
+        return tool in self.session.enabled
+
+    def takes(self, tool: str, argument: str) -> bool:
+        """Whether the session has an argument of a tool: no other is spoken of."""
+        return self.sees(tool) and self.session.leaves(tool, argument)
+
+    @property
+    def may_import(self) -> bool:
+        """Whether the session may make tasks of the project from those of a spec."""
+        kept = all(self.takes("ralph_complete_phase", argument) for argument in IMPORTS)
+        if not kept or not self.session.grants(RALPH, CREATES):
+            return False
+        creates = self.session.of(RALPH)
+        return all(creates.leaves(CREATES, argument) for argument in GIVEN)
+
+    def homes(self) -> Mapping[str, Tie]:
+        """The rows of its own that the session makes tasks in, by argument."""
+        return self.session.of(RALPH).ties(CREATES)
+
+    def text(self, kind: str, name: str) -> str:
+        """A text of the kit, `kind` being prompts or templates; the project's own goes first.
+
+        Raises `ToolError` where that one cannot be read, or is too long to be handed out.
+        """
+        own = self._own(f"{OVERRIDES}/{kind}/{name}.md")
+        if own is not None:
+            return own
+        path = os.path.join(self._folder, "specum", kind, f"{name}.md")
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+
+    def today(self) -> str:
+        """The date in UTC, as YYYY-MM-DD."""
+        return time.strftime("%Y-%m-%d", time.gmtime())
+
+    def tasks(self) -> Offer | None:
+        """The service of the project's tasks; None where that kit is not switched on.
+
+        Raises `LaterError` where the workspace is in a hurry: others may be writing tasks. Raises
+        `ToolError` where that kit's own server would not start.
+        """
+        if RALPH not in self.session.kits:
+            return None
+        if self._hurried:
+            raise LaterError
+        if self._ralph is None:
+            from ralphgen.runtime.services import open_offer
+
+            try:
+                self._ralph = open_offer(RALPH, self._folder, self.session)
+            except StartError as error:
+                why = str(error).replace(os.path.join(self._project, ""), "")
+                raise ToolError(f"the project's tasks are out of reach: {why}") from error
+        return self._ralph
+
+    def _own(self, file: str) -> str | None:
+        """The project's own text, None where it has none; `file` is relative to the project."""
+        try:
+            data, size = read_file(os.path.join(self._project, file), 4 * LONGEST)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise ToolError(f'"{file}" cannot be read: {reason(error)}') from error
+        text = data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
+        if size > len(data) or len(text) > LONGEST:
+            raise ToolError(
+                f'"{file}" has {size:,} bytes: shorten it, {LONGEST:,} characters are the most'
+            )
+        return text
+
+    def close(self) -> None:
+        """Let go of the project's tasks."""
+        if self._ralph is not None:
+            self._ralph.close()
+
+    def hurry(self, seconds: float | None) -> None:
+        """From now on, wait for nobody; None takes that back."""
+        self._hurried = seconds is not None
+
+
+def open_workspace(folder: str, session: Session, settings: Mapping[str, Any]) -> Specum:
+    """The specs of the project around the emitted server in `folder`.
+
+    Raises `StartError` where the folder of the settings is none.
+    """
+    project = os.path.dirname(os.path.dirname(folder))
+    root = os.path.realpath(os.path.join(project, settings["root"]))
+    if not os.path.isdir(root):
+        raise StartError(
+            f'the folder of "{FOLDER}" ("{settings["root"]}") is not there: mend "root" of '
+            '[specum] in .ralph/ralphgen.toml and run "ralphgen regen"'
+        )
+    return Specum(folder, root, session)

@@ -1,0 +1,173 @@
+"""Compares the generated folder with what would be generated now, file by file and line by line."""
+
+import io
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import unified_diff
+from pathlib import Path
+
+from ralphgen.output.failures import explained
+from ralphgen.output.files import modules_below, read_files, refuse_irregular
+from ralphgen.output.manifest import MANIFEST, Files, digest, listed
+
+LINE_ENDS_HINT = (
+    'some files differ by Windows line ends alone: keep "* text eol=lf" in their .gitattributes,'
+    " and check them out again"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """How the folder differs from what would be generated; false when it does not.
+
+    `stale`: as it was generated, but it would be generated differently now. `edited`: changed since
+    it was generated, or there without having been generated. `missing`: not there. `leftover`:
+    generated once, not any more. `unknown`: modules that no manifest lists. All are sorted paths;
+    a leftover that was edited stands in both. `parts` is the diff from the folder to the generated
+    text, by path.
+    """
+
+    stale: tuple[str, ...] = ()
+    edited: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    leftover: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    parts: Mapping[str, str] = field(default_factory=dict)
+    hint: str = ""
+
+    def __bool__(self) -> bool:
+        """Whether anything differs."""
+        return any((self.stale, self.edited, self.missing, self.leftover, self.unknown))
+
+    @property
+    def diff(self) -> str:
+        """The whole diff, sorted by path."""
+        return "".join(self.parts.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is on disk next to what would be generated.
+
+    `old` is the manifest on disk, `None` where it cannot be read; `disk` holds the bytes of all
+    files that either manifest lists and that exist.
+    """
+
+    old: Mapping[str, str] | None
+    new: Mapping[str, bytes]
+    disk: Mapping[str, bytes]
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The files that would be generated and are not there."""
+        return tuple(sorted(self.new.keys() - self.disk.keys()))
+
+    @property
+    def leftover(self) -> tuple[str, ...]:
+        """The files that were generated once, would not be any more, and are there."""
+        return tuple(sorted(self.disk.keys() - self.new.keys()))
+
+    @property
+    def different(self) -> tuple[str, ...]:
+        """The files that would be generated with other bytes than they have."""
+        return tuple(path for path in sorted(self.disk) if self._differs(path))
+
+    @property
+    def edited(self) -> tuple[str, ...]:
+        """The files whose bytes would be lost for good if they were written or removed now."""
+        return tuple(path for path in sorted({*self.different, *self.leftover}) if self._own(path))
+
+    @property
+    def line_ends(self) -> tuple[str, ...]:
+        """The edited files in which nothing but the line ends was changed."""
+        return tuple(path for path in self.edited if self._converted(path))
+
+    def _differs(self, path: str) -> bool:
+        return path in self.new and self.disk[path] != self.new[path]
+
+    def _own(self, path: str) -> bool:
+        if self.old is None:
+            return True
+        if path == MANIFEST:
+            return self._converted(path)
+        return digest(self.disk[path]) != self.old.get(path)
+
+    def _converted(self, path: str) -> bool:
+        text = self.disk[path].replace(b"\r\n", b"\n")
+        known = {digest(self.new[path])} if path in self.new else set()
+        return digest(text) in known | {(self.old or {}).get(path)}
+
+
+def survey(folder: Path, files: Files) -> Standing:
+    """What is on disk next to `files`.
+
+    Raises ProjectError where a link stands in place of a file, or a file cannot be read.
+    """
+    with explained(folder, "read"):
+        refuse_irregular(folder, files)
+        old = listed(folder)
+        paths = files.keys() | (old or {}).keys()
+        refuse_irregular(folder, paths)
+        new = {path: text.encode() for path, text in files.items()}
+        return Standing(old, new, read_files(folder, paths))
+
+
+def unknown_modules(folder: Path, standing: Standing) -> tuple[str, ...]:
+    """The modules in the folder that neither the old nor the new manifest lists, sorted."""
+    known = standing.new.keys() | (standing.old or {}).keys()
+    return tuple(path for path in modules_below(folder) if path not in known)
+
+
+def compare(folder: Path, files: Files) -> Drift:
+    """How the folder differs from `files`, which hold a manifest.
+
+    Raises ProjectError where a link stands in place of a file, or a file cannot be read.
+    """
+    standing = survey(folder, files)
+    edited = standing.edited
+    return Drift(
+        stale=tuple(path for path in standing.different if path not in edited),
+        edited=edited,
+        missing=standing.missing,
+        leftover=standing.leftover,
+        unknown=unknown_modules(folder, standing),
+        parts=_parts(standing),
+        hint=LINE_ENDS_HINT if standing.line_ends else "",
+    )
+
+
+def diff(folder: Path, files: Files) -> str:
+    """The unified diff from the folder (`a/`) to `files` (`b/`), sorted by path; empty if equal.
+
+    Raises ProjectError where a link stands in place of a file, or a file cannot be read.
+    """
+    return "".join(_parts(survey(folder, files)).values())
+
+
+def _parts(standing: Standing) -> dict[str, str]:
+    """By path, sorted, the part of the diff that is about it."""
+    paths = {*standing.different, *standing.missing, *standing.leftover}
+    return {
+        path: "".join(_file_diff(path, standing.disk.get(path), standing.new.get(path)))
+        for path in sorted(paths)
+    }
+
+
+def _file_diff(path: str, old: bytes | None, new: bytes | None) -> Iterator[str]:
+    """One file's part; an empty file that comes or goes is a pair of names without lines."""
+    names = (
+        "/dev/null" if old is None else f"a/{path}",
+        "/dev/null" if new is None else f"b/{path}",
+    )
+    lines = list(unified_diff(_lines(old), _lines(new), *names))
+    return _with_last_line_ends(lines or [f"--- {names[0]}\n", f"+++ {names[1]}\n"])
+
+
+def _lines(data: bytes | None) -> list[str]:
+    """Lines as diff tools count them: they end at a line feed and nowhere else."""
+    return list(io.StringIO((data or b"").decode(errors="backslashreplace"), newline="\n"))
+
+
+def _with_last_line_ends(lines: Iterable[str]) -> Iterator[str]:
+    for line in lines:
+        yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"

@@ -1,0 +1,170 @@
+"""Writes the generated folder: all or nothing, one writer at a time, no hand edit lost."""
+
+import errno
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from filelock import FileLock, Timeout
+
+from ralphgen.errors import EditedError, Problem, ProjectError
+from ralphgen.output.compare import LINE_ENDS_HINT, Standing, survey, unknown_modules
+from ralphgen.output.failures import explained
+from ralphgen.output.files import files_below, is_folder, is_there, refuse_irregular
+from ralphgen.output.manifest import COMMIT, LOCK, MANIFEST, NEW, Files, legal
+from ralphgen.output.stage import discard, finish, in_way, interrupted, stage
+
+PATIENCE_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a write did, as sorted paths; `unknown` are modules that it does not know and left."""
+
+    changed: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+def write(folder: Path, files: Files, *, force: bool = False) -> Written:
+    """Make the folder hold exactly the generated `files`, all of them or none.
+
+    A write that was broken off is finished first. Files with the right bytes are not touched; a
+    file is removed only if the old manifest lists it. `force` overwrites hand edits.
+
+    Raises EditedError, which names every file that was edited by hand or never generated, and
+    ProjectError where the folder cannot be written, holds a link, or another process writes it.
+    """
+    _refuse_unsealed(files)
+    with explained(folder, "written"), exclusive(folder):
+        finish(folder)
+        discard(folder)
+        standing = survey(folder, files)
+        unknown = unknown_modules(folder, standing)
+        if not force:
+            _refuse_edits(standing)
+        _refuse_obstacles(folder, standing)
+        staged = _staged(standing)
+        if staged:
+            _require_rights(folder, [*staged, *standing.leftover])
+            stage(folder, staged)
+            finish(folder)
+    return Written(standing.different, standing.missing, standing.leftover, unknown)
+
+
+def finish_interrupted(folder: Path) -> bool:
+    """Finish a write that was broken off after its point of no return; whether there was one.
+
+    Raises ProjectError where it cannot be finished.
+    """
+    if not interrupted(folder):
+        return False
+    with explained(folder, "written"), exclusive(folder):
+        finish(folder)
+    return True
+
+
+@contextmanager
+def exclusive(folder: Path, seconds: float = PATIENCE_SECONDS) -> Iterator[None]:
+    """Hold the folder's lock; the folder is made if it is not there.
+
+    Raises ProjectError if another process holds it longer than `seconds`, and OSError.
+    """
+    refuse_irregular(folder, [LOCK, NEW, COMMIT])
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / LOCK, timeout=seconds)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise ProjectError(
+            f'another process has been writing "{folder}" for over {seconds:g} seconds',
+            "wait until it is done or end it, then run the command again",
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _refuse_unsealed(files: Files) -> None:
+    if MANIFEST not in files:
+        raise ValueError(f'"{MANIFEST}" is missing: files are sealed before they are written')
+    illegal = sorted(path for path in files if not legal(path))
+    if illegal:
+        raise ValueError(f'"{illegal[0]}" is no path of a generated file')
+
+
+def _staged(standing: Standing) -> dict[str, bytes]:
+    """What has to be moved into place, so not what has the right bytes already.
+
+    A file whose name differs in case alone from one that goes is moved in any case: on some file
+    systems both are one.
+    """
+    paths = {
+        path
+        for path in standing.new
+        if standing.disk.get(path) != standing.new[path]
+        or any(in_way(old, path) for old in standing.leftover)
+    }
+    return {path: standing.new[path] for path in sorted(paths)}
+
+
+def _refuse_edits(standing: Standing) -> None:
+    edited = [path for path in standing.edited if path != MANIFEST]
+    if not edited:
+        return
+    error = EditedError.of(Problem(_edit(standing, path)) for path in edited)
+    *others, last = error.problems
+    error.problems = (*others, Problem(last.text, _edit_hint(standing)))
+    raise error
+
+
+def _edit(standing: Standing, path: str) -> str:
+    if standing.old is None:
+        return f'"{path}" differs from what is generated, and "{MANIFEST}" cannot be read'
+    if path not in standing.old:
+        return f'"{path}" is in the way: it was not generated'
+    return f'"{path}" was edited by hand'
+
+
+def _edit_hint(standing: Standing) -> str:
+    hint = 'see what differs with "ralphgen check", overwrite it with "ralphgen regen --force"'
+    return f"{LINE_ENDS_HINT}; or {hint}" if standing.line_ends else hint
+
+
+def _refuse_obstacles(folder: Path, standing: Standing) -> None:
+    """Stop where a file would have to go, so that a folder can come, that is not ours to remove."""
+    problems = [
+        Problem(
+            f'"{obstacle}" is in the way of "{path}", and it was not generated',
+            "move it to another place, then run the command again",
+        )
+        for path in standing.missing
+        for obstacle in _obstacles(folder, path)
+        if obstacle not in standing.leftover
+    ]
+    if problems:
+        raise ProjectError.of(problems)
+
+
+def _require_rights(folder: Path, paths: Iterable[str]) -> None:
+    """Raise PermissionError while nothing is changed if a file could not be moved or removed."""
+    for path in paths:
+        places = (folder / parent for parent in PurePosixPath(path).parents)
+        place = next((place for place in places if is_folder(place)), folder)
+        if not os.access(place, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
+
+
+def _obstacles(folder: Path, path: str) -> Iterator[str]:
+    """Files above a path, which should be folders, and files below it; bytecode does not count."""
+    for parent in PurePosixPath(path).parents:
+        if parent.name and is_there(folder / parent) and not is_folder(folder / parent):
+            yield str(parent)
+    if is_folder(folder / path):
+        for name in files_below(folder / path):
+            if "__pycache__" not in PurePosixPath(name).parts:
+                yield f"{path}/{name}"

@@ -1,0 +1,100 @@
+"""What the disciplines take away: the column `mcp_tool_overrides` and the config."""
+
+import json
+import sqlite3
+
+from ralphgen.errors import Problem, ProjectError
+from ralphgen.project.config import Config
+from ralphgen.project.model import Removal, Schema
+from ralphgen.project.toml import TomlFile
+from ralphgen.runtime.values.nearest import nearest
+
+COLUMN = "mcp_tool_overrides"
+KEY = "additional_disabled"
+
+
+def stored_removals(connection: sqlite3.Connection, schema: Schema) -> tuple[Removal, ...]:
+    """The removals that stand in the database.
+
+    Raises `ProjectError` with a problem for each discipline whose column cannot be read.
+    """
+    disciplines = schema.table("disciplines")
+    if disciplines is None or COLUMN not in {column.name.lower() for column in disciplines.columns}:
+        return ()
+    removals: list[Removal] = []
+    problems: list[Problem] = []
+    rows = connection.execute(
+        "SELECT name, mcp_tool_overrides FROM disciplines WHERE typeof(name) = 'text' ORDER BY name"
+    ).fetchall()
+    for name, text in rows:
+        entries = stored_entries(text)
+        if entries is None:
+            problems.append(unreadable_override(name))
+        elif entries:
+            removals.append(stored_removal(name, entries))
+    if problems:
+        raise ProjectError.of(problems)
+    return tuple(removals)
+
+
+def stored_removal(discipline: str, entries: tuple[str, ...]) -> Removal:
+    """A removal from the database's own column."""
+    return Removal(discipline, entries, f'{COLUMN} of the discipline "{discipline}"')
+
+
+def configured_removals(config: TomlFile[Config]) -> tuple[Removal, ...]:
+    """The removals that stand in the config."""
+    return tuple(
+        Removal(
+            name,
+            tuple(sorted(set(settings.disable))),
+            f'{config.place("disciplines", name, "disable")}: disable of the discipline "{name}"',
+        )
+        for name, settings in sorted(config.values.disciplines.items())
+        if settings.disable
+    )
+
+
+def unknown_disciplines(connection: sqlite3.Connection, config: TomlFile[Config]) -> list[str]:
+    """A warning for each discipline of the config that the database does not have."""
+    query = "SELECT name FROM disciplines WHERE typeof(name) = 'text' ORDER BY name"
+    names = [name for (name,) in connection.execute(query)]
+    warnings: list[str] = []
+    for name in sorted(config.values.disciplines):
+        if name not in names:
+            near = nearest(name, names)
+            hint = f'; did you mean "{near}"?' if near else ""
+            where = config.place("disciplines", name)
+            warnings.append(f'{where}: there is no discipline "{name}"{hint}')
+    return warnings
+
+
+def stored_entries(text: object) -> tuple[str, ...] | None:
+    """The names in an override; None where it is not what it must be."""
+    if text is None or text == "":
+        return ()
+    try:
+        value = json.loads(str(text), object_pairs_hook=_distinct)
+    except (ValueError, RecursionError):
+        return None
+    names = value.get(KEY) if isinstance(value, dict) and set(value) <= {KEY} else None
+    if value == {}:
+        return ()
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return None
+    return tuple(sorted(set(names)))
+
+
+def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object whose keys stand once each: of two lists, one would be passed over."""
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a key stands twice")
+    return dict(pairs)
+
+
+def unreadable_override(name: str) -> Problem:
+    """The problem of a discipline whose column cannot be read."""
+    return Problem(
+        f'the discipline "{name}" has an unreadable {COLUMN}',
+        f'expected {{"{KEY}": ["tool", …]}}: a typo here would widen what its sessions may do',
+    )

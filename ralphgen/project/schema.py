@@ -1,0 +1,107 @@
+"""Turns a project's database into the facts of its schema, and says what it lacks."""
+
+import difflib
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ralphgen.errors import Problem, ProjectError
+from ralphgen.project.facts import table_facts
+from ralphgen.project.model import Column, Schema, Table
+from ralphgen.runtime.sqlite.check_constraints import fold
+from ralphgen.runtime.sqlite.schema import TABLES, fingerprint
+
+HEART = {
+    "disciplines": ("name",),
+    "features": ("name",),
+    "tasks": ("id", "feature", "discipline", "title", "status"),
+}
+"""The tables and columns without which no server can be written."""
+
+_REPLACED_TABLES = {"tasks": "runtime_tasks", "features": "subsystems"}
+_REPLACED_COLUMNS = {"feature": ("feature_id", "subsystem_id"), "discipline": ("discipline_id",)}
+_LIKELY = 0.6
+
+Facts = Mapping[str, Sequence[Mapping[str, Any]]]
+"""Table name to columns, as `read_tables` returns them and JSON keeps them."""
+
+
+def table_names(connection: sqlite3.Connection) -> tuple[str, ...]:
+    """Every table of a database, sorted: what `missing_heart` explains a gap with."""
+    query = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
+    return tuple(name for (name,) in connection.execute(query))
+
+
+def schema_from_facts(facts: Facts, hide: Iterable[str] = ()) -> Schema:
+    """The schema of tables as `read_tables` or `table_facts` give them.
+
+    `hide` names columns (`"tasks.internal_note"`) that the server shall not know; they stay in
+    `tables`, since a hidden NOT NULL column decides what can be written, and leave the fingerprint.
+    Raises `ProjectError` for a `hide` entry that names no column or one of the heart. A schema
+    without the heart is returned: ask `missing_heart`.
+    """
+    tables = tuple(
+        Table(name, tuple(_column(column) for column in columns))
+        for name, columns in sorted(facts.items())
+    )
+    hidden = tuple(sorted(set(hide)))
+    problems = [problem for entry in hidden for problem in _hide_problems(entry, tables)]
+    if problems:
+        raise ProjectError.of(problems)
+    return Schema(tables, fingerprint(table_facts(tables), hidden), hidden)
+
+
+def missing_heart(schema: Schema, found: Iterable[str] = ()) -> list[str]:
+    """One sentence for each missing table or column of the heart, sorted; empty if it is whole.
+
+    `found` names all tables of the database, so that a renamed one can be named.
+    """
+    known = {fold(name) for name in found}
+    columns = {
+        table.name: [fold(column.name) for column in table.columns] for table in schema.tables
+    }
+    sentences: list[str] = []
+    for table, needed in HEART.items():
+        if table not in columns:
+            sentences.append(_missing_table(table, known))
+        else:
+            gaps = [name for name in needed if name not in columns[table]]
+            sentences += [_missing_column(table, name, columns[table]) for name in gaps]
+    return sorted(sentences)
+
+
+def _missing_table(table: str, found: set[str]) -> str:
+    replacement = _REPLACED_TABLES.get(table)
+    later = f', found "{replacement}" of a later schema' if replacement in found else ""
+    return f'table "{table}" is missing{later}'
+
+
+def _missing_column(table: str, column: str, found: Sequence[str]) -> str:
+    replacements = [name for name in _REPLACED_COLUMNS.get(column, ()) if name in found]
+    later = f', found "{table}.{replacements[0]}" of a later schema' if replacements else ""
+    return f'column "{table}.{column}" is missing{later}'
+
+
+def _column(facts: Mapping[str, Any]) -> Column:
+    values = facts["values"]
+    return Column(**{**facts, "values": None if values is None else tuple(values)})
+
+
+def _hide_problems(entry: str, tables: Sequence[Table]) -> Iterator[Problem]:
+    """What is wrong with one entry of `[schema] hide`: nothing, or one thing."""
+    table, _, column = fold(entry).partition(".")
+    names = [f"{one.name}.{two.name}" for one in tables for two in one.columns]
+    if column in HEART.get(table, ()):
+        text = f'[schema] hide names "{entry}", which every server needs'
+        yield Problem(text, "take it out of hide")
+    elif fold(entry) not in map(fold, names):
+        yield Problem(
+            f'[schema] hide names "{entry}", expected a column as "table.column"',
+            _nearest(entry, names),
+        )
+
+
+def _nearest(entry: str, names: Sequence[str]) -> str:
+    close = difflib.get_close_matches(entry, names, n=1, cutoff=_LIKELY)
+    tables = ", ".join(f'"{table}"' for table in TABLES)
+    return f'did you mean "{close[0]}"?' if close else f"the tables are {tables}"

@@ -1,0 +1,138 @@
+"""Reading TOML written by people: every problem at once, each with its line."""
+
+import json
+import re
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from ralphgen.errors import Problem, ProjectError
+from ralphgen.project.toml_positions import line_of
+from ralphgen.suggestion import suggestion
+
+Keys = Sequence[str | int]
+Model = TypeVar("Model", bound=BaseModel)
+
+PLACE = re.compile(r"^(.*) \(at (?:line (\d+), column (\d+)|end of document)\)$", re.DOTALL)
+UNSHOWN = {"env"}  # keys below which values may be secrets
+MASK = "***"
+LONGEST = 60  # characters of a value in a message
+EXPECTED = {
+    "bool_type": "true or false",
+    "dict_type": "a table",
+    "list_type": "a list",
+    "string_pattern_mismatch": "a text that is not blank",
+    "model_type": "a table",
+    "string_too_short": "at least one character",
+    "string_type": "a text in quotes",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TomlFile(Generic[Model]):
+    """The values of a file; `shown` is its path for messages, `text` what it was read from."""
+
+    values: Model
+    shown: str
+    text: str = ""
+
+    def place(self, *keys: str | int) -> str:
+        """Where a key or an item of a list stands, as `path:line`."""
+        return f"{self.shown}:{line_of(self.text, keys)}"
+
+
+def read_toml(path: Path, model: type[Model], shown: str) -> TomlFile[Model]:
+    """The file's values as the model; `shown` is the path for messages.
+
+    Raises `ProjectError` with a problem for each mistake, as `path:line: sentence`.
+    """
+    text = read_text(path, shown)
+    try:
+        return TomlFile(model.model_validate(tomllib.loads(text)), shown, text)
+    except tomllib.TOMLDecodeError as error:
+        raise ProjectError(_syntax(shown, text, str(error)), "mend the file by hand") from error
+    except ValidationError as error:
+        problems = [_problem(shown, text, model, details) for details in error.errors()]
+        raise ProjectError.of(problems) from error
+
+
+def read_text(path: Path, shown: str) -> str:
+    """The file's text, without a byte order mark and with its line ends.
+
+    Raises `ProjectError` where it cannot be read.
+    """
+    try:
+        return path.read_bytes().decode().removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise ProjectError(f"{shown}:{line}: is not UTF-8", "save it as UTF-8") from error
+    except IsADirectoryError as error:
+        raise ProjectError(f"{shown}: is a folder, expected a file", "move it away") from error
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise ProjectError(f"{shown}: cannot be read: {reason}", "see who may read it") from error
+
+
+def _syntax(shown: str, text: str, message: str) -> str:
+    place = PLACE.match(message)
+    what, line, column = place.groups() if place else (message, None, None)
+    where = f"{shown}:{line or len(text.splitlines()) or 1}"
+    return f"{where}: is not TOML: {what}{f' (column {column})' if column else ''}"
+
+
+def _problem(shown: str, text: str, model: type[BaseModel], details: ErrorDetails) -> Problem:
+    keys = details["loc"]
+    name = _dotted(keys)
+    where = f"{shown}:{line_of(text, keys)}"
+    if details["type"] == "extra_forbidden":
+        return Problem(f"{where}: unknown key {name}", _suggestion(model, keys))
+    if details["type"] == "missing":
+        return Problem(f"{where}: {name} is missing")
+    found = MASK if UNSHOWN & set(keys) else _shown(details["input"])
+    expected = EXPECTED.get(details["type"], details["msg"].removeprefix("Input should be "))
+    return Problem(f"{where}: {name} is {found}, expected {expected}")
+
+
+def _shown(value: object) -> str:
+    """A value on one line; of a list or a table, which may hold secrets, no more than the word."""
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "a table"
+    found = json.dumps(value, ensure_ascii=False, default=str)
+    return found if len(found) <= LONGEST else f"{found[:LONGEST]}…"
+
+
+def _dotted(keys: Keys) -> str:
+    """The path of a key in quotes; a position in a list stands in brackets."""
+    parts = [f"[{key}]" if isinstance(key, int) else f".{_key(key)}" for key in keys]
+    return f'"{"".join(parts).removeprefix(".")}"'
+
+
+def _key(name: str) -> str:
+    bare = re.fullmatch(r"[A-Za-z0-9_-]+", name)
+    return name if bare else f"'{name}'".replace("\n", "\\n")
+
+
+def _suggestion(model: type[BaseModel], keys: Keys) -> str:
+    """The nearest valid key beside the wrong one, or all of them."""
+    known = _known_keys(model, keys[:-1])
+    return suggestion(str(keys[-1]), sorted(known), "the keys")
+
+
+def _known_keys(model: Any, keys: Keys) -> list[str]:
+    """The keys that the model has below the given ones."""
+    inner = model
+    for key in keys:
+        fields = _fields(inner)
+        inner = fields[str(key)] if fields else get_args(inner)[-1]
+    return list(_fields(inner))
+
+
+def _fields(model: Any) -> dict[str, Any]:
+    """The keys of a model as they are written, with their types; nothing for other types."""
+    found = getattr(model, "model_fields", {})
+    return {field.alias or name: field.annotation for name, field in found.items()}

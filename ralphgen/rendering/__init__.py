@@ -1,0 +1,1 @@
+"""Spells a plan as files: templates for what varies, runtime modules as they are."""

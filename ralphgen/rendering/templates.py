@@ -1,0 +1,57 @@
+"""Fills templates: what varies goes through the spelling filters, the only doors into text."""
+
+import json
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from ralphgen.spelling import (
+    Value,
+    assignment,
+    comment,
+    docstring,
+    import_from,
+    keyword,
+    literal,
+    markdown_cell,
+)
+
+PACKAGE = Path(__file__).parents[1]
+
+
+def template_folder() -> Path:
+    """Where the templates lie: in the package once it is installed, beside it in a clone."""
+    folder = PACKAGE / "templates"
+    return folder if folder.is_dir() else PACKAGE.parent / "templates"
+
+
+@cache
+def _templates() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(template_folder(), encoding="utf-8"),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+    environment.filters.update(
+        literal=literal,
+        argument=_argument,
+        comment=comment,
+        cell=markdown_cell,
+        quoted=json.dumps,
+    )
+    environment.globals.update(
+        assignment=assignment, keyword=keyword, docstring=docstring, import_from=import_from
+    )
+    return environment
+
+
+def _argument(value: Value, indent: int) -> str:
+    """A positional argument on a line of its own, with its comma."""
+    return f"{literal(value, indent, suffix=',')},"
+
+
+def rendered(template: str, **values: object) -> str:
+    """A template filled with values, all of which it must know."""
+    return _templates().get_template(template).render(values)

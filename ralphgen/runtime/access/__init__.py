@@ -1,0 +1,1 @@
+"""What a session may reach: its context file, its rows, its lock."""

@@ -1,0 +1,1 @@
+"""Text files of the project that a server reads and writes."""

@@ -1,0 +1,1 @@
+"""The Model Context Protocol: the fast path without the SDK, and the SDK's own server."""

@@ -1,0 +1,112 @@
+"""Answers the requests on tools: which there are, and calling one."""
+
+from __future__ import annotations
+
+import json
+
+from ..deferred import Waiting, settled
+from ..errors import INVALID_PARAMS, CodedError, LaterError, RefusedError, ToolError
+from ..log import log_exception
+from ..values.arguments import check_arguments, shortened
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from ..kit import Kit, Workspace
+    from ..session import Session
+    from ..tool import Tool
+
+    Params = Mapping[str, Any]
+    Answer = dict[str, Any] | Waiting
+    Result = Answer | str
+    Method = Callable[[Params], Answer]
+
+
+INVALID = "VALIDATION_FAILED"  # the code of wrong arguments
+UNFORESEEN = "UNKNOWN_ERROR"  # the code of what went wrong inside
+
+
+def tool_methods(
+    kit: Kit, session: Session, tools: Mapping[str, Tool], workspace: Workspace
+) -> dict[str, Method]:
+    """By the name of a request, what answers it; `tools` guards both the list and the calls."""
+
+    def list_tools(params: Params) -> dict[str, Any]:
+        refuse_cursor(params)
+        return {"tools": [tool.entry() for tool in tools.values()]}
+
+    def call_tool(params: Params) -> Answer:
+        tool = tools.get(params["name"])
+        if tool is None:
+            why = session.why_hidden(params["name"])
+            raise RefusedError(INVALID_PARAMS, f"Unknown tool: {shortened(params['name'])}: {why}")
+        return _called(kit, tool, workspace, params.get("arguments"))
+
+    return {"tools/list": list_tools, "tools/call": call_tool}
+
+
+def refuse_cursor(params: Params) -> None:
+    """Raise `RefusedError` for any cursor, where a list has one page only."""
+    if params.get("cursor") is not None:
+        raise RefusedError(INVALID_PARAMS, f'Unknown cursor: "{params["cursor"]}"')
+
+
+def _called(kit: Kit, tool: Tool, workspace: Workspace, given: object) -> Answer:
+    """Run one call, or begin it where its answer takes time."""
+
+    def begin() -> Result:
+        return tool.run(workspace, tool.completed(_checked(kit, tool, given)))
+
+    return _answered(kit, tool, begin)
+
+
+def _answered(kit: Kit, tool: Tool, work: Callable[[], Result]) -> Answer:
+    """What a call comes to; whatever goes wrong comes back as words, never as a traceback."""
+    try:
+        result = work()
+        if isinstance(result, Waiting):
+            outcome = result.outcome
+            return Waiting(lambda: settled(_answered(kit, tool, outcome)), result.leave)
+        text = result if isinstance(result, str) else _as_json(result)
+        text.encode()
+    except (LaterError, RefusedError):
+        raise
+    except ToolError as error:
+        return _result(_told(kit, error), failed=True)
+    except Exception:
+        log_exception(kit.server_name, tool=tool.name)
+        text = (
+            f'"{tool.name}" failed inside the server: go on without it and tell a person; the '
+            "server's log says why"
+        )
+        return _result(_told(kit, CodedError(UNFORESEEN, text)), failed=True)
+    answer = _result(text, failed=False)
+    return {**answer, "structuredContent": result} if tool.returns is not None else answer
+
+
+def _told(kit: Kit, error: ToolError) -> str:
+    """What an agent reads of a failure: a sentence, or an object where the kit says so."""
+    if kit.refusals != "object":
+        return str(error)
+    code, facts = (error.code, error.facts) if isinstance(error, CodedError) else (INVALID, {})
+    return _as_json({"status": "error", "error": {"code": code, "message": str(error), **facts}})
+
+
+def _as_json(value: dict[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def _checked(kit: Kit, tool: Tool, given: object) -> dict[str, object]:
+    """The arguments of a call; wrong ones are an error of the protocol where the kit says so."""
+    try:
+        return check_arguments(tool.input_schema(), given, tool.refusals)
+    except ToolError as error:
+        if kit.refusals == "error":
+            raise RefusedError(INVALID_PARAMS, str(error)) from error
+        raise
+
+
+def _result(text: str, *, failed: bool) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": text}], "isError": failed}

@@ -1,0 +1,1 @@
+"""The project's SQLite database: connection, transactions, and the schema in it."""

@@ -1,0 +1,1 @@
+"""Values that go in and out: arguments checked, answers paged, misspelled names matched."""

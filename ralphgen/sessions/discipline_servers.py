@@ -1,0 +1,76 @@
+"""The MCP servers that a discipline brings along: from its column and from the config."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from ralphgen.errors import Problem, ProjectError
+from ralphgen.project.config import McpServer, NamedMcpServer, server_name_problem
+
+COLUMN = "mcp_servers"
+EXPECTED = (
+    'expected [{"name": "…", "command": "…", "args": ["…"], "env": {"NAME": "…"}}], where args '
+    "and env may be left out"
+)
+_SERVERS = TypeAdapter(list[NamedMcpServer])
+
+
+def discipline_servers(
+    discipline: str,
+    stored: object,
+    configured: Mapping[str, McpServer],
+    reserved: Collection[str],
+) -> dict[str, dict[str, Any]]:
+    """The entries of an MCP config, by name: first the database's, then the config's.
+
+    `stored` is the text of the column; `reserved` are names of the project's own servers. Raises
+    `ProjectError` with every problem; values are never shown, since they may be secrets.
+    """
+    problems: list[Problem] = []
+    found: dict[str, dict[str, Any]] = {}
+    for name, server in (*stored_servers(discipline, stored), *configured.items()):
+        problem = name_problem(name, found, reserved)
+        if problem:
+            problems.append(Problem(f'the discipline "{discipline}": {problem}', "rename it"))
+        found[name] = _entry(server)
+    if problems:
+        raise ProjectError.of(problems)
+    return found
+
+
+def stored_servers(discipline: str, text: object) -> list[tuple[str, NamedMcpServer]]:
+    """The servers in the text of the column, by name, in order; a name may not be one, or twice.
+
+    Raises `ProjectError` where the text cannot be read, without its values.
+    """
+    if text is None or text == "":
+        return []
+    try:
+        servers = _SERVERS.validate_json(str(text), strict=True)
+    except ValidationError as error:
+        places = sorted({_place(details["loc"]) for details in error.errors()})
+        raise ProjectError(
+            f'the discipline "{discipline}" has an unreadable {COLUMN}: see {", ".join(places)}',
+            EXPECTED,
+        ) from None  # what pydantic says holds the values
+    return [(server.name, server) for server in servers]
+
+
+def _place(keys: tuple[int | str, ...]) -> str:
+    """Where something stands in the list, without names that somebody made up."""
+    known = NamedMcpServer.model_fields
+    shown = [str(key) for key in keys[:2] if isinstance(key, int) or key in known]
+    return f'"{".".join(shown)}"' if shown else "the whole text"
+
+
+def name_problem(name: str, found: Collection[str], reserved: Collection[str]) -> str:
+    """What is wrong with the name of a server that comes after those that were `found`."""
+    if name in found:
+        return f'the MCP server "{name}" is there twice'
+    return server_name_problem(name, reserved)
+
+
+def _entry(server: McpServer) -> dict[str, Any]:
+    entry: dict[str, Any] = {"command": server.command, "args": list(server.args)}
+    return {**entry, "env": dict(server.env)} if server.env else entry

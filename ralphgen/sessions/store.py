@@ -1,0 +1,131 @@
+"""The sessions that there are: which run, how old they are, and sweeping the old ones."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ralphgen.errors import ProjectError
+from ralphgen.output.single_file import MEND
+from ralphgen.runtime.access.session_lock import LOCK
+from ralphgen.sessions.files import CONTEXT, MCP_CONFIG, SESSIONS, UNFINISHED
+
+SECONDS_A_DAY = 24 * 60 * 60
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A session on the disk.
+
+    `facts` is its context, empty where that cannot be read. `age` counts seconds from the last
+    start of one of its servers, and `running` says whether one runs now.
+    """
+
+    session_id: str
+    folder: Path
+    facts: dict[str, Any]
+    age: float
+    running: bool
+
+    def as_json(self) -> dict[str, object]:
+        """The session for other programs."""
+        keys = ("recipe", "task_id", "feature", "discipline", "target_discipline")
+        return {
+            "session_id": self.session_id,
+            **{key: self.facts.get(key) for key in keys},
+            "folder": str(self.folder),
+            "age_seconds": round(self.age),
+            "running": self.running,
+        }
+
+
+def kept_sessions(root: Path) -> list[Kept]:
+    """The sessions of the project in `root`, newest first."""
+    return sorted(map(_kept, _folders(root)), key=lambda kept: kept.age)
+
+
+def sweep(root: Path) -> list[str]:
+    """Remove the sessions that no server holds and that are older than a day; returns their names.
+
+    Of a folder only the files of a session are removed; one that holds more stays.
+    """
+    swept: list[str] = []
+    for folder in _folders(root, unfinished=True):
+        if _age(folder) <= SECONDS_A_DAY:
+            continue
+        with _held(folder) as ours:
+            if ours and remove(folder):
+                swept.append(folder.name)
+    return swept
+
+
+def remove(folder: Path) -> bool:
+    """Remove the files of a session; whether its folder is gone, which holds no others then."""
+    try:
+        for name in (MCP_CONFIG, CONTEXT, LOCK):
+            (folder / name).unlink(missing_ok=True)
+        folder.rmdir()
+    except OSError:
+        return False
+    return True
+
+
+def _folders(root: Path, *, unfinished: bool = False) -> Iterator[Path]:
+    try:
+        folders = sorted((root / SESSIONS).iterdir())
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise ProjectError(f'"{root / SESSIONS}" cannot be read: {reason}', MEND) from error
+    for folder in folders:
+        if folder.is_symlink() or not folder.is_dir():
+            continue
+        if unfinished or not folder.name.endswith(UNFINISHED):
+            yield folder
+
+
+def _kept(folder: Path) -> Kept:
+    try:
+        facts = json.loads((folder / CONTEXT).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        facts = {}
+    with _held(folder) as ours:
+        known = facts if isinstance(facts, dict) else {}
+        return Kept(folder.name, folder, known, _age(folder), running=not ours)
+
+
+def _age(folder: Path) -> float:
+    """Seconds since the last start; since it was made where it was never started."""
+    for path in (folder / LOCK, folder):
+        with suppress(OSError):
+            return max(0.0, time.time() - path.stat().st_mtime)
+    return 0.0
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[bool]:
+    """Whether no server holds the session; none can start while the body runs."""
+    try:
+        file = (folder / LOCK).open("rb")
+    except OSError:
+        yield True
+        return
+    with file:
+        yield take(file.fileno())
+
+
+def take(lock: int) -> bool:
+    """Take an open lock for oneself, as long as it is open; whether no server holds it."""
+    try:
+        import fcntl
+    except ImportError:  # there, an open file cannot be removed
+        return True
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

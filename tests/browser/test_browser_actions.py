@@ -1,0 +1,305 @@
+"""Every action of the board in a browser: by clicking, by keyboard, and without JavaScript."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from board_browsers import Running, running_board
+from browsing import BROWSER, Chromium, Page, open_chromium
+from command_line import ralphgen, run_sql
+from driving import create_project, query
+from making_sessions import opened
+
+from ralphgen.board.views.open_sessions import open_sessions
+
+pytestmark = BROWSER
+SERVERS = [{"name": "db", "command": "npx", "args": ["-y", "a b"], "env": {"KEY": "s3cret-value"}}]
+DISABLED = '[disciplines.backend]\ndisable = ["get_task"]\n'
+FORM = "#personas form[data-persona]"
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Chromium]:
+    with open_chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with its environment, which is the user's own one, made once on a machine."""
+    root = create_project(tmp_path_factory.mktemp("clicked") / "p")
+    query(root, "UPDATE disciplines SET mcp_servers = ?", json.dumps(SERVERS))
+    done = ralphgen("regen", root)
+    assert 0 == done.returncode, done.stderr
+    return root
+
+
+@pytest.fixture
+def root(made: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(made, tmp_path / "p")
+
+
+@pytest.fixture
+def board(root: Path) -> Iterator[Running]:
+    with running_board(root) as running:
+        yield running
+
+
+@pytest.fixture
+def page(chromium: Chromium, board: Running) -> Iterator[Page]:
+    with chromium.page(board.url) as opened_page:
+        opened_page.wait('#pulse[data-state="live"]')
+        yield opened_page
+
+        assert [] == opened_page.said()
+
+
+@pytest.fixture
+def plain(chromium: Chromium, board: Running) -> Iterator[Page]:
+    """The page in a browser that runs no scripts."""
+    with chromium.page(board.url, javaScriptEnabled=False) as opened_page:
+        yield opened_page
+
+
+def stored(root: Path, discipline: str) -> object:
+    """The servers that the database holds for a discipline."""
+    ((text,),) = query(root, "SELECT mcp_servers FROM disciplines WHERE name = ?", discipline)
+    return json.loads(text)
+
+
+class TestMatrix:
+    """Who sees what."""
+
+    def test_pointing_at_a_cell_explains_it(self, page: Page) -> None:
+        cell = '#matrix tr[data-key="set_task_status"] td[data-state="bound"]'
+        page.at(f"{cell} >> nth=0", "hover")
+
+        assert "set_task_status bound task_execution sees set_task_status, where" in page.text(
+            "#explain"
+        )
+
+    def test_arrows_lead_from_cell_to_cell_and_one_is_reached_by_tab(self, page: Page) -> None:
+        page.focus("#matrix .scroll")
+        page.press("Tab", "ArrowDown", "ArrowRight", "ArrowRight")
+        row, column = page.script(
+            "[document.activeElement.parentElement.dataset.key, document.activeElement.cellIndex]"
+        )
+
+        assert ("get_task", 3) == (row, column)
+        assert page.text("#explain h3").startswith("get_task")
+        assert 1 == page.count('#matrix td[tabindex="0"]')
+        page.press("Control+End")
+        assert page.script(
+            "document.activeElement.matches('tbody:last-child tr:last-child td:last-child')"
+        )
+        page.press("Control+Home", "ArrowUp", "ArrowLeft")
+        assert page.focused('tr[data-key="list_tasks"] td:nth-child(2)')
+
+    def test_another_discipline_is_shown_without_a_new_page(self, root: Path, page: Page) -> None:
+        (root / ".ralph/ralphgen.toml").write_text(DISABLED, encoding="utf-8")
+        page.script("window.same = true")
+        page.at("#matrix-discipline", "selectOption", "backend")
+        cell = '#matrix tr[data-key="get_task"] td:nth-child(6)[data-state="removed"]'
+        page.wait(cell)
+        page.at(cell, "hover")
+
+        assert page.script("window.same")
+        assert "taken away by .ralph/ralphgen.toml" in page.text("#explain")
+        assert page.script("location.search") == "?discipline=backend"
+        assert "backend" == page.value("#personas-discipline")
+
+    def test_without_scripts_a_button_shows_the_discipline(self, plain: Page) -> None:
+        plain.at("#matrix-discipline", "selectOption", "backend")
+        plain.click("#matrix form button")
+        plain.wait('#matrix .head:has-text("persona")')
+
+        assert "with backend as the persona" in plain.text("#matrix .head")
+
+
+@pytest.fixture
+def stale(root: Path) -> Path:
+    run_sql(root, "ALTER TABLE tasks ADD COLUMN risk TEXT CHECK (risk IN ('low', 'high'))")
+    return root
+
+
+class TestDrift:
+    """What `check` says, and the button."""
+
+    def test_a_click_regenerates(self, stale: Path, page: Page) -> None:
+        page.wait('#drift .verdict[data-ok="false"]')
+        page.click('#drift li[data-key="ralph/tasks.py"] summary')
+        page.wait('#drift li[data-key="ralph/tasks.py"] .diff .plus')
+        page.click("#drift form button")
+        page.wait('#notices .notice[data-ok="true"]')
+        page.wait('#drift .verdict[data-ok="true"]')
+
+        assert 0 == ralphgen("check", stale).returncode
+
+    def test_the_keyboard_regenerates(self, stale: Path, page: Page) -> None:
+        page.wait('#drift .verdict[data-ok="false"]')
+        page.focus("#drift form button")
+        page.press("Enter")
+        page.wait('#drift .verdict[data-ok="true"]')
+
+        assert page.focused("#drift form button")
+        assert 0 == ralphgen("check", stale).returncode
+
+    def test_files_edited_by_hand_stay_and_are_named(self, root: Path, page: Page) -> None:
+        policy = root / ".ralph/mcp/policy.py"
+        policy.write_text("# mine\n", encoding="utf-8")
+        page.wait("#drift .files")
+        page.click("#drift form button")
+        page.wait('#notices .notice[data-ok="false"]')
+
+        assert "policy.py" in page.text("#notices")
+        assert "# mine\n" == policy.read_text(encoding="utf-8")
+        page.click("#notices .close")
+        assert 0 == page.count("#notices .notice")
+
+    def test_without_scripts_the_button_works(self, stale: Path, plain: Page) -> None:
+        plain.click("#drift form button")
+        plain.wait("#notices .notice")  # on the page that the browser goes to
+
+        assert 1 == plain.count('#notices .notice[data-ok="true"]')
+        assert 0 == ralphgen("check", stale).returncode
+
+    def test_doctor_is_asked(self, page: Page) -> None:
+        page.focus("#diagnosis form button")
+        page.press("Space")
+        page.wait('#diagnosis .finding[data-ok="true"]')
+
+        assert "all is well" in page.text("#notices")
+
+
+class TestSessions:
+    """Those that there are."""
+
+    @pytest.fixture
+    def session(self, root: Path) -> str:
+        return opened(root, "task_execution", task=1).session_id
+
+    def test_two_clicks_end_one(self, session: str, root: Path, page: Page) -> None:
+        row = f'#sessions tr[data-key="{session}"]'
+        page.click(f"{row} .end summary")
+        page.click(f"{row} .end button")
+        page.wait(row, "detached")
+
+        assert () == open_sessions(root)
+        assert f'the session "{session}" is ended' in page.text("#notices")
+
+    def test_the_keyboard_ends_one(self, session: str, root: Path, page: Page) -> None:
+        row = f'#sessions tr[data-key="{session}"]'
+        page.focus(f"{row} .end summary")
+        page.press("Enter", "Tab", "Enter")
+        page.wait(row, "detached")
+
+        assert () == open_sessions(root)
+        assert page.focused("#sessions-title")
+
+    def test_its_launch_command_is_copied(self, session: str, root: Path, page: Page) -> None:
+        page.click(f'#sessions tr[data-key="{session}"] [data-copy]')
+        page.wait("#sessions [data-copy]:text-is('Copied')")
+
+        assert open_sessions(root)[0].launch == page.script("navigator.clipboard.readText()")
+
+    def test_without_scripts_one_is_ended(self, session: str, root: Path, plain: Page) -> None:
+        plain.click(f'#sessions tr[data-key="{session}"] .end summary')
+        plain.click(f'#sessions tr[data-key="{session}"] .end button')
+        plain.wait("#notices .notice")
+
+        assert f'"{session}" is ended' in plain.text("#notices")
+        assert () == open_sessions(root)
+
+
+class TestPersonas:
+    """A discipline's servers and disabled tools."""
+
+    @pytest.fixture
+    def editor(self, page: Page) -> Page:
+        page.at("#personas-discipline", "selectOption", "backend")
+        page.wait(FORM)
+        return page
+
+    def test_servers_are_changed_added_and_saved(self, root: Path, editor: Page) -> None:
+        editor.fill('[name="servers.0.command"]', "uvx")
+        editor.click(f'{FORM} [data-add="new-variable-0"]')
+        editor.type("PORT")
+        editor.press("Tab")
+        editor.type("5432")
+        editor.click(f'{FORM} [data-add="new-server"]')
+        editor.type("docs")
+        editor.press("Tab")
+        editor.type("npx")
+        editor.press("Tab")
+        editor.type("-y 'two words'")
+        editor.fill('[name="disabled"]', "delete_task")
+        editor.click(f"{FORM} button.main")
+        editor.wait('#notices .notice[data-ok="true"]')
+
+        first = {**SERVERS[0], "command": "uvx", "env": {"KEY": "s3cret-value", "PORT": "5432"}}
+        second = {"name": "docs", "command": "npx", "args": ["-y", "two words"], "env": {}}
+        assert [first, second] == stored(root, "backend")
+        assert SERVERS == stored(root, "frontend")
+        editor.wait('[name="servers.1.name"][value="docs"]')
+        assert "s3cret-value" not in editor.steps(("content",))
+        assert 0 == ralphgen("check", root).returncode
+
+    def test_what_is_wrong_is_said_at_its_field_while_it_is_typed(self, editor: Page) -> None:
+        field = '[name="servers.0.name"]'
+        editor.fill(field, "ralph")
+        editor.wait(f'{field}[aria-invalid="true"]')
+        described = editor.at(field, "getAttribute", "aria-describedby")
+
+        assert "ralph" in editor.text(f"#{described}")
+        assert editor.focused(field)
+        editor.fill(field, "other")
+        editor.wait(f"{field}:not([aria-invalid])")
+        assert "" == editor.at(f"#{described}", "textContent")
+
+    def test_a_refused_edit_keeps_what_was_typed(self, root: Path, editor: Page) -> None:
+        editor.fill('[name="disabled"]', "no_such_tool")
+        editor.focus(f"{FORM} button.main")
+        editor.press("Enter")
+        editor.wait('#notices .notice[data-ok="false"]')
+
+        assert "no_such_tool" == editor.value('[name="disabled"]')
+        assert "no_such_tool" in editor.text("#wrong-disabled")
+        assert SERVERS == stored(root, "backend")
+        editor.click("[data-discard]")
+        editor.wait('[name="disabled"]:not([aria-invalid])')
+        assert "" == editor.value('[name="disabled"]')
+
+    def test_a_server_and_a_variable_are_removed_by_keyboard(
+        self, root: Path, editor: Page
+    ) -> None:
+        editor.focus('[data-key="variable-0"] [data-drop]')
+        editor.press("Enter")
+        editor.focus(f"{FORM} button.main")
+        editor.press("Enter")
+        editor.wait('#notices .notice[data-ok="true"]')
+
+        assert [{**SERVERS[0], "env": {}}] == stored(root, "backend")
+        editor.wait(f"{FORM}:not([aria-busy])")
+        editor.focus('[name="servers.0.remove"]')
+        editor.press("Space")
+        editor.focus(f"{FORM} button.main")
+        editor.press("Enter")
+        editor.wait('[name="servers.0.was"]', "detached")
+        assert [] == stored(root, "backend")
+
+    def test_without_scripts_there_is_room_for_one_more(
+        self, root: Path, board: Running, plain: Page
+    ) -> None:
+        plain.go(f"{board.url}?discipline=backend")
+        plain.fill('[name="servers.1.name"]', "docs")
+        plain.fill('[name="servers.1.command"]', "npx")
+        plain.fill('[name="servers.0.env.1.name"]', "PORT")
+        plain.fill('[name="servers.0.env.1.value"]', "1")
+        plain.click(f"{FORM} button.main")
+        plain.wait("#notices .notice")
+
+        names = [server["name"] for server in json.loads(json.dumps(stored(root, "backend")))]
+        assert ["db", "docs"] == names
+        assert 1 == plain.count('#notices .notice[data-ok="true"]')

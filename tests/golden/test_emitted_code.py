@@ -1,0 +1,148 @@
+"""Emitted servers are code that we would have written: linted, formatted, typed, importable."""
+
+import json
+import re
+import subprocess
+import sys
+import tokenize
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from tokenize import COMMENT
+
+import pytest
+from cases import FIXTURES, case_names, lay_down
+
+from ralphgen.generate.pipeline import generate
+
+ROOT = FIXTURES.parent
+CASES = case_names(failing=False)
+SILENCING = re.compile("noqa|type: ?ignore|mypy:|ruff:|fmt:|pylint|pragma|nosec")
+IMPORT_ALL = """
+import os, sys
+sys.dont_write_bytecode = True
+folder = sys.argv[1]
+sys.path.insert(0, folder)
+for place, _, names in sorted(os.walk(folder)):
+    for name in sorted(names):
+        path = os.path.relpath(os.path.join(place, name), folder)
+        if path.endswith(".py") and (len(sys.argv) == 3 or not path.endswith("sdk_server.py")):
+            __import__(path[:-3].replace(os.sep, ".").removesuffix(".__init__"))
+            print(path)
+"""
+
+
+@pytest.fixture(scope="module")
+def trees(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the whole server of every case; no dot folder, since linters skip those."""
+    trees = tmp_path_factory.mktemp("emitted") / "trees"
+    trees.mkdir()
+    for case in CASES:
+        root = lay_down(case, tmp_path_factory.mktemp("project") / case)
+        _write(trees / case, generate(root).files)
+    (trees / "ruff.toml").write_text(_ruff_config(), encoding="utf-8")
+    return trees
+
+
+def test_emitted_code_passes_the_house_rules(trees: Path) -> None:
+    done = _run(trees, sys.executable, "-m", "ruff", "check", "--no-cache", ".")
+
+    assert (0, "All checks passed!\n") == (done.returncode, done.stdout)
+
+
+def test_emitted_code_is_formatted_as_it_is_written(trees: Path) -> None:
+    done = _run(trees, sys.executable, "-m", "ruff", "format", "--no-cache", "--diff", ".")
+
+    assert (0, "") == (done.returncode, done.stdout)
+
+
+def test_the_linter_and_the_formatter_look_at_every_emitted_module(trees: Path) -> None:
+    done = _run(trees, sys.executable, "-m", "ruff", "check", "--no-cache", "--show-files", ".")
+    seen = [line for line in done.stdout.splitlines() if line.endswith(".py")]
+
+    assert len(list(trees.rglob("*.py"))) == len(seen)
+
+
+def test_emitted_code_passes_the_strict_type_checker(trees: Path) -> None:
+    """Each tree by itself, since all have modules of the same names; they share what is known."""
+    for case in CASES:
+        options = ("--strict", "--config-file", str(ROOT / "pyproject.toml"))
+        cache = ("--cache-dir", str(trees.parent / "types"))
+        done = _run(trees / case, sys.executable, "-m", "mypy", *options, *cache, ".")
+
+        assert done.stdout.startswith("Success: no issues found"), f"{case}\n{done.stdout}"
+
+
+def test_emitted_code_silences_no_checker(trees: Path) -> None:
+    for path in (*trees.glob("full/**/*.py"), *trees.glob("*/ralph/*.py"), *trees.glob("*/*.py")):
+        with path.open("rb") as file:
+            comments = [
+                token for token in tokenize.tokenize(file.readline) if token.type == COMMENT
+            ]
+
+        assert [] == [token.string for token in comments if SILENCING.search(token.string)], path
+
+
+def test_every_emitted_module_can_be_imported_from_a_cold_start(trees: Path) -> None:
+    """The SDK's binding once, since it is the same everywhere and costs half a second."""
+    for case in CASES:
+        options = ["with the SDK"] if case == "full" else []
+        command = (sys.executable, "-I", "-W", "error", "-c", IMPORT_ALL)
+        done = _run(trees, *command, str(trees / case), *options)
+
+        assert (0, "") == (done.returncode, done.stderr), case
+        assert "policy.py" in done.stdout
+        assert "server.py" in done.stdout
+
+
+def test_the_folder_itself_is_no_package(trees: Path) -> None:
+    """`mcp/__init__.py` would shadow the SDK wherever `.ralph` is on `sys.path`."""
+    assert [] == [str(path) for path in trees.glob("*/__init__.py")]
+
+
+def test_git_hides_what_is_generated_and_keeps_line_ends(trees: Path) -> None:
+    generated = ["runtime/**", "manifest.json", "project.json", "requirements.lock"]
+    marked = [f"{pattern} linguist-generated" for pattern in generated]
+    for case in CASES:
+        text = (trees / case / ".gitattributes").read_text(encoding="utf-8")
+
+        assert ["* text eol=lf", *marked] == text.splitlines()
+
+
+def test_every_emitted_text_is_utf8_with_plain_line_ends(trees: Path) -> None:
+    written = [path for path in trees.glob("*/**/*") if path.is_file() and path.suffix != ".pyc"]
+    for path in written:
+        text = path.read_bytes().decode("utf-8")
+
+        assert text.endswith("\n"), path
+        assert not {"\r", "\u2028", "\0", "\ufeff"} & set(text), path
+
+
+def _ruff_config() -> str:
+    """The rules of fixtures/ruff.toml, with those that the runtime has where it comes from."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        rules = tomllib.load(file)["tool"]["ruff"]["lint"]["per-file-ignores"]
+    moved: dict[str, list[str]] = {}
+    for pattern, ignored in rules.items():
+        place = re.sub(r"^ralphgen/kits/(\w+)/server/", r"runtime/\1/", pattern)
+        place = place.removeprefix("ralphgen/")
+        if place in {"**", "{runtime,kits/*/server}/**"}:
+            place = "runtime/**"
+        if place.startswith("runtime/"):
+            moved.setdefault(f"**/{place}", []).extend(ignored)
+    lines = [f"{json.dumps(pattern)} = {json.dumps(names)}" for pattern, names in moved.items()]
+    base = json.dumps(str(FIXTURES / "ruff.toml"))
+    return "\n".join([f"extend = {base}", "[lint.extend-per-file-ignores]", *lines, ""])
+
+
+def _write(folder: Path, files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode())
+
+
+def _run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, encoding="utf-8", check=False, timeout=120
+    )

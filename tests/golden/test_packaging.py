@@ -1,0 +1,124 @@
+"""The wheel holds everything that a machine without the repository needs, and nothing else."""
+
+import email.policy
+import subprocess
+import sys
+import tarfile
+import zipfile
+from email.message import Message
+from pathlib import Path
+
+import pytest
+
+import ralphgen
+from ralphgen.environment.lock import read_lock
+
+ROOT = Path(__file__).parents[2]
+BUILD = """
+import sys
+from hatchling.build import build_sdist, build_wheel
+build_wheel(sys.argv[1])
+build_sdist(sys.argv[1])
+"""
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the wheel and the source archive."""
+    folder = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-c", BUILD, str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(built: Path) -> dict[str, bytes]:
+    """The files of the wheel."""
+    (path,) = built.glob("*.whl")
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel: dict[str, bytes]) -> Message:
+    (name,) = (name for name in wheel if name.endswith(".dist-info/METADATA"))
+    return email.message_from_bytes(wheel[name], policy=email.policy.default)
+
+
+def template_texts() -> dict[str, bytes]:
+    """The templates of the repository, by their path below the folder of them."""
+    folder = ROOT / "templates"
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+def test_every_file_of_the_package_is_inside(wheel: dict[str, bytes]) -> None:
+    package = ROOT / "ralphgen"
+    files = [path for path in package.rglob("*") if path.is_file()]
+    expected = {path.relative_to(ROOT).as_posix() for path in files if path.suffix != ".pyc"}
+
+    assert {
+        "ralphgen/py.typed",
+        "ralphgen/environment/requirements.lock",
+        "ralphgen/init/schema.sql",
+        "ralphgen/init/stacks/generic.toml",
+    } <= expected
+    assert expected == {name for name in wheel if name.startswith("ralphgen/")} - {
+        f"ralphgen/templates/{name}" for name in template_texts()
+    }
+
+
+def test_the_templates_are_inside_as_they_are(wheel: dict[str, bytes]) -> None:
+    folder = "ralphgen/templates/"
+
+    assert template_texts() == {
+        name.removeprefix(folder): text for name, text in wheel.items() if name.startswith(folder)
+    }
+
+
+def test_nothing_lies_beside_the_package(wheel: dict[str, bytes]) -> None:
+    """A top-level `tests` or `templates` would land in everybody's site-packages."""
+    version = ralphgen.__version__
+
+    assert {"ralphgen", f"ralphgen-{version}.dist-info"} == {name.split("/")[0] for name in wheel}
+
+
+def test_the_lock_in_the_wheel_is_the_one_that_projects_get(wheel: dict[str, bytes]) -> None:
+    assert read_lock() == wheel["ralphgen/environment/requirements.lock"].decode()
+
+
+def test_it_says_what_it_is_and_what_it_needs(metadata: Message, wheel: dict[str, bytes]) -> None:
+    (licence,) = (name for name in wheel if name.endswith("licenses/LICENSE"))
+    needed = {line.split(">")[0] for line in metadata.get_all("Requires-Dist", [])}
+    plain = {name for name in needed if "extra" not in name and "==" not in name}
+
+    assert "ralphgen" == metadata["Name"]
+    assert ralphgen.__version__ == metadata["Version"]
+    assert ">=3.11" == metadata["Requires-Python"]
+    assert "MIT" == metadata["License-Expression"]
+    assert wheel[licence].startswith(b"MIT License")
+    assert {"jinja2", "pydantic", "typer", "filelock", "platformdirs", "rich", "tomlkit"} <= plain
+    assert "# ralphgen" in metadata.get_payload()
+
+
+def test_the_generator_needs_no_sdk(metadata: Message) -> None:
+    """The server's dependencies live in an environment of their own."""
+    always = [line for line in metadata.get_all("Requires-Dist", []) if "extra ==" not in line]
+
+    assert [] == [line for line in always if line.startswith("mcp")]
+
+
+def test_it_brings_one_command(wheel: dict[str, bytes]) -> None:
+    (name,) = (name for name in wheel if name.endswith("entry_points.txt"))
+
+    assert b"[console_scripts]\nralphgen = ralphgen.cli.main:main\n" == wheel[name]
+
+
+def test_the_source_archive_can_be_tested(built: Path) -> None:
+    (path,) = built.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+
+    assert {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md"} <= names
+    assert {"templates/server.py.jinja", "tests/support/driving.py", "fixtures/schemas/a8.sql"} <= names
+    assert [] == [name for name in names if "__pycache__" in name or name.startswith(".venv")]

@@ -1,0 +1,400 @@
+"""Where documents and capabilities are looked for, and that no way leads out of there."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from acm_projects import (
+    KITS,
+    PROJECT,
+    STAGES,
+    Library,
+    check_presentable,
+    lay_documents,
+    lay_project,
+    lay_registry,
+    on_server,
+    put,
+    reading,
+    told,
+    unprivileged,
+    variables,
+)
+from command_line import open_folder
+from driving import create_project, quiet
+
+from ralphgen.generate.workflows import initialize
+from ralphgen.kits.acm.corpus_files import corpus
+from ralphgen.kits.acm.kit import ACM
+
+STAGE = STAGES["design"]
+LISTED = {
+    "get_stage": {"stage": {"enum": ["discover", "design", "develop"]}},
+    "get_review_prompt": {
+        "stage": {"enum": ["discover", "design", "develop"]},
+        "phase": {"enum": ["internal", "external"]},
+    },
+    "get_transition_prompt": {
+        "transition": {"enum": ["discover_to_design", "design_to_develop"]},
+        "project_path": {},
+        "validate": {},
+    },
+    "get_artifact_spec": {
+        "artifact": {
+            "enum": [
+                *("brief", "intent", "status", "readme", "context", "rules", "design", "backlog"),
+                *("folder_structure", "project_types", "stages", "review"),
+            ]
+        }
+    },
+    "get_artifact_stub": {
+        "artifact": {"enum": ["brief", "intent", "status", "rules_constraints", "claude_md"]},
+        "project_type": {"enum": ["app", "workflow", "artifact"]},
+    },
+    "get_project_type_guidance": {
+        "type": {"enum": ["app", "workflow", "artifact"]},
+        "scale": {"enum": ["personal", "commercial"]},
+        "scope": {"enum": ["mvp", "full"]},
+    },
+    "check_project_structure": {"project_path": {}},
+    "check_project_health": {"project_path": {}},
+    "get_rules_spec": {},
+    "get_context_spec": {"level": {"enum": ["global", "project"]}},
+    "query_capabilities": {
+        "query": {},
+        "type": {"enum": ["skill", "tool", "agent", "plugin"]},
+        "tags": {"items": {"type": "string"}},
+    },
+    "get_capability_detail": {"capability_id": {"pattern": "^[a-z0-9][a-z0-9-]*$"}},
+    "query_knowledge": {"query": {}},
+}
+REQUIRED = {
+    "get_stage": ["stage"],
+    "get_review_prompt": ["stage", "phase"],
+    "get_transition_prompt": ["transition"],
+    "get_artifact_spec": ["artifact"],
+    "get_artifact_stub": ["artifact"],
+    "get_project_type_guidance": ["type"],
+    "get_context_spec": ["level"],
+    "get_capability_detail": ["capability_id"],
+    "query_knowledge": ["query"],
+}
+FOUND = """\
+from pathlib import Path
+from ralphgen.kits.acm.kit import ACM
+import json, sys
+found = ACM.find(Path(sys.argv[1]), json.loads(sys.argv[2]))
+print(json.dumps([found.summary, sorted(ACM.setup), len(found.warnings)]))
+"""
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    with reading(tmp_path_factory.mktemp("roots")) as library:
+        yield library
+
+
+@pytest.fixture
+def library(session: Library) -> Library:
+    session.clear()
+    return session
+
+
+def asked(
+    root: Path, environment: Mapping[str, str], tool: str = "get_stage", **given: str
+) -> tuple[bool, str]:
+    """Whether a call failed and its text, on a server with this environment."""
+    arguments = given or {"stage": "design"}
+    with on_server(root, environment) as driver:
+        failed, text = driver.ask(tool, arguments)
+    check_presentable(text, failed=failed)
+    return failed, text
+
+
+def marked(folder: Path, mark: str) -> Path:
+    """Documents of which one is only this mark."""
+    put(folder / STAGE, mark)
+    return folder
+
+
+def registered(folder: Path, mark: str) -> Path:
+    """A registry with one capability, whose file is only this mark."""
+    put(folder / "capabilities/tools/one/capability.yaml", mark)
+    return folder
+
+
+class TestTools:
+    """What a session sees."""
+
+    def test_there_are_the_thirteen_with_their_values(self, library: Library) -> None:
+        told_of = {
+            tool["name"]: {
+                name: {key: schema[key] for key in ("enum", "pattern", "items") if key in schema}
+                for name, schema in tool["inputSchema"]["properties"].items()
+            }
+            for tool in library.driver.tools()
+        }
+
+        assert LISTED == told_of
+        assert [*LISTED] == [*told_of]
+        assert REQUIRED == {
+            tool["name"]: tool["inputSchema"]["required"]
+            for tool in library.driver.tools()
+            if "required" in tool["inputSchema"]
+        }
+
+    def test_all_of_them_only_read(self, library: Library) -> None:
+        hints = [tool["annotations"] for tool in library.driver.tools()]
+
+        assert [{"readOnlyHint": True, "openWorldHint": False}] * 13 == hints
+
+    def test_the_session_is_told_of_each(self, library: Library) -> None:
+        text = library.driver.client.instructions or ""
+
+        assert [name for name in LISTED if f"{name}: " not in text] == []
+        assert len(text) <= 2_000
+
+    @pytest.mark.parametrize("recipe", ["braindump", "discuss", "opus_review", "interactive"])
+    def test_every_recipe_has_them(self, library: Library, recipe: str) -> None:
+        with on_server(library.root, variables(library.folder), recipe) as driver:
+            assert [*LISTED] == driver.names()
+
+    def test_a_discipline_can_take_one_away_and_it_is_not_spoken_of(self, tmp_path: Path) -> None:
+        config = f'{KITS}[disciplines.backend]\ndisable = ["acm:query_capabilities"]\n'
+        root = create_project(tmp_path / "project", config=config)
+        lay_registry(tmp_path / "registry")
+        with on_server(root, variables(tmp_path), discipline="backend") as driver:
+            names = driver.names()
+            told_of = driver.client.instructions or ""
+            refusal = driver.refusal("get_capability_detail", capability_id="nothing")
+
+        assert [name for name in LISTED if name != "query_capabilities"] == names
+        assert "query_capabilities" not in told_of
+        assert 'Capability "nothing" not found: check the spelling' == refusal
+
+
+class TestOrder:
+    """The variable, the setting, the shared place, the project's own."""
+
+    def test_the_variable_goes_before_setting_shared_place_and_project(
+        self, tmp_path: Path
+    ) -> None:
+        root = create_project(
+            tmp_path / "project", config=f'{KITS}[acm]\nroot = "own"\nregistry = "~/reg"\n'
+        )
+        home = tmp_path / "home"
+        shared = home / "code/_shared"
+        places = (tmp_path / "documents", root / "own", shared / "acm", root / ".ralph/acm")
+        for mark, place in zip("abcd", places, strict=True):
+            marked(place, mark)
+        registries = (tmp_path / "registry", home / "reg", shared / "capabilities-registry")
+        for mark, place in zip("ab", registries, strict=False):
+            registered(place, mark)
+        detail = {"tool": "get_capability_detail", "capability_id": "one"}
+
+        assert (False, "a") == asked(root, variables(tmp_path))
+        assert (False, "a") == asked(root, variables(tmp_path), **detail)
+        assert (False, "b") == asked(root, {"HOME": str(home)})
+        assert (False, "b") == asked(root, {"HOME": str(home)}, **detail)
+
+    def test_without_both_the_shared_place_counts_then_the_project(self, tmp_path: Path) -> None:
+        root = create_project(tmp_path / "project", config=KITS)
+        home = {"HOME": str(tmp_path / "home"), "ACM_ROOT": "", "ACM_REGISTRY_ROOT": " "}
+        shared = tmp_path / "home/code/_shared"
+        detail = {"capability_id": "one"}
+        marked(shared / "acm", "c")
+        registered(shared / "capabilities-registry", "c")
+        marked(root / ".ralph/acm", "d")
+        registered(root / ".ralph/acm/registry", "d")
+        with on_server(root, home) as driver:
+            asking = (("get_stage", {"stage": "design"}), ("get_capability_detail", detail))
+
+            assert [(False, "c")] * 2 == [driver.ask(*call) for call in asking]
+            shutil.rmtree(shared)  # it is looked for at every call
+            assert [(False, "d")] * 2 == [driver.ask(*call) for call in asking]
+            shutil.rmtree(root / ".ralph/acm")
+            texts = [driver.ask(*call) for call in asking]
+        command = "ralphgen init --kit acm"
+        expected = [
+            f'"{place}" is not there: ask a person to run "{command}", or to set {variable}'
+            for place, variable in (
+                (".ralph/acm", "ACM_ROOT"),
+                (".ralph/acm/registry", "ACM_REGISTRY_ROOT"),
+            )
+        ]
+
+        assert [(True, text) for text in expected] == texts
+
+    @pytest.mark.parametrize("path", ["~/docs", "../home/docs", "~/docs/", "~/link"])
+    def test_a_tilde_a_relative_path_and_a_link_are_followed(
+        self, library: Library, path: str
+    ) -> None:
+        marked(library.folder / "home/docs", "here")
+        (library.folder / "home/link").unlink(missing_ok=True)
+        (library.folder / "home/link").symlink_to("docs")
+
+        assert (False, "here") == asked(library.root, variables(library.folder, ACM_ROOT=path))
+
+    @pytest.mark.parametrize("path", ["/nowhere/secret-place", "status.md", "~nobody-at-all/x"])
+    def test_a_variable_that_names_no_directory_is_named_without_its_value(
+        self, library: Library, path: str
+    ) -> None:
+        environment = variables(library.folder, ACM_ROOT=path, ACM_REGISTRY_ROOT=path)
+        failed, text = asked(library.root, environment)
+        search = asked(library.root, environment, "query_capabilities", query="a")
+
+        assert (True, "the variable ACM_ROOT names no directory: ask a person to mend it") == (
+            failed,
+            text,
+        )
+        assert search[1].startswith("the variable ACM_REGISTRY_ROOT names no directory")
+
+    def test_a_setting_that_names_no_directory_is_named(self, tmp_path: Path) -> None:
+        root = create_project(tmp_path / "project", config=f'{KITS}[acm]\nroot = "a\\u0000b"\n')
+
+        expected = (
+            'the setting "root" of [acm] in .ralph/ralphgen.toml names no directory: ask a person '
+            "to mend it"
+        )
+        assert (True, expected) == asked(root, {"HOME": str(tmp_path)})
+
+
+class TestLinks:
+    """Links on the way to a document."""
+
+    def test_linked_roots_serve_every_tool(self, library: Library) -> None:
+        for name in ("documents", "registry"):
+            place = library.folder / name
+            place.rename(library.folder / f"real-{name}")
+            place.symlink_to(f"real-{name}")
+        try:
+            assert STAGE in library.says("get_stage", stage="design")
+            assert "Found 2 KB" in library.says("query_knowledge", query="tornado")
+            assert "Found 4" in library.says("query_capabilities")
+            assert "name: flat\n" == library.says("get_capability_detail", capability_id="flat")
+        finally:
+            for name in ("documents", "registry"):
+                (library.folder / name).unlink()
+                shutil.rmtree(library.folder / f"real-{name}")
+
+    def test_a_folder_whose_name_only_begins_alike_is_outside(self, library: Library) -> None:
+        beside = library.folder / "documents2"
+        put(beside / "x.md", "secret\n")
+        (library.documents / STAGE).unlink()
+        (library.documents / STAGE).symlink_to(beside / "x.md")
+
+        assert "leads out of its folder" in library.refuses("get_stage", stage="design")
+
+
+class TestRights:
+    """Files that the server may not read."""
+
+    def test_what_may_not_be_read_is_said_in_words(self) -> None:
+        with open_folder() as folder:
+            root = create_project(folder / "project", config=KITS)
+            lay_documents(folder / "documents")
+            lay_registry(folder / "registry")
+            project = lay_project(folder / "other", PROJECT)
+            closed = [
+                folder / "documents" / STAGE,
+                folder / "documents/kb/Zebra.md",
+                folder / "registry/capabilities/tools/pdf-maker/capability.yaml",
+                project / "docs/brief.md",
+                project / "_archive",
+            ]
+            for path in closed:
+                path.chmod(0)
+            with unprivileged(root, variables(folder)) as wire:
+                stage = told(wire, "get_stage", stage="design")
+                found = told(wire, "query_knowledge", query="review loops")
+                detail = told(wire, "get_capability_detail", capability_id="pdf-maker")
+                search = told(wire, "query_capabilities", query="pdf")
+                structure = told(wire, "check_project_structure", project_path=str(project))
+                health = told(wire, "check_project_health", project_path=str(project))
+                (folder / "registry/inventory.json").chmod(0)
+                inventory = told(wire, "query_capabilities")
+                (folder / "documents/kb").chmod(0)
+                knowledge = told(wire, "query_knowledge", query="a")
+            for path in (*closed, folder / "documents/kb"):
+                path.chmod(0o755)
+
+        assert (True, f'the stage spec "{STAGE}" may not be read: ask a person to mend that') == (
+            stage
+        )
+        assert "Found 1 KB entry:" in found[1]
+        assert found[1].endswith("Not readable, and left out: 1")
+        assert '"capabilities/tools/pdf-maker/capability.yaml" may not be read' in detail[1]
+        assert "Install level: project" in search[1]
+        assert (
+            "✗ docs/brief.md — may not be read\n✓ docs/inbox/\n✗ _archive/ — may not be"
+            in (structure[1])
+        )
+        assert 3 == health[1].count("✗ docs/brief.md — may not be read\n")
+        assert (True, True) == (inventory[0], knowledge[0])
+        assert "may not be read" in inventory[1]
+        assert "may not be read" in knowledge[1]
+        check_presentable("\n".join((stage[1], detail[1], knowledge[1])), folder, failed=True)
+
+
+class TestFinding:
+    """What people are told before the kit is on."""
+
+    def test_the_documents_that_there_are_are_counted_and_setup_leaves_them_alone(
+        self, library: Library
+    ) -> None:
+        (library.documents / STAGE).unlink()
+        settings = json.dumps({"root": "", "registry": ""})
+        done = subprocess.run(
+            [sys.executable, "-c", FOUND, str(library.root), settings],
+            env={**os.environ, **variables(library.folder)},
+            capture_output=True,
+            check=True,
+        )
+
+        assert ["30 documents, 4 capabilities", [], 1] == json.loads(done.stdout)
+
+
+class TestLayingDown:
+    """What `init --kit acm` writes besides the server."""
+
+    def test_the_starter_documents_are_laid_down_once_and_kept(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name, value in {"HOME": str(tmp_path), "ACM_ROOT": "", "ACM_REGISTRY_ROOT": ""}.items():
+            monkeypatch.setenv(name, value)
+        root = tmp_path / "project"
+        initialize(root, title="", stack="empty", kits=("acm",), say=quiet)
+        laid = {
+            path.relative_to(root / ".ralph/acm").as_posix(): path.read_text(encoding="utf-8")
+            for path in (root / ".ralph/acm").rglob("*")
+            if path.is_file()
+        }
+        (root / ".ralph/acm" / STAGE).write_text("Mine.\n", encoding="utf-8")
+        initialize(root, title="", stack="", kits=("acm",), say=quiet)
+
+        assert corpus() == laid
+        assert "Mine.\n" == (root / ".ralph/acm" / STAGE).read_text(encoding="utf-8")
+
+    def test_what_the_machine_has_elsewhere_is_not_laid_down(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.delenv("ACM_REGISTRY_ROOT", raising=False)
+        monkeypatch.setenv("ACM_ROOT", str(tmp_path))
+        by_variable = {*ACM.setup}
+        monkeypatch.delenv("ACM_ROOT")
+        whole = {*ACM.setup}
+        (tmp_path / "code/_shared/acm").mkdir(parents=True)
+        by_place = {*ACM.setup}
+        (tmp_path / "code/_shared/capabilities-registry").mkdir()
+
+        registry = {name for name in whole if name.startswith(".ralph/acm/registry/")}
+        assert {f".ralph/acm/{name}" for name in corpus()} == whole
+        assert registry == by_variable
+        assert registry == by_place
+        assert {} == {**ACM.setup}

@@ -1,0 +1,444 @@
+"""Who may do what with the project's tasks: recipes, disciplines and settings, by live clients."""
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cases import lay_down
+from command_line import ralphgen
+from dela_projects import (
+    HOLDING,
+    Refusal,
+    allow,
+    at_home,
+    entry,
+    project_with,
+    refusal,
+    serving,
+)
+from driving import Driver, Era, connected, quiet
+from jsonschema import Draft202012Validator
+from making_sessions import client_of, made, opened
+
+from ralphgen.generate.workflows import regenerate
+
+SIX = ("list_tasks", "task_start", "status", "task_status", "task_output", "task_stop")
+LOOKING = ("list_tasks", "status")
+READING = ("list_tasks", "status", "task_status", "task_output")
+PROFILES = {
+    "manual": SIX,
+    "interactive": READING,
+    "braindump": LOOKING,
+    "yap": LOOKING,
+    "ramble": LOOKING,
+    "enrichment": LOOKING,
+    "discuss": LOOKING,
+    "task_execution": SIX,
+    "opus_review": SIX,
+}
+ARGUMENTS = ("unique_name", "args", "env", "cwd", "wait_for_exit_seconds")
+OF_DOCS = "INSERT INTO tasks (id, feature, discipline, title) VALUES (2, 'build', 'docs', 'Write')"
+CAREFUL = """
+base = "task_execution"
+[narrow]
+"dela:task_start" = ["unique_name"]
+"dela:task_output" = ["pid", "lines"]
+"""
+LOOKER = 'base = "task_execution"\nallow = {dela = ["list_tasks", "task_start", "task_stop"]}\n'
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The repository of the fixture, whose discipline docs may not start or stop anything."""
+    root = tmp_path_factory.mktemp("policy") / "project"
+    lay_down("dela", root, OF_DOCS)
+    recipes = root / ".ralph" / "recipes"
+    recipes.mkdir()
+    (recipes / "careful.toml").write_text(CAREFUL, encoding="utf-8")
+    (recipes / "looker.toml").write_text(LOOKER, encoding="utf-8")
+    regenerate(root, force=False, say=quiet)
+    return root.resolve()
+
+
+@pytest.fixture(
+    scope="module",
+    params=[(recipe, era) for recipe in PROFILES for era in ("auto", "legacy")],
+    ids="-".join,
+)
+def cell(
+    project: Path, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, Driver]]:
+    recipe: str
+    era: Era
+    recipe, era = request.param
+    with (
+        at_home(tmp_path_factory.mktemp("home")) as home,
+        connected(project, recipe, kit="dela", era=era) as driver,
+    ):
+        allow(home, entry("Directory", project))
+        yield recipe, driver
+
+
+def named(told: str) -> set[str]:
+    """The tools of which a text speaks."""
+    return set(re.findall(r"[a-z_]+", told)) & set(SIX)
+
+
+def told_by(driver: Driver) -> str:
+    """All that a session reads without calling anything."""
+    return json.dumps(driver.tools()) + str(driver.client.instructions)
+
+
+def hidden(recipe: str, name: str, why: str) -> tuple[int, str]:
+    return -32602, f'Unknown tool: "{name}": the {recipe} {why}'
+
+
+class TestProfiles:
+    """What each kind of session has of the six tools."""
+
+    def test_a_session_sees_its_tools_and_no_others(self, cell: tuple[str, Driver]) -> None:
+        recipe, driver = cell
+
+        assert sorted(PROFILES[recipe]) == sorted(driver.names())
+
+    def test_every_hidden_tool_is_refused_by_the_name_of_the_recipe(
+        self, cell: tuple[str, Driver]
+    ) -> None:
+        """However good the arguments are: nothing is started."""
+        recipe, driver = cell
+        given = {"task_start": {"unique_name": "test-m"}}
+        others = [name for name in SIX if name not in PROFILES[recipe]]
+
+        for name in others:
+            expected = hidden(f'recipe "{recipe}"', name, "leaves it out")
+            assert expected == driver.protocol_error(name, **given.get(name, {"pid": 1}))
+        assert [] == driver.call("status")["running"]
+
+    def test_nothing_that_a_session_reads_names_a_tool_that_it_lacks(
+        self, cell: tuple[str, Driver]
+    ) -> None:
+        recipe, driver = cell
+
+        assert set(PROFILES[recipe]) == named(told_by(driver))
+        assert set(PROFILES[recipe]) == named(driver.client.instructions or "")
+
+    def test_what_helps_after_a_refusal_is_a_tool_that_the_session_has(
+        self, cell: tuple[str, Driver]
+    ) -> None:
+        recipe, driver = cell
+        calls: dict[str, dict[str, Any]] = {
+            "task_start": {"unique_name": "no such"},
+            "task_status": {"pid": 1},
+            "task_output": {"pid": 1},
+            "task_stop": {"pid": 1},
+        }
+        for name in set(calls) & set(PROFILES[recipe]):
+            assert named(str(refusal(driver, name, **calls[name]))) <= set(PROFILES[recipe])
+
+    def test_tools_that_look_say_that_they_change_nothing(self, cell: tuple[str, Driver]) -> None:
+        _, driver = cell
+        hints = {tool["name"]: tool["annotations"].get("readOnlyHint") for tool in driver.tools()}
+
+        assert {name: True if name in READING else None for name in hints} == hints
+
+    def test_a_session_that_may_start_tasks_starts_them(self, cell: tuple[str, Driver]) -> None:
+        """And one that looks only sees what is allowed all the same."""
+        recipe, driver = cell
+        tasks = {task["unique_name"]: task for task in driver.call("list_tasks")["tasks"]}
+
+        assert tasks["build-s"]["allowlisted"]
+        if "task_start" in PROFILES[recipe]:
+            answer = driver.call("task_start", unique_name="build-s", wait_for_exit_seconds=60)
+            assert "exited" == answer["state"]
+
+
+class TestDisciplines:
+    """A discipline takes tools away from its own sessions, and from no others."""
+
+    @pytest.mark.parametrize("era", ["auto", "legacy"])
+    def test_a_discipline_removes_what_its_table_says(self, project: Path, era: Era) -> None:
+        session = opened(project, "task_execution", task=2)
+        left = [name for name in SIX if name not in {"task_start", "task_stop"}]
+        with client_of(session.mcp_config, "dela", era=era) as driver:
+            seen, told = driver.names(), told_by(driver)
+            refusals = [
+                driver.protocol_error(name, unique_name="test-m", pid=1)
+                for name in ("task_start", "task_stop")
+            ]
+
+        assert ("docs", sorted(left)) == (session.discipline, sorted(seen))
+        assert set(left) == named(told)
+        assert [
+            hidden('discipline "docs"', name, "takes it away")
+            for name in ("task_start", "task_stop")
+        ] == refusals
+
+    def test_it_removes_nothing_from_a_session_of_another(self, project: Path) -> None:
+        session = opened(project, "task_execution", task=1)
+        with client_of(session.mcp_config, "dela") as driver:
+            assert ("tooling", sorted(SIX)) == (session.discipline, sorted(driver.names()))
+
+    def test_what_it_removes_counts_in_a_recipe_of_the_projects_own_too(
+        self, project: Path
+    ) -> None:
+        (served,) = (
+            served for served in opened(project, "looker", task=2).served if "dela" == served.kit
+        )
+
+        assert ("list_tasks",) == served.names
+        assert {"list_tasks"} == named(served.instructions)
+
+
+class TestRecipes:
+    """A recipe file leaves fewer tools, and fewer arguments of them."""
+
+    @pytest.mark.parametrize("era", ["auto", "legacy"])
+    def test_a_start_can_be_narrowed_to_the_name_of_the_task(
+        self, project: Path, tmp_path: Path, era: Era
+    ) -> None:
+        session = opened(project, "careful", task=1)
+        home = tmp_path / "home"
+        allow(home, entry("Directory", project))
+        with at_home(home), client_of(session.mcp_config, "dela", era=era) as driver:
+            seen = {tool["name"]: [*tool["inputSchema"]["properties"]] for tool in driver.tools()}
+            refusals = {
+                name: refusal(driver, "task_start", unique_name="build-s", **{name: value})
+                for name, value in {
+                    "args": ["x"],
+                    "env": {},
+                    "cwd": ".",
+                    "wait_for_exit_seconds": 1,
+                }.items()
+            }
+            assert {"jobs": []} == driver.call("task_status", unique_name="build-s")
+            answer = driver.call("task_start", unique_name="build-s")
+
+        assert (["unique_name"], ["pid", "lines"]) == (seen["task_start"], seen["task_output"])
+        assert {-32602} == {refused.code for refused in refusals.values()}
+        assert all(f'unknown argument "{name}"' in refusals[name].message for name in refusals)
+        assert "exited" == answer["state"]
+
+    def test_nothing_that_such_a_session_reads_names_what_it_lacks(self, project: Path) -> None:
+        """Neither of its tools nor of their arguments."""
+        session = opened(project, "careful", task=1)
+        with client_of(session.mcp_config, "dela") as driver:
+            told = told_by(driver)
+            refused = str(refusal(driver, "task_start", unique_name="no such"))
+
+        lacking = ("args", "env", "cwd", "wait_for_exit_seconds", "offset", "show_truncation")
+        for name in lacking:
+            there = re.search(rf"\b{name}\b", _without(told, "list_tasks") + refused)
+            assert there is None, name
+
+    def test_a_recipe_can_leave_a_few_tools(self, project: Path) -> None:
+        session = opened(project, "looker", task=1)
+        with client_of(session.mcp_config, "dela") as driver:
+            assert ["list_tasks", "task_start", "task_stop"] == sorted(driver.names())
+            assert {"list_tasks", "task_start", "task_stop"} == named(told_by(driver))
+            expected = hidden('recipe "looker"', "status", "leaves it out")
+            assert expected == driver.protocol_error("status")
+
+    def test_what_helps_after_a_refusal_is_a_tool_that_the_recipe_leaves(
+        self, project: Path
+    ) -> None:
+        session = opened(project, "looker", task=1)
+        with client_of(session.mcp_config, "dela") as driver:
+            refused = str(refusal(driver, "task_stop", pid=1))
+
+        assert named(refused) <= {"list_tasks", "task_start", "task_stop"}
+
+
+def _without(told: str, tool: str) -> str:
+    """A listing and instructions without the schema of one tool."""
+    return re.sub(rf'\{{"name": "{tool}".*?(?=\{{"name": )', "", told)
+
+
+class TestSettings:
+    """What the project's config says of the kit."""
+
+    @pytest.mark.parametrize("era", ["auto", "legacy"])
+    def test_a_project_can_do_without_further_arguments(self, tmp_path: Path, era: Era) -> None:
+        files = {"hello.sh": "#!/bin/sh\necho hello $# $MORE\n"}
+        root = project_with(tmp_path / "project", files, settings="allow_args = false")
+        with serving(root, tmp_path / "home", era=era) as dela:
+            (start,) = (tool for tool in dela.tools() if "task_start" == tool["name"])
+            found = {
+                name: refusal(dela, "task_start", unique_name="hello", **{name: value})
+                for name, value in {"args": ["x"], "env": {"MORE": "x"}}.items()
+            }
+            answer = dela.call("task_start", unique_name="hello", wait_for_exit_seconds=60)
+            told = dela.client.instructions or ""
+
+        left = ["unique_name", "cwd", "wait_for_exit_seconds"]
+        assert left == list(start["inputSchema"]["properties"])
+        assert [(-32602, True) for _ in found] == [
+            (told_.code, f'"{name}"' in told_.message) for name, told_ in found.items()
+        ]
+        assert "hello 0\n" == answer["initial_output"]
+        assert not re.search(r"\b(args|env)\b", told)
+
+    def test_a_project_without_the_kit_has_no_such_server(self, tmp_path: Path) -> None:
+        files = {"Makefile": "build:\n"}
+        root = project_with(tmp_path / "project", files)
+        (root / ".ralph" / "ralphgen.toml").write_text('kits = ["ralph"]\n', encoding="utf-8")
+        regenerate(root, force=False, say=quiet)
+
+        assert ["ralph"] == list(json.loads(ralphgen("tools", root, "--json").stdout))
+        assert not (root / ".ralph" / "mcp" / "dela").exists()
+
+
+STRUCTURED = {
+    "hold.sh": HOLDING,
+    "code.sh": '#!/bin/sh\necho "out"\nexit "$1"\n',
+    "killed.sh": "#!/bin/sh\nkill -KILL $$\n",
+    "deaf.sh": "#!/bin/sh\ntrap '' TERM\necho started\nwhile :; do sleep 0.05; done\n",
+    "much.sh": "#!/bin/sh\nseq 1 5000\n",
+    "Makefile": "one:\ntwo:\n",
+    "package.json": "{",
+}
+
+
+class TestStructured:
+    """Where a project asks for structured answers, each of them is what its schema says."""
+
+    @pytest.fixture(scope="class", params=["auto", "legacy"])
+    @classmethod
+    def dela(
+        cls, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    ) -> Iterator[Driver]:
+        root = project_with(tmp_path_factory.mktemp("structured"), STRUCTURED)
+        config = 'kits = ["dela"]\nstructured_output = true\n'
+        (root / ".ralph" / "ralphgen.toml").write_text(config, encoding="utf-8")
+        regenerate(root, force=False, say=quiet)
+        with serving(root, tmp_path_factory.mktemp("home"), era=request.param) as driver:
+            yield driver
+
+    def held(self, dela: Driver, tool: str, **arguments: Any) -> dict[str, Any]:
+        """The structured answer of a call, which must be the text's and hold its schema."""
+        (schema,) = (each["outputSchema"] for each in dela.tools() if tool == each["name"])
+        text, structured = dela.both(tool, arguments)
+        assert structured is not None
+        assert json.loads(text) == structured
+        strict = {**schema, "additionalProperties": False}
+        Draft202012Validator.check_schema(strict)
+        Draft202012Validator(strict).validate(structured)
+        return structured
+
+    def test_every_tool_says_what_it_answers(self, dela: Driver) -> None:
+        assert sorted(SIX) == sorted(tool["name"] for tool in dela.tools() if tool["outputSchema"])
+
+    def test_listings_hold_their_schema(self, dela: Driver) -> None:
+        whole = self.held(dela, "list_tasks")
+        page = self.held(dela, "list_tasks", limit=1)
+
+        assert (True, True) == (bool(whole["errors"]), "next_cursor" in page)
+        assert whole["total"] == len(whole["tasks"])
+        self.held(dela, "list_tasks", limit=1, cursor=page["next_cursor"])
+        self.held(dela, "list_tasks", runner="none")
+
+    @pytest.mark.parametrize(
+        ("name", "state", "keys"),
+        [
+            ("code", "exited", {"exit_code"}),
+            ("killed", "failed", {"exit_code", "signal", "error"}),
+            ("much", "exited", {"exit_code", "pid", "output_truncated"}),
+            ("hold", "running", {"pid"}),
+        ],
+    )
+    def test_starts_and_what_is_told_of_them_hold_their_schemas(
+        self, dela: Driver, name: str, state: str, keys: set[str]
+    ) -> None:
+        words, wait = (["3"] if "code" == name else []), (0 if "hold" == name else 60)
+        start = {"unique_name": name, "args": words, "wait_for_exit_seconds": wait}
+        answer = self.held(dela, "task_start", **start)
+        assert (state, keys | {"state", "initial_output"}) == (answer["state"], set(answer))
+        (told, *_) = self.held(dela, "task_status", unique_name=name)["jobs"]
+
+        assert state == told["state"]
+        self.held(dela, "task_status", pid=told["pid"])
+        self.held(dela, "task_output", pid=told["pid"], show_truncation=True)
+        self.held(dela, "task_output", pid=told["pid"], offset=0, lines=5000)
+        running = self.held(dela, "status")["running"]
+        assert (state == "running") == (told["pid"] in [each["pid"] for each in running])
+        if state == "running":
+            self.held(dela, "task_stop", pid=told["pid"])
+
+    def test_a_stop_by_force_holds_its_schema_too(self, dela: Driver) -> None:
+        start = {"unique_name": "deaf", "wait_for_exit_seconds": 1}
+        pid = self.held(dela, "task_start", **start)["pid"]
+
+        assert "killed" == self.held(dela, "task_stop", pid=pid, grace_period=0)["status"]
+
+    def test_a_refusal_is_an_error_of_the_protocol_all_the_same(self, dela: Driver) -> None:
+        data = "Use 'list_tasks' to see available tasks"
+        expected = Refusal(-32012, "Task 'nothing' not found", data)
+
+        assert expected == refusal(dela, "task_start", unique_name="nothing")
+
+
+class TestCommands:
+    """The commands speak of the kit as the server does."""
+
+    def test_tools_says_what_each_session_sees(self, project: Path) -> None:
+        told = json.loads(ralphgen("tools", project, "--json").stdout)["dela"]
+
+        assert sorted(SIX) == sorted(told["tools"])
+        assert {name: set(tools) for name, tools in PROFILES.items()} == {
+            name: set(recipe["tools"])
+            for name, recipe in told["recipes"].items()
+            if name in PROFILES
+        }
+        assert {"list_tasks", "task_start", "task_stop"} == set(told["recipes"]["looker"]["tools"])
+        table = ralphgen("tools", project).stdout
+        assert "dela: 6 tools" in table
+
+    def test_what_tools_counts_is_what_the_server_sends(self, project: Path) -> None:
+        told = json.loads(ralphgen("tools", project, "--json").stdout)["dela"]["recipes"]
+        for recipe in ("manual", "yap"):
+            session = opened(project, recipe)
+            (tools,) = (served.tools for served in session.served if "dela" == served.kit)
+            size = len(json.dumps(tools, ensure_ascii=False, separators=(",", ":")).encode())
+
+            assert size == told[recipe]["bytes"]
+
+    def test_a_session_names_both_servers_and_each_starts(self, project: Path) -> None:
+        facts = made(project, "task_execution", "--task", "1")
+        servers = json.loads(Path(facts["mcp_config"]).read_text(encoding="utf-8"))["mcpServers"]
+        assert {"ralph", "dela"} == set(servers)
+        assert sorted(SIX) == sorted(tool["name"] for tool in facts["kits"]["dela"]["tools"])
+        with client_of(facts["mcp_config"], "dela") as driver:
+            assert sorted(SIX) == sorted(driver.names())
+            server = driver.client.server_info
+        assert server is not None
+        assert "dela-mcp" == server.name
+
+    def test_a_session_can_be_had_without_it(self, project: Path) -> None:
+        facts = made(project, "yap", "--kit", "ralph")
+        servers = json.loads(Path(facts["mcp_config"]).read_text(encoding="utf-8"))["mcpServers"]
+
+        assert ["ralph"] == list(servers)
+
+    def test_what_a_table_takes_away_counts_at_once_and_what_it_gives_back_after_regen(
+        self, project: Path, tmp_path: Path
+    ) -> None:
+        own = shutil.copytree(project, tmp_path / "own", ignore=shutil.ignore_patterns("sessions"))
+        config = own / ".ralph" / "ralphgen.toml"
+        text = config.read_text(encoding="utf-8")
+        config.write_text(text.replace("disciplines.docs", "disciplines.tooling"), encoding="utf-8")
+
+        assert ({"list_tasks"}, {"list_tasks"}) == (seen(own, 1), seen(own, 2))
+        regenerate(own, force=False, say=quiet)
+        assert ({"list_tasks"}, {"list_tasks", "task_start", "task_stop"}) == (
+            seen(own, 1),
+            seen(own, 2),
+        )
+
+
+def seen(root: Path, task: int) -> set[str]:
+    """The tools of the kit in a session of a small recipe about a task."""
+    session = opened(root, "looker", task=task)
+    return {name for served in session.served if "dela" == served.kit for name in served.names}

@@ -1,0 +1,376 @@
+"""What a person has allowed, and nothing else, may be started; in doubt nothing."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ralphgen.kits.dela.server.allowlist import Allowlist, read_rules
+
+HOME_FILE = ".config/dela/allowlist.toml"
+OLD_FILE = ".dela/allowlist.toml"
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home without anything in it."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    return home
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with two files of tasks, and a link to the folder beside it."""
+    project = tmp_path / "project"
+    (project / "sub").mkdir(parents=True)
+    (project / "Makefile").touch()
+    (project / "sub/Makefile").touch()
+    (tmp_path / "link").symlink_to(project)
+    (tmp_path / "project-2").mkdir()
+    return project
+
+
+def entry(path: object, scope: str, *tasks: str) -> str:
+    """An entry of an allowlist."""
+    names = f"tasks = {list(tasks)}\n" if tasks else ""
+    return f'[[entries]]\npath = "{path}"\nscope = "{scope}"\n{names}'
+
+
+def written(path: Path, *entries: str) -> Allowlist:
+    """The allowlist in a file with these entries."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(entries), encoding="utf-8")
+    return Allowlist(str(path))
+
+
+class TestScopes:
+    """Each scope reaches as far as it says, whichever way its path is written."""
+
+    @pytest.mark.parametrize(
+        ("place", "scope", "tasks", "allowed"),
+        [
+            ("{project}/Makefile", "Task", ("build",), {"build"}),
+            ("{project}/Makefile", "Task", ("build", "test"), {"build", "test"}),
+            ("{project}/Makefile", "Task", (), set()),
+            ("{project}", "Task", ("build",), set()),
+            ("{project}/Makefile", "File", (), {"build", "test"}),
+            ("{project}/Makefile", "File", ("build",), {"build", "test"}),
+            ("{project}", "File", (), set()),
+            ("{project}/Makefile", "Directory", (), {"build", "test"}),
+            ("{project}", "Directory", (), {"build", "test", "sub"}),
+            ("{project}/", "Directory", (), {"build", "test", "sub"}),
+            ("/", "Directory", (), {"build", "test", "sub"}),
+            ("{project}/sub", "Directory", (), {"sub"}),
+            ("{project}/sub/../Makefile", "File", (), {"build", "test"}),
+            ("{project}/./Makefile", "File", (), {"build", "test"}),
+            ("{project}-2/../link/Makefile", "File", (), {"build", "test"}),
+            ("{project}-2", "Directory", (), set()),
+            ("{project}/Make", "Directory", (), set()),
+            ("{project}/Makefile", "Once", ("build",), set()),
+            ("{project}/*", "Directory", (), set()),
+            ("$HOME/../project", "Directory", (), set()),
+        ],
+    )
+    def test_an_entry_allows(
+        self, project: Path, place: str, scope: str, tasks: tuple[str, ...], allowed: set[str]
+    ) -> None:
+        path = place.format(project=project)
+        allowlist = written(project.parent / "list.toml", entry(path, scope, *tasks))
+        top, below = str(project / "Makefile"), str(project / "sub/Makefile")
+        found = {name for name in ("build", "test") if allowlist.current().allows(name, name, top)}
+
+        assert allowed == found | (
+            {"sub"} if allowlist.current().allows("sub", "sub", below) else set()
+        )
+
+    @pytest.mark.parametrize("name", ["build-m", "Build", "buil", ""])
+    def test_a_task_is_allowed_by_its_plain_name_alone(self, project: Path, name: str) -> None:
+        """Another task can have the unique name tomorrow."""
+        path = project / "Makefile"
+        allowlist = written(project.parent / "list.toml", entry(path, "Task", name))
+
+        assert not allowlist.current().allows("build", "build-m", str(path))
+
+    def test_the_file_of_a_task_may_be_given_through_a_link(self, project: Path) -> None:
+        path = project / "Makefile"
+        allowlist = written(project.parent / "list.toml", entry(path, "Task", "build"))
+
+        assert allowlist.current().allows("build", "build", str(project.parent / "link/Makefile"))
+
+    def test_a_tilde_is_the_home(self, home: Path) -> None:
+        (home / "p").mkdir()
+        allowlist = written(home / HOME_FILE, entry("~/p", "Directory"))
+
+        assert allowlist.current().allows("build", "build", str(home / "p/Makefile"))
+        assert not allowlist.current().allows("build", "build", str(home / "q/Makefile"))
+
+    def test_entries_may_stand_in_a_list_and_have_keys_of_others(self, project: Path) -> None:
+        text = f'more = 1\nentries = [{{path = "{project}", scope = "Directory", note = "x"}}]\n'
+        allowlist = written(project.parent / "list.toml", text)
+
+        assert allowlist.current().allows("build", "build", str(project / "Makefile"))
+        assert [] == allowlist.current().problems()
+
+
+class TestDeny:
+    """A Deny wins over everything, wherever it stands."""
+
+    @pytest.mark.parametrize(
+        ("place", "tasks", "denied"),
+        [
+            ("Makefile", ("build",), {"build"}),
+            ("Makefile", ("build-m",), {"build"}),
+            ("Makefile", (), {"build", "test"}),
+            ("sub/../Makefile", ("build",), {"build"}),
+            ("../link/Makefile", ("build",), {"build"}),
+            ("../link", ("build",), {"build"}),
+            (".", ("build",), {"build"}),
+            (".", ("sub",), {"sub"}),
+            (".", (), {"build", "test", "sub"}),
+            ("sub", (), {"sub"}),
+            ("../project-2", (), set()),
+            ("nowhere/Makefile", (), set()),
+            ("Makefile/below", (), set()),
+            ("Makefile", ("Build", "buil", "m"), set()),
+        ],
+    )
+    def test_it_is_on(
+        self, project: Path, place: str, tasks: tuple[str, ...], denied: set[str]
+    ) -> None:
+        """On a folder it was ignored where it named tasks (R12), and links hid files (R11)."""
+        top, below = str(project / "Makefile"), str(project / "sub/Makefile")
+        rules = [
+            entry("/", "Directory"),
+            entry(top, "File"),
+            entry(top, "Task", "build"),
+            entry(project / place, "Deny", *tasks),
+            entry(project, "Directory"),
+        ]
+        allowlist = written(project.parent / "list.toml", *rules)
+        names = (("build", "build-m", top), ("test", "test", top), ("sub", "sub", below))
+
+        assert denied == {name[0] for name in names if not allowlist.current().allows(*name)}
+
+    def test_without_a_name_in_its_list_it_is_on_all_tasks(self, project: Path) -> None:
+        rules = [entry("/", "Directory"), entry(project, "Deny") + "tasks = []\n"]
+        allowlist = written(project.parent / "list.toml", *rules)
+
+        assert not allowlist.current().allows("build", "build", str(project / "Makefile"))
+
+    def test_a_link_that_moves_takes_it_along(self, project: Path) -> None:
+        link = project.parent / "link"
+        rules = [entry("/", "Directory"), entry(link, "Deny")]
+        allowlist = written(project.parent / "list.toml", *rules)
+        first = allowlist.current().allows("build", "build", str(project / "Makefile"))
+        link.unlink()
+        link.symlink_to(project.parent / "project-2")
+
+        assert not first
+        assert allowlist.current().allows("build", "build", str(project / "Makefile"))
+        assert not allowlist.current().allows(
+            "build", "build", str(project.parent / "project-2/Makefile")
+        )
+
+    def test_a_link_that_begins_to_lead_in_a_circle_ends_all_permission(
+        self, project: Path
+    ) -> None:
+        link = project.parent / "link"
+        rules = [entry("/", "Directory"), entry(link, "Deny")]
+        allowlist = written(project.parent / "list.toml", *rules)
+        task = ("a", "a", str(project.parent / "project-2/Makefile"))
+        first = allowlist.current().allows(*task)
+        link.unlink()
+        link.symlink_to(link)
+
+        assert first
+        assert not allowlist.current().allows(*task)
+        assert "cannot be followed" in allowlist.current().problems()[0][1]
+
+
+BROKEN = {
+    "not TOML": ("entries = [", "is not TOML"),
+    "twice a key": ("a = 1\na = 2\n", "is not TOML"),
+    "no list": ("entries = 3\n", '"entries" is no list'),
+    "a table": ("[entries]\n", '"entries" is no list'),
+    "an entry that is no table": (
+        'entries = [{path = "/", scope = "Directory"}, 3]\n',
+        "entry 2: is no table",
+    ),
+    "no path": ('[[entries]]\nscope = "Deny"\n', 'entry 1: "path" is missing'),
+    "a path that is no text": ('[[entries]]\npath = ["/"]\nscope = "Deny"\n', '"path" is missing'),
+    "a path with NUL": ('[[entries]]\npath = "/\\u0000"\nscope = "Deny"\n', '"path" is missing'),
+    "no scope": ('[[entries]]\npath = "/"\n', '"scope" is "None", expected one of Once, Task'),
+    "another scope": (entry("/", "Allow"), '"scope" is "Allow", expected one of Once, Task, File'),
+    "a scope in small letters": (entry("/", "deny"), '"scope" is "deny"'),
+    "a scope that is no text": ('[[entries]]\npath = "/"\nscope = ["Deny"]\n', '"scope" is'),
+    "tasks that are a text": (entry("/", "Deny") + 'tasks = "a"\n', '"tasks" is no list of names'),
+    "tasks that are no texts": (entry("/", "Deny") + "tasks = [1]\n", '"tasks" is no list of'),
+    "a relative Deny": (entry("p/Makefile", "Deny"), 'entry 1: "path" is "p/Makefile", expected'),
+    "a Deny of nobody's home": (entry("~nobody-here/p", "Deny"), '"path" is "~nobody-here/p"'),
+    "an empty Deny": (entry("", "Deny"), 'entry 1: "path" is "", expected an absolute path'),
+    "a Deny too long": (entry("/" + "a" * 300, "Deny"), "cannot be followed: File name too long"),
+    "too deep": ("x = " + "[" * 5_000, "holds values within each other too deep"),
+    "too large": ("#" * (1 << 20) + "#", "is larger than"),
+}
+
+
+class TestUnusable:
+    """A file that is not understood to its last entry allows nothing, and says why."""
+
+    @pytest.mark.parametrize("case", BROKEN)
+    def test_nothing_is_allowed_where_any_of_it_is_unclear(self, project: Path, case: str) -> None:
+        text, why = BROKEN[case]
+        path = project.parent / "list.toml"
+        more = "" if "entries" in text.partition("[[")[0] else entry("/", "Directory")
+        allowlist = written(path, text + "\n", more)
+
+        assert not allowlist.current().allows("build", "build", str(project / "Makefile"))
+        ((place, sentence),) = allowlist.current().problems()
+        assert str(path) == place
+        assert why in sentence
+        assert sentence.endswith(": no task is allowed")
+        assert sentence.isprintable()
+
+    def test_a_folder_a_pipe_and_what_is_not_utf8_allow_nothing(self, tmp_path: Path) -> None:
+        folder, pipe, bytes_ = (tmp_path / name for name in ("folder", "pipe", "bytes"))
+        folder.mkdir()
+        os.mkfifo(pipe)
+        bytes_.write_bytes(entry("/", "Directory").encode() + b"# \xff\n")
+        found = [Allowlist(str(path)) for path in (folder, pipe, bytes_)]
+
+        assert [False] * 3 == [one.current().allows("a", "a", "/p/Makefile") for one in found]
+        assert [
+            "cannot be read: Is a directory: no task is allowed",
+            "is not a file: no task is allowed",
+            "line 4 is not UTF-8: no task is allowed",
+        ] == [why for one in found for _, why in one.current().problems()]
+
+    def test_a_relative_path_of_the_setting_is_never_looked_for(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The agent's own folder must not hold what binds the agent."""
+        monkeypatch.chdir(tmp_path)
+        written(tmp_path / "list.toml", entry("/", "Directory"))
+        allowlist = Allowlist("list.toml")
+
+        assert not allowlist.current().allows("a", "a", "/p/Makefile")
+        assert [
+            ("list.toml", "is no absolute path: no task is allowed")
+        ] == allowlist.current().problems()
+
+    def test_without_a_home_there_is_no_allowlist(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("HOME", "home")
+        written(tmp_path / "home" / HOME_FILE, entry("/", "Directory"))
+
+        assert not Allowlist().current().allows("a", "a", "/p/Makefile")
+
+    def test_an_entry_that_allows_a_relative_path_is_left_out_with_a_word(
+        self, project: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(project)
+        rules = [entry("Makefile", "File"), entry(project / "sub", "Directory")]
+        allowlist = written(project.parent / "list.toml", *rules)
+
+        assert not allowlist.current().allows("build", "build", str(project / "Makefile"))
+        assert allowlist.current().allows("sub", "sub", str(project / "sub/Makefile"))
+        assert ['entry 1 is ignored: "path" is "Makefile", expected an absolute path'] == [
+            why for _, why in allowlist.current().problems()
+        ]
+
+    def test_a_list_that_may_not_be_seen_is_not_passed_over(self, home: Path) -> None:
+        """Its denials would be lost to the older place."""
+        written(home / OLD_FILE, entry("/", "Directory"))
+        (home / ".config").symlink_to(".config")
+        allowlist = Allowlist()
+
+        assert not allowlist.current().allows("a", "a", "/p/Makefile")
+        assert "cannot be read" in allowlist.current().problems()[0][1]
+
+
+class TestPlaces:
+    """The setting, else the file of today, else the older one; and at once when they change."""
+
+    TASK = ("a", "a", "/p/Makefile")
+
+    def test_without_a_file_nothing_is_allowed_and_one_to_create_is_named(self, home: Path) -> None:
+        allowlist = Allowlist()
+
+        assert not allowlist.current().allows(*self.TASK)
+        assert allowlist.current().missing
+        assert str(home / HOME_FILE) == allowlist.current().path
+        assert [] == allowlist.current().problems()
+
+    def test_the_older_place_counts_until_there_is_a_file_in_the_newer(self, home: Path) -> None:
+        written(home / OLD_FILE, entry("/", "Directory"))
+        allowlist = Allowlist()
+        older = allowlist.current().allows(*self.TASK)
+        written(home / HOME_FILE)
+        newer = allowlist.current().allows(*self.TASK)
+        (home / HOME_FILE).unlink()
+
+        assert (True, False, True) == (older, newer, allowlist.current().allows(*self.TASK))
+
+    @pytest.mark.parametrize("newer", ["broken", "folder", "dangling"])
+    def test_the_older_place_does_not_help_out(self, home: Path, newer: str) -> None:
+        path = home / HOME_FILE
+        written(home / OLD_FILE, entry("/", "Directory"))
+        path.parent.mkdir(parents=True)
+        if newer == "broken":
+            path.write_text("entries = 3\n", encoding="utf-8")
+        elif newer == "folder":
+            path.mkdir()
+        else:
+            path.symlink_to("nowhere")
+        allowlist = Allowlist()
+
+        assert not allowlist.current().allows(*self.TASK)
+        assert [str(path)] == [place for place, _ in allowlist.current().problems()]
+
+    def test_the_setting_stands_for_all_places(self, home: Path) -> None:
+        """A list that is narrower than the user's must not become the user's by being removed."""
+        written(home / HOME_FILE, entry("/", "Directory"))
+        own = home / "own.toml"
+        allowlist = Allowlist("~/own.toml")
+        before = allowlist.current().allows(*self.TASK)
+        written(own, entry("/", "Directory"))
+
+        assert (False, True) == (before, allowlist.current().allows(*self.TASK))
+        assert str(own) == allowlist.current().path
+
+    def test_a_change_counts_at_once(self, tmp_path: Path) -> None:
+        """It was read once at the start, so that a later Deny did nothing (R10)."""
+        path = tmp_path / "list.toml"
+        allowlist = Allowlist(str(path))
+        seen = [allowlist.current().allows(*self.TASK)]
+        for text in (
+            entry("/", "Directory"),
+            entry("/", "Directory") + entry("/p", "Deny", "a"),
+            "entries = 3\n",
+            entry("/p/Makefile", "File"),
+            "",
+        ):
+            written(path, text)
+            seen.append(allowlist.current().allows(*self.TASK))
+        path.unlink()
+        seen.append(allowlist.current().allows(*self.TASK))
+
+        assert [False, True, False, False, True, False, False] == seen
+
+    def test_what_is_unchanged_is_not_read_again(self, tmp_path: Path) -> None:
+        path = tmp_path / "list.toml"
+        allowlist = written(path, entry("/p", "Directory"))
+
+        assert allowlist.current() is allowlist.current()
+
+    def test_a_byte_order_mark_is_no_fault(self, tmp_path: Path) -> None:
+        path = tmp_path / "list.toml"
+        path.write_text("\ufeff" + entry("/p", "Directory"), encoding="utf-8")
+
+        assert read_rules(str(path)).allows(*self.TASK)

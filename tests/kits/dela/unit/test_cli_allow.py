@@ -1,0 +1,518 @@
+"""`ralphgen allow` and `deny`: a person at a terminal decides what agents may run."""
+
+import json
+import os
+import pty
+import select
+import subprocess
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import RALPHGEN, Result
+
+from ralphgen.errors import ProjectError, UsageError
+from ralphgen.kits.dela.allowlist_file import plan_change, write
+from ralphgen.kits.dela.server.allowlist import Rule, read_rules
+from ralphgen.kits.dela.task_lookup import (
+    all_tasks,
+    find_places,
+    named_tasks,
+    path_entries,
+    reached,
+    standing,
+    task_entries,
+)
+
+PATIENCE = 20.0
+QUESTION = b"write it? y/N "
+MAKEFILE = "build:\n\tcc x.c\ntest: build\n\t./x\ndeploy:\n\tscp x host:\n"
+PACKAGE = {"scripts": {"test": "node t.js", "lint": "eslint"}}
+LIST = ".config/dela/allowlist.toml"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    home = tmp_path / "home"
+    home.mkdir()
+    return home
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with a Makefile and, with a test of the same name, scripts of npm."""
+    root = tmp_path / "project"
+    (root / ".ralph").mkdir(parents=True)
+    (root / "sub").mkdir()
+    (root / "Makefile").write_text(MAKEFILE, encoding="utf-8")
+    (root / "package.json").write_text(json.dumps(PACKAGE), encoding="utf-8")
+    (root / "sub/Makefile").write_text("build:\n\tcc y.c\ndocs:\n", encoding="utf-8")
+    return root
+
+
+def environment(home: Path) -> dict[str, str]:
+    return {**os.environ, "HOME": str(home), "COLUMNS": "80", "PYTHONIOENCODING": "utf-8"}
+
+
+def without_terminal(*arguments: str, cwd: Path, home: Path) -> Result:
+    """Run a command as a script or an agent's shell does."""
+    return subprocess.run(
+        [RALPHGEN, *arguments],
+        cwd=cwd,
+        env=environment(home),
+        input="y\n",
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=PATIENCE,
+    )
+
+
+def at_terminal(
+    *arguments: str,
+    cwd: Path,
+    home: Path,
+    answer: bytes = b"y\n",
+    early: bytes = b"",
+    away: Sequence[int] = (),
+) -> tuple[int, str]:
+    """Run a command at a terminal: its exit code, and what was on the screen.
+
+    The answer is typed when it is asked for, `early` before. The streams `away` are pipes.
+    """
+    screen, terminal = pty.openpty()
+    streams = [subprocess.PIPE if stream in away else terminal for stream in range(3)]
+    os.write(screen, early)
+    with subprocess.Popen(
+        [RALPHGEN, *arguments],
+        cwd=cwd,
+        env=environment(home),
+        stdin=streams[0],
+        stdout=streams[1],
+        stderr=streams[2],
+    ) as process:
+        os.close(terminal)
+        seen = shown(screen, until=QUESTION)
+        if QUESTION in seen:
+            os.write(screen, answer)
+            seen += shown(screen)
+        os.close(screen)  # which ends whoever still waits for an answer
+        rest = process.communicate(timeout=PATIENCE)
+    text = seen + b"".join(part for part in rest if part)
+    return process.returncode, text.decode().replace("\r\n", "\n")
+
+
+def shown(screen: int, until: bytes | None = None) -> bytes:
+    """What a terminal shows until these bytes come, or until the last program leaves it."""
+    seen = b""
+    while (until is None or until not in seen) and select.select([screen], [], [], PATIENCE)[0]:
+        try:
+            piece = os.read(screen, 1 << 16)
+        except OSError:  # Linux says so that nobody is there any more
+            break
+        if not piece:
+            break
+        seen += piece
+    return seen
+
+
+def entries(home: Path) -> list[dict[str, Any]]:
+    """The entries of the user's allowlist."""
+    values = tomllib.loads((home / LIST).read_text(encoding="utf-8"))
+    found: list[dict[str, Any]] = values["entries"]
+    return found
+
+
+class TestPerson:
+    """Nothing is written unless a person at a terminal says yes."""
+
+    @pytest.mark.parametrize("command", ["allow", "deny"])
+    def test_without_a_terminal_it_is_refused(
+        self, project: Path, home: Path, command: str
+    ) -> None:
+        """A script could allow itself (R30)."""
+        done = without_terminal(command, "build", cwd=project, home=home)
+
+        assert (2, "") == (done.returncode, done.stdout)
+        assert done.stderr.startswith("ralphgen: only a person at a terminal can allow or deny")
+        assert [] == [*home.iterdir()]
+
+    @pytest.mark.parametrize("away", [0, 1, 2])
+    def test_a_terminal_on_some_of_the_streams_is_none(
+        self, project: Path, home: Path, away: int
+    ) -> None:
+        code, seen = at_terminal("allow", "build", cwd=project, home=home, away=[away])
+
+        assert 2 == code
+        assert "only a person at a terminal" in seen
+        assert [] == [*home.iterdir()]
+
+    def test_a_yes_writes_what_was_shown_for_nobody_else_to_read(
+        self, project: Path, home: Path
+    ) -> None:
+        code, seen = at_terminal("allow", "build", "test-m", cwd=project, home=home)
+        makefile, path = project / "Makefile", home / LIST
+
+        assert 0 == code, seen
+        assert (
+            f'[[entries]]\npath = "{makefile}"\nscope = "Task"\ntasks = ["build", "test"]\n'
+        ) == path.read_text(encoding="utf-8")
+        assert (0o600, 0o700) == (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777)
+        assert [
+            f'the allowlist "{path}" is made:',
+            "  +[[entries]]",
+            f'  +path = "{makefile}"',
+            '  +scope = "Task"',
+            '  +tasks = ["build", "test"]',
+            "this allows:",
+            "  build: make build (Makefile)",
+            "  test-m: make test (Makefile)",
+            "write it? y/N y",
+            f'wrote "{path}"',
+        ] == seen.splitlines()
+
+    @pytest.mark.parametrize("answer", [b"\n", b"yes please\n", b"\x04"])
+    def test_any_other_answer_writes_nothing(
+        self, project: Path, home: Path, answer: bytes
+    ) -> None:
+        code, seen = at_terminal("allow", "build", cwd=project, home=home, answer=answer)
+
+        assert 1 == code
+        assert "nothing was written" in seen
+        assert [] == [*home.iterdir()]
+
+    def test_what_was_typed_before_the_question_is_no_answer(
+        self, project: Path, home: Path
+    ) -> None:
+        code, _ = at_terminal(
+            "allow", "build", cwd=project, home=home, early=b"y\ny\n", answer=b"\x04"
+        )
+
+        assert 1 == code
+        assert [] == [*home.iterdir()]
+
+    def test_a_deny_that_stands_is_named_and_stays(self, project: Path, home: Path) -> None:
+        denied, seen = at_terminal("deny", "--file", "Makefile", cwd=project, home=home)
+        allowed, more = at_terminal("allow", "build", cwd=project, home=home)
+
+        assert (0, 0) == (denied, allowed)
+        assert f'and every other task of "{project}/Makefile", now and in future' in seen
+        assert f'"build" stays denied by entry 1 of "{home / LIST}", a Deny on "{project}' in more
+        assert [("Deny", None), ("Task", ["build"])] == [
+            (entry["scope"], entry.get("tasks")) for entry in entries(home)
+        ]
+        assert not read_rules(str(home / LIST)).allows("build", "build", f"{project}/Makefile")
+
+    def test_what_is_written_already_is_not_asked(self, project: Path, home: Path) -> None:
+        path = home / LIST
+        path.parent.mkdir(parents=True)
+        path.write_text(f'entries = [{{path="{project}", scope="Directory"}}]', encoding="utf-8")
+        code, seen = at_terminal("allow", "test-n", cwd=project, home=home)
+
+        assert (0, f'nothing to write: "{path}" says so already\n') == (code, seen)
+
+    def test_a_list_that_is_not_understood_is_not_written_over(
+        self, project: Path, home: Path
+    ) -> None:
+        path = home / ".dela/allowlist.toml"
+        path.parent.mkdir()
+        path.write_text('[[entries]]\npath = "/"\nscope = "deny"\n', encoding="utf-8")
+        code, seen = at_terminal("allow", "build", cwd=project, home=home)
+
+        assert 1 == code
+        assert seen.startswith(f'ralphgen: the allowlist "{path}" entry 1: "scope" is "deny", exp')
+        assert [".dela"] == [found.name for found in home.iterdir()]
+        assert "deny" in path.read_text(encoding="utf-8")
+
+
+class TestList:
+    """Everybody may see what is allowed."""
+
+    def test_each_task_is_shown_with_what_becomes_of_it(self, project: Path, home: Path) -> None:
+        self.decide(project, home / LIST)
+        done = without_terminal("allow", cwd=project, home=home)
+
+        assert (0, "") == (done.returncode, done.stderr)
+        assert [
+            "allowed      build   make build  (Makefile)",
+            "not allowed  test-m  make test  (Makefile)",
+            "denied       deploy  make deploy  (Makefile)",
+            "allowed      test-n  npm run test  (package.json)",
+            "allowed      lint    npm run lint  (package.json)",
+        ] == done.stdout.splitlines()
+
+    def test_json_names_the_entry_that_decides(self, project: Path, home: Path) -> None:
+        own = home / "own.toml"
+        self.decide(project, own)
+        config = f'kits = ["dela"]\n[dela]\nallowlist = "{own}"\n'
+        (project / ".ralph/ralphgen.toml").write_text(config, encoding="utf-8")
+        found = json.loads(without_terminal("allow", "--json", cwd=project, home=home).stdout)
+        (folder,) = found["folders"]
+        decided = {
+            task["unique_name"]: (task["allowlisted"], task["entry"] and task["entry"]["number"])
+            for task in folder["tasks"]
+        }
+
+        assert {"path": str(own), "exists": True, "problems": []} == found["allowlist"]
+        assert str(project) == folder["folder"]
+        assert {
+            "build": (True, 1),
+            "test-m": (False, None),
+            "deploy": (False, 3),
+            "test-n": (True, 2),
+            "lint": (True, 2),
+        } == decided
+
+    def test_a_project_cannot_write_on_the_terminal(self, tmp_path: Path, home: Path) -> None:
+        root = tmp_path / "p\x1b[2J"
+        (root / ".ralph").mkdir(parents=True)
+        (root / "sub").mkdir()
+        (root / "Makefile").write_text("a:\n", encoding="utf-8")
+        (root / "package.json").write_text("{", encoding="utf-8")
+        done = without_terminal("allow", "--project", str(root / "sub"), cwd=home, home=home)
+
+        assert 0 == done.returncode
+        assert "a  make a" in done.stdout
+        assert "warning: " in done.stderr
+        assert "\x1b" not in done.stdout + done.stderr
+
+    @staticmethod
+    def decide(project: Path, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        rules = [
+            Rule(0, f"{project}/Makefile", "Task", ["build"]),
+            Rule(0, f"{project}/package.json", "File"),
+            Rule(0, str(project), "Deny", ["deploy"]),
+        ]
+        write(plan_change(str(path), rules))
+
+
+class TestNames:
+    """A name means one task, or the person is told what it may mean."""
+
+    def test_every_wrong_name_is_told_with_the_ones_that_are_near(self, project: Path) -> None:
+        places = find_places(project, project, {})
+        with pytest.raises(UsageError) as refused:
+            named_tasks(places, ["biuld", "test", "build", "a\x1b"])
+
+        assert [
+            '"test" is the name of 2 tasks, expected that of one',
+            "hint: name one of test-m, test-n",
+            'there is no task "a\\x1b"',
+            "hint: the tasks are build, test-m, deploy, test-n, lint",
+            'there is no task "biuld"',
+            'hint: did you mean "build"?',
+        ] == str(refused.value).splitlines()
+
+    def test_a_folder_inside_goes_before_the_projects(self, project: Path) -> None:
+        places = find_places(project, project / "sub", {})
+        tasks = named_tasks(places, ["build", "docs", "deploy", "build"])
+
+        assert [("build", "sub/Makefile"), ("docs", "sub/Makefile"), ("deploy", "Makefile")] == [
+            (task.name, str(Path(task.path).relative_to(project))) for task in tasks
+        ]
+        assert 7 == len(all_tasks(places))
+
+    def test_the_folder_of_tasks_may_be_another(self, project: Path) -> None:
+        (place,) = find_places(project, project, {"root": "sub"})
+
+        assert (str(project / "sub"), ["build", "docs"]) == (
+            place.folder,
+            [task.name for task in place.found.tasks],
+        )
+        with pytest.raises(ProjectError, match='the folder of tasks "gone" is not there'):
+            find_places(project, project, {"root": "gone"})
+
+    @pytest.mark.parametrize(
+        ("scope", "path", "reach"),
+        [
+            ("Task", "Makefile", ["build"]),
+            ("File", "Makefile", ["build", "test-m", "deploy"]),
+            ("Directory", "", ["build", "test-m", "deploy", "test-n", "lint"]),
+            ("Deny", "Makefile", ["build"]),
+        ],
+    )
+    def test_an_entry_reaches_as_far_as_was_asked(
+        self, project: Path, scope: str, path: str, reach: list[str]
+    ) -> None:
+        places = find_places(project, project, {})
+        (entry,) = task_entries(named_tasks(places, ["build"]), scope)
+
+        assert str(project / path) == entry.path
+        assert (("build",) if scope in {"Task", "Deny"} else ()) == entry.tasks
+        assert reach == [task.unique_name for task in reached([entry], all_tasks(places))]
+
+    def test_a_name_that_two_tasks_of_a_file_bear_reaches_both_and_says_so(
+        self, project: Path
+    ) -> None:
+        """The file knows the plain name only."""
+        (project / "pyproject.toml").write_text(
+            '[project.scripts]\nrun = "a:b"\n[tool.poe.tasks]\nrun = "a"\n', encoding="utf-8"
+        )
+        places = find_places(project, project, {})
+        entries_ = task_entries(named_tasks(places, ["run-p"]), "Task")
+        tasks = reached(entries_, all_tasks(places))
+
+        assert ["run-u", "run-p"] == [task.unique_name for task in tasks]
+
+    def test_files_to_deny_are_followed_and_must_be_there(self, project: Path) -> None:
+        (project / "link").symlink_to("Makefile")
+        found = path_entries([str(project / "link"), str(project / "Makefile"), str(project)])
+
+        assert [str(project / "Makefile"), str(project)] == [rule.path for rule in found]
+        with pytest.raises(UsageError, match='there is no file "gone"'):
+            path_entries(["gone"])
+
+    def test_what_stands_in_no_entry_is_not_allowed(self, project: Path, tmp_path: Path) -> None:
+        (place,) = find_places(project, project, {})
+        rows = standing(read_rules(str(tmp_path / "none.toml")), place)
+
+        assert {(False, None)} == {(row["allowlisted"], row["entry"]) for row in rows}
+
+
+TASK = Rule(0, "/p/Makefile", "Task", ["b", "c"])
+DENY = Rule(0, "/p/Makefile", "Deny", ["b"])
+NEW = '[[entries]]\npath = "/p/Makefile"\nscope = "Task"\ntasks = ["b", "c"]\n'
+NEW_DENY = NEW.replace("Task", "Deny").replace(', "c"', "")
+HEAD = '[[entries]]\npath = "/p/Makefile"\n'
+CHANGES = {
+    "an empty file": ("", TASK, NEW),
+    "comments": ("# mine", TASK, f"# mine\n\n{NEW}"),
+    "other tables": ("[x]\na = 1 # a\n", TASK, f"[x]\na = 1 # a\n\n{NEW}"),
+    "names to an entry": (
+        f'# top\n{HEAD}scope = "Task" # s\ntasks = [\n  "a", # why\n  "b",\n]\n# end\n',
+        TASK,
+        f'# top\n{HEAD}scope = "Task" # s\ntasks = [\n  "a", # why\n  "b",\n  "c",\n]\n# end\n',
+    ),
+    "an entry without names": (
+        f'{HEAD}scope = "Task"\n',
+        TASK,
+        f'{HEAD}scope = "Task"\ntasks = ["b", "c"]\n',
+    ),
+    "another scope of the path": (
+        f'{HEAD}scope = "Deny"\ntasks = ["x"]\n',
+        TASK,
+        f'{HEAD}scope = "Deny"\ntasks = ["x"]\n\n{NEW}',
+    ),
+    "a list": (
+        'entries = [\n  {path = "/q", scope = "File"}, # q\n]\n',
+        DENY,
+        (
+            'entries = [\n  {path = "/q", scope = "File"}, # q\n  '
+            '{path = "/p/Makefile", scope = "Deny", tasks = ["b"]},\n]\n'
+        ),
+    ),
+    "names to an entry of a list": (
+        'entries = [{path = "/p/Makefile", scope = "Task", tasks = ["a"]}]\n',
+        TASK,
+        'entries = [{path = "/p/Makefile", scope = "Task", tasks = ["a", "b", "c"]}]\n',
+    ),
+    "an allowed file": (f'{HEAD}scope = "File"\n', TASK, ""),
+    "an allowed folder": (HEAD.replace("/Makefile", "") + 'scope = "Directory"\n', TASK, ""),
+    "names that are there": (f'{HEAD}scope = "Task"\ntasks = ["c", "b"]\n', TASK, ""),
+    "a Deny on all tasks": (f'{HEAD}scope = "Deny"\n', DENY, ""),
+    "a Deny with an empty list": (f'{HEAD}scope = "Deny"\ntasks = []\n', DENY, ""),
+    "a Deny on the folder": ('[[entries]]\npath = "/p"\nscope = "Deny"\n', DENY, ""),
+    "names to a Deny": (
+        f'{HEAD}scope = "Deny"\ntasks = ["a"]\n',
+        DENY,
+        f'{HEAD}scope = "Deny"\ntasks = ["a", "b"]\n',
+    ),
+    "a Deny where all is allowed": (
+        f'{HEAD}scope = "File"\n',
+        DENY,
+        f'{HEAD}scope = "File"\n\n{NEW_DENY}',
+    ),
+    "all tasks where one is denied": (
+        f'{HEAD}scope = "Deny"\ntasks = ["b"]\n',
+        Rule(0, "/p/Makefile", "Deny"),
+        f'{HEAD}scope = "Deny"\ntasks = ["b"]\n\n{HEAD}scope = "Deny"\n',
+    ),
+    "a file where a task is allowed": (
+        f'{HEAD}scope = "Task"\ntasks = ["b"]\n',
+        Rule(0, "/p/Makefile", "File"),
+        f'{HEAD}scope = "Task"\ntasks = ["b"]\n\n{HEAD}scope = "File"\n',
+    ),
+    "a folder where a file is allowed": (
+        f'{HEAD}scope = "File"\n',
+        Rule(0, "/p", "Directory"),
+        f'{HEAD}scope = "File"\n\n[[entries]]\npath = "/p"\nscope = "Directory"\n',
+    ),
+    "tables in between": (
+        f'{HEAD}scope = "File"\n[x]\na = 1\n[[entries]]\npath = "/q"\nscope = "Once"\n',
+        DENY,
+        f'{HEAD}scope = "File"\n[x]\na = 1\n[[entries]]\npath = "/q"\nscope = "Once"\n\n{NEW_DENY}',
+    ),
+    "line ends of Windows": (
+        "# mine\r\nother = 1\r\n",
+        DENY,
+        "# mine\r\nother = 1\r\n\r\n" + NEW_DENY.replace("\n", "\r\n"),
+    ),
+}
+
+
+class TestFile:
+    """The file gets what is new, and keeps the rest to the letter."""
+
+    @pytest.mark.parametrize("case", CHANGES)
+    def test_an_entry_comes_to(self, tmp_path: Path, case: str) -> None:
+        before, wanted, after = CHANGES[case]
+        path = tmp_path / "list.toml"
+        path.write_bytes(before.encode())
+        change = plan_change(str(path), [wanted])
+        write(change)
+
+        assert (after or before) == path.read_bytes().decode()
+        assert bool(after) == bool(change.entries)
+        assert not plan_change(str(path), [wanted]).entries
+
+    def test_several_entries_come_at_once(self, tmp_path: Path) -> None:
+        path = tmp_path / "list.toml"
+        path.write_text(f'{HEAD}scope = "Task"\ntasks = ["a"]\n', encoding="utf-8")
+        more = [TASK, Rule(0, "/q", "Directory"), Rule(0, "/r", "Task", ["x"])]
+        write(plan_change(str(path), more))
+        rules = read_rules(str(path))
+
+        assert [(1, "/p/Makefile", 3), (2, "/q", 0), (3, "/r", 1)] == [
+            (rule.number, rule.path, len(rule.tasks)) for rule in rules.entries
+        ]
+
+    def test_a_file_keeps_its_rights_and_a_link_stays_one(self, tmp_path: Path) -> None:
+        path, link = tmp_path / "list.toml", tmp_path / "link.toml"
+        path.touch(0o640)
+        path.chmod(0o640)
+        link.symlink_to("list.toml")
+        write(plan_change(str(link), [TASK]))
+
+        assert 0o640 == path.stat().st_mode & 0o777
+        assert link.is_symlink()
+        assert NEW == path.read_text(encoding="utf-8")
+
+    def test_what_somebody_else_wrote_meanwhile_is_not_lost(self, tmp_path: Path) -> None:
+        path = tmp_path / "list.toml"
+        change = plan_change(str(path), [TASK])
+        path.write_text(NEW_DENY, encoding="utf-8")
+
+        with pytest.raises(ProjectError, match="was changed by somebody else"):
+            write(change)
+        assert NEW_DENY == path.read_text(encoding="utf-8")
+
+    @pytest.mark.parametrize("text", ["entries = 3\n", "x = [", HEAD, f'{HEAD}scope = "All"\n'])
+    def test_a_file_that_is_not_understood_is_not_changed(self, tmp_path: Path, text: str) -> None:
+        path = tmp_path / "list.toml"
+        path.write_text(text, encoding="utf-8")
+
+        with pytest.raises(ProjectError, match="no task is allowed"):
+            plan_change(str(path), [TASK])
+
+    def test_a_relative_list_is_refused(self) -> None:
+        with pytest.raises(ProjectError, match="is no absolute path"):
+            plan_change("list.toml", [TASK])
+
+    def test_a_diff_shows_control_characters_as_escapes(self, tmp_path: Path) -> None:
+        change = plan_change(str(tmp_path / "x"), [Rule(0, "/p\u202ex", "Task", ["a\x1b"])])
+
+        assert all(line.isprintable() for line in change.diff())
+        assert [("/p\u202ex", ("a\x1b",))] == [(one.path, one.tasks) for one in change.entries]

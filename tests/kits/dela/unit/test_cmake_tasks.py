@@ -1,0 +1,113 @@
+"""Which custom targets of a CMakeLists.txt are listed."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ralphgen.kits.dela.server.folder import Folder, UnreadableError
+from ralphgen.kits.dela.server.formats.cmake import find_tasks
+
+AWKWARD = """
+cmake_minimum_required(VERSION 3.5)
+project(awkward NONE)
+# add_custom_target(commented)
+#[[ add_custom_target(in_brackets)
+]]
+add_custom_target(after_brackets)
+#[==[ ]] add_custom_target(deeper) ]==]
+set(text "add_custom_target(in_text)
+  # no comment" [[add_custom_target(in_verbatim)]])
+ADD_CUSTOM_TARGET (upper ALL
+  COMMAND ${CMAKE_COMMAND} -E echo "a ) b" # )
+  COMMENT "Say \\"hello\\"\\n and \\
+go")
+add_custom_target(
+  "quoted" COMMENT [=[from ] brackets]=])
+Add_Custom_Target(plain)
+set(name computed)
+add_custom_target(${name} COMMENT "its name is not written out")
+if(TRUE)
+  add_custom_target(docs-1.0 COMMAND echo $(MAKE) "COMMENTS" COMMENT word)
+endif()
+function(unused)
+  my_add_custom_target(other)
+endfunction()
+"""
+TARGETS = ["after_brackets", "upper", "quoted", "plain", "docs-1.0"]
+HELP = ["--target", "help"]
+OF_CMAKE = {"all", "clean", "depend", "edit_cache", "rebuild_cache"}
+
+
+def folder(root: Path, text: str) -> Folder:
+    (root / "CMakeLists.txt").write_text(text, encoding="utf-8")
+    return Folder(str(root), str(root))
+
+
+def test_targets_are_found_where_cmake_would_find_them(tmp_path: Path) -> None:
+    tasks = list(find_tasks(folder(tmp_path, AWKWARD)))
+
+    assert [
+        ("after_brackets", None),
+        ("upper", 'Say "hello" and go'),
+        ("quoted", "from ] brackets"),
+        ("plain", None),
+        ("docs-1.0", "word"),
+    ] == [(task.name, task.description) for task in tasks]
+
+
+@pytest.mark.skipif(not shutil.which("cmake") or not shutil.which("make"), reason="needs CMake")
+def test_cmake_itself_knows_the_same_targets(tmp_path: Path) -> None:
+    (tmp_path / "CMakeLists.txt").write_text(AWKWARD, encoding="utf-8")
+    for words in (["-S", ".", "-B", "build", "-G", "Unix Makefiles"], ["--build", "build", *HELP]):
+        command = ["cmake", *words]
+        ran = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True)
+    shown = {line.split()[1] for line in ran.stdout.splitlines() if line.startswith("... ")}
+
+    assert {*TARGETS, "computed"} == shown - OF_CMAKE
+
+
+def test_a_target_is_a_word_of_the_command(tmp_path: Path) -> None:
+    task = next(iter(find_tasks(folder(tmp_path, "add_custom_target(docs)"))))
+
+    assert ("cmake", "--build", "build", "--target", "docs") == task.argv
+    assert ("cmake", str((tmp_path / "CMakeLists.txt").resolve())) == (task.runner, task.path)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("add_custom_target(a) add_custom_target(a COMMENT b)", [("a", None)]),
+        ('add_custom_target(a "(" COMMENT b)\nadd_custom_target(c)', [("a", "b"), ("c", None)]),
+        ("add_custom_target(a COMMENT)", [("a", None)]),
+        ("add_custom_target(a COMMENT b COMMENT c)", [("a", "b")]),
+        ("add_custom_target(a (b COMMENT c) d)\nadd_custom_target(e)", [("a", "c"), ("e", None)]),
+        ("add_custom_target()\nadd_custom_target(-a)\nadd_custom_target(a/b)", []),
+        ("add_custom_target\nadd_custom_target(unclosed", []),
+        (") ) add_custom_target(a)", [("a", None)]),
+        ('add_custom_target("a b") add_custom_target("")', []),
+        ("set(a add_custom_target) (b)", []),
+        ('set("unclosed add_custom_target(a)', []),
+        ("#[[ unclosed\nadd_custom_target(a)", []),
+        ("set([[ unclosed\nadd_custom_target(a)", []),
+        ("\\", []),
+    ],
+)
+def test_odd_calls(tmp_path: Path, text: str, expected: list[tuple[str, str | None]]) -> None:
+    found = [(task.name, task.description) for task in find_tasks(folder(tmp_path, text))]
+
+    assert expected == found
+
+
+def test_a_file_in_another_encoding_is_named(tmp_path: Path) -> None:
+    (tmp_path / "CMakeLists.txt").write_bytes(b"# \xe9t\xe9\n")
+
+    with pytest.raises(UnreadableError, match="line 1 is not UTF-8"):
+        list(find_tasks(Folder(str(tmp_path), str(tmp_path))))
+
+
+def test_a_folder_without_the_file_has_no_tasks(tmp_path: Path) -> None:
+    (tmp_path / "cmakelists.txt").write_text("add_custom_target(a)", encoding="utf-8")
+
+    assert [] == list(find_tasks(Folder(str(tmp_path), str(tmp_path))))

@@ -1,0 +1,406 @@
+"""The targets of a Makefile are found as GNU make knows them, and nothing of it is run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ralphgen.kits.dela.server.folder import Folder, UnreadableError
+from ralphgen.kits.dela.server.formats.make import find_tasks
+from ralphgen.kits.dela.server.formats.make_lines import Makefile, RecipePrefix
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PROJECT = Path(__file__).parents[4] / "fixtures" / "dela" / "project"
+MAKE = shutil.which("make")
+
+
+def folder_of(path: Path) -> Folder:
+    real = os.path.realpath(path)
+    return Folder(real, real)
+
+
+def listed(folder: Folder) -> list[tuple[str, str | None]]:
+    """Names and descriptions, once it is seen that nothing else varies."""
+    tasks = list(find_tasks(folder))
+    assert all(
+        ("make", ("make", task.name), task.name, ())
+        == (task.runner, task.argv, task.source_name, task.before_arguments)
+        for task in tasks
+    )
+    return [(task.name, task.description) for task in tasks]
+
+
+def written(tmp_path: Path, **files: str) -> Folder:
+    """A folder with these files; "__" in a name is a dot."""
+    for name, text in files.items():
+        (tmp_path / name.replace("__", ".")).write_text(text, encoding="utf-8", newline="\n")
+    return folder_of(tmp_path)
+
+
+NAMES = {
+    "all targets of a rule": ("a b  c: d\n", ["a", "b", "c"]),
+    "no prerequisites, no recipe": ("a:\n", ["a"]),
+    "file targets": ("out/x.bin: y\n/opt/x: y\n", ["out/x.bin", "/opt/x"]),
+    "order-only prerequisites": ("a: b | c\n", ["a"]),
+    "a recipe in the same line": ("a b: ; echo c: d\n", ["a", "b"]),
+    "double colons": ("a:: b\na:: c\nd::e\n", ["a", "d"]),
+    "grouped targets": ("a b&: c ; true\nd e &: f\n\ttrue\n", ["a", "b", "d", "e"]),
+    "a static pattern": ("a.o b.o: %.o: %.c\n", ["a.o", "b.o"]),
+    "a static pattern with a reference": ("a $(B:.c=.o): %.o: %.c\n", ["a"]),
+    "patterns are none": ("%.o: %.c\nx%: z\ny:\n", ["y"]),
+    "dots and underscores": (".PHONY: a\n.a:\n_b:\n../c:\nd:\n", ["d"]),
+    "what make takes off the front": ("./a .//b c/./d:\n", ["a", "b", "c/./d"]),
+    "references": ("$(A) ${B} $C x$(D)y $$E f:\n$(call g,h: i)\n", ["f"]),
+    "references within each other": ("$(foreach a,$(b) (c),$(d:e) ${f}) g: h\n", ["g"]),
+    "an unfinished reference": ("$(a b: c\nd:\n", ["d"]),
+    "wildcards": ("*.a b? [c] d: e\n", ["d"]),
+    "members of an archive": ("lib.a(b.o c.o): d\n", []),
+    "names that make would take for something else": ("-n --eval=x ~a q=r s: t\n", ["s"]),
+    "names of other scripts": ("prüfen 测试:\n", ["prüfen", "测试"]),
+    "names that would spoil a line": ("a\u202eb c\x1bd e:\n", ["e"]),
+    "escapes": ("a\\ b c\\:d e\\#f g\\h:\n", ["a b", "c:d", "e#f", "g\\h"]),
+    "an escaped backslash": ("a\\\\ b: c\n", ["b"]),
+    "assignments": (
+        "a = b: c\nd := e\nf ::= g\nh::=i\nj ?= k:\nl += m: n\no != p: q\nr=s:t\n$(u)_v = w: x\n",
+        [],
+    ),
+    "assignments of a later make": ("a :::= b: c\nd:::=e\n", []),
+    "assignments with words before them": (
+        "export a = b: c\noverride d := e: f\nprivate override export g=h:\nunexport = i: j\n",
+        [],
+    ),
+    "variables of a target": (
+        "a: b = c\na: d := e: f\na: g += h\na: private i = j\na: export k ?= l\na:: m = n\n",
+        [],
+    ),
+    "words of make": ("export a\nunexport b: c\nvpath %.c d:e\nundefine f\n", []),
+    "objects to load": ("load a:b\n-load c:d\n", []),
+    "variables with those names": (
+        "ifdef = a\nelse := b\ndefine = c:\ninclude = d:\ne:\n",
+        ["e"],
+    ),
+    "targets with those names": (
+        "export: a\ndefine: b\ninclude: c\nifdef: d\nelse: e\n",
+        ["export", "define", "include", "ifdef", "else"],
+    ),
+    "definitions": (
+        "define a\nb: c\n define d =\ne:\n endef # x\nf:\n\tendef\nendef\ni:\n",
+        ["i"],
+    ),
+    "definitions with words before them": (
+        "override define a :=\nb:\nendef\nexport define c\nd:\nendef\ne:\n",
+        ["e"],
+    ),
+    "both sides of conditions": (
+        "ifeq ($(a),b)\nc:\n\techo\nelse ifdef d\ne:\nelse\nf:\nendif\n",
+        ["c", "e", "f"],
+    ),
+    "indented conditions": ("  ifneq 'a' 'b'\n  c:\n  endif\n", ["c"]),
+    "a condition within a recipe": ("a:\nifdef b\n\techo c: d\nelse\n\techo e: f\nendif\n", ["a"]),
+    "recipes": ("a:\n\tb: c\n\n# d\n\te: f\n\tg = h\ni:\n", ["a", "i"]),
+    "recipes of no target": (": a\n\tb: c\n$(d): e\n\tf: g\n", []),
+    "lines that go on": ("a \\\n  b\\\n  c: \\\n d | e\n", ["a", "b", "c"]),
+    "recipes that go on": ("a:\n\techo \\\nb: c\nd:\n", ["a", "d"]),
+    "comments": ("# a: b\n  # c: d\ne: # f: g\n", ["e"]),
+    "comments that go on": ("# a \\\nb: c\nd: # e \\\nf:\ng:\n", ["d", "g"]),
+    "an even number of backslashes ends a line": ("# a \\\\\nb:\n", ["b"]),
+    "another prefix": (".RECIPEPREFIX = >\na:\n>b: c\n.RECIPEPREFIX =\nd:\n\te: f\n", ["a", "d"]),
+    "no prefix but a comment": (".RECIPEPREFIX = # a\nb:\n\tc: d\n", ["b"]),
+    "a blank as the prefix": (".RECIPEPREFIX := $() $()\na:\n b: c\nd:\n", ["a", "d"]),
+    "a prefix that only make knows": (".RECIPEPREFIX = $(a)\nb:\n\tc: d\n", ["b"]),
+    "the first rule says where it stands": ("a:\nb:\na: c\n", ["a", "b"]),
+    "ends of lines, and none at the end": ("\ufeffa: b\r\n\techo c: d\r\ne: f", ["a", "e"]),
+    "a file that ends in a backslash": ("a: b\\", ["a"]),
+    "nothing": ("", []),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), NAMES.values(), ids=NAMES.keys())
+def test_the_targets_of_every_kind_of_line_are_those_that_make_knows(
+    tmp_path: Path, text: str, expected: list[str]
+) -> None:
+    folder = written(tmp_path, Makefile=text)
+
+    assert expected == [name for name, _ in listed(folder)]
+    assert not folder.problems
+
+
+DESCRIPTIONS = {
+    "help before all": ('# b\na: c ## d  e\n\t@echo "f"\n', "d e"),
+    "help of a line that goes on": ("a: c \\\n  d ## e \\\n  f\n", "e f"),
+    "help behind another comment": ("a: c # d ## e\n", "e"),
+    "a comment before a message": ('# b\na: c\n\t@echo "d"\n', "b"),
+    "a comment of help": ("## b\na:\n", "b"),
+    "the last line of a comment": ("# b\n# c\na:\n", "c"),
+    "a plain comment behind the target": ("a: b # c\n", None),
+    "an empty line between": ("# b\n\na:\n", None),
+    "another line between": ("# b\nc = d\na:\n", None),
+    "a recipe between": ("c:\n# b\n\techo\na:\n", None),
+    "a declaration between": ("# b\n.PHONY: a\na:\n", "b"),
+    "a ruler": ("# -----\na:\n", None),
+    "a heading of the help": ("##@ b\na:\n", None),
+    "the line of an interpreter": ("#!/usr/bin/make -f\na:\n", None),
+    "an empty comment": ("#\na: ##\n", None),
+    "a message": ("a:\n\t@echo b  c\n", "b c"),
+    "a message in quotes": ('a:\n\t@echo "b: \\"c\\" # d"\n', 'b: \\"c\\" # d'),
+    "a message in single quotes": ("a:\n\t@echo 'b'\n", "b"),
+    "two texts": ('a:\n\t@echo "b" c\n', 'b" c'),
+    "an empty message": ('a:\n\t@echo ""\n', None),
+    "no message": ("a:\n\t@echo\n", None),
+    "a message and more": ('a:\n\t@echo "b"; c && \\\n\td\n', "b"),
+    "a message to the other stream": ("a:\n\t@echo b >&2; exit 3\n", "b"),
+    "a message that goes on": ('a:\n\t@echo "b \\\n\tc"\n', "b c"),
+    "a message with a reference": ("a:\n\t@echo b $(c;d) $e\n", "b $(c;d) $e"),
+    "options": ('a:\n\t@echo -n -e "b"\n', "b"),
+    "an echo that is not the first word": ('a:\n\t-@echo "b"\n', "b"),
+    "an echo that is echoed itself": ('a:\n\techo "b"\n', None),
+    "another program": ("a:\n\t@echoes b\n", None),
+    "a message in the second line": ("a:\n\ttrue\n\t@echo b\n", None),
+    "lines without anything before the first": ("a:\n\t\n\t  \n\t@echo b\n", "b"),
+    "in the line of the target": ('a: ; @echo "b"\n', "b"),
+    "in the first line after an empty one": ("a: ;\n\t@echo b\n", "b"),
+    "in a condition": ("a:\nifdef b\n\t@echo c\nelse\n\t@echo d\nendif\n", "c"),
+    "after a variable of the target": ("a: b = c\na:\n\t@echo d\n", "d"),
+    "of a later rule": ("a: b\na:\n\t@echo c\n", "c"),
+    "of the first rule": ("a: ## b\na: ## c\n", "b"),
+    "another prefix that goes on": (".RECIPEPREFIX = >\na:\n>@echo b \\\n>c\n", "b c"),
+    "another prefix": (".RECIPEPREFIX = >\na:\n>@echo b\n", "b"),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), DESCRIPTIONS.values(), ids=DESCRIPTIONS.keys())
+def test_a_target_is_described_by_help_then_a_comment_then_its_message(
+    tmp_path: Path, text: str, expected: str | None
+) -> None:
+    assert expected == dict(listed(written(tmp_path, Makefile=text)))["a"]
+
+
+def test_a_description_goes_to_all_targets_of_a_rule(tmp_path: Path) -> None:
+    folder = written(tmp_path, Makefile="a b: ## c\n")
+
+    assert [("a", "c"), ("b", "c")] == listed(folder)
+
+
+@pytest.mark.parametrize(
+    ("there", "expected"),
+    [
+        (("GNUmakefile", "makefile", "Makefile"), "GNUmakefile"),
+        (("makefile", "Makefile"), "makefile"),
+        (("Makefile", "MAKEFILE", "Makefile.am"), "Makefile"),
+        (("MakeFile", "gnumakefile"), None),
+    ],
+)
+def test_the_makefile_is_the_one_that_make_takes(
+    tmp_path: Path, there: Sequence[str], expected: str | None
+) -> None:
+    for name in there:
+        (tmp_path / name).write_text(f"{name}:\n", encoding="utf-8")
+    tasks = list(find_tasks(folder_of(tmp_path)))
+
+    assert ([expected] if expected else []) == [task.name for task in tasks]
+    assert all(os.path.realpath(tmp_path / task.name) == task.path for task in tasks)
+
+
+def test_included_files_are_read_and_define_their_own_tasks(tmp_path: Path) -> None:
+    """Paths are relative to where make runs; the Makefile's own names win and come first."""
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "one.mk").write_text(
+        "include sub/two.mk # not two.mk\none: ## its own\nroot: ## from one\n", encoding="utf-8"
+    )
+    (tmp_path / "sub" / "two.mk").write_text("two:\none: ## from two\n", encoding="utf-8")
+    (tmp_path / "a b.mk").write_text("three:\n", encoding="utf-8")
+    folder = written(tmp_path, Makefile="include \\\n sub/one.mk a\\ b.mk\nroot:\n")
+    tasks = list(find_tasks(folder))
+
+    assert [
+        ("root", "from one", "Makefile"),
+        ("two", None, "sub/two.mk"),
+        ("one", "from two", "sub/two.mk"),
+        ("three", None, "a b.mk"),
+    ] == [(task.name, task.description, os.path.relpath(task.path, folder.path)) for task in tasks]
+    assert not folder.problems
+
+
+def test_files_that_include_each_other_are_read_once(tmp_path: Path) -> None:
+    (tmp_path / "link.mk").symlink_to("Makefile")
+    folder = written(tmp_path, Makefile="a:\ninclude b.mk\n-include link.mk\n")
+    written(tmp_path, b__mk="include Makefile\nsinclude ./b.mk\nb:\n")
+
+    assert [("a", None), ("b", None)] == listed(folder)
+    assert not folder.problems
+
+
+def test_a_very_long_chain_of_includes_is_followed(tmp_path: Path) -> None:
+    count = 1500
+    for number in range(count):
+        (tmp_path / f"{number}.mk").write_text(
+            f"include {number + 1}.mk\nt{number}:\n", encoding="utf-8"
+        )
+    (tmp_path / f"{count}.mk").write_text("last:\n", encoding="utf-8")
+    folder = written(tmp_path, Makefile="include 0.mk\n")
+
+    assert count + 1 == len(listed(folder))
+    assert not folder.problems
+
+
+def test_a_prefix_that_an_include_sets_holds_for_what_follows(tmp_path: Path) -> None:
+    written(tmp_path, rules__mk=".RECIPEPREFIX = >\n")
+    folder = written(tmp_path, Makefile="a:\n\tb: c\ninclude rules.mk\nd:\n>e: f\n")
+
+    assert [("a", None), ("d", None)] == listed(folder)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a:\ninclude no.mk\n", ["line 2: includes 'no.mk', which is not there"]),
+        ("a:\n-include no.mk\nsinclude no.mk\n", []),
+        ("a:\ninclude $(no).mk *.none no?.mk [x].mk ~/no.mk\n", []),
+        ("a:\nifdef b\ninclude no.mk\nendif\n", []),
+        ("a:\ninclude made.mk\nmade.mk: ; touch $@\n", []),
+        ("a:\ninclude ./out/x.d\nout/%.d: %.c\n\ttouch $@\n", []),
+        ("a:\ninclude .\n", ["line 2: includes '.', which is not there"]),
+        ("a:\n    echo b\n", ["line 2: is no rule, assignment or recipe"]),
+        ("\techo b\na:\nc\n", ["line 1: is no rule, assignment or recipe"]),
+        ("a:\nifdef b\n.if c\nendif\n", []),
+        ("a:\n$(call b)\n", []),
+        ("a:\ndefine b\nc:\n", ["line 2: is a 'define' without an 'endef'"]),
+        ("a:\nifdef b\nc = d\n", ["holds a condition without an 'endif'"]),
+        ("a:\nendif\nb\n", ["line 3: is no rule, assignment or recipe"]),
+        ("a:\nb \\\n c\n", ["line 2: is no rule, assignment or recipe"]),
+        ("a:\nb = c\n\techo\n", ["line 3: is no rule, assignment or recipe"]),
+        ("a:\nb\nc\nifdef d\n", ["line 2: is no rule, assignment or recipe"]),
+    ],
+)
+def test_what_make_would_refuse_is_reported_and_the_rest_is_listed(
+    tmp_path: Path, text: str, expected: list[str]
+) -> None:
+    folder = written(tmp_path, Makefile=text)
+
+    assert "a" in dict(listed(folder))
+    assert [(str(Path(folder.path, "Makefile")), why) for why in expected] == folder.problems
+
+
+def test_an_include_that_cannot_be_read_leaves_the_rest(tmp_path: Path) -> None:
+    (tmp_path / "bad.mk").write_bytes(b"x:\n\xff:\n")
+    folder = written(tmp_path, Makefile="a:\n-include bad.mk\ninclude good.mk\n")
+    written(tmp_path, good__mk="b:\n<<<<<<< HEAD\n")
+
+    assert [("a", None), ("b", None)] == listed(folder)
+    assert [
+        (str(Path(folder.path, "bad.mk")), "line 2 is not UTF-8"),
+        (str(Path(folder.path, "good.mk")), "line 2: is no rule, assignment or recipe"),
+    ] == folder.problems
+
+
+def test_an_include_outside_of_the_project_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "secret.mk").write_text("secret:\n", encoding="utf-8")
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (inner / "link.mk").symlink_to("../secret.mk")
+    folder = written(inner, Makefile=f"a:\ninclude ../secret.mk {tmp_path}/secret.mk link.mk\n")
+
+    assert [("a", None)] == listed(folder)
+    assert [
+        f"line 2: includes '{name}', which is outside of the project"
+        for name in ("../secret.mk", f"{tmp_path}/secret.mk", "link.mk")
+    ] == [why for _, why in folder.problems]
+
+
+def test_an_include_above_the_folder_but_within_the_project_is_read(tmp_path: Path) -> None:
+    written(tmp_path, common__mk="common:\n")
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    written(inner, Makefile="include ../common.mk\n")
+    folder = Folder(os.path.realpath(inner), os.path.realpath(tmp_path))
+
+    assert [("common", None)] == listed(folder)
+
+
+def test_a_makefile_that_is_no_text_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_bytes(b"a:\n\xff")
+
+    with pytest.raises(UnreadableError, match="line 2 is not UTF-8"):
+        list(find_tasks(folder_of(tmp_path)))
+
+
+def test_every_file_that_was_read_or_looked_for_is_remembered(tmp_path: Path) -> None:
+    folder = written(tmp_path, Makefile="include one.mk\n-include two.mk\n", one__mk="a:\n")
+    list(find_tasks(folder))
+
+    assert {folder.place(name) for name in ("", "Makefile", "one.mk", "two.mk")} <= set(
+        folder.stamps
+    )
+
+
+def test_nothing_of_a_makefile_is_run(tmp_path: Path) -> None:
+    text = "A := $(shell touch ran)\n$(shell touch ran):\nB != touch ran\na: $(A)\n\ttouch ran\n"
+    folder = written(tmp_path, Makefile=text)
+
+    assert [("a", None)] == listed(folder)
+    assert ["Makefile"] == [path.name for path in tmp_path.iterdir()]
+
+
+@given(st.text(alphabet="ab:;=#$(){}\\\t\n &%.,>\x00é", max_size=80))
+def test_no_text_is_too_odd_to_be_read(text: str) -> None:
+    for statement in Makefile(text, RecipePrefix()).statements():
+        assert statement is not None
+
+
+@pytest.mark.skipif(MAKE is None, reason="the machine has no make")
+@pytest.mark.parametrize("text", [text for text, _ in NAMES.values()], ids=NAMES.keys())
+def test_make_itself_knows_each_target_that_is_listed(tmp_path: Path, text: str) -> None:
+    """A rule before the text's own answers for what else the targets would need.
+
+    Texts that this version of make refuses, or in which conditions hide targets, say nothing.
+    """
+    folder = written(tmp_path, Makefile=text)
+    if make(tmp_path, "--question", "--eval=.ralphgen: ;", ".ralphgen").returncode:
+        pytest.skip("refused by this make")
+    names = [name for name, _ in listed(folder)]
+    unknown = [name for name in names if not is_target(tmp_path, name)]
+
+    assert (["c", "e"] if "ifeq" in text else []) == unknown
+
+
+@pytest.mark.skipif(MAKE is None, reason="the machine has no make")
+def test_each_target_of_the_awkward_project_is_one_of_make(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    shutil.copy(PROJECT / "Makefile", project)
+    shutil.copytree(PROJECT / "make", project / "make")
+    folder = folder_of(project)
+    names = [name for name, _ in listed(folder)]
+
+    assert not folder.problems
+    assert ["windows"] == [name for name in names if make(project, "-n", name).returncode]
+    assert {"all", "test", "build", "elsewhere", "with space", "c#sharp", "release"} <= set(names)
+
+
+def make(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """What make says where no environment of a make around the tests changes it."""
+    environment = {"PATH": os.environ["PATH"], "LC_ALL": "C"}
+    return subprocess.run(
+        [str(MAKE), *words],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def is_target(folder: Path, name: str) -> bool:
+    """Whether make has a rule for the name, whatever that needs."""
+    answer = make(folder, "-n", name).stderr
+    return f"No rule to make target '{name}'.  Stop." not in answer

@@ -1,0 +1,135 @@
+"""What a pom.xml offers: the phases of every project, and the goals of its plugins."""
+
+from pathlib import Path
+
+import pytest
+
+from ralphgen.kits.dela.server.folder import Folder, UnreadableError, unchanged
+from ralphgen.kits.dela.server.formats.maven import find_tasks
+
+PHASES = ["clean", "validate", "compile", "test", "package", "verify", "install", "deploy", "site"]
+NAMESPACE = 'xmlns="http://maven.apache.org/POM/4.0.0"'
+
+
+def plugin(artifact: str, *goals: str, group: str = "") -> str:
+    """A plugin with one execution of these goals."""
+    named = f"<groupId>{group}</groupId>" if group else ""
+    listed = "".join(f"<goal>{goal}</goal>" for goal in goals)
+    execution = f"<executions><execution><goals>{listed}</goals></execution></executions>"
+    return f"<plugin>{named}<artifactId>{artifact}</artifactId>{execution}</plugin>"
+
+
+def pom(*plugins: str, attributes: str = "") -> str:
+    listed = "".join(plugins)
+    return f"<project {attributes}><build><plugins>{listed}</plugins></build></project>"
+
+
+def inside(*names: str) -> str:
+    """A project whose plugins stand within these elements, and not where every build takes them."""
+    opened, closed = "><".join(names), "></".join(reversed(names))
+    build = pom(plugin("exec-maven-plugin", "java")).replace("</build>", f"</build></{closed}>")
+    return build.replace("<build>", f"<{opened}><build>")
+
+
+def goals(root: Path, text: str) -> list[tuple[str, tuple[str, ...], str | None]]:
+    """The tasks beyond the phases, as (name, argv, description)."""
+    (root / "pom.xml").write_text(text, encoding="utf-8")
+    tasks = list(find_tasks(Folder(str(root), str(root))))
+    assert [task.name for task in tasks[: len(PHASES)]] == PHASES
+    return [(task.name, task.argv, task.description) for task in tasks[len(PHASES) :]]
+
+
+def test_every_project_has_the_nine_phases_each_with_a_description(tmp_path: Path) -> None:
+    pom = tmp_path / "pom.xml"
+    pom.write_text("<project/>", encoding="utf-8")
+
+    tasks = list(find_tasks(Folder(str(tmp_path), str(tmp_path))))
+
+    assert [(name, ("mvn", name), "mvn") for name in PHASES] == [
+        (task.name, task.argv, task.runner) for task in tasks
+    ]
+    assert {str(pom.resolve())} == {task.path for task in tasks}
+    assert len(PHASES) == len({task.description for task in tasks})
+
+
+@pytest.mark.parametrize(
+    ("artifact", "group", "name"),
+    [
+        ("maven-compiler-plugin", "", "compiler:do"),
+        ("spring-boot-maven-plugin", "org.springframework.boot", "spring-boot:do"),
+        ("maven-plugin-plugin", "", "plugin:do"),
+        ("protobuf-plugin", "com.example", "com.example:protobuf-plugin:do"),
+        ("protobuf", "", "org.apache.maven.plugins:protobuf:do"),
+    ],
+)
+def test_a_goal_is_named_as_maven_takes_it(
+    tmp_path: Path, artifact: str, group: str, name: str
+) -> None:
+    """`maven-compiler-plugin:compile` is no prefix that Maven knows."""
+    found = goals(tmp_path, pom(plugin(artifact, "do", group=group)))
+
+    assert [(name, ("mvn", name), f"run the goal 'do' of {artifact}")] == found
+
+
+def test_namespaces_and_spaces_do_not_hide_a_goal(tmp_path: Path) -> None:
+    text = pom(plugin(" exec-maven-plugin\n", "\n java "), attributes=NAMESPACE)
+
+    assert ["exec:java"] == [name for name, _, _ in goals(tmp_path, text)]
+
+
+def test_a_goal_of_several_executions_is_listed_once(tmp_path: Path) -> None:
+    text = pom(plugin("exec-maven-plugin", "java", "exec"), plugin("exec-maven-plugin", "java"))
+
+    assert ["exec:java", "exec:exec"] == [name for name, _, _ in goals(tmp_path, text)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pom(plugin("exec-maven-plugin", "${goal}", "", "-X", "two words")),
+        pom(plugin("${artifact}", "do")),
+        pom(plugin("some-plugin", "do", group="${group}")),
+        pom(plugin("", "do")),
+        inside("profiles", "profile"),
+        pom(plugin("exec-maven-plugin", "java")).replace("plugins>", "pluginManagement>"),
+        "<project><!-- no plugins --><build>text</build><build/></project>",
+    ],
+)
+def test_what_cannot_be_asked_for_by_name_is_not_listed(tmp_path: Path, text: str) -> None:
+    assert [] == goals(tmp_path, text)
+
+
+def test_the_wrapper_runs_the_project_once_it_is_executable(tmp_path: Path) -> None:
+    wrapper = tmp_path / "mvnw"
+    (tmp_path / "pom.xml").write_text("<project/>", encoding="utf-8")
+    wrapper.write_text("#!/bin/sh\n", encoding="utf-8")
+    root = Folder(str(tmp_path), str(tmp_path))
+    assert {("mvn", "mvn")} == {(task.runner, task.argv[0]) for task in find_tasks(root)}
+
+    wrapper.chmod(0o755)
+
+    assert not unchanged(root.stamps)
+    assert {("mvn", "./mvnw")} == {(task.runner, task.argv[0]) for task in find_tasks(root)}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("<project>", "is not XML: no element found"),
+        ("<html/>", "its root element is 'html', not 'project'"),
+        ('<!DOCTYPE p [<!ENTITY a "b">]><project/>', "is XML of a kind that is not read"),
+    ],
+)
+def test_a_file_that_is_no_project_is_named(tmp_path: Path, text: str, why: str) -> None:
+    (tmp_path / "pom.xml").write_text(text, encoding="utf-8")
+
+    with pytest.raises(UnreadableError, match=why) as raised:
+        list(find_tasks(Folder(str(tmp_path), str(tmp_path))))
+
+    assert str(tmp_path / "pom.xml") == raised.value.path
+
+
+def test_a_folder_without_a_pom_has_no_tasks(tmp_path: Path) -> None:
+    (tmp_path / "Pom.xml").write_text("<project/>", encoding="utf-8")
+
+    assert [] == list(find_tasks(Folder(str(tmp_path), str(tmp_path))))

@@ -1,0 +1,176 @@
+"""The scripts of a package.json are found, with the manager that the project itself decides on."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ralphgen.kits.dela.server.folder import Folder, UnreadableError
+from ralphgen.kits.dela.server.formats.package_json import find_tasks
+
+if TYPE_CHECKING:
+    from ralphgen.kits.dela.server.task import Task
+
+PROJECT = Path(__file__).parents[4] / "fixtures" / "dela" / "project"
+NPM = shutil.which("npm")
+
+
+def found(folder: Path, package: object = None, *others: str) -> list[Task]:
+    """The tasks of a package.json beside these other files."""
+    if package is not None:
+        text = package if isinstance(package, str) else json.dumps(package)
+        (folder / "package.json").write_text(text, encoding="utf-8")
+    for name in others:
+        (folder / name).touch()
+    real = os.path.realpath(folder)
+    return list(find_tasks(Folder(real, real)))
+
+
+def test_each_script_is_a_task_in_the_order_of_the_file(tmp_path: Path) -> None:
+    scripts = {"test": " node\n --test ", "pretest": "true", "a b": "c", "no": "", "three": 3}
+    tasks = found(tmp_path, {"scripts": scripts}, "package-lock.json")
+
+    assert [
+        ("test", ("npm", "run", "test"), "node --test"),
+        ("pretest", ("npm", "run", "pretest"), "true"),
+        ("a b", ("npm", "run", "a b"), "c"),
+        ("no", ("npm", "run", "no"), None),
+        ("three", ("npm", "run", "three"), None),
+    ] == [(task.name, task.argv, task.description) for task in tasks]
+    assert {os.path.realpath(tmp_path / "package.json")} == {task.path for task in tasks}
+
+
+@pytest.mark.parametrize(
+    ("others", "field", "expected"),
+    [
+        (["package-lock.json", "yarn.lock", "pnpm-lock.yaml", "bun.lockb"], "bun@1", "npm"),
+        (["npm-shrinkwrap.json", "yarn.lock"], None, "npm"),
+        (["yarn.lock", "pnpm-lock.yaml", "bun.lockb", "bun.lock"], None, "yarn"),
+        (["pnpm-lock.yaml", "bun.lockb"], None, "pnpm"),
+        (["bun.lockb"], "npm@10.0.0", "bun"),
+        (["bun.lock"], None, "bun"),
+        (["Yarn.lock"], None, "npm"),
+        ([], "pnpm@9.1.0+sha224.953c8233f7a9", "pnpm"),
+        ([], "yarn@4.0.0", "yarn"),
+        ([], "bun", "bun"),
+        ([], "other@1.0.0", "npm"),
+        ([], ["yarn@4.0.0"], "npm"),
+        ([], None, "npm"),
+    ],
+)
+def test_a_lock_file_decides_on_the_manager_then_the_field_then_it_is_npm(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    others: list[str],
+    field: object,
+    expected: str,
+) -> None:
+    """Whatever is installed: a task's unique name must be the same on every machine."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / "bun").touch(mode=0o755)
+    (task,) = found(tmp_path, {"packageManager": field, "scripts": {"a": "b"}}, *others)
+
+    assert (expected, (expected, "run", "a")) == (task.runner, task.argv)
+    assert (("--",) if expected == "npm" else ()) == task.before_arguments
+
+
+def test_a_name_like_an_option_is_a_task_for_npm_alone(tmp_path: Path) -> None:
+    package = {"scripts": {"-x": "a", "--": "b"}}
+
+    assert [(("npm", "run", "--", "-x"), ()), (("npm", "run", "--", "--"), ())] == [
+        (task.argv, task.before_arguments) for task in found(tmp_path, package)
+    ]
+    assert not found(tmp_path, package, "yarn.lock")
+
+
+def test_names_that_would_spoil_a_line_are_no_tasks(tmp_path: Path) -> None:
+    names = ["", "a\nb", "c\x1b[0m", "\x00", "\u202e", "\ud800", "测试"]
+
+    assert ["测试"] == [
+        task.name for task in found(tmp_path, {"scripts": dict.fromkeys(names, "x")})
+    ]
+
+
+def test_a_description_can_be_written_whatever_it_spells(tmp_path: Path) -> None:
+    (task,) = found(tmp_path, '{"scripts": {"a": "b \\ud800\\n\\u2028c"}}')
+
+    assert "b ? c" == task.description
+
+
+@pytest.mark.parametrize(
+    "package",
+    [
+        {},
+        [],
+        "null",
+        7,
+        {"scripts": None},
+        {"scripts": []},
+        {"scripts": "a"},
+        {"scripts": {}},
+        {"tasks": {"a": "b"}},
+    ],
+)
+def test_without_a_table_of_scripts_there_are_no_tasks(tmp_path: Path, package: Any) -> None:
+    assert not found(tmp_path, package)
+
+
+def test_without_a_package_json_there_are_no_tasks(tmp_path: Path) -> None:
+    assert not found(tmp_path, None, "yarn.lock")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"scripts": {\n"a": b}}', "line 2: is not JSON: .*"),
+        ("", "line 1: is not JSON: .*"),
+        ("[" * 200_000, "holds values .* too deep to be read"),
+    ],
+)
+def test_a_file_that_is_no_json_cannot_be_used(tmp_path: Path, text: str, why: str) -> None:
+    with pytest.raises(UnreadableError, match=f"^{why}$"):
+        found(tmp_path, text)
+
+
+def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
+    assert ["a"] == [task.name for task in found(tmp_path, '\ufeff{"scripts": {"a": "b"}}')]
+
+
+def test_a_lock_file_that_appears_later_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "package.json").write_text('{"scripts": {"a": "b"}}', encoding="utf-8")
+    real = os.path.realpath(tmp_path)
+    folder = Folder(real, real)
+    list(find_tasks(folder))
+
+    assert {real, str(Path(real, "package.json"))} <= set(folder.stamps)
+
+
+@pytest.mark.skipif(NPM is None, reason="the machine has no npm")
+def test_npm_itself_knows_each_script_of_the_awkward_project(tmp_path: Path) -> None:
+    """What a script is called reaches npm as one word, and arguments reach the script."""
+    package = json.loads((PROJECT / "package.json").read_text(encoding="utf-8"))
+    names = [task.name for task in found(PROJECT)]
+    echoing = {"name": "echoing", "scripts": {"-x": "echo", "build prod": "echo"}}
+    environment = os.environ | {"npm_config_offline": "true", "npm_config_cache": str(tmp_path)}
+    answers = [
+        subprocess.run(
+            [*task.argv, *task.before_arguments, "--flag", "two words"],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+            stdin=subprocess.DEVNULL,
+        ).stdout
+        for task in found(tmp_path, echoing)
+    ]
+
+    assert ["--flag two words"] * 2 == [answer.splitlines()[-1] for answer in answers]
+    assert {"-x", "build prod", "test", "build"} <= set(names)
+    assert ["two\nlines"] == [name for name in package["scripts"] if name not in names]

@@ -1,0 +1,174 @@
+"""The scripts and tasks of a pyproject.toml are found for uv, poetry and poe alike."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ralphgen.kits.dela.server.folder import Folder, UnreadableError
+from ralphgen.kits.dela.server.formats.pyproject import find_tasks
+
+if TYPE_CHECKING:
+    from ralphgen.kits.dela.server.task import Task
+
+PROJECT = Path(__file__).parents[4] / "fixtures" / "dela" / "project"
+
+
+def found(folder: Path, text: str | None = None) -> list[Task]:
+    if text is not None:
+        (folder / "pyproject.toml").write_text(text, encoding="utf-8")
+    real = os.path.realpath(folder)
+    return list(find_tasks(Folder(real, real)))
+
+
+def listed(folder: Path, text: str) -> list[tuple[tuple[str, ...], str | None]]:
+    return [(task.argv, task.description) for task in found(folder, text)]
+
+
+def test_the_three_tables_give_tasks_of_three_runners(tmp_path: Path) -> None:
+    """In the order uv, poetry, poe; within a table in that of the file."""
+    text = """
+        [tool.poe.tasks]
+        test = "pytest"
+        [tool.poetry.scripts]
+        test = "a.b:c"
+        [project.scripts]
+        test = "a:b"
+        a = "c:d"
+    """
+    tasks = found(tmp_path, text)
+
+    assert [
+        ("test", "uv", ("uv", "run", "test"), "python script: a:b"),
+        ("a", "uv", ("uv", "run", "a"), "python script: c:d"),
+        ("test", "poetry", ("poetry", "run", "test"), "python script: a.b:c"),
+        ("test", "poe", ("poe", "test"), "command: pytest"),
+    ] == [(task.name, task.runner, task.argv, task.description) for task in tasks]
+    assert {os.path.realpath(tmp_path / "pyproject.toml")} == {task.path for task in tasks}
+    assert {()} == {task.before_arguments for task in tasks}
+
+
+@pytest.mark.parametrize(
+    ("task", "expected"),
+    [
+        ('"pytest  -q"', "command: pytest -q"),
+        ('{ cmd = "a", help = "What it does\\n for whom " }', "What it does for whom"),
+        ('{ cmd = "a", help = " " }', "command: a"),
+        ('{ cmd = "a", help = 3 }', "command: a"),
+        ('{ cmd = "a" }', "command: a"),
+        ('{ script = "a:b(1)" }', "python script: a:b(1)"),
+        ('{ shell = "a | b\\nc" }', "shell script: a | b c"),
+        ('{ expr = "1 + 1" }', "expression: 1 + 1"),
+        ('{ ref = "other" }', "task: other"),
+        ('["a", "b c"]', "sequence: a, b c"),
+        (
+            '{ sequence = ["a", { shell = "b" }, ["c", "d"], 3] }',
+            "sequence: a, b, (2 steps), (a step)",
+        ),
+        ('{ parallel = ["a", { cmd = "b" }] }', "parallel: a, b"),
+        ("[]", None),
+        ('{ sequence = "a" }', "sequence: a"),
+        ("{ cmd = 3 }", None),
+        ('{ switch = [{ cmd = "a" }] }', None),
+        ('{ deps = ["a"] }', None),
+        ("{}", None),
+        ('""', None),
+        ("3", None),
+        ("2026-01-01", None),
+    ],
+)
+def test_a_task_of_poe_is_described_by_its_help_or_by_what_it_runs(
+    tmp_path: Path, task: str, expected: str | None
+) -> None:
+    assert [(("poe", "a"), expected)] == listed(tmp_path, f"[tool.poe.tasks]\na = {task}\n")
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ('default_task_type = "script"', ["python script: x:y", "sequence: z"]),
+        ('default_array_task_type = "parallel"', ["command: x:y", "parallel: z"]),
+        ("default_task_type = []\ndefault_array_task_type = {}", ["command: x:y", "sequence: z"]),
+        ('default_task_type = "other"', ["command: x:y", "sequence: z"]),
+    ],
+)
+def test_settings_of_poe_say_what_a_plain_task_is(
+    tmp_path: Path, settings: str, expected: list[str]
+) -> None:
+    text = f'[tool.poe]\n{settings}\n[tool.poe.tasks]\na = "x:y"\nb = ["z"]\n'
+
+    assert expected == [description for _, description in listed(tmp_path, text)]
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ('"a:b"', "python script: a:b"),
+        ('{ reference = "a:b", type = "console" }', "python script: a:b"),
+        ('{ reference = "bin/a.sh", type = "file" }', "script: bin/a.sh"),
+        ('{ callable = "a:b", extras = ["c"] }', "python script: a:b"),
+        ("{ reference = 3 }", None),
+        ("3", None),
+        ('""', None),
+    ],
+)
+def test_a_script_is_described_by_its_entry_point(
+    tmp_path: Path, script: str, expected: str | None
+) -> None:
+    assert [(("poetry", "run", "a"), expected)] == listed(
+        tmp_path, f"[tool.poetry.scripts]\na = {script}\n"
+    )
+
+
+@pytest.mark.parametrize("table", ["project.scripts", "tool.poetry.scripts", "tool.poe.tasks"])
+def test_names_that_no_runner_takes_as_one_are_no_tasks(tmp_path: Path, table: str) -> None:
+    text = f'[{table}]\n"" = "a"\n--x = "a"\n"b\\nc" = "a"\n"d\\u001B" = "a"\n"e f" = "a"\n'
+
+    assert ["e f"] == [task.name for task in found(tmp_path, text)]
+
+
+def test_what_is_private_to_poe_is_no_task(tmp_path: Path) -> None:
+    text = '[tool.poe.tasks]\n_a = "b"\n[project.scripts]\n_c = "d"\n'
+
+    assert [(("uv", "run", "_c"), "python script: d")] == listed(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        '[project]\nname = "a"\n',
+        '[project]\nscripts = ["a"]\n',
+        'project = "a"\ntool = 3\n',
+        "[[tool.poe.tasks]]\na = 1\n",
+        "[tool]\npoe = []\npoetry = false\n",
+        "[tool.poe]\nverbosity = 1\nenv = { A = 1 }\n",
+        '[tool.scripts]\na = "b"\n',
+        '[project.gui-scripts]\na = "b"\n',
+        '[tool.poetry]\nname = "a"\n',
+    ],
+)
+def test_without_one_of_the_tables_there_are_no_tasks(tmp_path: Path, text: str) -> None:
+    assert not found(tmp_path, text)
+
+
+def test_without_a_file_there_are_no_tasks(tmp_path: Path) -> None:
+    assert not found(tmp_path)
+
+
+def test_a_file_that_is_no_toml_cannot_be_used(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableError, match=r"^is not TOML: .*line 2"):
+        found(tmp_path, "[project.scripts]\na = b\n")
+
+
+def test_the_awkward_project_has_the_same_name_for_three_runners() -> None:
+    names = [(task.runner, task.name) for task in found(PROJECT)]
+
+    assert [("uv", "test"), ("poetry", "test"), ("poe", "test")] == [
+        pair for pair in names if pair[1] == "test"
+    ]
+    assert ("poe", "build") in names
+    assert not {"ignored", "verbosity", "_setup", "--option"} & {name for _, name in names}

@@ -1,0 +1,171 @@
+"""The newest lines of an output are kept as they were written, and numbered since the start."""
+
+import tracemalloc
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ralphgen.kits.dela.server.output_buffer import LONGEST, Output
+
+AMPLE = 1 << 30
+BYTES = st.binary(max_size=60) | st.sampled_from(
+    [b"\n", b"\r\n", b"\r", b"a", b"\xc3", b"\xa4", "ä€😀".encode(), b"x" * 4095, b"y" * 9000]
+)
+WRITES = st.lists(BYTES, max_size=12)
+
+
+def output_of(*writes: bytes, lines: int = AMPLE, size: int = AMPLE, ended: bool = True) -> Output:
+    output = Output(lines, size)
+    for data in writes:
+        output.add(data)
+    if ended:
+        output.end()
+    return output
+
+
+def lines_of(output: Output) -> list[str]:
+    return output.tail(AMPLE).lines
+
+
+@pytest.mark.parametrize(
+    ("written", "lines"),
+    [
+        (b"", []),
+        (b"\n", ["\n"]),
+        (b"one\ntwo\n", ["one\n", "two\n"]),
+        (b"one\n\n\ntwo", ["one\n", "\n", "\n", "two"]),
+        (b"one\r\ntwo\r\n", ["one\n", "two\n"]),
+        (b"10%\r20%\r\n\r", ["10%\r20%\n", "\r"]),
+        (b"a\xffb\xc3\n\xe2\x82", ["a\ufffdb\ufffd\n", "\ufffd"]),
+        (b"\x00\x1b[1m\x85\xe2\x80\xa8\n", ["\x00\x1b[1m\ufffd\u2028\n"]),
+        ("ä€😀\n".encode(), ["ä€😀\n"]),
+        (b"x" * LONGEST + b"\ny", ["x" * LONGEST + "\n", "y"]),
+        (b"x" * (LONGEST + 1) + b"\ny", ["x" * LONGEST, "x\n", "y"]),
+        (("€" * 3000 + "\n").encode(), ["€" * 1365, "€" * 1365, "€" * 270 + "\n"]),
+        (b"\xff" * 1366, ["\ufffd" * 1365, "\ufffd"]),
+    ],
+)
+def test_lines_end_where_the_process_ended_them(written: bytes, lines: list[str]) -> None:
+    one_by_one = [written[at : at + 1] for at in range(len(written))]
+
+    assert lines == lines_of(output_of(written))
+    assert lines == lines_of(output_of(*one_by_one))
+
+
+@settings(max_examples=150, deadline=None)
+@given(WRITES)
+def test_the_text_is_what_was_written_however_it_came(writes: list[bytes]) -> None:
+    whole = b"".join(writes)
+    output = output_of(*writes)
+    page = output.tail(AMPLE)
+
+    assert whole.decode(errors="replace").replace("\r\n", "\n") == "".join(page.lines)
+    assert lines_of(output_of(whole)) == page.lines
+    assert len(whole) == page.received
+    assert all(len(line.removesuffix("\n").encode()) <= LONGEST for line in page.lines)
+
+
+@settings(max_examples=150, deadline=None)
+@given(WRITES, st.integers(1, 6), st.integers(10, 9000), st.booleans())
+def test_what_is_kept_is_the_most_that_fits(
+    writes: list[bytes], lines: int, size: int, ended: bool
+) -> None:
+    """The limits hold at each moment, and no line is dropped that had room: one is always there."""
+    output = output_of(*writes, lines=lines, size=size, ended=ended)
+    page = output.tail(AMPLE)
+    used = len("".join(page.lines).encode())
+    everything = "".join(lines_of(output_of(*writes, ended=ended)))
+
+    assert used <= size
+    assert len(page.lines) <= lines
+    assert page.first == page.offset == page.total - len(page.lines)
+    assert everything.endswith("".join(page.lines))
+    assert bool(everything) == bool(page.lines)
+
+
+def test_the_oldest_lines_are_dropped_by_number() -> None:
+    output = output_of(b"".join(b"%d\n" % number for number in range(2500)), lines=1000)
+    page = output.tail(2)
+
+    assert ["2498\n", "2499\n"] == page.lines
+    assert (2498, 1500, 2500) == (page.offset, page.first, page.total)
+
+
+def test_the_oldest_lines_are_dropped_by_size() -> None:
+    output = output_of(b"12345\n" * 10, b"1\n", size=14)
+
+    assert ["12345\n", "12345\n", "1\n"] == lines_of(output)
+    assert 8 == output.tail(1).first
+
+
+def test_a_line_larger_than_all_that_is_kept_leaves_its_end() -> None:
+    """It must not empty the buffer, nor vanish without being counted."""
+    output = output_of(b"before\n", b"x" * 100_000 + b"end\n", size=5000)
+    page = output.tail(AMPLE)
+
+    assert page.lines[-1].endswith("end\n")
+    assert page.first == page.total - len(page.lines)
+    assert 1 + 25 == page.total
+
+
+@pytest.mark.parametrize(
+    ("start", "count", "lines", "offset"),
+    [
+        (0, 2, ["2\n", "3\n"], 2),  # 0 and 1 are gone
+        (-5, 1, ["2\n"], 2),
+        (3, 2, ["3\n", "4\n"], 3),
+        (4, 9, ["4\n", "5\n"], 4),
+        (6, 5, [], 6),
+        (99, 5, [], 6),
+        (3, 0, [], 3),
+        (3, -1, [], 3),
+    ],
+)
+def test_a_page_begins_at_a_number_that_never_moves(
+    start: int, count: int, lines: list[str], offset: int
+) -> None:
+    page = output_of(b"0\n1\n2\n3\n4\n5\n", lines=4).read(start, count)
+
+    assert lines == page.lines
+    assert offset == page.offset
+    assert offset + len(lines) == page.next
+
+
+def test_a_line_that_has_begun_is_there_and_read_again() -> None:
+    """A prompt must be seen before it is answered; a page must not skip what follows it."""
+    output = output_of(b"one\nProceed? ", ended=False)
+    prompt = output.read(0, 10)
+    output.add(b"yes\ntwo\n")
+    rest = output.read(prompt.next, 10)
+
+    assert ["one\n", "Proceed? "] == prompt.lines
+    assert (True, 2, 1) == (prompt.begun, prompt.total, prompt.next)
+    assert ["Proceed? yes\n", "two\n"] == rest.lines
+    assert (False, 3, 3) == (rest.begun, rest.total, rest.next)
+
+
+def test_a_page_that_stops_before_the_begun_line_does_not_hold_it() -> None:
+    page = output_of(b"one\ntwo\nthr", ended=False).read(0, 2)
+
+    assert (["one\n", "two\n"], False, 2) == (page.lines, page.begun, page.next)
+
+
+def test_a_line_that_never_ended_is_whole_at_the_end() -> None:
+    page = output_of(b"one\nlast words").tail(1)
+
+    assert (["last words"], False, 2) == (page.lines, page.begun, page.next)
+
+
+@pytest.mark.parametrize("pattern", [b"y\n", b"x", b"seventy characters or so\n", b"\xff\x00\n"])
+def test_endless_output_keeps_little_memory(pattern: bytes) -> None:
+    output = Output(1000, 1 << 20)
+    chunk = pattern * ((1 << 16) // len(pattern))
+    tracemalloc.start()
+    for _ in range(100):
+        output.add(chunk)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert peak < 3 << 20
+    assert len(chunk) * 100 == output.tail(0).received

@@ -1,0 +1,110 @@
+"""A schema that would take for ever to be checked does not keep the server busy."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from rye_attacks import ran, stamped
+from rye_projects import Rye, python_tool, serving
+
+from ralphgen.kits.rye.server.execution import schema_check
+
+SOON = 20.0  # seconds, of which it takes about two where the machine is idle
+LETTERS = "a" * 40 + "!"
+BRANCHING = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)}
+SLOW: dict[str, tuple[dict[str, Any], object]] = {
+    "a regular expression": ({"pattern": "^(a+)+$"}, LETTERS),
+    "one for names": ({"patternProperties": {"^(a+)+$": {}}}, {LETTERS: 1}),
+    "one in a list": ({"items": {"allOf": [{"pattern": "(a*)*b"}]}}, [LETTERS]),
+    "references": ({"$ref": "#/$defs/d0"}, 1),
+    "what is compared": ({"uniqueItems": True}, [{"a": number} for number in range(20_000)]),
+    "sizes": ({"items": {"allOf": [{"type": "string"}] * 4_000}}, ["x"] * 30_000),
+    "words": ({"items": {"enum": [[n] for n in range(9_000)]}}, [[8_999]] * 9_000),
+}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
+    """A session as it is without settings: anybody's stamp lets a tool pass."""
+    with serving(tmp_path_factory.mktemp("schemas")) as rye:
+        yield rye
+
+
+@pytest.fixture
+def rye(served: Rye) -> Iterator[Rye]:
+    """The same, without items; whatever is asked is answered soon."""
+    served.clear()
+    begun = time.monotonic()
+    yield served
+
+    assert time.monotonic() - begun < SOON
+
+
+def lay(rye: Rye, schema: dict[str, Any]) -> None:
+    """A tool whose parameter `value` is to be as a schema says."""
+    definitions = {**BRANCHING, "d40": {"maxLength": 3}}
+    whole = {"type": "object", "$defs": definitions, "properties": {"value": schema}}
+    rye.put("tool", "a", stamped(python_tool("a", "def main(**_): return 1\n", schema=whole)))
+
+
+@pytest.mark.parametrize("kind", SLOW)
+def test_parameters_are_checked_in_their_time_or_not_at_all(rye: Rye, kind: str) -> None:
+    """S21: a dry run ends as well, and so does the time in which others wait."""
+    schema, value = SLOW[kind]
+    lay(rye, schema)
+    given = {"item_type": "tool", "item_id": "a", "parameters": {"value": value}}
+    refusal = rye.refuses("execute", **given, dry_run=True)
+    after = rye.says("search", item_type="tool", query="", source="project")
+
+    assert "VALIDATION_FAILED" == refusal["code"]
+    assert "cannot be checked within 2 seconds" in refusal["message"]
+    assert 1 == after["total"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "issue"),
+    [
+        ({"pattern": "^[a-z]+$"}, "A", "parameters.value: 'A' does not match '^[a-z]+$'"),
+        ({"$ref": "#/$defs/d39"}, "aaaa", "parameters.value: 'aaaa' is too long"),
+        ({"uniqueItems": True}, [1, 1], "parameters.value: [1, 1] has non-unique elements"),
+        ({"items": {"type": "string"}}, ["x"] * 90_000 + [1], "parameters.value[90000]: 1 is not"),
+    ],
+)
+def test_what_is_not_slow_is_checked_all_the_same(
+    rye: Rye, schema: dict[str, Any], value: object, issue: str
+) -> None:
+    """S21: what could take long is checked apart, and told as everything else."""
+    lay(rye, schema)
+    given = {"item_type": "tool", "item_id": "a", "parameters": {"value": value}}
+    error = rye.refuses("execute", **given)
+
+    assert error["issues"][0].startswith(issue)
+    assert "success" == ran(rye, "a", value=None)
+
+
+def test_a_schema_without_measure_is_not_signed(rye: Rye) -> None:
+    """S21: to look at it would take its time as well."""
+    schema = {"type": "object", "allOf": [True] * 10_000}
+    rye.put("tool", "a", python_tool("a", schema=schema))
+    error = rye.refuses("sign", item_type="tool", item_id="a")
+
+    assert ['"config_schema" has 60,029 characters, and may have 40,000'] == error["issues"]
+
+
+@pytest.mark.parametrize("given", [[{"pattern": "^(a+)+$"}, LETTERS], None])
+def test_the_program_that_checks_ends_although_nobody_ends_it(given: object) -> None:
+    """S21: a server that was killed, or a call that was taken back, leaves none behind."""
+    ended = subprocess.run(
+        (sys.executable, "-I", str(schema_check.__file__)),
+        input=json.dumps(given).encode() if given else b"",
+        capture_output=True,
+        check=False,
+        timeout=SOON,
+    )
+
+    assert (-signal.SIGPROF if given else 1, b"") == (ended.returncode, ended.stdout)

@@ -1,0 +1,129 @@
+"""What `ralphgen inspect` says of a project's items, and of the files that are none."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cases import FIXTURES, lay_down
+from command_line import ralphgen
+from rye_projects import TYPES, directive, knowledge, put, python_tool, well_formed, yaml_tool
+
+from ralphgen.kits.rye.finding import find_items
+from ralphgen.project.kit import Finding
+
+FOLDERS = {"directive": "directives", "tool": "tools", "knowledge": "knowledge"}
+
+
+def found(root: Path) -> Finding:
+    settings: dict[str, Any] = {}
+    return find_items(root, settings)
+
+
+def lay(root: Path, path: str, text: str) -> None:
+    put(root / ".ai" / path, text)
+
+
+def test_a_project_without_items_has_nothing_to_serve(tmp_path: Path) -> None:
+    assert Finding("", {"items": []}) == found(tmp_path)
+
+
+def test_items_are_counted_by_type_and_named_with_what_they_are_for(tmp_path: Path) -> None:
+    lay(tmp_path, "directives/demo/greet.md", directive("demo/greet"))
+    lay(tmp_path, "tools/demo/say.yaml", yaml_tool("demo/say"))
+    lay(tmp_path, "tools/shout.py", python_tool("shout"))
+    lay(tmp_path, "knowledge/a/b/c.md", knowledge("a/b/c", description="On letters"))
+    told = found(tmp_path)
+
+    assert "1 directive, 2 tools, 1 entry of knowledge" == told.summary
+    assert () == told.warnings
+    assert [
+        ("demo/greet", "directive", "What greet is for"),
+        ("demo/say", "tool", "What say does"),
+        ("shout", "tool", "What shout does"),
+        ("a/b/c", "knowledge", "On letters"),
+    ] == [tuple(item.values()) for item in told.details["items"]]
+
+
+@pytest.mark.parametrize("item_type", TYPES)
+def test_an_item_with_issues_is_named_with_the_first(tmp_path: Path, item_type: str) -> None:
+    folder, extension = FOLDERS[item_type], "py" if item_type == "tool" else "md"
+    text = well_formed(item_type, "demo/sample").replace("1.0.0", "one")
+    lay(tmp_path, f"{folder}/demo/sample.{extension}", text)
+    (warning,) = found(tmp_path).warnings
+
+    assert f'.ai/{folder}/demo/sample.{extension}: "version" must be X.Y.Z, found "one"' == warning
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("tools/demo/README.txt", "a tool ends in .py or .yaml or .yml"),
+        ("directives/greet.yaml", "a directive ends in .md"),
+        ("knowledge/Big Words.md", 'its path has more than small letters, digits, "_" and "-"'),
+        ("tools/rye/core/primitives/subprocess.yaml", "its id belongs to the system"),
+        ("tools/demo/say.yml", "another file goes before it, or it lies behind a link"),
+    ],
+)
+def test_a_file_that_is_no_item_is_named_with_the_reason(
+    tmp_path: Path, path: str, why: str
+) -> None:
+    lay(tmp_path, "tools/demo/say.yaml", yaml_tool("demo/say"))
+    lay(tmp_path, path, "text\n")
+    (warning,) = found(tmp_path).warnings
+
+    assert f".ai/{path}: is no item: {why}" == warning
+
+
+def test_a_file_that_is_too_long_is_no_item(tmp_path: Path) -> None:
+    lay(tmp_path, "knowledge/long.md", knowledge("long") + "x" * (1 << 20))
+
+    assert (".ai/knowledge/long.md: is no item: it is longer than 1,048,576 bytes",) == found(
+        tmp_path
+    ).warnings
+
+
+def test_a_link_is_no_item_wherever_it_leads(tmp_path: Path) -> None:
+    lay(tmp_path, "knowledge/here.md", knowledge("here"))
+    (tmp_path / ".ai/knowledge/there.md").symlink_to("here.md")
+    (tmp_path / ".ai/knowledge/nowhere.md").symlink_to("nothing.md")
+    told = found(tmp_path)
+
+    assert "0 directives, 0 tools, 1 entry of knowledge" == told.summary
+    assert (
+        ".ai/knowledge/nowhere.md: is no item: links are not followed",
+        ".ai/knowledge/there.md: is no item: links are not followed",
+    ) == told.warnings
+
+
+def test_what_is_kept_out_by_its_name_is_not_spoken_of(tmp_path: Path) -> None:
+    for name in ("_draft.md", ".hidden.md", "__pycache__/a.pyc", ".git/config"):
+        lay(tmp_path, f"knowledge/{name}", "text\n")
+    lay(tmp_path, "notes/anything.txt", "not in a folder of items\n")
+
+    assert Finding("", {"items": []}) == found(tmp_path)
+
+
+def test_looking_runs_and_writes_nothing(tmp_path: Path) -> None:
+    lay(
+        tmp_path, "tools/demo/trap.py", 'open("trap.txt", "w").close()\n' + python_tool("demo/trap")
+    )
+    before = sorted(tmp_path.rglob("*"))
+    found(tmp_path)
+
+    assert before == sorted(tmp_path.rglob("*"))
+    assert not Path("trap.txt").exists()
+
+
+def test_the_command_shows_the_items_of_the_fixture(tmp_path: Path) -> None:
+    root = lay_down("rye", tmp_path / "p")
+    said = ralphgen("inspect", root, more={"COLUMNS": "200"}).stdout
+
+    assert "2 directives, 3 tools, 2 entries of knowledge" in said
+    for item_id in ("demo/greet", "release/notes", "text/shout", "web/weather", "api/retry-limits"):
+        assert item_id in said
+
+
+def test_every_item_of_the_fixture_is_well_formed() -> None:
+    assert (".ai/tools/README.txt: is no item: a tool ends in .py or .yaml or .yml",) == found(
+        FIXTURES / "rye/project"
+    ).warnings

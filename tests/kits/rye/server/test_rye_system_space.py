@@ -1,0 +1,285 @@
+"""The items that come with every server: well-formed, executed, not written to, in the wheel."""
+
+import json
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from driving import create_project
+from rye_projects import (
+    HTTP_CLIENT,
+    KITS,
+    PYTHON_RUNTIME,
+    SUBPROCESS,
+    SYSTEM_ITEMS,
+    Rye,
+    put,
+    python_tool,
+    serving,
+    session,
+    yaml_tool,
+)
+
+from ralphgen.kits.rye.system_items import system_items
+
+ROOT = Path(__file__).parents[4]
+EVERY = [(kind, item_id) for kind, ids in SYSTEM_ITEMS.items() for item_id in ids]
+INPUTS = {
+    "rye/create_directive": {"id": "demo/tidy", "purpose": "Tidy the desk"},
+    "rye/create_tool": {"id": "demo/count", "purpose": "Count lines", "kind": "command"},
+    "rye/create_knowledge": {"id": "demo/desks", "title": "What is known of desks"},
+}
+FORMATS = {"directive": "directives", "tool": "tools", "knowledge": "knowledge"}
+BUILD = "import sys; from hatchling.build import build_wheel; build_wheel(sys.argv[1])"
+REGENERATE = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import ralphgen
+from ralphgen.generate.workflows import regenerate
+assert Path(ralphgen.__file__).is_relative_to(sys.argv[1])
+regenerate(Path(sys.argv[2]), force=False, say=lambda _line: None)
+"""
+
+
+@pytest.fixture(scope="module")
+def rye(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
+    """A person's session on a project without items."""
+    with serving(tmp_path_factory.mktemp("system")) as found:
+        yield found
+
+
+@pytest.fixture
+def alone(rye: Rye) -> Rye:
+    """The same, with nothing in the project and with the user."""
+    rye.clear()
+    return rye
+
+
+def test_the_space_holds_these_items_and_no_other_file(rye: Rye) -> None:
+    files = {
+        path.relative_to(rye.system).as_posix(): path.read_text(encoding="utf-8")
+        for path in rye.system.rglob("*")
+        if path.is_file()
+    }
+    ids = {(path.partition("/")[0], path.partition("/")[2].rpartition(".")[0]) for path in files}
+
+    assert {(FORMATS[kind], item_id) for kind, item_id in EVERY} == ids
+    assert system_items() == files
+
+
+@pytest.mark.parametrize("kind", SYSTEM_ITEMS)
+def test_a_search_finds_all_of_them(alone: Rye, kind: str) -> None:
+    found = alone.says("search", item_type=kind, query="", source="system", sort_by="name")
+    results = found["results"]
+
+    assert [*SYSTEM_ITEMS[kind]] == sorted(result["id"] for result in results)
+    assert {("system", kind)} == {(result["source"], result["type"]) for result in results}
+    assert all(result["description"] for result in results)
+
+
+@pytest.mark.parametrize(("kind", "item_id"), EVERY)
+def test_each_is_valid_as_it_comes(alone: Rye, kind: str, item_id: str) -> None:
+    answer = alone.load(kind, item_id)
+
+    assert ("system", "valid") == (answer["source"], answer["signature"]["state"])
+
+
+@pytest.mark.parametrize(("kind", "item_id"), EVERY)
+def test_each_is_no_longer_valid_when_a_byte_of_it_was_changed(
+    tmp_path: Path, kind: str, item_id: str
+) -> None:
+    with serving(tmp_path) as rye:
+        (path,) = (rye.system / FORMATS[kind]).glob(f"{item_id}.*")
+        path.write_bytes(path.read_bytes() + b"\n")
+        answer = rye.load(kind, item_id)
+
+    assert "modified" == answer["signature"]["state"]
+
+
+@pytest.mark.parametrize(("kind", "item_id"), [pair for pair in EVERY if "/core/" not in pair[1]])
+def test_a_copy_in_the_project_can_be_signed_without_a_warning(
+    alone: Rye, kind: str, item_id: str
+) -> None:
+    alone.load(kind, item_id, destination="project")
+    signed = alone.sign(kind, item_id)
+
+    assert ("signed", []) == (signed["status"], signed["warnings"])
+    assert "valid" == alone.load(kind, item_id, source="project")["signature"]["state"]
+
+
+@pytest.mark.parametrize("item_id", SYSTEM_ITEMS["tool"])
+def test_the_text_of_a_core_tool_can_be_signed_under_another_id(alone: Rye, item_id: str) -> None:
+    text = system_items()[f"tools/{item_id}.yaml"]
+    name = f"demo/{item_id.rpartition('/')[2]}"
+    fields = {**yaml.safe_load(text), "category": "demo"}
+    executor = fields.pop("executor_id") or SUBPROCESS  # only the system has primitives
+    told = json.dumps({**fields, "executor_id": executor})
+    alone.put("tool", name, told, extension=".yaml")
+
+    signed = alone.sign("tool", name)
+
+    assert ("signed", []) == (signed["status"], signed["warnings"])
+
+
+@pytest.mark.parametrize("item_id", SYSTEM_ITEMS["tool"])
+@pytest.mark.parametrize("destination", ["project", "user"])
+def test_a_core_tool_is_never_copied(alone: Rye, item_id: str, destination: str) -> None:
+    error = alone.refuses("load", item_type="tool", item_id=item_id, destination=destination)
+
+    assert "READ_ONLY_SPACE" == error["code"]
+    assert not alone.project.exists()
+
+
+@pytest.mark.parametrize(("kind", "item_id"), EVERY)
+def test_none_of_them_is_signed_where_it_lies(alone: Rye, kind: str, item_id: str) -> None:
+    before = {path: path.read_bytes() for path in alone.system.rglob("*") if path.is_file()}
+    error = alone.refuses("sign", item_type=kind, item_id=item_id, source="system")
+
+    assert "VALIDATION_FAILED" == error["code"]
+    assert before == {path: path.read_bytes() for path in before}
+
+
+@pytest.mark.parametrize("item_id", SYSTEM_ITEMS["directive"])
+def test_a_directive_is_returned_with_its_inputs_in_its_steps(alone: Rye, item_id: str) -> None:
+    answer = alone.run("directive", item_id, **INPUTS[item_id])
+    steps = json.dumps(answer["data"]["steps"])
+
+    assert "success" == answer["status"]
+    assert "valid" == answer["metadata"]["signature"]
+    assert all(value in steps for value in INPUTS[item_id].values())
+    assert [] == re.findall(r"\{input:[a-z_]+", steps)
+    assert all(f"Call {tool} with" in steps for tool in ("search", "load", "sign", "execute"))
+    assert "dry_run true" in steps
+
+
+@pytest.mark.parametrize("item_id", SYSTEM_ITEMS["directive"])
+def test_a_directive_wants_its_required_inputs(alone: Rye, item_id: str) -> None:
+    error = alone.refuses("execute", item_type="directive", item_id=item_id)
+
+    assert "VALIDATION_FAILED" == error["code"]
+    assert '"id" is missing' in error["message"]
+
+
+@pytest.mark.parametrize("item_id", SYSTEM_ITEMS["directive"])
+def test_what_a_directive_names_is_there(alone: Rye, item_id: str) -> None:
+    text = alone.load("directive", item_id)["content"]
+    named = re.findall(r'item_type "(\w+)" and item_id "(rye/[\w-]+)"', text)
+
+    assert named
+    for kind, named_id in named:
+        assert "system" == alone.load(kind, named_id)["source"]
+
+
+@pytest.mark.parametrize("item_id", SYSTEM_ITEMS["knowledge"])
+def test_knowledge_is_returned_whole(alone: Rye, item_id: str) -> None:
+    data = alone.run("knowledge", item_id)["data"]
+
+    assert (item_id, "reference") == (data["id"], data["entry_type"])
+    assert system_items()[f"knowledge/{item_id}.md"].endswith(data["content"].strip() + "\n")
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_the_examples_of_a_format_can_be_signed(alone: Rye, kind: str) -> None:
+    """They are what agents copy: an example that is refused teaches a mistake."""
+    for path, text in examples(kind):
+        put(alone.project / path, text)
+        item_id = path.partition("/")[2].rpartition(".")[0]
+        signed = alone.sign(kind, item_id)
+        assert ("signed", []) == (signed["status"], signed["warnings"]), path
+
+
+def examples(kind: str) -> Iterator[tuple[str, str]]:
+    """The items that the entry on a format shows, by their paths below `.ai/`."""
+    text = system_items()[f"knowledge/rye/{kind}-format.md"]
+    if kind == "directive":
+        (found,) = re.findall(r"^````markdown\n(.*?)^````$", text, re.MULTILINE | re.DOTALL)
+        yield "directives/release/publish.md", found
+    elif kind == "knowledge":
+        (found,) = re.findall(r"^```markdown\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+        yield "knowledge/api/retry-limits.md", found
+    else:
+        (python,) = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+        yield "tools/text/count-lines.py", python
+        command, request = re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+        yield "tools/git/last-commits.yaml", command
+        yield "tools/weather/ask.yaml", request
+
+
+def test_the_python_example_runs(alone: Rye) -> None:
+    ((path, text), *_) = examples("tool")
+    put(alone.project / path, text)
+    alone.sign("tool", "text/count-lines")
+    put(alone.root / "three.txt", "a\nb\nc\n")
+
+    assert {"lines": 3} == alone.run("tool", "text/count-lines", file="three.txt")["data"]
+
+
+@pytest.mark.parametrize("item_id", SYSTEM_ITEMS["tool"])
+def test_a_core_tool_passes_a_dry_run(alone: Rye, item_id: str) -> None:
+    answer = alone.says("execute", item_type="tool", item_id=item_id, dry_run=True)
+
+    assert "validation_passed" == answer["status"]
+    assert item_id == answer["chain"][0]["item_id"]
+
+
+def test_a_command_runs_through_the_primitive(alone: Rye) -> None:
+    alone.signed("tool", "demo/say", yaml_tool("demo/say"), extension=".yaml")
+    answer = alone.run("tool", "demo/say", text="hello")
+
+    assert ["demo/say", SUBPROCESS] == chain(answer)
+    assert ("hello\n", 0) == (answer["data"]["stdout"], answer["data"]["return_code"])
+
+
+def test_python_runs_through_the_runtime_and_the_primitive(alone: Rye) -> None:
+    alone.signed("tool", "demo/echo", python_tool("demo/echo"))
+    answer = alone.run("tool", "demo/echo", who="Bob")
+
+    assert ["demo/echo", PYTHON_RUNTIME, SUBPROCESS] == chain(answer)
+    assert {"params": {"who": "Bob"}, "project": str(alone.root)} == answer["data"]
+
+
+def test_a_request_goes_through_the_primitive(alone: Rye) -> None:
+    config = {"url": "https://127.0.0.1:9/{place}"}
+    alone.signed(
+        "tool",
+        "demo/ask",
+        yaml_tool("demo/ask", executor_id="http_client", config=config),
+        extension=".yaml",
+    )
+    given = {"item_type": "tool", "item_id": "demo/ask", "parameters": {"place": "here"}}
+    checked = alone.says("execute", **given, dry_run=True)
+
+    assert ["demo/ask", HTTP_CLIENT] == chain(checked)
+    assert "EXECUTION_FAILED" == alone.refuses("execute", **given)["code"]  # no public host
+
+
+def chain(answer: dict[str, Any]) -> list[str]:
+    return [element["item_id"] for element in answer["chain"]]
+
+
+def test_the_built_wheel_carries_the_space(tmp_path: Path) -> None:
+    """Upstream's wheel did not, and executed nothing but from a source tree."""
+    root = create_project(tmp_path / "project", config=KITS).resolve()
+    command = [sys.executable, "-c", BUILD, str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "installed")
+    for path in (root / ".ralph/mcp/rye/system").rglob("*.*"):
+        path.unlink()
+    command = [sys.executable, "-I", "-c", REGENERATE, str(tmp_path / "installed"), str(root)]
+    subprocess.run(command, check=True)
+    with session(tmp_path, root) as rye:
+        found = rye.found("", source="system")
+        rye.signed("tool", "demo/echo", python_tool("demo/echo"))
+        answer = rye.run("tool", "demo/echo", who="Bob")
+
+    assert sorted(item_id for _, item_id in EVERY) == sorted(found)
+    assert {"who": "Bob"} == answer["data"]["params"]

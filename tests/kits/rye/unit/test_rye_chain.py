@@ -1,0 +1,270 @@
+"""A tool is carried out by a chain of executors, of which each is found, let through and last."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rye_projects import HTTP_CLIENT, PYTHON_RUNTIME, SUBPROCESS, python_tool, yaml_tool
+from rye_workspaces import POLICY, Workspace, opened
+
+from ralphgen.kits.rye.server.authenticity.trust import Verdict
+from ralphgen.kits.rye.server.execution.chain import is_part
+from ralphgen.kits.rye.server.execution.reading import Link
+from ralphgen.kits.rye.server.formats.parsed import Parsed
+from ralphgen.kits.rye.server.item import Item, Space
+
+RUNTIME = {"tool_type": "runtime", "config": {}}
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Iterator[Workspace]:
+    with opened(tmp_path) as workspace:
+        yield workspace
+
+
+def put_yaml(workspace: Workspace, item_id: str, executor: object, **values: Any) -> Path:
+    space = values.pop("space", "project")
+    text = yaml_tool(item_id, executor_id=executor, **values)
+    return workspace.put("tool", item_id, text, space=space, extension=".yaml")
+
+
+def ids(answer: dict[str, Any]) -> list[str]:
+    return [link["item_id"] for link in answer["chain"]]
+
+
+class TestLinks:
+    """Which element comes next."""
+
+    @pytest.mark.parametrize("executor", ["python_runtime", PYTHON_RUNTIME])
+    def test_a_python_tool_goes_by_its_runtime_to_the_primitive(
+        self, workspace: Workspace, executor: str
+    ) -> None:
+        workspace.put("tool", "demo/x", python_tool("demo/x", executor_id=executor))
+        answer = workspace.execute("tool", "demo/x", dry_run=True)
+
+        assert ["demo/x", PYTHON_RUNTIME, SUBPROCESS] == ids(answer)
+        assert 2 == answer["validated_pairs"]
+        assert {
+            "item_id": SUBPROCESS,
+            "source": "system",
+            "tool_type": "primitive",
+            "executor_id": None,
+            "signature": "valid",
+        } == answer["chain"][-1]
+
+    def test_a_tool_of_the_user_finds_none_of_the_project(self, workspace: Workspace) -> None:
+        put_yaml(workspace, "demo/run", "subprocess", **RUNTIME)
+        put_yaml(workspace, "demo/mine", "demo/run", space="user")
+        error = workspace.refuses("tool", "demo/mine", dry_run=True)
+
+        assert "EXECUTOR_NOT_FOUND" == error.code
+        assert 'the tool "demo/mine" has the executor "demo/run"' in str(error)
+        assert ["demo/mine"] == ids(error.facts)
+
+    def test_a_tool_of_the_project_finds_one_of_the_user(self, workspace: Workspace) -> None:
+        put_yaml(workspace, "demo/run", "subprocess", space="user", **RUNTIME)
+        put_yaml(workspace, "demo/mine", "demo/run")
+        answer = workspace.execute("tool", "demo/mine", dry_run=True)
+
+        assert ["project", "user", "system"] == [link["source"] for link in answer["chain"]]
+
+    def test_a_tool_may_stand_before_one_of_its_own_id(self, workspace: Workspace) -> None:
+        """It is another item, as long as it lies in another space."""
+        put_yaml(workspace, "demo/x", "demo/run")
+        put_yaml(workspace, "demo/run", "demo/x", space="user", **RUNTIME)
+        put_yaml(workspace, "demo/x", "subprocess", space="user", **RUNTIME)
+        answer = workspace.execute("tool", "demo/x", dry_run=True)
+
+        assert ["demo/x", "demo/run", "demo/x", SUBPROCESS] == ids(answer)
+
+    def test_no_file_of_the_project_stands_for_a_primitive(self, workspace: Workspace) -> None:
+        put_yaml(workspace, "subprocess", None)
+        put_yaml(workspace, SUBPROCESS, None)
+        put_yaml(workspace, "demo/x", "subprocess")
+        answer = workspace.execute("tool", "demo/x", dry_run=True)
+
+        assert "system" == answer["chain"][-1]["source"]
+
+
+class TestEnds:
+    """Where a chain does not come to a primitive."""
+
+    def test_a_missing_executor_is_named(self, workspace: Workspace) -> None:
+        put_yaml(workspace, "demo/x", "demo/none")
+        error = workspace.refuses("tool", "demo/x")
+
+        assert "EXECUTOR_NOT_FOUND" == error.code
+        assert '"demo/none"' in str(error)
+        assert ("demo/x", "project", "demo/none") == tuple(
+            error.facts[name] for name in ("item_id", "source", "executor_id")
+        )
+
+    def test_several_that_an_executor_may_mean_leave_the_executed_one_its_place(
+        self, workspace: Workspace
+    ) -> None:
+        for item_id in ("a/run", "b/run"):
+            put_yaml(workspace, item_id, "subprocess", **RUNTIME)
+        put_yaml(workspace, "demo/x", "run")
+        error = workspace.refuses("tool", "demo/x")
+
+        assert ("AMBIGUOUS_ID", ["a/run", "b/run"]) == (error.code, error.facts["candidates"])
+        assert ("demo/x", "run") == (error.facts["item_id"], error.facts["executor_id"])
+
+    @pytest.mark.parametrize(
+        ("executor", "suggestions"),
+        [
+            ("python-runtme", ["python_runtime"]),
+            ("sub_process", ["subprocess"]),
+            ("rye/core/primitive/http_client", ["rye/core/primitives/http_client"]),
+            ("demo/python_runtime", ["python_runtime"]),
+            ("demo/none", []),
+        ],
+    )
+    def test_only_built_in_executors_are_suggested(
+        self, workspace: Workspace, executor: str, suggestions: list[str]
+    ) -> None:
+        for item_id in ("demo/non", "demo/nones", "python-runtmes"):
+            put_yaml(workspace, item_id, "subprocess")
+        put_yaml(workspace, "demo/x", executor)
+
+        assert suggestions == workspace.refuses("tool", "demo/x").facts["suggestions"]
+
+    @pytest.mark.parametrize("executor", ["../../x", "/etc/x", "A", "a//b", "", "*"])
+    def test_an_executor_that_is_no_id_is_not_looked_for(
+        self, workspace: Workspace, executor: str
+    ) -> None:
+        put_yaml(workspace, "demo/x", executor)
+
+        assert "EXECUTOR_NOT_FOUND" == workspace.refuses("tool", "demo/x").code
+
+    def test_a_circle_is_noticed(self, workspace: Workspace) -> None:
+        put_yaml(workspace, "demo/a", "demo/b")
+        put_yaml(workspace, "demo/b", "demo/c")
+        put_yaml(workspace, "demo/c", "demo/b")
+        error = workspace.refuses("tool", "demo/a")
+
+        assert "CIRCULAR_DEPENDENCY" == error.code
+        assert "demo/a → demo/b → demo/c → demo/b" in str(error)
+
+    def test_a_tool_is_not_its_own_executor(self, workspace: Workspace) -> None:
+        put_yaml(workspace, "demo/a", "demo/a")
+
+        assert "CIRCULAR_DEPENDENCY" == workspace.refuses("tool", "demo/a").code
+
+    def test_ten_elements_are_the_most(self, workspace: Workspace) -> None:
+        for number in range(10):
+            following = f"demo/s{number + 1}" if number < 9 else "subprocess"
+            put_yaml(workspace, f"demo/s{number}", following)
+        error = workspace.refuses("tool", "demo/s0", dry_run=True)
+
+        assert 10 == len(workspace.execute("tool", "demo/s1", dry_run=True)["chain"])
+        assert "CHAIN_TOO_DEEP" == error.code
+        assert "more than 10 elements" in str(error)
+
+    def test_what_names_no_executor_is_no_primitive_of_ours(self, workspace: Workspace) -> None:
+        put_yaml(workspace, "demo/own", None)
+        put_yaml(workspace, "demo/x", "demo/own")
+        error = workspace.refuses("tool", "demo/x")
+
+        assert "EXECUTOR_NOT_FOUND" == error.code
+        assert 'the tool "demo/own" names no executor' in str(error)
+
+    @pytest.mark.parametrize("item_id", ["demo/run", "demo/x"])
+    def test_an_executor_must_be_said(self, workspace: Workspace, item_id: str) -> None:
+        """By the tool, and by what it names as its executor."""
+        put_yaml(workspace, "demo/run", ...)
+        put_yaml(workspace, "demo/x", "demo/run")
+        error = workspace.refuses("tool", item_id)
+
+        assert "VALIDATION_FAILED" == error.code
+        assert 'the tool "demo/run" must say its executor_id' in str(error)
+
+    @pytest.mark.parametrize("source", ["project", "user"])
+    def test_the_id_alone_makes_no_primitive(self, source: str) -> None:
+        item = Item("tool", SUBPROCESS, ".yaml", Space(source, "/x"))
+        link = Link(item, Parsed({}, ""), Verdict("valid"), "")
+
+        assert not is_part(link)
+
+    @pytest.mark.parametrize("item_id", [SUBPROCESS, HTTP_CLIENT, PYTHON_RUNTIME])
+    def test_what_carries_others_out_is_checked_and_not_run(
+        self, workspace: Workspace, item_id: str
+    ) -> None:
+        answer = workspace.execute("tool", item_id, dry_run=True)
+        error = workspace.refuses("tool", item_id)
+
+        assert "validation_passed" == answer["status"]
+        assert "VALIDATION_FAILED" == error.code
+        assert "execute one whose executor_id it is, or check it with dry_run" in str(error)
+
+    def test_the_python_runtime_runs_python(self, workspace: Workspace) -> None:
+        put_yaml(workspace, "demo/x", "python_runtime", config={})
+        error = workspace.refuses("tool", "demo/x", dry_run=True)
+
+        assert "VALIDATION_FAILED" == error.code
+        assert "is a .yaml file" in str(error)
+
+
+class TestVersions:
+    """Which versions of a tool an executor takes."""
+
+    @pytest.mark.parametrize(
+        ("version", "limits", "passes"),
+        [
+            ("1.9.0", {"min_version": "1.9.0", "max_version": "1.9.0"}, True),
+            ("1.10.0", {"min_version": "1.9.0"}, True),
+            ("1.8.9", {"min_version": "1.9.0"}, False),
+            ("1.10.0", {"max_version": "1.9.0"}, False),
+            ("9.9.9", {}, True),
+        ],
+    )
+    def test_limits_hold(
+        self, workspace: Workspace, version: str, limits: dict[str, str], passes: bool
+    ) -> None:
+        put_yaml(workspace, "demo/run", "subprocess", child_constraints={"demo/x": limits})
+        put_yaml(workspace, "demo/x", "demo/run", version=version)
+        if passes:
+            workspace.execute("tool", "demo/x", dry_run=True)
+            return
+        error = workspace.refuses("tool", "demo/x", dry_run=True)
+
+        assert "VALIDATION_FAILED" == error.code
+        assert '"demo/run" takes "demo/x" in versions' in str(error)
+        assert f"and it is {version}" in str(error)
+
+    def test_a_limit_that_is_no_version_is_named(self, workspace: Workspace) -> None:
+        limits = {"demo/x": {"min_version": "one"}}
+        put_yaml(workspace, "demo/run", "subprocess", child_constraints=limits)
+        put_yaml(workspace, "demo/x", "demo/run")
+        error = workspace.refuses("tool", "demo/x", dry_run=True)
+
+        assert '"child_constraints of demo/run.min_version" must be a version' in str(error)
+
+
+class TestTrust:
+    """Every element is let through by the policy, or none is."""
+
+    def test_an_element_in_the_middle_is_refused(self, tmp_path: Path) -> None:
+        with opened(tmp_path, policy={**POLICY, "tool": "integrity"}) as workspace:
+            put_yaml(workspace, "demo/x", "subprocess")
+            error = workspace.refuses("tool", "demo/x", dry_run=True)
+
+            assert "UNSIGNED" == error.code
+
+    def test_a_changed_file_of_the_server_is_refused(self, tmp_path: Path) -> None:
+        with opened(tmp_path, policy={**POLICY, "tool": "integrity"}) as workspace:
+            path = workspace.system / f"tools/{SUBPROCESS}.yaml"
+            path.write_text(path.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+            error = workspace.refuses("tool", PYTHON_RUNTIME, dry_run=True)
+
+            assert "INTEGRITY_FAILED" == error.code
+            assert SUBPROCESS == error.facts["item_id"]
+
+    def test_what_the_policy_only_warns_of_is_told_of_each_element(self, tmp_path: Path) -> None:
+        with opened(tmp_path, policy={**POLICY, "tool": "warn"}) as workspace:
+            put_yaml(workspace, "demo/run", "subprocess", **RUNTIME)
+            put_yaml(workspace, "demo/x", "demo/run")
+            warnings = workspace.execute("tool", "demo/x", dry_run=True)["metadata"]["warnings"]
+
+            assert ['"demo/x"', '"demo/run"'] == [text.split()[2] for text in warnings]

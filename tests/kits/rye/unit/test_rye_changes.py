@@ -1,0 +1,164 @@
+"""What is found are the items as they are now: whatever was changed, at once."""
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from lifelines import until
+from rye_searching import found, put
+from rye_workspaces import Workspace, opened
+
+from ralphgen.kits.rye.server.item import LARGEST, Space
+from ralphgen.kits.rye.server.searches.changes import Watch
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Iterator[Workspace]:
+    with opened(tmp_path) as workspace:
+        yield workspace
+
+
+def settled(workspace: Workspace, item_type: str = "knowledge") -> Watch:
+    """What watches the project's items, once the clock has moved on from their last change."""
+    watch = Watch(item_type, Space("project", str(workspace.root / ".ai")))
+    assert until(lambda: not [*watch.changes()])
+    return watch
+
+
+def like(status: os.stat_result) -> tuple[int, int, int]:
+    """What a change that hides itself leaves as it was."""
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+class TestChanges:
+    """Each is seen by the next search."""
+
+    def test_files_that_come_change_and_go(self, workspace: Workspace) -> None:
+        assert [] == found(workspace, "needle")
+        file = put(workspace, "a/b/one", "a needle")
+        assert ["a/b/one"] == found(workspace, "needle")
+        put(workspace, "a/b/one", "a pin")
+        put(workspace, "a/two", "a needle")
+        assert ["a/two"] == found(workspace, "needle")
+        assert ["a/b/one"] == found(workspace, "pin")
+        file.unlink()
+        assert [] == found(workspace, "pin")
+        assert ["a/two"] == found(workspace, "needle")
+
+    def test_a_change_in_place_that_leaves_size_and_times_as_they_were(
+        self, workspace: Workspace
+    ) -> None:
+        file = put(workspace, "one", "a needle")
+        watch = settled(workspace)
+        status, around = file.stat(), file.parent.stat()
+        with file.open("r+b") as stream:
+            data = stream.read().replace(b"needle", b"pinpin")
+            stream.seek(0)
+            stream.write(data)
+        os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+        assert [data.decode()] == [change.text for change in watch.changes()]
+        assert around.st_mtime_ns == file.parent.stat().st_mtime_ns
+        assert like(status) == like(file.stat())
+
+    def test_changes_faster_than_the_clock_for_files_are_all_seen(
+        self, workspace: Workspace
+    ) -> None:
+        file = put(workspace, "one", "words")
+        watch = Watch("knowledge", Space("project", str(workspace.root / ".ai")))
+        for number in range(1000, 2000):
+            file.write_text(f"word{number}", encoding="utf-8")
+
+            assert [f"word{number}"] == [change.text for change in watch.changes()]
+
+    def test_what_was_changed_a_moment_ago_or_later_than_now_is_read_once_more(
+        self, workspace: Workspace
+    ) -> None:
+        """On most systems two changes within a step of that clock leave the same times."""
+        file = put(workspace, "one", "words")
+        watch = settled(workspace)
+        later = time.time() + 3600
+        os.utime(file, (later, later))
+
+        assert ["one"] == [change.id for change in watch.changes()]
+        assert ["one"] == [change.id for change in watch.changes()]
+
+    def test_new_files_faster_than_that_are_all_seen(self, workspace: Workspace) -> None:
+        watch = Watch("knowledge", Space("project", str(workspace.root / ".ai")))
+        for number in range(300):
+            put(workspace, f"n{number}", "words")
+
+            assert f"n{number}" in {change.id for change in watch.changes()}
+
+    def test_a_file_that_takes_the_place_of_another(self, workspace: Workspace) -> None:
+        one, two = put(workspace, "one", "a needle"), put(workspace, "two", "a pin")
+        assert ["one"] == found(workspace, "needle")
+        two.replace(one)
+
+        assert [] == found(workspace, "needle")
+        assert ["one"] == found(workspace, "pin")
+
+    def test_folders_that_are_moved_removed_and_put_back(self, workspace: Workspace) -> None:
+        folder = put(workspace, "a/b/one", "a needle").parents[1]
+        assert ["a/b/one"] == found(workspace, "needle")
+        folder.rename(folder.with_name("c"))
+        assert ["c/b/one"] == found(workspace, "needle")
+        folder.with_name("c").rename(workspace.root / "elsewhere")
+        assert [] == found(workspace, "needle")
+        (workspace.root / "elsewhere").rename(folder)
+        assert ["a/b/one"] == found(workspace, "needle")
+        (workspace.root / ".ai").rename(workspace.root / "away")
+        assert [] == found(workspace, "needle")
+        (workspace.root / "away").rename(workspace.root / ".ai")
+        assert ["a/b/one"] == found(workspace, "needle")
+
+    def test_a_file_that_may_not_be_read_and_then_may(self, workspace: Workspace) -> None:
+        file = put(workspace, "one", "a needle")
+        file.write_bytes(b"needle \xff")
+        assert [] == found(workspace, "needle")
+        file.write_bytes(b"needle")
+        assert ["one"] == found(workspace, "needle")
+
+    def test_an_item_of_another_extension_takes_the_place_of_one_that_goes(
+        self, workspace: Workspace
+    ) -> None:
+        ends = (".py", ".yaml", ".yml")
+        texts = ('"""first"""', "description: second", "description: third")
+        files = [
+            workspace.put("tool", "one", text, extension=end)
+            for text, end in zip(texts, ends, strict=True)
+        ]
+        words = ("first", "second", "third")
+        assert [["one"], [], []] == [found(workspace, word) for word in words]
+        files[0].unlink()
+        assert [[], ["one"], []] == [found(workspace, word) for word in words]
+        files[1].write_text("x" * (LARGEST + 1), encoding="utf-8")
+        assert [[], [], ["one"]] == [found(workspace, word) for word in words]
+        files[0].write_text("# first", encoding="utf-8")
+        assert [["one"], [], []] == [found(workspace, word) for word in words]
+
+    def test_the_next_extension_is_read_where_nothing_else_was_changed(
+        self, workspace: Workspace
+    ) -> None:
+        files = [
+            workspace.put("tool", "one", f"# {end}", extension=end) for end in (".py", ".yaml")
+        ]
+        watch = settled(workspace, "tool")
+        files[0].unlink()
+
+        assert ["# .yaml"] == [change.text for change in watch.changes()]
+
+    def test_only_what_was_changed_is_read_again(self, workspace: Workspace) -> None:
+        files = [put(workspace, f"a/n{number}", "words") for number in range(5)]
+        watch = settled(workspace)
+        files[3].write_text("other words", encoding="utf-8")
+        files[4].unlink()
+        (files[4].parent / "b").mkdir()
+        for name in ("b/n6.md", "n7.md"):
+            (files[4].parent / name).write_text("new words", encoding="utf-8")
+        changes = {change.id: change.text for change in watch.changes()}
+        new = {"a/b/n6": "new words", "a/n7": "new words"}
+
+        assert {"a/n3": "other words", "a/n4": None, **new} == changes

@@ -1,0 +1,240 @@
+"""A command runs without a shell, is given what its author wrote, and tells what it wrote."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rye_projects import MOST, yaml_tool
+from rye_workspaces import Workspace, opened
+
+from ralphgen.kits.rye.server.system_names import BUILT_IN
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Iterator[Workspace]:
+    with opened(tmp_path) as workspace:
+        yield workspace
+
+
+def put_command(workspace: Workspace, *words: str, schema: Any = ..., **config: Any) -> None:
+    told = {"command": words[0], "args": list(words[1:]), **config}
+    text = yaml_tool("demo/x", config=told, config_schema=schema)
+    workspace.put("tool", "demo/x", text, extension=".yaml")
+
+
+class TestArguments:
+    """What a command is given."""
+
+    @pytest.mark.parametrize(
+        "value",
+        [
+            *("; echo x", "$(echo x)", "`echo x`", "a b", "a(b) c", "${HOME}", "{project_path}"),
+            *("*", "'", '"', "--help", "\n", "{text}", "-n"),
+        ],
+    )
+    def test_a_value_arrives_as_it_is(self, workspace: Workspace, value: str) -> None:
+        put_command(workspace, "printf", "[%s]", "{text}")
+
+        assert f"[{value}]" == workspace.run("demo/x", text=value)["data"]["stdout"]
+
+    @pytest.mark.parametrize(
+        ("value", "expected"),
+        [([1, "a b"], '[1, "a b"]'), ({"k": None}, '{"k": null}'), (True, "true"), (7, "7")],
+    )
+    def test_a_value_that_is_no_text_is_json(
+        self, workspace: Workspace, value: Any, expected: str
+    ) -> None:
+        put_command(workspace, "printf", "[%s]", "{v}")
+
+        assert f"[{expected}]" == workspace.run("demo/x", v=value)["data"]["stdout"]
+
+    def test_what_was_not_given_is_left_out(self, workspace: Workspace) -> None:
+        schema: dict[str, Any] = {"properties": {"a": {}, "b": {}}}
+        put_command(workspace, "printf", "[%s]", "{a}", "x{a}", "{b}", schema=schema)
+
+        assert "[x][1]" == workspace.run("demo/x", b=1)["data"]["stdout"]
+
+
+class TestSurroundings:
+    """What a command has around it."""
+
+    def test_parameters_change_nothing_of_the_config(self, workspace: Workspace) -> None:
+        put_command(workspace, "pwd")
+        evil = {
+            "command": "echo",
+            "args": ["evil"],
+            "cwd": "/",
+            "timeout": 0.001,
+            "env": {"PWD": "/"},
+            "input_data": "x",
+        }
+
+        assert f"{workspace.root}\n" == workspace.run("demo/x", **evil)["data"]["stdout"]
+
+    def test_it_reads_nothing_but_what_is_meant_for_it(self, workspace: Workspace) -> None:
+        put_command(workspace, "cat")
+        silent = workspace.run("demo/x")["data"]["stdout"]
+        put_command(workspace, "cat", input_data="<{a}>")
+
+        assert ["", "<é>"] == [silent, workspace.run("demo/x", a="é")["data"]["stdout"]]
+
+    def test_it_runs_in_a_folder_of_the_project(self, workspace: Workspace) -> None:
+        (workspace.root / "sub").mkdir()
+        put_command(workspace, "pwd", cwd="{project_path}/{a}")
+
+        assert f"{workspace.root}/sub\n" == workspace.run("demo/x", a="sub")["data"]["stdout"]
+
+    @pytest.mark.parametrize("where", ["..", "/", "out", "sub/../.."])
+    def test_it_runs_nowhere_else(self, workspace: Workspace, where: str) -> None:
+        (workspace.root / "out").symlink_to("/")
+        put_command(workspace, "pwd", cwd="{a}")
+        error = workspace.refuses("tool", "demo/x", parameters={"a": where})
+
+        assert "SPACE_VIOLATION" == error.code
+
+    def test_every_name_that_the_server_gives_has_a_value(self, workspace: Workspace) -> None:
+        put_command(workspace, "printf", "%s\\n", *(f"{{{name}}}" for name in BUILT_IN))
+        lines = workspace.run("demo/x", a=1)["data"]["stdout"].splitlines()
+        found = dict(zip(BUILT_IN, lines, strict=True))
+        tool = workspace.root / ".ai/tools/demo/x.yaml"
+
+        assert {"a": 1} == json.loads(found["params_json"])
+        assert [str(workspace.root), str(tool), str(tool.parent)] == [
+            found[name] for name in ("project_path", "tool_path", "tool_dir")
+        ]
+        assert "{" not in found["shim"] + found["tool_sha256"]
+
+
+class TestConfig:
+    """What an author may say of a command."""
+
+    @pytest.mark.parametrize("timeout", [0, -1, "5", True, None])
+    def test_a_time_limit_is_a_number_above_zero(self, workspace: Workspace, timeout: Any) -> None:
+        put_command(workspace, "true", timeout=timeout)
+        if timeout is None:
+            assert "success" == workspace.run("demo/x")["status"]
+        else:
+            assert "VALIDATION_FAILED" == workspace.refuses("tool", "demo/x").code
+
+    @pytest.mark.parametrize(
+        ("config", "why"),
+        [
+            ({"command": None}, '"config.command" must be a text, and is nothing'),
+            ({"command": ["ls"]}, '"config.command" must be a text, and is a list'),
+            ({"command": "{a}"}, '"config.command" is empty when it is filled in'),
+            ({"args": "-l"}, '"config.args" must be a list, and is a text'),
+            ({"args": [["-l"]]}, '"config.args" must be a text or a number, and is a list'),
+            ({"cwd": 5}, '"config.cwd" must be a text'),
+            ({"cwd": "none"}, '"config.cwd" names no folder: "none"'),
+            ({"env": "A=1"}, '"config.env" must be an object'),
+            ({"env": {"A=": "1"}}, "has a name that is no variable's"),
+            ({"input_data": {}}, '"config.input_data" must be a text, and is an object'),
+            ({"output": "xml"}, '"config.output" must be "text" or "document"'),
+        ],
+    )
+    def test_a_wrong_config_is_named(
+        self, workspace: Workspace, config: dict[str, Any], why: str
+    ) -> None:
+        put_command(workspace, "true", schema={"properties": {"a": {}}}, **config)
+        error = workspace.refuses("tool", "demo/x", dry_run=True)
+
+        assert "VALIDATION_FAILED" == error.code
+        assert why in str(error)
+
+    @pytest.mark.parametrize("value", ["a\0b", "\ud800"])
+    def test_what_no_process_can_be_given_is_refused(
+        self, workspace: Workspace, value: str
+    ) -> None:
+        put_command(workspace, "echo", "{a}")
+        error = workspace.refuses("tool", "demo/x", parameters={"a": value})
+
+        assert "VALIDATION_FAILED" == error.code
+
+
+class TestOutcome:
+    """What came of a command."""
+
+    def test_its_output_is_the_data(self, workspace: Workspace) -> None:
+        put_command(workspace, "sh", "-c", "echo out; echo err >&2")
+        data = workspace.run("demo/x")["data"]
+
+        assert {"stdout": "out\n", "stderr": "err\n", "return_code": 0} == data
+
+    @pytest.mark.parametrize(
+        ("written", "value"),
+        [
+            ('{"a": [1]}', {"a": [1]}),
+            (" [1, 2]\n", [1, 2]),
+            ("5", ...),
+            ("{oh}", ...),
+            ("[NaN]", ...),
+            ("{} {}", ...),
+        ],
+    )
+    def test_an_object_or_a_list_is_read(
+        self, workspace: Workspace, written: str, value: Any
+    ) -> None:
+        put_command(workspace, "printf", "%s", "{text}")
+
+        assert value == workspace.run("demo/x", text=written)["data"].get("json", ...)
+
+    def test_a_code_that_is_not_zero_is_a_failure_with_all_it_wrote(
+        self, workspace: Workspace
+    ) -> None:
+        put_command(workspace, "sh", "-c", "echo out; echo err >&2; exit 4")
+        error = workspace.refuses("tool", "demo/x")
+
+        assert ("EXECUTION_FAILED", "the process ended with the exit code 4") == (
+            error.code,
+            str(error),
+        )
+        assert {"stdout": "out\n", "stderr": "err\n", "return_code": 4} == error.facts["details"]
+
+    def test_a_command_that_is_not_there_is_named(self, workspace: Workspace) -> None:
+        put_command(workspace, "no-such-command")
+        error = workspace.refuses("tool", "demo/x")
+
+        assert "EXECUTION_FAILED" == error.code
+        assert '"no-such-command"' in str(error)
+        assert "demo/x" == error.facts["item_id"]
+
+    def test_the_time_limit_ends_it_and_keeps_what_it_wrote(self, workspace: Workspace) -> None:
+        put_command(workspace, "sh", "-c", "echo begun; sleep 60", timeout=0.5)
+        started = time.monotonic()
+        error = workspace.refuses("tool", "demo/x")
+
+        assert "TIMEOUT" == error.code
+        assert "longer than 0.5 seconds" in str(error)
+        assert "begun\n" == error.facts["details"]["stdout"]
+        assert 10 > time.monotonic() - started
+
+    def test_the_servers_time_limit_is_the_most(self, tmp_path: Path) -> None:
+        with opened(tmp_path, max_timeout=1) as workspace:
+            put_command(workspace, "sleep", "60", timeout=50)
+            error = workspace.refuses("tool", "demo/x")
+
+            assert "TIMEOUT" == error.code
+            assert ["the config asks for a timeout of 50 seconds, and gets the most: 1"] == (
+                error.facts["metadata"]["warnings"]
+            )
+
+    def test_more_than_an_answer_holds_is_cut_and_named(self, workspace: Workspace) -> None:
+        put_command(workspace, "sh", "-c", "head -c 3000000 /dev/zero | tr '\\0' x")
+        answer = workspace.run("demo/x")
+
+        assert MOST >= len(json.dumps(answer))
+        assert 20_000 < len(answer["data"]["stdout"])
+        assert answer["data"]["stdout_truncated"]
+        assert ["data.stdout"] == answer["cut"]
+
+    def test_of_a_failure_the_end_of_the_standard_error_is_told(self, workspace: Workspace) -> None:
+        command = "head -c 900000 /dev/zero | tr '\\0' x >&2; echo reason >&2; exit 1"
+        put_command(workspace, "sh", "-c", command)
+        details = workspace.refuses("tool", "demo/x").facts["details"]
+
+        assert details["stderr"].endswith("xreason\n")
+        assert 8000 == len(details["stderr"])
+        assert details["stderr_truncated"]

@@ -1,0 +1,301 @@
+"""Directives: both dialects are read, nothing of them is lost, and what is wrong is said."""
+
+import pytest
+
+from ralphgen.kits.rye.server.formats.directives import parse_directive
+from ralphgen.kits.rye.server.formats.parsed import Parsed
+
+SMALL = """\
+# Greet
+
+```xml
+<directive name="greet" version="1.0.0" extends="demo/base" state="new">
+  <metadata>
+    <description>Say hello to someone</description>
+    <category>demo</category>
+    <author>team</author>
+    <model tier="fast" parallel="true">small words</model>
+    <permissions>
+      <execute resource="tool" id="hello"/>
+      <read>src/**<deny path="x"/></read>
+    </permissions>
+    <limits turns="6"><spend currency="EUR">2</spend></limits>
+  </metadata>
+  <inputs>
+    <input name="who" required="true">Person</input>
+    <input name="tone" type="string" default="warm" enum="warm,cold"/>
+  </inputs>
+  <process><step name="go"><action>Call the hello tool</action></step></process>
+  <outputs><output name="greeting" type="string">Text</output></outputs>
+</directive>
+```
+
+Greet {who}.
+"""
+
+
+def block(inner: str) -> str:
+    """A directive that holds some XML."""
+    return f"```xml\n<directive>{inner}</directive>\n```\n"
+
+
+def parsed(inner: str) -> Parsed:
+    return parse_directive(block(inner), "greet")
+
+
+def metadata(inner: str) -> dict[str, object]:
+    """What is said by a directive that has no problems, besides what is empty."""
+    found = parsed(inner)
+    assert () == found.problems
+    return {key: value for key, value in found.metadata.items() if value}
+
+
+class TestReading:
+    """What a directive says."""
+
+    def test_everything_of_it_is_there(self) -> None:
+        found = parse_directive(SMALL, "greet")
+        read = {"tag": "read", "attributes": {}, "text": "src/**"}
+        deny = {"tag": "deny", "attributes": {"path": "x"}, "text": "", "children": []}
+        execute = {"tag": "execute", "attributes": {"resource": "tool", "id": "hello"}}
+        spend = {"tag": "spend", "attributes": {"currency": "EUR"}, "text": "2", "children": []}
+
+        assert () == found.problems
+        assert ("greet", "Say hello to someone") == (found.title, found.description)
+        assert found.body == "Greet {who}."
+        assert found.metadata == {
+            "name": "greet",
+            "version": "1.0.0",
+            "extends": "demo/base",
+            "attributes": {"state": "new"},
+            "description": "Say hello to someone",
+            "category": "demo",
+            "author": "team",
+            "model": {"tier": "fast", "parallel": "true", "content": "small words"},
+            "permissions": [execute | {"text": "", "children": []}, read | {"children": [deny]}],
+            "limits": {"turns": "6", "children": [spend]},
+            "inputs": [
+                {"name": "who", "type": "string", "required": True, "description": "Person"},
+                {
+                    "name": "tone",
+                    "type": "string",
+                    "required": False,
+                    "default": "warm",
+                    "enum": "warm,cold",
+                },
+            ],
+            "steps": [{"name": "go", "action": "Call the hello tool"}],
+            "outputs": [{"name": "greeting", "type": "string", "description": "Text"}],
+            "templates": {},
+            "preamble": "# Greet",
+        }
+
+    def test_the_other_names_of_elements_are_read(self) -> None:
+        found = metadata(
+            '<description>At the root</description><metadata><model_class tier="fast"/></metadata>'
+            '<success><output name="a"/></success>'
+        )
+
+        assert found == {
+            "description": "At the root",
+            "model": {"tier": "fast"},
+            "outputs": [{"name": "a"}],
+        }
+
+    def test_a_process_may_be_a_text(self) -> None:
+        assert {"process": "Say hi."} == metadata("<process>\nSay hi.\n</process>")
+
+    def test_a_step_keeps_all_it_holds_in_order(self) -> None:
+        found = metadata(
+            '<process><step name="a" if="b">first <action>do</action> then <note k="v"/>'
+            "<action>do more</action></step></process>"
+        )
+        action = {"tag": "action", "attributes": {}, "children": []}
+        content = [
+            "first",
+            action | {"text": "do"},
+            "then",
+            {"tag": "note", "attributes": {"k": "v"}, "text": "", "children": []},
+            action | {"text": "do more"},
+        ]
+        text = "first  then"
+        step = {"name": "a", "attributes": {"if": "b"}, "action": "do", "text": text}
+
+        assert {"steps": [step | {"content": content}]} == found
+
+    def test_a_step_may_be_a_text(self) -> None:
+        found = metadata('<process><step name="a">Just do it</step></process>')
+
+        assert {"steps": [{"name": "a", "text": "Just do it"}]} == found
+
+    @pytest.mark.parametrize(
+        "inner",
+        [
+            "<mood>good</mood>",
+            "<metadata><mood>good</mood></metadata>",
+            "<inputs><mood>good</mood></inputs>",
+            "<process>and <mood>good</mood></process>",
+            "<author><mood>good</mood></author>",
+            '<outputs lang="mood good"/>',
+            "<metadata>mood good</metadata>",
+            "mood good",
+        ],
+    )
+    def test_what_is_not_known_is_kept(self, inner: str) -> None:
+        found = str(metadata(inner)["elements"])
+
+        assert ("mood" in found) is ("good" in found) is True
+
+    def test_text_and_attribute_of_one_name_are_both_kept(self) -> None:
+        found = metadata('<outputs><output description="short">long</output></outputs>')
+
+        assert {"outputs": [{"description": "short\nlong"}]} == found
+
+
+class TestOpaqueSections:
+    """Sections that are no XML."""
+
+    @pytest.mark.parametrize("tag", ["template", "example", "raw"])
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "a < b && {{ c }}",
+            "\n```\ncode\n```\n",
+            "<!DOCTYPE x [<!ENTITY a 'b'>]>",
+            "]]>",
+            "<a>",
+            "",
+        ],
+    )
+    def test_they_may_hold_anything(self, tag: str, text: str) -> None:
+        step = f'<step name="s"><action>Fill <{tag} kind="k">{text}</{tag}> in</action></step>'
+        found = metadata(f"<process>{step}</process>")
+        name = f"[[{tag}-1]]"
+
+        assert {name: text} == found["templates"]
+        assert f"'action': 'Fill {name} in'" in str(found["steps"])
+        assert "'attributes': {'kind': 'k'}" in str(found["steps"])
+
+    def test_each_has_a_placeholder_of_its_own(self) -> None:
+        found = metadata("<raw>a</raw><template>b</template><raw>a</raw>")
+
+        assert {"[[raw-1]]": "a", "[[template-2]]": "b", "[[raw-3]]": "a"} == found["templates"]
+
+    @pytest.mark.parametrize("around", [("<![CDATA[", "]]>"), ("<!-- ", " -->")])
+    def test_in_other_text_they_are_text(self, around: tuple[str, str]) -> None:
+        found = parsed(f"<author>me {around[0]}<raw><!DOCTYPE a>\n```\n{around[1]}</author>")
+
+        assert () == found.problems
+        assert {} == found.metadata["templates"]
+
+    @pytest.mark.parametrize(
+        "inner", ["<raw/>", "<raw />", "<rawest>a</rawest>", "<raw-x>a</raw-x>"]
+    )
+    def test_other_elements_are_none(self, inner: str) -> None:
+        assert "templates" not in metadata(inner)
+
+    def test_one_without_an_end_is_a_problem(self) -> None:
+        found = parsed('\n<template name="x">')
+
+        assert found.problems == (
+            'line 3 ("<template name=\\"x\\"></directive>"): "<template name=\\"x\\">" has no end',
+        )
+
+
+class TestFences:
+    """Where the XML stands."""
+
+    def test_without_one_it_is_said_what_is_expected(self) -> None:
+        found = parse_directive("<directive/>", "greet")
+
+        problem = (
+            'there is no XML block: expected a line "```xml", the element "directive", '
+            'and a line "```"'
+        )
+
+        assert (problem,) == found.problems
+        assert "greet" == found.title
+
+    @pytest.mark.parametrize("line", ["```XML", "``` xml", " ```xml", "```xml x", "~~~xml", "`xml"])
+    def test_only_three_backticks_and_xml_open_it(self, line: str) -> None:
+        assert "no XML block" in parse_directive(f"{line}\n<directive/>\n```\n", "a").problems[0]
+
+    def test_blanks_after_a_fence_are_fine(self) -> None:
+        assert () == parse_directive("```xml \t\n<directive/>\n``` \t\nbody", "a").problems
+
+    def test_a_block_within_one_of_more_backticks_is_none(self) -> None:
+        outer = '````md\n```xml\n<directive name="a"/>\n```\n`````x\n````\n'
+        found = parse_directive(f'{outer}```xml\n<directive name="b"/>\n```\n', "c")
+
+        assert "b" == found.metadata["name"]
+        assert outer.strip() == found.metadata["preamble"]
+        assert "no XML block" in parse_directive(outer, "c").problems[0]
+
+    def test_what_follows_is_body_whatever_it_holds(self) -> None:
+        body = "```xml\n<!DOCTYPE a>\n<template>\n```\n---"
+
+        assert body == parse_directive(block("") + body, "a").body
+
+    def test_a_block_without_an_end_is_a_problem(self) -> None:
+        found = parse_directive("```xml\n<directive></directive>\n", "a")
+
+        assert (
+            "the XML block has no end: close it by a line of three backticks",
+        ) == found.problems
+
+
+class TestProblems:
+    """What is wrong, in words that say where."""
+
+    @pytest.mark.parametrize(
+        ("inner", "problem"),
+        [
+            ("\n<a></b>", 'line 3 ("<a></b></directive>"): is not XML: mismatched tag'),
+            (
+                "\na & b",
+                'line 3 ("a & b</directive>"): is not XML: not well-formed (invalid token)',
+            ),
+            ("&a;", 'line 2 ("<directive>&a;</directive>"): is not XML: undefined entity'),
+            (
+                "<raw>\n\n</raw>\n&",
+                'line 5 ("&</directive>"): is not XML: not well-formed (invalid token)',
+            ),
+            ("<author/><author/>", 'the element "author" is there twice'),
+            ("<inputs><input/></inputs>", 'an "input" has no "name"'),
+            (
+                '<inputs><input name="a" required="maybe"/></inputs>',
+                '"required" of the input "a" must be true or false, found "maybe"',
+            ),
+        ],
+    )
+    def test_they_are_said(self, inner: str, problem: str) -> None:
+        assert (problem,) == parsed(inner).problems
+
+    def test_another_root_is_one(self) -> None:
+        found = parse_directive("```xml\n<tool/>\n```\n", "a")
+
+        assert ('the root element is "tool" and must be "directive"',) == found.problems
+
+    @pytest.mark.parametrize(
+        "declaration", ["<!DOCTYPE directive>", '<!DOCTYPE directive [<!ENTITY a "aaaa">]>']
+    )
+    def test_declarations_are_refused(self, declaration: str) -> None:
+        found = parse_directive(f"```xml\n{declaration}\n<directive>x</directive>\n```\n", "a")
+
+        assert 'a "DOCTYPE" is not read: leave it out' in found.problems[0]
+
+    @pytest.mark.parametrize(("depth", "fine"), [(99, True), (100, False)])
+    def test_elements_lie_within_each_other_only_so_deep(self, depth: int, *, fine: bool) -> None:
+        found = parsed("<a>" * depth + "</a>" * depth)
+
+        assert fine is (found.problems == ())
+
+    @pytest.mark.parametrize(
+        ("word", "required"),
+        [("true", True), ("Yes", True), ("1", True), ("false", False), ("", False), ("no", False)],
+    )
+    def test_words_for_required_are_understood(self, word: str, *, required: bool) -> None:
+        found = parsed(f'<inputs><input name="a" required="{word}"/></inputs>')
+
+        assert () == found.problems
+        assert required is found.metadata["inputs"][0]["required"]

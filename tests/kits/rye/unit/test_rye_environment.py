@@ -1,0 +1,182 @@
+"""A tool's processes see what they may of the server's environment, and what their chain says."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rye_projects import put, python_tool, yaml_tool
+from rye_workspaces import Workspace, opened
+
+from ralphgen.kits.rye.server.execution.environment import Environment, allowed
+from ralphgen.runtime.errors import CodedError
+
+PYTHON = {"type": "venv_python", "var": "RYE_PYTHON"}
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Iterator[Workspace]:
+    with opened(tmp_path) as workspace:
+        yield workspace
+
+
+def put_program(path: Path) -> Path:
+    """Write a program that does nothing."""
+    put(path, "#!/bin/sh\n").chmod(0o755)
+    return path
+
+
+def environment(tmp_path: Path, **said: Any) -> Environment:
+    found = Environment(str(tmp_path.resolve()), ())
+    found.add("demo/x", said)
+    return found
+
+
+class TestAllowed:
+    """What is handed on."""
+
+    def test_a_name_must_be_known_or_named(self) -> None:
+        server = dict.fromkeys(
+            ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "SECRET", "PYTHONPATH", "LD_PRELOAD", "MINE"),
+            "x",
+        )
+
+        assert ["HOME", "LANG", "LC_ALL", "MINE", "PATH", "TZ"] == sorted(
+            allowed(server, frozenset({"MINE"}))
+        )
+
+    def test_a_process_sees_no_more(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("RYE_TEST_SECRET", "hidden")
+        monkeypatch.setenv("RYE_TEST_NAMED", "seen")
+        with opened(tmp_path, env=("RYE_TEST_NAMED",)) as workspace:
+            config = {"command": "env"}
+            workspace.put("tool", "demo/x", yaml_tool("demo/x", config=config), extension=".yaml")
+            written = workspace.run("demo/x")["data"]["stdout"]
+
+            assert "RYE_TEST_NAMED=seen" in written
+            assert "hidden" not in written
+
+    def test_a_text_of_an_author_names_no_other(
+        self, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("RYE_TEST_SECRET", "hidden")
+        config = {"command": "echo", "args": ["[${RYE_TEST_SECRET}]"]}
+        workspace.put("tool", "demo/x", yaml_tool("demo/x", config=config), extension=".yaml")
+        answer = workspace.run("demo/x")
+
+        assert "[]\n" == answer["data"]["stdout"]
+        assert ['the variable "RYE_TEST_SECRET" is not there for tools'] == [
+            text.partition(",")[0] for text in answer["metadata"]["warnings"]
+        ]
+
+
+class TestVariables:
+    """What a chain says of its variables."""
+
+    def test_a_variable_may_name_those_before_it(self, tmp_path: Path) -> None:
+        found = environment(tmp_path, env={"A": "1", "B": "${A}-${NO:-2}", "C": 3, "D": True})
+
+        assert ["1", "1-2", "3", "true"] == [found.variables[name] for name in "ABCD"]
+
+    def test_the_one_nearer_to_the_tool_wins(self, workspace: Workspace) -> None:
+        """From the primitive to the tool, each may go on from what the others have set."""
+        runtime = {"env": {"A": "runtime", "B": "runtime"}}
+        config = {"command": "sh", "args": ["-c", "echo $A $B $C"], "env": {"C": "run"}}
+        text = yaml_tool("demo/run", env_config=runtime, config=config)
+        workspace.put("tool", "demo/run", text, extension=".yaml")
+        own = {"env": {"A": "${A}+tool"}}
+        text = yaml_tool(
+            "demo/x", executor_id="demo/run", env_config=own, config={"env": {"B": "own"}}
+        )
+        workspace.put("tool", "demo/x", text, extension=".yaml")
+
+        assert "runtime+tool own run\n" == workspace.run("demo/x")["data"]["stdout"]
+
+    @pytest.mark.parametrize("name", ["", "A=B", "A\0", "A B\n", "É"])
+    def test_a_name_must_be_one(self, tmp_path: Path, name: str) -> None:
+        with pytest.raises(CodedError, match="has a name that is no variable's"):
+            environment(tmp_path, env={name: "x"})
+
+    @pytest.mark.parametrize(
+        ("said", "why"),
+        [
+            ({"env": []}, '"env_config.env of demo/x" must be an object, and is a list'),
+            ({"env": {"A": None}}, '"env_config.env of demo/x.A" must be a text or a number'),
+            ({"interpreter": "python"}, '"env_config.interpreter of demo/x" must be an object'),
+            ({"interpreter": {"type": "venv_python"}}, 'of demo/x.var" must be a text'),
+            ({"interpreter": {"type": "nvm", "var": "A"}}, 'must be "venv_python" or'),
+            ({"interpreter": {"type": "system_binary", "var": "A"}}, 'binary" must be a text'),
+            ({"interpreter": {**PYTHON, "venv_path": "../out"}}, "must be a folder inside"),
+            ({"interpreter": {**PYTHON, "venv_path": "/usr"}}, "must be a folder inside"),
+            ({"interpreter": {**PYTHON, "venv_path": "."}}, "must be a folder inside"),
+        ],
+    )
+    def test_what_is_wrong_is_named(self, tmp_path: Path, said: dict[str, Any], why: str) -> None:
+        with pytest.raises(CodedError) as caught:
+            environment(tmp_path, **said)
+
+        assert "VALIDATION_FAILED" == caught.value.code
+        assert why in str(caught.value)
+
+
+class TestInterpreters:
+    """Which program runs a tool."""
+
+    def test_the_projects_own_environment_goes_first(self, tmp_path: Path) -> None:
+        program = put_program(tmp_path.resolve() / "env/bin/python")
+        found = environment(tmp_path, interpreter={**PYTHON, "venv_path": "env"})
+
+        assert str(program) == found.variables["RYE_PYTHON"]
+
+    def test_its_program_may_be_a_link(self, tmp_path: Path) -> None:
+        program = tmp_path.resolve() / ".venv/bin/python"
+        program.parent.mkdir(parents=True)
+        program.symlink_to(sys.executable)
+
+        assert {"RYE_PYTHON": str(program)} == environment(
+            tmp_path, interpreter=PYTHON
+        ).interpreters
+
+    def test_a_file_that_is_no_program_is_not_taken(self, tmp_path: Path) -> None:
+        put(tmp_path / ".venv/bin/python", "no")
+        fallback = put_program(tmp_path / "programs/snake")
+        found = Environment(str(tmp_path), ())
+        found.variables["PATH"] = str(fallback.parent)
+        found.add("demo/x", {"interpreter": {**PYTHON, "fallback": "snake"}})
+
+        assert str(fallback) == found.variables["RYE_PYTHON"]
+
+    def test_at_last_the_servers_own_python_does(self, tmp_path: Path) -> None:
+        found = Environment(str(tmp_path), ())
+        found.variables["PATH"] = str(tmp_path)
+        found.add("demo/x", {"interpreter": {**PYTHON, "fallback": "python3"}})
+
+        assert sys.executable == found.variables["RYE_PYTHON"]
+
+    def test_a_program_is_looked_for_where_the_child_would(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        program = put_program(tmp_path / "programs/snake")
+        monkeypatch.setenv("PATH", str(program.parent))
+        said = {"type": "system_binary", "var": "SNAKE", "binary": "snake"}
+
+        assert str(program) == environment(tmp_path, interpreter=said).variables["SNAKE"]
+
+    def test_a_missing_one_without_another_is_named(self, tmp_path: Path) -> None:
+        with pytest.raises(CodedError, match="there is no interpreter as") as caught:
+            environment(tmp_path, interpreter=PYTHON)
+
+        assert "EXECUTION_FAILED" == caught.value.code
+
+    def test_a_python_tool_runs_in_the_projects_environment(self, workspace: Workspace) -> None:
+        code = "import sys\ndef main():\n    return sys.argv[0] and sys.executable\n"
+        program = workspace.root / ".venv/bin/python"
+        program.parent.mkdir(parents=True)
+        put(program, f'#!/bin/sh\nexec "{sys.executable}" "$@"\n').chmod(0o755)
+        workspace.put("tool", "demo/x", python_tool("demo/x", code))
+        answer = workspace.execute("tool", "demo/x", dry_run=True)
+
+        assert {"RYE_PYTHON": str(program)} == answer["resolved"]["interpreters"]
+        assert os.path.realpath(sys.executable) == os.path.realpath(workspace.run("demo/x")["data"])

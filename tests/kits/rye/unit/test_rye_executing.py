@@ -1,0 +1,282 @@
+"""What is executed: a tool's work, or what an agent is told; and how the answer says it."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rye_projects import directive, knowledge, python_tool, yaml_tool
+from rye_workspaces import Workspace, opened
+
+from ralphgen.kits.rye.server.executing import execute
+from ralphgen.runtime.errors import LaterError
+
+TWO = {"type": "object", "properties": {"a": {"type": "integer", "default": 2}}, "required": ["b"]}
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Iterator[Workspace]:
+    with opened(tmp_path) as workspace:
+        yield workspace
+
+
+def put_python(workspace: Workspace, code: str, **names: Any) -> None:
+    workspace.put("tool", "demo/x", python_tool("demo/x", code, **names))
+
+
+def put_command(workspace: Workspace, *words: str, schema: Any = ..., **config: Any) -> None:
+    told = {"command": words[0], "args": list(words[1:]), **config}
+    text = yaml_tool("demo/x", config=told, config_schema=schema)
+    workspace.put("tool", "demo/x", text, extension=".yaml")
+
+
+class TestPython:
+    """A function is called, and what it returns is the data."""
+
+    @pytest.mark.parametrize(
+        "code",
+        [
+            "def execute(params, path):\n    return {'got': params, 'at': path}",
+            "async def execute(params, path):\n    return {'got': params, 'at': path}",
+            "def main(**given):\n    import os\n    return {'got': given, 'at': os.getcwd()}",
+        ],
+    )
+    def test_its_value_is_the_data(self, workspace: Workspace, code: str) -> None:
+        put_python(workspace, code, schema=TWO)
+        answer = workspace.run("demo/x", b="ü{a}${HOME}\n")
+
+        assert {"got": {"b": "ü{a}${HOME}\n", "a": 2}, "at": str(workspace.root)} == answer["data"]
+        assert ["success", "tool", "demo/x", "project"] == [
+            answer[name] for name in ("status", "type", "item_id", "source")
+        ]
+        assert int is type(answer["metadata"]["duration_ms"])
+        assert ["off", "unsigned"] == [answer["metadata"][name] for name in ("policy", "signature")]
+
+    def test_what_it_prints_is_no_part_of_that(self, workspace: Workspace) -> None:
+        code = "def main():\n    print('{\"ok\": true}')\n    os.system('echo x')\n    return [1]"
+        put_python(workspace, f"import os\n{code}")
+
+        assert [1] == workspace.run("demo/x")["data"]
+
+    def test_an_exception_is_a_failure_in_its_own_words(self, workspace: Workspace) -> None:
+        put_python(workspace, "def main():\n    raise ValueError('no such thing')")
+        error = workspace.refuses("tool", "demo/x")
+
+        assert ("EXECUTION_FAILED", "ValueError: no such thing") == (error.code, str(error))
+        assert "ValueError: no such thing" in error.facts["details"]["stderr"]
+        assert {"stderr"} == {*error.facts["details"]}
+        assert 3 == len(error.facts["chain"])
+        assert "off" == error.facts["metadata"]["policy"]
+
+    @pytest.mark.parametrize("ending", ["", ", end=''"])
+    def test_what_it_printed_stands_before_its_traceback(
+        self, workspace: Workspace, ending: str
+    ) -> None:
+        put_python(workspace, f"def main():\n    print('here'{ending})\n    raise ValueError")
+        written = workspace.refuses("tool", "demo/x").facts["details"]["stderr"]
+
+        assert "here" == written[:4]
+        assert 0 < written.index("Traceback")
+
+    def test_what_it_printed_is_told_although_it_ends_at_once(self, workspace: Workspace) -> None:
+        put_python(workspace, "import os\ndef main():\n    print('here')\n    os._exit(3)")
+
+        assert "here\n" == workspace.refuses("tool", "demo/x").facts["details"]["stderr"]
+
+    def test_one_that_takes_its_output_away_still_has_a_traceback(
+        self, workspace: Workspace
+    ) -> None:
+        source = "import sys\ndef main():\n    sys.stdout.close()\n    raise ValueError('no')"
+        put_python(workspace, source)
+        written = workspace.refuses("tool", "demo/x").facts["details"]["stderr"]
+
+        assert "ValueError: no" in written
+
+    def test_a_failure_that_is_returned_is_one_and_keeps_its_data(
+        self, workspace: Workspace
+    ) -> None:
+        put_python(workspace, "def main():\n    return {'success': False, 'error': 'full', 'n': 3}")
+        error = workspace.refuses("tool", "demo/x")
+
+        assert ("EXECUTION_FAILED", "full") == (error.code, str(error))
+        assert 3 == error.facts["details"]["data"]["n"]
+
+    def test_one_that_exits_has_returned_nothing(self, workspace: Workspace) -> None:
+        put_python(workspace, "import os\ndef main():\n    os._exit(3)")
+        error = workspace.refuses("tool", "demo/x")
+
+        assert "EXECUTION_FAILED" == error.code
+        assert "ended with the exit code 3, before the tool returned anything" in str(error)
+        assert 3 == error.facts["details"]["return_code"]
+
+    def test_one_that_is_killed_says_by_what(self, workspace: Workspace) -> None:
+        put_python(workspace, "import os\ndef main():\n    os.kill(os.getpid(), 9)")
+
+        assert "ended by the signal 9, before" in str(workspace.refuses("tool", "demo/x"))
+
+    @pytest.mark.parametrize("value", ["{1, 2}", "object()", "float('nan')", "1e999"])
+    def test_what_is_no_json_is_refused(self, workspace: Workspace, value: str) -> None:
+        put_python(workspace, f"def main():\n    return {value}")
+        error = workspace.refuses("tool", "demo/x")
+
+        assert "EXECUTION_FAILED" == error.code
+        assert "no JSON" in str(error)
+
+    def test_the_bytes_that_were_checked_are_those_that_run(self, workspace: Workspace) -> None:
+        """With line ends of another kind, a byte order mark and letters beyond ASCII."""
+        text = python_tool("demo/x", "def main():\n    return 'é'\n").replace("\n", "\r\n")
+        path = workspace.put("tool", "demo/x", "")
+        path.write_bytes(b"\xef\xbb\xbf" + text.encode())
+
+        assert "é" == workspace.run("demo/x")["data"]
+
+
+class TestOrder:
+    """What is checked before anything is done."""
+
+    def test_a_dry_run_tells_everything_and_runs_nothing(self, workspace: Workspace) -> None:
+        put_command(workspace, "touch", "${HOME}", "made-{a}-{b}", schema=TWO, wrong=1)
+        answer = workspace.execute("tool", "demo/x", parameters={"b": "x"}, dry_run=True)
+
+        assert "validation_passed" == answer["status"]
+        assert {"a": 2, "b": "x"} == answer["parameters"]
+        assert ["touch", "${HOME}", "made-2-x"] == answer["resolved"]["command"]
+        assert 'the config says "wrong"' in answer["metadata"]["warnings"][0]
+        assert [] == list(workspace.root.glob("made*"))
+
+    def test_wrong_parameters_are_refused_before_the_chain_is_looked_at(
+        self, workspace: Workspace
+    ) -> None:
+        text = yaml_tool("demo/x", executor_id="demo/none", config_schema=TWO)
+        workspace.put("tool", "demo/x", text, extension=".yaml")
+
+        assert "VALIDATION_FAILED" == workspace.refuses("tool", "demo/x").code
+
+    def test_parameters_that_json_cannot_hold_are_refused(self, workspace: Workspace) -> None:
+        put_command(workspace, "echo", "{a}")
+        error = workspace.refuses("tool", "demo/x", parameters={"a": float("inf")})
+
+        assert "VALIDATION_FAILED" == error.code
+
+    def test_a_tool_is_not_begun_in_a_hurry_and_all_else_is(self, workspace: Workspace) -> None:
+        put_command(workspace, "touch", "made")
+        workspace.put("directive", "demo/y", directive("demo/y", inputs=""))
+        given = {"project_path": str(workspace.root), "item_type": "tool", "item_id": "demo/x"}
+        workspace.rye.hurry(0.4)
+        with pytest.raises(LaterError):
+            execute(workspace.rye, given)
+
+        assert not (workspace.root / "made").exists()
+        assert "success" == workspace.execute("directive", "demo/y")["status"]
+
+    def test_a_tool_that_nobody_waits_for_is_ended(self, workspace: Workspace) -> None:
+        put_command(workspace, "sh", "-c", "sleep 60")
+        given = {"project_path": str(workspace.root), "item_type": "tool", "item_id": "demo/x"}
+        waiting = execute(workspace.rye, given)
+        assert not isinstance(waiting, dict)
+        waiting.leave()
+        started = time.monotonic()
+        with pytest.raises(Exception, match="signal 15"):
+            waiting.outcome()
+
+        assert 10 > time.monotonic() - started
+
+    def test_one_item_that_is_not_there_is_told(self, workspace: Workspace) -> None:
+        assert "ITEM_NOT_FOUND" == workspace.refuses("tool", "demo/none").code
+
+    def test_one_item_that_cannot_be_read_is_told(self, workspace: Workspace) -> None:
+        workspace.put("tool", "demo/x", "def main(:\n")
+        error = workspace.refuses("tool", "demo/x")
+
+        assert "PARSING_ERROR" == error.code
+        assert [] != error.facts["problems"]
+
+    def test_no_failure_shows_the_servers_own_traceback(self, workspace: Workspace) -> None:
+        put_python(workspace, "def main():\n    raise KeyError('k')")
+        error = workspace.refuses("tool", "demo/x")
+
+        assert "Traceback" not in str(error)
+        assert "python_shim" not in error.facts["details"]["stderr"]
+
+
+class TestDirective:
+    """A directive is handed to the agent, with its inputs put in."""
+
+    def test_its_texts_have_the_inputs_and_its_templates_do_not(self, workspace: Workspace) -> None:
+        text = directive(
+            "demo/x",
+            body="Greet {input:who} as {input:how|friend}, ${inputs.who}.",
+            process='<process><step name="go"><action>Call {input:who}</action></step></process>'
+            "<template>{input:who}</template>",
+        )
+        workspace.put("directive", "demo/x", text)
+        answer = workspace.execute("directive", "demo/x", parameters={"who": "{input:how}"})
+        data = answer["data"]
+
+        assert "Greet {input:how} as friend, {input:how}." == data["body"]
+        assert "Call {input:how}" == data["steps"][0]["action"]
+        assert ["{input:who}"] == list(data["templates"].values())
+        assert {"who": "{input:how}"} == answer["parameters"]
+        assert answer["instructions"].startswith("Follow this directive")
+        assert "warn" == answer["metadata"]["policy"]
+
+    def test_nothing_of_the_environment_is_put_in(self, workspace: Workspace) -> None:
+        text = directive("demo/x", inputs="", body="${HOME} {env:HOME}")
+        workspace.put("directive", "demo/x", text)
+
+        assert "${HOME} {env:HOME}" == workspace.execute("directive", "demo/x")["data"]["body"]
+
+    @pytest.mark.parametrize(
+        ("given", "why"), [({}, '"who" is missing'), ({"who": "x", "whom": "y"}, '"whom" is not')]
+    )
+    def test_its_inputs_are_checked_also_in_a_dry_run(
+        self, workspace: Workspace, given: dict[str, str], why: str
+    ) -> None:
+        workspace.put("directive", "demo/x", directive("demo/x"))
+        error = workspace.refuses("directive", "demo/x", parameters=given, dry_run=True)
+
+        assert "VALIDATION_FAILED" == error.code
+        assert why in str(error)
+
+    def test_a_dry_run_tells_the_inputs_and_no_more(self, workspace: Workspace) -> None:
+        workspace.put("directive", "demo/x", directive("demo/x"))
+        given = {"who": "Bob"}
+        answer = workspace.execute("directive", "demo/x", parameters=given, dry_run=True)
+
+        assert ("validation_passed", given) == (answer["status"], answer["parameters"])
+        assert "data" not in answer
+
+
+class TestKnowledge:
+    """Knowledge is what it says."""
+
+    def test_its_content_follows_its_metadata(self, workspace: Workspace) -> None:
+        workspace.put(
+            "knowledge", "demo/x", knowledge("demo/x", "Try again.\n", since="2024-01-02")
+        )
+        answer = workspace.execute("knowledge", "demo/x")
+
+        assert ["demo/x", "On x", "Try again.", "2024-01-02"] == [
+            answer["data"][name] for name in ("id", "title", "content", "since")
+        ]
+        assert answer["instructions"].startswith("Go by this knowledge")
+
+    def test_parameters_have_no_effect_and_that_is_told(self, workspace: Workspace) -> None:
+        workspace.put("knowledge", "demo/x", knowledge("demo/x"))
+        answer = workspace.execute("knowledge", "demo/x", parameters={"a": 1})
+
+        assert (
+            "knowledge takes no parameters: they have no effect" in (answer["metadata"]["warnings"])
+        )
+
+    def test_a_long_one_is_as_whole_as_can_be(self, workspace: Workspace) -> None:
+        whole, longer = "x" * 38_000, "x" * 100_000
+        workspace.put("knowledge", "demo/x", knowledge("demo/x", whole))
+        fits = workspace.execute("knowledge", "demo/x")
+        workspace.put("knowledge", "demo/x", knowledge("demo/x", longer))
+        cut = workspace.execute("knowledge", "demo/x")
+
+        assert whole == fits["data"]["content"]
+        assert 30_000 < len(cut["data"]["content"])
+        assert ["data.content"] == cut["cut"]

@@ -1,0 +1,333 @@
+"""Items are read as they are, and written whole or not at all."""
+
+import os
+import resource
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from ralphgen.kits.rye.server.files import has_no_link, read_item, write_item
+from ralphgen.kits.rye.server.item import LARGEST, Item, Space
+from ralphgen.runtime.errors import CodedError
+
+TEXTS = (
+    "",
+    "x",
+    "a\nb\n",
+    "a\r\nb\r\n",
+    "a\rb",
+    "\ufeffa\n",
+    "a\0b",
+    "é — 漢字 🙂\n",
+    "\n\n",
+    "\x85",
+)
+CODE_TO_WRITE = """
+import sys
+from ralphgen.kits.rye.server.files import write_item
+from ralphgen.kits.rye.server.item import Item, Space
+item = Item("tool", "demo/git", ".py", Space("project", sys.argv[1]))
+while True:
+    write_item(item, "x" * 500_000, exclusive=False)
+"""
+CODE_WITHOUT_RIGHTS = """
+import os, sys
+from ralphgen.runtime.errors import CodedError
+from ralphgen.kits.rye.server.files import write_item
+from ralphgen.kits.rye.server.item import Item, Space
+item = Item("tool", "git", ".py", Space("project", sys.argv[1]))
+if not os.getuid():
+    os.setuid(65534)
+try:
+    write_item(item, "x", exclusive=False)
+except CodedError as error:
+    print(error.code, error)
+"""
+OUTSIDE = "nobody may touch this"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A folder in which a space lies."""
+    return tmp_path.resolve()
+
+
+@pytest.fixture
+def item(root: Path) -> Item:
+    """A tool that nobody has written yet."""
+    return Item("tool", "demo/git", ".py", Space("project", str(root / ".ai")))
+
+
+@pytest.fixture
+def file(item: Item) -> Path:
+    """The file of the tool, in a folder that is there."""
+    path = Path(item.path)
+    path.parent.mkdir(parents=True)
+    return path
+
+
+@pytest.fixture
+def small_files() -> Iterator[None]:
+    """No file can grow beyond 1,000 bytes, as on a disk that is full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    signal.signal(signal.SIGXFSZ, before)
+
+
+def refusal(act: Callable[[], object], root: Path) -> CodedError:
+    """The error of what must fail, which says nothing of where the project lies."""
+    with pytest.raises(CodedError) as refused:
+        act()
+
+    assert str(root) not in str(refused.value)
+    assert str(root) not in str(refused.value.facts)
+    return refused.value
+
+
+def names(folder: Path) -> list[str]:
+    """The names of what is in a folder."""
+    return sorted(path.name for path in folder.iterdir())
+
+
+class TestReading:
+    """What is read is the text of a regular file of the space, as it is."""
+
+    @pytest.mark.parametrize("text", TEXTS)
+    def test_a_text_is_read_as_it_was_written(self, item: Item, text: str) -> None:
+        write_item(item, text, exclusive=True)
+
+        assert text == read_item(item)
+        assert text.encode() == Path(item.path).read_bytes()
+
+    @pytest.mark.parametrize(
+        ("data", "why"),
+        [
+            (b"a\nb\xff", "is no UTF-8 text: write line 2 anew"),
+            ("a".encode("utf-16"), "is no UTF-8 text: write line 1 anew"),
+            (b"\xed\xa0\x80", "is no UTF-8 text: write line 1 anew"),
+            (b"x" * (LARGEST + 1), "is longer than 1,048,576 bytes: shorten it"),
+        ],
+    )
+    def test_what_is_no_text_is_refused(
+        self, item: Item, file: Path, root: Path, data: bytes, why: str
+    ) -> None:
+        file.write_bytes(data)
+        error = refusal(lambda: read_item(item), root)
+
+        assert "PARSING_ERROR" == error.code
+        assert f'the tool "demo/git" of the project space {why}' == str(error)
+
+    def test_the_largest_item_is_read(self, item: Item, file: Path) -> None:
+        file.write_bytes(b"x" * LARGEST)
+
+        assert LARGEST == len(read_item(item))
+
+    def test_a_file_that_has_gone_is_not_found(self, item: Item, root: Path) -> None:
+        assert "ITEM_NOT_FOUND" == refusal(lambda: read_item(item), root).code
+
+    def test_a_pipe_holds_nobody_up(self, item: Item, file: Path, root: Path) -> None:
+        os.mkfifo(file)
+
+        assert "PARSING_ERROR" == refusal(lambda: read_item(item), root).code
+
+    def test_a_space_without_a_place_holds_nothing(self) -> None:
+        assert not has_no_link(Space("user", ""), os.path.realpath(sys.executable))
+
+
+class TestLinks:
+    """Nothing is read or written through a link, wherever it stands and leads."""
+
+    @pytest.mark.parametrize(
+        "linked", [".ai", ".ai/tools", ".ai/tools/demo", ".ai/tools/demo/git.py"]
+    )
+    @pytest.mark.parametrize("target", ["outside", ".ai-inside"])
+    def test_a_link_is_refused(self, item: Item, root: Path, linked: str, target: str) -> None:
+        place = root / target
+        rest = os.path.relpath(".ai/tools/demo/git.py", linked)
+        canary = place if rest == "." else place / rest
+        canary.parent.mkdir(parents=True, exist_ok=True)
+        canary.write_text(OUTSIDE, encoding="utf-8")
+        link = root / linked
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(place)
+        before = sorted(root.rglob("*"))
+        for act in (
+            lambda: read_item(item),
+            lambda: write_item(item, "x", exclusive=False),
+            lambda: write_item(item, "x", exclusive=True),
+        ):
+            assert "SPACE_VIOLATION" == refusal(act, root).code
+        assert OUTSIDE == canary.read_text(encoding="utf-8")
+        assert before == sorted(root.rglob("*"))
+
+    def test_a_dangling_link_makes_no_file(self, item: Item, file: Path, root: Path) -> None:
+        file.symlink_to(root / "made")
+        error = refusal(lambda: write_item(item, "x", exclusive=False), root)
+
+        assert "SPACE_VIOLATION" == error.code
+        assert not (root / "made").exists()
+
+    def test_a_hard_link_elsewhere_keeps_its_text(self, item: Item, file: Path, root: Path) -> None:
+        (root / "outside").write_text(OUTSIDE, encoding="utf-8")
+        file.hardlink_to(root / "outside")
+        write_item(item, "x", exclusive=False)
+
+        assert OUTSIDE == (root / "outside").read_text(encoding="utf-8")
+        assert "x" == read_item(item)
+
+
+class TestWriting:
+    """A file is replaced whole, or stays as it was with nothing beside it."""
+
+    @pytest.mark.parametrize(("mask", "expected"), [(0o022, 0o644), (0o077, 0o600), (0, 0o644)])
+    def test_a_new_file_is_for_all_to_read_as_far_as_the_user_lets_it(
+        self, item: Item, mask: int, expected: int
+    ) -> None:
+        before = os.umask(mask)
+        try:
+            write_item(item, "x", exclusive=True)
+        finally:
+            os.umask(before)
+
+        assert expected == stat.S_IMODE(Path(item.path).stat().st_mode)
+
+    @pytest.mark.parametrize("mode", [0o600, 0o755, 0o664])
+    def test_a_file_keeps_its_mode(self, item: Item, file: Path, mode: int) -> None:
+        file.touch()
+        file.chmod(mode)
+        write_item(item, "x", exclusive=False)
+
+        assert mode == stat.S_IMODE(file.stat().st_mode)
+        write_item(item, "y", mode=0o640, exclusive=False)
+
+        assert 0o640 == stat.S_IMODE(file.stat().st_mode)
+
+    def test_an_exclusive_write_leaves_a_file_alone(
+        self, item: Item, file: Path, root: Path
+    ) -> None:
+        file.write_text("first", encoding="utf-8")
+        error = refusal(lambda: write_item(item, "second", exclusive=True), root)
+
+        assert "EXISTS" == error.code
+        assert "first" == read_item(item)
+        assert ["git.py"] == names(file.parent)
+
+    def test_of_many_exclusive_writers_one_wins(self, item: Item) -> None:
+        def won(number: int) -> bool:
+            try:
+                write_item(item, str(number) * 10_000, exclusive=True)
+            except CodedError as error:
+                if error.code != "EXISTS":
+                    raise
+                return False
+            return True
+
+        with ThreadPoolExecutor(8) as pool:
+            winners = [number for number, won_it in enumerate(pool.map(won, range(8))) if won_it]
+
+        assert 1 == len(winners)
+        assert str(winners[0]) * 10_000 == read_item(item)
+        assert ["git.py"] == names(Path(item.path).parent)
+
+    @pytest.mark.usefixtures("small_files")
+    @pytest.mark.parametrize("exclusive", [True, False])
+    def test_a_disk_that_is_full_leaves_nothing(
+        self, item: Item, file: Path, root: Path, exclusive: bool
+    ) -> None:
+        before = [] if exclusive else ["git.py"]
+        if not exclusive:
+            file.write_text("old", encoding="utf-8")
+        error = refusal(lambda: write_item(item, "x" * 2_000, exclusive=exclusive), root)
+
+        assert "EXECUTION_FAILED" == error.code
+        assert before == names(file.parent)
+        assert exclusive or "old" == read_item(item)
+
+    def test_a_writer_that_is_killed_leaves_a_whole_file(self, item: Item, file: Path) -> None:
+        old = "o" * 400_000
+        write_item(item, old, exclusive=True)
+        for _ in range(5):
+            left = names(file.parent)
+            writer = subprocess.Popen([sys.executable, "-c", CODE_TO_WRITE, item.space.folder])
+            while left == names(file.parent):
+                assert None is writer.poll()
+            writer.kill()
+            writer.wait()
+
+            assert read_item(item) in {old, "x" * 500_000}
+            assert [] == [name for name in names(file.parent)[:-1] if not name.startswith(".")]
+
+    @pytest.mark.parametrize(("folder", "mode"), [(0o555, 0o666), (0o777, 0o444)])
+    def test_what_the_user_may_not_write_stays(self, folder: int, mode: int) -> None:
+        with TemporaryDirectory() as made:  # where a user without rights can go, too
+            space = Space("project", os.path.realpath(made))
+            Path(made).chmod(0o755)
+            item = Item("tool", "git", ".py", space)
+            write_item(item, "old", mode=mode, exclusive=True)
+            place = Path(item.path).parent
+            place.chmod(folder)
+            told = subprocess.run(
+                [sys.executable, "-c", CODE_WITHOUT_RIGHTS, space.folder],
+                capture_output=True,
+                check=False,
+                encoding="utf-8",
+            )
+            place.chmod(0o755)
+
+            assert told.stdout.startswith("READ_ONLY_SPACE "), told.stderr
+            assert told.stdout.endswith(" cannot be written: permission denied\n")
+            assert ("old", ["git.py"]) == (read_item(item), names(place))
+
+    def test_an_item_that_would_be_too_long_is_not_written(self, item: Item, root: Path) -> None:
+        error = refusal(lambda: write_item(item, "é" * LARGEST, exclusive=True), root)
+
+        assert "VALIDATION_FAILED" == error.code
+        assert not (root / ".ai").exists()
+
+    @pytest.mark.parametrize("exclusive", [True, False])
+    @pytest.mark.parametrize("blocked", [".ai/tools", ".ai/tools/demo"])
+    def test_a_file_in_the_place_of_a_folder_is_told(
+        self, item: Item, root: Path, blocked: str, exclusive: bool
+    ) -> None:
+        (root / blocked).parent.mkdir(parents=True)
+        (root / blocked).write_text(OUTSIDE, encoding="utf-8")
+        error = refusal(lambda: write_item(item, "x", exclusive=exclusive), root)
+
+        assert "EXECUTION_FAILED" == error.code
+        assert OUTSIDE == (root / blocked).read_text(encoding="utf-8")
+
+    def test_a_folder_in_the_place_of_the_file_stays(
+        self, item: Item, file: Path, root: Path
+    ) -> None:
+        file.mkdir()
+        error = refusal(lambda: write_item(item, "x", exclusive=False), root)
+
+        assert "EXECUTION_FAILED" == error.code
+        assert ["git.py"] == names(file.parent)
+
+    @pytest.mark.parametrize(
+        ("item_id", "space", "folder", "code"),
+        [
+            ("demo/git", "system", "{root}/.ai", "READ_ONLY_SPACE"),
+            ("demo/git", "user", "", "READ_ONLY_SPACE"),
+            ("rye/core/x", "project", "{root}/.ai", "READ_ONLY_SPACE"),
+            ("../git", "project", "{root}/.ai", "INVALID_ID"),
+        ],
+    )
+    def test_no_item_is_written_where_none_may_be(
+        self, root: Path, item_id: str, space: str, folder: str, code: str
+    ) -> None:
+        item = Item("tool", item_id, ".py", Space(space, folder.format(root=root)))
+
+        assert code == refusal(lambda: write_item(item, "x", exclusive=True), root).code
+        assert [] == [*root.iterdir()]

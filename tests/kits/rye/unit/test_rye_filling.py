@@ -1,0 +1,239 @@
+"""Values stand where an author has named them, once, and change nothing else."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ralphgen.kits.rye.server.execution.filling import LEFT_OUT, Filling
+from ralphgen.kits.rye.server.execution.requests import query_of, url_of
+from ralphgen.runtime.errors import CodedError
+
+VARIABLES = {"HOME": "/far/x", "EMPTY": "", "BASE": "https://api.example.com"}
+
+
+def filling(declared: tuple[str, ...] = (), **parameters: Any) -> Filling:
+    return Filling(
+        parameters,
+        declared=frozenset(declared),
+        built_in={"project_path": "/project"},
+        variables=VARIABLES,
+    )
+
+
+class TestText:
+    """What is put into a text."""
+
+    @pytest.mark.parametrize(
+        ("author", "expected"),
+        [
+            ("{a} {a}", "x x"),
+            ("${HOME}/{a}", "/far/x/x"),
+            ("${NO:-none} ${EMPTY:-none} ${HOME:-none} ${NO:-}", "none none /far/x "),
+            ("{unknown} {} {1} {print $1} $HOME {{a}}", "{unknown} {} {1} {print $1} $HOME {x}"),
+            ("{project_path}", "/project"),
+            ("{list} {map} {yes} {n} {f}", '[1, "é"] {"k": null} true 5 1.5'),
+            ("[{given-not}]", "[]"),
+            ("[{null}]", "[]"),
+        ],
+    )
+    def test_names_become_values(self, author: str, expected: str) -> None:
+        found = filling(
+            ("given-not",),
+            a="x",
+            list=[1, "é"],
+            map={"k": None},
+            yes=True,
+            n=5,
+            f=1.5,
+            null=None,
+        )
+
+        assert expected == found.text(author)
+
+    def test_what_the_server_gives_wins_over_a_parameter(self) -> None:
+        assert "/project" == filling(project_path="/evil").text("{project_path}")
+
+    def test_a_variable_that_is_not_there_is_empty_and_noted(self) -> None:
+        found = filling()
+
+        assert "[]" == found.text("[${NO}]${EMPTY}")
+        assert ["NO"] == list(found.unset)
+
+    @given(st.text(st.sampled_from("{}$:-aHOME_x ")), st.text(st.sampled_from("{}$:-aHOME_x ")))
+    def test_a_value_is_never_looked_at_again(self, value: str, around: str) -> None:
+        """The marks around the placeholder cannot be part of one with what is put in."""
+        whole = filling(a=value).text(f"|{{a}}|{around.replace('{', '').replace('$', '')}")
+
+        assert f"|{value}|" == whole[: len(value) + 2]
+
+    def test_what_is_shown_has_no_variables(self) -> None:
+        found = filling(a="${HOME}")
+
+        assert "${HOME} ${NO:-x} ${HOME} /project" == found.shown(
+            "${HOME} ${NO:-x} {a} {project_path}"
+        )
+
+
+class TestArgument:
+    """An argument stays one."""
+
+    @pytest.mark.parametrize("author", ["{absent}", "{null}"])
+    def test_it_is_none_where_it_is_nothing_but_what_was_not_given(self, author: str) -> None:
+        assert filling(("absent",), null=None).argument(author) is None
+
+    @pytest.mark.parametrize(
+        ("author", "expected"),
+        [
+            ("--x={absent}", "--x="),
+            ("{many}", '["a b", "c"]'),
+            ("{spaces}", "a b; c"),
+            ("{empty}", ""),
+            ("${NO}", ""),
+            ("{unknown}", "{unknown}"),
+        ],
+    )
+    def test_else_it_is_a_text(self, author: str, expected: str) -> None:
+        found = filling(("absent",), many=["a b", "c"], spaces="a b; c", empty="")
+
+        assert expected == found.argument(author)
+
+
+class TestBody:
+    """A body keeps the types of what is put into it."""
+
+    def test_a_placeholder_alone_is_the_value_itself(self) -> None:
+        body = {"n": "{n}", "list": ["{list}", "{absent}", "is {n}"], "absent": "{absent}", "t": 1}
+        found = filling(("absent",), n=5, list=[True]).value(body)
+
+        assert {"n": 5, "list": [[True], "is 5"], "t": 1} == found
+
+    def test_null_is_a_value_there(self) -> None:
+        assert {"a": None} == filling(a=None).value({"a": "{a}"})
+
+    def test_it_is_left_out_where_it_is_nothing_but_what_was_not_given(self) -> None:
+        assert LEFT_OUT is filling(("a",)).value("{a}")
+
+    def test_keys_are_the_authors(self) -> None:
+        assert {"{a}": "x"} == filling(a="x").value({"{a}": "{a}"})
+
+
+class TestUrl:
+    """Who calls a tool does not say where its request goes."""
+
+    @pytest.mark.parametrize(
+        ("author", "value", "expected"),
+        [
+            ("https://h/{a}", "x/../y?z#w", "https://h/x%2F..%2Fy%3Fz%23w"),
+            ("https://h/p?q={a}&r=1", "1&s=2", "https://h/p?q=1%26s%3D2&r=1"),
+            ("https://h?q={a}", "é ", "https://h?q=%C3%A9%20"),
+            ("${BASE}/v1/{a}", "b", "https://api.example.com/v1/b"),
+            ("https://h/{a}", [1, 2], "https://h/%5B1%2C%202%5D"),
+            ("https://h/{unknown}", "", "https://h/{unknown}"),
+        ],
+    )
+    def test_values_are_percent_encoded(self, author: str, value: Any, expected: str) -> None:
+        assert expected == url_of(author, filling(a=value), ())
+
+    @pytest.mark.parametrize(
+        "author",
+        [
+            *("{a}", "https://{a}/x", "https://h{a}/x", "https://h:{a}/", "{a}://h/x"),
+            *("https://u@{a}/x", "${BASE}{a}/x", "https:{a}/x", "https:///{a}", "https://h\\{a}/"),
+        ],
+    )
+    def test_a_parameter_never_names_the_host(self, author: str) -> None:
+        with pytest.raises(CodedError, match="names a parameter before its path"):
+            url_of(author, filling(a="evil.example.com"), ())
+
+    def test_with_hosts_the_whole_may_be_one_parameter_and_no_part_of_the_host(self) -> None:
+        found = filling(a="https://h.example.com/x?y=1")
+
+        assert "https://h.example.com/x?y=1" == url_of("{a}", found, ("h.example.com",))
+        with pytest.raises(CodedError, match="before its path"):
+            url_of("https://{a}/", found, ("h.example.com",))
+
+    @pytest.mark.parametrize(
+        ("author", "value"), [("https://h/a/{a}/b", ".."), ("https://h/{a}{a}", ".")]
+    )
+    def test_a_value_does_not_climb_up(self, author: str, value: str) -> None:
+        with pytest.raises(CodedError, match="part of its path"):
+            url_of(author, filling(a=value), ())
+
+
+class TestRequest:
+    """What a config says of a request."""
+
+    @staticmethod
+    def query(most: float = 60, **config: Any) -> Any:
+        config = {"url": "https://h.example.com/{a}", **config}
+        return query_of(config, filling(("no",), a="x", b="y"), hosts=(), max_timeout=most)
+
+    def test_everything_is_filled_in(self) -> None:
+        found = self.query(
+            method="post",
+            headers={"X-A": "{b}", "X-No": "{no}", "X-N": 5},
+            auth={"type": "api_key", "key": "${HOME}"},
+            body={"b": "{b}"},
+            retry={"max_attempts": 2, "backoff": "linear"},
+        )
+        request = found.request
+
+        assert ("POST", "https://h.example.com/x") == (request.method, request.url)
+        assert {"X-A": "y", "X-N": "5", "X-API-Key": "/far/x"} == request.headers
+        assert {"b": "y"} == request.body
+        assert {"max_attempts": 2, "backoff": "linear"} == request.retry
+        assert "/far/x" not in str(found.shown)
+
+    def test_a_bearer_is_a_header(self) -> None:
+        auth = {"type": "bearer", "token": "${HOME}"}
+
+        assert {"Authorization": "Bearer /far/x"} == self.query(auth=auth).request.headers
+
+    @pytest.mark.parametrize("value", ["x\r\nY: z", "x\ny", "a\0b"])
+    def test_a_header_has_no_end_of_line(self, value: str) -> None:
+        with pytest.raises(CodedError, match="a line break or a control character"):
+            query_of(
+                {"url": "https://h.example.com", "headers": {"X": "{v}"}},
+                filling(v=value),
+                hosts=(),
+                max_timeout=60,
+            )
+
+    @pytest.mark.parametrize(
+        ("config", "why"),
+        [
+            ({"url": None}, '"config.url" must be a text, and is nothing'),
+            ({"url": "ftp://h/x"}, "http"),
+            ({"method": "STEAL"}, '"config.method" must be "GET" or'),
+            ({"method": 5}, '"config.method" must be "GET" or'),
+            ({"headers": []}, '"config.headers" must be an object, and is a list'),
+            ({"headers": {"a": []}}, '"config.headers.a" must be a text or a number'),
+            ({"timeout": "5"}, '"config.timeout" must be a number of seconds above 0, and is a'),
+            ({"timeout": 0}, '"config.timeout" must be a number of seconds above 0, and is 0'),
+            ({"timeout": True}, '"config.timeout" must be a number of seconds above 0'),
+            ({"auth": {"type": "basic"}}, '"config.auth.type" must be "bearer" or "api_key"'),
+            ({"auth": {"type": "bearer"}}, '"config.auth.token" must be a text'),
+            ({"auth": {"type": "bearer", "token": "${NO}"}}, '"config.auth.token" is empty when'),
+            ({"retry": {"max_attempts": 0}}, '"config.retry.max_attempts" must be a whole number'),
+            ({"retry": {"backoff": "x"}}, '"config.retry.backoff" must be'),
+        ],
+    )
+    def test_a_wrong_config_is_named(self, config: dict[str, Any], why: str) -> None:
+        with pytest.raises(CodedError) as caught:
+            self.query(**config)
+
+        assert "VALIDATION_FAILED" == caught.value.code
+        assert why in str(caught.value)
+
+    def test_a_longer_time_than_may_be_is_cut_and_told(self) -> None:
+        found = self.query(most=5, timeout=60)
+
+        assert 5 == found.request.timeout
+        assert ["the config asks for a timeout of 60 seconds, and gets the most: 5"] == (
+            found.warnings
+        )
+
+    def test_what_is_not_known_is_told(self) -> None:
+        assert 'the config says "verify"' in self.query(verify=False).warnings[0]

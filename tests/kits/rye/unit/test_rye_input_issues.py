@@ -1,0 +1,106 @@
+"""A directive whose inputs could never be given, or are never there, is not signed."""
+
+from typing import Any
+
+import pytest
+
+from ralphgen.kits.rye.server.formats.input_values import KINDS
+from ralphgen.kits.rye.server.formats.parsing import parse
+from ralphgen.kits.rye.server.formats.validation import issues_of
+from ralphgen.kits.rye.server.item import DIRECTIVE, PROJECT, Item, Space
+
+ITEM = Item(DIRECTIVE, "demo/greet", ".md", Space(PROJECT, "/p/.ai"))
+TEXT = """\
+{preamble}
+
+```xml
+<directive name="greet" version="1.0.0">
+  <metadata>
+    <description>Greets</description>
+    <category>demo</category>
+    <author>team</author>
+    <model tier="fast"/>
+    <permissions><read/></permissions>
+  </metadata>
+  <inputs>
+    <input {attributes}/>
+  </inputs>
+  <process>
+    <step name="one"><action>{action}</action></step>
+  </process>
+</directive>
+```
+
+{body}
+"""
+
+
+def issues(attributes: str, *, preamble: str = "", action: str = "", body: str = "") -> list[str]:
+    text = TEXT.format(attributes=attributes, preamble=preamble, action=action, body=body)
+    found, _ = issues_of(ITEM, parse(ITEM, text))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("attributes", "issue"),
+    [
+        (
+            'name="a" type="strng"',
+            f'"type" of the input "a" must be {" or ".join(KINDS)}, found "strng"',
+        ),
+        ('name="a" min="few"', '"min" of the input "a" must be a number, found "few"'),
+        ('name="a" max="nan"', '"max" of the input "a" must be a number, found "nan"'),
+        (
+            'name="a" type="integer" default="two"',
+            '"default" of the input "a" has "two", which must be a number, and is "two"',
+        ),
+        (
+            'name="a" type="integer" default="9" max="5"',
+            '"default" of the input "a" has "9", which must be at most 5',
+        ),
+        (
+            'name="a" default="c" enum="a,b"',
+            '"default" of the input "a" has "c", which must be one of a, b',
+        ),
+        (
+            'name="a" type="integer" enum="1,x"',
+            '"enum" of the input "a" has "x", which must be a number, and is "x"',
+        ),
+        (
+            'name="a" type="boolean" default="maybe"',
+            '"default" of the input "a" has "maybe", which must be true or false, and is "maybe"',
+        ),
+    ],
+)
+def test_what_no_call_could_ever_give_is_an_issue(attributes: str, issue: str) -> None:
+    assert [issue] == issues(attributes)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        'name="a"',
+        'name="a" type=" Integer " default="3" min="1" max="5"',
+        'name="a" default="a" enum="a|b"',
+        'name="a" type="array" default="[1, 2]" max="2"',
+        'name="a" type="boolean" default="on"',
+    ],
+)
+def test_what_a_call_can_give_is_none(attributes: str) -> None:
+    assert [] == issues(attributes)
+
+
+@pytest.mark.parametrize("place", ["preamble", "action", "body"])
+@pytest.mark.parametrize(
+    "written", ["{input:typo}", "{input:typo?}", "{input:typo:else}", "${inputs.typo}"]
+)
+def test_a_name_that_is_no_input_is_an_issue_wherever_it_stands(place: str, written: str) -> None:
+    told: dict[str, Any] = {place: f"{written} and {{input:type}} and {written}"}
+
+    assert ['the text names the input "typo", and there is none: did you mean "type"?'] == issues(
+        'name="type"', **told
+    )
+
+
+def test_what_is_put_into_nothing_may_name_anything() -> None:
+    assert [] == issues('name="a"', action="<template>{input:typo}</template>")

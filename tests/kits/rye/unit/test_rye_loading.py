@@ -1,0 +1,318 @@
+"""To load an item is to read it, and what is known of it; or to copy it, byte for byte."""
+
+import json
+import stat
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import snapshot
+from rye_projects import EXTENSIONS, FOLDERS, INTERNALS, directive, knowledge, put, well_formed
+
+from ralphgen.kits.rye.server.item import TYPES
+from ralphgen.kits.rye.server.loading import load
+from ralphgen.kits.rye.server.workspace import Rye, open_workspace
+from ralphgen.runtime.errors import CodedError
+from ralphgen.runtime.session import Session
+from ralphgen.runtime.values.digest import sha256_hex
+from ralphgen.runtime.values.paging import MAX_CHARACTERS, size
+
+SETTINGS = {"policy": {"directive": "trusted", "tool": "trusted", "knowledge": "trusted"}}
+LINE = "rye:validated:2026-01-02T03:04:05Z:"
+Load = Callable[..., dict[str, Any]]
+
+
+class Everything(Session):
+    """A session that has these tools, with all their arguments but some."""
+
+    def __init__(self, tools: Sequence[str], without: Sequence[str] = ()) -> None:
+        self.enabled = frozenset(tools)
+        self._without = without
+
+    def leaves(self, _tool: str, argument: str) -> bool:
+        return argument not in self._without
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a project in it, and a user space beside that."""
+    root = tmp_path.resolve()
+    monkeypatch.setenv("USER_SPACE", str(root / "user"))
+    (root / "project/.ralph/mcp").mkdir(parents=True)
+    return root
+
+
+def workspace(root: Path, *, without: Sequence[str] = ()) -> Rye:
+    session = Everything(("load", "search"), without)
+    return open_workspace(str(root / "project/.ralph/mcp"), session, SETTINGS, ())
+
+
+def place(root: Path, space: str, item_type: str, item_id: str) -> Path:
+    """Where the file of an item lies."""
+    spaces = {
+        "project": root / "project/.ai",
+        "user": root / "user/.ai",
+        "system": root / "project/.ralph/mcp/rye/system",
+    }
+    return spaces[space] / FOLDERS[item_type] / f"{item_id}{EXTENSIONS[item_type]}"
+
+
+def lay(root: Path, space: str, item_type: str, item_id: str, text: str | bytes = "") -> Path:
+    """Lay an item down; without a text, a well-formed one."""
+    return put(place(root, space, item_type, item_id), text or well_formed(item_type, item_id))
+
+
+@pytest.fixture
+def loaded(root: Path) -> Load:
+    """Loads an item of the project, a tool unless another type is named."""
+    rye = workspace(root)
+
+    def load_it(item_id: str, item_type: str = "tool", **arguments: Any) -> dict[str, Any]:
+        given = {"item_type": item_type, "item_id": item_id, "project_path": f"{root}/project"}
+        answer = load(rye, {**given, **arguments})
+        assert size(answer) <= MAX_CHARACTERS
+        return answer
+
+    return load_it
+
+
+def refusal(loaded: Load, *names: str, **arguments: Any) -> CodedError:
+    """The error of a load that must fail."""
+    with pytest.raises(CodedError) as refused:
+        loaded(*names, **arguments)
+
+    told = f"{refused.value} {json.dumps(refused.value.facts)}"
+    assert [] == [word for word in INTERNALS if word in told]
+    return refused.value
+
+
+class TestReading:
+    """An answer holds the text, what it says of itself, and how far it can be trusted."""
+
+    @pytest.mark.parametrize("item_type", TYPES)
+    def test_an_item_is_shown_as_it_is(self, root: Path, loaded: Load, item_type: str) -> None:
+        path = lay(root, "project", item_type, "demo/greet")
+        found = loaded("demo/greet", item_type)
+
+        assert {
+            "status": "success",
+            "item_type": item_type,
+            "item_id": "demo/greet",
+            "source": "project",
+            "path": str(path),
+            "content": path.read_text(encoding="utf-8"),
+        }.items() <= found.items()
+        assert {"version": "1.0.0", "category": "demo"}.items() <= found["metadata"].items()
+        assert "unsigned" == found["signature"]["state"]
+        assert not {"shadows", "shadowed_by", "cut", "copied_to", "noop"} & found.keys()
+
+    def test_the_line_of_a_signature_is_shown_and_is_no_metadata(
+        self, root: Path, loaded: Load
+    ) -> None:
+        bare = knowledge("note")
+        text = f"<!-- {LINE}{sha256_hex(bare.encode())} -->\n{bare}"
+        lay(root, "project", "knowledge", "note", text)
+        found = loaded("note", "knowledge")
+
+        assert text == found["content"]
+        assert "On note" == found["metadata"]["title"]
+        assert "problems" not in found["metadata"]
+        assert "untrusted" == found["signature"]["state"]
+
+    def test_a_modified_item_is_shown(self, root: Path, loaded: Load) -> None:
+        text = f"<!-- {LINE}{'0' * 64} -->\n{knowledge('note')}"
+        lay(root, "project", "knowledge", "note", text)
+        found = loaded("note", "knowledge")
+
+        assert (text, "modified") == (found["content"], found["signature"]["state"])
+
+    @pytest.mark.parametrize("item_type", TYPES)
+    def test_an_item_that_cannot_be_parsed_is_shown_with_its_problems(
+        self, root: Path, loaded: Load, item_type: str
+    ) -> None:
+        text = "def (\r\n---\nnothing <\n"
+        lay(root, "project", item_type, "broken", text)
+        found = loaded("broken", item_type)
+
+        assert text == found["content"]
+        assert [] != found["metadata"]["problems"]
+
+    @pytest.mark.parametrize("text", ["\ufeffx = 1\r\n", "#!/bin/python\r\n# é\r\n", "\n", "a\rb"])
+    def test_marks_and_line_ends_are_kept(self, root: Path, loaded: Load, text: str) -> None:
+        lay(root, "project", "tool", "odd", text)
+
+        assert text == loaded("odd")["content"]
+
+    def test_the_cascade_and_what_is_hidden_are_told(self, root: Path, loaded: Load) -> None:
+        for space in ("system", "user", "project"):
+            lay(root, space, "tool", "demo/git")
+        first, pinned = loaded("demo/git"), loaded("demo/git", source="system")
+
+        assert ("project", ["user", "system"]) == (first["source"], first["shadows"])
+        assert ("system", "project") == (pinned["source"], pinned["shadowed_by"])
+        assert "shadowed_by" not in first
+        assert "shadows" not in pinned
+
+    def test_a_bare_stem_is_answered_with_the_whole_id(self, root: Path, loaded: Load) -> None:
+        lay(root, "user", "tool", "very/deep/git")
+
+        assert "very/deep/git" == loaded("git")["item_id"]
+
+    @pytest.mark.parametrize("character", ["x", "\n", '"', "\x01", "é", "🙂"])
+    def test_a_long_text_is_cut_to_what_an_answer_holds(
+        self, root: Path, loaded: Load, character: str
+    ) -> None:
+        body = character * 50_000
+        path = lay(root, "project", "knowledge", "long", knowledge("long", body))
+        found = loaded("long", "knowledge")
+        text = path.read_bytes().decode()
+
+        assert len(text) == found["total_characters"]
+        assert "content" in found["cut"]
+        assert text.startswith(found["content"])
+        assert MAX_CHARACTERS - 200 < size(found) <= MAX_CHARACTERS
+
+    def test_a_text_that_fits_is_whole(self, root: Path, loaded: Load) -> None:
+        path = lay(root, "project", "knowledge", "fits", knowledge("fits", "x" * 35_000))
+        found = loaded("fits", "knowledge")
+
+        assert path.read_text(encoding="utf-8") == found["content"]
+        assert not {"cut", "total_characters"} & found.keys()
+
+    def test_long_metadata_leaves_room_for_the_text(self, root: Path, loaded: Load) -> None:
+        inputs = "".join(
+            f'<input name="i{number}" type="string" required="true">{"y" * 200}</input>'
+            for number in range(300)
+        )
+        text = directive("wide", inputs=f"<inputs>{inputs}</inputs>")
+        lay(root, "project", "directive", "wide", text)
+        found = loaded("wide", "directive")
+
+        assert ["content", "metadata"] == sorted({name.partition(".")[0] for name in found["cut"]})
+        assert len(found["content"]) > 25_000
+
+    def test_what_is_not_there_is_told_with_what_is_near(self, root: Path, loaded: Load) -> None:
+        lay(root, "user", "tool", "demo/greet")
+        error = refusal(loaded, "demo/great")
+
+        assert "ITEM_NOT_FOUND" == error.code
+        assert ["demo/greet"] == error.facts["suggestions"]
+        assert ["project", "user", "system"] == error.facts["searched"]
+
+    def test_a_stem_of_several_is_told_with_the_candidates(self, root: Path, loaded: Load) -> None:
+        for item_id in ("a/git", "b/git"):
+            lay(root, "project", "tool", item_id)
+        error = refusal(loaded, "git")
+
+        assert ("AMBIGUOUS_ID", ["a/git", "b/git"]) == (error.code, error.facts["candidates"])
+
+
+class TestCopying:
+    """A copy is the bytes that were read, under the same id, over nothing that was there."""
+
+    @pytest.mark.parametrize("item_type", TYPES)
+    @pytest.mark.parametrize(
+        ("source", "destination"),
+        [("project", "user"), ("user", "project"), ("system", "user"), ("system", "project")],
+    )
+    def test_a_copy_is_the_same_in_its_folder(
+        self, root: Path, loaded: Load, item_type: str, source: str, destination: str
+    ) -> None:
+        path = lay(root, source, item_type, "demo/deep/greet")
+        copy = place(root, destination, item_type, "demo/deep/greet")
+        found = loaded("demo/deep/greet", item_type, source=source, destination=destination)
+
+        assert (destination, str(copy)) == (found["copied_to"], found["destination_path"])
+        assert path.read_bytes() == copy.read_bytes()
+        assert path.read_text(encoding="utf-8") == found["content"]
+        assert found["resign_recommended"] is True
+        assert 0 == stat.S_IMODE(copy.stat().st_mode) & 0o133
+
+    @pytest.mark.parametrize("text", ["\ufeffx\r\ny", "", "a\0\r", "é" * 100_000])
+    def test_odd_and_long_texts_are_copied_whole(self, root: Path, loaded: Load, text: str) -> None:
+        lay(root, "project", "tool", "odd").write_bytes(text.encode())
+        loaded("odd", destination="user")
+
+        assert text.encode() == place(root, "user", "tool", "odd").read_bytes()
+
+    def test_a_copy_to_where_it_is_writes_nothing_and_says_so(
+        self, root: Path, loaded: Load
+    ) -> None:
+        lay(root, "project", "tool", "greet")
+        before = snapshot(root)
+        found = loaded("greet", destination="project", overwrite=True)
+
+        assert "it is in the project space already: nothing was written" == found["noop"]
+        assert "copied_to" not in found
+        assert before == snapshot(root)
+
+    def test_nothing_is_overwritten_unless_that_is_said(self, root: Path, loaded: Load) -> None:
+        path = lay(root, "project", "tool", "greet")
+        copy = lay(root, "user", "tool", "greet", "x = 1\n")
+        copy.chmod(0o600)
+        error = refusal(loaded, "greet", destination="user")
+
+        assert "EXISTS" == error.code
+        assert str(error).endswith('is there already: set "overwrite" to replace it')
+        assert b"x = 1\n" == copy.read_bytes()
+
+        loaded("greet", destination="user", overwrite=True)
+
+        assert path.read_bytes() == copy.read_bytes()
+        assert 0o600 == stat.S_IMODE(copy.stat().st_mode)
+
+    def test_an_argument_that_the_session_has_not_is_not_named(self, root: Path) -> None:
+        rye = workspace(root, without=("overwrite",))
+        lay(root, "project", "tool", "greet")
+        lay(root, "user", "tool", "greet")
+        arguments = {"item_type": "tool", "item_id": "greet", "project_path": f"{root}/project"}
+        with pytest.raises(CodedError, match=r"is there already$"):
+            load(rye, {**arguments, "destination": "user"})
+
+    @pytest.mark.parametrize("overwrite", [True, False])
+    def test_two_files_of_one_id_are_never_made(
+        self, root: Path, loaded: Load, overwrite: bool
+    ) -> None:
+        lay(root, "project", "tool", "greet")
+        put(root / "user/.ai/tools/greet.yaml", "x: 1\n")
+        error = refusal(loaded, "greet", destination="user", overwrite=overwrite)
+
+        assert "EXISTS" == error.code
+        assert not place(root, "user", "tool", "greet").exists()
+
+    def test_a_text_that_cannot_be_read_is_not_copied(self, root: Path, loaded: Load) -> None:
+        lay(root, "project", "tool", "greet", b"\xff")
+
+        assert "PARSING_ERROR" == refusal(loaded, "greet", destination="user").code
+        assert not (root / "user").exists()
+
+    def test_a_tool_of_the_systems_own_is_not_copied(self, root: Path, loaded: Load) -> None:
+        lay(root, "system", "tool", "rye/core/primitives/x")
+        error = refusal(loaded, "rye/core/primitives/x", destination="project")
+
+        assert "READ_ONLY_SPACE" == error.code
+        assert not (root / "project/.ai").exists()
+
+    def test_a_user_space_within_the_project_is_none(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("USER_SPACE", str(root / "project/home"))
+        lay(root, "project", "tool", "greet")
+        arguments = {"item_type": "tool", "item_id": "greet", "project_path": f"{root}/project"}
+        with pytest.raises(CodedError, match="set USER_SPACE to a folder") as refused:
+            load(workspace(root), {**arguments, "destination": "user"})
+
+        assert "READ_ONLY_SPACE" == refused.value.code
+        assert not (root / "project/home").exists()
+
+    @pytest.mark.parametrize("linked", ["user/.ai/tools", "user/.ai/tools/demo"])
+    def test_nothing_is_copied_through_a_link(self, root: Path, loaded: Load, linked: str) -> None:
+        lay(root, "project", "tool", "demo/greet")
+        (root / "outside").mkdir()
+        (root / linked).parent.mkdir(parents=True)
+        (root / linked).symlink_to(root / "outside")
+        error = refusal(loaded, "demo/greet", destination="user", overwrite=True)
+
+        assert "SPACE_VIOLATION" == error.code
+        assert [] == [*(root / "outside").iterdir()]

@@ -1,0 +1,39 @@
+"""The kit is imported on systems that lack what POSIX has."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ralphgen.kits.rye.server
+
+RUNTIME = Path(ralphgen.kits.rye.server.__file__).parent
+MODULES = [
+    ".".join(("ralphgen.kits.rye.server", *path.relative_to(RUNTIME).with_suffix("").parts))
+    for path in sorted(RUNTIME.rglob("*.py"))
+    # The shim is no module but a program.
+    if path.name not in ("__init__.py", "python_shim.py")
+]
+# What a Python on Windows has not; the modules that are imported are blocked as well.
+LACKING = """
+import importlib, os, signal, sys
+import asyncio, selectors, shutil, socket, subprocess, tempfile
+for name in ("O_NOFOLLOW", "O_DIRECTORY", "O_NONBLOCK", "O_CLOEXEC", "geteuid", "getuid", "killpg",
+             "setsid", "fork", "getpgid", "WNOHANG"):
+    delattr(os, name)
+for name in ("SIGKILL", "SIGHUP", "SIGCHLD", "SIGSTOP", "SIGCONT", "SIGQUIT"):
+    delattr(signal, name)
+for name in ("fcntl", "pwd", "grp", "resource", "termios", "pty"):
+    sys.modules[name] = None
+importlib.import_module(sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_is_imported_where_the_system_is_no_posix(module: str) -> None:
+    command = [sys.executable, "-c", LACKING, module]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ})
+
+    assert "" == done.stderr

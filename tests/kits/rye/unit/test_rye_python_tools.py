@@ -1,0 +1,220 @@
+"""Tools in Python: what they say is read from their syntax, and nothing of them runs."""
+
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+
+from ralphgen.kits.rye.server.formats.python_tools import LARGEST, MOST_FIELDS, parse_python_tool
+
+TOOL = '''\
+#!/usr/bin/env python
+"""The docstring.
+
+More of it.
+"""
+
+__version__ = "1.0.0"
+__tool_type__: str = "python"
+__executor_id__ = "python_runtime"
+__category__ = ""
+__tool_description__ = "Say " "hello"
+__tags__ = ["a", "b"]
+__author__ = print("never read")
+CONFIG = {"timeout": 10, "nested": [1, -2.5, (True, None)]}
+CONFIG_SCHEMA = {"type": "object"}
+ENV_CONFIG: dict = {"env": {"A": "b"}}
+OTHER = [line for line in open("/")]
+
+
+def execute(params, project_path):
+    return "\\d"
+'''
+
+
+def problems(text: str) -> tuple[str, ...]:
+    return parse_python_tool(text, "hello").problems
+
+
+class TestReading:
+    """What a tool says."""
+
+    def test_everything_of_it_is_there(self) -> None:
+        found = parse_python_tool(TOOL, "hello")
+
+        assert () == found.problems
+        assert found.metadata == {
+            "version": "1.0.0",
+            "tool_type": "python",
+            "executor_id": "python_runtime",
+            "category": "",
+            "description": "Say hello",
+            "tags": ["a", "b"],
+            "config": {"timeout": 10, "nested": [1, -2.5, [True, None]]},
+            "config_schema": {"type": "object"},
+            "env_config": {"env": {"A": "b"}},
+            "entry": "execute",
+        }
+        assert ("hello", "Say hello", ("a", "b")) == (found.title, found.description, found.tags)
+        assert found.body == TOOL
+
+    def test_nothing_of_it_runs(self, tmp_path: Path) -> None:
+        trace = tmp_path / "trace"
+        before = set(sys.modules)
+        found = parse_python_tool(
+            f"import antigravity, this\nopen({str(trace)!r}, 'w')\ndef main(): pass\n"
+            f"CONFIG = {{'a': open({str(trace)!r}, 'w')}}",
+            "a",
+        )
+
+        assert 1 == len(found.problems)
+        assert not trace.exists()
+        assert not {"antigravity", "this"} & (set(sys.modules) - before)
+
+    def test_what_is_not_said_is_not_there(self) -> None:
+        assert {"description": "", "entry": "main"} == parse_python_tool(
+            "def main(): pass", "a"
+        ).metadata
+
+    @pytest.mark.parametrize(
+        ("docstring", "line"),
+        [
+            ('"""\n  First. \n\n  More."""', "First."),
+            ('"one"', "one"),
+            ('"\\ud800"', "?"),
+            ("1", ""),
+        ],
+    )
+    def test_the_docstring_describes_what_describes_itself_nowhere(
+        self, docstring: str, line: str
+    ) -> None:
+        assert line == parse_python_tool(f"{docstring}\ndef main(): pass", "a").description
+
+    @pytest.mark.parametrize(
+        ("text", "entry"),
+        [
+            ("async def execute(p, q): pass", "execute"),
+            ("def main(): pass\ndef execute(p, q): pass", "execute"),
+            ("main = lambda: 1", "main"),
+            ("execute: object = print", "execute"),
+            ("class A:\n def execute(self): pass", None),
+            ("if True:\n def main(): pass", None),
+            ("execute: object", None),
+            ("execute()", None),
+        ],
+    )
+    def test_the_entry_is_a_name_at_the_top_level(self, text: str, entry: str | None) -> None:
+        assert entry == parse_python_tool(text, "a").metadata["entry"]
+
+    def test_the_last_of_two_values_counts(self) -> None:
+        text = "CONFIG = {'a': 1}\nCONFIG = {'a': 2}\ndef main(): pass"
+
+        assert {"a": 2} == parse_python_tool(text, "a").metadata["config"]
+
+    def test_doubtful_escapes_are_nobodys_warning(self) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+
+            assert () == problems('x = "\\d"\ndef main(): pass')
+
+
+class TestProblems:
+    """What is wrong, in words that say where."""
+
+    @pytest.mark.parametrize(
+        ("value", "why"),
+        [
+            ("open('a')", "must be a literal: it is read without running the tool"),
+            ("'a' + 'b'", "must be a literal: it is read without running the tool"),
+            ("f'a'", "must be a literal: it is read without running the tool"),
+            ("-'a'", "must be a literal: it is read without running the tool"),
+            ("-True", "must be a literal: it is read without running the tool"),
+            ("{1: 2}", "must be a literal of which all keys are texts"),
+            ("{**a}", "must be a literal of which all keys are texts"),
+            ("b'a'", "holds a value that JSON does not have"),
+            ("[1e999]", "holds a value that JSON does not have"),
+            ("2j", "holds a value that JSON does not have"),
+            ("...", "holds a value that JSON does not have"),
+            ("0x1" + "0" * 16, "holds a number of more than 64 bits"),
+            ("'\\ud800'", "holds half of a character"),
+        ],
+    )
+    @pytest.mark.parametrize("name", ["__version__", "CONFIG"])
+    def test_a_value_that_is_no_literal_is_named(self, name: str, value: str, why: str) -> None:
+        found = problems(f"def main(): pass\n{name} = {value}")
+
+        assert (f'line 2 ("{name} = {value}"): "{name}" {why}'.replace("\\", "\\\\"),) == found
+
+    @pytest.mark.parametrize(
+        "statement",
+        [
+            "CONFIG['a'] = 1",
+            "CONFIG += 1",
+            "CONFIG, b = 1, 2",
+            "[a, *CONFIG] = b",
+            "CONFIG.a = 1",
+            "def CONFIG(): pass",
+        ],
+    )
+    def test_a_value_that_is_changed_is_one(self, statement: str) -> None:
+        found = problems(f"def main(): pass\n{statement}")
+
+        assert 1 == len(found)
+        assert '"CONFIG" must be a literal' in found[0]
+
+    @pytest.mark.parametrize(
+        "statement", ["a[CONFIG] = 1", "CONFIG: dict", "print(CONFIG)", "x.CONFIG = 1"]
+    )
+    def test_other_uses_of_a_name_are_none(self, statement: str) -> None:
+        assert () == problems(f"def main(): pass\n{statement}")
+
+    @pytest.mark.parametrize(
+        ("text", "problem"),
+        [
+            (
+                "x = 1",
+                "there is no function to call: expected execute(params, project_path) or main(…)",
+            ),
+            ("def f(:", 'line 1 ("def f(:"): is not Python: invalid syntax'),
+            ("a\0b", "is not Python: source code string cannot contain null bytes"),
+            ("x = " + "-" * 90_000 + "1", "is nested too deep to be read"),
+            ("x = a" + ".b" * 90_000, "is nested too deep to be read"),
+            (
+                "CONFIG = " + "-" * 900 + "1\ndef main(): pass",
+                '"CONFIG" is nested too deep to be read',
+            ),
+            ("x" * (LARGEST + 1), "is Python of more than 262144 characters"),
+            (
+                "f'" + "{a}" * (MOST_FIELDS + 1) + "'",
+                'is Python with f-strings and more than 5000 "{"',
+            ),
+            ("CONFIG = []\ndef main(): pass", '"config" must be an object, found a list'),
+            (
+                "__executor_id__ = 1\ndef main(): pass",
+                '"executor_id" must be text or null, found 1',
+            ),
+        ],
+    )
+    def test_they_are_said(self, text: str, problem: str) -> None:
+        found = problems(text)
+
+        assert 1 == len(found)
+        assert problem in found[0]
+
+    @pytest.mark.parametrize("coding", ["latin-1", "utf-7", "UTF-16", "rot13"])
+    @pytest.mark.parametrize("first", ["", "#!/usr/bin/env python\n", "# coding: utf-8\n"])
+    @pytest.mark.parametrize(
+        "spelling", ["# coding: {}", "  # -*- coding:{} -*-", "# vim: fileencoding={} :"]
+    )
+    def test_the_interpreter_must_not_read_other_text(
+        self, coding: str, first: str, spelling: str
+    ) -> None:
+        text = first + spelling.format(coding) + "\ndef main(): pass"
+
+        assert (f'must be UTF-8, found the encoding "{coding}"',) == problems(text)
+
+    @pytest.mark.parametrize("coding", ["utf-8", "UTF8", "utf_8"])
+    def test_its_own_encoding_may_be_named(self, coding: str) -> None:
+        assert () == problems(f"# coding: {coding}\ndef main(): pass")
+        assert () == problems("\n\n# coding: latin-1\ndef main(): pass")

@@ -1,0 +1,330 @@
+"""What a search answers: which items, in which order, and what it says of each of them."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rye_projects import SYSTEM_ITEMS, directive, knowledge, python_tool, yaml_tool
+from rye_searching import answer, found, put
+from rye_workspaces import Workspace, opened
+
+from ralphgen.kits.rye.server import searching
+from ralphgen.kits.rye.server.signing import sign
+from ralphgen.runtime.errors import LaterError
+from ralphgen.runtime.values.paging import MAX_CHARACTERS, size
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Iterator[Workspace]:
+    with opened(tmp_path) as workspace:
+        yield workspace
+
+
+def only(workspace: Workspace, query: str, **given: Any) -> dict[str, Any]:
+    """The one result of a search."""
+    (result,) = answer(workspace, query, **given)["results"]
+    told: dict[str, Any] = result
+    return told
+
+
+class TestAnswers:
+    """What is said of a search and of each of its results."""
+
+    def test_an_answer_says_what_was_searched(self, workspace: Workspace) -> None:
+        place = {"item_type": "tool", "project_path": str(workspace.root)}
+
+        assert {
+            "status": "success",
+            "results": [],
+            "total": 0,
+            "query": "needle",
+            "search_type": "keyword",
+            "item_type": "tool",
+            "source": "all",
+            "limit": 10,
+            "offset": 0,
+            "hint": '"fuzzy": {} also finds words with typing errors',
+        } == answer(workspace, "needle", **place, source=None, limit=None)
+
+    def test_a_result_says_what_the_item_is(self, workspace: Workspace) -> None:
+        file = put(
+            workspace, "area/one", "The needle.", title="On needles", created_at="2026-01-02"
+        )
+        result = only(workspace, "needle")
+
+        assert result.pop("score") > 0
+        assert {
+            "id": "area/one",
+            "type": "knowledge",
+            "name": "one",
+            "title": "On needles",
+            "category": "area",
+            "source": "project",
+            "path": str(file),
+            "preview": "The needle.",
+            "signature": "unsigned",
+            "metadata": {
+                "version": "1.0.0",
+                "entry_type": "reference",
+                "created_at": "2026-01-02",
+                "tags": ["sample"],
+            },
+        } == result
+
+    def test_a_result_leaves_out_what_is_empty(self, workspace: Workspace) -> None:
+        workspace.put("knowledge", "one", "")
+        result = only(workspace, "name:one")
+        empty = {"description", "category", "preview", "tags", "shadows", "shadowed_by"}
+
+        assert not empty & result.keys()
+        assert [] == [name for name, value in result.items() if value in ("", None, [], {})]
+        assert 0.0 == only(workspace, "")["score"]
+
+    @pytest.mark.parametrize(
+        ("item_type", "text", "extension"),
+        [
+            ("directive", directive("area/one", description="Finds a needle"), ".md"),
+            ("tool", python_tool("area/one", tool_description="Finds a needle"), ".py"),
+            ("tool", yaml_tool("area/one", description="Finds a needle"), ".yaml"),
+            ("knowledge", knowledge("area/one", description="Finds a needle"), ".md"),
+        ],
+        ids=["directive", "Python tool", "YAML tool", "knowledge"],
+    )
+    def test_the_description_of_every_type_is_found_and_shown(
+        self, workspace: Workspace, item_type: str, text: str, extension: str
+    ) -> None:
+        workspace.put(item_type, "area/one", text, extension=extension)
+        result = only(workspace, "description:needle")
+
+        assert (item_type, "Finds a needle") == (result["type"], result["description"])
+
+    def test_what_a_directive_says_in_its_steps_and_far_behind_is_found(
+        self, workspace: Workspace
+    ) -> None:
+        body = "words " * 2_000 + "needle"
+        workspace.put("directive", "one", directive("one", body=body))
+
+        assert ["one"] == found(workspace, "needle")
+        assert ["one"] == found(workspace, '"Greet input who"')
+
+    def test_an_item_that_is_wrong_is_found_by_its_words_with_what_is_wrong(
+        self, workspace: Workspace
+    ) -> None:
+        workspace.put("directive", "broken", "a needle without any XML")
+        result = only(workspace, "needle")
+
+        assert ("broken", "broken") == (result["id"], result["title"])
+        assert len(result["problems"]) == 1
+
+    def test_a_signature_is_reported_and_is_no_text(self, workspace: Workspace) -> None:
+        file = workspace.put("directive", "one", directive("one"))
+        place = {"item_type": "directive", "item_id": "one", "project_path": str(workspace.root)}
+        sign(workspace.rye, place)
+        fingerprint = file.read_text(encoding="utf-8").splitlines()[0].split(":")[-1][:16]
+
+        assert ["valid"] == [only(workspace, "greet")["signature"]]
+        assert "rye" not in only(workspace, "greet")["preview"]
+        assert [] == found(workspace, "signed")
+        assert [] == found(workspace, fingerprint)
+        with file.open("a", encoding="utf-8") as stream:
+            stream.write("more")
+        assert "modified" == only(workspace, "more")["signature"]
+
+    def test_metadata_shows_what_is_short_and_nothing_that_json_has_not(
+        self, workspace: Workspace
+    ) -> None:
+        text = (
+            f"---\nid: one\ntitle: T\nversion: 1.0.0\nentry_type: x\nlong: '{'y' * 5_000}'\n"
+            "nested: {a: 1}\nlist: [a, [b], 3, true]\nfloat: .nan\nempty: ''\n"
+            f"big: {'9' * 30}\n---\n\nneedle\n"
+        )
+        workspace.put("knowledge", "one", text)
+        metadata = only(workspace, "needle")["metadata"]
+
+        assert 500 == len(metadata.pop("long"))
+        assert {"version", "entry_type"} <= metadata.keys()
+        assert not {"nested", "empty"} & metadata.keys()
+        json.dumps(metadata, allow_nan=False)
+
+    def test_an_answer_never_grows_too_long(self, workspace: Workspace) -> None:
+        tags = [f"tag{number}-{'x' * 50}" for number in range(50)]
+        for number in range(100):
+            title = f"needle {number} {'t' * 600}"
+            put(workspace, f"n{number:03d}", f"needle {'ö' * 500}", title=title, tags=tags)
+        told = answer(workspace, "needle")
+        shown = [result["id"] for result in told["results"]]
+        more = found(workspace, "needle", offset=told["next_offset"])
+
+        assert size(told) <= MAX_CHARACTERS
+        assert (100, len(shown)) == (told["total"], told["next_offset"])
+        assert 0 < len(shown) < 100
+        assert not {*shown} & {*more}
+
+    def test_showing_many_results_for_long_is_put_off_in_a_hurry(
+        self, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        put(workspace, "one", "needle")
+        monkeypatch.setattr(searching, "LONG", -1.0)
+        workspace.rye.hurry(0.1)
+        with pytest.raises(LaterError):
+            found(workspace, "needle")
+        workspace.rye.hurry(None)
+
+        assert ["one"] == found(workspace, "needle")
+
+
+class TestPages:
+    """Which results, and in which order."""
+
+    def lay(self, workspace: Workspace) -> None:
+        dates = {"c": "2026-01-03", "a": "2026-01-02T10:00:00Z", "b": None, "x/a": "2026-01-03"}
+        for item_id, date in dates.items():
+            values = {"created_at": date} if date else {}
+            put(workspace, item_id, "needle", title="t", **values)
+        workspace.put("directive", "d", directive("d", body="needle"))
+        workspace.put("knowledge", "c", knowledge("c", "needle", title="t"), space="user")
+
+    def test_an_empty_query_lists_all_by_source_type_and_id(self, workspace: Workspace) -> None:
+        self.lay(workspace)
+        everything = found(workspace, "  ", source="all")
+        system = [name for names in SYSTEM_ITEMS.values() for name in sorted(names)]
+
+        assert ["d", "a", "b", "c", "x/a", "c", *system] == everything
+
+    def test_pages_follow_each_other_without_a_gap(self, workspace: Workspace) -> None:
+        self.lay(workspace)
+        everything = found(workspace, "", source="all")
+        pages: list[str] = []
+        offset: int | None = 0
+        while offset is not None:
+            told = answer(workspace, "", source="all", limit=4, offset=offset)
+            assert len(everything) == told["total"]
+            pages += [result["id"] for result in told["results"]]
+            offset = told.get("next_offset")
+
+        assert everything == pages
+        assert [] == found(workspace, "", offset=1_000)
+
+    def test_they_can_be_sorted_by_name_and_by_date(self, workspace: Workspace) -> None:
+        self.lay(workspace)
+
+        assert ["a", "x/a", "b", "c", "d"] == found(workspace, "needle", sort_by="name")
+        assert ["c", "x/a", "a", "d", "b"] == found(workspace, "needle", sort_by="date")
+
+    @pytest.mark.parametrize("source", ["project", "user", "system"])
+    @pytest.mark.parametrize("item_type", ["directive", "tool", "knowledge"])
+    def test_a_source_and_a_type_bound_a_search(
+        self, workspace: Workspace, item_type: str, source: str
+    ) -> None:
+        for space in ("project", "user"):
+            for kind in ("directive", "tool", "knowledge"):
+                workspace.put(kind, f"{space}-{kind}", "x", space=space)
+        told = answer(workspace, "", item_type=item_type, source=source)
+        expected = [f"{source}-{item_type}"]
+        if source == "system":
+            expected = sorted(SYSTEM_ITEMS[item_type])
+
+        assert expected == [result["id"] for result in told["results"]]
+        assert {(item_type, source)} == {(r["type"], r["source"]) for r in told["results"]}
+
+    def test_items_of_one_id_are_all_listed_with_who_goes_before_whom(
+        self, workspace: Workspace
+    ) -> None:
+        for space in ("project", "user"):
+            workspace.put("directive", "rye/create_tool", "x", space=space)
+        told = answer(workspace, "name:create_tool", source="all", item_type="directive")
+        shown = [(r["source"], r.get("shadows", []), r.get("shadowed_by")) for r in told["results"]]
+
+        assert [
+            ("project", ["user", "system"], None),
+            ("system", [], "project"),
+            ("user", ["system"], "project"),
+        ] == sorted(shown)
+
+    def test_mistyped_words_are_found_where_asked_for(self, workspace: Workspace) -> None:
+        put(workspace, "one", "the scraper")
+        told = answer(workspace, "scarper", fuzzy={"enabled": True})
+
+        assert ("fuzzy", ["one"]) == (told["search_type"], [r["id"] for r in told["results"]])
+        assert [] == found(workspace, "scarper")
+        assert [] == found(workspace, "scarper", fuzzy={"enabled": False, "max_distance": 2})
+        for on in ({}, {"max_distance": 2}, {"enabled": True}):
+            assert ["one"] == found(workspace, "scarper", fuzzy=on)
+        assert [] == found(workspace, "scarper", fuzzy={"enabled": True, "max_distance": 1})
+
+
+class TestPreviews:
+    """Where in a text a query was met."""
+
+    def preview(self, workspace: Workspace, body: str, query: str) -> str:
+        put(workspace, "one", body)
+        told = str(only(workspace, query)["preview"])
+        assert len(told) <= 200
+        return told
+
+    def test_it_shows_the_words_around_the_first_place(self, workspace: Workspace) -> None:
+        body = f"{'before ' * 100}the\n\tNeedle\x07 {'after ' * 100}"
+        told = self.preview(workspace, body, "needle")
+
+        assert told.startswith("…before ")
+        assert " before the Needle after after " in told
+        assert told.endswith("…")
+
+    def test_it_begins_with_the_body_where_only_the_metadata_match(
+        self, workspace: Workspace
+    ) -> None:
+        assert "What was learned." == self.preview(workspace, "What was learned.\n", "name:one")
+        assert "What was learned." == self.preview(workspace, "What was learned.\n", "")
+
+    def test_of_a_directive_it_shows_the_place_after_the_xml_or_else_that_within(
+        self, workspace: Workspace
+    ) -> None:
+        workspace.put("directive", "one", directive("one", body="Greet the needle."))
+
+        assert "…Greet the needle." == only(workspace, "greet")["preview"]
+        assert "<action>Greet {input:who}</action>" in only(workspace, '"greet input"')["preview"]
+
+    @pytest.mark.parametrize(
+        ("before", "expected"),
+        [("# Welcome\n\n", "# Welcome ```xml <directive"), ("", "…Says welcome</description>")],
+    )
+    def test_that_of_a_directive_begins_with_what_says_what_it_is_for(
+        self, workspace: Workspace, before: str, expected: str
+    ) -> None:
+        text = directive("x/one", description="Says welcome", body="Last words.")
+        workspace.put("directive", "x/one", before + text[text.index("```xml") :])
+        result = only(workspace, "", item_type="directive")
+
+        assert result["preview"].startswith(expected)
+        assert "preamble" not in result["metadata"]
+
+    def test_a_long_query_on_long_texts_takes_no_time(self, workspace: Workspace) -> None:
+        """Ten such items once took half a minute, in which no other call was answered."""
+        for number in range(3):
+            put(workspace, f"x{number}", f"first {'other words ' * 80_000} zebra")
+        query = " OR ".join(("zebra", *(f"n{number}" for number in range(190))))
+        assert 3 == answer(workspace, "zebra")["total"]
+        begun = time.process_time()
+        results = answer(workspace, query)["results"]
+
+        assert time.process_time() - begun < 2
+        assert ["first other words"] * 3 == [result["preview"][:17] for result in results]
+
+    def test_of_many_words_any_that_a_text_has_is_shown(self, workspace: Workspace) -> None:
+        query = " OR ".join((*(f"n{number}" for number in range(100)), "needle", "h*y", "*"))
+
+        assert "the needle" in self.preview(workspace, f"{'- ' * 300}the needle", query)
+        assert "the hxy" in self.preview(workspace, f"{'- ' * 300}the hxy", query)
+
+    def test_it_shows_a_place_in_a_text_of_any_script(self, workspace: Workspace) -> None:
+        assert "…" in self.preview(workspace, "é" * 3_000 + " Nädel " + "x" * 3_000, "nadel")
+        assert "Nädel" in self.preview(workspace, "é " * 900 + " Nädel " + "x " * 900, "nadel")
+        assert "试" in self.preview(workspace, "测" * 900 + "试" + "测" * 900, "试")
+
+    def test_a_text_of_one_long_word_is_cut(self, workspace: Workspace) -> None:
+        told = self.preview(workspace, "x" * 5_000, "name:one")
+
+        assert "x" * 199 + "…" == told

@@ -1,0 +1,299 @@
+"""To sign checks an item, puts one line into its file and changes nothing else."""
+
+import re
+from pathlib import Path
+
+import pytest
+from rye_projects import directive, knowledge, put, python_tool, well_formed, yaml_tool
+from rye_signing import item_at, refused, signed, state
+from rye_workspaces import Workspace
+
+from ralphgen.kits.rye.server.authenticity.keys import own_key
+from ralphgen.kits.rye.server.authenticity.signatures import digest_of
+from ralphgen.kits.rye.server.authenticity.signer import replace_unchanged
+from ralphgen.kits.rye.server.authenticity.trust import MODIFIED, VALID
+from ralphgen.kits.rye.server.item import DIRECTIVE, KNOWLEDGE, TOOL, TYPES
+from ralphgen.runtime.errors import CodedError
+
+TIME = "2026-02-11T09:30:00Z"
+PAYLOAD = re.compile(
+    "rye:signed:[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z:[0-9a-f]{64}:[A-Za-z0-9_-]{86}==:[0-9a-f]{16}"
+)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    """A project with a user space beside it."""
+    monkeypatch.setenv("USER_SPACE", str(tmp_path / "user"))
+    return Workspace(tmp_path)
+
+
+class TestOneItem:
+    """What is written, and what is answered."""
+
+    @pytest.mark.parametrize(
+        ("item_type", "text", "extension", "comment"),
+        [
+            (DIRECTIVE, directive("demo/a"), ".md", "<!-- {} -->"),
+            (KNOWLEDGE, knowledge("demo/a"), ".md", "<!-- {} -->"),
+            (TOOL, python_tool("demo/a"), ".py", "# {}"),
+            (TOOL, yaml_tool("demo/a"), ".yaml", "# {}"),
+            (TOOL, yaml_tool("demo/a"), ".yml", "# {}"),
+        ],
+    )
+    def test_its_first_line_is_the_signature(
+        self, workspace: Workspace, item_type: str, text: str, extension: str, comment: str
+    ) -> None:
+        path = workspace.put(item_type, "demo/a", text, extension=extension)
+        answer = signed(workspace, item_type, "demo/a")
+        key = own_key(str(workspace.user))
+
+        assert PAYLOAD.fullmatch(answer["signature"])
+        assert f"{comment.format(answer['signature'])}\n{text}" == path.read_text(encoding="utf-8")
+        assert VALID == state(workspace, item_type, "demo/a", extension)
+        assert {
+            "status": "signed",
+            "item_id": "demo/a",
+            "item_type": item_type,
+            "path": str(path),
+            "location": "project",
+            "timestamp": answer["signature"][11:31],
+            "signature_info": {
+                "form": "signed",
+                "timestamp": answer["timestamp"],
+                "hash": digest_of(text),
+                "fingerprint": key.fingerprint,
+            },
+        } == {name: part for name, part in answer.items() if name not in {"signature", "warnings"}}
+
+    def test_the_first_one_makes_the_key_and_trusts_it(self, workspace: Workspace) -> None:
+        workspace.put(TOOL, "a", python_tool("a"))
+        before = workspace.user.exists()
+        answer = signed(workspace, TOOL, "a")
+        fingerprint = answer["signature_info"]["fingerprint"]
+        files = {str(path.relative_to(workspace.user)) for path in workspace.user.glob("*/*")}
+
+        assert not before
+        assert [] == answer["warnings"]
+        assert {
+            "keys/private_key.pem",
+            "keys/public_key.pem",
+            f"trusted_keys/{fingerprint}.pem",
+        } == files
+
+    @pytest.mark.parametrize("shebang", ["#!/usr/bin/env python", "#! /usr/bin/env python"])
+    def test_a_shebang_a_byte_order_mark_and_the_ends_of_lines_stay(
+        self, workspace: Workspace, shebang: str
+    ) -> None:
+        text = f"\ufeff{shebang}\n{python_tool('a')}".replace("\n", "\r\n")
+        path = put(workspace.put(TOOL, "a", ""), text.encode())
+        line = f"# {signed(workspace, TOOL, 'a')['signature']}\r\n"
+        expected = text.replace(f"{shebang}\r\n", f"{shebang}\r\n{line}", 1)
+
+        assert expected.encode() == path.read_bytes()
+        assert VALID == state(workspace, TOOL, "a", ".py")
+
+    def test_a_file_that_does_not_end_with_a_line_end_still_does_not(
+        self, workspace: Workspace
+    ) -> None:
+        path = workspace.put(TOOL, "a", yaml_tool("a").rstrip(), extension=".yaml")
+        signed(workspace, TOOL, "a")
+
+        assert path.read_bytes().endswith(yaml_tool("a").rstrip().encode())
+
+    @pytest.mark.parametrize("mode", [0o755, 0o600, 0o664])
+    def test_its_file_keeps_its_mode(self, workspace: Workspace, mode: int) -> None:
+        path = workspace.put(TOOL, "a", python_tool("a"))
+        path.chmod(mode)
+        signed(workspace, TOOL, "a")
+
+        assert mode == path.stat().st_mode & 0o7777
+        assert [path] == [*path.parent.iterdir()]
+
+    def test_warnings_do_not_hold_it_up(self, workspace: Workspace) -> None:
+        workspace.put(DIRECTIVE, "a", directive("a", metadata=""))
+
+        assert 2 == len(signed(workspace, DIRECTIVE, "a")["warnings"])
+
+
+class TestAgain:
+    """There is one line, however often an item is signed."""
+
+    @pytest.mark.parametrize("item_type", TYPES)
+    def test_what_is_signed_already_is_left_as_it_is(
+        self, workspace: Workspace, item_type: str
+    ) -> None:
+        path = workspace.put(item_type, "demo/a", well_formed(item_type, "demo/a"))
+        first = signed(workspace, item_type, "demo/a")
+        before = path.read_bytes(), path.stat()
+        second = signed(workspace, item_type, "demo/a")
+
+        assert {**first, "unchanged": True} == second
+        assert before == (path.read_bytes(), path.stat())
+
+    @pytest.mark.parametrize("item_type", TYPES)
+    def test_what_was_changed_since_gets_a_new_line(
+        self, workspace: Workspace, item_type: str
+    ) -> None:
+        path = workspace.put(item_type, "demo/a", well_formed(item_type, "demo/a"))
+        first = signed(workspace, item_type, "demo/a")["signature"]
+        with path.open("a", encoding="utf-8") as file:
+            file.write("\n# more\n")
+        second = signed(workspace, item_type, "demo/a")["signature"]
+        text = path.read_text(encoding="utf-8")
+
+        assert (0, 1, 1) == (text.count(first), text.count(second), text.count("rye:signed:"))
+        assert VALID == state(workspace, item_type, "demo/a", path.suffix)
+
+    def test_what_was_renamed_is_signed_under_its_new_name(self, workspace: Workspace) -> None:
+        path = workspace.put(TOOL, "a", python_tool("a"))
+        first = signed(workspace, TOOL, "a")["signature"]
+        path = path.rename(path.with_name("b.py"))
+        before = state(workspace, TOOL, "b", ".py")
+        second = signed(workspace, TOOL, "b")["signature"]
+
+        assert (MODIFIED, VALID) == (before, state(workspace, TOOL, "b", ".py"))
+        assert first != second
+        assert f"# {second}\n{python_tool('b')}".replace("b does", "a does") == path.read_text(
+            encoding="utf-8"
+        )
+
+    @pytest.mark.parametrize(
+        "line", ["# rye:signed:then", "# kiwi-mcp:validated:then:hash", "#rye:validated:x|y@z"]
+    )
+    def test_a_line_that_only_looks_like_one_is_replaced(
+        self, workspace: Workspace, line: str
+    ) -> None:
+        path = workspace.put(TOOL, "a", f"#!x\n{line}\n{python_tool('a')}")
+        answer = signed(workspace, TOOL, "a")
+
+        assert f"#!x\n# {answer['signature']}\n{python_tool('a')}" == path.read_text(
+            encoding="utf-8"
+        )
+
+    def test_the_line_of_somebody_else_is_replaced(
+        self, workspace: Workspace, tmp_path: Path
+    ) -> None:
+        path = workspace.put(TOOL, "a", python_tool("a"))
+        theirs = signed(workspace, TOOL, "a")["signature_info"]["fingerprint"]
+        (workspace.user / "keys").rename(tmp_path / "theirs")
+        ours = signed(workspace, TOOL, "a")["signature_info"]["fingerprint"]
+
+        assert theirs != ours
+        assert 1 == path.read_text(encoding="utf-8").count("rye:signed:")
+        assert VALID == state(workspace, TOOL, "a", ".py")
+
+
+class TestRefusals:
+    """What is not signed stays as it was."""
+
+    @pytest.mark.parametrize(
+        ("item_type", "text", "extension", "issue"),
+        [
+            (TOOL, "", ".py", "it is empty"),
+            (TOOL, "\ufeff \n\r\n", ".yaml", "it is empty"),
+            (KNOWLEDGE, f"<!-- rye:validated:{TIME}:{'0' * 64} -->\n", ".md", "it is empty"),
+            (TOOL, python_tool("a", "def execute(:\n"), ".py", "syntax"),
+            (TOOL, "a: [\n", ".yaml", ""),
+            (TOOL, python_tool("a", category="b"), ".py", "category"),
+            (TOOL, yaml_tool("a", version="1.0"), ".yaml", "version"),
+            (DIRECTIVE, directive("a", name="b"), ".md", "name"),
+            (DIRECTIVE, "# No fence\n", ".md", ""),
+            (KNOWLEDGE, knowledge("a", title=...), ".md", "title"),
+        ],
+    )
+    def test_an_item_with_issues_is_not(
+        self, workspace: Workspace, item_type: str, text: str, extension: str, issue: str
+    ) -> None:
+        path = workspace.put(item_type, "a", "", extension=extension)
+        put(path, text.encode())
+        error = refused(workspace, item_type, "a")
+
+        assert "VALIDATION_FAILED" == error.code
+        assert [] != error.facts["issues"]
+        assert issue in " ".join(error.facts["issues"]).lower()
+        assert str(error).startswith(f'the {item_type} "a" is not signed, mend its file first: ')
+        assert (text.encode(), False) == (path.read_bytes(), workspace.user.exists())
+
+    def test_all_issues_are_named(self, workspace: Workspace) -> None:
+        workspace.put(DIRECTIVE, "a", directive("a", name="b", version="1", author=""))
+
+        assert 3 == len(refused(workspace, DIRECTIVE, "a").facts["issues"])
+
+    def test_so_many_issues_that_they_fit_an_answer(self, workspace: Workspace) -> None:
+        names = "".join(f'<input name="{"-" * 300}{number}"/>' for number in range(2_000))
+        workspace.put(DIRECTIVE, "a", directive("a", inputs=f"<inputs>{names}</inputs>"))
+        error = refused(workspace, DIRECTIVE, "a")
+
+        assert len(str(error)) + len(repr(error.facts)) < 40_000
+        assert "issues" in error.facts["cut"][0]
+
+    def test_bytes_that_are_no_text_are_not(self, workspace: Workspace) -> None:
+        path = workspace.put(TOOL, "a", "")
+        put(path, b"a = '\xff'\n")
+
+        assert "PARSING_ERROR" == refused(workspace, TOOL, "a").code
+
+    def test_a_link_is_not_followed(self, workspace: Workspace, tmp_path: Path) -> None:
+        outside = put(tmp_path / "outside.py", python_tool("a"))
+        link = workspace.root / ".ai/tools/a.py"
+        link.parent.mkdir(parents=True)
+        link.symlink_to(outside)
+
+        assert "ITEM_NOT_FOUND" == refused(workspace, TOOL, "a").code
+        assert (python_tool("a"), True) == (outside.read_text(encoding="utf-8"), link.is_symlink())
+
+    @pytest.mark.parametrize(
+        "item_id", ["../../outside", "/etc/passwd", "a/../../../outside", "A", "a.py", ""]
+    )
+    def test_nothing_that_is_no_id_is(
+        self, workspace: Workspace, tmp_path: Path, item_id: str
+    ) -> None:
+        outside = put(tmp_path / "outside.py", python_tool("a"))
+
+        assert "INVALID_ID" == refused(workspace, TOOL, item_id).code
+        assert python_tool("a") == outside.read_text(encoding="utf-8")
+
+    def test_what_is_not_there_is_not(self, workspace: Workspace) -> None:
+        error = refused(workspace, TOOL, "a")
+
+        assert "ITEM_NOT_FOUND" == error.code
+        assert ["project"] == error.facts["searched"]
+
+    def test_what_was_changed_in_between_is_not_written_over(self, workspace: Workspace) -> None:
+        path = workspace.put(TOOL, "a", "new\n")
+        item = item_at(workspace, TOOL, "a", ".py")
+
+        with pytest.raises(CodedError, match="was changed while it was signed") as error:
+            replace_unchanged(item, "old\n", "# line\nold\n")
+        assert ("INTEGRITY_FAILED", "new\n") == (error.value.code, path.read_text(encoding="utf-8"))
+
+
+class TestElsewhere:
+    """What another space has is told with what to do."""
+
+    def test_what_only_comes_with_the_server_is_to_be_copied(self, workspace: Workspace) -> None:
+        error = refused(workspace, "directive", "rye/create_tool")
+
+        assert ("READ_ONLY_SPACE", "system") == (error.code, error.facts["source"])
+        assert str(error).endswith('copy it with "load", destination "project", and sign the copy')
+
+    def test_how_to_copy_is_said_only_where_the_session_can(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("USER_SPACE", str(tmp_path / "user"))
+        alone = Workspace(tmp_path, tools=("sign",))
+        error = refused(alone, "directive", "rye/create_tool")
+
+        assert "READ_ONLY_SPACE" == error.code
+        assert '"load"' not in str(error)
+
+    @pytest.mark.parametrize(("space", "other"), [("user", "project"), ("project", "user")])
+    def test_what_lies_in_the_other_space_is_told_with_its_name(
+        self, workspace: Workspace, space: str, other: str
+    ) -> None:
+        workspace.put(TOOL, "a", python_tool("a"), space=space)
+        error = refused(workspace, TOOL, "a", source=other)
+
+        assert "ITEM_NOT_FOUND" == error.code
+        assert str(error).endswith(f'give source "{space}" to sign it there')

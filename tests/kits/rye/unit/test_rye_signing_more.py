@@ -1,0 +1,327 @@
+"""Where items are signed, with which key, and several at once."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rye_projects import knowledge, python_tool, well_formed, yaml_tool
+from rye_signing import refused, signed, state
+from rye_workspaces import Workspace
+
+from ralphgen.kits.rye.server.authenticity.trust import UNTRUSTED, VALID
+from ralphgen.kits.rye.server.item import KNOWLEDGE, TOOL, TYPES
+
+NOWHERE = "/proc/rye/.ai"  # where nobody can make a folder, not even root
+POLICIES = {"directive": "trusted", "tool": "trusted", "knowledge": "trusted"}
+MOST = 40_000  # characters of an answer
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    """A project with a user space beside it."""
+    monkeypatch.setenv("USER_SPACE", str(tmp_path / "user"))
+    return Workspace(tmp_path)
+
+
+class TestSpaces:
+    """Items of the project and of the user are signed, each where it is said."""
+
+    @pytest.mark.parametrize(
+        ("given", "location"),
+        [
+            ({}, "project"),
+            ({"parameters": {}}, "project"),
+            ({"source": "project"}, "project"),
+            ({"source": "user"}, "user"),
+            ({"parameters": {"location": "user"}}, "user"),
+            ({"parameters": {"location": "project"}}, "project"),
+            ({"source": "user", "parameters": {"location": "user"}}, "user"),
+        ],
+    )
+    def test_one_is_signed_where_it_is_said(
+        self, workspace: Workspace, given: dict[str, Any], location: str
+    ) -> None:
+        paths = {
+            space: workspace.put(TOOL, "a", python_tool("a"), space=space)
+            for space in ("project", "user")
+        }
+        answer = signed(workspace, TOOL, "a", **given)
+        changed = [
+            space
+            for space, path in paths.items()
+            if "rye:signed:" in path.read_text(encoding="utf-8")
+        ]
+
+        assert (location, str(paths[location])) == (answer["location"], answer["path"])
+        assert [location] == changed
+
+    @pytest.mark.parametrize(
+        ("given", "code", "told"),
+        [
+            (
+                {"source": "project", "parameters": {"location": "user"}},
+                "VALIDATION_FAILED",
+                "name two spaces",
+            ),
+            ({"source": "system"}, "READ_ONLY_SPACE", "come with the server"),
+            ({"parameters": {"location": "system"}}, "READ_ONLY_SPACE", "come with the server"),
+            ({"parameters": {"location": "there"}}, "VALIDATION_FAILED", '"parameters.location"'),
+            ({"parameters": {"location": 1}}, "VALIDATION_FAILED", '"parameters.location"'),
+            ({"parameters": {"force": True}}, "VALIDATION_FAILED", 'nothing but "location"'),
+        ],
+    )
+    def test_another_place_is_refused(
+        self, workspace: Workspace, given: dict[str, Any], code: str, told: str
+    ) -> None:
+        path = workspace.put(TOOL, "a", python_tool("a"))
+        error = refused(workspace, TOOL, "a", **given)
+
+        assert code == error.code
+        assert told in str(error)
+        assert python_tool("a") == path.read_text(encoding="utf-8")
+
+    def test_what_comes_with_the_server_is_not_signed_by_its_id(self, workspace: Workspace) -> None:
+        item_id = "rye/core/primitives/subprocess"
+        workspace.put(TOOL, item_id, yaml_tool(item_id), extension=".yaml")
+
+        error = refused(workspace, TOOL, item_id)
+
+        assert "READ_ONLY_SPACE" == error.code
+        assert "copy it" not in str(error)  # no copy may stand there
+
+
+class TestTheKey:
+    """Whose it is, and what comes without one."""
+
+    def test_one_that_others_may_read_signs_nothing(self, workspace: Workspace) -> None:
+        for item_id in ("a", "b"):
+            workspace.put(TOOL, item_id, python_tool(item_id))
+        signed(workspace, TOOL, "a")
+        (workspace.user / "keys/private_key.pem").chmod(0o644)
+        errors = [refused(workspace, TOOL, item_id) for item_id in ("b", "*")]
+
+        assert ["UNTRUSTED_KEY", "UNTRUSTED_KEY"] == [error.code for error in errors]
+        assert all("your key is not used: " in str(error) for error in errors)
+        assert all('run "chmod 600 ' in str(error) for error in errors)
+        assert python_tool("b") == (workspace.root / ".ai/tools/b.py").read_text(encoding="utf-8")
+
+    def test_one_that_a_project_brings_is_not_used(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("USER_SPACE", str(tmp_path / "project/.ai"))
+        workspace = Workspace(tmp_path)
+        path = workspace.put(TOOL, "a", python_tool("a"))
+        error = refused(workspace, TOOL, "a")
+
+        assert "SPACE_VIOLATION" == error.code
+        assert "set USER_SPACE to a folder outside of" in str(error)
+        assert python_tool("a") == path.read_text(encoding="utf-8")
+        assert not (workspace.root / ".ai/keys").exists()
+
+    def test_one_that_cannot_be_trusted_signs_with_a_warning(self, workspace: Workspace) -> None:
+        workspace.put(TOOL, "a", python_tool("a"))
+        (workspace.user / "trusted_keys").mkdir(parents=True)
+        (workspace.user / "trusted_keys").chmod(0o777)
+        (warning,) = signed(workspace, TOOL, "a")["warnings"]
+
+        assert "your key cannot be added to those that you trust: " in warning
+        assert UNTRUSTED == state(workspace, TOOL, "a", ".py")
+
+    def test_one_that_a_person_distrusts_stays_so_and_signs_with_a_warning(
+        self, workspace: Workspace
+    ) -> None:
+        path = workspace.put(TOOL, "a", python_tool("a"))
+        fingerprint = signed(workspace, TOOL, "a")["signature_info"]["fingerprint"]
+        trusted = workspace.user / f"trusted_keys/{fingerprint}.pem"
+        trusted.unlink()
+        path.write_text(python_tool("a") + "# changed\n", encoding="utf-8")
+        answer = signed(workspace, TOOL, "a")
+        (warning,) = answer["warnings"]
+
+        assert not trusted.exists()
+        assert fingerprint == answer["signature_info"]["fingerprint"]
+        assert f"the key {fingerprint} is not trusted: a person can trust it by" in warning
+        assert f'"trusted_keys/{fingerprint}.pem" of the user space' in warning
+        assert UNTRUSTED == state(workspace, TOOL, "a", ".py")
+
+    def test_one_that_a_person_puts_in_its_place_is_trusted(self, workspace: Workspace) -> None:
+        workspace.put(TOOL, "a", python_tool("a"))
+        first = signed(workspace, TOOL, "a")["signature_info"]["fingerprint"]
+        (workspace.user / "keys/private_key.pem").unlink()
+        answer = signed(workspace, TOOL, "a")
+
+        assert first != answer["signature_info"]["fingerprint"]
+        assert ([], VALID) == (answer["warnings"], state(workspace, TOOL, "a", ".py"))
+
+    def test_one_that_could_not_be_trusted_is_when_that_is_mended(
+        self, workspace: Workspace
+    ) -> None:
+        workspace.put(TOOL, "a", python_tool("a"))
+        (workspace.user / "trusted_keys").mkdir(parents=True)
+        (workspace.user / "trusted_keys").chmod(0o777)
+        signed(workspace, TOOL, "a")
+        (workspace.user / "trusted_keys").chmod(0o700)
+
+        assert [] == signed(workspace, TOOL, "a")["warnings"]
+        assert VALID == state(workspace, TOOL, "a", ".py")
+
+    @pytest.mark.parametrize("item_type", TYPES)
+    def test_without_one_the_line_only_tells_of_accidents(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, item_type: str
+    ) -> None:
+        monkeypatch.setenv("USER_SPACE", NOWHERE)
+        workspace = Workspace(tmp_path)
+        path = workspace.put(item_type, "a", well_formed(item_type, "a"))
+        answer = signed(workspace, item_type, "a")
+        (warning,) = answer["warnings"]
+        told = answer["signature_info"]
+
+        assert f'no key can be made below "{NOWHERE}"' in warning
+        assert ("validated", None) == (told["form"], told["fingerprint"])
+        assert f"rye:validated:{answer['timestamp']}:{told['hash']}" == answer["signature"]
+        assert answer["signature"] in path.read_text(encoding="utf-8").splitlines()[0]
+        assert UNTRUSTED == state(workspace, item_type, "a", path.suffix)
+
+    def test_without_one_nothing_is_signed_where_the_policy_asks_for_one(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("USER_SPACE", NOWHERE)
+        workspace = Workspace(tmp_path, policy=POLICIES)
+        path = workspace.put(TOOL, "a", python_tool("a"))
+        errors = [refused(workspace, TOOL, item_id) for item_id in ("a", "*")]
+
+        assert ["UNTRUSTED_KEY", "UNTRUSTED_KEY"] == [error.code for error in errors]
+        assert all('the policy "trusted" of each tool asks for one' in str(e) for e in errors)
+        assert python_tool("a") == path.read_text(encoding="utf-8")
+
+    def test_without_one_the_line_of_a_key_stays(
+        self, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = workspace.put(TOOL, "a", python_tool("a"))
+        first = signed(workspace, TOOL, "a")
+        before = path.read_bytes()
+        monkeypatch.setenv("USER_SPACE", NOWHERE)
+        answer = signed(Workspace(workspace.root.parent), TOOL, "a")
+
+        assert (first["signature"], True) == (answer["signature"], answer["unchanged"])
+        assert before == path.read_bytes()
+
+    def test_nothing_of_it_is_told(self, workspace: Workspace) -> None:
+        workspace.put(TOOL, "a", python_tool("a"))
+        answer = json.dumps(signed(workspace, TOOL, "a"))
+        lines = (workspace.user / "keys/private_key.pem").read_text(encoding="utf-8").splitlines()
+
+        assert lines[1] not in answer
+        assert "PRIVATE" not in answer
+
+
+class TestSeveral:
+    """A pattern means items, of which each is signed or not on its own."""
+
+    @pytest.mark.parametrize(
+        ("pattern", "expected"),
+        [
+            ("*", ["a", "demo/b", "demo/deep/c"]),
+            ("**", ["a", "demo/b", "demo/deep/c"]),
+            ("demo/*", ["demo/b"]),
+            ("demo/**", ["demo/b", "demo/deep/c"]),
+            ("?", ["a", "demo/b", "demo/deep/c"]),
+        ],
+    )
+    def test_those_that_it_means_are_signed(
+        self, workspace: Workspace, pattern: str, expected: list[str]
+    ) -> None:
+        ids = ["a", "demo/b", "demo/deep/c"]
+        paths = {each: workspace.put(KNOWLEDGE, each, knowledge(each)) for each in ids}
+        answer = signed(workspace, KNOWLEDGE, pattern)
+        changed = [
+            each
+            for each, path in paths.items()
+            if "rye:signed:" in path.read_text(encoding="utf-8")
+        ]
+
+        assert {
+            "status": "completed",
+            "signed": expected,
+            "failed": [],
+            "total": len(expected),
+            "summary": f"signed {len(expected)} of {len(expected)}",
+            "warnings": [],
+        } == answer
+        assert expected == changed
+        assert {VALID} == {state(workspace, KNOWLEDGE, each, ".md") for each in expected}
+
+    def test_of_those_that_are_not_each_says_why(self, workspace: Workspace) -> None:
+        workspace.put(TOOL, "a", python_tool("a"))
+        workspace.put(TOOL, "b", yaml_tool("b", version="1", executor_id=None), extension=".yaml")
+        before = (workspace.root / ".ai/tools/b.yaml").read_bytes()
+        answer = signed(workspace, TOOL, "*")
+        (failure,) = answer["failed"]
+
+        assert ("partial", ["a"], 2) == (answer["status"], answer["signed"], answer["total"])
+        assert ("b", "VALIDATION_FAILED") == (failure["item"], failure["error"]["code"])
+        assert 2 == len(failure["issues"])
+        assert failure["issues"][0] in failure["error"]["message"]
+        assert before == (workspace.root / ".ai/tools/b.yaml").read_bytes()
+
+    def test_warnings_say_of_which_item_they_are(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("USER_SPACE", NOWHERE)
+        workspace = Workspace(tmp_path)
+        schema = {"type": "object", "properties": {"tool_path": {"type": "string"}}}
+        for item_id in ("a", "b"):
+            workspace.put(TOOL, item_id, python_tool(item_id, schema=schema))
+        common, *others = signed(workspace, TOOL, "*")["warnings"]
+
+        assert common.startswith("no key can be made")
+        assert ["a: the parameter", "b: the parameter"] == [each[:16] for each in others]
+
+    def test_where_none_is_the_error_lists_them(self, workspace: Workspace) -> None:
+        for item_id in ("a", "b"):
+            workspace.put(TOOL, item_id, "")
+        error = refused(workspace, TOOL, "*")
+
+        assert ("VALIDATION_FAILED", 'signed 0 of 2: "failed" says of each item why') == (
+            error.code,
+            str(error),
+        )
+        assert ["a", "b"] == [each["item"] for each in error.facts["failed"]]
+        assert ([], 2) == (error.facts["signed"], error.facts["total"])
+
+    def test_where_it_means_nothing_it_says_so(self, workspace: Workspace) -> None:
+        workspace.put(TOOL, "a", python_tool("a"), space="user")
+
+        assert "ITEM_NOT_FOUND" == refused(workspace, TOOL, "*").code
+        assert ["a"] == signed(workspace, TOOL, "*", source="user")["signed"]
+
+    @pytest.mark.parametrize("pattern", ["../*", "../../*", "/*", "**/../*", "[a]*", "a/../../*"])
+    def test_it_never_leads_out_of_the_space(self, workspace: Workspace, pattern: str) -> None:
+        outside = workspace.put(TOOL, "../../out", python_tool("out"))
+
+        assert "INVALID_ID" == refused(workspace, TOOL, pattern).code
+        assert python_tool("out") == outside.read_text(encoding="utf-8")
+
+    def test_links_are_not_followed(self, workspace: Workspace, tmp_path: Path) -> None:
+        outside = tmp_path / "outside"
+        outside.mkdir()
+        (outside / "b.py").write_text(python_tool("b"), encoding="utf-8")
+        path = workspace.put(TOOL, "a", python_tool("a"))
+        (path.parent / "out").symlink_to(outside)
+        os.link(outside / "b.py", path.with_name("c.py"))
+        answer = signed(workspace, TOOL, "**")
+
+        assert ["a", "c"] == answer["signed"]
+        assert python_tool("b") == (outside / "b.py").read_text(encoding="utf-8")
+
+    @pytest.mark.parametrize("fit", [True, False])
+    def test_the_lists_fit_an_answer(self, workspace: Workspace, fit: bool) -> None:
+        for number in range(400):
+            item_id = f"{'long-' * 11}{number}/{'name-' * 11}{number}"
+            workspace.put(TOOL, item_id, yaml_tool(item_id) if fit else "", extension=".yaml")
+        told = signed(workspace, TOOL, "**") if fit else refused(workspace, TOOL, "**").facts
+
+        assert len(json.dumps(told)) < MOST
+        assert (400, ["signed" if fit else "failed"]) == (told["total"], told["cut"])

@@ -1,0 +1,319 @@
+"""Items are found by their ids, the project's before the user's before the system's."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ralphgen.kits.rye.server.item import FOLDERS, LARGEST, SOURCES, TYPES, Space
+from ralphgen.kits.rye.server.spaces import MOST_MATCHES, Spaces
+from ralphgen.runtime.errors import CodedError
+
+PRIMITIVE = "rye/core/primitives/subprocess"
+Lay = Callable[..., Path]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """The folder that holds a folder for each space."""
+    return tmp_path.resolve()
+
+
+@pytest.fixture
+def spaces(root: Path) -> Spaces:
+    project, user, system = (Space(name, str(root / name)) for name in SOURCES)
+    return Spaces(project, user, system)
+
+
+@pytest.fixture
+def lay(root: Path) -> Lay:
+    """Lays a file of a type into a space."""
+
+    def laid(space: str, name: str, item_type: str = "tool", text: str = "x") -> Path:
+        path = root / space / FOLDERS[item_type] / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return laid
+
+
+def refusal(spaces: Spaces, item_id: str, source: str | None = None) -> CodedError:
+    """The error of looking for a tool that cannot be found."""
+    with pytest.raises(CodedError) as refused:
+        spaces.find("tool", item_id, source)
+    return refused.value
+
+
+class TestPrecedence:
+    """The first space that has an id goes before the others, and they are told of."""
+
+    @pytest.mark.parametrize("item_type", TYPES)
+    def test_the_project_goes_before_the_user_and_the_user_before_the_system(
+        self, spaces: Spaces, lay: Lay, item_type: str
+    ) -> None:
+        extension = ".py" if item_type == "tool" else ".md"
+        paths = {name: lay(name, f"demo/git{extension}", item_type) for name in SOURCES}
+        for name in SOURCES:
+            assert str(paths[name]) == spaces.find(item_type, "demo/git").path
+            assert name == spaces.find(item_type, "demo/git").source
+            paths[name].unlink()
+
+    @pytest.mark.parametrize("source", SOURCES)
+    def test_a_source_pins_the_space(self, spaces: Spaces, lay: Lay, source: str) -> None:
+        for name in SOURCES:
+            lay(name, "git.py")
+
+        assert source == spaces.find("tool", "git", source).source
+
+    def test_an_exact_id_further_down_goes_before_a_stem_further_up(
+        self, spaces: Spaces, lay: Lay
+    ) -> None:
+        lay("project", "demo/git.py")
+        lay("system", "git.py")
+
+        assert "system" == spaces.find("tool", "git").source
+
+    def test_what_is_hidden_and_by_whom_is_told(self, spaces: Spaces, lay: Lay) -> None:
+        for name in SOURCES:
+            lay(name, "git.py")
+        items = [spaces.find("tool", "git", name) for name in SOURCES]
+
+        assert [["user", "system"], ["system"], []] == [spaces.shadows(item) for item in items]
+        assert [None, "project", "project"] == [spaces.shadowed_by(item) for item in items]
+
+    def test_of_two_extensions_the_first_counts_everywhere(self, spaces: Spaces, lay: Lay) -> None:
+        for extension in ("yml", "yaml", "py"):
+            lay("project", f"git.{extension}")
+            found = spaces.find("tool", "git")
+
+            assert f".{extension}" == found.extension
+            assert [found.path] == [i.path for i in spaces.matching("tool", "*", "project")]
+
+    def test_a_first_extension_that_is_no_item_hides_none(self, spaces: Spaces, lay: Lay) -> None:
+        lay("project", "git.py", text="x" * (LARGEST + 1))
+        lay("project", "git.yml")
+
+        assert ".yml" == spaces.find("tool", "git").extension
+        assert [".yml"] == [item.extension for item in spaces.matching("tool", "git")]
+
+    def test_missing_spaces_have_no_items(self, spaces: Spaces) -> None:
+        found = [spaces.matching(item_type, "*", name) for name in SOURCES for item_type in TYPES]
+
+        assert [[]] * 9 == found
+        assert "ITEM_NOT_FOUND" == refusal(spaces, "git").code
+
+
+class TestStems:
+    """A bare stem is good where it is the only one of the first space that has any."""
+
+    def test_a_stem_finds_the_only_item_that_has_it(self, spaces: Spaces, lay: Lay) -> None:
+        lay("user", "very/deep/git.yaml")
+        lay("system", "other/git.py")
+
+        assert "very/deep/git" == spaces.find("tool", "git").id
+
+    def test_a_stem_of_several_is_refused_with_their_ids(self, spaces: Spaces, lay: Lay) -> None:
+        for name in ("b/git.py", "a/git.py", "a/git.yaml", "git2.py"):
+            lay("project", name)
+        lay("user", "c/git.py")
+        error = refusal(spaces, "git")
+
+        assert "AMBIGUOUS_ID" == error.code
+        assert ["a/git", "b/git"] == error.facts["candidates"]
+        assert "c/git" == spaces.find("tool", "git", "user").id
+
+    def test_a_stem_with_a_folder_is_none(self, spaces: Spaces, lay: Lay) -> None:
+        lay("project", "a/demo/git.py")
+
+        assert "ITEM_NOT_FOUND" == refusal(spaces, "demo/git").code
+
+
+class TestNotFound:
+    """Who does not find an item learns where it was looked for, and what is like it."""
+
+    def test_the_error_names_the_spaces_and_what_is_near(
+        self, spaces: Spaces, lay: Lay, root: Path
+    ) -> None:
+        lay("project", "demo/commit_all.py")
+        lay("user", "other/commit_all.py")
+        error = refusal(spaces, "demo/comit_all")
+
+        assert "ITEM_NOT_FOUND" == error.code
+        assert {
+            "item_type": "tool",
+            "item_id": "demo/comit_all",
+            "searched": ["project", "user", "system"],
+            "suggestions": ["demo/commit_all", "other/commit_all"],
+        } == error.facts
+        assert str(error).endswith('did you mean "demo/commit_all"?')
+        assert str(root) not in str(error)
+
+    def test_an_item_of_another_space_than_the_pinned_one_is_told(
+        self, spaces: Spaces, lay: Lay
+    ) -> None:
+        lay("system", "demo/git.py")
+        error = refusal(spaces, "demo/git", "user")
+
+        assert ["user"] == error.facts["searched"]
+        assert 'there is no tool "demo/git" in the user space, but in the system space' == str(
+            error
+        )
+
+    def test_a_user_space_that_has_no_place_is_not_searched(self, root: Path, lay: Lay) -> None:
+        lay("system", "git.py")
+        spaces = Spaces(
+            Space("project", str(root / "project")),
+            Space("user", ""),
+            Space("system", str(root / "system")),
+        )
+
+        assert "system" == spaces.find("tool", "git").source
+        assert ["project", "system"] == refusal(spaces, "none").facts["searched"]
+        assert [] == refusal(spaces, "git", "user").facts["searched"]
+
+
+class TestReserved:
+    """What the system's own tools do, no other space can say."""
+
+    @pytest.mark.parametrize("space", ["project", "user"])
+    def test_a_tool_under_a_reserved_id_is_no_item(
+        self, spaces: Spaces, lay: Lay, space: str
+    ) -> None:
+        lay(space, f"{PRIMITIVE}.yaml")
+
+        assert [] == spaces.matching("tool", "rye/**")
+        assert "ITEM_NOT_FOUND" == refusal(spaces, PRIMITIVE).code
+        assert "ITEM_NOT_FOUND" == refusal(spaces, "subprocess").code
+
+        lay("system", f"{PRIMITIVE}.yaml")
+        found = spaces.find("tool", PRIMITIVE)
+
+        assert "system" == found.source
+        assert None is spaces.shadowed_by(found)
+        with pytest.raises(CodedError) as refused:
+            spaces.target(found, space)
+
+        assert "READ_ONLY_SPACE" == refused.value.code
+
+    def test_knowledge_of_such_an_id_is_an_item(self, spaces: Spaces, lay: Lay) -> None:
+        lay("project", "rye/core/x.md", "knowledge")
+
+        assert "project" == spaces.find("knowledge", "rye/core/x").source
+
+
+class TestExecutors:
+    """A tool is carried out by one of its own space or of one further down."""
+
+    @pytest.mark.parametrize(
+        ("space", "expected"),
+        [("project", "project"), ("user", "user"), ("system", "system")],
+    )
+    def test_it_is_looked_for_from_the_tools_space_downwards(
+        self, spaces: Spaces, lay: Lay, space: str, expected: str
+    ) -> None:
+        for name in SOURCES:
+            lay(name, "demo/run.yaml")
+
+        assert expected == spaces.executor("demo/run", spaces.of(space)).source
+
+    @pytest.mark.parametrize(
+        ("owner", "space"), [("project", "user"), ("project", "system"), ("user", "system")]
+    )
+    def test_it_is_never_of_a_space_further_up(
+        self, spaces: Spaces, lay: Lay, owner: str, space: str
+    ) -> None:
+        lay(owner, "demo/run.yaml")
+        for executor_id in ("demo/run", "run"):
+            with pytest.raises(CodedError) as refused:
+                spaces.executor(executor_id, spaces.of(space))
+
+            assert "EXECUTOR_NOT_FOUND" == refused.value.code
+            assert owner not in refused.value.facts["searched"]
+
+    @pytest.mark.parametrize("executor_id", ["", "../x", "/bin/sh", "sh -c", "a.py"])
+    def test_what_is_no_id_is_no_executor(self, spaces: Spaces, executor_id: str) -> None:
+        with pytest.raises(CodedError) as refused:
+            spaces.executor(executor_id, spaces.of("project"))
+
+        assert "EXECUTOR_NOT_FOUND" == refused.value.code
+
+    @pytest.mark.parametrize(
+        ("name", "item_id"),
+        [
+            ("subprocess", PRIMITIVE),
+            ("http_client", "rye/core/primitives/http_client"),
+            ("python_runtime", "rye/core/runtimes/python_runtime"),
+        ],
+    )
+    def test_the_bare_names_always_are_the_systems_own(
+        self, spaces: Spaces, lay: Lay, name: str, item_id: str
+    ) -> None:
+        lay("project", f"{name}.yaml")
+        lay("user", f"demo/{name}.yaml")
+        lay("system", f"{item_id}.yaml")
+        found = spaces.executor(name, spaces.of("project"))
+
+        assert ("system", item_id) == (found.source, found.id)
+
+
+class TestListing:
+    """What is no item is in no list; what is, is there once, in order."""
+
+    def test_only_items_are_listed(self, spaces: Spaces, lay: Lay, root: Path) -> None:
+        for name in ("b.py", "a/b.yaml", "a/b/c.yml", "a-b.py"):
+            lay("project", name)
+        for name in ("_x.py", ".x.py", "X.py", "x.md", "x.json", "x", "a.b.py", "_y/x.py"):
+            lay("project", name)
+        for name in ("__pycache__/x.py", ".git/x.py", f"{'z' * 65}/x.py", f"{'z/' * 127}zz.py"):
+            lay("project", name)
+        lay("project", "long.py", text="x" * (LARGEST + 1))
+        lay("project", ".b.py.17-0a.tmp")
+        tools = root / "project/tools"
+        (tools / "linked.py").symlink_to("b.py")
+        (tools / "folder").symlink_to("a")
+        (tools / "dangling.py").symlink_to("nothing.py")
+        (tools / "folder.py").mkdir()
+        os.mkfifo(tools / "pipe.py")
+        ids = ["a-b", "a/b", "a/b/c", "b"]
+
+        assert ids == [item.id for item in spaces.matching("tool", "**")]
+        for name in ("linked", "folder/b", "dangling", "folder", "pipe", "long", "x"):
+            assert "ITEM_NOT_FOUND" == refusal(spaces, name).code
+
+    @pytest.mark.parametrize("linked", ["project", "project/tools", "project/tools/demo"])
+    def test_nothing_behind_a_link_is_an_item(
+        self, spaces: Spaces, lay: Lay, root: Path, linked: str
+    ) -> None:
+        lay("project", "demo/git.py")
+        moved = root / "moved"
+        shutil.move(root / linked, moved)
+        (root / linked).symlink_to(moved)
+
+        assert [] == spaces.matching("tool", "**")
+        assert "ITEM_NOT_FOUND" == refusal(spaces, "demo/git").code
+        assert "ITEM_NOT_FOUND" == refusal(spaces, "git").code
+
+    def test_a_pattern_means_an_id_once_out_of_the_first_space(
+        self, spaces: Spaces, lay: Lay
+    ) -> None:
+        for name, item_id in (("system", "c"), ("user", "b"), ("user", "a"), ("project", "b")):
+            lay(name, f"demo/{item_id}.py")
+        found = spaces.matching("tool", "demo/*")
+
+        assert [("a", "user"), ("b", "project"), ("c", "system")] == [
+            (item.name, item.source) for item in found
+        ]
+        assert ["a", "b"] == [item.name for item in spaces.matching("tool", "*", "user")]
+
+    def test_a_pattern_that_means_too_many_is_refused(self, spaces: Spaces, lay: Lay) -> None:
+        for number in range(MOST_MATCHES):
+            lay("project", f"a{number}.py")
+
+        assert MOST_MATCHES == len(spaces.matching("tool", "*"))
+        lay("project", "b.py")
+        with pytest.raises(CodedError, match="1,001 items, and a pattern may mean 1,000"):
+            spaces.matching("tool", "*")
+        assert MOST_MATCHES == len(spaces.matching("tool", "a*"))

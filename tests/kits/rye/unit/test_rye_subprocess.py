@@ -1,0 +1,358 @@
+"""Commands of tools run as real processes: what they write is kept, nothing outlives a limit."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from lifelines import PATIENCE, Lifeline, until
+
+from ralphgen.kits.rye.server.primitives.subprocess_primitive import (
+    MOST,
+    Command,
+    Outcome,
+    Running,
+    begin,
+)
+from ralphgen.runtime.errors import CodedError
+from ralphgen.runtime.processes.jobs import Jobs
+
+ROOT = Path(__file__).parents[4]
+TABLE = pytest.mark.skipif(sys.platform != "linux", reason="needs a table of processes")
+# A child in a session of its own, that neither asks nor is asked.
+DAEMON = """
+import os, signal, time
+os.setsid()
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+os.write(3, b"there\\n")
+time.sleep(60)
+"""
+
+# A server that runs its argument.
+SERVER = """
+import os, sys
+from ralphgen.runtime.processes.jobs import Jobs
+from ralphgen.kits.rye.server.primitives.subprocess_primitive import Command, begin
+
+command = Command(["sh", "-c", sys.argv[1]], "/", os.environ, b"", 60)
+begin(Jobs(most=16), command).outcome()
+"""
+
+
+@pytest.fixture
+def jobs() -> Iterator[Jobs]:
+    """Afterwards no process, no thread and no file of it is left."""
+    threads, files = threading.active_count(), open_files()
+    jobs = Jobs(most=16)
+    yield jobs
+    remembered = jobs.all()
+    jobs.close()
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+    assert [] == remembered
+    assert until(lambda: threads == threading.active_count())
+    assert files == open_files()
+
+
+@pytest.fixture
+def lifeline(tmp_path: Path) -> Iterator[Lifeline]:
+    lifeline = Lifeline(tmp_path / "lifeline")
+    yield lifeline
+    lifeline.close()
+
+
+def open_files() -> int:
+    return len(list(Path("/dev/fd").iterdir()))
+
+
+def begun(
+    jobs: Jobs,
+    *argv: str,
+    stdin: bytes = b"",
+    timeout: float = PATIENCE,
+    lifeline: Lifeline | None = None,
+) -> Running:
+    environment = {"PATH": os.environ["PATH"], "LINE": str(lifeline.path) if lifeline else ""}
+    return begin(jobs, Command(argv, "/", environment, stdin, timeout))
+
+
+def run(jobs: Jobs, *argv: str, stdin: bytes = b"", timeout: float = PATIENCE) -> Outcome:
+    return begun(jobs, *argv, stdin=stdin, timeout=timeout).outcome()
+
+
+def shell(jobs: Jobs, text: str, stdin: bytes = b"") -> Outcome:
+    return run(jobs, "sh", "-c", text, stdin=stdin)
+
+
+class TestOutcome:
+    """How a command has ended, and what it wrote."""
+
+    def test_both_outputs_and_the_exit_code_are_told_apart(self, jobs: Jobs) -> None:
+        outcome = shell(jobs, "echo out; echo err >&2; exit 3")
+
+        assert ("out\n", "err\n", 3, None) == (
+            outcome.stdout,
+            outcome.stderr,
+            outcome.return_code,
+            outcome.signal,
+        )
+        flags = {outcome.stdout_truncated, outcome.stderr_truncated, outcome.timed_out}
+        assert {False} == flags
+
+    def test_the_signal_that_ended_it_is_told(self, jobs: Jobs) -> None:
+        outcome = shell(jobs, "kill -KILL $$")
+
+        assert (None, 9, False) == (outcome.return_code, outcome.signal, outcome.timed_out)
+
+    def test_bytes_that_are_no_text_are_replaced(self, jobs: Jobs) -> None:
+        assert "a\ufffdb" == shell(jobs, r"printf 'a\377b'").stdout
+
+    def test_words_arrive_as_they_are_without_a_shell(self, jobs: Jobs) -> None:
+        words = ("two words", "$HOME", "; rm", "*", "", "ä", "--", "-x\n")
+
+        assert "".join(f"<{word}>" for word in words) == run(jobs, "printf", "<%s>", *words).stdout
+
+    def test_the_environment_is_what_was_given(self, jobs: Jobs) -> None:
+        names = {line.partition("=")[0] for line in run(jobs, "env").stdout.splitlines()}
+
+        assert {"PATH", "LINE", "PWD", "RALPHGEN_TASK"} == names
+
+    @pytest.mark.parametrize("sink", ["1", "2"])
+    def test_a_flood_is_cut_and_does_not_block(self, jobs: Jobs, sink: str) -> None:
+        outcome = shell(jobs, f"head -c 9000000 /dev/zero | tr '\\0' x >&{sink}; exit 4")
+        texts = (outcome.stdout, outcome.stderr)
+        flags = (outcome.stdout_truncated, outcome.stderr_truncated)
+        mine = int(sink) - 1
+
+        assert 4 == outcome.return_code
+        assert (MOST, True) == (len(texts[mine]), flags[mine])
+        assert ("", False) == (texts[1 - mine], flags[1 - mine])
+
+    def test_just_as_much_as_is_kept_is_whole(self, jobs: Jobs) -> None:
+        outcome = shell(jobs, f"head -c {MOST} /dev/zero | tr '\\0' x")
+
+        assert (MOST, False) == (len(outcome.stdout), outcome.stdout_truncated)
+
+    def test_a_character_is_not_cut_in_two(self, jobs: Jobs) -> None:
+        outcome = shell(jobs, f"printf x; yes ä | tr -d '\\n' | head -c {MOST}")
+
+        assert outcome.stdout_truncated
+        assert "\ufffd" not in outcome.stdout
+        assert MOST - 1 == len(outcome.stdout.encode())
+
+    def test_many_small_writes_are_read_in_little_time(self, jobs: Jobs) -> None:
+        program = "import os\nfor _ in range(200_000): os.write(1, b'x')"
+        outcome = run(jobs, sys.executable, "-S", "-c", program)
+
+        assert 200_000 == len(outcome.stdout)
+
+
+class TestInput:
+    """What a command reads is what was given, and never the protocol."""
+
+    def test_much_input_comes_back(self, jobs: Jobs) -> None:
+        """More than both pipes hold: whoever only writes, or only reads, waits for ever."""
+        data = b"0123456789abcde\n" * 60_000
+        outcome = run(jobs, "cat", stdin=data)
+
+        assert (0, data) == (outcome.return_code, outcome.stdout.encode())
+
+    def test_no_input_is_an_end_of_file(self, jobs: Jobs) -> None:
+        assert (0, "") == (run(jobs, "cat").return_code, run(jobs, "cat").stdout)
+
+    @pytest.mark.parametrize(
+        "program", ["echo done", "exec <&-; echo done", "read line; echo done"]
+    )
+    def test_whoever_does_not_read_it_is_not_waited_for(self, jobs: Jobs, program: str) -> None:
+        outcome = shell(jobs, program, b"a line\n" * 100_000)
+
+        assert (0, "done\n") == (outcome.return_code, outcome.stdout)
+
+    def test_it_is_read_also_after_the_outputs_were_closed(
+        self, jobs: Jobs, tmp_path: Path
+    ) -> None:
+        text = f"exec >&- 2>&-; sleep 0.1; wc -c >'{tmp_path}/count'"
+        shell(jobs, text, b"x" * 500_000)
+
+        assert 500_000 == int((tmp_path / "count").read_text(encoding="utf-8"))
+
+    def test_a_child_that_holds_it_unread_delays_nothing(self, jobs: Jobs) -> None:
+        before = time.monotonic()
+        outcome = shell(jobs, "exec 4<&0; sleep 60 <&4 >&- 2>&- & echo $!", b"x" * 500_000)
+        os.kill(int(outcome.stdout), 9)
+
+        assert 0 == outcome.return_code
+        assert time.monotonic() - before < PATIENCE / 2
+
+
+class TestLimit:
+    """After its time nothing of a command lives."""
+
+    @pytest.mark.parametrize("trap", ["", "trap '' TERM;"], ids=["polite", "deaf"])
+    def test_the_time_limit_ends_it_and_its_children_and_keeps_what_it_wrote(
+        self, jobs: Jobs, lifeline: Lifeline, trap: str
+    ) -> None:
+        text = f"{trap} exec 3>$LINE; echo out; echo err >&2; sleep 60 & echo >&3; wait; sleep 60"
+        outcome = begun(jobs, "sh", "-c", text, timeout=1.5, lifeline=lifeline).outcome()
+
+        assert (True, None, "out\n", "err\n") == (
+            outcome.timed_out,
+            outcome.return_code,
+            outcome.stdout,
+            outcome.stderr,
+        )
+        assert (9 if trap else 15) == outcome.signal
+        assert lifeline.was_held()
+        assert lifeline.was_let_go()
+
+    def test_an_exit_code_at_the_limit_is_told_with_it(self, jobs: Jobs) -> None:
+        text = "trap 'exit 7' TERM; while :; do sleep 0.01; done"
+        outcome = run(jobs, "sh", "-c", text, timeout=1.5)
+
+        assert (True, 7) == (outcome.timed_out, outcome.return_code)
+
+    @TABLE
+    def test_what_left_the_session_ends_at_the_limit_too(
+        self, jobs: Jobs, lifeline: Lifeline
+    ) -> None:
+        text = f"exec 3>$LINE; {sys.executable} -S -c '{DAEMON}' & wait"
+        outcome = begun(jobs, "sh", "-c", text, timeout=1.5, lifeline=lifeline).outcome()
+
+        assert outcome.timed_out
+        assert lifeline.was_held()
+        assert lifeline.was_let_go()
+
+    @TABLE
+    def test_leaving_ends_all_of_it_without_waiting(self, jobs: Jobs, lifeline: Lifeline) -> None:
+        text = f"exec 3>$LINE; {sys.executable} -S -c '{DAEMON}' & wait"
+        running = begun(jobs, "sh", "-c", text, lifeline=lifeline)
+        assert lifeline.was_held()
+        before = time.monotonic()
+        running.leave()
+        took = time.monotonic() - before
+
+        assert took < 0.5
+        assert lifeline.was_let_go()
+        assert until(lambda: not jobs.all())
+
+    def test_leaving_lets_whoever_waits_come_back(self, jobs: Jobs, lifeline: Lifeline) -> None:
+        running = begun(
+            jobs, "sh", "-c", "exec 3>$LINE; echo >&3; exec sleep 60", lifeline=lifeline
+        )
+        found: list[Outcome] = []
+        waiting = threading.Thread(target=lambda: found.append(running.outcome()))
+        waiting.start()
+        assert lifeline.was_held()
+        running.leave()
+        waiting.join(PATIENCE)
+
+        assert [(None, 15, False)] == [
+            (each.return_code, each.signal, each.timed_out) for each in found
+        ]
+
+    def test_one_that_has_ended_can_be_left(self, jobs: Jobs) -> None:
+        running = begun(jobs, "true")
+        running.outcome()
+        running.leave()
+
+        assert until(lambda: not jobs.all())
+
+    def test_the_close_of_the_server_ends_it_and_the_wait(self, lifeline: Lifeline) -> None:
+        jobs = Jobs(most=16)
+        running = begun(
+            jobs, "sh", "-c", "exec 3>$LINE; echo >&3; exec sleep 60", lifeline=lifeline
+        )
+        assert lifeline.was_held()
+        jobs.close()
+        outcome = running.outcome()
+
+        assert (15, False) == (outcome.signal, outcome.timed_out)
+        assert lifeline.was_let_go()
+        with pytest.raises(CodedError, match="the server is ending"):
+            begun(jobs, "true")
+
+    @TABLE
+    def test_the_kill_of_the_server_ends_it(self, lifeline: Lifeline) -> None:
+        argv = (sys.executable, "-c", SERVER, f"exec 3>$LINE; {sys.executable} -S -c '{DAEMON}'")
+        environment = {**os.environ, "LINE": str(lifeline.path)}
+        with subprocess.Popen(argv, cwd=ROOT, env=environment) as server:
+            assert lifeline.was_held()
+            server.kill()
+
+        assert lifeline.was_let_go()
+
+
+class TestOffspring:
+    """What a command leaves behind."""
+
+    def test_one_that_holds_the_pipes_delays_nothing(self, jobs: Jobs) -> None:
+        before = time.monotonic()
+        outcome = shell(jobs, "sleep 60 & echo $!")
+        took = time.monotonic() - before
+        os.kill(int(outcome.stdout), 9)
+
+        assert 0 == outcome.return_code
+        assert took < PATIENCE / 4
+
+    def test_nothing_is_kept_of_one_whose_outcome_was_taken(self, jobs: Jobs) -> None:
+        for _ in range(40):  # more than may run at once
+            assert 0 == run(jobs, "true").return_code
+
+        assert [] == jobs.all()
+
+
+class TestRefusals:
+    """What cannot be started."""
+
+    @pytest.mark.parametrize("name", ["no-such-command", "/no/such/command"])
+    def test_a_command_that_is_not_there_is_named_with_the_code_of_a_shell(
+        self, jobs: Jobs, name: str
+    ) -> None:
+        with pytest.raises(CodedError, match=f'^the command "{name}" is not there: ') as caught:
+            run(jobs, name)
+
+        assert ("EXECUTION_FAILED", {"return_code": 127}) == (
+            caught.value.code,
+            caught.value.facts,
+        )
+
+    @pytest.mark.parametrize(
+        ("argv", "why"),
+        [
+            (("/etc/passwd",), "permission denied"),
+            (("echo", "a\0b"), "the command cannot be passed on: embedded null byte"),
+            (("echo", "x" * 10_000_000), "argument list too long"),
+        ],
+    )
+    def test_one_that_cannot_be_started_says_why(
+        self, jobs: Jobs, argv: tuple[str, ...], why: str
+    ) -> None:
+        with pytest.raises(CodedError, match="cannot be started: ") as caught:
+            run(jobs, *argv)
+
+        assert f'the command "{argv[0]}" cannot be started: {why}' == str(caught.value)
+        assert {"return_code": 126} == caught.value.facts
+
+    def test_a_folder_that_is_not_there_is_not_the_commands_fault(
+        self, jobs: Jobs, tmp_path: Path
+    ) -> None:
+        command = Command(("true",), str(tmp_path / "no"), {"PATH": "/usr/bin:/bin"}, b"", 1)
+        with pytest.raises(CodedError, match=r'^the folder ".*" to run "true" in') as caught:
+            begin(jobs, command)
+
+        assert {} == caught.value.facts
+
+    def test_one_too_many_is_refused(self, jobs: Jobs) -> None:
+        running = [begun(jobs, "sleep", "60") for _ in range(16)]
+        with pytest.raises(CodedError, match="16 commands and requests run at once"):
+            begun(jobs, "true")
+        for each in running:
+            each.leave()
+        assert until(lambda: not jobs.all())
+
+        assert 0 == run(jobs, "true").return_code

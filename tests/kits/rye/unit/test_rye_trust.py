@@ -1,0 +1,266 @@
+"""Whom a session trusts, and what the policy makes of that."""
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from rye_projects import put
+from rye_worlds import TIME, World
+
+from ralphgen.kits.rye.server.authenticity.keys import own_key, publish
+from ralphgen.kits.rye.server.authenticity.trust import MODIFIED, UNSIGNED, UNTRUSTED, VALID, Trust
+from ralphgen.kits.rye.server.files import read_item
+from ralphgen.kits.rye.server.item import DIRECTIVE, KNOWLEDGE, TOOL, TYPES, Item
+from ralphgen.runtime.errors import CodedError
+
+POLICIES = ("off", "warn", "integrity", "trusted")
+STATES = (VALID, UNSIGNED, MODIFIED, UNTRUSTED)
+REFUSALS = {
+    ("integrity", UNSIGNED): "UNSIGNED",
+    ("integrity", MODIFIED): "INTEGRITY_FAILED",
+    ("trusted", UNSIGNED): "UNSIGNED",
+    ("trusted", MODIFIED): "INTEGRITY_FAILED",
+    ("trusted", UNTRUSTED): "UNTRUSTED_KEY",
+}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return World(tmp_path_factory.mktemp("world"))
+
+
+class TestWhoIsTrusted:
+    """Only the keys of the user space, and the manifest for what comes with the server."""
+
+    def test_one_that_the_user_space_does_not_hold_is_not(
+        self, world: World, tmp_path: Path
+    ) -> None:
+        other = own_key(str(tmp_path / "other"))
+        text = world.signed(world.item(), "a = 1\n", other)
+        verdict = world.trust().verdict(world.item(), text)
+
+        assert (UNTRUSTED, other.fingerprint) == (verdict.state, verdict.fingerprint)
+        assert f"the key {other.fingerprint} is not trusted" in verdict.reason
+
+    def test_one_that_a_project_or_the_server_brings_is_not(self, tmp_path: Path) -> None:
+        world = World(tmp_path)
+        theirs = own_key(str(tmp_path / "theirs"))
+        publish(str(tmp_path / "theirs"), theirs)
+        for place in (world.project.folder, world.system.folder, world.server):
+            for name in ("keys", "trusted_keys"):
+                shutil.copytree(tmp_path / "theirs" / name, Path(place) / name)
+        text = world.signed(world.item(), "a = 1\n", theirs)
+
+        assert UNTRUSTED == world.trust("trusted").verdict(world.item(), text).state
+
+    def test_one_that_is_taken_away_or_put_there_counts_at_once(self, tmp_path: Path) -> None:
+        world = World(tmp_path)
+        trust = world.trust()
+        item = world.item()
+        text = world.in_state(VALID, item)
+        path = world.user / f"trusted_keys/{world.key.fingerprint}.pem"
+        states = [trust.verdict(item, text).state]
+        path.rename(path.with_suffix(".off"))
+        states.append(trust.verdict(item, text).state)
+        path.with_suffix(".off").rename(path)
+        states.append(trust.verdict(item, text).state)
+
+        assert [VALID, UNTRUSTED, VALID] == states
+
+    def test_none_is_where_the_user_space_lies_in_the_project(self, world: World) -> None:
+        trust = Trust(dict.fromkeys(TYPES, "warn"), "", str(world.server))
+        verdict = trust.verdict(world.item(), world.in_state(VALID, world.item()))
+
+        assert UNTRUSTED == verdict.state
+        assert "the user space lies within the project" in verdict.reason
+
+    def test_without_a_key_anyone_can_renew_a_line(self, world: World) -> None:
+        verdict = world.trust().verdict(world.item(), world.in_state(UNTRUSTED, world.item()))
+
+        assert {
+            "state": "untrusted",
+            "form": "validated",
+            "timestamp": TIME,
+            "reason": "its signature was made without a key, which anyone can do",
+        } == verdict.entry()
+
+    def test_an_answer_says_who_signed_and_when(self, world: World) -> None:
+        verdict = world.trust().verdict(world.item(), world.in_state(VALID, world.item()))
+
+        assert {
+            "state": "valid",
+            "form": "signed",
+            "fingerprint": world.key.fingerprint,
+            "timestamp": TIME,
+        } == verdict.entry()
+
+
+class TestTheServersOwn:
+    """What comes with the server is valid as it was emitted, and no otherwise."""
+
+    def test_it_is_valid_as_the_manifest_lists_it(self, tmp_path: Path) -> None:
+        world = World(tmp_path)
+        item = world.emit("a: ä\r\n")
+
+        assert {"state": "valid", "form": "manifest"} == (
+            world.trust().verdict(item, read_item(item)).entry()
+        )
+
+    @pytest.mark.parametrize("listed", ["a: 2\n", "a: 1\r\n", ""])
+    def test_anything_else_is_modified(self, tmp_path: Path, listed: str) -> None:
+        world = World(tmp_path)
+        item = world.emit("a: 1\n", listed)
+
+        assert MODIFIED == world.trust().verdict(item, read_item(item)).state
+
+    def test_no_signature_makes_it_valid(self, tmp_path: Path) -> None:
+        world = World(tmp_path)
+        item = world.emit("a: 1\n")
+        text = world.signed(item, "a: 2\n")
+
+        assert MODIFIED == world.trust().verdict(item, text).state
+
+    def test_what_the_manifest_does_not_list_is_modified(self, tmp_path: Path) -> None:
+        world = World(tmp_path)
+        world.emit("a: 1\n")
+        item = Item(TOOL, "rye/core/y", ".yaml", world.system)
+
+        assert MODIFIED == world.trust().verdict(item, "a: 1\n").state
+
+    @pytest.mark.parametrize(
+        "manifest", ["", "[]", "{}", '{"files": []}', "[" * 100_000, '{"files": {"a": 1}}', "\xff"]
+    )
+    def test_with_a_manifest_that_is_none_it_is_modified(
+        self, tmp_path: Path, manifest: str
+    ) -> None:
+        world = World(tmp_path)
+        item = world.emit("a: 1\n")
+        put(world.server / "manifest.json", manifest.encode("latin-1"))
+
+        assert MODIFIED == world.trust().verdict(item, "a: 1\n").state
+
+    def test_without_a_manifest_it_is_modified(self, tmp_path: Path) -> None:
+        world = World(tmp_path)
+        item = world.emit("a: 1\n")
+        trust = world.trust()
+        before = trust.verdict(item, "a: 1\n").state
+        (world.server / "manifest.json").unlink()
+
+        assert (VALID, MODIFIED) == (before, trust.verdict(item, "a: 1\n").state)
+
+    def test_a_manifest_that_is_written_anew_is_read_anew(self, tmp_path: Path) -> None:
+        world = World(tmp_path)
+        item = world.emit("a: 1\n")
+        trust = world.trust()
+        before = trust.verdict(item, "a: 2\n").state
+        world.emit("a: 2\n")
+        os.utime(world.server / "manifest.json", ns=(1, 1))
+
+        assert (MODIFIED, VALID) == (before, trust.verdict(item, "a: 2\n").state)
+
+
+class TestPolicies:
+    """What each refuses, and what it says."""
+
+    @pytest.mark.parametrize("state", STATES)
+    @pytest.mark.parametrize("policy", POLICIES)
+    def test_each_refuses_what_it_says(self, world: World, policy: str, state: str) -> None:
+        item = world.item()
+        trust = world.trust(policy)
+        text = world.in_state(state, item)
+        refusal = REFUSALS.get((policy, state))
+
+        if refusal is None:
+            verdict = trust.require(item, text, signs=True)
+            told = policy != "off" and state != VALID
+            assert (state, told) == (verdict.state, bool(verdict.warnings))
+            return
+        with pytest.raises(CodedError, match=f'"demo/a" of the project space is {state}') as error:
+            trust.require(item, text, signs=True)
+        assert refusal == error.value.code
+        facts = {name: error.value.facts[name] for name in ("item_type", "item_id", "policy")}
+        assert {"item_type": TOOL, "item_id": "demo/a", "policy": policy} == facts
+        assert state == error.value.facts["signature"]["state"]
+
+    def test_each_type_has_its_own(self, world: World) -> None:
+        trust = Trust({DIRECTIVE: "warn", TOOL: "integrity", KNOWLEDGE: "off"}, "", "")
+        asked = [trust.policy_of(item_type) for item_type in TYPES]
+        warnings = trust.require(world.item(DIRECTIVE), "text", signs=True).warnings
+
+        assert ["warn", "integrity", "off"] == asked
+        assert [
+            'the directive "demo/a" of the project space is unsigned: it has no signature'
+        ] == warnings
+
+    @pytest.mark.parametrize("state", [UNSIGNED, MODIFIED, UNTRUSTED])
+    @pytest.mark.parametrize("signs", [True, False])
+    def test_a_refusal_names_only_what_the_session_has(
+        self, world: World, state: str, signs: bool
+    ) -> None:
+        item = world.item()
+        with pytest.raises(CodedError) as error:
+            world.trust("trusted").require(item, world.in_state(state, item), signs=signs)
+        mend = 'sign it with "sign"' if signs else "ask a person to sign it"
+
+        assert str(error.value).endswith(mend)
+        assert signs == bool(re.search(r'"sign"', str(error.value)))
+
+    @pytest.mark.parametrize("signs", [True, False])
+    def test_the_signature_of_another_is_not_to_be_signed_over(
+        self, world: World, tmp_path: Path, signs: bool
+    ) -> None:
+        other = own_key(str(tmp_path / "other"))
+        text = world.signed(world.item(), "a = 1\n", other)
+        with pytest.raises(CodedError) as error:
+            world.trust("trusted").require(world.item(), text, signs=signs)
+        said = str(error.value)
+
+        assert said.endswith(
+            f"the key {other.fingerprint} is not trusted: a person can trust it by putting the "
+            'public key of whoever signed (their "keys/public_key.pem") into '
+            f'"trusted_keys/{other.fingerprint}.pem" of the user space'
+        )
+        assert "sign it" not in said
+
+    @pytest.mark.parametrize("state", [UNSIGNED, MODIFIED, UNTRUSTED])
+    def test_a_refusal_says_the_reason_once(self, world: World, state: str) -> None:
+        item = world.item()
+        with pytest.raises(CodedError) as error:
+            world.trust("trusted").require(item, world.in_state(state, item), signs=True)
+        reason = world.trust().verdict(item, world.in_state(state, item)).reason
+
+        assert 1 == str(error.value).count(reason)
+        assert "reason" not in error.value.facts["signature"]
+
+    def test_a_key_that_must_not_be_used_names_its_place_once(self, tmp_path: Path) -> None:
+        world = World(tmp_path)
+        item = world.item()
+        text = world.in_state(VALID, item)
+        key = world.user / f"trusted_keys/{world.key.fingerprint}.pem"
+        key.chmod(0o666)
+        with pytest.raises(CodedError) as error:
+            world.trust("trusted").require(item, text, signs=True)
+        told = f"{error.value} {error.value.facts}"
+
+        assert "UNTRUSTED_KEY" == error.value.code
+        assert 1 == told.count(str(world.user))
+        assert "after a look at what is there" in told
+        assert '"sign"' not in told
+
+    def test_a_refusal_of_the_servers_own_says_how_to_get_it_back(self, tmp_path: Path) -> None:
+        world = World(tmp_path)
+        item = world.emit("a: 1\n", "a: 2\n")
+
+        with pytest.raises(CodedError, match=r'run "ralphgen regen --force" in the project$'):
+            world.trust("integrity").require(item, "a: 1\n", signs=True)
+
+    def test_nothing_in_the_environment_switches_them_off(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name in ("RYE_DEV_MODE", "RYE_DEBUG", "RYE_SIGNING_KEY_DIR"):
+            monkeypatch.setenv(name, "1")
+
+        with pytest.raises(CodedError, match="has no signature"):
+            world.trust("integrity").require(world.item(), "a = 1\n", signs=True)

@@ -1,0 +1,149 @@
+"""Trusted are the keys in a person's own space that nobody else could have put there."""
+
+import shutil
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives import serialization as pem
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from ralphgen.kits.rye.server.authenticity.key_folder import UnfitKeyError
+from ralphgen.kits.rye.server.authenticity.keys import is_signed, own_key, publish
+
+Spoil = Callable[[Path], object]
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Path:
+    """The place of a user space that is not there yet."""
+    return tmp_path / "home" / ".ai"
+
+
+def pem_of(key: Ed25519PublicKey) -> bytes:
+    """The file of a public key."""
+    return key.public_bytes(pem.Encoding.PEM, pem.PublicFormat.SubjectPublicKeyInfo)
+
+
+def trusting(user: Path, key: Ed25519PrivateKey) -> Path:
+    """Trust a key; its file."""
+    public = key.public_key()
+    path = user / "trusted_keys" / f"{sha256(public.public_bytes_raw()).hexdigest()[:16]}.pem"
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path.write_bytes(pem_of(public))
+    path.chmod(0o600)
+    return path
+
+
+def says(path: Path, key: Ed25519PrivateKey) -> bool:
+    """Whether what a key signs counts, where its file is at a path in a user space."""
+    signature = urlsafe_b64encode(key.sign(b"text")).decode()
+    fingerprint = sha256(key.public_key().public_bytes_raw()).hexdigest()[:16]
+    return is_signed(str(path.parents[1]), fingerprint, signature, b"text")
+
+
+class TestPublishing:
+    """The public half is laid down, and trusted."""
+
+    def test_it_is_trusted_under_its_fingerprint(self, user: Path) -> None:
+        key = own_key(str(user))
+        publish(str(user), key)
+        public = (user / "keys/public_key.pem").read_bytes()
+
+        assert public == (user / f"trusted_keys/{key.fingerprint}.pem").read_bytes()
+        assert public.startswith(b"-----BEGIN PUBLIC KEY-----\n")
+        assert is_signed(str(user), key.fingerprint, key.signature_of(b"text"), b"text")
+
+    def test_doing_it_again_changes_nothing(self, user: Path) -> None:
+        key = own_key(str(user))
+        publish(str(user), key)
+        before = {path: path.stat() for path in user.rglob("*")}
+        publish(str(user), key)
+
+        assert before == {path: path.stat() for path in user.rglob("*")}
+
+    def test_what_lies_there_instead_is_replaced_and_not_written_through(self, user: Path) -> None:
+        key = own_key(str(user))
+        trusted = user / f"trusted_keys/{key.fingerprint}.pem"
+        trusted.parent.mkdir(mode=0o700)
+        (user / "other").write_bytes(b"other")
+        trusted.symlink_to(user / "other")
+        (user / "keys/public_key.pem").write_bytes(b"old")
+        publish(str(user), key)
+
+        assert not trusted.is_symlink()
+        assert key.public == trusted.read_bytes() == (user / "keys/public_key.pem").read_bytes()
+        assert b"other" == (user / "other").read_bytes()
+
+    def test_it_is_not_put_where_others_may_write(self, user: Path) -> None:
+        key = own_key(str(user))
+        (user / "trusted_keys").mkdir()
+        (user / "trusted_keys").chmod(0o777)
+
+        with pytest.raises(UnfitKeyError, match=r'run "chmod go-w .*trusted_keys"'):
+            publish(str(user), key)
+        assert [] == [*(user / "trusted_keys").iterdir()]
+
+
+class TestTrustedKeys:
+    """A key counts where its file is under its own name and nobody else could have put it there."""
+
+    def test_one_that_a_person_puts_there_is_trusted(self, user: Path) -> None:
+        key = Ed25519PrivateKey.generate()
+
+        assert says(trusting(user, key), key)
+
+    def test_a_signature_of_something_else_is_not_that_of_the_key(self, user: Path) -> None:
+        key = Ed25519PrivateKey.generate()
+        trusted = trusting(user, key)
+        signature = own_key(str(user)).signature_of(b"text")
+
+        assert not is_signed(str(user), trusted.stem, signature, b"text")
+
+    @pytest.mark.parametrize(
+        ("spoil", "why"),
+        [
+            pytest.param(lambda path: path.unlink(), "is not trusted", id="taken away"),
+            pytest.param(
+                lambda path: path.rename(path.with_name("f" * 16 + ".pem")),
+                "is not trusted",
+                id="under another name",
+            ),
+            pytest.param(
+                lambda path: path.write_bytes(pem_of(Ed25519PrivateKey.generate().public_key())),
+                "is not the Ed25519 key",
+                id="another key",
+            ),
+            pytest.param(lambda path: path.write_bytes(b"x"), "is not the Ed25519 key", id="text"),
+            pytest.param(lambda path: path.chmod(0o622), "changed by other users", id="writable"),
+            pytest.param(
+                lambda path: path.parent.chmod(0o777), "changed by other users", id="its folder"
+            ),
+            pytest.param(
+                lambda path: path.symlink_to(path.rename(path.with_suffix(".x"))),
+                "and no link",
+                id="a link",
+            ),
+            pytest.param(
+                lambda path: (
+                    shutil.move(path.parent, path.parents[1] / "x")
+                    and path.parent.symlink_to(path.parents[1] / "x")
+                ),
+                "and no link",
+                id="a link to the folder",
+            ),
+        ],
+    )
+    def test_otherwise_it_does_not_count(self, user: Path, spoil: Spoil, why: str) -> None:
+        key = Ed25519PrivateKey.generate()
+        path = trusting(user, key)
+        spoil(path)
+
+        with pytest.raises(UnfitKeyError, match=why):
+            says(path, key)
+
+    def test_without_a_user_space_none_is_trusted(self) -> None:
+        with pytest.raises(UnfitKeyError, match="the user space lies within the project"):
+            is_signed("", "f" * 16, "A" * 88, b"text")

@@ -1,0 +1,223 @@
+"""What forbids that an item is signed, and what its author is warned of."""
+
+from typing import Any
+
+import pytest
+
+from ralphgen.kits.rye.server.authenticity.signatures import split
+from ralphgen.kits.rye.server.formats.parsed import Parsed
+from ralphgen.kits.rye.server.formats.parsing import parse
+from ralphgen.kits.rye.server.formats.validation import issues_of
+from ralphgen.kits.rye.server.item import (
+    DIRECTIVE,
+    FOLDERS,
+    KNOWLEDGE,
+    PROJECT,
+    SYSTEM,
+    TOOL,
+    Item,
+    Space,
+)
+from ralphgen.kits.rye.server.system_names import BUILT_IN
+from ralphgen.kits.rye.system_items import system_items
+
+VALID: dict[str, dict[str, Any]] = {
+    DIRECTIVE: {
+        "name": "greet",
+        "version": "1.0.0",
+        "description": "Greets",
+        "category": "demo",
+        "author": "team",
+        "model": {"tier": "fast"},
+        "permissions": [{"tag": "execute"}],
+        "inputs": [{"name": "who"}],
+    },
+    TOOL: {
+        "version": "1.0.0",
+        "tool_type": "python",
+        "executor_id": "subprocess",
+        "category": "demo",
+        "description": "Greets",
+        "config_schema": {"type": "object", "properties": {"who": {"type": "string"}}},
+    },
+    KNOWLEDGE: {
+        "id": "greet",
+        "title": "Greeting",
+        "version": "1.0.0",
+        "entry_type": "pattern",
+        "category": "demo",
+    },
+}
+REQUIRED = [(kind, key) for kind, keys in VALID.items() for key in keys]
+OPTIONAL = ("model", "permissions", "inputs", "config_schema")
+
+
+def item(kind: str, item_id: str = "demo/greet", space: str = PROJECT) -> Item:
+    return Item(kind, item_id, ".md", Space(space, "/p/.ai"))
+
+
+def checked(kind: str, **changes: Any) -> tuple[list[str], list[str]]:
+    """The issues and warnings of a valid item with changes; `...` takes a field away."""
+    found = {key: value for key, value in (VALID[kind] | changes).items() if value is not ...}
+    return issues_of(item(kind), Parsed(found, ""))
+
+
+def issues(kind: str, **changes: Any) -> list[str]:
+    return checked(kind, **changes)[0]
+
+
+@pytest.mark.parametrize("kind", list(VALID))
+class TestEveryType:
+    """What is asked of all items."""
+
+    def test_a_valid_item_has_no_issue_and_no_warning(self, kind: str) -> None:
+        assert ([], []) == checked(kind)
+
+    @pytest.mark.parametrize(
+        "version", ["1.0", "v1.0.0", "1.0.0-rc", "1.0.0\n", "1..0", "\u0661.0.0", 1.5]
+    )
+    def test_a_version_has_three_numbers(self, kind: str, version: object) -> None:
+        found = issues(kind, version=version)
+
+        assert 1 == len(found)
+        assert found[0].startswith('"version" must be X.Y.Z, found ')
+
+    def test_the_category_is_the_folder(self, kind: str) -> None:
+        assert ['"category" is "x" and must be "demo", as the folder'] == issues(kind, category="x")
+        assert ['"category" is "" and must be "demo", as the folder'] == issues(kind, category=None)
+
+    def test_at_the_top_there_is_no_category(self, kind: str) -> None:
+        top = item(kind, "greet")
+        fine = Parsed(VALID[kind] | {"category": ""}, "")
+
+        assert [] == issues_of(top, fine)[0]
+        assert issues_of(top, Parsed(VALID[kind], ""))[0] == [
+            '"category" is "demo" and must be empty: the file lies in no folder'
+        ]
+
+    def test_what_cannot_be_read_is_the_only_issue(self, kind: str) -> None:
+        assert (["broken"], []) == issues_of(item(kind), Parsed({}, "", problems=("broken",)))
+
+
+class TestFields:
+    """The fields that must be there."""
+
+    @pytest.mark.parametrize(
+        ("kind", "key"), [each for each in REQUIRED if each[1] not in OPTIONAL]
+    )
+    def test_each_is_asked_for_by_name(self, kind: str, key: str) -> None:
+        missing = "name" if key == "id" else key
+        expected = (
+            []
+            if (kind, key) == (KNOWLEDGE, "category")
+            else [f'missing required field "{missing}"']
+        )
+
+        assert expected == issues(kind, **{key: ...})
+
+    @pytest.mark.parametrize(
+        ("kind", "key"), [(DIRECTIVE, "author"), (TOOL, "tool_type"), (KNOWLEDGE, "title")]
+    )
+    @pytest.mark.parametrize("value", ["", "  ", None])
+    def test_an_empty_one_is_missing(self, kind: str, key: str, value: object) -> None:
+        assert [f'missing required field "{key}"'] == issues(kind, **{key: value})
+
+    def test_one_that_is_no_text_is_an_issue(self) -> None:
+        assert ['"title" must be text, found 404: put it in quotes'] == issues(KNOWLEDGE, title=404)
+
+    def test_the_name_is_that_of_the_file(self) -> None:
+        sentence = 'is "a" and must be "greet", as the file'
+
+        assert [f'"name" {sentence}'] == issues(DIRECTIVE, name="a")
+        assert [f'"id" {sentence}'] == issues(KNOWLEDGE, id="a")
+        assert [f'"name" {sentence}'] == issues(KNOWLEDGE, id=..., name="a")
+        assert [] == issues(KNOWLEDGE, id=..., name="greet")
+
+
+class TestDirectives:
+    """What is asked of directives alone."""
+
+    @pytest.mark.parametrize("name", ["a-b", "1a", "a b", "größe", "{a}"])
+    def test_inputs_are_named_by_identifiers(self, name: str) -> None:
+        expected = f'the input "{name}" must be named by letters, digits and underscores'
+
+        assert [expected] == issues(DIRECTIVE, inputs=[{"name": name}])
+
+    def test_inputs_are_there_once(self) -> None:
+        twice = [{"name": "a"}, {"name": "a"}]
+
+        assert ['the input "a" is there twice'] == issues(DIRECTIVE, inputs=twice)
+
+    @pytest.mark.parametrize("key", ["model", "permissions"])
+    def test_what_most_have_is_only_a_warning(self, key: str) -> None:
+        assert ([], [f'there is no "{key}"']) == checked(DIRECTIVE, **{key: ...})
+
+
+class TestTools:
+    """What is asked of tools alone."""
+
+    @pytest.mark.parametrize("executor", [None, ""])
+    def test_one_must_run_by_another(self, executor: object) -> None:
+        expected = (
+            '"executor_id" must name the tool that runs this one: only built-in tools have none'
+        )
+
+        assert [expected] == issues(TOOL, executor_id=executor)
+
+    @pytest.mark.parametrize(
+        ("item_id", "space", "fine"),
+        [
+            ("rye/core/primitives/subprocess", SYSTEM, True),
+            ("rye/core/primitives/http_client", SYSTEM, True),
+            ("rye/core/primitives/subprocess", PROJECT, False),
+            ("rye/core/primitives/other", SYSTEM, False),
+        ],
+    )
+    def test_the_built_in_ones_run_by_none(self, item_id: str, space: str, *, fine: bool) -> None:
+        found = VALID[TOOL] | {"executor_id": None, "category": "rye/core/primitives"}
+
+        assert fine is (issues_of(item(TOOL, item_id, space), Parsed(found, ""))[0] == [])
+
+    @pytest.mark.parametrize(
+        ("schema", "issue"),
+        [
+            ({}, '"config_schema" must have the type "object", found null'),
+            ({"type": "array"}, '"config_schema" must have the type "object", found "array"'),
+            (
+                {"type": "object", "properties": {"a": {"type": "text"}}},
+                '"config_schema.properties.a.type" is no JSON Schema: ',
+            ),
+            ({"type": "object", "required": "a"}, '"config_schema.required" is no JSON Schema: '),
+        ],
+    )
+    def test_the_schema_is_one_of_an_object(self, schema: object, issue: str) -> None:
+        found = issues(TOOL, config_schema=schema)
+
+        assert 1 == len(found)
+        assert found[0].startswith(issue)
+
+    @pytest.mark.parametrize("key", ["properties", "items"])
+    def test_a_deep_schema_ends_in_words(self, key: str) -> None:
+        schema: dict[str, Any] = {}
+        for _ in range(400):
+            schema = {key: {"a": schema} if key == "properties" else schema}
+        found = issues(TOOL, config_schema={"type": "object", **schema})
+
+        assert ['"config_schema" holds values within each other too deep to be checked'] == found
+
+    @pytest.mark.parametrize("name", BUILT_IN)
+    def test_names_that_the_server_fills_in_are_only_a_warning(self, name: str) -> None:
+        found = checked(TOOL, config_schema={"type": "object", "properties": {name: {}}})
+        warning = "is not filled in: the server gives a value of that name itself"
+
+        assert ([], [f'the parameter "{name}" {warning}']) == found
+
+
+def test_what_every_server_brings_is_valid() -> None:
+    for path, text in system_items().items():
+        folder, _, rest = path.partition("/")
+        kind = next(kind for kind, name in FOLDERS.items() if name == folder)
+        stem, _, extension = rest.rpartition(".")
+        found = Item(kind, stem, f".{extension}", Space(SYSTEM, "/s"))
+
+        assert ([], []) == issues_of(found, parse(found, split(text, f".{extension}")[1]))

@@ -1,0 +1,115 @@
+"""Tools in YAML: what they say, and the schema that their list of parameters means."""
+
+import pytest
+
+from ralphgen.kits.rye.server.formats.yaml_tools import parse_yaml_tool
+
+TOOL = """\
+tool_type: python
+version: 1.0.0
+executor_id: null
+category: demo
+description: Say hello
+tags: [words]
+config: {command: echo, args: ["{name}"]}
+anchor: {enabled: true}
+since: 2026-02-03
+"""
+
+
+def problems(text: str) -> tuple[str, ...]:
+    return parse_yaml_tool(text, "hello").problems
+
+
+class TestReading:
+    """What a tool says."""
+
+    def test_everything_of_it_is_there_as_it_stands(self) -> None:
+        found = parse_yaml_tool(TOOL, "hello")
+
+        assert () == found.problems
+        assert found.metadata == {
+            "tool_type": "python",
+            "version": "1.0.0",
+            "executor_id": None,
+            "category": "demo",
+            "description": "Say hello",
+            "tags": ["words"],
+            "config": {"command": "echo", "args": ["{name}"]},
+            "anchor": {"enabled": True},
+            "since": "2026-02-03",
+        }
+        assert ("hello", "Say hello", ("words",)) == (found.title, found.description, found.tags)
+        assert TOOL == found.body
+
+    def test_what_is_not_said_is_not_there(self) -> None:
+        assert {"version": "1.0.0"} == parse_yaml_tool("version: 1.0.0", "a").metadata
+
+    def test_a_list_of_parameters_is_a_schema(self) -> None:
+        found = parse_yaml_tool(
+            "parameters:\n"
+            "  - {name: who, required: true, description: whom}\n"
+            "  - {name: times, type: integer, default: 1, minimum: 1}\n"
+            "  - {name: tone, required: false, enum: [warm, cold]}\n",
+            "a",
+        )
+
+        assert () == found.problems
+        assert found.metadata["config_schema"] == {
+            "type": "object",
+            "properties": {
+                "who": {"type": "string", "description": "whom"},
+                "times": {"type": "integer", "default": 1, "minimum": 1},
+                "tone": {"type": "string", "enum": ["warm", "cold"]},
+            },
+            "additionalProperties": False,
+            "required": ["who"],
+        }
+        assert 3 == len(found.metadata["parameters"])
+
+    def test_an_empty_list_allows_no_parameters(self) -> None:
+        schema = {"type": "object", "properties": {}, "additionalProperties": False}
+
+        assert schema == parse_yaml_tool("parameters: []", "a").metadata["config_schema"]
+
+    def test_other_schemas_are_none_of_the_parameters(self) -> None:
+        assert "config_schema" not in parse_yaml_tool("input_schema: {}", "a").metadata
+
+
+class TestProblems:
+    """What is wrong, in words that say what is expected."""
+
+    @pytest.mark.parametrize("text", ["", "- a", "text", "# none"])
+    def test_a_tool_is_an_object(self, text: str) -> None:
+        assert ("must be an object in YAML: expected keys and values",) == problems(text)
+
+    @pytest.mark.parametrize(
+        "parameters", ["", "{}", "a", "[a]", "[{}]", "[{name: 1}]", "[{name: ''}]", "{name: a}"]
+    )
+    def test_parameters_are_a_list_of_objects_with_names(self, parameters: str) -> None:
+        expected = '"parameters" must be a list of objects that have a "name" each'
+
+        assert (expected,) == problems(f"parameters: {parameters}")
+
+    @pytest.mark.parametrize(
+        ("text", "problem"),
+        [
+            ("parameters: [{name: a}, {name: a}]", 'the parameter "a" is there twice'),
+            (
+                "parameters: [{name: a, required: maybe}]",
+                '"required" of the parameter "a" must be true or false, found "maybe"',
+            ),
+            (
+                "parameters: []\nconfig_schema: {}",
+                'has "config_schema" and "parameters": leave one of them out',
+            ),
+            ("config: a", '"config" must be an object, found "a"'),
+            ("config_schema:", '"config_schema" must be an object, found null'),
+            ("env_config: []", '"env_config" must be an object, found a list'),
+            ("executor_id: 1", '"executor_id" must be text or null, found 1'),
+            ("a: 1\na: 2", 'line 2 ("a: 2"): the key "a" is there twice'),
+            ("a: 1\n---\nb: 2", 'line 2 ("---"): is not YAML: but found another document'),
+        ],
+    )
+    def test_they_are_said(self, text: str, problem: str) -> None:
+        assert (problem,) == problems(text)

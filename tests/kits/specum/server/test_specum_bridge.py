@@ -1,0 +1,543 @@
+"""The bridge between the tasks of a spec and those of the project, on both kits' real servers."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from driving import (
+    SCHEMAS,
+    Driver,
+    connected,
+    context_for,
+    create_database,
+    create_project,
+    on_context,
+    query,
+    quiet,
+)
+from making_sessions import client_of, made
+from specum_projects import KITS, STATE
+from specum_runs import TASKS, changing, lay_spec, ok, state_of
+from wire import running
+
+from ralphgen.generate.workflows import regenerate
+
+HOME = {"feature": "auth", "discipline": "backend"}
+IMPORT = {"phase": "tasks", "summary": "cut", "import_tasks": True, **HOME}
+ARGUMENTS = {"import_tasks", "feature", "discipline"}
+DATABASE = ".ralph/db/ralph.db"
+LEAST = """
+CREATE TABLE features (name TEXT PRIMARY KEY);
+CREATE TABLE disciplines (name TEXT PRIMARY KEY);
+INSERT INTO features VALUES ('auth');
+INSERT INTO disciplines VALUES ('backend');
+CREATE TABLE tasks (id INTEGER PRIMARY KEY, feature TEXT, discipline TEXT, title TEXT,
+    status TEXT{more});
+"""
+GROUPS = """\
+- [ ] 1.1 [P] a
+- [ ] 1.2 [P] b
+- [ ] 1.3 [P] [VERIFY] c
+- [ ] 1.4 d
+- [x] 1.4 again
+- [ ] 2.1 [P] e
+- [ ] V4 f
+"""
+HOSTILE = """\
+- [ ] 1.1 Robert'); DROP TABLE tasks;-- "quoted" {{goal}} {% raw %} %s $& \\
+  - **Do**: line one
+    line "two" \x1b[31m
+    ```sql
+    - [ ] 9.9 no task
+    ```
+  - **Files**: `a b.py`, `größe/日本.py`
+  - **Done when**: ["json", 'list']
+  - **Verify**: `sh -c 'echo "$HOME"'`
+- [ ] VE2
+"""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return create_project(tmp_path_factory.mktemp("bridge"), config=KITS)
+
+
+@pytest.fixture
+def root(project: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(project, tmp_path / "own")
+
+
+def imported(root: Path) -> list[tuple[str, str, str, Any]]:
+    """By id, what tells an imported task from others: spec's key, title, status, dependencies."""
+    sql = "SELECT id, tags, title, status, depends_on FROM tasks WHERE tags != '[]' ORDER BY id"
+    rows = query(root, sql)
+    of = {task: json.loads(tags)[1].removeprefix("spec-task:") for task, tags, *_ in rows}
+    return [
+        (of[task], title, status, [of[needed] for needed in json.loads(needs)])
+        for task, _, title, status, needs in rows
+    ]
+
+
+def tagged(key: str, mark: str) -> str:
+    """The tags of an imported task, as they are stored."""
+    return f'["spec:csv","spec-task:{key}","spec-mark:{mark}"]'
+
+
+def test_a_task_that_is_planned_anew_is_another(root: Path) -> None:
+    """What was done under its key in an earlier plan ticks nothing in this one."""
+    folder = lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
+    with connected(root, kit="specum") as driver:
+        ok(driver, "ralph_complete_phase", **IMPORT)
+        query(root, "UPDATE tasks SET status = 'done' WHERE id >= 3")
+        replanned = TASKS.replace("Write the parser", "Write another parser")
+        (folder / "tasks.md").write_text(replanned, encoding="utf-8")
+        answer = ok(driver, "ralph_complete_phase", **IMPORT)
+        assert "- **Imported**: 1.1 as task 6\n" in answer
+        assert "older tasks stay as they are: 1.1 as task 3\n" in answer
+        assert ("task 1 of 3", "1.2, 1.3") == followed(driver)
+
+
+def test_an_agent_on_a_task_of_no_spec_gets_none_of_another(root: Path) -> None:
+    lay_spec(root, "csv", state={"phase": "execution"}, tasks=TASKS)
+    with connected(root, "task_execution", kit="specum", task_id=1) as driver:
+        refusal = driver.refusal("ralph_implement")
+
+    assert "This session works on task 1, which is of no spec: do that task" == refusal
+
+
+def test_each_task_becomes_one_of_the_project_with_all_that_it_says(root: Path) -> None:
+    lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
+    with connected(root, kit="specum") as driver:
+        with changing(root, f"specs/csv/{STATE}", "specs/csv/.progress.md", DATABASE):
+            answer = ok(driver, "ralph_complete_phase", **IMPORT)
+        refusal = driver.refusal("ralph_complete_phase", phase="tasks", summary="again")
+    with connected(root) as driver:
+        first, last = driver.call("get_task", id=3), driver.call("get_task", id=5)
+
+    assert "- **Imported**: 1.1 as task 3, 1.2 as task 4, 1.3 as task 5\n" in answer
+    assert "import_tasks" not in answer  # nobody is asked for what was just done
+    assert refusal.startswith("Currently in execution phase.")
+    expected = {
+        "id": 3,
+        **HOME,
+        "title": "1.1 Write the parser",
+        "status": "pending",
+        "description": "Do:\nparse one line\n\nFiles:\n`parser.py`\n\nCommit:\n`feat: parse`",
+        "acceptance_criteria": ["a line is parsed", "verify: `pytest -q`"],
+        "tags": ["spec:csv", "spec-task:1.1", "spec-mark:4f26a3975893"],
+    }
+    assert expected == {key: first[key] for key in expected}
+    assert ["verify: `make check`"] == last["acceptance_criteria"]
+    assert [3, 4] == last["depends_on"]
+    assert "execution" == state_of(root, "csv")["phase"]
+
+
+def test_neighbours_wait_for_the_group_before_them_and_not_for_each_other(root: Path) -> None:
+    """Checkpoints and tasks without the mark stand alone; repeated ids are told apart."""
+    lay_spec(root, "csv", state={"phase": "tasks"}, tasks=GROUPS)
+    with connected(root, kit="specum") as driver:
+        ok(driver, "ralph_complete_phase", **IMPORT)
+
+    expected = [
+        ("1.1", "1.1 a", "pending", []),
+        ("1.2", "1.2 b", "pending", []),
+        ("1.3", "1.3 c", "pending", ["1.1", "1.2"]),
+        ("1.4", "1.4 d", "pending", ["1.3"]),
+        ("1.4#2", "1.4 again", "done", ["1.4"]),
+        ("2.1", "2.1 e", "pending", ["1.4#2"]),
+        ("V4", "V4 f", "pending", ["2.1"]),
+    ]
+    assert expected == imported(root)
+
+
+def test_a_task_is_imported_once_however_often_it_is_asked_for(root: Path) -> None:
+    """Later tasks are added to those that are there, of which nothing changes."""
+    folder = lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
+    with connected(root, kit="specum") as driver:
+        ok(driver, "ralph_complete_phase", **IMPORT)
+        query(root, "UPDATE tasks SET title = 'Renamed', feature = 'search' WHERE id = 4")
+        with changing(root):
+            answer = ok(driver, "ralph_complete_phase", **IMPORT)
+        assert "- **Imported**: nothing new\n" in answer
+        assert "- **Already there**: 1.1 as task 3, 1.2 as task 4, 1.3 as task 5\n" in answer
+        with (folder / "tasks.md").open("a", encoding="utf-8") as file:
+            file.write("- [ ] 1.4 Ship it\n")
+        with changing(root, DATABASE):
+            answer = ok(driver, "ralph_complete_phase", **IMPORT)
+        lay_spec(root, "csv-2", state={"phase": "tasks"}, tasks=TASKS)
+        other = ok(driver, "ralph_complete_phase", **{**IMPORT, "spec_name": "csv-2"})
+
+    assert "- **Imported**: 1.4 as task 6\n" in answer
+    assert ("1.4", "1.4 Ship it", "pending", ["1.3"]) == imported(root)[3]
+    assert [("Renamed", "search")] == query(root, "SELECT title, feature FROM tasks WHERE id = 4")
+    assert "- **Imported**: 1.1 as task 7, 1.2 as task 8, 1.3 as task 9\n" in other
+
+
+def test_two_servers_that_import_at_the_same_time_make_each_task_once(root: Path) -> None:
+    many = "".join(f"- [ ] {at}.1 Number {at}\n" for at in range(1, 201))
+    lay_spec(root, "csv", state={"phase": "execution"}, tasks=many)
+    context = on_context(context_for(root, "manual"))
+    call = {"name": "ralph_complete_phase", "arguments": IMPORT}
+    with running(root, "specum", *context) as one, running(root, "specum", *context) as other:
+        for server in (one, other):
+            server.shake_hands()
+        for server in (one, other):
+            server.send("tools/call", call, id=99)
+        texts = [server.read()["result"]["content"][0]["text"] for server in (one, other)]
+
+    assert [f"{at}.1" for at in range(1, 201)] == [key for key, *_ in imported(root)]
+    assert 1 == sum("- **Imported**: nothing new\n" in text for text in texts), texts
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"feature": "nope"}, 'there is no feature "nope": there are "auth", "search"'),
+        ({"discipline": "back"}, 'there is no discipline "back": did you mean "backend"?'),
+        ({"feature": ""}, '"import_tasks" needs "feature": say where the tasks belong'),
+    ],
+)
+def test_what_cannot_be_imported_leaves_the_phase_and_the_project_as_they_were(
+    root: Path, given: dict[str, str], sentence: str
+) -> None:
+    lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
+    with connected(root, kit="specum") as driver, changing(root):
+        assert sentence == driver.refusal("ralph_complete_phase", **{**IMPORT, **given})
+
+
+def test_an_import_that_fails_in_its_middle_makes_no_task(root: Path) -> None:
+    query(
+        root,
+        "CREATE TRIGGER no BEFORE INSERT ON tasks WHEN NEW.title LIKE '1.3%' "
+        "BEGIN SELECT RAISE(ABORT, 'not this one'); END",
+    )
+    lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
+    with connected(root, kit="specum") as driver, changing(root):
+        assert driver.refusal("ralph_complete_phase", **IMPORT)
+
+
+def test_an_import_needs_tasks_and_the_tasks_phase(root: Path) -> None:
+    folder = lay_spec(root, "csv", state={"phase": "research"})
+    with connected(root, kit="specum") as driver, changing(root):
+        early = driver.refusal("ralph_complete_phase", **{**IMPORT, "phase": "research"})
+        wrong = driver.refusal("ralph_complete_phase", **IMPORT)
+        (folder / STATE).write_text('{"phase": "tasks"}', encoding="utf-8")
+        none = driver.refusal("ralph_complete_phase", **IMPORT)
+        (folder / STATE).write_text('{"phase": "research"}', encoding="utf-8")
+
+    assert '"import_tasks" goes with phase "tasks" only: leave it out' == early
+    assert wrong.startswith("Currently in research phase.")
+    assert "Tasks not generated: `tasks.md` of 'csv' has no task to import" == none
+
+
+def test_hostile_text_is_stored_as_it_stands(root: Path) -> None:
+    lay_spec(root, "csv", state={"phase": "tasks"}, tasks=HOSTILE)
+    with connected(root, kit="specum") as driver:
+        ok(driver, "ralph_complete_phase", **IMPORT)
+    with connected(root) as driver:
+        task = driver.call("get_task", id=3)
+
+    first = HOSTILE.splitlines()[0]
+    assert first == f"- [ ] {task['title']}"
+    assert 'line one\nline "two" \x1b[31m\n```sql\n- [ ] 9.9 no task\n```' in task["description"]
+    assert "`a b.py`, `größe/日本.py`" in task["description"]
+    expected = ["[\"json\", 'list']", "verify: `sh -c 'echo \"$HOME\"'`"]
+    assert expected == task["acceptance_criteria"]
+    assert ["1.1", "VE2"] == [key for key, *_ in imported(root)]
+
+
+def test_a_character_that_no_database_holds_is_refused_before_anything_is_made(root: Path) -> None:
+    lay_spec(root, "csv", state={"phase": "tasks"}, tasks="- [ ] 1.1 a\n- [ ] 1.2 b\0c\n")
+    with connected(root, kit="specum") as driver, changing(root):
+        assert '"title" holds the character U+0000' in driver.refusal(
+            "ralph_complete_phase", **IMPORT
+        )
+
+
+def least(root: Path, more: str) -> Path:
+    """A project whose tasks have five columns, and `more`."""
+    create_database(root, LEAST.format(more=more))
+    (root / ".ralph" / "ralphgen.toml").write_text(KITS, encoding="utf-8")
+    regenerate(root, force=False, say=quiet)
+    lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
+    return root
+
+
+def test_columns_that_a_project_lacks_are_left_out(tmp_path: Path) -> None:
+    root = least(tmp_path, ", tags TEXT")
+    with connected(root, kit="specum") as driver:
+        ok(driver, "ralph_complete_phase", **IMPORT)
+        query(root, "UPDATE tasks SET status = 'done' WHERE title LIKE '1.1%'")
+        assert "- **Ticked, since their tasks of the project are done or skipped**: 1.1" in ok(
+            driver, "ralph_implement"
+        )
+
+    expected = [
+        (1, "auth", "backend", "1.1 Write the parser", "done", tagged("1.1", "4f26a3975893")),
+        (2, "auth", "backend", "1.2 Write the writer", "pending", tagged("1.2", "39fef1b3ba59")),
+        (3, "auth", "backend", "1.3 Check both", "pending", tagged("1.3", "02b7fd4b142f")),
+    ]
+    assert expected == query(root, "SELECT * FROM tasks")
+
+
+def test_without_tags_nothing_can_be_imported_and_everything_else_works(tmp_path: Path) -> None:
+    root = least(tmp_path, "")
+    with connected(root, kit="specum") as driver:
+        with changing(root):
+            refusal = driver.refusal("ralph_complete_phase", **IMPORT)
+        ok(driver, "ralph_complete_phase", phase="tasks", summary="cut")
+        assert "task 1 of 3" in ok(driver, "ralph_implement").splitlines()[0]
+
+    assert 'the project\'s tasks have no column "tags"' in refusal
+
+
+def test_a_column_that_must_be_given_and_that_no_task_of_a_spec_has_is_named(
+    tmp_path: Path,
+) -> None:
+    root = least(tmp_path, ", tags TEXT, risk TEXT NOT NULL")
+    with connected(root, kit="specum") as driver, changing(root):
+        assert '"tasks.risk" must not be empty' in driver.refusal("ralph_complete_phase", **IMPORT)
+
+
+@pytest.mark.parametrize("schema", ["a0", "a5", "b1", "b6"])
+def test_every_era_of_the_schema_takes_the_tasks_over(tmp_path: Path, schema: str) -> None:
+    text = (SCHEMAS / f"{schema}.sql").read_text(encoding="utf-8")
+    assert "tags " in text
+
+    root = create_project(tmp_path, schema=schema, config=KITS)
+    lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
+    with connected(root, kit="specum") as driver:
+        ok(driver, "ralph_complete_phase", **IMPORT)
+        query(root, "UPDATE tasks SET status = 'skipped' WHERE title LIKE '1.1%'")
+        assert "task 2 of 3" in ok(driver, "ralph_implement").splitlines()[0]
+
+    assert [[], [], ["1.1", "1.2"]] == [needs for *_, needs in imported(root)]
+
+
+def followed(driver: Driver) -> tuple[str, str]:
+    """The first line of the next task, and the boxes that were ticked for it."""
+    lines = ok(driver, "ralph_implement").splitlines()
+    told = [line.rpartition(": ")[2] for line in lines if line.startswith("- **Ticked")]
+    return lines[0].rpartition(": ")[2], "".join(told)
+
+
+def test_boxes_follow_the_status_of_the_projects_tasks(root: Path) -> None:
+    """Done and skipped tick a box; a task that is opened again leaves it to the person."""
+    folder = lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
+    with connected(root, kit="specum") as driver, connected(root) as tasks:
+        ok(driver, "ralph_complete_phase", **IMPORT)
+        assert ("task 1 of 3", "") == followed(driver)
+        for status in ("in_progress", "blocked", "pending"):
+            query(root, "UPDATE tasks SET status = ? WHERE id = 3", status)
+            assert ("task 1 of 3", "") == followed(driver)
+        tasks.call("set_task_status", id=3, status="done")
+        assert ("task 2 of 3", "1.1") == followed(driver)
+        tasks.call("set_task_status", id=3, status="pending")
+        assert ("task 2 of 3", "") == followed(driver)
+        query(root, "UPDATE tasks SET status = 'skipped' WHERE id IN (4, 5)")
+        answer = ok(driver, "ralph_implement")
+
+    assert (
+        "- **Ticked, since their tasks of the project are done or skipped**: 1.2, 1.3\n" in answer
+    )
+    assert answer.endswith("\nALL_TASKS_COMPLETE\n")
+    done = TASKS.replace("- [ ]", "- [x]")
+    assert done == (folder / "tasks.md").read_text(encoding="utf-8")
+
+
+def test_a_task_that_is_done_in_the_project_is_no_longer_blocked(root: Path) -> None:
+    lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
+    with connected(root, kit="specum") as driver:
+        ok(driver, "ralph_complete_phase", **IMPORT)
+        ok(driver, "ralph_implement", max_iterations=1)
+        assert "Task 1.1 blocked" in driver.refusal("ralph_implement", max_iterations=1)
+        query(root, "UPDATE tasks SET status = 'done' WHERE id = 3")
+        assert ("task 2 of 3", "1.1") == followed(driver)
+
+
+def test_ticking_changes_the_marks_of_boxes_and_no_other_byte(root: Path) -> None:
+    text = b"\xef\xbb\xbf# T\r\n\r\n- [ ] 1.1 a \xff\xfe\t\r\n* [ ]  1.2 b\x0b \r\n\n- [ ] 1.3 c"
+    folder = lay_spec(root, "csv", state={"phase": "tasks"}, tasks=text)
+    with connected(root, kit="specum") as driver:
+        ok(driver, "ralph_complete_phase", **IMPORT)
+        query(root, "UPDATE tasks SET status = 'done' WHERE id IN (3, 4)")
+        assert ("task 3 of 3", "1.1, 1.2") == followed(driver)
+
+    expected = text.replace(b"- [ ] 1.1", b"- [x] 1.1").replace(b"* [ ]  1.2", b"* [x]  1.2")
+    assert expected == (folder / "tasks.md").read_bytes()
+
+
+def test_a_task_of_the_project_that_names_another_spec_ticks_nothing_here(root: Path) -> None:
+    lay_spec(root, "csv", state={"phase": "execution"}, tasks=TASKS)
+    rows = ('["spec:csv-2","spec-task:1.1"]', '["spec-task:1.1"]', '["spec:csv"]', "spec:csv")
+    for tags in rows:
+        query(
+            root,
+            "INSERT INTO tasks (feature, discipline, title, status, tags) "
+            "VALUES ('auth', 'backend', 'Other', 'done', ?)",
+            tags,
+        )
+    with connected(root, kit="specum") as driver:
+        assert ("task 1 of 3", "") == followed(driver)
+
+
+def test_a_spec_goes_on_where_the_projects_tasks_are_out_of_reach(root: Path) -> None:
+    """The specs are files: a database that moved on must not hold them up, and must be named."""
+    lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
+    query(root, "ALTER TABLE tasks DROP COLUMN tags")
+    with connected(root, kit="specum") as driver:
+        with changing(root):
+            refusal = driver.refusal("ralph_complete_phase", **IMPORT)
+        answer = ok(driver, "ralph_implement")
+
+    why = "the project's tasks are out of reach: the database is not the one that this server was"
+    assert refusal.startswith(why)
+    assert f"- **Warning**: no box was ticked for its task of the project: {why}" in answer
+    assert 'run "ralphgen regen"' in answer
+    assert "task 1 of 3" in answer.splitlines()[0]
+    assert str(root) not in answer + refusal
+
+
+def offered(root: Path, recipe: str, **facts: Any) -> set[str]:
+    """The arguments of the bridge that a session of the recipe sees."""
+    with connected(root, recipe, kit="specum", **facts) as driver:
+        for tool in driver.tools():
+            if tool["name"] == "ralph_complete_phase":
+                seen = ARGUMENTS & set(tool["inputSchema"]["properties"])
+                if not seen:
+                    refusal = driver.refusal("ralph_complete_phase", **IMPORT)
+                    assert 'unknown argument "import_tasks"' in refusal, refusal
+                assert bool(seen) == ("import_tasks" in ok(driver, "ralph_help"))
+                return seen
+    return set()
+
+
+@pytest.mark.parametrize(
+    ("recipe", "may"),
+    [
+        ("manual", True),
+        ("braindump", True),
+        ("yap", True),
+        ("enrichment", True),
+        ("ramble", False),
+        ("task_execution", False),
+        ("opus_review", False),
+        ("discuss", False),
+        ("interactive", False),
+    ],
+)
+def test_only_a_session_that_may_create_tasks_may_import_them(
+    project: Path, recipe: str, *, may: bool
+) -> None:
+    assert (ARGUMENTS if may else set()) == offered(project, recipe)
+
+
+def test_what_a_session_loses_of_creating_tasks_it_loses_of_importing_them(
+    project: Path, tmp_path: Path
+) -> None:
+    """A discipline, a context, and a kit that is off take it away alike."""
+    config = KITS + '[disciplines.backend]\ndisable = ["ralph:create_task"]\n'
+    disciplined = create_project(tmp_path / "disciplined", config=config)
+    alone = create_project(tmp_path / "alone", config='kits = ["specum"]\n')
+    specum = context_kits(project)["specum"]
+
+    assert ARGUMENTS == offered(disciplined, "yap")
+    assert set() == offered(disciplined, "yap", discipline="backend")
+    assert set() == offered(project, "yap", disabled_tools={"ralph": ["create_task"]})
+    assert set() == offered(project, "yap", enabled_tools={"specum": specum})
+    assert set() == offered(alone, "manual")
+
+
+def context_kits(root: Path) -> dict[str, list[str]]:
+    told: dict[str, list[str]] = json.loads(
+        context_for(root, "manual").read_text(encoding="utf-8")
+    )["enabled_tools"]
+    return told
+
+
+def test_a_session_that_is_tied_to_a_feature_imports_there_and_nowhere_else(root: Path) -> None:
+    lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
+    tied = {"ralph": {"create_task": {"feature": "search"}}}
+    with connected(root, "yap", kit="specum", bindings=tied) as driver:
+        with changing(root):
+            refusal = driver.refusal("ralph_complete_phase", **IMPORT)
+        given = {key: value for key, value in IMPORT.items() if key != "feature"}
+        ok(driver, "ralph_complete_phase", **given)
+
+    assert 'argument "feature" is "auth", but this session works on' in refusal
+    assert [("search",)] == query(root, "SELECT DISTINCT feature FROM tasks WHERE id > 2")
+
+
+def test_a_session_that_gives_new_tasks_a_title_alone_imports_none(root: Path) -> None:
+    """An import would write what the session was denied: description, criteria, dependencies."""
+    lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
+    narrowed = {"ralph": {"create_task": ["feature", "discipline", "title"]}}
+    with connected(root, "yap", kit="specum", narrowed_arguments=narrowed) as driver:
+        with changing(root):
+            refusal = driver.refusal("ralph_complete_phase", **IMPORT)
+        answer = ok(driver, "ralph_complete_phase", phase="tasks", summary="cut")
+
+    assert 'this session may not import tasks: leave "import_tasks" out' == refusal
+    assert "import_tasks" not in answer
+
+
+def test_an_agent_on_one_task_has_both_kits_and_its_done_task_ticks_its_box(root: Path) -> None:
+    folder = lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
+    with connected(root, kit="specum") as driver:
+        ok(driver, "ralph_complete_phase", **IMPORT)
+    session = made(root, "task_execution", "--task", "3")
+    with (
+        client_of(session["mcp_config"], "specum") as specs,
+        client_of(session["mcp_config"]) as tasks,
+    ):
+        answer = ok(specs, "ralph_implement")
+        assert "- [ ] 1.1 [P] Write the parser" in answer
+        assert "- **Project task**: 3, pending\n" in answer
+        close = "3. Set the project's task 3 to done with `set_task_status`, and stop: "
+        assert close in answer
+        assert "for the next task" not in answer.split("### Completion Protocol")[1]
+        assert "hands out this session's task" in str(specs.client.instructions)
+        assert "1.1 Write the parser" == tasks.call("get_task")["title"]
+        tasks.call("set_task_status", status="done", summary="parsed")
+        refusal = specs.refusal("ralph_implement")
+
+    assert "Task 1.1, on which this session works, is ticked: close it" == refusal
+    assert TASKS.replace("[ ] 1.1", "[x] 1.1") == (folder / "tasks.md").read_text(encoding="utf-8")
+
+
+def test_a_session_on_a_task_gets_it_whatever_spec_is_current(root: Path) -> None:
+    """Nor is it told that everything is complete where its own box is ticked."""
+    lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
+    with connected(root, kit="specum") as driver:
+        ok(driver, "ralph_complete_phase", **IMPORT)
+    lay_spec(root, "other", state={"phase": "execution"}, tasks="- [ ] 1.1 Another\n")
+    session = made(root, "task_execution", "--task", "4")
+    with client_of(session["mcp_config"], "specum") as specs:
+        answer = ok(specs, "ralph_implement")
+        done = TASKS.replace("- [ ]", "- [x]")
+        (root / "specs" / "csv" / STATE).unlink()
+        lay_spec(root, "csv", tasks=done, current=False)
+        refusal = specs.refusal("ralph_implement")
+
+    assert '## execution phase for "csv": task 2 of 3' == answer.splitlines()[0]
+    assert "- **Project task**: 4, pending\n" in answer
+    assert "Task 1.2, on which this session works, is ticked: close it" == refusal
+
+
+def test_the_end_lists_the_tasks_of_the_project_that_are_still_open(root: Path) -> None:
+    lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
+    with connected(root, kit="specum") as driver:
+        ok(driver, "ralph_complete_phase", **IMPORT)
+        query(root, "UPDATE tasks SET status = 'in_progress' WHERE id = 3")
+        query(root, "UPDATE tasks SET status = 'skipped' WHERE id = 4")
+        assert "- **Project task**: 3, in_progress\n" in ok(driver, "ralph_implement")
+        lay_spec(root, "csv", tasks=TASKS.replace("- [ ]", "- [x]"))
+        with changing(root, f"specs/csv/{STATE}"):
+            answer = ok(driver, "ralph_implement")
+        again = ok(driver, "ralph_implement")
+
+    line = "- **Still open among the project's tasks**: task 3 (1.1, in_progress), "
+    assert f"{line}task 5 (1.3, pending)\n" in answer
+    assert answer == again

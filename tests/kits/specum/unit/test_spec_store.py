@@ -1,0 +1,769 @@
+"""Specs are read, written and deleted where they are, and nothing else is ever touched."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ralphgen.kits.specum.server.store import LARGEST, SHOWN, Specs
+from ralphgen.runtime.errors import ToolError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+REPOSITORY = Path(__file__).parents[4]
+NOBODY = 65534
+UNSHARE = shutil.which("unshare") or ""
+HIDDEN = "what nobody may see"
+BAD_NAMES = ["", ".", "..", "../x", "a/b", "/nowhere", "a\0b", "A", "x" * 65, "-", "auth\n"]
+BAD_FILES = [".", "..", "../x.md", "a/b.md", "/nowhere/a.md", "a\0b"]
+
+# Not as root, who may read and write everywhere. What is loaded later must be loaded before.
+UNPRIVILEGED = """
+import encodings.utf_8_sig, encodings.utf_16_le, os, sys
+from ralphgen.runtime.errors import ToolError
+from ralphgen.kits.specum.server.store import Specs
+if not os.getuid():
+    os.setgid(65534)
+    os.setuid(65534)
+try:
+    print(eval(sys.argv[2], {"specs": Specs(sys.argv[1])}))
+except ToolError as error:
+    print(error)
+"""
+FULL = """
+import resource, sys
+from ralphgen.runtime.errors import ToolError
+from ralphgen.kits.specum.server.store import Specs
+resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
+try:
+    Specs(sys.argv[1]).write("auth", "research.md", "x" * 100)
+except ToolError as error:
+    print(error)
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A project with the spec "auth", and a file beside the project."""
+    root = tmp_path / "project"
+    (root / "specs/auth").mkdir(parents=True)
+    (tmp_path / "secret.md").write_text(HIDDEN, encoding="utf-8")
+    return root
+
+
+@pytest.fixture
+def auth(root: Path) -> Path:
+    return root / "specs/auth"
+
+
+@pytest.fixture
+def specs(root: Path) -> Specs:
+    return Specs(str(root))
+
+
+@pytest.fixture
+def open_root() -> Iterator[Path]:
+    """A project of an unprivileged user with the spec "auth" and a folder in it."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        root.chmod(0o755)
+        (root / "specs/auth/notes").mkdir(parents=True)
+        (root / "specs/auth/notes/a.md").write_text("a", encoding="utf-8")
+        (root / "specs/auth/tasks.md").write_text("t", encoding="utf-8")
+        if not os.getuid():
+            for path in [root, *root.rglob("*")]:
+                os.chown(path, NOBODY, NOBODY)
+        yield root
+
+
+def said(script: str, root: Path, *arguments: str) -> str:
+    """What a script prints that runs in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", script, str(root), *arguments],
+        cwd=REPOSITORY,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+
+
+def snapshot(folder: Path) -> dict[str, bytes | str | None]:
+    """Every path below a folder with its content; links are not followed."""
+    return {
+        str(path.relative_to(folder)): str(path.readlink())
+        if path.is_symlink()
+        else (path.read_bytes() if path.is_file() else None)
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+class TestListing:
+    """A spec is a folder with a fitting name, and nothing else is."""
+
+    def test_a_project_without_specs_has_none(self, tmp_path: Path) -> None:
+        assert [] == Specs(str(tmp_path)).names()
+        assert [] == list(tmp_path.iterdir())
+
+    def test_specs_are_sorted_and_all_else_is_left_out(self, root: Path, specs: Specs) -> None:
+        for name in ("zoo", "b-2", ".hidden", "Upper", "with space", "---"):
+            (root / "specs" / name).mkdir()
+        (root / "specs/file").write_text("", encoding="utf-8")
+        (root / "specs/link").symlink_to("auth")
+
+        assert ["auth", "b-2", "zoo"] == specs.names()
+
+    def test_a_file_in_place_of_the_folder_holds_no_specs(self, tmp_path: Path) -> None:
+        (tmp_path / "specs").write_text("", encoding="utf-8")
+
+        assert [] == Specs(str(tmp_path)).names()
+        with pytest.raises(ToolError, match='the folder "specs/auth" cannot be made: not a dir'):
+            Specs(str(tmp_path)).create("auth")
+
+    def test_only_folders_with_fitting_names_exist(self, root: Path, specs: Specs) -> None:
+        (root / "specs/file").write_text("", encoding="utf-8")
+        (root / "specs/link").symlink_to("auth")
+        (root / "specs/Upper").mkdir()
+
+        assert specs.exists("auth")
+        assert not any(map(specs.exists, ["file", "link", "Upper", "gone", *BAD_NAMES]))
+
+    def test_no_new_spec_can_have_the_name_of_anything_there(
+        self, root: Path, specs: Specs
+    ) -> None:
+        (root / "specs/Upper").mkdir()
+        (root / "specs/link").symlink_to("nowhere")
+
+        assert {"auth", "upper", "link"} == specs.taken()
+
+    def test_a_folder_that_cannot_be_listed_is_an_error(self, open_root: Path) -> None:
+        (open_root / "specs").chmod(0)
+
+        assert '"specs" cannot be read: permission denied' == said(
+            UNPRIVILEGED, open_root, "specs.names()"
+        )
+
+
+class TestCurrent:
+    """The pointer says a name; who asks decides what to make of it."""
+
+    @pytest.mark.parametrize(
+        ("content", "name"),
+        [
+            (b"auth", "auth"),
+            (b"auth\n", "auth"),
+            (b" \r\n\tauth \r\n", "auth"),
+            (b"\xef\xbb\xbfauth", "auth"),
+            (b"gone", "gone"),
+            (b"../x", "../x"),
+            (b"\xff", "\ufffd"),
+            (b"", None),
+            (b" \n ", None),
+        ],
+    )
+    def test_it_is_read_without_white_space(
+        self, root: Path, specs: Specs, content: bytes, name: str | None
+    ) -> None:
+        (root / "specs/.current-spec").write_bytes(content)
+
+        assert name == specs.current()
+
+    def test_without_a_pointer_there_is_none(self, specs: Specs, tmp_path: Path) -> None:
+        assert specs.current() is None
+        assert Specs(str(tmp_path)).current() is None
+
+    def test_it_is_set_over_and_over_and_removed(self, root: Path, specs: Specs) -> None:
+        specs.set_current("auth")
+        specs.set_current("zoo")
+
+        assert b"zoo\n" == (root / "specs/.current-spec").read_bytes()
+
+        specs.set_current(None)
+        specs.set_current(None)
+
+        assert ["auth"] == [path.name for path in (root / "specs").iterdir()]
+
+    def test_setting_it_makes_the_folder(self, tmp_path: Path) -> None:
+        Specs(str(tmp_path)).set_current("auth")
+
+        assert "auth" == Specs(str(tmp_path)).current()
+
+    @pytest.mark.parametrize("name", BAD_NAMES)
+    def test_a_name_that_does_not_fit_is_never_current(
+        self, root: Path, specs: Specs, name: str
+    ) -> None:
+        with pytest.raises(ToolError, match="spec name"):
+            specs.set_current(name)
+
+        assert not (root / "specs/.current-spec").exists()
+
+    @pytest.mark.parametrize("target", ["../../secret.md", "auth/tasks.md", "nowhere", "."])
+    def test_a_pointer_that_is_a_link_is_replaced_and_not_written_through(
+        self, root: Path, specs: Specs, target: str
+    ) -> None:
+        (root / "specs/.current-spec").symlink_to(target)
+        before = (root.parent / "secret.md").read_bytes()
+
+        specs.set_current("auth")
+
+        assert not (root / "specs/.current-spec").is_symlink()
+        assert "auth" == specs.current()
+        assert before == (root.parent / "secret.md").read_bytes()
+        assert not (root / "specs/auth/tasks.md").exists()
+        assert not (root / "specs/nowhere").exists()
+
+    def test_a_new_spec_is_there_whole_or_not_at_all(self, root: Path, specs: Specs) -> None:
+        (root / "specs/file").write_text("x", encoding="utf-8")
+        before = {path.name for path in (root / "specs").iterdir()}
+
+        assert specs.begin("pay", {"a.md": "a", "b.md": "b"})
+        assert not specs.begin("pay", {"a.md": "other"})
+        assert not specs.begin("file", {"a.md": "other"})
+
+        assert "a" == specs.read("pay", "a.md")
+        assert {*before, "pay"} == {path.name for path in (root / "specs").iterdir()}
+
+    def test_a_pointer_to_the_outside_is_not_followed(self, root: Path, specs: Specs) -> None:
+        (root / "specs/.current-spec").symlink_to("../../secret.md")
+
+        with pytest.raises(ToolError, match=r'"specs/\.current-spec" is a link that leads out'):
+            specs.current()
+        specs.set_current("auth")
+
+        assert HIDDEN == (root.parent / "secret.md").read_text(encoding="utf-8")
+
+
+class TestReading:
+    """What a person or another tool put into a file never stops the server."""
+
+    def test_what_is_not_there_is_none(self, specs: Specs) -> None:
+        assert specs.read("auth", "research.md") is None
+        assert specs.read("gone", "research.md") is None
+        assert specs.read_bytes("auth", "research.md") is None
+
+    @pytest.mark.parametrize(
+        ("content", "text"),
+        [
+            (b"", ""),
+            ("Füße\r\n".encode(), "Füße\r\n"),
+            (b"\xef\xbb\xbf# A\n", "# A\n"),
+            (b"a\xffb", "a\ufffdb"),
+        ],
+    )
+    def test_text_is_read_as_far_as_it_is_text(
+        self, auth: Path, specs: Specs, content: bytes, text: str
+    ) -> None:
+        (auth / "research.md").write_bytes(content)
+
+        assert text == specs.read("auth", "research.md")
+        assert content == specs.read_bytes("auth", "research.md")
+
+    def test_a_long_file_is_cut_after_a_line_with_a_note(self, auth: Path, specs: Specs) -> None:
+        (auth / "research.md").write_bytes(("ü" * 49 + "\n").encode() * 12_000)
+
+        text = specs.read("auth", "research.md")
+
+        assert text is not None
+        shown, _, note = text.partition("\n\n")
+        assert "[cut here: the file has 1,188,000 bytes, more than 1,048,576]\n" == note
+        assert {"ü" * 49} == set(shown.split("\n"))
+        assert SHOWN - 99 <= len(shown.encode()) <= SHOWN
+
+    def test_a_file_as_long_as_may_be_is_whole(self, auth: Path, specs: Specs) -> None:
+        (auth / "research.md").write_bytes(b"x" * SHOWN)
+
+        assert "x" * SHOWN == specs.read("auth", "research.md")
+
+    @pytest.mark.parametrize("target", ["../../../secret.md", "../auth-2/a.md", "../.current-spec"])
+    def test_a_link_out_of_the_spec_is_refused(self, auth: Path, specs: Specs, target: str) -> None:
+        (auth / "research.md").symlink_to(target)
+        expected = '"specs/auth/research.md" is a link that leads out of "specs/auth"'
+
+        with pytest.raises(ToolError, match=expected):
+            specs.read("auth", "research.md")
+        with pytest.raises(ToolError, match=expected):
+            specs.read_bytes("auth", "research.md")
+        with pytest.raises(ToolError, match=expected):
+            specs.write("auth", "research.md", "")
+        with pytest.raises(ToolError, match=expected):
+            specs.edit("auth", "research.md", str.upper)
+
+        assert HIDDEN == (auth / "../../../secret.md").read_text(encoding="utf-8")
+
+    def test_a_link_within_the_spec_is_followed(self, auth: Path, specs: Specs) -> None:
+        (auth / "plan.md").write_text("plan", encoding="utf-8")
+        (auth / "tasks.md").symlink_to("plan.md")
+
+        assert "plan" == specs.read("auth", "tasks.md")
+
+        specs.write("auth", "tasks.md", "new")
+
+        assert (auth / "tasks.md").is_symlink()
+        assert "new" == (auth / "plan.md").read_text(encoding="utf-8")
+
+    def test_a_spec_that_is_a_link_is_refused(self, root: Path, specs: Specs) -> None:
+        (root / "other").mkdir()
+        (root / "specs/link").symlink_to("../other")
+
+        with pytest.raises(ToolError, match='"specs/link" is a link: a spec must be a folder'):
+            specs.read("link", "research.md")
+        with pytest.raises(ToolError, match="is a link"):
+            specs.write("link", "research.md", "")
+        with pytest.raises(ToolError, match="is a link"):
+            specs.create("link")
+
+        assert [] == list((root / "other").iterdir())
+
+    def test_what_is_no_file_does_not_keep_the_server_waiting(
+        self, auth: Path, specs: Specs
+    ) -> None:
+        os.mkfifo(auth / "pipe.md")
+        (auth / "folder.md").mkdir()
+
+        for name in ("pipe.md", "folder.md"):
+            with pytest.raises(ToolError, match=rf'"specs/auth/{name}" cannot be read: (not|is)'):
+                specs.read("auth", name)
+            with pytest.raises(ToolError, match="not a regular file"):
+                specs.write("auth", name, "")
+
+    @pytest.mark.parametrize("name", BAD_NAMES)
+    def test_names_that_do_not_fit_are_refused_everywhere(self, specs: Specs, name: str) -> None:
+        for call in (
+            lambda: specs.path(name),
+            lambda: specs.create(name),
+            lambda: specs.read(name, "a.md"),
+            lambda: specs.write(name, "a.md", ""),
+            lambda: specs.remove(name, "a.md"),
+            lambda: specs.delete(name),
+        ):
+            with pytest.raises(ToolError, match="spec name"):
+                call()
+
+    @pytest.mark.parametrize("file", BAD_FILES)
+    def test_a_file_must_lie_in_the_spec_itself(self, specs: Specs, file: str) -> None:
+        for call in (
+            lambda: specs.path("auth", file),
+            lambda: specs.read("auth", file),
+            lambda: specs.write("auth", file, ""),
+            lambda: specs.remove("auth", file),
+        ):
+            with pytest.raises(ToolError, match="is no name of a file in a spec"):
+                call()
+
+    def test_a_path_is_absolute_and_need_not_be_there(self, root: Path, specs: Specs) -> None:
+        folder = os.path.realpath(root)
+
+        assert f"{folder}/specs/new" == specs.path("new")
+        assert f"{folder}/specs/new/tasks.md" == specs.path("new", "tasks.md")
+
+    def test_specs_may_be_a_link_to_another_folder(self, tmp_path: Path) -> None:
+        (tmp_path / "shared").mkdir()
+        (tmp_path / "project").mkdir()
+        (tmp_path / "project/specs").symlink_to("../shared")
+        specs = Specs(str(tmp_path / "project"))
+        specs.create("auth")
+        specs.write("auth", "a.md", "text")
+        specs.set_current("auth")
+
+        assert (["auth"], "auth") == (specs.names(), specs.current())
+        assert "text" == specs.read("auth", "a.md")
+
+
+class TestWriting:
+    """A file is the old or the new one, whatever happens."""
+
+    def test_text_is_written_as_utf_8_with_its_own_line_ends(
+        self, auth: Path, specs: Specs
+    ) -> None:
+        specs.write("auth", "research.md", "old and longer")
+        specs.write("auth", "research.md", "Füße\r\n日本\n")
+
+        assert "Füße\r\n日本\n".encode() == (auth / "research.md").read_bytes()
+        assert ["research.md"] == [path.name for path in auth.iterdir()]
+
+    def test_half_a_surrogate_pair_is_written_as_a_replacement(
+        self, auth: Path, specs: Specs
+    ) -> None:
+        specs.write("auth", "research.md", "a\ud800\udc80b\U0001f600")
+
+        written = (auth / "research.md").read_text(encoding="utf-8")
+
+        assert "b\U0001f600" == written[-2:]
+
+    @pytest.mark.parametrize("mode", [0o600, 0o664, 0o755])
+    def test_a_file_keeps_its_mode(self, auth: Path, specs: Specs, mode: int) -> None:
+        (auth / "a.md").write_text("old", encoding="utf-8")
+        (auth / "a.md").chmod(mode)
+        specs.write("auth", "a.md", "new")
+
+        assert mode == (auth / "a.md").stat().st_mode & 0o777
+
+    def test_a_new_file_has_the_mode_of_any_new_file(self, auth: Path, specs: Specs) -> None:
+        specs.write("auth", "a.md", "")
+        (auth / "b.md").touch()
+
+        assert (auth / "b.md").stat().st_mode == (auth / "a.md").stat().st_mode
+
+    def test_a_spec_that_is_not_there_is_not_written_to(self, root: Path, specs: Specs) -> None:
+        with pytest.raises(ToolError) as caught:
+            specs.write("gone", "research.md", "")
+
+        assert (
+            "Failed to write research.md. Check file permissions. "
+            '("specs/gone/research.md": no such file or directory)' == str(caught.value)
+        )
+        assert not (root / "specs/gone").exists()
+
+    def test_a_full_disk_leaves_the_old_file_and_nothing_beside_it(self, auth: Path) -> None:
+        (auth / "research.md").write_text("old", encoding="utf-8")
+
+        message = said(FULL, auth.parents[1])
+
+        assert (
+            "Failed to write research.md. Check file permissions. "
+            '("specs/auth/research.md": file too large)' == message
+        )
+        assert {"research.md": b"old"} == snapshot(auth)
+
+    @pytest.mark.parametrize("locked", ["specs/auth", "specs/auth/tasks.md"])
+    def test_what_may_not_be_written_is_left_alone(self, open_root: Path, locked: str) -> None:
+        (open_root / locked).chmod(0o555)
+
+        message = said(UNPRIVILEGED, open_root, 'specs.write("auth", "tasks.md", "new")')
+
+        assert (
+            "Failed to write tasks.md. Check file permissions. "
+            '("specs/auth/tasks.md": permission denied)' == message
+        )
+        assert b"t" == (open_root / "specs/auth/tasks.md").read_bytes()
+        assert {"notes", "tasks.md"} == {path.name for path in (open_root / "specs/auth").iterdir()}
+
+    def test_what_may_not_be_read_is_an_error(self, open_root: Path) -> None:
+        (open_root / "specs/auth/tasks.md").chmod(0)
+
+        assert '"specs/auth/tasks.md" cannot be read: permission denied' == said(
+            UNPRIVILEGED, open_root, 'specs.read("auth", "tasks.md")'
+        )
+
+    def test_an_edit_keeps_every_other_byte(self, auth: Path, specs: Specs) -> None:
+        (auth / "a.md").write_bytes(b"\xef\xbb\xbfone\r\n\xff\xfe two\n")
+
+        assert specs.edit("auth", "a.md", lambda text: text.replace("two", "2"))
+        assert b"\xef\xbb\xbfone\r\n\xff\xfe 2\n" == (auth / "a.md").read_bytes()
+
+    def test_an_edit_of_nothing_writes_nothing(self, auth: Path, specs: Specs) -> None:
+        (auth / "a.md").write_text("a", encoding="utf-8")
+        before = (auth / "a.md").stat()
+
+        assert specs.edit("auth", "a.md", str.lower)
+        assert not specs.edit("auth", "gone.md", str.upper)
+        assert before.st_ino == (auth / "a.md").stat().st_ino
+        assert {"a.md": b"a"} == snapshot(auth)
+
+    def test_a_file_too_long_to_hold_is_not_edited(self, auth: Path, specs: Specs) -> None:
+        with (auth / "a.md").open("wb") as file:
+            file.truncate(LARGEST + 1)
+
+        with pytest.raises(ToolError, match=r"has 16,777,217 bytes, and 16,777,216 is the most"):
+            specs.edit("auth", "a.md", str.upper)
+
+    def test_a_file_is_removed_once_and_of_a_link_the_link(self, auth: Path, specs: Specs) -> None:
+        (auth / "a.md").symlink_to("../../../secret.md")
+
+        assert specs.remove("auth", "a.md")
+        assert not specs.remove("auth", "a.md")
+        assert not specs.remove("gone", "a.md")
+        assert HIDDEN == (auth / "../../../secret.md").read_text(encoding="utf-8")
+
+    def test_a_spec_is_created_in_a_new_project_and_twice_is_fine(self, tmp_path: Path) -> None:
+        specs = Specs(str(tmp_path))
+        specs.create("auth")
+        specs.write("auth", "a.md", "a")
+        specs.create("auth")
+
+        assert {"specs": None, "specs/auth": None, "specs/auth/a.md": b"a"} == snapshot(tmp_path)
+
+    @pytest.mark.parametrize(
+        "call", ['specs.create("refused")', 'specs.set_current("a")', "specs.ensure_ignored()"]
+    )
+    def test_the_root_of_the_disk_is_no_project(self, call: str) -> None:
+        assert 'no spec is written to "/": start the server in the folder of a project' == said(
+            UNPRIVILEGED, Path("/"), call
+        )
+
+
+class TestDeleting:
+    """A spec is deleted whole, or not at all, and never more than the spec."""
+
+    def test_all_of_a_spec_is_deleted_and_of_links_only_the_links(
+        self, root: Path, auth: Path, specs: Specs
+    ) -> None:
+        (root / "kept").mkdir()
+        (root / "kept/a.md").write_text("kept", encoding="utf-8")
+        (root / "specs/zoo").mkdir()
+        before = snapshot(root.parent)
+        (auth / "deep/er").mkdir(parents=True)
+        (auth / "deep/er/.hidden").write_text("x", encoding="utf-8")
+        (auth / "deep/folder").symlink_to(root / "kept")
+        (auth / "file").symlink_to(root / "kept/a.md")
+        (auth / "dangling").symlink_to("nowhere")
+        (auth / "loop").symlink_to(auth)
+        os.mkfifo(auth / "pipe")
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(os.path.relpath(auth / "socket"))
+
+        specs.delete("auth")
+
+        assert {key: before[key] for key in before if key != "project/specs/auth"} == snapshot(
+            root.parent
+        )
+
+    def test_a_spec_that_is_not_there_cannot_be_deleted(self, root: Path, specs: Specs) -> None:
+        (root / "specs/file").write_text("", encoding="utf-8")
+
+        for name in ("gone", "file"):
+            with pytest.raises(ToolError, match=f'there is no folder "specs/{name}"'):
+                specs.delete(name)
+
+        assert (root / "specs/file").exists()
+
+    def test_a_link_to_a_folder_is_no_spec_to_delete(self, root: Path, specs: Specs) -> None:
+        (root / "specs/link").symlink_to("auth")
+
+        with pytest.raises(ToolError, match='"specs/link" is a link: a spec must be a folder'):
+            specs.delete("link")
+
+        assert (root / "specs/link").is_symlink()
+        assert (root / "specs/auth").is_dir()
+
+    def test_nothing_is_deleted_through_a_link_in_place_of_specs(self, tmp_path: Path) -> None:
+        (tmp_path / "shared/auth").mkdir(parents=True)
+        (tmp_path / "project").mkdir()
+        (tmp_path / "project/specs").symlink_to("../shared")
+
+        with pytest.raises(ToolError, match='"specs" is a link to another folder'):
+            Specs(str(tmp_path / "project")).delete("auth")
+
+        assert (tmp_path / "shared/auth").is_dir()
+
+    @pytest.mark.parametrize(
+        ("locked", "named"),
+        [
+            ("specs/auth/notes", "specs/auth/notes"),
+            ("specs/auth", "specs/auth"),
+            ("specs", "specs"),
+        ],
+    )
+    def test_where_a_part_cannot_be_emptied_nothing_is_touched(
+        self, open_root: Path, locked: str, named: str
+    ) -> None:
+        before = snapshot(open_root)
+        (open_root / locked).chmod(0o555)
+
+        message = said(UNPRIVILEGED, open_root, 'specs.delete("auth")')
+
+        assert (
+            '"specs/auth" is not deleted, nothing in it was touched: permission denied at '
+            f'"{named}"; free that place and call again, or delete the folder by hand' == message
+        )
+        assert before == snapshot(open_root)
+
+    def test_a_folder_that_cannot_be_listed_stops_the_deletion(self, open_root: Path) -> None:
+        before = snapshot(open_root)
+        (open_root / "specs/auth/notes").chmod(0o333)
+
+        message = said(UNPRIVILEGED, open_root, 'specs.delete("auth")')
+
+        (open_root / "specs/auth/notes").chmod(0o755)
+        assert 'permission denied at "specs/auth/notes"' in message
+        assert before == snapshot(open_root)
+
+    @pytest.mark.skipif(os.getuid() != 0, reason="only root can own what others cannot delete")
+    def test_a_deletion_that_fails_half_way_says_what_is_left(self, open_root: Path) -> None:
+        """In a sticky folder of someone else, only one's own files can be deleted."""
+        notes = open_root / "specs/auth/notes"
+        os.chown(notes, 0, 0)
+        os.chown(notes / "a.md", 0, 0)
+        notes.chmod(0o1777)
+
+        message = said(UNPRIVILEGED, open_root, 'specs.delete("auth")')
+
+        assert (
+            '"specs/auth" is deleted in part only: operation not permitted; left are '
+            '"specs/auth/notes/a.md", "specs/auth/notes", "specs/auth"; delete them by hand'
+            == message
+        )
+        assert {"notes": None, "notes/a.md": b"a"} == snapshot(open_root / "specs/auth")
+
+    @pytest.mark.skipif(not UNSHARE, reason="no unshare on this machine")
+    @pytest.mark.parametrize("mount", ["--bind {other}", "-t tmpfs none"])
+    def test_what_is_mounted_in_a_spec_is_not_emptied(
+        self, root: Path, auth: Path, tmp_path: Path, mount: str
+    ) -> None:
+        other = tmp_path / "other"
+        (auth / "in ner").mkdir()
+        other.mkdir()
+        (other / "a.md").write_text("kept", encoding="utf-8")
+        script = f'mount {mount.format(other=other)} "{auth}/in ner" && exec "$0" -c "$1" "$2" "$3"'
+        command = ["sh", "-c", script, sys.executable, UNPRIVILEGED.replace("getuid()", "getpid()")]
+
+        done = subprocess.run(
+            [UNSHARE, "-rm", *command, str(root), 'specs.delete("auth")'],
+            cwd=REPOSITORY,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if "unshare" in done.stderr or "mount" in done.stderr:
+            pytest.skip("this machine lets nobody mount")
+
+        assert 'something is mounted there at "specs/auth/in ner"' in done.stdout
+        assert b"kept" == (other / "a.md").read_bytes()
+        assert (auth / "in ner").is_dir()
+
+
+class TestIgnoring:
+    """What changes with every step stays out of git, and the rest of the file stays as it is."""
+
+    @pytest.mark.parametrize(
+        ("before", "after"),
+        [
+            (None, b"specs/.current-spec\n**/.progress.md\n"),
+            (b"", b"specs/.current-spec\n**/.progress.md\n"),
+            (b"*.pyc\n", b"*.pyc\nspecs/.current-spec\n**/.progress.md\n"),
+            (b"*.pyc", b"*.pyc\nspecs/.current-spec\n**/.progress.md\n"),
+            (b"*.pyc\r\na", b"*.pyc\r\na\r\nspecs/.current-spec\r\n**/.progress.md\r\n"),
+            (b"\xff\n**/.progress.md", b"\xff\n**/.progress.md\nspecs/.current-spec\n"),
+            (b"# specs/.current-spec\n", None),
+            (
+                b"**/.progress.md \r\nspecs/.current-spec",
+                b"**/.progress.md \r\nspecs/.current-spec",
+            ),
+            (
+                b"\xef\xbb\xbfspecs/.current-spec\n",
+                b"\xef\xbb\xbfspecs/.current-spec\n**/.progress.md\n",
+            ),
+        ],
+    )
+    def test_each_missing_line_is_added_once(
+        self, root: Path, specs: Specs, before: bytes | None, after: bytes | None
+    ) -> None:
+        if before is not None:
+            (root / ".gitignore").write_bytes(before)
+        expected = after or (before or b"") + b"specs/.current-spec\n**/.progress.md\n"
+
+        specs.ensure_ignored()
+
+        assert expected == (root / ".gitignore").read_bytes()
+        assert () == specs.ensure_ignored()
+        assert expected == (root / ".gitignore").read_bytes()
+
+    def test_the_lines_that_were_added_are_returned(self, root: Path, specs: Specs) -> None:
+        (root / ".gitignore").write_text("specs/.current-spec\n", encoding="utf-8")
+
+        assert ("**/.progress.md",) == specs.ensure_ignored()
+        assert () == specs.ensure_ignored()
+
+    @pytest.mark.parametrize(
+        ("kind", "why"), [("link", "it is a link"), ("folder", "is a directory")]
+    )
+    def test_what_is_no_file_is_left_alone(
+        self, root: Path, specs: Specs, kind: str, why: str
+    ) -> None:
+        if kind == "link":
+            (root / ".gitignore").symlink_to("../secret.md")
+        else:
+            (root / ".gitignore").mkdir()
+        before = snapshot(root.parent)
+
+        with pytest.raises(ToolError) as caught:
+            specs.ensure_ignored()
+
+        assert (
+            f'".gitignore" cannot be completed: {why}; add these lines to it: '
+            '"specs/.current-spec", "**/.progress.md"' == str(caught.value)
+        )
+        assert before == snapshot(root.parent)
+
+
+PIECES = st.sampled_from(
+    ["..", ".", "/", "auth", "link", "out", "secret.md", "tasks.md", "\0", "~", "//", "\n", "-"]
+)
+PATHS = st.text(max_size=12) | st.lists(PIECES, max_size=5).map("".join)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a project deep in it, and around that what nobody may see."""
+    place = tmp_path_factory.mktemp("place")
+    specs = place / "a/b/c/project/specs"
+    (specs / "auth").mkdir(parents=True)
+    for folder in [place, *(path for path in place.rglob("*") if path.is_dir())]:
+        if folder.name not in {"specs", "auth"}:
+            (folder / "secret.md").write_text(HIDDEN, encoding="utf-8")
+    (specs / "link").symlink_to("../../../b")
+    (specs / "out").symlink_to("..")
+    return place
+
+
+class TestAnyName:
+    """Whatever a client says, what is outside of `specs/` is as it was, and stays unread."""
+
+    @settings(max_examples=150, deadline=None)
+    @given(name=PATHS, file=PATHS)
+    def test_nothing_outside_is_read_written_or_deleted(
+        self, place: Path, name: str, file: str
+    ) -> None:
+        root = place / "a/b/c/project"
+        specs = Specs(str(root))
+        self.lay_out(root / "specs/auth")
+        before = self.outside(place)
+
+        for each in (name, "auth"):
+            self.try_all(specs, place, each, file)
+
+        assert before == self.outside(place)
+
+    @staticmethod
+    def lay_out(spec: Path) -> None:
+        """A spec with a link to a file outside of it."""
+        spec.mkdir(exist_ok=True)
+        if not os.path.lexists(spec / "secret.md"):
+            (spec / "secret.md").symlink_to("../../secret.md")
+
+    @staticmethod
+    def try_all(specs: Specs, place: Path, name: str, file: str) -> None:
+        """Call everything, unless a fault could do harm beyond the folder of this test."""
+        aims = [Path(specs.root, "specs", *parts) for parts in ((name,), (name, file))]
+        if not all(os.path.normpath(aim).startswith(f"{place.resolve()}/") for aim in aims):
+            with pytest.raises(ToolError):
+                specs.path(name, file)
+            return
+        for call in (
+            lambda: specs.read(name, file),
+            lambda: specs.write(name, file, "written"),
+            lambda: specs.edit(name, file, str.upper),
+            lambda: specs.remove(name, file),
+            lambda: specs.create(name),
+            lambda: specs.set_current(name),
+            lambda: specs.delete(name),
+        ):
+            with suppress(ToolError):
+                assert HIDDEN not in str(call())
+
+    @staticmethod
+    def outside(place: Path) -> dict[str, bytes | str | None]:
+        inner = "a/b/c/project/specs/"
+        return {key: kept for key, kept in snapshot(place).items() if not key.startswith(inner)}

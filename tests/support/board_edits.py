@@ -1,0 +1,77 @@
+"""A project whose disciplines are edited on the board, and what is there before and after."""
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from command_line import initialized, ralphgen
+from driving import query
+
+from ralphgen.board.edit.edits import Edit, Server, Variable
+from ralphgen.board.views.disciplines import Persona, personas
+
+PRIVATE, FRESH = "s3cr3t-1", "s3cr3t-2"
+DOCS = {"name": "docs", "command": "docs-server", "args": ["--port", "1"], "env": {"KEY": PRIVATE}}
+FILE = ".ralph/ralphgen.toml"
+CONFIG = """\
+# Ours.
+kits = ["ralph"]   # one
+[launch] # here
+allow = []
+"""
+RENAME = "ALTER TABLE disciplines RENAME COLUMN "
+MIXED = (f"{RENAME}mcp_tool_overrides TO unused",)
+NEITHER = (*MIXED, f"{RENAME}mcp_servers TO unused_too")
+
+
+def editable_project(root: Path) -> Path:
+    """A project as `init` lays it down, with a server and a task of the discipline "testing"."""
+    initialized(root)
+    (root / FILE).write_text(CONFIG, encoding="utf-8")
+    query(root, "UPDATE disciplines SET mcp_servers = ? WHERE name = 'testing'", json.dumps([DOCS]))
+    query(root, "INSERT INTO features (name, display_name, acronym) VALUES ('f', 'F', 'F')")
+    sql = "INSERT INTO tasks (id, feature, discipline, title) VALUES (1, 'f', 'testing', 't')"
+    query(root, sql)
+    done = ralphgen("regen", root)
+    assert 0 == done.returncode, done.stderr
+    return root
+
+
+def seen(root: Path, name: str = "testing") -> Persona:
+    """The discipline as the board shows it."""
+    found = personas(root).named(name)
+    assert found is not None
+    return found
+
+
+def edit(root: Path, name: str = "testing", **lists: Any) -> Edit:
+    """An edit of what is there now."""
+    return Edit(discipline=name, fingerprint=seen(root, name).fingerprint, **lists)
+
+
+def row(root: Path, name: str = "testing") -> dict[str, Any]:
+    """The discipline as the database holds it."""
+    with closing(sqlite3.connect(root / ".ralph/db/ralph.db")) as connection:
+        connection.row_factory = sqlite3.Row
+        found = connection.execute("SELECT * FROM disciplines WHERE name = ?", [name]).fetchone()
+        return dict(found)
+
+
+def kept(root: Path) -> tuple[list[tuple[Any, ...]], bytes]:
+    """What an edit may change."""
+    config = root / FILE
+    text = config.read_bytes() if config.exists() else b""
+    return query(root, "SELECT * FROM disciplines ORDER BY name"), text
+
+
+NEW = (
+    Server(name="docs", command="new", env=(Variable(name="KEY"), Variable(name="X", value=FRESH))),
+    Server(name="more", command="more", args=("a", "b c")),
+)
+WANTED = (NEW[0].model_copy(update={"was": 0}), NEW[1])
+STORED = [
+    {"name": "docs", "command": "new", "args": [], "env": {"KEY": PRIVATE, "X": FRESH}},
+    {"name": "more", "command": "more", "args": ["a", "b c"], "env": {}},
+]

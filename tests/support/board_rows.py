@@ -1,0 +1,59 @@
+"""Databases whose tables allow anything, and how the board says that they stand."""
+
+import json
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import asdict
+from datetime import date
+from pathlib import Path
+
+from ralphgen.board.views.status import Standing, standing
+from ralphgen.project.model import Schema
+
+LAX = """
+CREATE TABLE features (name, display_name, learnings);
+CREATE TABLE disciplines (name);
+CREATE TABLE tasks (id INTEGER PRIMARY KEY, feature, discipline, title, status, priority,
+    depends_on, blocked_by, created, updated);
+CREATE TABLE task_comments (id INTEGER PRIMARY KEY, task_id, author, discipline, body, created);
+"""
+TODAY = date(2026, 3, 1)
+Task = tuple[object, ...]
+
+
+class Scratch(sqlite3.Connection):
+    """A connection that ends with whoever has it; Python 3.13 warns of any that is left open."""
+
+    def __del__(self) -> None:
+        """Close it."""
+        self.close()
+
+
+def lax_database(schema: str = LAX) -> sqlite3.Connection:
+    """An empty database in memory."""
+    connection = sqlite3.connect(":memory:", factory=Scratch)
+    connection.executescript(schema)
+    return connection
+
+
+def add_task(
+    connection: sqlite3.Connection, task: object, status: object, /, **row: object
+) -> None:
+    """Add a task; `row` holds its other columns."""
+    values = {"id": task, "status": status, "feature": "f", "discipline": "d", "title": "T", **row}
+    names, marks = ", ".join(values), ", ".join("?" * len(values))
+    connection.execute(f"INSERT INTO tasks ({names}) VALUES ({marks})", list(values.values()))
+
+
+def add_tasks(connection: sqlite3.Connection, tasks: Iterable[tuple[int, str, list[int]]]) -> None:
+    """Add tasks by id, status and what they depend on."""
+    for task, status, needed in tasks:
+        add_task(connection, task, status, depends_on=json.dumps(needed))
+
+
+def stands(connection: sqlite3.Connection, root: Path = Path("nowhere")) -> Standing:
+    """How such a database stands on a certain day; it can be told as JSON."""
+    found = standing(connection, Schema((), ""), root, TODAY)
+    json.dumps(asdict(found), allow_nan=False).encode()
+    assert isinstance(connection.execute("SELECT 'text'").fetchone()[0], str)
+    return found

@@ -1,0 +1,209 @@
+"""Real projects in temporary folders, and the official SDK's client on their real servers."""
+
+import json
+import sqlite3
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal
+from uuid import uuid4
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from mcp import Client, MCPError
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from ralphgen.generate.workflows import regenerate
+
+SCHEMAS = Path(__file__).parents[2] / "fixtures" / "schemas"
+Era = Literal["auto", "legacy"]  # the SDK's words for stateless 2026-07-28 and the handshake
+ROWS = """
+INSERT INTO metadata (id, project_title, project_created) VALUES (1, 'Shop', '2026-02-10');
+INSERT INTO features (name, display_name, acronym) VALUES ('auth', 'Auth', 'AUTH');
+INSERT INTO features (name, display_name, acronym) VALUES ('search', 'Search', 'SRCH');
+INSERT INTO disciplines (name, display_name, acronym, icon, color)
+    VALUES ('backend', 'Backend', 'BACK', 'Server', '#ea7805');
+INSERT INTO disciplines (name, display_name, acronym, icon, color)
+    VALUES ('frontend', 'Frontend', 'FRNT', 'Code', '#068d87');
+INSERT INTO tasks (id, feature, discipline, title) VALUES (1, 'auth', 'backend', 'Log in');
+INSERT INTO tasks (id, feature, discipline, title, depends_on)
+    VALUES (2, 'auth', 'frontend', 'Show the form', '[1]');
+"""
+
+
+def quiet(_line: str) -> None:
+    """Takes the place of progress on a terminal."""
+
+
+def create_database(root: Path, schema: str, *statements: str) -> Path:
+    """A database of `schema` (SQL text) at its place in the project, with more SQL run on it."""
+    path = root / ".ralph" / "db" / "ralph.db"
+    path.parent.mkdir(parents=True)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(schema)
+        for statement in statements:
+            connection.executescript(statement)
+    return path
+
+
+def create_project(
+    root: Path, *statements: str, schema: str = "a8", config: str = "", rows: str = ROWS
+) -> Path:
+    """A project with its server; `schema` names a file in fixtures/schemas."""
+    text = (SCHEMAS / f"{schema}.sql").read_text(encoding="utf-8")
+    create_database(root, text, rows, *statements)
+    if config:
+        (root / ".ralph" / "ralphgen.toml").write_text(config, encoding="utf-8")
+    regenerate(root, force=False, say=quiet)
+    return root
+
+
+def query(root: Path, sql: str, *values: object) -> list[tuple[Any, ...]]:
+    """Rows straight from the project's database; a statement that writes is committed."""
+    with closing(sqlite3.connect(root / ".ralph" / "db" / "ralph.db")) as connection:
+        rows = connection.execute(sql, values).fetchall()
+        connection.commit()
+    return rows
+
+
+def context_for(root: Path, recipe: str, **facts: object) -> Path:
+    """A context file that enables every tool of the policy for a recipe.
+
+    `facts` replace its keys. A session about a task is about task 1, one about a discipline about
+    the first of them.
+    """
+    settled = json.loads((root / ".ralph/mcp/project.json").read_text(encoding="utf-8"))
+    kits = settled["config"]["kits"]
+    policy = emitted_policy(root)
+    about = policy["recipes"].get(recipe, {}).get("targets", {})
+    grants = about.get("discipline") == "grants"
+    task = facts.get("task_id", 1 if about.get("task") == "required" else None)
+    (target,) = query(root, "SELECT MIN(name) FROM disciplines")[0] if grants else (None,)
+    context = {
+        "version": 1,
+        "session_id": "test",
+        "project": project_facts(root),
+        "recipe": recipe,
+        "base": recipe,
+        "discipline": None,
+        "target_discipline": target,
+        "feature": None,
+        "task_id": task,
+        "enabled_tools": {kit: _every_tool(policy, kit) for kit in kits},
+        "disabled_tools": {},
+        "narrowed_arguments": {},
+        "bindings": {},
+    }
+    if task is not None:
+        sql = "SELECT feature, discipline FROM tasks WHERE id = ?"
+        rows = query(root, sql, task) or [(None, None)]
+        context["feature"], context["discipline"] = rows[0]
+    path = root / f"context-{uuid4().hex}.json"  # several sessions start at once
+    path.write_text(json.dumps({**context, **facts}), encoding="utf-8")
+    return path
+
+
+def project_facts(root: Path) -> dict[str, object]:
+    """What a context says of the project that it was made for."""
+    try:
+        sql = "SELECT project_title, project_created FROM metadata ORDER BY id LIMIT 1"
+        title, created = (query(root, sql) or [(None, None)])[0]
+    except sqlite3.OperationalError:  # an era without such a table
+        title = created = None
+    return {"root": str(root.resolve()), "title": title, "created": created}
+
+
+def on_context(path: Path) -> tuple[str, str, str, str]:
+    """The arguments that make a server take a context as it is now."""
+    return "--context", str(path), "--sha256", sha256(path.read_bytes()).hexdigest()
+
+
+def server_command(root: Path, *arguments: str) -> list[str]:
+    """The command line that starts the project's server with this interpreter."""
+    return [sys.executable, "-I", str(root / ".ralph" / "mcp" / "server.py"), *arguments]
+
+
+class Driver:
+    """The SDK's client on a running server, for code that is not asynchronous."""
+
+    def __init__(self, client: Client, portal: BlockingPortal) -> None:
+        """Drives `client` from outside of its event loop."""
+        self.client = client
+        self.portal = portal
+
+    def tools(self) -> list[dict[str, Any]]:
+        """The answer to `tools/list` as JSON, in its order."""
+        listed = self.portal.call(self.client.list_tools)
+        return [
+            tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in listed.tools
+        ]
+
+    def names(self) -> list[str]:
+        """The names of the tools that the session sees, in order."""
+        return [tool["name"] for tool in self.tools()]
+
+    def ask(self, tool: str, arguments: Mapping[str, Any] | None = None) -> tuple[bool, str]:
+        """Whether the call failed, and the text of its one block."""
+        given = None if arguments is None else dict(arguments)
+        result = self.portal.call(self.client.call_tool, tool, given)
+        (block,) = result.content
+        return bool(result.is_error), getattr(block, "text", "")
+
+    def both(self, tool: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any] | None]:
+        """Text and structured content of an answer that must be no failure."""
+        result = self.portal.call(self.client.call_tool, tool, dict(arguments))
+        (block,) = result.content
+        text = str(getattr(block, "text", ""))
+        assert not result.is_error, text
+        return text, result.structured_content
+
+    def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """The JSON of an answer that must be no failure."""
+        failed, text = self.ask(tool, arguments)
+        assert not failed, text
+        answer: dict[str, Any] = json.loads(text)
+        return answer
+
+    def refusal(self, tool: str, **arguments: Any) -> str:
+        """The text of an answer that must be a failure."""
+        failed, text = self.ask(tool, arguments)
+        assert failed, text
+        return text
+
+    def protocol_error(self, tool: str, **arguments: Any) -> tuple[int, str]:
+        """Code and message of a call that must be refused by the protocol itself."""
+        try:
+            self.ask(tool, arguments)
+        except MCPError as error:
+            return error.error.code, error.error.message
+        raise AssertionError(f"{tool} was not refused")
+
+
+@contextmanager
+def connected(
+    root: Path, recipe: str = "manual", *, kit: str = "ralph", era: Era = "auto", **facts: object
+) -> Iterator[Driver]:
+    """A client on the project's server, in a session of the recipe."""
+    context = context_for(root, recipe, **facts)
+    command = server_command(root, kit, *on_context(context))
+    parameters = StdioServerParameters(command=command[0], args=command[1:], cwd=root)
+    with start_blocking_portal() as portal:
+        session = Client(stdio_client(parameters), mode=era)
+        with portal.wrap_async_context_manager(session) as client:
+            yield Driver(client, portal)
+
+
+def emitted_policy(root: Path) -> dict[str, Any]:
+    """The arguments of the policy that the project's server was written with."""
+    scope: dict[str, Any] = {}
+    source = (root / ".ralph/mcp/policy.py").read_text(encoding="utf-8")
+    body = source.replace("from runtime.policy import Policy, Recipe", "Policy = Recipe = dict")
+    exec(compile(body, "policy.py", "exec"), scope)  # noqa: S102
+    policy: dict[str, Any] = scope["POLICY"]
+    return policy
+
+
+def _every_tool(policy: dict[str, Any], kit: str) -> list[str]:
+    """The names that the policy gives to a person."""
+    return [*policy["recipes"]["manual"]["tools"][kit], *policy["absent"].get(kit, {})]

@@ -1,0 +1,26 @@
+"""Searches that are made directly, without a server around them."""
+
+from pathlib import Path
+from typing import Any
+
+from rye_projects import knowledge
+from rye_workspaces import Workspace
+
+from ralphgen.kits.rye.server.searching import search
+
+
+def answer(workspace: Workspace, query: str = "", **given: Any) -> dict[str, Any]:
+    """What a search says; of the project's items of all types, unless `given` says others."""
+    place = {"project_path": str(workspace.root), "item_type": "all", "source": "project"}
+    return search(workspace.rye, {"query": query, "limit": 100, **place, **given})
+
+
+def found(workspace: Workspace, query: str = "", **given: Any) -> list[str]:
+    """The ids that a search finds, in order."""
+    told = answer(workspace, query, **given)
+    return [result["id"] for result in told["results"]]
+
+
+def put(workspace: Workspace, item_id: str, body: str, **values: Any) -> Path:
+    """Lay down an entry of knowledge; its file."""
+    return workspace.put("knowledge", item_id, knowledge(item_id, body, **values))

@@ -1,0 +1,98 @@
+"""Items of a project that is driven directly, without a server around it."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rye_projects import EXTENSIONS, FOLDERS, put
+
+from ralphgen.kits.rye.server.executing import execute
+from ralphgen.kits.rye.server.workspace import Rye
+from ralphgen.kits.rye.system_items import system_items
+from ralphgen.runtime.deferred import settled
+from ralphgen.runtime.errors import CodedError
+from ralphgen.runtime.policy import Policy, Recipe
+from ralphgen.runtime.session import Session
+
+POLICY = {"directive": "warn", "tool": "off", "knowledge": "warn"}
+SETTINGS = {"policy": POLICY, "hosts": (), "max_timeout": 300, "env": ()}
+TOOLS = ("search", "load", "execute", "sign", "help")
+
+
+@contextmanager
+def opened(folder: Path, **settings: Any) -> Iterator["Workspace"]:
+    """The items of a project in a folder, with a user space beside it; `settings` of the kit."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("USER_SPACE", str(folder / "user"))
+        workspace = Workspace(folder, **settings)
+        try:
+            yield workspace
+        finally:
+            workspace.rye.close()
+
+
+class Workspace:
+    """The items of a project and of a user, and the ones that every server brings."""
+
+    def __init__(self, folder: Path, tools: Sequence[str] = TOOLS, **settings: Any) -> None:
+        """Lay down the project in a folder, and what comes with its server."""
+        self.root = (folder / "project").resolve()
+        self.user = folder / "user" / ".ai"
+        server = self.root / ".ralph" / "mcp"
+        self.system = server / "rye" / "system"
+        if not server.exists():
+            _lay_system(server)
+        policy = Policy(
+            recipes={"manual": Recipe(tools={"rye": tuple(tools)})}, removed_tools={}, absent={}
+        )
+        facts = {"session_id": "x", "recipe": "manual"}
+        session = Session("rye", facts, "manual", policy, None)
+        self.rye = Rye(str(server), session, {**SETTINGS, **settings})
+
+    def put(
+        self,
+        item_type: str,
+        item_id: str,
+        text: str,
+        *,
+        space: str = "project",
+        extension: str = "",
+    ) -> Path:
+        """Lay an item down; its file."""
+        folder = {"project": self.root / ".ai", "user": self.user, "system": self.system}[space]
+        name = item_id + (extension or EXTENSIONS[item_type])
+        return put(folder / FOLDERS[item_type] / name, text)
+
+    def execute(self, item_type: str, item_id: str, **given: Any) -> dict[str, Any]:
+        """The answer of `execute`; raises `CodedError`."""
+        arguments = {"item_type": item_type, "item_id": item_id, "project_path": str(self.root)}
+        answer = settled(execute(self.rye, {**arguments, **given}))
+        assert json.loads(json.dumps(answer, allow_nan=False)) == answer
+        return answer
+
+    def run(self, item_id: str, **parameters: Any) -> dict[str, Any]:
+        """The answer of a tool that is run."""
+        return self.execute("tool", item_id, parameters=parameters)
+
+    def refuses(self, item_type: str, item_id: str, **given: Any) -> CodedError:
+        """The error of `execute`, which must fail."""
+        try:
+            answer = self.execute(item_type, item_id, **given)
+        except CodedError as error:
+            json.dumps(error.facts, allow_nan=False)
+            return error
+        raise AssertionError(answer)
+
+
+def _lay_system(server: Path) -> None:
+    """The files of the system space, and the manifest that they are trusted by."""
+    digests = {}
+    for path, text in system_items().items():
+        name = f"rye/system/{path}"
+        put(server / name, text)
+        digests[name] = sha256(text.encode()).hexdigest()
+    put(server / "manifest.json", json.dumps({"files": digests}))

@@ -1,0 +1,24 @@
+"""Where the modules of an emitted runtime come from, and how they read there."""
+
+from pathlib import Path
+
+import ralphgen
+
+PACKAGE = Path(ralphgen.__file__).parent
+
+
+def runtime_text(path: str) -> str:
+    """What `.ralph/mcp/<path>` must hold, for a path that begins with `runtime/`.
+
+    It is the source byte for byte, but for the prefix of the core in the import lines of kits.
+    """
+    _, first, *rest = Path(path).parts
+    server = PACKAGE / "kits" / first / "server"
+    source = server.joinpath(*rest) if server.is_dir() else PACKAGE / path
+    lines = source.read_bytes().decode().splitlines(keepends=True)
+    return "".join(_as_emitted(line) for line in lines)
+
+
+def _as_emitted(line: str) -> str:
+    core = ("from ralphgen.runtime", "import ralphgen.runtime")
+    return line.replace("ralphgen.", "", 1) if line.lstrip().startswith(core) else line

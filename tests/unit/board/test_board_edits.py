@@ -1,0 +1,232 @@
+"""Edits of a discipline are held against the rules of those who read them, and tell no secret."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import snapshot
+from driving import create_project
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ralphgen.board.edit.edits import Edit, FormError, Server, Variable, edit_of, problems_of
+from ralphgen.board.views.discipline_facts import RESERVED
+from ralphgen.board.views.disciplines import Persona, ServerRow, personas
+from ralphgen.errors import ProjectError
+from ralphgen.project.config import McpServer
+from ralphgen.sessions.discipline_servers import discipline_servers
+
+PRIVATE = "s3cr3t"
+SAW = Persona(
+    name="backend",
+    shown="backend",
+    display_name="Backend",
+    color="",
+    servers_home="database",
+    servers=(ServerRow("docs", "docs-server", (), ("KEY", "TOKEN"), "here"),),
+    other_servers=(ServerRow("search", "find", (), (), "the config"),),
+    disabled_home="config",
+    disabled=(),
+    other_disabled=(),
+    problems=(),
+    fingerprint="f",
+)
+
+
+def edit(**lists: Any) -> Edit:
+    return Edit(discipline="backend", fingerprint="f", **lists)
+
+
+def server(**changes: Any) -> Edit:
+    """An edit to one server, which is right but for the changes."""
+    return edit(servers=(Server(**{"name": "docs", "command": "run", **changes}),))
+
+
+def variables(*pairs: tuple[str, str | None], was: int | None = 0) -> Edit:
+    return server(env=tuple(Variable(name=name, value=value) for name, value in pairs), was=was)
+
+
+def problems(edit: Edit, saw: Persona = SAW) -> list[tuple[str, str]]:
+    return [(one.field, one.text) for one in problems_of(edit, saw)]
+
+
+FINE = {
+    "nothing": edit(),
+    "empty lists": edit(servers=(), disabled=()),
+    "a server": server(args=("", "--port", "a b", "ü😀\n"), env=(Variable(name="K", value=""),)),
+    "values that stay": variables(("TOKEN", None), ("KEY", None)),
+    "a value that stays under a new name": server(name="other", env=(Variable(name="KEY"),), was=0),
+    "the longest name": server(name="x" * 64),
+    "tools": edit(disabled=("get_task", "dela:list_tasks", "sign", "ralph:get_task")),
+}
+
+
+@pytest.mark.parametrize("given", FINE.values(), ids=FINE)
+def test_what_readers_take_has_no_problem(given: Edit) -> None:
+    assert [] == problems(given)
+
+
+LONG = "x" * 40_000
+WRONG: dict[str, tuple[Edit, str, str]] = {
+    "reserved": (server(name="ralph"), "servers.0.name", "bears the name of one of the project"),
+    "a kit that is off": (server(name="rye"), "servers.0.name", "bears the name"),
+    "in the config": (server(name="search"), "servers.0.name", '"search" is there twice'),
+    "no name": (server(name=""), "servers.0.name", "needs a name of letters"),
+    "a blank": (server(name="a b"), "servers.0.name", '"a b" needs a name of letters'),
+    "two lines": (server(name="docs\n"), "servers.0.name", r'"docs\n" needs a name'),
+    "a very long name": (server(name=LONG), "servers.0.name", "at most 64 characters"),
+    "half a character in a name": (server(name="\ud800"), "servers.0.name", "needs a name"),
+    "no command": (server(command=""), "servers.0.command", "expected a text that is not blank"),
+    "a blank command": (server(command=" \t\n"), "servers.0.command", "that is not blank"),
+    "a NUL in the command": (server(command="a\0"), "servers.0.command", "a NUL character"),
+    "half a character": (server(command="a\udc00"), "servers.0.command", "surrogate pair"),
+    "a long command": (server(command=LONG), "servers.0.command", "40,000 characters"),
+    "a NUL in an argument": (server(args=("a", "\0")), "servers.0.args.1", "a NUL character"),
+    "many arguments": (server(args=("a",) * 201), "servers.0.args", "expected at most 200"),
+    "no variable": (variables(("", "x")), "servers.0.env.0.name", 'a name without "="'),
+    "both in the name": (variables((f"K={PRIVATE}", "x")), "servers.0.env.0.name", '"="'),
+    "a NUL in a variable": (variables(("a\0", "x")), "servers.0.env.0.name", "a NUL character"),
+    "a NUL in a value": (variables(("K", f"{PRIVATE}\0")), "servers.0.env.0.value", "a NUL"),
+    "half a value": (variables(("K", f"{PRIVATE}\udc00")), "servers.0.env.0.value", "surrogate"),
+    "a long value": (variables(("K", PRIVATE * 9000)), "servers.0.env.0.value", "54,000"),
+    "a variable twice": (variables(("K", "x"), ("K", "y")), "servers.0.env.1.name", "twice"),
+    "no value": (variables(("NEW", None)), "servers.0.env.0.value", "no value that could be kept"),
+    "no value before": (variables(("KEY", None), was=None), "servers.0.env.0.value", "no value"),
+    "no such server": (variables(("KEY", None), was=1), "servers.0.was", "position 1"),
+    "a server before the first": (variables(was=-1), "servers.0.was", "position -1"),
+    "no tool": (edit(disabled=("get_tsak",)), "disabled.0", 'no kit has a tool "get_tsak"'),
+    "no kit": (edit(disabled=("sign", "rail:sign")), "disabled.1", 'a tool "rail:sign"'),
+    "another kit's": (edit(disabled=("ralph:sign",)), "disabled.0", 'a tool "ralph:sign"'),
+    "no text": (edit(disabled=("",)), "disabled.0", 'a tool ""'),
+    "a tool of two lines": (edit(disabled=("a\n: b",)), "disabled.0", r'a tool "a\n: b"'),
+    "a long tool": (edit(disabled=(LONG,)), "disabled.0", "over 200 characters"),
+    "a tool twice": (edit(disabled=("sign", "sign")), "disabled.1", '"sign" is there twice'),
+    "many tools": (edit(disabled=("sign",) * 201), "disabled", "201 are too many"),
+}
+
+
+@pytest.mark.parametrize(("given", "field", "text"), WRONG.values(), ids=WRONG)
+def test_what_is_wrong_is_said_at_its_field(given: Edit, field: str, text: str) -> None:
+    (problem,) = [one for one in problems_of(given, SAW) if one.field == field]
+
+    assert text in problem.text
+    assert f"{problem.text}{problem.hint}".isprintable()
+    assert len(f"{problem.text}{problem.hint}") < 1200
+    assert PRIVATE not in repr(problems_of(given, SAW))
+
+
+def test_a_misspelled_tool_is_given_a_suggestion() -> None:
+    (problem,) = problems_of(edit(disabled=("getTask",)), SAW)
+
+    assert 'did you mean "get_task"?' == problem.hint
+
+
+def test_every_problem_is_said_at_once_in_the_order_of_the_fields() -> None:
+    bad = Server(name="a b", command="", args=("\0",), env=(Variable(name="", value="x"),))
+    found = problems(edit(servers=(bad, bad), disabled=("no", "nor")))
+
+    fields = ("name", "command", "args.0", "env.0.name")
+    expected = [f"servers.{at}.{field}" for at in (0, 1) for field in fields]
+    assert [*expected, "disabled.0", "disabled.1"] == [field for field, _ in found]
+    assert 'the MCP server "a b" is there twice' == found[4][1]
+
+
+def test_where_the_column_cannot_be_read_no_value_can_be_kept() -> None:
+    ((field, _),) = problems(variables(("KEY", None)), replace(SAW, servers=None))
+
+    assert "servers.0.was" == field
+
+
+def test_a_check_touches_no_file(tmp_path: Path) -> None:
+    root = create_project(tmp_path / "p")
+    saw = personas(root).disciplines[0]
+    before = snapshot(root)
+    for wrong, _, _ in WRONG.values():
+        problems_of(wrong, saw)
+
+    assert before == snapshot(root)
+
+
+def test_an_edit_tells_no_value() -> None:
+    given = variables(("KEY", PRIVATE))
+
+    assert PRIVATE not in f"{given!r}{given}"
+
+
+NAMES = st.sampled_from(["docs", "search", "ralph", "", "a b", "é", "x" * 65, "\n", "A-_1"])
+TEXTS = st.sampled_from(["", " ", "run", "\t", "a\nb", "😀"])
+SERVERS = st.builds(Server, name=NAMES, command=TEXTS, args=st.lists(TEXTS).map(tuple))
+
+
+@given(st.lists(SERVERS, max_size=3).map(tuple))
+def test_the_rules_are_those_of_sessions(servers: tuple[Server, ...]) -> None:
+    """Whatever has no problem here starts a session, and whatever has one would stop it."""
+    column = [{"name": one.name, "command": one.command, "args": one.args} for one in servers]
+    configured = {"search": McpServer(command="find")}
+    try:
+        discipline_servers("backend", json.dumps(column), configured, RESERVED)
+        readable = True
+    except ProjectError:
+        readable = False
+
+    assert readable == (not problems_of(edit(servers=servers), SAW))
+
+
+def sent(**changes: object) -> bytes:
+    return json.dumps({"discipline": "backend", "fingerprint": "f", **changes}).encode()
+
+
+def test_what_a_page_sends_is_an_edit() -> None:
+    env = [{"name": "KEY"}, {"name": "K", "value": "v"}]
+    body = sent(servers=[{"name": "docs", "command": "x", "env": env, "was": 0}], disabled=None)
+
+    kept = (Variable(name="KEY"), Variable(name="K", value="v"))
+    wanted = Server(name="docs", command="x", env=kept, was=0)
+    assert edit(servers=(wanted,)) == edit_of(body)
+
+
+BAD_BODIES: dict[str, tuple[bytes, str, str]] = {
+    "no JSON": (b"{" + PRIVATE.encode(), "", "the text is no JSON"),
+    "no UTF-8": (b'{"discipline": "\xff"}', "", "the text is no JSON"),
+    "nothing": (b"", "", "the text is no JSON"),
+    "deep": (b"[" * 100_000, "", "the text is no JSON"),
+    "long": (b" " * 1_000_001, "", "longer than 1,000,000 bytes"),
+    "half a character": (b'{"discipline": "\\ud800"}', "", "the text is no JSON"),
+    "a list": (f'["{PRIVATE}"]'.encode(), "", "expected a table"),
+    "no fingerprint": (b'{"discipline": "x"}', "fingerprint", "the field is missing"),
+    "servers in a text": (sent(servers=PRIVATE), "servers", "expected a list"),
+    "a server in a list": (sent(servers=[[PRIVATE]]), "servers.0", "expected a table"),
+    "a value in a list": (
+        sent(servers=[{"name": "x", "command": "y", "env": [{"name": "K", "value": [PRIVATE]}]}]),
+        "servers.0.env.0.value",
+        "expected a text in quotes",
+    ),
+    "variables in an object": (
+        sent(servers=[{"name": "x", "command": "y", "env": {PRIVATE: PRIVATE}}]),
+        "servers.0.env",
+        "expected a list",
+    ),
+    "an unknown field": (
+        sent(servers=[{"name": "x", "command": "y", PRIVATE: 1}]),
+        "servers.0",
+        "it has a field that is unknown",
+    ),
+    "a position that is true": (
+        sent(servers=[{"name": "x", "command": "y", "was": True}]),
+        "servers.0.was",
+        "expected a number",
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "field", "text"), BAD_BODIES.values(), ids=BAD_BODIES)
+def test_what_is_no_edit_is_refused_without_its_values(body: bytes, field: str, text: str) -> None:
+    with pytest.raises(FormError) as caught:
+        edit_of(body)
+    (problem,) = caught.value.problems
+
+    assert (field, True) == (problem.field, text in problem.text), problem
+    assert PRIVATE not in f"{caught.value!r}{caught.value}{problem}{caught.value.__cause__}"
+    assert caught.value.__context__ is None

@@ -1,0 +1,300 @@
+"""Who sees what: each cell against the session that it speaks of, and what its sentence says."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cases import lay_down
+
+from ralphgen.board.views.bound_rows import OTHERS
+from ralphgen.board.views.matrix import Matrix, matrix
+from ralphgen.generate.pipeline import Generated, generate
+from ralphgen.planning.preview import listed_bytes, listed_tools, runtime_policy, suite
+from ralphgen.project.rows import open_rows
+from ralphgen.runtime.access.row_scope import RULES, WITHIN
+from ralphgen.runtime.session import Session
+from ralphgen.runtime.tool import Tool
+from ralphgen.sessions.decide import context_facts, decide_subject
+from ralphgen.sessions.model import Request
+
+LISTED = {"visible", "narrowed", "bound"}
+PERSONAS = (None, "backend", "intern")
+TASKS = {"backend": 1, "intern": 2}
+RECIPES = (
+    "braindump",
+    "yap",
+    "ramble",
+    "discuss",
+    "task_execution",
+    "opus_review",
+    "enrichment",
+    "interactive",
+    "manual",
+    "quick-notes",
+    "triage",
+)
+CASES = ("full", "a0", "a5", "b6", "hostile", "specum", "dela", "acm", "structured_output")
+Project = tuple[Path, Generated]
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    root = lay_down("full", tmp_path_factory.mktemp("board") / "project")
+    return root, generate(root)
+
+
+def cells(found: Matrix, recipe: str, kit: str = "ralph") -> dict[str, Any]:
+    """The cells of a recipe by tool."""
+    (grid,) = (grid for grid in found.kits if grid.key == kit)
+    return {row.tool: cell for row in grid.rows for cell in row.cells if cell.recipe == recipe}
+
+
+def real(project: Project, recipe: str, persona: str | None) -> dict[str, Tool]:
+    """What a session sees that `ralphgen session` would make, with its context."""
+    root, generated = project
+    plan = generated.plan
+    (kit,) = plan.kits
+    needs = plan.policy.recipes[recipe].targets
+    request = Request(
+        recipe,
+        task=TASKS[persona or "backend"] if needs.get("task") == "required" else None,
+        feature="auth" if needs.get("feature") == "required" else "",
+        discipline=persona or ("backend" if "discipline" in needs else ""),
+    )
+    with open_rows(root, generated.project.schema) as rows:
+        subject = decide_subject(plan, request, rows)
+    facts = context_facts(plan, subject, (kit.key,), "x", {})
+    session = Session(kit.key, facts, subject.base, runtime_policy(plan.policy), "context.json")
+    return session.tools(suite(plan, kit))
+
+
+@pytest.mark.parametrize("persona", PERSONAS)
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_cell_says_what_a_real_session_has(
+    full: Project, recipe: str, persona: str | None
+) -> None:
+    seen = real(full, recipe, persona)
+    found = cells(matrix(full[1], persona), recipe)
+
+    assert {name: tuple(tool.properties) for name, tool in seen.items()} == {
+        name: cell.arguments for name, cell in found.items() if cell.state in LISTED
+    }
+    assert set(RECIPES) == set(full[1].plan.policy.recipes)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_listed_and_what_it_costs_is_what_a_server_lists(case: str, tmp_path: Path) -> None:
+    generated = generate(lay_down(case, tmp_path / "p"))
+    found = matrix(generated, None)
+
+    assert [kit.key for kit in generated.plan.kits] == [grid.key for grid in found.kits]
+    for head in found.recipes:
+        size = 0
+        for kit in generated.plan.kits:
+            listed = listed_tools(generated.plan, head.name, kit)
+            size += listed_bytes(listed)
+            shown = cells(found, head.name, kit.key)
+            assert [tool["name"] for tool in listed] == [
+                name for name, cell in shown.items() if cell.state in LISTED
+            ]
+            assert {*kit.absent} == {n for n, cell in shown.items() if cell.state == "absent"}
+        assert (size, round(size / 3.2)) == (head.bytes, head.tokens)
+
+
+@pytest.mark.parametrize("persona", PERSONAS)
+def test_a_tool_is_called_visible_only_where_nothing_is_taken_from_it(
+    full: Project, persona: str | None
+) -> None:
+    (kit,) = full[1].plan.kits
+    whole = {tool.name: tool for tool in suite(full[1].plan, kit)}
+    found = matrix(full[1], persona)
+    for recipe in RECIPES:
+        for name, tool in real(full, recipe, persona).items():
+            plain = {
+                argument: {key: value for key, value in schema.items() if key != "default"}
+                for argument, schema in tool.properties.items()
+            }
+            same = plain == whole[name].properties
+            strict = any(tie.reach != "any" for tie in tool.ties.values())
+            expected = "bound" if strict else "visible" if same else "narrowed"
+            assert expected == cells(found, recipe)[name].state, (recipe, name)
+
+
+SENTENCES = {
+    ("task_execution", None, "get_task"): (
+        "visible",
+        "task_execution sees get_task with all its arguments",
+        ('"id" is the session\'s own task where it is left out',),
+    ),
+    ("interactive", None, "get_project_info"): (
+        "visible",
+        "interactive sees get_project_info as it is: it takes no arguments",
+        (),
+    ),
+    ("opus_review", None, "update_task"): (
+        "narrowed",
+        'opus_review sees update_task with "id", "description", "priority" alone',
+        (),
+    ),
+    ("task_execution", "backend", "set_task_status"): (
+        "bound",
+        'task_execution sees set_task_status, where "id" is the session\'s own task and no other',
+        ('"status" is one of "pending", "in_progress", "done", "blocked"',),
+    ),
+    ("task_execution", None, "add_task_comment"): (
+        "bound",
+        (
+            'task_execution sees add_task_comment, where "task_id" is the session\'s own task or '
+            "another task of its feature"
+        ),
+        ('it takes "task_id", "body", "priority" alone',),
+    ),
+    ("enrichment", None, "update_task"): (
+        "visible",
+        "enrichment sees update_task with all its arguments",
+        ('in a session about a task, "id" is the session\'s own task and no other',),
+    ),
+    ("discuss", "intern", "update_discipline"): (
+        "bound",
+        (
+            'discuss sees update_discipline, where "name" is the session\'s own discipline and no '
+            "other"
+        ),
+        ("a session that is about no discipline does not have it",),
+    ),
+    ("triage", None, "append_feature_learning"): (
+        "bound",
+        (
+            'triage sees append_feature_learning, where "feature_name" is not asked for: it is the '
+            "session's own feature"
+        ),
+        (
+            'it takes "text", "reason" alone',
+            'its base "opus_review" leaves "source" out',
+            '.ralph/recipes/triage.toml:9 leaves "task_id" out',
+        ),
+    ),
+    ("yap", None, "delete_task"): (
+        "removed",
+        "yap does not have delete_task: the recipe leaves it out",
+        (),
+    ),
+    ("yap", "intern", "delete_task"): (
+        "removed",
+        "yap does not have delete_task: the recipe leaves it out",
+        ('besides, it is taken away by mcp_tool_overrides of the discipline "intern"',),
+    ),
+    ("quick-notes", None, "get_task"): (
+        "removed",
+        'quick-notes does not have get_task: its base "braindump" leaves it out',
+        (),
+    ),
+    ("triage", None, "list_features"): (
+        "removed",
+        "triage does not have list_features: .ralph/recipes/triage.toml:5 does not allow it",
+        (),
+    ),
+    ("manual", "intern", "delete_feature"): (
+        "removed",
+        (
+            "manual does not have delete_feature, taken away by mcp_tool_overrides of the "
+            'discipline "intern"'
+        ),
+        ('it is spelled "ralph:delete_feature" there',),
+    ),
+    ("manual", "intern", "create_discipline"): (
+        "removed",
+        (
+            "manual does not have create_discipline, taken away by .ralph/ralphgen.toml:7: disable "
+            'of the discipline "intern"'
+        ),
+        (),
+    ),
+}
+
+
+@pytest.mark.parametrize(("place", "expected"), SENTENCES.items())
+def test_a_sentence_says_what_is_left_and_who_took_the_rest(
+    full: Project, place: tuple[str, str | None, str], expected: tuple[str, str, tuple[str, ...]]
+) -> None:
+    recipe, persona, tool = place
+    cell = cells(matrix(full[1], persona), recipe)[tool]
+
+    assert expected == (cell.state, cell.sentence, cell.detail)
+
+
+def test_an_absent_tool_says_what_the_schema_lacks(tmp_path: Path) -> None:
+    found = matrix(generate(lay_down("a0", tmp_path / "p")), None)
+    (grid,) = found.kits
+    (row,) = (row for row in grid.rows if row.tool == "enrich_task")
+
+    assert {"absent"} == {cell.state for cell in row.cells}
+    sentence = 'enrich_task is not there: the database has no column "tasks.pseudocode"'
+    assert {sentence} == {cell.sentence for cell in row.cells}
+    assert row.description.startswith("To ")
+
+
+def test_an_argument_that_another_tool_brings_is_named_with_that_tool(tmp_path: Path) -> None:
+    found = matrix(generate(lay_down("specum", tmp_path / "p")), None)
+    cell = cells(found, "task_execution", "specum")["ralph_complete_phase"]
+
+    assert "narrowed" == cell.state
+    expected = (
+        '"import_tasks", "feature", "discipline" comes with the tool "ralph:create_task" alone'
+    )
+    assert (expected,) == cell.detail
+
+
+def test_a_tool_that_is_taken_away_twice_names_both(tmp_path: Path) -> None:
+    root = lay_down("full", tmp_path / "p")
+    config = root / ".ralph" / "ralphgen.toml"
+    text = config.read_text(encoding="utf-8").replace("create_discipline", "delete_task")
+    config.write_text(text, encoding="utf-8")
+    cell = cells(matrix(generate(root), "intern"), "manual")["delete_task"]
+
+    expected = (
+        "manual does not have delete_task, taken away by mcp_tool_overrides of the discipline "
+        '"intern" and by .ralph/ralphgen.toml:7: disable of the discipline "intern"'
+    )
+    assert expected == cell.sentence
+
+
+def test_a_discipline_that_a_session_is_about_takes_nothing_away(tmp_path: Path) -> None:
+    """There it is no persona, as `ralphgen session discuss --discipline` makes it."""
+    root = lay_down("full", tmp_path / "p")
+    config = root / ".ralph" / "ralphgen.toml"
+    text = config.read_text(encoding="utf-8").replace("create_discipline", "get_discipline")
+    config.write_text(text, encoding="utf-8")
+    generated = generate(root)
+    found = matrix(generated, "intern")
+
+    assert "get_discipline" in real((root, generated), "discuss", "intern")
+    assert "visible" == cells(found, "discuss")["get_discipline"].state
+    assert "removed" == cells(found, "manual")["get_discipline"].state
+
+
+def test_a_discipline_that_is_not_there_takes_nothing_away(full: Project) -> None:
+    alone, unknown = matrix(full[1], None), matrix(full[1], "nobody")
+
+    assert (alone.recipes, alone.kits) == (unknown.recipes, unknown.kits)
+
+
+def test_hostile_names_stay_on_one_line_and_the_whole_is_json(tmp_path: Path) -> None:
+    name = "a\u2028\x1b[31m<script>"
+    taken = '{"additional_disabled": ["delete_task"]}'
+    statement = (
+        "INSERT INTO disciplines (name, display_name, acronym, icon, color, mcp_tool_overrides) "
+        f"VALUES ('{name}', 'H', 'HOST', 'x', '#fff000', '{taken}');"
+    )
+    found = matrix(generate(lay_down("full", tmp_path / "p", statement)), name)
+    cell = cells(found, "manual")["delete_task"]
+
+    assert "removed" == cell.state
+    assert r'of the discipline "a\u2028\x1b[31m<script>"' in cell.sentence
+    assert name == json.loads(json.dumps(asdict(found)))["discipline"]
+
+
+def test_every_reach_within_bounds_has_words() -> None:
+    assert {kind for kind, reach in RULES.values() if reach == WITHIN} == {*OTHERS}

@@ -1,0 +1,274 @@
+"""Saving an edit of a discipline: it is all there, in the right place, and sessions heed it."""
+
+import json
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from board_edits import (
+    CONFIG,
+    DOCS,
+    FILE,
+    FRESH,
+    MIXED,
+    NEITHER,
+    NEW,
+    PRIVATE,
+    STORED,
+    WANTED,
+    edit,
+    editable_project,
+    kept,
+    row,
+    seen,
+)
+from command_line import ralphgen, run_sql
+from driving import create_project, query, quiet
+from making_sessions import client_of, opened
+
+from ralphgen.board.edit.edits import Server, Variable
+from ralphgen.board.edit.save import save
+from ralphgen.board.views.disciplines import personas
+from ralphgen.launch.command import launch_settings
+
+ERA_ROWS = """
+INSERT INTO metadata (id, project_title, project_created) VALUES (1, 'Shop', '2026-02-10');
+INSERT INTO disciplines (name, display_name, acronym, icon, color)
+    VALUES ('testing', 'Testing', 'TEST', 'Server', '#ea7805');
+"""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return editable_project(tmp_path_factory.mktemp("saving") / "p")
+
+
+@pytest.fixture
+def root(project: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(project, tmp_path / "p")
+
+
+def test_columns_take_both_lists_and_the_rest_of_the_row_stays(root: Path) -> None:
+    before, others = row(root), kept(root)[0]
+    saved = save(root, edit(root, servers=WANTED, disabled=("sign", "get_task")), quiet)
+    after = row(root)
+
+    assert ("saved", 'saved "testing" in .ralph/db/ralph.db', ()) == (
+        saved.state,
+        saved.sentence,
+        saved.problems,
+    )
+    assert STORED == json.loads(after.pop("mcp_servers"))
+    overrides = json.loads(after.pop("mcp_tool_overrides"))
+    assert {"additional_disabled": ["sign", "get_task"]} == overrides
+    del before["mcp_servers"], before["mcp_tool_overrides"]
+    assert before == after
+    assert [one for one in others if one[0] != "testing"] == [
+        one for one in kept(root)[0] if one[0] != "testing"
+    ]
+    assert CONFIG == (root / FILE).read_text(encoding="utf-8")
+    assert seen(root) == saved.persona
+
+
+def test_a_session_made_afterwards_has_the_servers_and_lacks_the_tools(root: Path) -> None:
+    save(root, edit(root, servers=WANTED, disabled=("get_feature", "list_tasks")), quiet)
+    session = opened(root, "task_execution", task=1)
+    entries = json.loads(session.mcp_config.read_bytes())["mcpServers"]
+    with client_of(session.mcp_config) as driver:
+        names = driver.names()
+
+    assert ("docs", "more") == session.other_servers
+    assert STORED[0]["env"] == entries["docs"]["env"]
+    assert {"command": "more", "args": ["a", "b c"]} == entries["more"]
+    assert "get_task" in names
+    assert {"get_feature", "list_tasks"}.isdisjoint(names)
+    assert ralphgen("check", root).returncode == 0
+
+
+@pytest.mark.parametrize(("sql", "stays"), [(MIXED, True), (NEITHER, False)], ids=["mixed", "none"])
+def test_what_has_no_column_goes_into_the_config(
+    root: Path, sql: tuple[str, ...], stays: bool
+) -> None:
+    run_sql(root, *sql)
+    servers = WANTED if stays else (NEW[1],)
+    saved = save(root, edit(root, servers=servers, disabled=("get_feature",)), quiet)
+    text = (root / FILE).read_text(encoding="utf-8")
+
+    assert "saved" == saved.state, saved
+    assert ('saved "testing" in .ralph/db/ralph.db and .ralph/ralphgen.toml' == saved.sentence) is (
+        stays
+    )
+    assert text.startswith(CONFIG)
+    assert '\n[disciplines.testing]\ndisable = ["get_feature"]\n' in text
+    assert ("[disciplines.testing.mcp_servers.more]" in text) is not stays
+    session = opened(root, "task_execution", task=1)
+    assert tuple(one.name for one in servers) == session.other_servers
+    with client_of(session.mcp_config) as driver:
+        assert "get_feature" not in driver.names()
+
+
+@pytest.mark.parametrize("schema", ["a0", "a5", "a8", "b1", "b6"])
+def test_every_era_takes_an_edit(tmp_path: Path, schema: str) -> None:
+    root = create_project(tmp_path / "p", schema=schema, rows=ERA_ROWS)
+    saved = save(root, edit(root, servers=(NEW[1],), disabled=("get_feature",)), quiet)
+
+    assert ("saved", ()) == (saved.state, saved.problems)
+    assert STORED[1:] == json.loads(row(root)["mcp_servers"])
+    assert '[disciplines.testing]\ndisable = ["get_feature"]\n' in (root / FILE).read_text("utf-8")
+    session = opened(root, "yap", discipline="testing")
+    assert ("more",) == session.other_servers
+    assert "get_feature" not in session.served[0].names
+
+
+def test_a_list_that_is_left_out_stays_as_it_is_even_if_nobody_can_read_it(root: Path) -> None:
+    query(root, "UPDATE disciplines SET mcp_servers = 'no JSON' WHERE name = 'testing'")
+    saved = save(root, edit(root, disabled=("sign",)), quiet)
+
+    assert "saved" == saved.state, saved
+    assert "no JSON" == row(root)["mcp_servers"]
+    assert "saved" == save(root, edit(root, servers=(NEW[1],)), quiet).state
+    assert STORED[1:] == json.loads(row(root)["mcp_servers"])
+
+
+def test_an_override_that_nobody_can_read_is_mended_by_an_edit(root: Path) -> None:
+    query(root, "UPDATE disciplines SET mcp_tool_overrides = '[7]' WHERE name = 'testing'")
+    saved = save(root, edit(root, disabled=()), quiet)
+
+    assert ("saved", ()) == (saved.state, saved.problems)
+    assert '{"additional_disabled":[]}' == row(root)["mcp_tool_overrides"]
+
+
+def test_what_is_like_that_already_is_not_written(root: Path) -> None:
+    text = json.dumps([DOCS], indent=3)
+    query(root, "UPDATE disciplines SET mcp_servers = ? WHERE name = 'testing'", text)
+    before = kept(root)
+    same = Server(
+        name="docs", command="docs-server", args=("--port", "1"), env=(Variable(name="KEY"),), was=0
+    )
+    saved = save(root, edit(root, servers=(same,), disabled=()), quiet)
+
+    assert ("saved", '"testing" is like that already') == (saved.state, saved.sentence)
+    assert before == kept(root)
+
+
+def test_a_renamed_server_keeps_its_secret(root: Path) -> None:
+    renamed = Server(name="renamed", command="x", env=(Variable(name="KEY"),), was=0)
+    save(root, edit(root, servers=(NEW[1], renamed)), quiet)
+
+    assert {"KEY": PRIVATE} == json.loads(row(root)["mcp_servers"])[1]["env"]
+
+
+def test_a_stale_edit_is_refused_with_what_is_there_now(root: Path) -> None:
+    first, second = edit(root, servers=WANTED), edit(root, disabled=("sign",))
+    save(root, first, quiet)
+    before = kept(root)
+    saved = save(root, second, quiet)
+
+    assert ("stale", "nothing was saved", seen(root)) == (
+        saved.state,
+        saved.sentence,
+        saved.persona,
+    )
+    assert "changed by somebody else" in saved.problems[0].text
+    assert before == kept(root)
+
+
+@pytest.mark.parametrize("sql", [(), MIXED, NEITHER], ids=["columns", "mixed", "config"])
+def test_of_two_edits_at_once_one_is_saved_and_the_other_told(
+    root: Path, sql: tuple[str, ...]
+) -> None:
+    run_sql(root, *sql)
+    servers = [(Server(name=name, command="x"),) for name in ("one", "two")]
+    edits = [edit(root, servers=one, disabled=("sign",)) for one in servers]
+    with ThreadPoolExecutor() as pool:
+        found = list(pool.map(lambda one: save(root, one, quiet), edits))
+    states = [saved.state for saved in found]
+    (winner,) = [
+        name for name, state in zip(("one", "two"), states, strict=True) if state == "saved"
+    ]
+
+    assert ["saved", "stale"] == sorted(states)
+    assert [winner] == [one.name for one in seen(root).servers or ()]
+
+
+@pytest.mark.parametrize("sql", [(), NEITHER], ids=["columns", "config"])
+def test_edits_of_two_disciplines_at_once_are_both_saved(root: Path, sql: tuple[str, ...]) -> None:
+    run_sql(root, *sql)
+    names = [one.name for one in personas(root).disciplines][:4]
+    edits = [edit(root, name, servers=(NEW[1],), disabled=("sign",)) for name in names]
+    with ThreadPoolExecutor() as pool:
+        found = list(pool.map(lambda one: save(root, one, quiet), edits))
+
+    assert ["saved"] * 4 == [saved.state for saved in found]
+    for name in names:
+        assert ["more"] == [one.name for one in seen(root, name).servers or ()]
+        assert ["sign"] == [one.entry for one in seen(root, name).disabled or ()]
+
+
+HOSTILE = [
+    "__proto__",
+    'a"]\n[launch]',
+    "<script>",
+    "\u202edb",
+    "😀",
+    "a.b",
+    "'",
+    "a" * 3000,
+    "{{x}}",
+]
+
+
+@pytest.mark.parametrize("sql", [(), NEITHER], ids=["columns", "config"])
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_name_is_saved_like_any_other(
+    root: Path, name: str, sql: tuple[str, ...]
+) -> None:
+    run_sql(root, *sql)
+    query(root, "UPDATE disciplines SET name = ? WHERE name = 'architecture'", name)
+    env = (Variable(name='"\n', value="]\n[launch]\nallow = ['x']"),)
+    server = Server(name="docs", command='"', args=("'\n", "\u2028"), env=env)
+    saved = save(root, edit(root, name, servers=(server,), disabled=("sign",)), quiet)
+    (found,) = seen(root, name).servers or ()
+
+    assert ("saved", ()) == (saved.state, saved.problems)
+    assert saved.sentence.isprintable()
+    assert (server.command, server.args, ('"\n',)) == (found.command, found.args, found.env)
+    assert ["sign"] == [one.entry for one in seen(root, name).disabled or ()]
+    assert () == launch_settings(root).allow
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["plain", "with a mark"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["Unix", "Windows"])
+def test_the_config_keeps_every_byte_around_the_edit(root: Path, mark: str, end: str) -> None:
+    run_sql(root, *NEITHER)
+    old = (mark + CONFIG.rstrip("\n") + "\n# the end").replace("\n", end).encode()
+    (root / FILE).write_bytes(old)
+    saved = save(root, edit(root, disabled=("sign",)), quiet)
+    new = (root / FILE).read_bytes()
+
+    assert ("saved", ()) == (saved.state, saved.problems)
+    added = f'{end}[disciplines.testing]{end}disable = ["sign"]'.encode()
+    assert old + end.encode() + added == new
+    assert "saved" == save(root, edit(root, disabled=()), quiet).state
+    assert old in (root / FILE).read_bytes()
+
+
+def test_a_project_without_a_config_gets_one(root: Path) -> None:
+    run_sql(root, *NEITHER)
+    (root / FILE).unlink()
+    saved = save(root, edit(root, disabled=("sign",)), quiet)
+
+    assert ("saved", ()) == (saved.state, saved.problems)
+    assert ["sign"] == [one.entry for one in seen(root).disabled or ()]
+
+
+def test_no_secret_is_said(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    said: list[str] = []
+    wanted = edit(root, servers=WANTED, disabled=("sign",))
+    saved = save(root, wanted, said.append)
+    printed = capfd.readouterr()
+
+    assert said
+    everything = f"{saved!r}{wanted!r}{said}{printed.out}{printed.err}"
+    assert not any(secret in everything for secret in (PRIVATE, FRESH))

@@ -1,0 +1,257 @@
+"""An edit that cannot be saved leaves everything as it was, and says why without a secret."""
+
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from board_edits import (
+    CONFIG,
+    FILE,
+    FRESH,
+    MIXED,
+    PRIVATE,
+    WANTED,
+    edit,
+    editable_project,
+    kept,
+    row,
+    seen,
+)
+from command_line import run_sql, texts
+from driving import query, quiet
+
+from ralphgen.board.edit.edits import Server, Variable
+from ralphgen.board.edit.save import save
+from ralphgen.board.edit.store import Order, Stored, stored
+from ralphgen.project.inspect import DATABASE
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return editable_project(tmp_path_factory.mktemp("saving") / "p")
+
+
+@pytest.fixture
+def root(project: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(project, tmp_path / "p")
+
+
+@contextmanager
+def locked(root: Path) -> Iterator[None]:
+    """Another program that is writing."""
+    with closing(sqlite3.connect(root / ".ralph/db/ralph.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
+
+
+@pytest.mark.parametrize("sql", [(), MIXED], ids=["columns", "mixed"])
+def test_a_database_that_stays_locked_is_said_and_nothing_is_saved(
+    root: Path, sql: tuple[str, ...]
+) -> None:
+    run_sql(root, *sql)
+    wanted, before = edit(root, servers=WANTED, disabled=("sign",)), kept(root)
+    with locked(root):
+        saved = save(root, wanted, quiet, patience=0.2)
+    (problem,) = saved.problems
+
+    assert ("refused", "nothing was saved") == (saved.state, saved.sentence)
+    assert "the database is busy" in problem.text
+    assert before == kept(root)
+    assert "saved" == save(root, wanted, quiet).state
+
+
+REFUSING = {
+    "a trigger": (
+        "CREATE TRIGGER t BEFORE UPDATE ON disciplines BEGIN SELECT RAISE(ABORT, 'ask Anna'); END",
+        "the database refuses this: ask Anna",
+    ),
+    "a trigger that passes over it": (
+        "CREATE TRIGGER t BEFORE UPDATE ON disciplines BEGIN SELECT RAISE(IGNORE); END",
+        'keeps something else in "mcp_servers"',
+    ),
+    "a trigger that changes it": (
+        """CREATE TRIGGER t AFTER UPDATE OF mcp_servers ON disciplines BEGIN
+        UPDATE disciplines SET mcp_servers = '[]' WHERE name = NEW.name; END""",
+        'keeps something else in "mcp_servers"',
+    ),
+    "a trigger with a secret": (
+        f"""CREATE TRIGGER t BEFORE UPDATE ON disciplines BEGIN
+        SELECT RAISE(ABORT, 'not {PRIVATE}'); END""",
+        "the database refuses this: what it says is a secret",
+    ),
+    "a rule": (
+        "ALTER TABLE disciplines ADD COLUMN x INT CHECK (mcp_servers NOT LIKE '%more%')",
+        "a value breaks a rule of its table",
+    ),
+    "a row that is named at the end": (
+        """CREATE TABLE names (n REFERENCES features DEFERRABLE INITIALLY DEFERRED);
+        CREATE TRIGGER t AFTER UPDATE ON disciplines BEGIN INSERT INTO names VALUES ('no'); END""",
+        "the database refuses this: a row that it names",
+    ),
+}
+
+
+@pytest.mark.parametrize(("sql", "expected"), REFUSING.values(), ids=REFUSING)
+@pytest.mark.parametrize("missing", [(), MIXED], ids=["columns", "mixed"])
+def test_what_the_database_refuses_is_said_and_nothing_is_saved(
+    root: Path, sql: str, expected: str, missing: tuple[str, ...]
+) -> None:
+    run_sql(root, *missing, sql)
+    before = kept(root)
+    saved = save(root, edit(root, servers=WANTED, disabled=("get_task",)), quiet)
+    (problem,) = saved.problems
+
+    assert "refused" == saved.state
+    assert expected in problem.text
+    assert before == kept(root)
+    assert PRIVATE not in repr(saved)
+
+
+def test_a_config_that_is_made_goes_again_where_the_database_refuses(root: Path) -> None:
+    (root / FILE).unlink()
+    run_sql(root, *MIXED, REFUSING["a row that is named at the end"][0])
+    saved = save(root, edit(root, servers=WANTED, disabled=("get_task",)), quiet)
+
+    assert "refused" == saved.state
+    assert not (root / FILE).exists()
+
+
+BAD_CONFIGS = {
+    "no TOML": f"[disciplines.testing\nA = {PRIVATE}",
+    "an unknown key": "plum = 1\n",
+    "a kit that there is not": 'kits = ["plum"]\n',
+    "a folder": None,
+}
+
+
+@pytest.mark.parametrize("text", BAD_CONFIGS.values(), ids=BAD_CONFIGS)
+def test_with_a_config_that_cannot_be_read_nothing_is_written(root: Path, text: str | None) -> None:
+    wanted = edit(root, servers=WANTED)
+    (root / FILE).unlink()
+    if text is None:
+        (root / FILE).mkdir()
+    else:
+        (root / FILE).write_text(text, encoding="utf-8")
+    before = texts(root)
+    saved = save(root, wanted, quiet)
+
+    assert ("refused", "nothing was saved") == (saved.state, saved.sentence)
+    assert FILE in saved.problems[0].text
+    assert before == texts(root)
+    assert PRIVATE not in repr(saved)
+
+
+def test_a_wrong_edit_is_refused_at_its_fields(root: Path) -> None:
+    bad = Server(name="a b", command=" ", env=(Variable(name="K", value=f"{FRESH}\0"),))
+    before = kept(root)
+    saved = save(root, edit(root, servers=(*WANTED, bad), disabled=("no",)), quiet)
+
+    assert ("refused", "nothing was saved", seen(root)) == (
+        saved.state,
+        saved.sentence,
+        saved.persona,
+    )
+    fields = ["servers.2.name", "servers.2.command", "servers.2.env.0.value", "disabled.0"]
+    assert fields == [one.field for one in saved.fields]
+    assert before == kept(root)
+    assert FRESH not in repr(saved)
+
+
+def test_a_discipline_that_is_gone_is_said(root: Path) -> None:
+    wanted = edit(root, disabled=("sign",))
+    query(root, "UPDATE disciplines SET name = 'tests' WHERE name = 'testing'")
+    saved = save(root, wanted, quiet)
+
+    assert ("refused", None) == (saved.state, saved.persona)
+    assert 'there is no discipline "testing" any more' == saved.problems[0].text
+
+
+def test_hand_edits_hinder_regenerating_and_the_edit_stays_saved(root: Path) -> None:
+    server = root / ".ralph/mcp/server.py"
+    server.write_text(server.read_text(encoding="utf-8") + "# mine\n", encoding="utf-8")
+    saved = save(root, edit(root, servers=WANTED, disabled=("get_task",)), quiet)
+    (problem,) = saved.problems
+
+    assert "saved" == saved.state
+    assert saved.sentence.endswith(", but the server was not written anew")
+    assert '"server.py" was edited by hand' == problem.text
+    assert ["docs", "more"] == [one.name for one in seen(root).servers or ()]
+    assert server.read_text(encoding="utf-8").endswith("# mine\n")
+
+
+def test_a_config_that_cannot_be_written_leaves_the_database_as_it_was(root: Path) -> None:
+    """It is a link to a file whose name has no room for the ending of an unfinished one."""
+    run_sql(root, *MIXED)
+    target = root / ("x" * 253)
+    (root / FILE).rename(target)
+    (root / FILE).symlink_to(target)
+    before = kept(root)
+    saved = save(root, edit(root, servers=WANTED, disabled=("get_task",)), quiet)
+    (problem,) = saved.problems
+
+    assert "refused" == saved.state
+    assert "cannot be written: file name too long" in problem.text
+    assert before == kept(root)
+
+
+def test_without_a_database_nothing_is_saved(root: Path) -> None:
+    wanted = edit(root, disabled=("sign",))
+    (root / DATABASE).unlink()
+    saved = save(root, wanted, quiet)
+
+    assert ("refused", None) == (saved.state, saved.persona)
+    assert "no database at" in saved.problems[0].text
+
+
+def order(root: Path, **changes: Any) -> Order:
+    """An order for both places, made from what is there."""
+    facts = {
+        "database": str(root / DATABASE),
+        "discipline": "testing",
+        "expected": {"mcp_tool_overrides": ("null", "")},
+        "values": {"mcp_tool_overrides": "{}"},
+        "config": str(root / FILE),
+        "before": CONFIG,
+        "after": f"# new\n{CONFIG}",
+    }
+    return Order(**{**facts, **changes})
+
+
+def test_an_order_is_carried_out_in_both_places(root: Path) -> None:
+    assert Stored("stored") == stored(order(root))
+    assert "{}" == row(root)["mcp_tool_overrides"]
+    assert f"# new\n{CONFIG}" == (root / FILE).read_text(encoding="utf-8")
+
+
+STALE: dict[str, dict[str, Any]] = {
+    "another value": {"expected": {"mcp_tool_overrides": ("text", "7B7D")}},
+    "another type": {"expected": {"mcp_tool_overrides": ("blob", "")}},
+    "another config": {"before": "kits = []"},
+    "no config": {"before": None},
+    "another discipline": {"discipline": "nobody"},
+}
+
+
+@pytest.mark.parametrize("changes", STALE.values(), ids=STALE)
+def test_an_order_made_from_something_else_changes_nothing(
+    root: Path, changes: dict[str, Any]
+) -> None:
+    before = kept(root)
+
+    assert Stored("changed") == stored(order(root, **changes))
+    assert before == kept(root)
+
+
+def test_a_process_that_fails_is_said_and_nothing_is_saved(root: Path) -> None:
+    """An order for no column at all is no order."""
+    before = kept(root)
+    found = stored(order(root, values={"nothing": "x"}, expected={}))
+
+    assert "refused" == found.state
+    assert found.problems
+    assert before == kept(root)

@@ -1,0 +1,330 @@
+"""The sessions on the board: their rows, and ending one without ever reaching another file."""
+
+import json
+import os
+import shlex
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from command_line import ralphgen, snapshot
+from driving import create_project, query
+from making_sessions import opened
+from wire import Wire, refused, running
+
+from ralphgen.board.views.open_sessions import KitTools, end, open_sessions
+from ralphgen.errors import ProjectError, UsageError
+from ralphgen.sessions.files import SESSIONS
+from ralphgen.sessions.model import OpenSession
+from ralphgen.sessions.store import kept_sessions
+
+FILES = ("context.json", "lock", "mcp.json")
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return create_project(tmp_path_factory.mktemp("board") / "a project")
+
+
+@pytest.fixture
+def shelf(project: Path) -> Iterator[Path]:
+    """The folder of sessions, empty before and after."""
+    folder = project / SESSIONS
+    folder.mkdir(mode=0o700, exist_ok=True)
+    yield folder
+    for path in sorted(folder.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def arguments(session: OpenSession) -> list[str]:
+    """What a client of the session puts behind the server's path."""
+    return list(session.served[0].command[4:])
+
+
+def has_ended(wire: Wire) -> bool:
+    """Whether a server has closed its output and left with exit code 0."""
+    assert wire.process.stdout is not None
+    return ("", 0) == (wire.process.stdout.read(), wire.process.wait(timeout=20))
+
+
+def test_a_row_says_whose_session_it_is_and_how_to_start_it(project: Path, shelf: Path) -> None:
+    session = opened(project, "task_execution", task=1)
+    (title,) = query(project, "SELECT title FROM tasks WHERE id = 1")[0]
+    (row,) = open_sessions(project)
+    (kit,) = row.kits
+
+    assert (session.session_id, "task_execution", "task_execution") == (
+        row.session_id,
+        row.recipe,
+        row.base,
+    )
+    assert ("1", title, "auth", "", "backend") == (
+        row.task,
+        row.title,
+        row.feature,
+        row.target,
+        row.persona,
+    )
+    assert KitTools("ralph", session.served[0].names) == kit
+    assert 9 == kit.count
+    assert 0 <= row.age < 120
+    assert row.age_words.endswith(" s")
+    assert not row.running
+    assert [shelf / session.session_id] == list(shelf.iterdir())
+
+
+def test_the_launch_command_is_what_the_session_command_says(project: Path, shelf: Path) -> None:
+    """Quoted, for this project's folder has a blank in its name."""
+    said = ralphgen("session", "yap", "--project", project).stderr
+    (row,) = open_sessions(project)
+
+    assert f"start it: {row.launch}\n" in said
+    config = str(shelf / row.session_id / "mcp.json")
+    assert ["claude", "--strict-mcp-config", "--mcp-config", config] == shlex.split(row.launch)
+
+
+def test_rows_come_newest_first_and_say_what_runs(project: Path, shelf: Path) -> None:
+    older, newer = opened(project, "discuss", discipline="frontend"), opened(project, "yap")
+    with running(project, *arguments(older)) as wire:
+        wire.shake_hands()
+        then = shelf.stat().st_mtime - 3 * 60 * 60
+        os.utime(older.folder / "lock", (then, then))
+        first, second = open_sessions(project)
+        wire.leave()
+        wire.end()
+
+    assert [newer.session_id, older.session_id] == [first.session_id, second.session_id]
+    assert [(False, ""), (True, "frontend")] == [(r.running, r.target) for r in (first, second)]
+    assert "3 h" == second.age_words
+
+
+@pytest.mark.usefixtures("shelf")
+def test_titles_come_from_a_connection_that_is_open_already(project: Path) -> None:
+    opened(project, "task_execution", task=1)
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE TABLE tasks (id INTEGER PRIMARY KEY, title)")
+    connection.execute("INSERT INTO tasks VALUES (1, CAST(x'61ff0a62' AS TEXT))")
+    (row,) = open_sessions(project, connection)
+    connection.close()
+
+    assert "a\ufffd\\nb" == row.title
+
+
+@pytest.mark.usefixtures("shelf")
+def test_without_a_database_there_are_no_titles(project: Path) -> None:
+    opened(project, "task_execution", task=1)
+    database = project / ".ralph" / "db" / "ralph.db"
+    database.rename(database.with_name("away"))
+    try:
+        (row,) = open_sessions(project)
+    finally:
+        database.with_name("away").rename(database)
+
+    assert ("1", "") == (row.task, row.title)
+
+
+ODD = {
+    "nothing": {},
+    "wrong types": {"task_id": {"a": 1}, "enabled_tools": ["x"], "recipe": ["y"], "feature": 7},
+    "wrong tools": {"enabled_tools": {"ralph": 7, "\x1b": [1, None]}, "task_id": True},
+    "a task beyond all ids": {"task_id": 10**30, "discipline": "a\u2028b<script>"},
+}
+
+
+@pytest.mark.parametrize("facts", ODD.values(), ids=ODD)
+def test_a_context_written_by_hand_gives_a_row_of_plain_text(
+    project: Path, shelf: Path, facts: dict[str, object]
+) -> None:
+    (shelf / "odd").mkdir()
+    (shelf / "odd" / "context.json").write_text(json.dumps(facts), encoding="utf-8")
+    (row,) = open_sessions(project)
+    texts = [row.recipe, row.base, row.task, row.title, row.feature, row.target, row.persona]
+    texts += [text for kit in row.kits for text in (kit.kit, *kit.tools)]
+
+    assert ("odd", "", "") == (row.session_id, row.launch, row.title)
+    assert all(text.isprintable() for text in texts)
+
+
+def test_ending_a_session_that_runs_nowhere_sweeps_its_folder(project: Path, shelf: Path) -> None:
+    session, other = opened(project, "yap"), opened(project, "yap")
+    ended = end(project, session.session_id)
+
+    assert (session.session_id, True, 0, False) == (
+        ended.session_id,
+        ended.swept,
+        ended.stopped,
+        ended.left,
+    )
+    assert f'the session "{session.session_id}" is ended: no server can start in it' == (
+        ended.sentence
+    )
+    assert [other.folder] == list(shelf.iterdir())
+
+
+def test_ending_a_session_ends_its_servers_and_no_others(project: Path, shelf: Path) -> None:
+    session, other = opened(project, "yap"), opened(project, "yap")
+    with (
+        running(project, *arguments(session)) as one,
+        running(project, *arguments(session)) as two,
+        running(project, *arguments(other)) as third,
+    ):
+        for wire in (one, two, third):
+            wire.shake_hands()
+        ended = end(project, session.session_id)
+
+        assert [True, True] == [has_ended(one), has_ended(two)]
+        assert "result" in third.ask("tools/list")
+        third.leave()
+        third.end()
+
+    assert (True, 2, False) == (ended.swept, ended.stopped, ended.left)
+    assert "2 servers have ended" in ended.sentence
+    assert [other.folder] == list(shelf.iterdir())
+
+
+def test_no_server_starts_in_a_session_that_was_ended(project: Path, shelf: Path) -> None:
+    session = opened(project, "yap")
+    end(project, session.session_id)
+
+    assert [] == list(shelf.iterdir())
+    assert "make a new session" in refused(project, *arguments(session))
+
+
+def test_a_server_that_starts_meanwhile_is_ended_or_refuses(project: Path, shelf: Path) -> None:
+    session = opened(project, "yap")
+    with ExitStack() as stack:
+        servers = [running(project, *arguments(session)) for _ in range(6)]
+        wires = [stack.enter_context(server) for server in servers]
+        ended = end(project, session.session_id)
+        codes = {wire.process.wait(timeout=20) for wire in wires}
+
+    assert codes <= {0, 2, -signal.SIGTERM}
+    assert ended.swept
+    assert [] == list(shelf.iterdir())
+
+
+def waiting(*command: str) -> "subprocess.Popen[bytes]":
+    """A process that has begun and waits for its input to end."""
+    process = subprocess.Popen(
+        [sys.executable, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert b"\n" == process.stdout.readline()
+    return process
+
+
+def test_a_process_that_only_names_the_context_or_holds_the_lock_is_left_alone(
+    project: Path, shelf: Path
+) -> None:
+    session = opened(project, "yap")
+    waits = "print(flush=True); sys.stdin.read()"
+    holds = "f = open(sys.argv[1]); fcntl.flock(f, fcntl.LOCK_SH)"
+    lock = str(session.folder / "lock")
+    with (
+        waiting("-c", f"import sys; {waits}", "--context", str(session.context)) as one,
+        waiting("-c", f"import fcntl, sys; {holds}; {waits}", lock) as two,
+    ):
+        ended = end(project, session.session_id)
+        codes = [one.poll(), two.poll()]
+        one.communicate(b"")
+        two.communicate(b"")
+
+    assert [None, None] == codes
+    assert (True, 0, True) == (ended.swept, ended.stopped, ended.left)
+    assert "a server that runs goes on until its client leaves" in ended.sentence
+    assert [] == list(shelf.iterdir())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "..",
+        "../..",
+        ".",
+        "",
+        "/",
+        "/etc",
+        "yap/../../..",
+        "a\0b",
+        "link",
+        "file",
+        "x.new",
+        "\u2028",
+    ],
+)
+def test_no_other_name_ends_anything(project: Path, shelf: Path, tmp_path: Path, name: str) -> None:
+    """Not the folders around, not a link, a file, or a session that is not written yet."""
+    opened(project, "yap")
+    for place in (tmp_path, project / ".ralph" / "mcp", shelf / "x.new"):
+        place.mkdir(exist_ok=True)
+        for file in FILES:
+            (place / file).write_text("mine", encoding="utf-8")
+    (shelf / "link").symlink_to(tmp_path)
+    (shelf / "file").write_text("mine", encoding="utf-8")
+    before = snapshot(project), snapshot(tmp_path)
+    with pytest.raises(UsageError) as refusal:
+        end(project, name)
+
+    assert str(refusal.value).replace("\n", "").isprintable()
+    assert before == (snapshot(project), snapshot(tmp_path))
+    for file in FILES:
+        (project / ".ralph" / "mcp" / file).unlink()
+
+
+def test_files_that_are_links_are_removed_and_not_what_they_lead_to(
+    project: Path, shelf: Path, tmp_path: Path
+) -> None:
+    (shelf / "linked").mkdir()
+    for file in FILES:
+        (tmp_path / file).write_text("{}", encoding="utf-8")
+        (shelf / "linked" / file).symlink_to(tmp_path / file)
+    ended = end(project, "linked")
+
+    assert (True, 0) == (ended.swept, ended.stopped)
+    assert ["{}"] * 3 == [(tmp_path / file).read_text(encoding="utf-8") for file in FILES]
+    assert [] == list(shelf.iterdir())
+
+
+def test_a_shelf_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    (outside / "yap").mkdir(parents=True)
+    (outside / "yap" / "context.json").write_text("{}", encoding="utf-8")
+    (tmp_path / ".ralph" / "mcp").mkdir(parents=True)
+    (tmp_path / SESSIONS).symlink_to(outside)
+    with pytest.raises(ProjectError, match="is a link"):
+        end(tmp_path, "yap")
+
+    assert (outside / "yap" / "context.json").is_file()
+
+
+@pytest.mark.usefixtures("shelf")
+def test_a_folder_with_more_in_it_stays_without_what_a_server_needs(project: Path) -> None:
+    session = opened(project, "yap")
+    (session.folder / "notes.md").write_text("mine", encoding="utf-8")
+    ended = end(project, session.session_id)
+
+    assert not ended.swept
+    assert ended.sentence.endswith(
+        "its folder stays, for it holds files that are none of a session"
+    )
+    assert ["notes.md"] == [path.name for path in session.folder.iterdir()]
+
+
+def test_what_cannot_be_removed_is_said(project: Path, shelf: Path) -> None:
+    (shelf / "odd" / "context.json").mkdir(parents=True)
+    with pytest.raises(ProjectError, match='the session "odd" cannot be ended'):
+        end(project, "odd")
+
+
+def test_a_name_that_is_no_text_is_shown_and_ended_all_the_same(project: Path, shelf: Path) -> None:
+    (shelf / os.fsdecode(b"a\xff\n")).mkdir()
+    (row,) = open_sessions(project)
+
+    assert row.session_id.isprintable()
+    assert end(project, row.session_id).swept
+    assert [] == kept_sessions(project)

@@ -1,0 +1,419 @@
+"""The environment in which emitted servers run: built once, by one process, whole or not at all."""
+
+import base64
+import hashlib
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+import ralphgen
+from ralphgen.environment.build import check_environment, compile_modules
+from ralphgen.environment.ensure import ensure_environment
+from ralphgen.environment.failures import explain_failure
+from ralphgen.environment.location import Environment, environment_for, is_complete
+from ralphgen.environment.lock import read_lock
+from ralphgen.errors import ProjectError
+
+UV = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+NEEDS_UV = pytest.mark.skipif(UV is None, reason="uv is not installed")
+ENSURE = """
+import sys
+from ralphgen.environment.ensure import ensure_environment
+environment = ensure_environment(sys.argv[1], say=lambda line: print(line, flush=True))
+print(environment.folder)
+"""
+BASE = "from ralphgen.environment.build import base_interpreter; print(base_interpreter())"
+
+
+def write_wheel(folder: Path, version: str = "0.17.3") -> str:
+    """A wheel called json5, so that checks import it, and a module besides; returns its sha256."""
+    info = f"json5-{version}.dist-info"
+    files = {
+        "json5.py": f"VERSION = {version!r}\n",
+        "never_imported.py": "",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: json5\nVersion: {version}\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\n"
+        "Tag: py3-none-any\n",
+    }
+    rows = [f"{name},sha256={_record_digest(text)},{len(text)}\n" for name, text in files.items()]
+    files[f"{info}/RECORD"] = "".join([*rows, f"{info}/RECORD,,\n"])
+    folder.mkdir(exist_ok=True)
+    wheel = folder / f"json5-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return hashlib.sha256(wheel.read_bytes()).hexdigest()
+
+
+def _record_digest(text: str) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("=")
+
+
+def write_constraint(folder: Path) -> Path:
+    """A file of constraints that contradicts every lock here."""
+    path = folder / "constraints.txt"
+    path.write_text("json5==0.0.1\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of wheels as the only source of packages, a home of its own, uv if there is one."""
+    folder = tmp_path / "wheels"
+    settings = {
+        "RALPHGEN_HOME": f"{tmp_path / 'home'}",
+        "PATH": f"{Path(UV).parent}" if UV else "",
+        "PIP_CONFIG_FILE": os.devnull,
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": f"{folder}",
+        "UV_NO_CONFIG": "1",
+        "UV_OFFLINE": "1",
+        "UV_FIND_LINKS": f"{folder}",
+        "UV_CACHE_DIR": f"{tmp_path / 'uv-cache'}",
+    }
+    for name, text in settings.items():
+        monkeypatch.setenv(name, text)
+    return folder
+
+
+@pytest.fixture
+def lock(wheels: Path) -> str:
+    """A lock of one tiny package."""
+    return f"json5==0.17.3 \\\n    --hash=sha256:{write_wheel(wheels)}\n"
+
+
+@pytest.fixture
+def ensure(lock: str) -> Callable[[], tuple[Environment, list[str]]]:
+    """Makes the environment and returns it with the lines that were said."""
+
+    def make() -> tuple[Environment, list[str]]:
+        said: list[str] = []
+        return ensure_environment(lock, say=said.append), said
+
+    return make
+
+
+Ensure = Callable[[], tuple[Environment, list[str]]]
+
+
+def start_ensuring(lock: str) -> subprocess.Popen[str]:
+    """Another ralphgen that wants the same environment, in a process group of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-c", ENSURE, lock],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        start_new_session=True,
+    )
+
+
+def version_in(environment: Environment) -> str:
+    command = (environment.python, "-I", "-c", "import json5; print(json5.VERSION)")
+    done = subprocess.run(command, stdout=subprocess.PIPE, encoding="utf-8", check=True)
+    return done.stdout.strip()
+
+
+def is_compiled(environment: Environment) -> bool:
+    return any(environment.folder.rglob("site-packages/__pycache__/never_imported.*.pyc"))
+
+
+def only_entry(environment: Environment) -> list[str]:
+    """What lies beside the lock file: nothing half-made may."""
+    names = (path.name for path in environment.folder.parent.iterdir())
+    return [name for name in names if not name.endswith(".lock")]
+
+
+@NEEDS_UV
+def test_uv_builds_an_environment_with_bytecode_whatever_constraints_are_set(
+    ensure: Ensure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UV_CONSTRAINT", f"{write_constraint(tmp_path)}")
+    environment, said = ensure()
+
+    assert "0.17.3" == version_in(environment)
+    assert is_compiled(environment)
+    assert is_complete(environment)
+    assert [] == check_environment(environment)
+    assert "with uv" in said[0]
+    assert "  json5==0.17.3" in said
+    assert "ready" in said[-1]
+
+
+def test_pip_builds_an_environment_whatever_the_users_settings_and_path_say(
+    ensure: Ensure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--user`, a target or the same package on PYTHONPATH lead pip astray if it is let."""
+    settings = tmp_path / "pip.conf"
+    text = f"[install]\nuser = true\ntarget = {tmp_path / 'astray'}\ncompile = false\n"
+    settings.write_text(text, encoding="utf-8")
+    (tmp_path / "path").mkdir()
+    shutil.unpack_archive(next((tmp_path / "wheels").iterdir()), tmp_path / "path", "zip")
+    monkeypatch.setenv("PIP_CONFIG_FILE", f"{settings}")
+    monkeypatch.setenv("PIP_USER", "1")
+    monkeypatch.setenv("PIP_CONSTRAINT", f"{write_constraint(tmp_path)}")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'path'}")
+    monkeypatch.setenv("PATH", f"{tmp_path}")
+    environment, said = ensure()
+
+    assert "0.17.3" == version_in(environment)
+    assert is_compiled(environment)
+    assert is_complete(environment)
+    assert "with pip" in said[0]
+
+
+def test_what_is_there_is_not_built_again(ensure: Ensure) -> None:
+    first, _ = ensure()
+    marker = first.folder / "marker"
+    marker.touch()
+    second, said = ensure()
+
+    assert first == second
+    assert [] == said
+    assert marker.exists()
+
+
+def test_it_is_built_again_when_its_base_interpreter_vanished(ensure: Ensure) -> None:
+    environment, _ = ensure()
+    (environment.folder / "complete").write_text("/no/such/python3.11\n", encoding="utf-8")
+
+    assert not is_complete(environment)
+    assert "ready" in ensure()[1][-1]
+    assert is_complete(environment)
+
+
+def test_it_is_built_again_when_its_own_interpreter_leads_nowhere(ensure: Ensure) -> None:
+    environment, _ = ensure()
+    environment.python.unlink()
+    environment.python.symlink_to("/no/such/python3.11")
+
+    assert not is_complete(environment)
+    assert "ready" in ensure()[1][-1]
+    assert "0.17.3" == version_in(environment)
+
+
+@NEEDS_UV
+def test_a_killed_build_counts_for_nothing_and_the_next_one_succeeds(
+    ensure: Ensure, lock: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The package index accepts the connection and stays silent, so the build hangs there."""
+    with socket.create_server(("127.0.0.1", 0)) as index, monkeypatch.context() as patched:
+        patched.setenv("UV_DEFAULT_INDEX", f"http://127.0.0.1:{index.getsockname()[1]}/simple")
+        patched.setenv("NO_PROXY", "127.0.0.1")
+        for name in ("UV_OFFLINE", "UV_FIND_LINKS"):
+            patched.delenv(name)
+        with start_ensuring(lock) as child, index.accept()[0]:
+            os.killpg(child.pid, signal.SIGKILL)
+    environment = environment_for(lock)
+
+    assert environment.python.exists()
+    assert not is_complete(environment)
+    assert 1 == len(check_environment(environment))
+    assert "ready" in ensure()[1][-1]
+    assert [] == check_environment(environment)
+    assert [environment.folder.name] == only_entry(environment)
+
+
+def test_a_package_with_another_hash_is_refused_and_nothing_is_kept(lock: str) -> None:
+    tampered = re.sub(r"sha256:\w{8}", "sha256:00000000", lock)
+    with pytest.raises(ProjectError, match="hash differs") as caught:
+        ensure_environment(tampered, say=lambda _: None)
+    environment = environment_for(tampered)
+
+    assert not is_complete(environment)
+    assert [] == only_entry(environment)
+    assert "\n  " in caught.value.problems[0].text
+    assert "--no-install" in caught.value.problems[0].hint
+
+
+def test_a_lock_without_hashes_is_refused(lock: str) -> None:
+    unhashed = lock.split(maxsplit=1)[0] + "\n"
+    with pytest.raises(ProjectError, match="hash"):
+        ensure_environment(unhashed, say=lambda _: None)
+
+    assert not is_complete(environment_for(unhashed))
+
+
+def test_a_package_that_cannot_be_had_is_said_with_a_way_out(lock: str, wheels: Path) -> None:
+    next(wheels.iterdir()).unlink()
+    with pytest.raises(ProjectError, match="index cannot be reached") as caught:
+        ensure_environment(lock, say=lambda _: None)
+
+    assert "--no-install" in caught.value.problems[0].hint
+
+
+def test_a_home_that_cannot_be_written_is_said_with_a_way_out(
+    lock: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("RALPHGEN_HOME", f"{tmp_path / 'file' / 'home'}")
+    with pytest.raises(ProjectError, match="cannot make") as caught:
+        ensure_environment(lock, say=lambda _: None)
+
+    assert "RALPHGEN_HOME=" in caught.value.problems[0].hint
+
+
+def test_the_second_of_two_processes_waits_says_so_and_finds_it_built(lock: str) -> None:
+    """Held here, the lock makes both wait; let go, one of them builds."""
+    environment = environment_for(lock)
+    environment.folder.parent.mkdir(parents=True)
+    held = FileLock(environment.folder.with_name(f"{environment.folder.name}.lock"))
+    with held:
+        children = [start_ensuring(lock), start_ensuring(lock)]
+        first_lines = [child.stdout.readline() for child in children if child.stdout]
+    said = [child.communicate()[0] for child in children]
+
+    assert ["another ralphgen is building"] * 2 == [line[:28] for line in first_lines]
+    assert [0, 0] == [child.returncode for child in children]
+    assert 1 == sum("is ready" in text for text in said)
+    assert [str(environment.folder)] * 2 == [text.splitlines()[-1] for text in said]
+
+
+def test_a_home_with_spaces_and_beyond_ascii_works(
+    lock: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "my home 🐘 ü"
+    monkeypatch.setenv("RALPHGEN_HOME", f"{home}")
+    environment = ensure_environment(lock, say=lambda _: None)
+
+    assert home in environment.folder.parents
+    assert [] == check_environment(environment)
+
+
+def test_the_home_is_absolute_and_its_tilde_is_expanded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", f"{tmp_path / 'me'}")
+    monkeypatch.setenv("RALPHGEN_HOME", "relative")
+    relative = environment_for("").folder
+    monkeypatch.setenv("RALPHGEN_HOME", "~/cache")
+    in_home = environment_for("").folder
+    monkeypatch.setenv("RALPHGEN_HOME", "")
+
+    assert tmp_path / "relative/environments" == relative.parent
+    assert tmp_path / "me/cache/environments" == in_home.parent
+    assert environment_for("").folder.is_absolute()
+    assert tmp_path / "given/environments" == environment_for("", Path("given")).folder.parent
+
+
+def test_the_home_of_an_unknown_user_is_a_problem_not_a_traceback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RALPHGEN_HOME", "~no-such-user/cache")
+    with pytest.raises(ProjectError, match="~no-such-user"):
+        environment_for("")
+
+
+def test_each_lock_and_python_has_its_own_environment(tmp_path: Path) -> None:
+    one, other = (environment_for(lock, tmp_path).folder.name for lock in ("one", "other"))
+    version = f"cp{sys.version_info.major}{sys.version_info.minor}"
+
+    assert one != other
+    assert hashlib.sha256(b"one").hexdigest()[:16] == one[:16]
+    assert one[16:].startswith(f"-{version}")
+
+
+def test_the_base_is_an_interpreter_that_outlives_virtual_environments(tmp_path: Path) -> None:
+    """Asked from a virtual environment within one, through a link to its folder."""
+    outer, inner, link = tmp_path / "outer", tmp_path / "inner", tmp_path / "link"
+    for python, folder in ((sys.executable, outer), (outer / "bin/python", inner)):
+        subprocess.run([python, "-I", "-m", "venv", "--without-pip", folder], check=True)
+    link.symlink_to(inner)
+    places = [str(Path(ralphgen.__file__).parents[1]), *(path for path in sys.path if path)]
+    found = subprocess.run(
+        [link / "bin/python", "-c", BASE],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(places)},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+
+    assert Path(sys.base_prefix) in Path(found).parents
+    assert re.search(r"python3\.\d+\w*$", found), "a name such as python3 may move on"
+    assert Path(sys.executable).resolve() == Path(found).resolve()
+
+
+def test_the_check_names_a_wrong_version_and_a_failing_import(ensure: Ensure) -> None:
+    environment, _ = ensure()
+    module = next(environment.folder.rglob("site-packages/json5.py"))
+    module.write_text("import no_such_module\n", encoding="utf-8")
+    info = next(environment.folder.rglob("json5-0.17.3.dist-info"))
+    metadata = (info / "METADATA").read_text(encoding="utf-8")
+    (info / "METADATA").write_text(metadata.replace("0.17.3", "0.17.2"), encoding="utf-8")
+    version, imported = check_environment(environment)
+
+    assert '"json5" is 0.17.2, the lock asks for 0.17.3' == version
+    assert imported.startswith('"json5" cannot be imported (ModuleNotFoundError')
+
+
+def test_the_check_names_an_interpreter_that_does_not_run(ensure: Ensure) -> None:
+    environment, _ = ensure()
+    environment.python.unlink()
+    environment.python.write_text("#!/bin/sh\necho broken; exit 3\n", encoding="utf-8")
+    environment.python.chmod(0o755)
+    [problem] = check_environment(environment)
+
+    assert problem.endswith("failed with exit code 3 (broken)")
+
+
+def test_emitted_modules_are_compiled_and_a_broken_one_does_no_harm(tmp_path: Path) -> None:
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg/fine.py").write_text("X = 1\n", encoding="utf-8")
+    (tmp_path / "broken.py").write_text("def\n", encoding="utf-8")
+    compile_modules(Environment(tmp_path, Path(sys.executable)), tmp_path)
+    compile_modules(Environment(tmp_path, tmp_path / "no-python"), tmp_path)
+
+    assert [f"fine.{sys.implementation.cache_tag}.pyc"] == [
+        path.name for path in tmp_path.rglob("*.pyc")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("output", "text"),
+    [
+        ("OSError: [Errno 28] No space left on device", "disk space"),
+        ("error: failed to write\n  cause: No space left on device (os error 28)", "disk space"),
+        ("created successfully because ensurepip is not available.", "virtual environments"),
+        ("/usr/bin/python3: No module named venv", "virtual environments"),
+        ("connection broken by 'NewConnectionError('<pip", "cannot be reached"),
+        ("cause: error sending request for url", "cannot be reached"),
+    ],
+)
+def test_what_tools_say_becomes_a_sentence_with_a_hint(output: str, text: str) -> None:
+    problem = explain_failure(output)
+
+    assert problem is not None
+    assert text in problem.text
+    assert "--no-install" in problem.hint
+
+
+def test_a_failure_of_no_known_kind_has_no_explanation() -> None:
+    assert explain_failure("something else") is None
+
+
+def test_every_locked_requirement_is_pinned_hashed_and_says_no_place() -> None:
+    """Places would be those of whoever made the lock; an unpinned or unhashed one is anything."""
+    entries = read_lock().replace(" \\\n", " ").splitlines()
+    entry = re.compile(r"[a-z0-9-]+==[\w.]+( ; [^\\]+?)?(\s+--hash=sha256:[0-9a-f]{64})+")
+
+    assert [] == [line[:60] for line in entries if not entry.fullmatch(line)]
+    assert [] == [word for word in ("://", "index", "find-links") if word in read_lock()]
+
+
+@pytest.mark.parametrize("package", ["pydantic-core", "rpds-py", "cffi", "cryptography", "pyyaml"])
+def test_compiled_packages_are_locked_for_every_system_and_python(package: str) -> None:
+    entries = read_lock().replace(" \\\n", " ").splitlines()
+    hashes = [line.count("--hash=") for line in entries if line.startswith(f"{package}==")]
+
+    assert hashes
+    assert min(hashes) > 40

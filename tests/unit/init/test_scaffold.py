@@ -1,0 +1,76 @@
+"""What `init` lays down: whole or not at all, and what a person wrote stays as it was written."""
+
+from pathlib import Path
+
+import pytest
+
+from ralphgen.errors import ProjectError
+from ralphgen.init.scaffold import CONFIG_TEXT, create_database, switch_on
+from ralphgen.init.stacks import load_stack
+from ralphgen.kits.registry import KITS
+
+
+def config(root: Path, data: bytes | None = None) -> Path:
+    path = root / ".ralph/ralphgen.toml"
+    if data is not None:
+        path.parent.mkdir()
+        path.write_bytes(data)
+    return path
+
+
+def test_without_a_config_one_is_written(tmp_path: Path) -> None:
+    switch_on(tmp_path, [])
+
+    assert CONFIG_TEXT.encode() == config(tmp_path).read_bytes()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"# mine\r\nkits = [\r\n  'ralph', # the heart\r\n]\r\n",
+        b"\xef\xbb\xbf# with a byte order mark\n",
+        b"",
+    ],
+    ids=["comments", "mark", "empty"],
+)
+def test_a_config_that_needs_no_change_keeps_its_bytes(tmp_path: Path, data: bytes) -> None:
+    path = config(tmp_path, data)
+    switch_on(tmp_path, ["ralph"])
+
+    assert data == path.read_bytes()
+
+
+def test_a_kit_that_is_on_is_not_listed_twice(tmp_path: Path) -> None:
+    path = config(tmp_path, b'kits = ["ralph"]\n')
+    switch_on(tmp_path, [kit.key for kit in KITS] * 2)
+
+    assert 1 == path.read_bytes().count(b'"ralph"')
+
+
+def test_a_config_that_is_not_valid_is_refused_with_its_line_and_kept(tmp_path: Path) -> None:
+    path = config(tmp_path, b"\nkits = [\n")
+    with pytest.raises(ProjectError) as caught:
+        switch_on(tmp_path, ["ralph"])
+
+    assert str(caught.value).startswith(".ralph/ralphgen.toml:2: is not TOML")
+    assert b"\nkits = [\n" == path.read_bytes()
+
+
+def test_a_link_to_nothing_is_not_replaced_by_a_database(tmp_path: Path) -> None:
+    path = tmp_path / ".ralph/db/ralph.db"
+    path.parent.mkdir(parents=True)
+    path.symlink_to("nowhere")
+
+    assert not create_database(tmp_path, "Shop", load_stack("empty"))
+    assert path.is_symlink()
+    assert not (path.parent / "nowhere").exists()
+
+
+def test_what_a_broken_off_init_left_is_replaced(tmp_path: Path) -> None:
+    folder = tmp_path / ".ralph/db"
+    folder.mkdir(parents=True)
+    for suffix in ("", "-wal", "-shm"):
+        (folder / f"ralph.db.new{suffix}").write_bytes(b"rubbish")
+
+    assert create_database(tmp_path, "Shop", load_stack("empty"))
+    assert ["ralph.db"] == [path.name for path in folder.iterdir()]

@@ -1,0 +1,105 @@
+"""The config: every mistake at once, each with its line and the nearest right name."""
+
+from pathlib import Path
+
+import pytest
+
+from ralphgen.errors import ProjectError
+from ralphgen.project.config import FILE, Config, read_config
+
+
+def written(root: Path, data: bytes) -> Path:
+    (root / ".ralph").mkdir()
+    (root / FILE).write_bytes(data)
+    return root
+
+
+def problems(root: Path, data: bytes) -> list[str]:
+    with pytest.raises(ProjectError) as caught:
+        read_config(written(root, data), ("ralph", "dela"))
+    return [str(problem).removeprefix(f"{FILE}:") for problem in caught.value.problems]
+
+
+@pytest.mark.parametrize("data", [None, b"", b"\xef\xbb\xbf", b"# nothing\r\n"])
+def test_nothing_said_is_the_default(tmp_path: Path, data: bytes | None) -> None:
+    root = tmp_path if data is None else written(tmp_path, data)
+
+    assert Config() == read_config(root, ("ralph",)).values
+    assert ["ralph"] == Config().kits
+
+
+def test_every_key_is_read_with_any_line_ends(tmp_path: Path) -> None:
+    text = (
+        '\ufeffkits = ["dela", "ralph"]\r\nstructured_output = true\r\n'
+        '[schema]\r\nhide = ["tasks.x"]\r\n[disciplines."a.b"]\r\ndisable = ["get_task"]\r\n'
+    )
+    values = read_config(written(tmp_path, text.encode()), ("ralph", "dela")).values
+
+    assert ["dela", "ralph"] == values.kits
+    assert values.structured_output
+    assert ["tasks.x"] == values.db_schema.hide
+    assert ["get_task"] == values.disciplines["a.b"].disable
+
+
+def test_all_mistakes_are_found_in_the_order_of_their_lines(tmp_path: Path) -> None:
+    text = (
+        'kitts = ["ralph"]\nstructured_output = 1\n[schema]\nhidden = []\nhide = [\n  "a.b",\n'
+        '  false,\n]\n[disciplines.x]\n[disciplines."y z"]\ndisabel = ["q"]\ndisable = [""]\n'
+    )
+
+    assert [
+        '1: unknown key "kitts"\nhint: did you mean "kits"?',
+        '2: "structured_output" is 1, expected true or false',
+        '4: unknown key "schema.hidden"\nhint: did you mean "hide"?',
+        '7: "schema.hide[1]" is false, expected a text in quotes',
+        '11: unknown key "disciplines.\'y z\'.disabel"\nhint: did you mean "disable"?',
+        '12: "disciplines.\'y z\'.disable[0]" is "", expected at least one character',
+    ] == problems(tmp_path, text.encode())
+
+
+def test_without_a_near_key_all_are_listed(tmp_path: Path) -> None:
+    listed = "disciplines, kits, launch, schema, structured_output"
+
+    assert [f'1: unknown key "quux"\nhint: the keys are {listed}'] == problems(
+        tmp_path, b"quux = 1"
+    )
+
+
+def test_kits_that_are_none_are_named_each_with_its_line(tmp_path: Path) -> None:
+    assert [
+        '3: "kits" names "della", which is no kit\nhint: did you mean "dela"?',
+        '4: "kits" names "qqqq", which is no kit\nhint: the kits are ralph, dela',
+    ] == problems(tmp_path, b'kits = [\n "ralph",\n "della",\n "qqqq"]\n')
+
+
+def test_a_server_without_a_kit_is_refused(tmp_path: Path) -> None:
+    assert ['2: "kits" is empty\nhint: the kits are ralph, dela'] == problems(
+        tmp_path, b"\nkits = []\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"a = 1\nb = \n", "2: is not TOML: Invalid value (column 5)"),
+        (b"a = [\n1,\n", "2: is not TOML: "),
+        (b"a = 1\na = 2\n", "2: is not TOML: Cannot overwrite a value"),
+        (b"a = 1\nb = '\xff'\n", "2: is not UTF-8\nhint: save it as UTF-8"),
+    ],
+)
+def test_what_is_no_toml_is_refused_with_its_line(
+    tmp_path: Path, data: bytes, expected: str
+) -> None:
+    (problem,) = problems(tmp_path, data)
+
+    assert problem.startswith(expected)
+
+
+def test_a_folder_or_a_dangling_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / FILE).mkdir(parents=True)
+    with pytest.raises(ProjectError, match="is a folder, expected a file"):
+        read_config(tmp_path, ("ralph",))
+    (tmp_path / FILE).rmdir()
+    (tmp_path / FILE).symlink_to("nowhere")
+    with pytest.raises(ProjectError, match="cannot be read: no such file"):
+        read_config(tmp_path, ("ralph",))

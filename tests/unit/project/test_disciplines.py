@@ -1,0 +1,86 @@
+"""What disciplines take away: a typo must never widen what a session may do."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from ralphgen.errors import ProjectError
+from ralphgen.project.config import FILE, read_config
+from ralphgen.project.disciplines import configured_removals, stored_removals, unknown_disciplines
+from ralphgen.project.model import Removal
+from ralphgen.project.schema import schema_from_facts
+from ralphgen.runtime.sqlite.schema import read_tables
+
+
+@pytest.fixture
+def connection() -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("CREATE TABLE disciplines (name TEXT, Mcp_Tool_Overrides TEXT)")
+        yield connection
+
+
+def removals(connection: sqlite3.Connection, *overrides: object) -> tuple[Removal, ...]:
+    rows = [(f"d{at}", value) for at, value in enumerate(overrides)]
+    connection.executemany("INSERT INTO disciplines VALUES (?, ?)", rows)
+    return stored_removals(connection, schema_from_facts(read_tables(connection)))
+
+
+def test_names_are_read_sorted_and_once(connection: sqlite3.Connection) -> None:
+    found = removals(connection, '{"additional_disabled": ["z", "kit:a", "z"]}', None, "", "{}")
+
+    assert [("d0", ("kit:a", "z"))] == [(one.discipline, one.entries) for one in found]
+
+
+def test_rows_without_a_name_are_nobodys(connection: sqlite3.Connection) -> None:
+    connection.execute("INSERT INTO disciplines VALUES (NULL, '{bad'), (x'00', '{bad')")
+
+    assert () == removals(connection)
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "{bad",
+        "[]",
+        "null",
+        '"x"',
+        '["get_task"]',
+        '{"additional_disabled": "get_task"}',
+        '{"additional_disabled": [1]}',
+        '{"additional_disabled": null}',
+        '{"aditional_disabled": ["get_task"]}',
+        '{"additional_disabled": [], "more": 1}',
+        7,
+        b"\xff",
+    ],
+)
+def test_what_cannot_be_read_names_the_discipline(
+    connection: sqlite3.Connection, override: object
+) -> None:
+    with pytest.raises(ProjectError) as caught:
+        removals(connection, None, override, override)
+
+    assert [
+        'the discipline "d1" has an unreadable mcp_tool_overrides',
+        'the discipline "d2" has an unreadable mcp_tool_overrides',
+    ] == [problem.text for problem in caught.value.problems]
+
+
+def test_the_config_takes_away_too_and_warns_of_unknown_disciplines(
+    connection: sqlite3.Connection, tmp_path: Path
+) -> None:
+    connection.execute("INSERT INTO disciplines (name) VALUES ('frontend'), ('qa')")
+    (tmp_path / ".ralph").mkdir()
+    text = '[disciplines.qa]\ndisable = ["b", "a", "b"]\n[disciplines.frontned]\n'
+    (tmp_path / FILE).write_text(text, encoding="utf-8")
+    config = read_config(tmp_path, ("ralph",))
+
+    assert (
+        Removal("qa", ("a", "b"), f'{FILE}:2: disable of the discipline "qa"'),
+    ) == configured_removals(config)
+    assert [
+        f'{FILE}:3: there is no discipline "frontned"; did you mean "frontend"?'
+    ] == unknown_disciplines(connection, config)

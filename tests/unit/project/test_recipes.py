@@ -1,0 +1,62 @@
+"""The project's own kinds of session: every mistake of every file at once."""
+
+from pathlib import Path
+
+import pytest
+
+from ralphgen.errors import ProjectError
+from ralphgen.project.recipes import FOLDER, read_recipes
+
+
+def recipe(root: Path, name: str, text: str) -> None:
+    (root / FOLDER).mkdir(parents=True, exist_ok=True)
+    (root / FOLDER / name).write_text(text, encoding="utf-8")
+
+
+def test_recipes_are_read_sorted_by_name_with_their_places(tmp_path: Path) -> None:
+    recipe(tmp_path, "b.toml", 'base = "yap"\n')
+    recipe(tmp_path, "b a.toml", '\nbase = "yap"\n[allow]\nralph = ["z", "a",\n"z"]\n')
+    first, second = read_recipes(tmp_path)
+
+    assert ("b", "b a") == (first.name, second.name) or ("b a", "b") == (first.name, second.name)
+    odd = first if first.name == "b a" else second
+    assert (("ralph", ("a", "z")),) == odd.allow
+    assert f"{FOLDER}/b a.toml:2" == odd.place("base")
+    assert f"{FOLDER}/b a.toml:4" == odd.place("ralph:a")
+    assert f"{FOLDER}/b a.toml" == odd.place("unheard of")
+
+
+def test_no_folder_is_no_recipe_and_other_files_are_none(tmp_path: Path) -> None:
+    assert () == read_recipes(tmp_path)
+    recipe(tmp_path, "notes.md", "#")
+    recipe(tmp_path, ".#draft.toml", "not toml")
+    assert () == read_recipes(tmp_path)
+
+
+@pytest.mark.parametrize("name", ['"quoted"', "new\nline", "{{ x }}", "\u2028", "🎉", "class"])
+def test_a_name_may_hold_any_character(tmp_path: Path, name: str) -> None:
+    recipe(tmp_path, f"{name}.toml", 'base = "yap"\n')
+
+    assert [name] == [found.name for found in read_recipes(tmp_path)]
+
+
+def test_every_mistake_of_every_file_is_found(tmp_path: Path) -> None:
+    recipe(tmp_path, "a.toml", 'base = "yap"\nalow = {}\n')
+    recipe(tmp_path, "b.toml", '[allow]\nralph = "all"\n')
+    recipe(tmp_path, "c.toml", "base = \n")
+    with pytest.raises(ProjectError) as caught:
+        read_recipes(tmp_path)
+
+    assert [
+        f'{FOLDER}/a.toml:2: unknown key "alow"\nhint: did you mean "allow"?',
+        f'{FOLDER}/b.toml:1: "base" is missing',
+        f'{FOLDER}/b.toml:2: "allow.ralph" is "all", expected a list',
+        f"{FOLDER}/c.toml:1: is not TOML: Invalid value (column 8)\nhint: mend the file by hand",
+    ] == [str(problem) for problem in caught.value.problems]
+
+
+def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / ".ralph").mkdir()
+    (tmp_path / FOLDER).write_text("x", encoding="utf-8")
+    with pytest.raises(ProjectError, match="cannot be read: not a directory"):
+        read_recipes(tmp_path)

@@ -1,0 +1,392 @@
+"""`ralphgen session`: what it says, what it refuses, and that what it makes can be started."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import Result, ralphgen, refused, run_sql, snapshot
+from driving import (
+    ROWS,
+    SCHEMAS,
+    Era,
+    create_database,
+    create_project,
+    query,
+    quiet,
+    server_command,
+)
+from making_sessions import client_of, described, made, opened
+from wire import refused as server_refused
+
+from ralphgen.errors import ProjectError, UsageError
+from ralphgen.generate.workflows import regenerate
+from ralphgen.kits.ralph.server.procedures import PROCEDURES
+from ralphgen.sessions.files import SESSIONS
+
+TOOLS = [
+    *("get_task", "set_task_status", "add_task_comment", "add_feature_context_file"),
+    *("get_project_info", "append_learning", "read_learnings", "append_progress", "read_progress"),
+]
+KEYS = {
+    *("session_id", "recipe", "profile", "task_id", "feature", "discipline", "target_discipline"),
+    *("folder", "context", "sha256", "mcp_config", "kits", "mcp_servers", "warnings", "argv"),
+}
+CHECKED = "ALTER TABLE tasks ADD COLUMN risk TEXT"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return create_project(tmp_path_factory.mktemp("command"))
+
+
+@pytest.fixture
+def own(project: Path, tmp_path: Path) -> Path:
+    """A project of one's own, copied."""
+    root = tmp_path / "own"
+    shutil.copytree(project, root)
+    return root
+
+
+def session(root: Path, *arguments: str) -> Result:
+    return ralphgen("session", *arguments, "--project", root)
+
+
+def no_session(root: Path, *arguments: str, code: int) -> str:
+    """What is said where no session can be made, and nothing of one may be left."""
+    folder = root / SESSIONS
+    before = sorted(folder.iterdir()) if folder.is_dir() else []
+    said = refused("session", *arguments, "--project", root, code=code)
+    assert before == (sorted(folder.iterdir()) if folder.is_dir() else [])
+    return said
+
+
+def test_standard_output_is_the_path_of_the_config_and_people_are_told_the_rest(
+    own: Path,
+) -> None:
+    done = session(own, "task_execution", "--task", "2")
+    (path,) = done.stdout.splitlines()
+    lines = done.stderr.splitlines()
+    session_id = Path(path).parent.name
+
+    assert 0 == done.returncode
+    assert str(own / SESSIONS / session_id / "mcp.json") == path
+    expected = f"session {session_id}, task 2, feature auth, persona frontend"
+    assert expected == lines[0]
+    assert lines[1].startswith("ralph: 9 tools, ")
+    assert f"start it: claude --strict-mcp-config --mcp-config {path}" == lines[2]
+
+
+def test_quiet_leaves_the_path_alone(own: Path) -> None:
+    done = session(own, "yap", "-q")
+
+    assert (0, "") == (done.returncode, done.stderr)
+    assert Path(done.stdout.strip()).is_file()
+
+
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+def test_what_json_says_is_what_a_client_on_the_config_sees(own: Path, era: Era) -> None:
+    facts = made(own, "task_execution", "--task", "1")
+    kit = facts["kits"]["ralph"]
+    with client_of(facts["mcp_config"], era=era) as driver:
+        listed, told = driver.tools(), driver.client.instructions
+        prompt = driver.portal.call(driver.client.get_prompt, "task_execution")
+        driver.call("set_task_status", status="in_progress")
+    (message,) = prompt.messages
+
+    assert KEYS == set(facts)
+    assert TOOLS == [tool["name"] for tool in kit["tools"]] == [tool["name"] for tool in listed]
+    sizes = [len(_compact(tool)) for tool in listed]
+    assert sizes == [tool["bytes"] for tool in kit["tools"]]
+    assert len(_compact(listed)) == kit["bytes"]
+    assert (told, getattr(message.content, "text", "")) == (kit["instructions"], kit["prompt"])
+    assert [("in_progress",)] == query(own, "SELECT status FROM tasks WHERE id = 1")
+
+
+def _compact(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def test_json_names_the_rows_the_files_and_the_commands(own: Path) -> None:
+    facts = made(own, "task_execution", "--task", "1")
+    folder = Path(facts["folder"])
+    argv, kit = facts["argv"], facts["kits"]["ralph"]
+
+    assert folder == own / SESSIONS / facts["session_id"]
+    assert (str(folder / "context.json"), str(folder / "mcp.json")) == (
+        facts["context"],
+        facts["mcp_config"],
+    )
+    about = [facts[key] for key in ("recipe", "profile", "task_id", "feature", "discipline")]
+    assert ["task_execution", "task_execution", 1, "auth", "backend"] == about
+    assert (None, [], []) == (facts["target_discipline"], facts["mcp_servers"], facts["warnings"])
+    assert ["claude", "-p"] == argv[:2]
+    at = argv.index("--allowedTools")
+    assert [f"mcp__ralph__{name}" for name in TOOLS] == argv[at + 1 : at + 10]
+    assert facts["mcp_config"] == argv[argv.index("--mcp-config") + 1]
+    entry = json.loads((folder / "mcp.json").read_bytes())["mcpServers"]["ralph"]
+    assert kit["command"] == [entry["command"], *entry["args"]]
+    assert [facts["context"], "--sha256", facts["sha256"]] == kit["command"][-3:]
+    said = described(kit["command"])
+    assert (kit["instructions"], kit["prompt"]) == (
+        said["instructions"],
+        said["prompts"][0]["text"],
+    )
+
+
+def test_a_conversation_gets_its_prompt_on_the_command_line(own: Path) -> None:
+    facts = made(own, "ramble", "--feature", "auth")
+    argv = facts["argv"]
+
+    assert ["--", facts["kits"]["ralph"]["prompt"]] == argv[-2:]
+    assert "-p" not in argv
+    assert PROCEDURES["ramble"].purpose in argv[-1]
+
+
+def test_a_discussion_is_about_a_discipline_and_has_no_persona(own: Path) -> None:
+    session = opened(own, "discuss", discipline="frontend")
+
+    assert (None, "frontend") == (session.discipline, session.target)
+    assert session.session_id.startswith("discuss-frontend-")
+
+
+def test_elsewhere_a_discipline_is_the_persona(own: Path) -> None:
+    session = opened(own, "braindump", discipline="frontend")
+
+    assert ("frontend", None) == (session.discipline, session.target)
+    assert "You work as the discipline frontend." in session.served[0].instructions
+
+
+def test_a_row_may_be_named_besides_what_it_is_anyway(own: Path) -> None:
+    session = opened(own, "task_execution", task=1, feature="auth", discipline="backend")
+
+    assert ("auth", "backend") == (session.feature, session.discipline)
+
+
+REFUSED = {
+    "no task": ("task_execution", {}, 'the recipe "task_execution" needs a task', "--task N"),
+    "a task that is none": ("task_execution", {"task": 9}, "there is no task 9", ""),
+    "a huge task": ("enrichment", {"task": 10**30}, f"there is no task {10**30}", ""),
+    "a task below zero": ("enrichment", {"task": -1}, "there is no task -1", ""),
+    "task nought": ("enrichment", {"task": 0}, "there is no task 0", ""),
+    "another feature": (
+        "task_execution",
+        {"task": 1, "feature": "search"},
+        'task 1 is of the feature "auth", not "search"',
+        'leave "--feature" out',
+    ),
+    "another persona": (
+        "enrichment",
+        {"task": 1, "discipline": "frontend"},
+        'task 1 is of the discipline "backend", not "frontend"',
+        'leave "--discipline" out',
+    ),
+    "a task for those who have none": (
+        "yap",
+        {"task": 1},
+        'the recipe "yap" is not about a task',
+        'leave "--task" out',
+    ),
+    "a feature for those who have none": (
+        "discuss",
+        {"feature": "auth"},
+        'the recipe "discuss" is not about a feature',
+        'leave "--feature" out',
+    ),
+    "no recipe like it": ("zzzzzz", {}, 'there is no recipe "zzzzzz"', "the recipes are brain"),
+    "no recipe at all": ("", {}, 'there is no recipe ""', "the recipes are braindump,"),
+    "an unknown feature": (
+        "ramble",
+        {"feature": "atuh"},
+        'there is no feature "atuh"',
+        'did you mean "auth"?',
+    ),
+    "a name of many lines": (
+        "ramble",
+        {"feature": "au\n\x1b[1mth"},
+        r'there is no feature "au\n\x1b[1mth"',
+        "",
+    ),
+    "an unknown discipline": (
+        "yap",
+        {"discipline": "fronted"},
+        'there is no discipline "fronted"',
+        'did you mean "frontend"?',
+    ),
+    "an unknown target": (
+        "discuss",
+        {"discipline": "nobody"},
+        'there is no discipline "nobody"',
+        "the disciplines are backend, frontend",
+    ),
+    "an unknown kit": ("yap", {"kits": ("ralf",)}, 'no kit "ralf"', 'did you mean "ralph"?'),
+    "a kit that is none": ("yap", {"kits": ("xyz",)}, 'no kit "xyz"', "the kits are ralph"),
+}
+
+
+@pytest.mark.parametrize(
+    ("recipe", "request_for", "sentence", "hint"), REFUSED.values(), ids=REFUSED
+)
+def test_a_request_that_cannot_be_met_is_refused_with_a_hint(
+    project: Path, recipe: str, request_for: dict[str, Any], sentence: str, hint: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        opened(project, recipe, **request_for)
+    (problem,) = caught.value.problems
+
+    assert sentence in problem.text
+    assert hint in problem.hint
+    assert not (project / SESSIONS).exists()
+
+
+def test_a_refusal_is_one_line_with_a_hint_and_exit_code_2(project: Path) -> None:
+    said = no_session(project, "yip", code=2)
+    assert 'there is no recipe "yip"\nhint: did you mean "yap"?\n' == said
+    assert "there is no recipe" in no_session(project, "\udcff", code=2)
+    assert "takes no row and no kit" in no_session(project, "list", "--task", "1", code=2)
+
+
+def test_a_task_whose_feature_is_no_name_is_refused(tmp_path: Path) -> None:
+    lax = (SCHEMAS / "a8.sql").read_text(encoding="utf-8").replace(") STRICT", ")")
+    create_database(tmp_path, lax, ROWS, "UPDATE tasks SET feature = x'00ff' WHERE id = 1")
+    regenerate(tmp_path, force=False, say=quiet)
+
+    with pytest.raises(ProjectError, match="task 1 has no feature or no discipline"):
+        opened(tmp_path, "task_execution", task=1)
+
+
+def test_text_that_is_no_utf8_stops_no_session(own: Path) -> None:
+    run_sql(
+        own,
+        "UPDATE metadata SET project_title = CAST(x'53ff' AS TEXT)",
+        "INSERT INTO features (name, display_name, acronym) "
+        "VALUES (CAST(x'ff' AS TEXT), 'F', 'FFFF')",
+    )
+    session = opened(own, "ramble", feature="auth")
+
+    assert "feature auth" in session.served[0].instructions
+
+
+def test_a_title_that_is_no_text_is_named(own: Path) -> None:
+    run_sql(
+        own,
+        "DROP TABLE metadata",
+        "CREATE TABLE metadata (id INTEGER, project_title, project_created)",
+        "INSERT INTO metadata VALUES (1, x'ff', '2026')",
+    )
+
+    with pytest.raises(ProjectError, match='"project_title" of the metadata is no text'):
+        opened(own, "yap")
+
+
+def test_a_project_without_a_database_is_told_so(own: Path) -> None:
+    (own / ".ralph" / "db" / "ralph.db").unlink()
+
+    assert "ralph.db" in no_session(own, "yap", code=1)
+
+
+def test_a_folder_that_is_no_project_is_refused(tmp_path: Path) -> None:
+    assert "init" in refused("session", "yap", "--project", tmp_path, code=1)
+
+
+def test_a_project_without_a_server_is_sent_to_regen(own: Path) -> None:
+    shutil.rmtree(own / ".ralph" / "mcp")
+    said = refused("session", "yap", "--project", own)
+
+    assert 'run "ralphgen regen"' in said
+    assert not (own / ".ralph" / "mcp").exists()
+
+
+def test_a_server_that_is_out_of_date_says_so_itself(own: Path) -> None:
+    run_sql(own, CHECKED)
+    said = no_session(own, "yap", code=1)
+
+    assert 'the server "ralph" would not start: ' in said
+    assert 'column "tasks.risk" is new; run "ralphgen regen"' in said
+
+
+def test_a_policy_that_was_edited_to_allow_more_allows_no_more(own: Path) -> None:
+    path = own / ".ralph" / "mcp" / "policy.py"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace('"list_tasks"', '"delete_task", "list_tasks"'), encoding="utf-8")
+    with client_of(opened(own, "yap").mcp_config) as driver:
+        names = driver.names()
+        code, message = driver.protocol_error("delete_task", id=1)
+
+    assert 8 == len(names)
+    assert "delete_task" not in names
+    assert (-32602, True) == (code, "context does not enable it" in message)
+
+
+def test_a_policy_that_cannot_be_loaded_stops_the_session(own: Path) -> None:
+    (own / ".ralph" / "mcp" / "policy.py").write_text("<<<<<<< ours\n", encoding="utf-8")
+
+    assert "SyntaxError" in no_session(own, "yap", code=1)
+
+
+def test_a_recipe_that_the_server_does_not_know_yet_is_told_apart(own: Path) -> None:
+    (own / ".ralph" / "recipes").mkdir()
+    (own / ".ralph" / "recipes" / "new.toml").write_text('base = "yap"\n', encoding="utf-8")
+    said = no_session(own, "new", code=1)
+
+    assert 'there is no recipe "new"' in said
+
+
+def test_the_default_is_what_a_server_without_a_context_shows(own: Path) -> None:
+    done = session(own, "task_execution", "--task", "1", "--default")
+    path = own / ".ralph" / "mcp" / "context.json"
+
+    assert (0, f"{path}\n") == (done.returncode, done.stdout)
+    assert [] == list((own / SESSIONS).iterdir())
+    assert str(own) not in path.read_text(encoding="utf-8")
+    said = described(server_command(own))
+    assert TOOLS == [tool["name"] for tool in said["tools"]]
+    assert "This session is about task 1" in said["instructions"]
+    assert {"type": "integer", "default": 1} == (
+        said["tools"][0]["inputSchema"]["properties"]["id"]
+    )
+
+
+def test_a_project_with_a_default_can_move(own: Path, tmp_path: Path) -> None:
+    assert 0 == session(own, "yap", "--default").returncode
+    moved = own.rename(tmp_path / "moved to another place")
+
+    assert 8 == len(described(server_command(moved))["tools"])
+
+
+def test_a_session_does_not_move_with_its_project(own: Path, tmp_path: Path) -> None:
+    session = opened(own, "yap")
+    moved = own.rename(tmp_path / "moved")
+    context = str(moved / SESSIONS / session.session_id / "context.json")
+
+    line = server_refused(moved, "--context", context, "--sha256", session.sha256)
+    assert "it was made for the project in" in line
+
+
+def test_a_default_is_set_anew_and_a_refused_one_changes_nothing(own: Path) -> None:
+    path = own / ".ralph" / "mcp" / "context.json"
+    assert 0 == session(own, "yap", "--default").returncode
+    assert 0 == session(own, "discuss", "--default").returncode
+    before = snapshot(own / ".ralph" / "mcp")
+    assert 2 == session(own, "yip", "--default").returncode
+
+    assert before == snapshot(own / ".ralph" / "mcp")
+    assert "discuss" == json.loads(path.read_bytes())["recipe"]
+    assert 3 == len(described(server_command(own))["tools"])
+
+
+def test_a_kit_that_is_named_twice_is_served_once(own: Path) -> None:
+    session = opened(own, "yap", kits=("ralph", "ralph"))
+    config = json.loads(session.mcp_config.read_bytes())["mcpServers"]
+
+    assert ["ralph"] == [served.kit for served in session.served] == list(config)
+
+
+def test_the_command_works_from_any_folder_of_the_project(own: Path) -> None:
+    inside = own / "src" / "deep"
+    inside.mkdir(parents=True)
+    done = ralphgen("session", "yap", "-q", cwd=inside)
+
+    assert own / SESSIONS == Path(done.stdout.strip()).parent.parent
+    assert [] == list(inside.iterdir())

@@ -1,0 +1,326 @@
+"""The files of sessions: private, whole, apart from each other, listed, and swept when old."""
+
+import json
+import os
+import re
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from command_line import RALPHGEN, ralphgen, texts
+from driving import create_project, query
+from making_sessions import described, opened
+from wire import running
+
+from ralphgen.errors import ProjectError
+from ralphgen.sessions.describe import session_summary
+from ralphgen.sessions.files import SESSIONS, make_folder, new_id
+from ralphgen.sessions.store import kept_sessions, sweep
+
+AT_ONCE = 8
+DAY = 24 * 60 * 60
+HOSTILE = "../..\\Ä b/\n;$(rm -rf ~)'\"{{ x }}\u2028" + "z" * 300
+FILES = {"context.json", "lock", "mcp.json"}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = create_project(tmp_path_factory.mktemp("files"))
+    sql = "INSERT INTO features (name, display_name, acronym) VALUES (?, 'H', 'HOST')"
+    query(root, sql, HOSTILE)
+    (root / ".ralph" / "recipes").mkdir()
+    return root
+
+
+@pytest.fixture
+def shelf(project: Path) -> Iterator[Path]:
+    """The folder of sessions, empty before and after."""
+    folder = project / SESSIONS
+    folder.mkdir(mode=0o700, exist_ok=True)
+    yield folder
+    for path in sorted(folder.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def aged(folder: Path, seconds: float) -> None:
+    """Let a session look as if it had been started that long ago."""
+    then = time.time() - seconds
+    for path in (*folder.iterdir(), folder):
+        os.utime(path, (then, then))
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_only_the_user_can_read_a_session(project: Path, shelf: Path) -> None:
+    """Whatever the umask leaves."""
+    code = "import os, sys; os.umask(0); os.execv(sys.argv[1], sys.argv[1:])"
+    command = [sys.executable, "-c", code, str(RALPHGEN), "session", "yap", "-q"]
+    subprocess.run([*command, "--project", str(project)], check=True, capture_output=True)
+    (folder,) = shelf.iterdir()
+
+    assert (0o700, 0o700) == (mode(shelf), mode(folder))
+    assert FILES == {path.name for path in folder.iterdir()}
+    assert {0o600} == {mode(path) for path in folder.iterdir()}
+
+
+def test_the_folder_of_a_session_is_private_and_that_of_all_sessions_is_shared(
+    tmp_path: Path,
+) -> None:
+    make_folder(tmp_path, "one", {}, lambda _: {})
+
+    assert 0o700 == mode(tmp_path / SESSIONS / "one")
+    assert mode(tmp_path) | 0o055 == mode(tmp_path / SESSIONS) | 0o055
+
+
+def test_the_digest_is_that_of_the_context_and_stands_in_the_config(
+    project: Path, shelf: Path
+) -> None:
+    session = opened(project, "task_execution", task=1)
+    data = session.context.read_bytes()
+    context = json.loads(data)
+    entry = json.loads(session.mcp_config.read_bytes())["mcpServers"]["ralph"]
+
+    assert [session.folder] == list(shelf.iterdir())
+    assert sha256(data).hexdigest() == session.sha256 == entry["args"][-1]
+    assert str(session.context) in entry["args"]
+    assert session.session_id == context["session_id"]
+    assert {"root": str(project), "title": "Shop", "created": "2026-02-10"} == context["project"]
+    assert {"set_task_status": {"id": 1}, "add_feature_context_file": {"feature_name": "auth"}} == (
+        context["bindings"]["ralph"]
+    )
+    narrowed = ["task_id", "body", "priority"]
+    assert {"add_task_comment": narrowed} == context["narrowed_arguments"]["ralph"]
+    tables = [context[key]["ralph"] for key in ("enabled_tools", "disabled_tools")]
+    assert (9, 19, 28) == (len(tables[0]), len(tables[1]), len(set(tables[0] + tables[1])))
+
+
+@pytest.mark.parametrize(
+    ("recipe", "target", "expected"),
+    [
+        ("task_execution", "7", "task_execution-7"),
+        ("yap", "", "yap"),
+        ("ramble", "my feature", "ramble-my_feature"),
+        ("discuss", "../../etc/passwd", "discuss-______etc_passwd"),
+        ("..", ".", "__-_"),
+        ("-rf", "a\x00b\n", "_rf-a_b_"),
+        ("Früh", "ß" * 99, f"Fr_h-{'_' * 40}"),
+        ("x" * 99, "", "x" * 40),
+    ],
+)
+def test_an_id_is_a_safe_name_of_a_file_that_says_what_it_is(
+    tmp_path: Path, recipe: str, target: str, expected: str
+) -> None:
+    found = new_id(tmp_path, recipe, target)
+
+    assert re.fullmatch(re.escape(expected) + r"-\d{8}T\d{6}Z-[0-9a-f]{4}", found), found
+    assert re.fullmatch(r"[A-Za-z0-9._-]+", found)
+    moment = time.strptime(found.split("-")[-2], "%Y%m%dT%H%M%SZ")
+    assert abs(time.mktime(time.gmtime()) - time.mktime(moment)) < 60
+
+
+def test_a_hostile_name_stays_in_its_folder_and_is_named_as_it_is(
+    project: Path, shelf: Path
+) -> None:
+    session = opened(project, "ramble", feature=HOSTILE)
+    first, *_ = session_summary(session)
+
+    assert first.isprintable()
+    assert [session.folder] == list(shelf.iterdir())
+    assert HOSTILE == json.loads(session.context.read_bytes())["feature"]
+    assert re.fullmatch(r"ramble-[A-Za-z0-9_]{40}-\d{8}T\d{6}Z-[0-9a-f]{4}", session.session_id)
+    (prompt,) = described(session.served[0].command)["prompts"]
+    assert 2 == prompt["text"].partition("1. ")[0].count("\n")
+
+
+def test_what_cannot_be_written_whole_is_not_there(tmp_path: Path) -> None:
+    def failing(_: str) -> object:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(ProjectError, match="cannot be written: no space left on device"):
+        make_folder(tmp_path, "one", {}, failing)
+    assert [] == list((tmp_path / SESSIONS).iterdir())
+
+
+def test_a_session_that_would_not_start_leaves_nothing(project: Path, shelf: Path) -> None:
+    broken = project / ".ralph" / "mcp" / ".commit"
+    broken.mkdir()
+    manifest = project / ".ralph" / "mcp" / "manifest.json"
+    text = manifest.read_bytes()
+    manifest.write_bytes(b"{}")
+    try:
+        with pytest.raises(ProjectError, match='the server "ralph" would not start'):
+            opened(project, "yap")
+        assert [] == list(shelf.iterdir())
+    finally:
+        manifest.write_bytes(text)
+        broken.rmdir()
+
+
+def test_a_session_whose_name_is_taken_is_not_written_over(tmp_path: Path) -> None:
+    make_folder(tmp_path, "one", {"n": 1}, lambda _: {})
+    before = texts(tmp_path)
+    with pytest.raises(ProjectError, match='one" cannot be written'):
+        make_folder(tmp_path, "one", {"n": 2}, lambda _: {})
+
+    assert before == texts(tmp_path)
+
+
+def test_sessions_that_are_made_at_once_share_nothing(project: Path, shelf: Path) -> None:
+    def make(_: int) -> str:
+        done = ralphgen("session", "task_execution", "--task", "1", "-q", "--project", project)
+        assert 0 == done.returncode, done.stderr
+        return done.stdout.strip()
+
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        configs = list(threads.map(make, range(AT_ONCE)))
+    folders = {Path(config).parent for config in configs}
+
+    assert AT_ONCE == len(folders)
+    assert folders == set(shelf.iterdir())
+    assert [FILES] * AT_ONCE == [{path.name for path in folder.iterdir()} for folder in folders]
+
+
+def test_no_session_at_all_is_said(project: Path, shelf: Path) -> None:
+    assert shelf.is_dir()
+    done = ralphgen("session", "list", "--project", project)
+    assert (0, "there is no session\n", "") == (done.returncode, done.stdout, done.stderr)
+    done = ralphgen("session", "list", "--json", "--project", project)
+    assert [] == json.loads(done.stdout)
+
+
+def test_a_list_shows_what_runs_and_the_newest_first(project: Path, shelf: Path) -> None:
+    older = opened(project, "task_execution", task=1)
+    aged(older.folder, 3 * 60 * 60 + 60)
+    newer = opened(project, "discuss", discipline="frontend")
+    (shelf / "notes").write_text("mine", encoding="utf-8")
+    with running(project, *older.served[0].command[4:]) as wire:
+        wire.shake_hands()
+        aged(older.folder, 3 * 60 * 60 + 60)
+        shown = ralphgen("session", "list", "--project", project).stdout
+        done = ralphgen("session", "list", "--json", "--project", project)
+        wire.leave()
+        wire.end()
+    first, second = json.loads(done.stdout)
+
+    keys = {"session_id", "recipe", "task_id", "feature", "discipline", "target_discipline"}
+    assert keys | {"folder", "age_seconds", "running"} == set(first) == set(second)
+    assert [newer.session_id, older.session_id] == [first["session_id"], second["session_id"]]
+    assert [False, True] == [first["running"], second["running"]]
+    assert (1, "auth", "backend", None) == tuple(
+        second[key] for key in ("task_id", "feature", "discipline", "target_discipline")
+    )
+    assert 3 * 60 * 60 <= second["age_seconds"] < 4 * 60 * 60
+    lines = [line.split() for line in shown.splitlines()]
+    assert [older.session_id, "1", "auth", "backend", "3", "h", "running"] in lines
+    assert [newer.session_id, "frontend", "0", "s"] == [*lines[1][:2], "0", "s"]
+    assert [False, False] == [kept.running for kept in kept_sessions(project)]
+
+
+def test_starting_a_server_makes_its_session_young_again(project: Path, shelf: Path) -> None:
+    session = opened(project, "yap")
+    aged(session.folder, 2 * DAY)
+    with running(project, *session.served[0].command[4:]) as wire:
+        wire.shake_hands()
+        wire.leave()
+        wire.end()
+    assert [] == sweep(project)
+    described(session.served[0].command)
+
+    assert [session.folder] == list(shelf.iterdir())
+    aged(session.folder, 2 * DAY)
+    described(session.served[0].command)  # looking is no start
+    assert [session.session_id] == sweep(project)
+
+
+def test_making_a_session_sweeps_those_that_are_older_than_a_day(
+    project: Path, shelf: Path
+) -> None:
+    ages = {age: opened(project, "yap").folder for age in (DAY + 60, DAY - 60, 10 * DAY, 0)}
+    for age, folder in ages.items():
+        aged(folder, age)
+    newest = opened(project, "yap").folder
+
+    assert {ages[DAY - 60], ages[0], newest} == set(shelf.iterdir())
+
+
+def test_a_session_that_a_server_holds_is_never_swept(project: Path, shelf: Path) -> None:
+    session = opened(project, "yap")
+    with running(project, *session.served[0].command[4:]) as wire:
+        wire.shake_hands()
+        aged(session.folder, 30 * DAY)
+        assert [] == sweep(project)
+        assert FILES == {path.name for path in session.folder.iterdir()}
+        assert "result" in wire.ask("tools/list")
+        wire.leave()
+        wire.end()
+
+    assert [session.session_id] == sweep(project)
+    assert [] == list(shelf.iterdir())
+
+
+def test_what_is_no_session_is_kept(project: Path, shelf: Path, tmp_path: Path) -> None:
+    """Files, links, and folders that hold more than a session does."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    for name in FILES:
+        (outside / name).write_text("mine", encoding="utf-8")
+    (shelf / "link").symlink_to(outside)
+    (shelf / "dangling").symlink_to(tmp_path / "nowhere")
+    (shelf / "file").write_text("mine", encoding="utf-8")
+    full = opened(project, "yap").folder
+    (full / "notes.md").write_text("mine", encoding="utf-8")
+    (shelf / "deep" / "context.json").mkdir(parents=True)
+    for folder in (full, shelf / "deep", outside):
+        aged(folder, 3 * DAY)
+    os.utime(shelf / "file", (0, 0))
+
+    assert [] == sweep(project)
+    expected = {"link", "dangling", "file", "deep", full.name}
+    assert expected == {path.name for path in shelf.iterdir()}
+    assert FILES == {path.name for path in outside.iterdir()}
+    assert "mine" == (full / "notes.md").read_text(encoding="utf-8")
+    listed = {kept.session_id for kept in kept_sessions(project)}
+    assert {"deep", full.name} == listed
+
+
+def test_what_a_crash_left_unfinished_is_swept_and_never_listed(project: Path, shelf: Path) -> None:
+    for name in ("old.new", "young.new"):
+        (shelf / name).mkdir()
+        (shelf / name / "context.json").write_text("{", encoding="utf-8")
+    aged(shelf / "old.new", 2 * DAY)
+
+    assert [] == kept_sessions(project)
+    assert ["old.new"] == sweep(project)
+    assert [shelf / "young.new"] == list(shelf.iterdir())
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "[" * 100_000, "\x00", '{"recipe": 1}'])
+def test_a_context_that_cannot_be_read_is_listed_all_the_same(
+    project: Path, shelf: Path, text: str
+) -> None:
+    folder = shelf / "odd"
+    folder.mkdir()
+    (folder / "context.json").write_text(text, encoding="utf-8")
+    (kept,) = kept_sessions(project)
+
+    assert ("odd", False) == (kept.session_id, kept.running)
+
+
+def test_a_list_of_odd_sessions_can_be_shown(project: Path, shelf: Path) -> None:
+    folder = shelf / "odd"
+    folder.mkdir()
+    odd = {"task_id": {"a": 1}, "feature": "[bold]a\x1b[31mb", "discipline": ["x"]}
+    (folder / "context.json").write_text(json.dumps(odd), encoding="utf-8")
+    done = ralphgen("session", "list", "--project", project)
+
+    assert 0 == done.returncode, done.stderr
+    assert "odd" in done.stdout
+    assert "\x1b" not in done.stdout
