@@ -120,5 +120,9 @@ def test_the_source_archive_can_be_tested(built: Path) -> None:
         names = {name.partition("/")[2] for name in archive.getnames()}
 
     assert {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md"} <= names
-    assert {"templates/server.py.jinja", "tests/support/driving.py", "fixtures/schemas/a8.sql"} <= names
+    assert {
+        "templates/server.py.jinja",
+        "tests/support/driving.py",
+        "fixtures/schemas/a8.sql",
+    } <= names
     assert [] == [name for name in names if "__pycache__" in name or name.startswith(".venv")]

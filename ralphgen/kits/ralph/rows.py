@@ -11,7 +11,7 @@ from typing import Any
 from ralphgen.errors import ProjectError
 from ralphgen.kits.ralph.columns import PRIORITIES, STATUSES
 from ralphgen.kits.ralph.server.dependencies import MET, UNKNOWN, inferred
-from ralphgen.kits.ralph.server.feature_knowledge import SHOWN as BEST_LEARNINGS
+from ralphgen.kits.ralph.server.features import BEST_LEARNINGS
 from ralphgen.kits.ralph.server.json_columns import decode_integers
 from ralphgen.kits.ralph.server.learnings import best
 from ralphgen.kits.ralph.server.learnings import decode as decode_learnings

@@ -1,4 +1,4 @@
-"""What there is to read: the entries of the resource list, and the names that complete a URI."""
+"""Lists the resources that there are, and spells and reads their URIs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from ralphgen.runtime.errors import NotThereError
 from ralphgen.runtime.values.arguments import shortened
 from ralphgen.runtime.values.paging import AROUND, LONG_TEXT_IN_LIST, MAX_CHARACTERS, PAGE, size
 
-from . import addresses
 from .tables import plain
 
 TYPE_CHECKING = False
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
     Entry = dict[str, str]
 
+SCHEME = "ralph://"
 KINDS = {"features": "feature", "disciplines": "discipline"}
 FILES: tuple[Entry, ...] = (
     {
@@ -38,6 +38,10 @@ FILES: tuple[Entry, ...] = (
         "mimeType": "text/plain",
     },
 )
+_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+_SPELLED = re.compile(r"ralph://([a-z]+)(?:/(.*))?", re.DOTALL)
+# What may stand in one segment of a path by RFC 3986, section 3.3.
+_SEGMENT = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})*")
 _CURSOR = re.compile("(features|disciplines):((?:[0-9A-F]{2})*)")
 
 
@@ -71,6 +75,42 @@ def task_ids(workspace: Workspace, beginning: str) -> list[str]:
     tasks = workspace.tables.tasks
     sql = tasks.select(["id"], "WHERE substr(CAST(id AS TEXT), 1, ?) = ? ORDER BY id")
     return [str(row[0]) for row in workspace.database.rows(sql, [len(beginning), beginning])]
+
+
+def spelled(kind: str, name: str) -> str:
+    """The URI of a row; all but RFC 3986's unreserved characters of its name are escaped."""
+    escaped = "".join(
+        chr(byte) if byte in _UNRESERVED else f"%{byte:02X}" for byte in name.encode("utf-8")
+    )
+    return f"{SCHEME}{kind}/{escaped}"
+
+
+def located(uri: str) -> tuple[str, str | None]:
+    """The kind and the name that a URI stands for, None for one that names no row.
+
+    Raises `NotThereError` for what is no URI of ours.
+    """
+    found = _SPELLED.fullmatch(uri)
+    if found is None:
+        raise NotThereError(f"there is no resource {shortened(uri)}: each begins with {SCHEME}")
+    kind, segment = found.groups()
+    return kind, None if segment is None else _name(uri, segment)
+
+
+def _name(uri: str, segment: str) -> str:
+    valid = _SEGMENT.match(segment)
+    at = valid.end() if valid is not None else 0
+    if at < len(segment):
+        meant = spelled("", segment[at]).rpartition("/")[2]
+        raise NotThereError(
+            f"the URI {shortened(uri)} is malformed: in a name, {shortened(segment[at])} is "
+            f'spelled "{meant}"'
+        )
+    escaped = re.sub("%(..)", lambda found: chr(int(found[1], 16)), segment)
+    try:
+        return escaped.encode("latin-1").decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise NotThereError(f"the URI {shortened(uri)} is malformed: it is not UTF-8") from error
 
 
 def _place(cursor: str | None) -> tuple[str, str]:
@@ -114,7 +154,7 @@ def _entry(kind: str, record: dict[str, Any]) -> Entry:
         "description": _brief(record.get("description")),
     }
     return {
-        "uri": addresses.spelled(kind, name),
+        "uri": spelled(kind, name),
         "name": f"{KINDS[kind]} {_brief(name)}",
         **{key: text for key, text in told.items() if text},
         "mimeType": "application/json",
@@ -133,7 +173,7 @@ def _own_task(workspace: Workspace) -> list[Entry]:
     told = {"title": _brief(row[0])} if row[0] else {}
     return [
         {
-            "uri": addresses.spelled("tasks", str(task)),
+            "uri": spelled("tasks", str(task)),
             "name": f"task {task}",
             **told,
             "description": "The task that this session is about.",

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 from ralphgen.runtime.errors import ToolError
-from ralphgen.runtime.values.arguments import shortened
 
-from .paths import is_noise, normalise, path_problem
+from .paths import checked_path, path_warnings
 from .tables import PATHS
 
 TYPE_CHECKING = False
@@ -75,25 +72,6 @@ class Changes:
             for path in paths:
                 self.warnings.extend(path_warnings(self.workspace, path))
         return paths
-
-
-def checked_path(path: str, argument: str) -> str:
-    """A path in normal form; raises `ToolError` where it may not be stored."""
-    problem = path_problem(path)
-    if problem:
-        raise ToolError(f'"{argument}": {problem}')
-    return normalise(path)
-
-
-def path_warnings(workspace: Workspace, path: str) -> list[str]:
-    """What is odd about a path that may be stored all the same."""
-    if is_noise(path):
-        return [
-            f"{shortened(path)} looks like a lock file or build output: it tells a reader little"
-        ]
-    if not os.path.exists(os.path.join(workspace.root, path)):
-        return [f"{shortened(path)} does not exist in the project"]
-    return []
 
 
 def refuse_blank(arguments: Mapping[str, Any], *names: str) -> None:

@@ -7,8 +7,7 @@ from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.values.arguments import shortened
 
 from .changes import Changes, refuse_blank
-from .dates import now
-from .tables import DISCIPLINE, quoted
+from .tables import DISCIPLINE, now, quoted
 from .workspace import writing
 
 TYPE_CHECKING = False

@@ -1,39 +1,30 @@
-"""Features: listing, reading, creating, changing and deleting them."""
+"""The tools on features: their rows, and the learnings and files that they gather."""
 
 from __future__ import annotations
 
 import os
 
+from ralphgen.runtime.errors import ToolError
+from ralphgen.runtime.values.arguments import shortened
 from ralphgen.runtime.values.paging import fitted
 
-from .feature_knowledge import (
-    add_feature_context_file,
-    append_feature_learning,
-    refuse_too_many_files,
-    shown,
-)
-from .json_columns import decode_strings
+from .changes import refuse_blank
+from .json_columns import decode_list, decode_strings, encode
 from .named_rows import created, deleted, listed, updated
-from .tables import plain
+from .paths import checked_path, normalise, path_warnings
+from .tables import now_offset, plain
 from .workspace import reading, writing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from .workspace import Workspace
 
-__all__ = [
-    "add_feature_context_file",
-    "append_feature_learning",
-    "create_feature",
-    "delete_feature",
-    "get_feature",
-    "list_features",
-    "update_feature",
-]
-
 LISTED = ("name", "display_name", "acronym", "description")
+BEST_LEARNINGS = 50  # of a feature in one answer, and the number from which on we warn
+MOST_FILES = 100  # context files of a feature
 
 
 @reading
@@ -59,7 +50,7 @@ def get_feature(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, An
         for path in record.get("context_files", [])
         if not os.path.exists(os.path.join(workspace.root, path))
     ]
-    more = {"missing_files": missing, "tasks": counts, **shown(workspace, name)}
+    more = {"missing_files": missing, "tasks": counts, **_learnings_of(workspace, name)}
     unreadable = {**record.get("unreadable", {}), **more.get("unreadable", {})}
     more = {**more, "unreadable": unreadable}
     return fitted({**record, **{key: value for key, value in more.items() if value}})
@@ -68,14 +59,14 @@ def get_feature(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, An
 @writing
 def create_feature(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
     """Add a feature, with an acronym where none is given (SPEC-070, category 3)."""
-    refuse_too_many_files(arguments)
+    _refuse_too_many_files(arguments)
     return created(workspace, workspace.tables.features, arguments, "feature")
 
 
 @writing
 def update_feature(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
     """Change the given fields of a feature and no other; learnings stay (SPEC-070)."""
-    refuse_too_many_files(arguments)
+    _refuse_too_many_files(arguments)
     return updated(workspace, workspace.tables.features, arguments, "feature")
 
 
@@ -84,10 +75,93 @@ def delete_feature(workspace: Workspace, arguments: dict[str, Any]) -> dict[str,
     """Delete a feature that no task belongs to; names what still mentions it (SPEC-070)."""
     features, name = workspace.tables.features, arguments["name"]
     workspace.known(features, name, "feature")
-    return deleted(workspace, features, name, "feature", _mentions(workspace, name))
+    return deleted(workspace, features, name, "feature", _naming(workspace, name))
 
 
-def _mentions(workspace: Workspace, name: str) -> list[str]:
+@writing
+def append_feature_learning(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Add a learning, or count one more hit of the same (SPEC-070, category 3).
+
+    Answers `outcome` (added, duplicate, conflict), the older learning that it met, and the count.
+    Raises `ToolError` where the stored list cannot be read: it would be lost.
+    """
+    features, name = workspace.tables.features, arguments["feature_name"]
+    workspace.known(features, name, "feature")
+    refuse_blank(arguments, "text", "reason")
+    from .learnings import append, decode  # a server that is just asked for its lists needs none
+
+    text = _exact(workspace, "learnings", name)
+    stored = decode(text)
+    if not stored.readable:
+        raise ToolError(_unreadable("learnings", name))
+    outcome = append(
+        stored.values,
+        arguments["text"],
+        source=arguments.get("source", "agent"),
+        reason=arguments.get("reason"),
+        task_id=arguments.get("task_id"),
+        now=now_offset(),
+    )
+    values = {"learnings": _rewritten(text, stored.values, outcome.learnings)}
+    features.update(workspace.database, "name", name, values)
+    answer: dict[str, Any] = {"outcome": outcome.kind, "count": len(outcome.learnings)}
+    if outcome.stored is not None:
+        answer.update(stored=outcome.stored, given=outcome.text, hit_count=outcome.hit_count)
+    warnings, task = list(outcome.warnings), arguments.get("task_id")
+    sql = workspace.tables.tasks.select(["id"], "WHERE id = ?")
+    if task is not None and workspace.database.row(sql, [task]) is None:
+        warnings.append(f"there is no task {task}")
+    if answer["count"] >= BEST_LEARNINGS:
+        warnings.append(
+            f"{answer['count']} learnings are many: readers see the best {BEST_LEARNINGS}"
+        )
+    return {**answer, "warnings": warnings} if warnings else answer
+
+
+@writing
+def add_feature_context_file(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Register a file on a feature, once (SPEC-070, category 3).
+
+    Raises `ToolError` for a path outside the project, at 100 files, and where the stored list
+    cannot be read.
+    """
+    features, name = workspace.tables.features, arguments["feature_name"]
+    workspace.known(features, name, "feature")
+    path = checked_path(arguments["file_path"], "file_path")
+    stored = decode_strings(_exact(workspace, "context_files", name))
+    if not stored.readable:
+        raise ToolError(_unreadable("context_files", name))
+    files = list(stored.values)
+    added = path not in {normalise(file) for file in files}
+    if added and len(files) >= MOST_FILES:
+        raise ToolError(
+            f"the feature {shortened(name)} has {len(files)} context files, and {MOST_FILES} are "
+            "the most there can be"
+        )
+    if added:
+        values = {"context_files": encode([*files, path])}
+        features.update(workspace.database, "name", name, values)
+    answer = {"added": added, "path": path, "count": len(files) + added, "limit": MOST_FILES}
+    warnings = path_warnings(workspace, path)
+    return {**answer, "warnings": warnings} if warnings else answer
+
+
+def mentions(workspace: Workspace, task: int) -> list[str]:
+    """The features that have a learning from this task."""
+    features = workspace.tables.features
+    if "learnings" not in features:
+        return []
+    from .learnings import decode
+
+    sql = features.select(["name", "learnings"], "WHERE learnings LIKE ? ORDER BY name")
+    return [
+        f'a learning of the feature "{plain(name)}"'
+        for name, text in workspace.database.rows(sql, [f"%task_id%{task}%"])
+        if any(learning.get("task_id") == task for learning in decode(text).values)
+    ]
+
+
+def _naming(workspace: Workspace, name: str) -> list[str]:
     """The other features that list this one among their dependencies."""
     features = workspace.tables.features
     if "dependencies" not in features:
@@ -98,3 +172,53 @@ def _mentions(workspace: Workspace, name: str) -> list[str]:
         for other, stored in rows
         if other != name and name in decode_strings(stored).values
     ]
+
+
+def _refuse_too_many_files(arguments: Mapping[str, Any]) -> None:
+    """Raise `ToolError` for a list of context files that is longer than there can be."""
+    count = len(arguments.get("context_files", ()))
+    if count > MOST_FILES:
+        raise ToolError(
+            f'"context_files" has {count} files, and {MOST_FILES} are the most there can be'
+        )
+
+
+def _learnings_of(workspace: Workspace, name: str) -> dict[str, Any]:
+    """The best learnings of a feature and how many there are; as stored where unreadable."""
+    features = workspace.tables.features
+    if "learnings" not in features:
+        return {}
+    from .learnings import best, decode
+
+    rows = workspace.database.rows(features.select(["learnings"], "WHERE name = ?"), [name])
+    stored = decode(rows[0][0])
+    if not stored.readable:
+        return {"unreadable": {"learnings": plain(rows[0][0])}}
+    return {"learnings": best(stored.values, BEST_LEARNINGS), "learnings_total": len(stored.values)}
+
+
+def _exact(workspace: Workspace, column: str, name: str) -> str | None:
+    """A column's text, to be written back; raises `ToolError` where its bytes are no UTF-8."""
+    table = workspace.tables.features.quoted
+    sql = f"SELECT CAST({column} AS BLOB) FROM {table} WHERE name = ?"
+    raw = workspace.database.rows(sql, [name])[0][0]
+    try:
+        return None if raw is None else str(raw, "utf-8")
+    except UnicodeDecodeError as error:
+        raise ToolError(_unreadable(column, name)) from error
+
+
+def _unreadable(column: str, name: str) -> str:
+    return (
+        f'"{column}" of the feature {shortened(name)} cannot be read as a list, and adding to it '
+        "would lose what is there: a person has to mend it first"
+    )
+
+
+def _rewritten(text: object, read: Sequence[object], kept: Sequence[object]) -> str:
+    """The list to store: those learnings that stay as they are, also as they were written."""
+    written = decode_list(text).values
+    before = [
+        old if new is same else new for old, same, new in zip(written, read, kept, strict=False)
+    ]
+    return encode([*before, *kept[len(before) :]])

@@ -9,8 +9,7 @@ from ralphgen.runtime.values.arguments import shortened
 from ralphgen.runtime.values.paging import PAGE, page
 
 from .changes import Changes, refuse_blank
-from .dates import today
-from .tables import plain, quoted
+from .tables import plain, quoted, today
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -129,7 +128,7 @@ def _acronym(workspace: Workspace, table: Table, arguments: dict[str, Any]) -> s
         _refuse_taken(workspace, table, arguments["acronym"], arguments["name"])
         return str(arguments["acronym"])
     taken = {row[0] for row in workspace.database.rows(table.select(["acronym"]))}
-    from .acronyms import acronym
+    from .names import acronym
 
     return acronym(arguments["name"], arguments.get("display_name", ""), taken)
 

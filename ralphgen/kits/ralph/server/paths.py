@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+
+from ralphgen.runtime.errors import ToolError
+from ralphgen.runtime.values.arguments import shortened
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .workspace import Workspace
 
 LONGEST = 1_000  # characters
 
@@ -21,6 +29,25 @@ _NOISE_FOLDERS = frozenset(
     | {".ruff_cache", ".svelte-kit", ".tox", ".turbo", ".venv", "__pycache__", "build"}
     | {"coverage", "deriveddata", "dist", "node_modules", "out", "target", "venv"}
 )
+
+
+def checked_path(path: str, argument: str) -> str:
+    """A path in normal form; raises `ToolError` where it may not be stored."""
+    problem = path_problem(path)
+    if problem:
+        raise ToolError(f'"{argument}": {problem}')
+    return normalise(path)
+
+
+def path_warnings(workspace: Workspace, path: str) -> list[str]:
+    """What is odd about a path that may be stored all the same."""
+    if is_noise(path):
+        return [
+            f"{shortened(path)} looks like a lock file or build output: it tells a reader little"
+        ]
+    if not os.path.exists(os.path.join(workspace.root, path)):
+        return [f"{shortened(path)} does not exist in the project"]
+    return []
 
 
 def path_problem(path: str) -> str | None:

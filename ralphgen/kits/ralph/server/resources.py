@@ -86,7 +86,7 @@ class ProjectResources:
         """
         from ralphgen.runtime.files.entry_log import read_text
 
-        from .addresses import located
+        from .catalogue import located
 
         kind, name = located(uri)
         if name is None and kind in FILES:

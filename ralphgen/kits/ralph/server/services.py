@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from ralphgen.runtime.errors import ToolError
 
-from .dates import today
 from .dependencies import MET
 from .json_columns import decode_strings
-from .tables import plain
-from .task_changes import refuse_unknown_homes
+from .tables import plain, today
+from .tasks import refuse_unknown_homes
 from .workspace import reading, writing
 
 TYPE_CHECKING = False

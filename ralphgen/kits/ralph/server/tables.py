@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from ralphgen.runtime.errors import ToolError
 
 from .json_columns import decode_integers, decode_objects, decode_strings, encode
@@ -150,3 +152,18 @@ def plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return str(value) if isinstance(value, float) and abs(value) == _INFINITY else value
+
+
+def today() -> str:
+    """The date in UTC, as tasks, features and metadata store it: 2026-02-10."""
+    return time.strftime("%Y-%m-%d", time.gmtime())
+
+
+def now() -> str:
+    """The moment in UTC, as comments and recipes store it: 2026-02-10T17:56:00Z."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def now_offset() -> str:
+    """The moment in UTC, as learnings store it: 2026-02-10T17:56:00+00:00."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.kits.ralph.server.acronyms import DIGITS, acronym
+from ralphgen.kits.ralph.server.names import DIGITS, acronym
 from ralphgen.runtime.errors import ToolError
 
 EVERY_ONE = frozenset("".join(letters) for letters in product(DIGITS, repeat=4))

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.kits.ralph.server import dates
+from ralphgen.kits.ralph.server import tables
 from ralphgen.kits.ralph.server.json_columns import (
     ESCAPED,
     NULL,
@@ -168,15 +168,15 @@ def test_no_stored_text_is_dropped_in_silence(stored: str) -> None:
 
 
 def test_each_column_gets_the_format_that_it_has_always_had() -> None:
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d", dates.today())
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", dates.now())
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", dates.now_offset())
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", tables.today())
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", tables.now())
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", tables.now_offset())
 
 
 def test_the_clock_is_read_in_utc() -> None:
     """Two readings around a third: in any zone but UTC the third would not lie between them."""
     before = datetime.now(UTC).isoformat(timespec="seconds")
-    moments = [dates.now_offset(), dates.now().replace("Z", "+00:00")]
+    moments = [tables.now_offset(), tables.now().replace("Z", "+00:00")]
     after = datetime.now(UTC).isoformat(timespec="seconds")
 
     assert all(before <= moment <= after for moment in moments)
