@@ -364,7 +364,7 @@ class TestDoors:
         assert {
             "ralphgen/project/database.py",
             "ralphgen/runtime/sqlite/database.py",  # the server's own
-            "ralphgen/kits/rye/server/searches/index.py",  # a temporary one, of no name
+            "ralphgen/kits/rye/server/search/index.py",  # a temporary one, of no name
             "ralphgen/init/scaffold.py",  # creates one where there is none
         } == opening
 

@@ -10,7 +10,7 @@ from ralphgen.kits.rye.server.formats.parsing import parse
 from ralphgen.kits.rye.server.formats.validation import issues_of
 from ralphgen.kits.rye.server.ids import id_of, is_reserved
 from ralphgen.kits.rye.server.item import EXTENSIONS, FOLDERS, LARGEST, PROJECT, TYPES, Item, Space
-from ralphgen.kits.rye.server.listing import files_of, items_in, links_before
+from ralphgen.kits.rye.server.spaces import files_of, items_in, links_before
 from ralphgen.kits.rye.server.workspace import PLACE
 from ralphgen.project.kit import Finding
 from ralphgen.runtime.errors import ToolError

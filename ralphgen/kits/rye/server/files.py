@@ -7,7 +7,7 @@ import stat
 
 from ralphgen.runtime.errors import CodedError
 
-from .codes import (
+from .failures import (
     EXECUTION_FAILED,
     EXISTS,
     ITEM_NOT_FOUND,
@@ -15,10 +15,10 @@ from .codes import (
     READ_ONLY_SPACE,
     SPACE_VIOLATION,
     VALIDATION_FAILED,
+    reason,
 )
 from .ids import check_id, is_reserved
 from .item import LARGEST
-from .wording import reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

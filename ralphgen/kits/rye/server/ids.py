@@ -1,4 +1,4 @@
-"""Says what the ids of items are, and which of them a pattern means."""
+"""Says what ids items may have, which of them a pattern means, and which are the server's own."""
 
 from __future__ import annotations
 
@@ -6,21 +6,30 @@ import re
 
 from ralphgen.runtime.errors import CodedError
 
-from .codes import INVALID_ID
+from .failures import INVALID_ID, shown
 from .item import EXTENSIONS, SYSTEM, TOOL
-from .wording import shown
 
 LONGEST = 255  # characters of an id
 LONGEST_SEGMENT = 64
 RESERVED = "rye/core/"  # what tools whose ids begin with this do, only the system space says
 ANY_DEPTH = "**"
-
 _SEGMENT = re.compile("[a-z0-9][a-z0-9_-]*")
 _PATTERN_SEGMENT = re.compile("[a-z0-9*?][a-z0-9_*?-]*")
 _GRAMMAR = (
     'parts of small letters, digits, "_" and "-", each beginning with a letter or a digit, put '
     'together by "/", without an extension'
 )
+SUBPROCESS, HTTP_CLIENT = "rye/core/primitives/subprocess", "rye/core/primitives/http_client"
+PRIMITIVES = (SUBPROCESS, HTTP_CLIENT)
+PYTHON_RUNTIME = "rye/core/runtimes/python_runtime"
+# As executors, these bare names always are the system's own.
+EXECUTORS = {
+    "subprocess": SUBPROCESS,
+    "http_client": HTTP_CLIENT,
+    "python_runtime": PYTHON_RUNTIME,
+}
+# What the server gives to a tool's author itself; these win over parameters of the same name.
+BUILT_IN = ("params_json", "project_path", "shim", "tool_dir", "tool_path", "tool_sha256")
 
 
 def check_id(text: str) -> str:

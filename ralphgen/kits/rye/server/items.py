@@ -1,16 +1,66 @@
-"""The five universal tools; what each of them does stands in a module of its own."""
+"""The five universal tools: each is loaded when it is first called, and logged with RYE_DEBUG."""
 
 from __future__ import annotations
 
-from .tracing import traced
+import os
+import time
+
+from ralphgen.runtime.deferred import Waiting
+from ralphgen.runtime.errors import LaterError, ToolError
+from ralphgen.runtime.log import log
+
+from .values import TRUE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
-    from ralphgen.runtime.deferred import Waiting
+    from collections.abc import Callable
+    from typing import Any, TypeVar
 
     from .workspace import Rye
+
+    Result = TypeVar("Result")
+
+VARIABLE = "RYE_DEBUG"
+LATER = "later"
+SHOWN = ("item_type", "item_id", "topic")  # of the arguments; all others may hold secrets
+
+
+def traced(
+    tool: str,
+    work: Callable[[Rye, dict[str, Any]], Result],
+    rye: Rye,
+    arguments: dict[str, Any],
+) -> Result:
+    """What a call comes to; with RYE_DEBUG, a line says of which item and how long it took."""
+    if os.environ.get(VARIABLE, "").strip().lower() not in TRUE:
+        return work(rye, arguments)
+    facts = {"tool": tool, **{name: arguments[name] for name in SHOWN if name in arguments}}
+    begun = time.monotonic()
+    answer: Any = _noted(facts, begun, lambda: work(rye, arguments))
+    if isinstance(answer, Waiting):
+        outcome, leave = answer.outcome, answer.leave
+        answer = Waiting(lambda: _noted(facts, begun, outcome), leave)
+    noted: Result = answer
+    return noted
+
+
+def _noted(facts: dict[str, Any], begun: float, work: Callable[[], Any]) -> Any:
+    """What work returns or raises, with a line on it; none where the answer is still to come."""
+    outcome = "failed"
+    try:
+        answer = work()
+        outcome = LATER if isinstance(answer, Waiting) else "done"
+    except LaterError:
+        outcome = LATER
+        raise
+    except ToolError as error:
+        outcome = str(getattr(error, "code", outcome))
+        raise
+    finally:
+        if outcome != LATER:
+            milliseconds = round((time.monotonic() - begun) * 1_000, 1)
+            log("debug", "rye", {**facts, "outcome": outcome, "milliseconds": milliseconds})
+    return answer
 
 
 def search(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any]:

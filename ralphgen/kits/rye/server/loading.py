@@ -7,7 +7,7 @@ from ralphgen.runtime.values.paging import MAX_CHARACTERS, fitted, size
 
 from .authenticity.signatures import split
 from .authenticity.trust import VALID
-from .codes import EXISTS
+from .failures import EXISTS
 from .files import read_item, write_item
 from .formats.parsing import parse
 from .item import SOURCES

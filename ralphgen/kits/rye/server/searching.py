@@ -1,27 +1,29 @@
-"""The tool that searches: items that match a query, the best first, a page at a time."""
+"""Searches items: those that match a query, the best first, a page at a time."""
 
 from __future__ import annotations
 
+import re
 import time
 
-from ralphgen.runtime.errors import CodedError
+from ralphgen.runtime.errors import CodedError, one_line
+from ralphgen.runtime.values.nearest import nearest
 from ralphgen.runtime.values.paging import fitted, leading
 
 from .item import KNOWLEDGE, SOURCES, TYPES
-from .searches.facts import shown_metadata
-from .searches.filters import CREATED, check_filters, moment_of, passes
-from .searches.previews import preview
-from .searches.queries import leaves_of, parse_query
+from .search.filters import CREATED, DATE_FROM, DATE_TO, SHOWN, check_filters, moment_of, passes
+from .search.matching import MOST_MISTYPED, may_be_mistyped, pattern_of
+from .search.queries import FIELDS, leaves_of, parse_query
+from .search.table import shown_metadata
+from .search.words import allowed_distance, fold
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from .item import Item
-    from .searches.queries import Node
-    from .searches.search_table import Shelf
-    from .searches.terms import Leaf
+    from .search.queries import Leaf, Node
+    from .search.table import Shelf
     from .spaces import Spaces
     from .workspace import Rye
 
@@ -34,6 +36,14 @@ NEWEST, NAME = "date", "name"
 EMPTY: tuple[Any, ...] = ("", None, [], {})  # what a result leaves out; no score is one
 # What filters may ask of every item.
 OWN = ("id", "type", "name", "title", "description", "category", "source", "tags")
+MOST_HINTS = 3  # names that one search is told of
+_PHRASE = re.compile(r'"[^"]*"?')
+# A word that is put before another one as the name of a field is, but no address and no "a::b".
+_NAMED = re.compile(r"(?<![^\s(])([A-Za-z]\w*):(?=[^\s:/])")
+LONGEST_PREVIEW = 200  # characters of a preview
+BEFORE = 60  # of them at most before the place
+REACH = 1 << 16  # characters that are looked through
+MOST_LEAVES = 8  # that are looked for in a text
 
 
 class Hit:
@@ -110,7 +120,7 @@ class _Search:
 
     def _hits(self, shelves: list[Shelf]) -> list[Hit]:
         """What matches and passes the filters, shelf by shelf, by the ids."""
-        from .searches.matching import Matching
+        from .search.matching import Matching
 
         scores = Matching(shelves, self._distance).scores(self._query)
         hits = []
@@ -135,8 +145,6 @@ class _Search:
 
     def _hint(self, shelves: Sequence[Shelf], total: int) -> str:
         """What may have been meant otherwise; empty where nothing points to that."""
-        from .searches.hints import field_hints, filter_hints, fuzzy_hints
-
         hints = field_hints(self._arguments["query"])
         if not total:
             hints += filter_hints(self._filters, shelves, OWN)
@@ -211,3 +219,79 @@ def _values(hit: Hit) -> Callable[[str], Any]:
         return own[name] if name in own else facts["metadata"].get(name)
 
     return value
+
+
+def field_hints(query: str) -> list[str]:
+    """For the names in a query that stand where a field's would, and are none."""
+    named = dict.fromkeys(_NAMED.findall(_PHRASE.sub('"', query)))
+    known = ", ".join(FIELDS)
+    return [
+        f'"{one_line(name[:SHOWN])}:" names no field: these are {known}{_meant(name, FIELDS)}'
+        for name in [name for name in named if name not in FIELDS][:MOST_HINTS]
+    ]
+
+
+def filter_hints(
+    filters: Mapping[str, Any], shelves: Iterable[Shelf], own: Sequence[str]
+) -> list[str]:
+    """For the filters that ask for what no searched item says; `own` is what every item says."""
+    asked = {CREATED if name in (DATE_FROM, DATE_TO) else name: name for name in filters}
+    if not asked.keys() - {*own}:
+        return []
+    known = {*own}.union(*(shelf.names() for shelf in shelves))
+    return [
+        f'"filters.{one_line(name[:SHOWN])}" asks for what no searched item has'
+        f"{_meant(asks, known)}"
+        for asks, name in [pair for pair in asked.items() if pair[0] not in known][:MOST_HINTS]
+    ]
+
+
+def fuzzy_hints(query: Node | None) -> list[str]:
+    """For a query of words that may have typing errors."""
+    words = [leaf.words[0] for leaf in leaves_of(query) if may_be_mistyped(leaf)]
+    if len(words) > MOST_MISTYPED or not any(allowed_distance(word, 1) for word in words):
+        return []
+    return ['"fuzzy": {} also finds words with typing errors']
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    near = nearest(name, known)
+    return f'; did you mean "{near}"?' if near else ""
+
+
+def preview(text: str, start: int, opening: int, leaves: Sequence[Leaf]) -> str:
+    """Some words around the first place of any leaf: in the body, else before it.
+
+    The body begins at `start`. Where there is no such place, or only one far behind, they are the
+    ones at `opening`.
+    """
+    at = _first_place(text, start, leaves) if leaves else None
+    first = opening if at is None else max(at - BEFORE, start if at >= start else 0)
+    if first:  # not in the midst of a word
+        blank = re.compile(r"\s").search(text, first - 1, max(at or 0, first))
+        first = blank.end() if blank else first
+    shown = _on_one_line(text[first : first + 4 * LONGEST_PREVIEW])
+    begins = "…" if _on_one_line(text[max(first - LONGEST_PREVIEW, 0) : first]) else ""
+    if len(begins + shown) > LONGEST_PREVIEW or first + 4 * LONGEST_PREVIEW < len(text):
+        shown = shown[: LONGEST_PREVIEW - len(begins) - 1].rstrip() + "…"
+    return begins + shown
+
+
+def _first_place(text: str, start: int, leaves: Sequence[Leaf]) -> int | None:
+    for begin, end in ((start, len(text)), (0, start)):
+        part = text[begin : min(end, begin + REACH)]
+        folded = fold(part)
+        # A regular expression of all leaves would take seconds for a long query and a long text.
+        likely = [leaf for leaf in leaves if leaf.held in folded][:MOST_LEAVES]
+        found = re.search("|".join(map(pattern_of, likely)), folded) if likely else None
+        if found:  # where folding changed the length, near the place is good enough
+            return begin + found.start() * len(part) // len(folded)
+    return None
+
+
+def _on_one_line(text: str) -> str:
+    """The text without the ends of its lines, and without what cannot be seen."""
+    shown = " ".join(text.split())
+    if shown.isprintable():
+        return shown
+    return " ".join("".join(c if c.isprintable() else " " for c in shown).split())

@@ -6,7 +6,7 @@ import os
 
 from ralphgen.runtime.errors import CodedError, LaterError
 
-from .codes import INVALID_PROJECT_PATH
+from .failures import INVALID_PROJECT_PATH
 from .item import FOLDERS, PROJECT, SYSTEM, USER, Space
 
 TYPE_CHECKING = False
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ralphgen.runtime.tool import Tool
 
     from .authenticity.trust import Trust
-    from .searches.index import Index
+    from .search.index import Index
     from .spaces import Spaces
 
 MOST = 16  # processes at once
@@ -96,7 +96,7 @@ class Rye:
     def index(self) -> Index:
         """What searches look into; made at the first one."""
         if self._index is None:
-            from .searches.index import Index
+            from .search.index import Index
 
             self._index = Index()
         return self._index

@@ -9,8 +9,7 @@ from rye_projects import HTTP_CLIENT, PYTHON_RUNTIME, SUBPROCESS, python_tool, y
 from rye_workspaces import POLICY, Workspace, opened
 
 from ralphgen.kits.rye.server.authenticity.trust import Verdict
-from ralphgen.kits.rye.server.execution.chain import is_part
-from ralphgen.kits.rye.server.execution.reading import Link
+from ralphgen.kits.rye.server.execution.chain import Link, is_part
 from ralphgen.kits.rye.server.formats.parsed import Parsed
 from ralphgen.kits.rye.server.item import Item, Space
 

@@ -11,7 +11,7 @@ from rye_searching import found, put
 from rye_workspaces import Workspace, opened
 
 from ralphgen.kits.rye.server.item import LARGEST, Space
-from ralphgen.kits.rye.server.searches.changes import Watch
+from ralphgen.kits.rye.server.search.changes import Watch
 
 
 @pytest.fixture

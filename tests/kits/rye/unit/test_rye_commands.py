@@ -10,7 +10,7 @@ import pytest
 from rye_projects import MOST, yaml_tool
 from rye_workspaces import Workspace, opened
 
-from ralphgen.kits.rye.server.system_names import BUILT_IN
+from ralphgen.kits.rye.server.ids import BUILT_IN
 
 
 @pytest.fixture

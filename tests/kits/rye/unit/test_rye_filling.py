@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.kits.rye.server.execution.filling import LEFT_OUT, Filling
-from ralphgen.kits.rye.server.execution.requests import query_of, url_of
+from ralphgen.kits.rye.server.execution.filling import Filling
+from ralphgen.kits.rye.server.execution.http_requests import query_of, url_of
+from ralphgen.kits.rye.server.values import LEFT_OUT
 from ralphgen.runtime.errors import CodedError
 
 VARIABLES = {"HOME": "/far/x", "EMPTY": "", "BASE": "https://api.example.com"}

@@ -17,8 +17,8 @@ from cryptography.x509.oid import NameOID
 from http_hosts import Host, Names, answering, ask, host, refusal_of
 from lifelines import PATIENCE, until
 
-from ralphgen.kits.rye.server.primitives.http_connection import Line
-from ralphgen.kits.rye.server.primitives.http_primitive import pause_after
+from ralphgen.kits.rye.server.execution.http_client import pause_after
+from ralphgen.kits.rye.server.execution.http_connection import Line
 
 
 @pytest.fixture(autouse=True)

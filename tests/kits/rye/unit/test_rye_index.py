@@ -13,8 +13,8 @@ from rye_searching import found, put
 from rye_workspaces import Workspace, opened
 
 from ralphgen.kits.rye.server.item import LARGEST
-from ralphgen.kits.rye.server.searches import index
-from ralphgen.kits.rye.server.searches.index import MOST_SHELVES
+from ralphgen.kits.rye.server.search import index
+from ralphgen.kits.rye.server.search.index import MOST_SHELVES
 from ralphgen.runtime.errors import CodedError, LaterError
 
 
@@ -214,7 +214,7 @@ connect = _sqlite3.connect
 _sqlite3.connect = lambda *given, **named: connect(*given, factory=Connection, **named)
 
 from ralphgen.runtime.errors import CodedError
-from ralphgen.kits.rye.server.searches.index import Index
+from ralphgen.kits.rye.server.search.index import Index
 
 try:
     Index().look([], list, list)

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from ralphgen.kits.rye.server.execution import inputs, parameters, references
+from ralphgen.kits.rye.server.execution import parameters
+from ralphgen.kits.rye.server.formats import inputs
 from ralphgen.runtime.errors import CodedError
 
 INTEGER = {"type": "integer"}
@@ -32,7 +33,7 @@ def entry(name: str = "k", kind: str = "string", **more: Any) -> dict[str, Any]:
 
 def input_error(entries: list[dict[str, Any]], given: dict[str, Any]) -> CodedError:
     with pytest.raises(CodedError) as caught:
-        inputs.checked(entries, given)
+        inputs.checked_inputs(entries, given)
     return caught.value
 
 
@@ -156,7 +157,7 @@ class TestDirectiveInputs:
         ],
     )
     def test_a_value_becomes_one_of_its_type(self, kind: str, given: Any, expected: Any) -> None:
-        found = inputs.checked([entry(kind=kind)], {"k": given})["k"]
+        found = inputs.checked_inputs([entry(kind=kind)], {"k": given})["k"]
 
         assert (expected, type(expected)) == (found, type(found))
 
@@ -191,7 +192,7 @@ class TestDirectiveInputs:
     def test_a_default_is_of_the_type_and_makes_nothing_missing(self) -> None:
         entries = [entry("n", "integer", required=True, default="3"), entry("m")]
 
-        assert {"n": 3} == inputs.checked(entries, {})
+        assert {"n": 3} == inputs.checked_inputs(entries, {})
 
     @pytest.mark.parametrize(
         ("names", "given", "why"),
@@ -222,12 +223,12 @@ class TestDirectiveInputs:
     def test_limits_hold(
         self, rule: dict[str, str], kind: str, fits: Any, fails: Any, why: str
     ) -> None:
-        inputs.checked([entry(kind=kind, **rule)], {"k": fits})
+        inputs.checked_inputs([entry(kind=kind, **rule)], {"k": fits})
 
         assert f'"k" {why}' in str(input_error([entry(kind=kind, **rule)], {"k": fails}))
 
     def test_what_is_true_or_false_has_no_limits(self) -> None:
-        assert {"k": True} == inputs.checked([entry(kind="boolean", min="2")], {"k": "true"})
+        assert {"k": True} == inputs.checked_inputs([entry(kind="boolean", min="2")], {"k": "true"})
 
 
 class TestReferences:
@@ -248,17 +249,17 @@ class TestReferences:
     def test_an_input_stands_where_it_is_named(self, text: str, expected: str) -> None:
         values = {"who": "Bob", "list": [1, "a"], "yes": True}
 
-        assert expected == references.resolved(text, values)
+        assert expected == inputs.with_inputs(text, values)
 
     def test_what_was_put_in_is_not_looked_at_again(self) -> None:
         values = {"a": "{input:b}${inputs.b}", "b": "secret", "c": "{input:"}
 
-        assert "{input:b}${inputs.b}" == references.resolved("{input:a}", values)
-        assert "{input:b}" == references.resolved("{input:c}b}", values)
+        assert "{input:b}${inputs.b}" == inputs.with_inputs("{input:a}", values)
+        assert "{input:b}" == inputs.with_inputs("{input:c}b}", values)
 
     def test_texts_are_found_wherever_they_are(self) -> None:
         steps = [{"name": "{input:a}", "content": ["x {input:a}", {"text": "{input:a}"}], "n": 1}]
 
-        assert [{"name": "1", "content": ["x 1", {"text": "1"}], "n": 1}] == references.resolved(
+        assert [{"name": "1", "content": ["x 1", {"text": "1"}], "n": 1}] == inputs.with_inputs(
             steps, {"a": 1}
         )

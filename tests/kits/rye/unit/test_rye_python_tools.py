@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ralphgen.kits.rye.server.formats.python_tools import LARGEST, MOST_FIELDS, parse_python_tool
+from ralphgen.kits.rye.server.formats.tools import LARGEST, MOST_FIELDS, parse_python_tool
 
 TOOL = '''\
 #!/usr/bin/env python

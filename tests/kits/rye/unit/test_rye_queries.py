@@ -4,8 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.kits.rye.server.searches.queries import Both, Either, Without, leaves_of, parse_query
-from ralphgen.kits.rye.server.searches.terms import Leaf
+from ralphgen.kits.rye.server.search.queries import (
+    Both,
+    Either,
+    Leaf,
+    Without,
+    leaves_of,
+    parse_query,
+)
 from ralphgen.runtime.errors import CodedError
 
 

@@ -10,9 +10,9 @@ from rye_workspaces import Workspace
 
 from ralphgen.kits.rye.server.authenticity.keys import own_key
 from ralphgen.kits.rye.server.authenticity.signatures import digest_of
-from ralphgen.kits.rye.server.authenticity.signer import replace_unchanged
 from ralphgen.kits.rye.server.authenticity.trust import MODIFIED, VALID
 from ralphgen.kits.rye.server.item import DIRECTIVE, KNOWLEDGE, TOOL, TYPES
+from ralphgen.kits.rye.server.signing import replace_unchanged
 from ralphgen.runtime.errors import CodedError
 
 TIME = "2026-02-11T09:30:00Z"

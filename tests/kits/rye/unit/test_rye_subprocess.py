@@ -11,13 +11,7 @@ from pathlib import Path
 import pytest
 from lifelines import PATIENCE, Lifeline, until
 
-from ralphgen.kits.rye.server.primitives.subprocess_primitive import (
-    MOST,
-    Command,
-    Outcome,
-    Running,
-    begin,
-)
+from ralphgen.kits.rye.server.execution.processes import MOST, Command, Outcome, Running, begin
 from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.processes.jobs import Jobs
 
@@ -36,7 +30,7 @@ time.sleep(60)
 SERVER = """
 import os, sys
 from ralphgen.runtime.processes.jobs import Jobs
-from ralphgen.kits.rye.server.primitives.subprocess_primitive import Command, begin
+from ralphgen.kits.rye.server.execution.processes import Command, begin
 
 command = Command(["sh", "-c", sys.argv[1]], "/", os.environ, b"", 60)
 begin(Jobs(most=16), command).outcome()

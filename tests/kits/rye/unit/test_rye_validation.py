@@ -8,6 +8,7 @@ from ralphgen.kits.rye.server.authenticity.signatures import split
 from ralphgen.kits.rye.server.formats.parsed import Parsed
 from ralphgen.kits.rye.server.formats.parsing import parse
 from ralphgen.kits.rye.server.formats.validation import issues_of
+from ralphgen.kits.rye.server.ids import BUILT_IN
 from ralphgen.kits.rye.server.item import (
     DIRECTIVE,
     FOLDERS,
@@ -18,7 +19,6 @@ from ralphgen.kits.rye.server.item import (
     Item,
     Space,
 )
-from ralphgen.kits.rye.server.system_names import BUILT_IN
 from ralphgen.kits.rye.system_items import system_items
 
 VALID: dict[str, dict[str, Any]] = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ralphgen.kits.rye.server.formats.yaml_tools import parse_yaml_tool
+from ralphgen.kits.rye.server.formats.tools import parse_yaml_tool
 
 TOOL = """\
 tool_type: python

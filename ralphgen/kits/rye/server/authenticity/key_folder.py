@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
-from ..wording import reason
+from ..failures import reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

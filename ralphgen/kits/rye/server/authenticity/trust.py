@@ -7,7 +7,7 @@ import os
 from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.values.digest import sha256_hex
 
-from .. import codes
+from .. import failures as codes
 from ..item import SYSTEM
 from .signatures import SIGNED, digest_of, message_of, split
 

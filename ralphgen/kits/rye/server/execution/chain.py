@@ -5,25 +5,68 @@ from __future__ import annotations
 import re
 
 from ralphgen.runtime.errors import CodedError
+from ralphgen.runtime.values.digest import sha256_hex
 
-from ..codes import CHAIN_TOO_DEEP, CIRCULAR_DEPENDENCY, EXECUTOR_NOT_FOUND, VALIDATION_FAILED
+from ..authenticity.signatures import split
+from ..failures import CHAIN_TOO_DEEP, CIRCULAR_DEPENDENCY, EXECUTOR_NOT_FOUND, VALIDATION_FAILED
+from ..files import read_item
+from ..formats.parsing import require
+from ..ids import PRIMITIVES, PYTHON_RUNTIME
 from ..item import SYSTEM
-from ..system_names import PRIMITIVES, PYTHON_RUNTIME
-from .reading import link_of
-from .shapes import mapping_at
+from .config import mapping_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from ..authenticity.trust import Verdict
+    from ..formats.parsed import Parsed
     from ..item import Item
     from ..spaces import Spaces
     from ..workspace import Rye
-    from .reading import Link
 
 LONGEST = 10  # elements
 _VERSION = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9}){2}")
+MERGED = "env"  # what is put together member by member
+
+
+class Link:
+    """An item that was verified and understood; of tools, an element of a chain.
+
+    `digest` is the SHA-256 of the bytes of its file, as they were read.
+    """
+
+    __slots__ = ("digest", "item", "parsed", "verdict")
+
+    def __init__(self, item: Item, parsed: Parsed, verdict: Verdict, digest: str) -> None:
+        self.item = item
+        self.parsed = parsed
+        self.verdict = verdict
+        self.digest = digest
+
+    @property
+    def executor_id(self) -> Any:
+        """What carries this tool out; None for a primitive."""
+        return self.parsed.metadata.get("executor_id")
+
+    def entry(self) -> dict[str, Any]:
+        """What an answer says of an element of a chain."""
+        return {
+            "item_id": self.item.id,
+            "source": self.item.source,
+            "tool_type": self.parsed.metadata.get("tool_type"),
+            "executor_id": self.executor_id,
+            "signature": self.verdict.state,
+        }
+
+
+def link_of(rye: Rye, item: Item) -> Link:
+    """An item as the policy of its type lets it through; raises `CodedError`."""
+    text = read_item(item)
+    verdict = rye.trust().require(item, text, signs=rye.sees("sign"))
+    parsed = require(item, split(text, item.extension)[1])
+    return Link(item, parsed, verdict, sha256_hex(text.encode()))
 
 
 def chain_of(rye: Rye, spaces: Spaces, tool: Link) -> list[Link]:
@@ -140,3 +183,22 @@ def _version(where: str, written: object) -> tuple[int, ...]:
     if not isinstance(written, str) or not _VERSION.fullmatch(written):
         raise CodedError(VALIDATION_FAILED, f'"{where}" must be a version as "1.2.3"')
     return tuple(int(part) for part in written.split("."))
+
+
+def configuration_of(chain: Sequence[Link]) -> dict[str, Any]:
+    """The configs of a chain, from the primitive's to the tool's, which wins.
+
+    No parameter has a say in it. Raises `CodedError`.
+    """
+    config: dict[str, Any] = {}
+    for link in reversed(chain):
+        said = link.parsed.metadata.get("config")
+        if said is None:
+            continue
+        for key, value in mapping_at(f"config of {link.item.id}", said).items():
+            before = config.get(key)
+            if key == MERGED and isinstance(value, dict) and isinstance(before, dict):
+                config[key] = {**before, **value}
+            else:
+                config[key] = value
+    return config

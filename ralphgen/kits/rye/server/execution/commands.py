@@ -1,4 +1,4 @@
-"""Makes a command of the config that a chain ends in the primitive `subprocess` with."""
+"""Makes a command of the config of a chain that ends in `subprocess`, and data of its outcome."""
 
 from __future__ import annotations
 
@@ -6,23 +6,32 @@ import os
 
 from ralphgen.runtime.errors import CodedError
 
-from ..codes import SPACE_VIOLATION, VALIDATION_FAILED
-from .configuration import timeout_of, unknown_keys
+from ..failures import EXECUTION_FAILED, SPACE_VIOLATION, TIMEOUT, VALIDATION_FAILED
+from ..values import value_of
+from .config import (
+    choice_at,
+    list_at,
+    mapping_at,
+    scalar_at,
+    seconds_at,
+    text_at,
+    timeout_of,
+    unknown_keys,
+)
 from .environment import checked_name
-from .outcomes import data_of_command, data_of_document
-from .shapes import choice_at, list_at, mapping_at, scalar_at, seconds_at, text_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
-    from ..primitives.subprocess_primitive import Command
     from ..workspace import Rye
     from .filling import Filling
+    from .processes import Command, Outcome
 
 KEYS = ("command", "args", "cwd", "env", "input_data", "timeout", "output")
 TEXT, DOCUMENT = "text", "document"
+LONGEST_REASON = 300  # characters of what a tool says of its failure, in the sentence about it
 
 
 class Order:
@@ -47,7 +56,7 @@ class Order:
 
         Where it does not go well, the first raises `CodedError` too.
         """
-        from ..primitives.subprocess_primitive import begin
+        from .processes import begin
 
         running = begin(rye.jobs(), self.command)
         data_of = data_of_document if self._documented else data_of_command
@@ -63,7 +72,7 @@ def order_of(
     max_timeout: float,
 ) -> Order:
     """The command of a config, with everything filled in; raises `CodedError`."""
-    from ..primitives.subprocess_primitive import Command
+    from .processes import Command
 
     program = text_at("config.command", config.get("command"))
     words = [scalar_at("config.args", word) for word in list_at("config.args", _args(config))]
@@ -149,3 +158,87 @@ def _passable(where: str, text: str) -> str:
         if "\0" not in text:
             return text
     raise CodedError(VALIDATION_FAILED, f'"{where}" holds a character that no process can be given')
+
+
+def data_of_command(outcome: Outcome, timeout: float) -> dict[str, Any]:
+    """What a command has written; raises `CodedError`, with that as `details`, if it failed."""
+    data = _written(outcome)
+    if failure := _failure(outcome, timeout):
+        raise CodedError(*failure, details=data)
+    text = outcome.stdout.strip()
+    if text[:1] in ("{", "[") and not outcome.stdout_truncated:
+        try:
+            data["json"] = value_of(text)
+        except ValueError:
+            return data  # it only begins like JSON
+    return data
+
+
+def data_of_document(outcome: Outcome, timeout: float) -> Any:
+    """What a Python tool has returned; raises `CodedError` where it did not, or says it failed."""
+    details = _written(outcome)
+    document = _document(outcome.stdout)
+    if document is not None:
+        del details["stdout"], details["return_code"]  # the runtime's own, and not the tool's
+    value = document.get("value") if document else None
+    if value is not None:
+        details["data"] = value
+    if outcome.timed_out:
+        raise _timed_out(timeout, details)
+    if document is None:
+        _, ending = _failure(outcome, timeout) or ("", "the process ended with the exit code 0")
+        text = f"{ending}, before the tool returned anything: let it return instead of exiting"
+        raise CodedError(EXECUTION_FAILED, text, details=details)
+    if not document["ok"]:
+        raise CodedError(EXECUTION_FAILED, str(document.get("error")), details=details)
+    if isinstance(value, dict) and value.get("success") is False:
+        raise CodedError(EXECUTION_FAILED, _reason(value), details=details)
+    return value
+
+
+def _written(outcome: Outcome) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "stdout": outcome.stdout,
+        "stderr": outcome.stderr,
+        "return_code": outcome.return_code,
+    }
+    if outcome.signal is not None:
+        data["signal"] = outcome.signal
+    for name in ("stdout_truncated", "stderr_truncated"):
+        if getattr(outcome, name):
+            data[name] = True
+    return data
+
+
+def _failure(outcome: Outcome, timeout: float) -> tuple[str, str] | None:
+    """The code and the sentence of a command that has not ended well."""
+    if outcome.timed_out:
+        error = _timed_out(timeout, {})
+        return error.code, str(error)
+    if outcome.signal is not None:
+        return EXECUTION_FAILED, f"the process was ended by the signal {outcome.signal}"
+    if outcome.return_code != 0:
+        return EXECUTION_FAILED, f"the process ended with the exit code {outcome.return_code}"
+    return None
+
+
+def _timed_out(timeout: float, details: dict[str, Any]) -> CodedError:
+    text = f"it took longer than {timeout:g} seconds, and was ended with all that it had started"
+    return CodedError(TIMEOUT, text, details=details)
+
+
+def _document(text: str) -> dict[str, Any] | None:
+    """What the runtime says of a tool; None where it did not come to that."""
+    try:
+        found = value_of(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) and isinstance(found.get("ok"), bool) else None
+
+
+def _reason(value: dict[str, Any]) -> str:
+    """What a tool says of its failure."""
+    said = value.get("error")
+    if not isinstance(said, str) or not said.strip():
+        return "the tool says that it failed"
+    return said if len(said) <= LONGEST_REASON else f"{said[: LONGEST_REASON - 1]}…"

@@ -9,9 +9,9 @@ import os
 
 from ralphgen.runtime.errors import CodedError
 
-from ..codes import EXECUTION_FAILED, VALIDATION_FAILED
+from ..failures import EXECUTION_FAILED, VALIDATION_FAILED
+from .config import choice_at, mapping_at, scalar_at, text_at
 from .filling import Filling
-from .shapes import choice_at, mapping_at, scalar_at, text_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

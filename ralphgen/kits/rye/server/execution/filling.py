@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 from ralphgen.runtime.errors import CodedError
 
-from ..codes import VALIDATION_FAILED
+from ..failures import VALIDATION_FAILED
+from ..values import LEFT_OUT, as_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ _PLACEHOLDER = re.compile(
     r"\$\{(?P<variable>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^{}]*))?\}"
     r"|\{(?P<name>[A-Za-z_][A-Za-z0-9_-]*)\}"
 )
-LEFT_OUT = object()  # what a member of a body is that no value was given for
 # Characters that are put in for one call: a short text can name a long value very often.
 MOST = 1 << 24
 
@@ -132,10 +131,3 @@ class Filling:
         if name not in self._variables:
             self.unset[name] = None
         return value
-
-
-def as_text(value: Any) -> str:
-    """A value as it stands in a text: what is no scalar as JSON, and nothing for none."""
-    if value is None or value is LEFT_OUT:
-        return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

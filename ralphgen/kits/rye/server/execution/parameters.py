@@ -9,9 +9,9 @@ import re
 from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.packages import add_packages
 
-from ..codes import VALIDATION_FAILED
+from ..failures import VALIDATION_FAILED
+from .config import refusal
 from .schema_check import LIMIT, UnfitSchemaError, problems
-from .shapes import refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

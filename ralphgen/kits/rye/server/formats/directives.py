@@ -26,10 +26,9 @@ from __future__ import annotations
 
 import re
 
-from ..wording import FALSE, TRUE, shown
-from .fields import text_of
-from .parsed import Parsed
-from .places import MOST_PROBLEMS
+from ..failures import shown
+from ..values import FALSE, TRUE
+from .parsed import MOST_PROBLEMS, Parsed, text_of
 from .xml_elements import Cut, RefusedXmlError, read_elements
 
 TYPE_CHECKING = False

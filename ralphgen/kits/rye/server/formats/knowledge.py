@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import re
 
-from .fields import tags_of, text_of
-from .parsed import Parsed
+from .parsed import Parsed, tags_of, text_of
 from .yaml_values import read_yaml
 
 _BLOCK = re.compile(r"((?:#[^\n]*+\n|[ \t]*+\n)*+)```ya?ml[ \t]*+\n")

@@ -1,11 +1,15 @@
-"""What the text of an item says."""
+"""What the text of an item says, in whatever format, and where in the text a problem is."""
 
 from __future__ import annotations
+
+from ..failures import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
+
+MOST_PROBLEMS = 20  # of one item: who mends those sees the others
 
 
 class Parsed:
@@ -36,3 +40,26 @@ class Parsed:
         self.description = description
         self.tags = tags
         self.problems = problems
+
+
+def place(text: str, line: int) -> str:
+    """A line by its number and what stands there: a signature line may have moved its number."""
+    found = text.split("\n", line)[line - 1 : line]
+    return f"line {line} ({shown(found[0].strip())})" if found else f"line {line}"
+
+
+def text_of(metadata: Mapping[str, Any], key: str) -> str:
+    """A field that is a text; empty where there is none, or one of another kind."""
+    value = metadata.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def tags_of(metadata: Mapping[str, Any]) -> tuple[str, ...]:
+    """The tags, which are a list or a text with commas."""
+    tags = metadata.get("tags")
+    if isinstance(tags, str):
+        tags = tags.split(",")
+    if not isinstance(tags, list):
+        return ()
+    found = (str(tag).strip() for tag in tags if isinstance(tag, str | int | float))
+    return tuple(tag for tag in found if tag)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ralphgen.runtime.errors import CodedError
 
-from ..codes import PARSING_ERROR
+from ..failures import PARSING_ERROR
 from ..item import DIRECTIVE, KNOWLEDGE
 
 TYPE_CHECKING = False
@@ -30,10 +30,10 @@ def parse(item: Item, bare: str) -> Parsed:
 
         return parse_knowledge(text, item.name)
     if item.extension == ".py":
-        from .python_tools import parse_python_tool
+        from .tools import parse_python_tool
 
         return parse_python_tool(text, item.name)
-    from .yaml_tools import parse_yaml_tool
+    from .tools import parse_yaml_tool
 
     return parse_yaml_tool(text, item.name)
 

@@ -7,10 +7,10 @@ import re
 
 from ralphgen.runtime.packages import add_packages
 
+from ..failures import shown
+from ..ids import BUILT_IN, PRIMITIVES
 from ..item import DIRECTIVE, SYSTEM, TOOL
-from ..system_names import BUILT_IN, PRIMITIVES
-from ..wording import shown
-from .input_issues import input_issues
+from .inputs import input_issues
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

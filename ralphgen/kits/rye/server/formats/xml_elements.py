@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from ..wording import shown
-from .places import place
+from ..failures import shown
+from .parsed import place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

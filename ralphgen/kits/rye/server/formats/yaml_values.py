@@ -12,8 +12,8 @@ import re
 
 from ralphgen.runtime.packages import add_packages
 
-from ..wording import shown
-from .places import MOST_PROBLEMS, place
+from ..failures import shown
+from .parsed import MOST_PROBLEMS, place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import re
 
 from ralphgen.runtime.errors import CodedError
 
-from ..codes import EXECUTION_FAILED, VALIDATION_FAILED
+from ..failures import EXECUTION_FAILED, VALIDATION_FAILED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,14 +1,14 @@
-"""Checks what an author has written against what is expected there; each refusal says both."""
+"""Checks what a tool's config says against what is expected there; each refusal says both."""
 
 from __future__ import annotations
 
 from ralphgen.runtime.errors import CodedError
 
-from ..codes import VALIDATION_FAILED
-from ..wording import NAMES, shown
+from ..failures import NAMES, VALIDATION_FAILED, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
 
@@ -76,3 +76,20 @@ def count_at(where: str, value: object, most: int) -> int:
             VALIDATION_FAILED, f'"{where}" must be a whole number from 1 to {most}, and is {value}'
         )
     return value
+
+
+def unknown_keys(config: Mapping[str, Any], known: Sequence[str], primitive: str) -> list[str]:
+    """What to warn of: keys that the primitive does not know, which do nothing."""
+    return [
+        f'the config says "{key}", which "{primitive}" does not know: it knows {", ".join(known)}'
+        for key in config
+        if key not in known
+    ]
+
+
+def timeout_of(seconds: float | None, most: float) -> tuple[float, list[str]]:
+    """How long a tool may take, where it says so or not, and what to warn of."""
+    if seconds is None or seconds <= most:
+        return most if seconds is None else seconds, []
+    text = f"the config asks for a timeout of {seconds:g} seconds, and gets the most: {most:g}"
+    return most, [text]

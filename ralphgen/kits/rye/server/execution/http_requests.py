@@ -1,4 +1,4 @@
-"""Makes a request of the config that a chain ends in the primitive `http_client` with."""
+"""Makes a request of the config of a chain that ends in `http_client`, and data of its answer."""
 
 from __future__ import annotations
 
@@ -6,21 +6,28 @@ import re
 
 from ralphgen.runtime.errors import CodedError
 
-from ..codes import VALIDATION_FAILED
-from ..primitives.http_targets import check_allowed, target_of
-from .configuration import timeout_of, unknown_keys
-from .filling import as_text
-from .outcomes import data_of_response
-from .shapes import choice_at, count_at, mapping_at, scalar_at, seconds_at, text_at
+from ..failures import EXECUTION_FAILED, VALIDATION_FAILED
+from ..values import as_text
+from .config import (
+    choice_at,
+    count_at,
+    mapping_at,
+    scalar_at,
+    seconds_at,
+    text_at,
+    timeout_of,
+    unknown_keys,
+)
+from .http_targets import check_allowed, target_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from ..primitives.http_primitive import Request
     from ..workspace import Rye
     from .filling import Filling
+    from .http_client import Request, Response
 
 KEYS = ("method", "url", "headers", "body", "timeout", "auth", "retry")
 BEARER, API_KEY = "bearer", "api_key"
@@ -29,6 +36,7 @@ BACKOFFS = ("exponential", "linear")
 # What a URL begins with as far as its path: from there on, nothing changes where it leads.
 _HOST = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#\\@\s]+[/?#]")
 _WHOLE = re.compile(r"\{[A-Za-z_][A-Za-z0-9_-]*\}")
+SUCCESSFUL = range(200, 400)  # status codes
 
 
 class Query:
@@ -53,7 +61,7 @@ class Query:
 
         Where it does not go well, the first raises `CodedError` too.
         """
-        from ..primitives.http_primitive import begin
+        from .http_client import begin
 
         call = begin(rye.jobs(), self.request, self._hosts)
         return lambda: data_of_response(call.outcome()), call.leave
@@ -63,7 +71,7 @@ def query_of(
     config: Mapping[str, Any], filling: Filling, *, hosts: tuple[str, ...], max_timeout: float
 ) -> Query:
     """The request of a config, with everything filled in; raises `CodedError`."""
-    from ..primitives.http_primitive import METHODS, Request
+    from .http_client import METHODS, Request
 
     seconds = config.get("timeout")
     limit, warnings = timeout_of(
@@ -167,7 +175,7 @@ def _body(written: Any, filling: Filling) -> Any:
 
 def _retry(said: object) -> dict[str, Any]:
     """How often to try, and how the pauses between grow."""
-    from ..primitives.http_primitive import MOST_ATTEMPTS
+    from .http_client import MOST_ATTEMPTS
 
     retry = mapping_at("config.retry", {} if said is None else said)
     attempts = retry.get("max_attempts", 1)
@@ -176,3 +184,18 @@ def _retry(said: object) -> dict[str, Any]:
         "max_attempts": count_at("config.retry.max_attempts", attempts, MOST_ATTEMPTS),
         "backoff": choice_at("config.retry.backoff", backoff, BACKOFFS),
     }
+
+
+def data_of_response(response: Response) -> dict[str, Any]:
+    """What a server has answered; raises `CodedError`, with that as `details`, if it is a no."""
+    data: dict[str, Any] = {
+        "status_code": response.status_code,
+        "headers": dict(response.headers),
+        "body": response.body,
+    }
+    if response.truncated:
+        data["truncated"] = True
+    if response.status_code not in SUCCESSFUL:
+        text = f"the request was answered with the status {response.status_code}"
+        raise CodedError(EXECUTION_FAILED, text, details=data)
+    return data

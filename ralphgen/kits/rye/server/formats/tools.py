@@ -11,17 +11,17 @@ from __future__ import annotations
 
 import re
 
-from ..wording import shown
-from .fields import tags_of, text_of, tool_problems
-from .parsed import Parsed
-from .places import MOST_PROBLEMS, place
+from ..failures import shown
+from .parsed import MOST_PROBLEMS, Parsed, place, tags_of, text_of
+from .yaml_values import read_yaml
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ast
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
+_OBJECTS = ("config", "config_schema", "env_config")
 LARGEST = 1 << 18  # characters: more take seconds
 MOST_FIELDS = 5000  # braces where there are f-strings: their time grows with the square
 DEEPEST = 100  # values within each other
@@ -41,6 +41,67 @@ FIELDS = {
 ENTRIES = ("execute", "main")  # the first of them that there is
 _CODING = re.compile(r"[ \t\f]*+#.*?coding[:=][ \t]*+([-\w.]++)")
 _FORMATTED = re.compile(r"""[fF][rR]?["']""")
+
+
+def tool_problems(metadata: Mapping[str, Any]) -> list[str]:
+    """What a tool says in a shape that it cannot be run with."""
+    problems = [
+        f'"{key}" must be an object, found {shown(metadata[key])}'
+        for key in _OBJECTS
+        if not isinstance(metadata.get(key, {}), dict)
+    ]
+    executor = metadata.get("executor_id")
+    if executor is not None and not isinstance(executor, str):
+        problems.append(f'"executor_id" must be text or null, found {shown(executor)}')
+    return problems
+
+
+def schema_of(parameters: Any) -> tuple[dict[str, Any], list[str]]:
+    """The JSON Schema of a list of parameters, and what is wrong with the list."""
+    properties: dict[str, Any] = {}
+    problems: list[str] = []
+    needed: list[str] = []
+    for entry in parameters if isinstance(parameters, list) else [None]:
+        further = dict(entry) if isinstance(entry, dict) else {}
+        name = further.pop("name", None)
+        required = further.pop("required", False)
+        if not isinstance(name, str) or not name:
+            return {}, ['"parameters" must be a list of objects that have a "name" each']
+        if name in properties:
+            problems.append(f"the parameter {shown(name)} is there twice")
+        if not isinstance(required, bool):
+            problems.append(
+                f'"required" of the parameter {shown(name)} must be true or false, '
+                f"found {shown(required)}"
+            )
+        if required is True:
+            needed.append(name)
+        properties[name] = {"type": "string", **further}
+    schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    return schema | ({"required": needed} if needed else {}), problems
+
+
+def parse_yaml_tool(text: str, name: str) -> Parsed:
+    """What a tool says, from its text with plain line ends; `name` is for lists."""
+    metadata, problems = read_yaml(text)
+    if not isinstance(metadata, dict):
+        why = problems or ["must be an object in YAML: expected keys and values"]
+        return Parsed({}, text, title=name, problems=tuple(why))
+    if "parameters" in metadata:
+        if "config_schema" in metadata:
+            problems.append('has "config_schema" and "parameters": leave one of them out')
+        else:
+            metadata["config_schema"], wrong = schema_of(metadata["parameters"])
+            problems += wrong
+    problems += tool_problems(metadata)
+    return Parsed(
+        metadata,
+        text,
+        title=name,
+        description=text_of(metadata, "description"),
+        tags=tags_of(metadata),
+        problems=tuple(problems[:MOST_PROBLEMS]),
+    )
 
 
 class RefusedPythonError(Exception):

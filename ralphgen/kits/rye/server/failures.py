@@ -1,4 +1,4 @@
-"""How values and reasons stand in a sentence, and the words that mean true and false."""
+"""The codes of failures, and how values and reasons stand in their messages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,24 @@ import json
 
 from ralphgen.runtime.errors import one_line
 
-TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
+AMBIGUOUS_ID = "AMBIGUOUS_ID"
+CHAIN_TOO_DEEP = "CHAIN_TOO_DEEP"
+CIRCULAR_DEPENDENCY = "CIRCULAR_DEPENDENCY"
+EXECUTION_FAILED = "EXECUTION_FAILED"
+EXECUTOR_NOT_FOUND = "EXECUTOR_NOT_FOUND"
+EXISTS = "EXISTS"
+INTEGRITY_FAILED = "INTEGRITY_FAILED"
+INVALID_ID = "INVALID_ID"
+INVALID_PROJECT_PATH = "INVALID_PROJECT_PATH"
+INVALID_QUERY = "INVALID_QUERY"
+ITEM_NOT_FOUND = "ITEM_NOT_FOUND"
+PARSING_ERROR = "PARSING_ERROR"
+READ_ONLY_SPACE = "READ_ONLY_SPACE"
+SPACE_VIOLATION = "SPACE_VIOLATION"
+TIMEOUT = "TIMEOUT"
+UNSIGNED = "UNSIGNED"
+UNTRUSTED_KEY = "UNTRUSTED_KEY"
+VALIDATION_FAILED = "VALIDATION_FAILED"
 LONGEST = 60  # characters of a value that is shown
 NAMES: dict[type, str] = {
     bool: "true or false",

@@ -1,4 +1,4 @@
-"""Finds the words of a vocabulary that a mistyped word may have meant."""
+"""Folds text into words, the same however they are written, and finds those near a mistyped one."""
 
 from __future__ import annotations
 
@@ -6,8 +6,47 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+WORD = "[0-9a-z\x80-\U0010ffff]"  # a character of a folded word; all others part words
+APART = "[^0-9a-z\x80-\U0010ffff]"
+REMEMBERED = 8_192  # characters
+_MARKS = dict.fromkeys(range(0x300, 0x370))  # the accents that are left out
+# Scripts that put no blanks between words: kana and Han.
+_UNPARTED = ((0x3041, 0x30FF), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0x20000, 0x3FFFF))
 MOST_WORDS = 50  # that one word may have meant
-LONGEST = 64  # characters of a word that may be mistyped
+LONGEST_MISTYPED = 64  # characters of a word that may be mistyped
+
+
+class _Characters(dict[int, str]):
+    """What stands for a character: itself where it belongs to a word, else a blank."""
+
+    def __missing__(self, code: int) -> str:
+        from unicodedata import category
+
+        character = chr(code)
+        kept = character.isalnum() or category(character)[0] in "LMN"
+        if kept and any(first <= code <= last for first, last in _UNPARTED):
+            character = f" {character} "
+        found = character if kept else " "
+        if len(self) < REMEMBERED:
+            self[code] = found
+        return found
+
+
+_CHARACTERS = _Characters()
+
+
+def fold(text: str) -> str:
+    """A text in small letters without accents, in which all that is no part of a word parts words.
+
+    Letters, digits and the marks that belong to letters make words; "_", "-" and "/" part them.
+    Each character of a script without blanks is a word of its own.
+    """
+    if text.isascii():
+        return text.lower()
+    from unicodedata import normalize
+
+    folded = normalize("NFKD", normalize("NFKD", text).casefold()).translate(_MARKS)
+    return normalize("NFC", folded).translate(_CHARACTERS)
 
 
 def allowed_distance(word: str, most: int) -> int:
@@ -15,7 +54,7 @@ def allowed_distance(word: str, most: int) -> int:
 
     None of one or two letters, one of three or four, two of five or six, else up to three.
     """
-    return min(most, (len(word) - 1) // 2) if len(word) <= LONGEST else 0
+    return min(most, (len(word) - 1) // 2) if len(word) <= LONGEST_MISTYPED else 0
 
 
 def pattern_near(word: str, distance: int) -> str:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 TICK = 100_000_000  # nanoseconds, longer than any step of a clock that has parts of seconds
 SECOND = 1_000_000_000
 COARSE_TICK = 2 * SECOND  # of file systems that know whole seconds only
-
 # Windows has none of these, where this module is imported all the same.
 _PLAINLY = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _READING = _PLAINLY | getattr(os, "O_NONBLOCK", 0)

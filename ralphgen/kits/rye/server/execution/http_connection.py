@@ -6,7 +6,7 @@ import time
 
 from ralphgen.runtime.errors import CodedError
 
-from ..codes import EXECUTION_FAILED
+from ..failures import EXECUTION_FAILED
 from .http_targets import check_public
 
 TYPE_CHECKING = False

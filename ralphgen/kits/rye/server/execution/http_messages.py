@@ -7,7 +7,7 @@ import re
 
 from ralphgen.runtime.errors import CodedError
 
-from ..codes import VALIDATION_FAILED
+from ..failures import VALIDATION_FAILED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

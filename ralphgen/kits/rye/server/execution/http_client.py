@@ -9,11 +9,11 @@ from ralphgen.runtime.packages import add_packages
 from ralphgen.runtime.processes.jobs import FullError
 from ralphgen.runtime.processes.latch import Latch
 
-from ..codes import EXECUTION_FAILED, TIMEOUT, VALIDATION_FAILED
+from ..failures import EXECUTION_FAILED, TIMEOUT, VALIDATION_FAILED
 from .http_connection import Line, UnreachableError, ask, connect
 from .http_messages import body_to_send, headers_received, headers_to_send, value_received
 from .http_targets import check_allowed, target_of
-from .subprocess_primitive import too_many
+from .processes import too_many
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Reads JSON as the standard has it: what its numbers cannot be is not let in."""
+"""Reads and writes values: strict JSON, the words for true and false, and values within a text."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import json
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
+LEFT_OUT = object()  # what a member of a body is that no value was given for
 
 
 def value_of(text: str) -> Any:
@@ -35,3 +38,10 @@ def _finite(text: str) -> float:
     if number in (float("inf"), float("-inf")):
         raise ValueError(f"{text} is too large a number")
     return number
+
+
+def as_text(value: Any) -> str:
+    """A value as it stands in a text: what is no scalar as JSON, and nothing for none."""
+    if value is None or value is LEFT_OUT:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

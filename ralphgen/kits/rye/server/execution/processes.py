@@ -10,7 +10,7 @@ from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.processes.jobs import ClosedError, FullError, NotRunningError
 from ralphgen.runtime.processes.pipes import Pipes
 
-from ..codes import EXECUTION_FAILED
+from ..failures import EXECUTION_FAILED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,19 +10,17 @@ import re
 
 from ralphgen.runtime.errors import CodedError
 
-from ..codes import INVALID_QUERY
-from .fuzzy import allowed_distance, nearest_words, pattern_near
-from .queries import Both, Without, leaves_of
-from .search_table import LONGEST_WORD
-from .terms import FIELDS, Leaf
-from .words import APART, WORD
+from ..failures import INVALID_QUERY
+from .queries import FIELDS, Both, Leaf, Without, leaves_of
+from .table import LONGEST_WORD
+from .words import APART, WORD, allowed_distance, nearest_words, pattern_near
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from .queries import Node
-    from .search_table import Shelf
+    from .table import Shelf
 
 WEIGHTS = (3.0, 3.0, 2.0, 1.5, 1.5, 1.0)  # of the fields, in their order
 SATURATION = 1.2  # of BM25: how soon more of a word counts no more

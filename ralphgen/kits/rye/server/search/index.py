@@ -13,8 +13,8 @@ import time
 
 from ralphgen.runtime.errors import CodedError
 
-from ..codes import EXECUTION_FAILED
-from .search_table import Shelf
+from ..failures import EXECUTION_FAILED
+from .table import Shelf
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

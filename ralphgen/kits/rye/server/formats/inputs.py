@@ -1,0 +1,300 @@
+"""Checks the inputs of a directive and what they are given, and puts them into its texts."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from ralphgen.runtime.errors import CodedError
+from ralphgen.runtime.values.nearest import nearest
+
+from ..execution.filling import MOST
+from ..failures import NAMES, VALIDATION_FAILED, shown
+from ..values import FALSE, TRUE, as_text, value_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from .parsed import Parsed
+
+# What of a directive its inputs are put into; not into its templates, which are not to be read.
+FILLED = ("preamble", "steps", "process", "elements", "body")
+_REFERRED = "[A-Za-z_][A-Za-z0-9_-]*"
+# `{input:k}`, `{input:k?}`, `{input:k:default}`, `{input:k|default}`, `${inputs.k}`
+REFERENCE = re.compile(
+    rf"\{{input:(?P<name>{_REFERRED})(?:(?P<optional>\?)|[:|](?P<default>[^{{}}]*))?\}}"
+    rf"|\$\{{inputs\.(?P<other>{_REFERRED})\}}"
+)
+LIMITS = {"min": "at least", "max": "at most"}
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+MOST_ISSUES = 20
+
+
+def filled_parts(parsed: Parsed) -> dict[str, Any]:
+    """The parts of a directive that its inputs are put into."""
+    parts = {**parsed.metadata, "body": parsed.body}
+    return {name: parts[name] for name in FILLED if name in parts}
+
+
+def named_inputs(value: Any) -> Iterator[str]:
+    """The names of the inputs that the texts of a JSON value refer to, each time they do."""
+    if isinstance(value, str):
+        for found in REFERENCE.finditer(value):
+            yield found["name"] or found["other"]
+    elif isinstance(value, (list, tuple, dict)):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from named_inputs(inner)
+
+
+class WrongValueError(Exception):
+    """Why a value does not fit an input."""
+
+
+def kind_of(entry: Mapping[str, Any]) -> str:
+    """The word for the type of an input: one of `KINDS`, where it is a right one."""
+    return str(entry.get("type") or "string").strip().lower()
+
+
+def choices_of(entry: Mapping[str, Any]) -> list[str] | None:
+    """The only values that an input may have, as texts; None where there is no such list."""
+    written = entry.get("enum")
+    if not isinstance(written, str):
+        return None
+    return [word.strip() for word in written.replace("|", ",").split(",")]
+
+
+def fitting(entry: Mapping[str, Any], value: Any) -> Any:
+    """The value in the type of an input, within its limits; raises `WrongValueError`."""
+    made = KINDS.get(kind_of(entry), _any)(value)
+    choices = choices_of(entry)
+    if choices is not None and _written(made) not in choices:
+        raise WrongValueError(f"must be one of {', '.join(choices)}")
+    for attribute, word in LIMITS.items():
+        limit = limit_of(entry.get(attribute))
+        if limit is not None and _beyond(made, limit, attribute):
+            raise WrongValueError(f"must be {word} {entry[attribute]}")
+    return made
+
+
+def _written(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def limit_of(written: Any) -> float | None:
+    """The number of a limit; None for what is none."""
+    try:
+        number = float(written)
+    except (TypeError, ValueError):
+        return None
+    return number if number <= float("inf") else None  # "nan" is one, and compares with nothing
+
+
+def _beyond(value: Any, limit: float, attribute: str) -> bool:
+    """Whether a number, or the length of a text or a list, is beyond a limit."""
+    if isinstance(value, bool):
+        return False
+    measure = value if isinstance(value, (int, float)) else len(value)
+    return measure < limit if attribute == "min" else measure > limit
+
+
+def _any(value: Any) -> Any:
+    return value
+
+
+def _string(value: Any) -> Any:
+    if isinstance(value, (list, dict)):
+        raise WrongValueError(f"must be a text, and is {NAMES[type(value)]}")
+    return _written(value)
+
+
+def _integer(value: Any) -> Any:
+    number = _number(value)
+    if number != int(number):
+        raise WrongValueError(f"must be a whole number, and is {shown(value)}")
+    return int(number)
+
+
+def _number(value: Any) -> Any:
+    found = _read(value) if isinstance(value, str) else value
+    if isinstance(found, bool) or not isinstance(found, (int, float)):
+        raise WrongValueError(f"must be a number, and is {shown(value)}")
+    return found
+
+
+def _boolean(value: Any) -> Any:
+    if isinstance(value, bool):
+        return value
+    word = value.strip().lower() if isinstance(value, str) else ""
+    if word not in TRUE + FALSE:
+        raise WrongValueError(f"must be true or false, and is {shown(value)}")
+    return word in TRUE
+
+
+def _array(value: Any) -> Any:
+    return _structure(value, list)
+
+
+def _object(value: Any) -> Any:
+    return _structure(value, dict)
+
+
+def _structure(value: Any, kind: type) -> Any:
+    found = _read(value) if isinstance(value, str) else value
+    if not isinstance(found, kind):
+        raise WrongValueError(f"must be {NAMES[kind]} in JSON, and is {shown(value)}")
+    return found
+
+
+def _read(text: str) -> Any:
+    """The value of a JSON text; the text itself where it is none."""
+    try:
+        return value_of(text)
+    except ValueError:
+        return text
+
+
+KINDS: dict[str, Callable[[Any], Any]] = {
+    "string": _string,
+    "integer": _integer,
+    "number": _number,
+    "boolean": _boolean,
+    "array": _array,
+    "object": _object,
+}
+
+
+def input_issues(parsed: Parsed) -> Iterator[str]:
+    """What is wrong with the inputs that a directive declares, and with those that it names."""
+    entries: Sequence[Mapping[str, Any]] = parsed.metadata["inputs"]
+    names = [entry["name"] for entry in entries]
+    yield from _name_issues(names)
+    for entry in entries:
+        yield from _value_issues(entry)
+    for name in dict.fromkeys(named_inputs(filled_parts(parsed))):
+        if name not in names:
+            meant = nearest(name, names)
+            further = f": did you mean {shown(meant)}?" if meant else ""
+            yield f"the text names the input {shown(name)}, and there is none{further}"
+
+
+def _name_issues(names: Sequence[str]) -> Iterator[str]:
+    """What is wrong with the names of inputs, which stand between braces in the text."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            yield f"the input {shown(name)} is there twice"
+        elif not _NAME.fullmatch(name):
+            yield f"the input {shown(name)} must be named by letters, digits and underscores"
+        seen.add(name)
+
+
+def _value_issues(entry: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with the type of an input, its limits, its choices and its default."""
+    of = f"of the input {shown(entry['name'])}"
+    if kind_of(entry) not in KINDS:
+        yield f'"type" {of} must be {" or ".join(KINDS)}, found {shown(entry["type"])}'
+        return
+    broken = [each for each in LIMITS if each in entry and limit_of(entry[each]) is None]
+    for attribute in broken:
+        yield f"{shown(attribute)} {of} must be a number, found {shown(entry[attribute])}"
+    if broken:
+        return
+    for attribute, values in (("enum", choices_of(entry) or ()), ("default", _default(entry))):
+        for value in values:
+            try:
+                fitting(entry, value)
+            except WrongValueError as error:
+                yield f"{shown(attribute)} {of} has {shown(value)}, which {error}"
+
+
+def _default(entry: Mapping[str, Any]) -> tuple[Any, ...]:
+    return (entry["default"],) if entry.get("default") is not None else ()
+
+
+def checked_inputs(inputs: Sequence[Mapping[str, Any]], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of the inputs, by their names: what is given, of its type, else the default.
+
+    A directive is text for an agent, so a value may be given as a text. Raises `CodedError`, which
+    names all that is wrong; what is not declared is wrong too.
+    """
+    names = [entry["name"] for entry in inputs]
+    issues = [_unknown(name, names) for name in given if name not in names]
+    values: dict[str, Any] = {}
+    for entry in inputs:
+        name = entry["name"]
+        value = given.get(name)
+        if value is None:
+            value = entry.get("default")
+        if value is not None:
+            try:
+                values[name] = fitting(entry, value)
+            except WrongValueError as error:
+                issues.append(f'"{name}" {error}')
+        elif entry.get("required"):
+            issues.append(f'"{name}" is missing')
+    if issues:
+        raise _refused(inputs, issues)
+    return values
+
+
+def _refused(inputs: Sequence[Mapping[str, Any]], issues: list[str]) -> CodedError:
+    further = f" (and {len(issues) - 1} more)" if len(issues) > 1 else ""
+    return CodedError(
+        VALIDATION_FAILED,
+        f"the parameters are not the inputs that the directive takes: {issues[0]}{further}",
+        issues=issues[:MOST_ISSUES],
+        inputs=[dict(entry) for entry in inputs],
+    )
+
+
+def _unknown(name: str, names: list[str]) -> str:
+    """What is wrong with a name that is none of the inputs'."""
+    if not names:
+        return f'"{name}" is not known: it takes no parameters'
+    meant = nearest(name, names)
+    if meant is not None:
+        return f'"{name}" is not known: did you mean "{meant}"?'
+    listed = ", ".join(f'"{known}"' for known in names)
+    return f'"{name}" is not known: it takes {listed}'
+
+
+def with_inputs(value: Any, inputs: Mapping[str, Any]) -> Any:
+    """A JSON value in whose texts the inputs stand; what was put in is not looked at again.
+
+    A reference to what is not there stays as it is written, unless it is optional or says what
+    stands there instead. Raises `CodedError` where too much would be put in.
+    """
+    room = MOST
+
+    def put_in(found: re.Match[str]) -> str:
+        nonlocal room
+        text = _referred_text(found, inputs)
+        room -= len(text)
+        if room < 0:
+            text = f"more than {MOST:,} characters would be put in: let it name its inputs less"
+            raise CodedError(VALIDATION_FAILED, text)
+        return text
+
+    return _mapped(value, put_in)
+
+
+def _mapped(value: Any, put_in: Callable[[re.Match[str]], str]) -> Any:
+    """A JSON value, the references in its texts replaced."""
+    if isinstance(value, str):
+        return REFERENCE.sub(put_in, value)
+    if isinstance(value, (list, tuple)):
+        return [_mapped(item, put_in) for item in value]
+    if isinstance(value, dict):
+        return {key: _mapped(member, put_in) for key, member in value.items()}
+    return value
+
+
+def _referred_text(found: re.Match[str], inputs: Mapping[str, Any]) -> str:
+    name = found["name"] or found["other"]
+    if name in inputs:
+        return as_text(inputs[name])
+    if found["default"] is not None:
+        return found["default"]
+    return "" if found["optional"] else found[0]

@@ -1,1 +1,0 @@
-"""What tools end in: a command that runs, or a request over HTTP."""
