@@ -53,7 +53,7 @@ def _order(problem: Problem) -> tuple[list[str | int], str]:
 
 
 class ProjectError(RalphgenError):
-    """Something in the project has to be mended first (exit code 1)."""
+    """Something in the project has to be fixed first (exit code 1)."""
 
 
 class UsageError(RalphgenError):

@@ -26,7 +26,7 @@ from ralphgen.project.model import Names
 from ralphgen.project.root import FOLDER
 
 if TYPE_CHECKING:
-    from ralphgen.doctor.examine import Finding
+    from ralphgen.doctor.examine import CheckResult
 
 RELOAD = "load the page again"
 Values = Mapping[str, object]
@@ -77,7 +77,7 @@ class Board:
         self._generating = Lock()
         self._generated: tuple[int, Generated] | None = None
         self._acting = Lock()
-        self._findings: tuple[Finding, ...] | None = None
+        self._findings: "tuple[CheckResult, ...] | None" = None
 
     def title(self) -> str:
         """What the project calls itself; the name of its folder where that cannot be read."""
@@ -128,7 +128,7 @@ class Board:
             self._findings = tuple(drift.diagnosis(self.root))
         with self._noting:
             self._moves = self._moves.then(("diagnosis",))
-        ill = sum(bool(finding.mend) for finding in self._findings)
+        ill = sum(bool(finding.fix) for finding in self._findings)
         count = f"{len(self._findings)} things were looked at"
         if ill:
             return Outcome(False, f"{count}, of which {ill} must be mended")

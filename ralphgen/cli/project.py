@@ -164,12 +164,12 @@ def doctor(path: Folder = Path(), quiet: Quiet = False) -> None:
     from ralphgen.project.root import project_root
 
     ill = 0
-    for finding in examine(project_root(path)):
-        ill += bool(finding.mend)
-        if finding.mend:
-            print(f"not ok  {finding.subject}: {finding.detail}\n        mend: {finding.mend}")
+    for result in examine(project_root(path)):
+        ill += bool(result.fix)
+        if result.fix:
+            print(f"not ok  {result.subject}: {result.detail}\n        fix: {result.fix}")
         elif not quiet:
-            print(f"ok      {finding.subject}: {finding.detail}")
+            print(f"ok      {result.subject}: {result.detail}")
         sys.stdout.flush()
     raise typer.Exit(1 if ill else 0)
 

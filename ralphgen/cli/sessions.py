@@ -9,7 +9,7 @@ import typer
 
 from ralphgen.cli.app import app
 from ralphgen.errors import RalphgenError, Say, UsageError
-from ralphgen.sessions.model import OpenSession, Request
+from ralphgen.sessions.model import PreparedSession, Request
 from ralphgen.terminal.console import print_json, progress, say
 from ralphgen.terminal.options import Folder, Json, Quiet
 
@@ -152,11 +152,11 @@ def config(client: Client = "claude", write: Write = False, path: Folder = Path(
 
 def _list_sessions(root: Path, request: Request, *, as_json: bool) -> None:
     from ralphgen.sessions.listing import show_sessions
-    from ralphgen.sessions.store import kept_sessions
+    from ralphgen.sessions.store import stored_sessions
 
     if request != Request("list"):
         raise UsageError('"ralphgen session list" takes no row and no kit', "leave them out")
-    kept = kept_sessions(root)
+    kept = stored_sessions(root)
     if as_json:
         print_json([one.as_json() for one in kept])
     else:
@@ -164,9 +164,9 @@ def _list_sessions(root: Path, request: Request, *, as_json: bool) -> None:
 
 
 def _make_default(root: Path, request: Request, *, as_json: bool, tell: Say) -> None:
-    from ralphgen.sessions.create import make_default
+    from ralphgen.sessions.create import create_default_context
 
-    path, warnings = make_default(root, request, say=tell)
+    path, warnings = create_default_context(root, request, say=tell)
     for warning in warnings:
         say(f"warning: {warning}")
     if as_json:
@@ -188,18 +188,18 @@ def _make_session(root: Path, request: Request, *, as_json: bool, tell: Say) -> 
     print(made.mcp_config)
 
 
-def _open(root: Path, request: Request, tell: Say) -> OpenSession:
+def _open(root: Path, request: Request, tell: Say) -> PreparedSession:
     """The session; what a person should know of it is said, even to those who want it quiet."""
-    from ralphgen.sessions.create import open_session
+    from ralphgen.sessions.create import create_session
 
-    made = open_session(root, request, say=tell)
+    made = create_session(root, request, say=tell)
     for warning in made.warnings:
         say(f"warning: {warning}")
     return made
 
 
 def _run(
-    made: OpenSession,
+    made: PreparedSession,
     command: "Sequence[str]",
     options: "LaunchOptions",
     *,

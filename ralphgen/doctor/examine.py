@@ -20,82 +20,81 @@ from ralphgen.project.root import FOLDER
 HANDSHAKE = Path(__file__).with_name("handshake.py")
 RESTORE = "restore it from a copy"
 SECONDS = 60
-MEND_WORDS = "mend what it names, then run this again"
-MEND_FILES = 'run "ralphgen regen"'
+FIX_NAMED = "fix what it names, then run this again"
+FIX_FILES = 'run "ralphgen regen"'
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at; `mend` is empty where all is well."""
+class CheckResult:
+    """One thing that was looked at; `fix` is empty where all is well."""
 
     subject: str
     detail: str
-    mend: str = ""
+    fix: str = ""
 
 
-def examine(root: Path) -> Iterator[Finding]:
+def examine(root: Path) -> Iterator[CheckResult]:
     """One finding after the other, as they are made; later ones are left out without their base."""
     yield _database(root)
     try:
         generated = generate(root)
     except RalphgenError as error:
         for problem in error.problems:
-            yield Finding("project", problem.text, problem.hint or "mend what it names")
+            yield CheckResult("project", problem.text, problem.hint or "fix what it names")
         return
-    yield Finding("project", f"config, recipes and schema are readable, kits: {_kits(generated)}")
+    kits = ", ".join(kit.key for kit in generated.plan.kits)
+    yield CheckResult("project", f"config, recipes and schema are readable, kits: {kits}")
     yield _files(root, generated)
     yield _fingerprint(root, generated)
     environment, finding = _environment(root)
     yield finding
-    if finding.mend or not (root / FOLDER / "server.py").is_file():
+    if finding.fix or not (root / FOLDER / "server.py").is_file():
         return
     for kit in generated.plan.kits:
         yield _handshake(root, environment, kit.key)
 
 
-def _kits(generated: Generated) -> str:
-    return ", ".join(kit.key for kit in generated.plan.kits)
-
-
-def _database(root: Path) -> Finding:
+def _database(root: Path) -> CheckResult:
     try:
         with open_without_trace(root / DATABASE) as connection:
             (answer,) = connection.execute("PRAGMA quick_check").fetchone()
     except ProjectError as error:
-        return Finding("database", error.problems[0].text, error.problems[0].hint or RESTORE)
+        return CheckResult("database", error.problems[0].text, error.problems[0].hint or RESTORE)
     except sqlite3.Error as error:
-        return Finding("database", str(error), RESTORE)
+        return CheckResult("database", str(error), RESTORE)
     if answer != "ok":
-        return Finding("database", f"quick_check says {answer}", RESTORE)
-    return Finding("database", f"{DATABASE}: quick_check says ok")
+        return CheckResult("database", f"quick_check says {answer}", RESTORE)
+    return CheckResult("database", f"{DATABASE}: quick_check says ok")
 
 
-def _files(root: Path, generated: Generated) -> Finding:
+def _files(root: Path, generated: Generated) -> CheckResult:
     try:
         drift = compare(root / FOLDER, generated.files)
     except ProjectError as error:
-        return Finding("files", error.problems[0].text, error.problems[0].hint)
+        return CheckResult("files", error.problems[0].text, error.problems[0].hint)
+    if drift.interrupted:
+        return CheckResult("files", "a write of them was interrupted", FIX_FILES)
     if not drift:
-        return Finding("files", f"{len(generated.files)} files are as generated")
+        return CheckResult("files", f"{len(generated.files)} files are as generated")
     kinds = ("stale", "edited", "missing", "leftover", "unknown")
     counts = ", ".join(
         f"{len(getattr(drift, kind))} {kind}" for kind in kinds if getattr(drift, kind)
     )
-    return Finding("files", counts, 'see "ralphgen check", which says what to do')
+    return CheckResult("files", counts, 'see "ralphgen check", which says what to do')
 
 
-def _fingerprint(root: Path, generated: Generated) -> Finding:
+def _fingerprint(root: Path, generated: Generated) -> CheckResult:
     try:
         manifest = json.loads((root / FOLDER / "manifest.json").read_text(encoding="utf-8"))
         built_for = manifest["schema"]["fingerprint"]
     except (OSError, ValueError, KeyError, TypeError):
-        return Finding("schema", "the manifest cannot be read", MEND_FILES)
+        return CheckResult("schema", "the manifest cannot be read", FIX_FILES)
     if built_for != generated.plan.schema_fingerprint:
-        return Finding("schema", "the server was built for another schema", MEND_FILES)
-    return Finding("schema", f"the server was built for it (fingerprint {built_for[:12]})")
+        return CheckResult("schema", "the server was built for another schema", FIX_FILES)
+    return CheckResult("schema", f"the server was built for it (fingerprint {built_for[:12]})")
 
 
-def _environment(root: Path) -> tuple[Environment, Finding]:
+def _environment(root: Path) -> tuple[Environment, CheckResult]:
     try:
         lock = (root / FOLDER / LOCK_NAME).read_text(encoding="utf-8")
     except (OSError, ValueError):
@@ -103,31 +102,31 @@ def _environment(root: Path) -> tuple[Environment, Finding]:
     environment = environment_for(lock)
     problems = check_environment(environment)
     if problems:
-        mend = 'run "ralphgen regen", which makes it'
+        fix = 'run "ralphgen regen", which makes it'
         if environment.folder.exists():
-            mend = f'delete "{environment.folder}" and run "ralphgen regen", which makes it anew'
-        return environment, Finding("environment", "; ".join(problems), mend)
-    return environment, Finding("environment", f"complete: {environment.folder}")
+            fix = f'delete "{environment.folder}" and run "ralphgen regen", which makes it anew'
+        return environment, CheckResult("environment", "; ".join(problems), fix)
+    return environment, CheckResult("environment", f"complete: {environment.folder}")
 
 
-def _handshake(root: Path, environment: Environment, kit: str) -> Finding:
+def _handshake(root: Path, environment: Environment, kit: str) -> CheckResult:
     """Start the server as a client does; the official SDK's client lists and calls its tools."""
     subject = f"server {kit}"
     server = str(root / FOLDER / "server.py")
     try:
         refusal = _run(environment, server, kit, "--check")
         if refusal.returncode:
-            return Finding(subject, refusal.stderr.strip() or "it ends at once", MEND_WORDS)
+            return CheckResult(subject, refusal.stderr.strip() or "it ends at once", FIX_NAMED)
         shaken = _run(environment, str(HANDSHAKE), str(environment.python), server, kit)
         outcome = json.loads(shaken.stdout)
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Finding(subject, f"it cannot be run: {error}", MEND_WORDS)
+        return CheckResult(subject, f"it cannot be run: {error}", FIX_NAMED)
     except ValueError:
-        return Finding(subject, shaken.stderr.strip()[-500:] or "no answer", MEND_WORDS)
+        return CheckResult(subject, shaken.stderr.strip()[-500:] or "no answer", FIX_NAMED)
     if outcome.get("error"):
-        return Finding(subject, str(outcome["error"]), MEND_WORDS)
+        return CheckResult(subject, str(outcome["error"]), FIX_NAMED)
     called = f", {outcome['called']} called" if "called" in outcome else ""
-    return Finding(subject, f"{outcome['tools']} tools listed{called} by the official client")
+    return CheckResult(subject, f"{outcome['tools']} tools listed{called} by the official client")
 
 
 def _run(environment: Environment, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -42,6 +42,6 @@ def explain_failure(output: str) -> Problem | None:
 def build_failure(otherwise: str, *lines: str) -> ProjectError:
     """The cause if the lines name a known one, or else a sentence of ours, and the last lines."""
     cause = explain_failure("\n".join(lines))
-    problem = cause or Problem(otherwise, f"mend what is said above; {_ELSEWHERE}, {_LATER}")
+    problem = cause or Problem(otherwise, f"fix what is said above; {_ELSEWHERE}, {_LATER}")
     shown = "".join(f"\n  {line}" for line in lines[-TAIL_LINES:])
     return ProjectError(f"{problem.text}:{shown}" if shown else problem.text, problem.hint)

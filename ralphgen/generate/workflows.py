@@ -23,14 +23,18 @@ class Report:
     written_by: str
 
     def summary(self) -> str:
-        """One sentence on what differs."""
+        """Return one sentence on what differs."""
+        if self.drift.interrupted:
+            return f"a write of {FOLDER} was interrupted"
         kinds = ("stale", "edited", "missing", "leftover", "unknown")
         found = [f"{kind}: {', '.join(getattr(self.drift, kind))}" for kind in kinds]
         named = [line for line in found if not line.endswith(": ")]
         return f"{FOLDER} is not what would be generated now ({'; '.join(named)})"
 
     def hint(self) -> str:
-        """What to do about it."""
+        """Return what to do about it."""
+        if self.drift.interrupted:
+            return 'run "ralphgen regen", which finishes it'
         if self.drift.hint:
             return self.drift.hint
         if self.drift.edited:
@@ -43,6 +47,7 @@ class Report:
         """The report for other programs."""
         return {
             "ok": not self.drift,
+            "interrupted": self.drift.interrupted,
             "ralphgen": __version__,
             "written_by": self.written_by,
             "stale": list(self.drift.stale),

@@ -13,7 +13,7 @@ import tomlkit
 from ralphgen.errors import ProjectError
 from ralphgen.init.stacks import Stack
 from ralphgen.kits.registry import KITS
-from ralphgen.output.single_file import MEND, put
+from ralphgen.output.single_file import WRITE_HINT, put
 from ralphgen.output.write import exclusive
 from ralphgen.planning.model import KitPlan, ServerPlan
 from ralphgen.project.config import FILE, read_config
@@ -50,7 +50,7 @@ def create_database(root: Path, title: str, stack: Stack) -> bool:
             _discard(unfinished)
         reason = error.strerror if isinstance(error, OSError) else None
         raise ProjectError(
-            f'the database "{path}" cannot be created: {(reason or str(error)).lower()}', MEND
+            f'the database "{path}" cannot be created: {(reason or str(error)).lower()}', WRITE_HINT
         ) from error
     return True
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from ralphgen.errors import Problem, ProjectError, RalphgenError
 from ralphgen.launch.command import tool_name
 from ralphgen.launch.stream import Event, objects
-from ralphgen.sessions.model import OpenSession, Served
-from ralphgen.sessions.server_query import AskingError, ask
+from ralphgen.sessions.model import PreparedSession, Served
+from ralphgen.sessions.server_query import ServerQueryError, query_server
 
 CONNECTED = "connected"
 UNLISTED = "not listed"  # our own word for a server that Claude Code says nothing of
@@ -23,7 +23,7 @@ class Lack:
     served: Served | None
 
 
-def lacks(session: OpenSession, start: Event) -> tuple[Lack, ...]:
+def lacks(session: PreparedSession, start: Event) -> tuple[Lack, ...]:
     """What the first event of Claude Code (`system/init`) does not show of the session.
 
     Claude Code goes on without a server that did not start, and its exit code says nothing of it.
@@ -49,13 +49,15 @@ def lack_error(found: tuple[Lack, ...]) -> RalphgenError:
 def own_words(served: Served) -> str:
     """The line with which a server refuses to start, empty where it would start now."""
     try:
-        ask(served.command, "--check")
-    except AskingError as error:
+        query_server(served.command, "--check")
+    except ServerQueryError as error:
         return str(error)
     return ""
 
 
-def _unconnected(session: OpenSession, start: Event, statuses: Mapping[str, str]) -> Iterator[Lack]:
+def _unconnected(
+    session: PreparedSession, start: Event, statuses: Mapping[str, str]
+) -> Iterator[Lack]:
     ours = {served.kit: served for served in session.served}
     for server in (*ours, *session.other_servers):
         status = statuses.get(server, UNLISTED)
@@ -65,7 +67,7 @@ def _unconnected(session: OpenSession, start: Event, statuses: Mapping[str, str]
 
 
 def _toolless(
-    session: OpenSession, statuses: Mapping[str, str], seen: list[object]
+    session: PreparedSession, statuses: Mapping[str, str], seen: list[object]
 ) -> Iterator[Lack]:
     for served in session.served:
         missing = [name for name in served.names if tool_name(served.kit, name) not in seen]

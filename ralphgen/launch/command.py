@@ -8,7 +8,7 @@ from ralphgen.errors import UsageError
 from ralphgen.kits.registry import KITS
 from ralphgen.project.config import read_config
 from ralphgen.project.inspect import settings_models
-from ralphgen.sessions.model import CLAUDE, OpenSession
+from ralphgen.sessions.model import CLAUDE, PreparedSession
 
 PRINTING = frozenset({"task_execution", "opus_review", "enrichment"})  # done without a person
 EDITING = frozenset({"task_execution"})  # of no use if it may not write files
@@ -57,7 +57,7 @@ def launch_settings(root: Path) -> LaunchSettings:
     )
 
 
-def default_command(session: OpenSession, root: Path) -> tuple[str, ...]:
+def default_command(session: PreparedSession, root: Path) -> tuple[str, ...]:
     """The command line that starts Claude Code in a session, with the recipe's own prompt.
 
     Where it is to print, it reads the prompt from standard input.
@@ -81,7 +81,7 @@ def tool_name(server: str, tool: str = "") -> str:
 
 
 def launch_command(
-    session: OpenSession, settings: LaunchSettings, options: LaunchOptions
+    session: PreparedSession, settings: LaunchSettings, options: LaunchOptions
 ) -> tuple[str, ...]:
     """Every argument of Claude Code, from its name on.
 
@@ -109,7 +109,7 @@ def launch_command(
     return tuple(command)
 
 
-def allowed_tools(session: OpenSession) -> tuple[str, ...]:
+def allowed_tools(session: PreparedSession) -> tuple[str, ...]:
     """The enabled tools of our servers one by one, and the persona's own servers as a whole."""
     ours = [tool_name(served.kit, name) for served in session.served for name in served.names]
     return (*ours, *(tool_name(server) for server in session.other_servers))

@@ -15,7 +15,7 @@ from ralphgen.errors import ProjectError, Say
 from ralphgen.launch.check import lack_error, lacks
 from ralphgen.launch.process import OutOfTimeError, Running
 from ralphgen.launch.stream import Event, Transcript, harmless, is_start, read_event
-from ralphgen.sessions.model import OpenSession
+from ralphgen.sessions.model import PreparedSession
 
 OUT_OF_TIME = 124  # as the command `timeout` has it
 BY_SIGNAL = 128  # plus its number, as a shell has it
@@ -36,7 +36,7 @@ class StoppedError(Exception):
 
 
 def run_printing(
-    session: OpenSession,
+    session: PreparedSession,
     argv: Sequence[str],
     prompt: str,
     *,
@@ -75,7 +75,7 @@ def run_printing(
     return _exit_code(code)
 
 
-def run_terminal(session: OpenSession, argv: Sequence[str]) -> int:
+def run_terminal(session: PreparedSession, argv: Sequence[str]) -> int:
     """Let a person talk with Claude Code in this terminal; returns its exit code.
 
     Ctrl-C is for Claude Code alone, which shares our process group; other signals that would end
@@ -96,7 +96,7 @@ def run_terminal(session: OpenSession, argv: Sequence[str]) -> int:
 
 
 def _follow(
-    session: OpenSession, running: Running, events: Iterator[tuple[str, Event]], write: Writer
+    session: PreparedSession, running: Running, events: Iterator[tuple[str, Event]], write: Writer
 ) -> bool:
     """Write every event; returns whether one of them named the servers and tools."""
     told = False
@@ -143,7 +143,7 @@ def _printable(text: str, out: TextIO) -> str:
 
 
 @contextmanager
-def _started(session: OpenSession, argv: Sequence[str], prompt: str) -> Iterator[Running]:
+def _started(session: PreparedSession, argv: Sequence[str], prompt: str) -> Iterator[Running]:
     with _explained(argv):
         running = Running((_program(argv), *argv[1:]), prompt, session.root)
     with running:

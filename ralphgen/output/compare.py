@@ -9,6 +9,7 @@ from pathlib import Path
 from ralphgen.output.failures import explained
 from ralphgen.output.files import modules_below, read_files, refuse_irregular
 from ralphgen.output.manifest import MANIFEST, Files, digest, listed
+from ralphgen.output.stage import interrupted
 
 LINE_ENDS_HINT = (
     'some files differ by Windows line ends alone: keep "* text eol=lf" in their .gitattributes,'
@@ -24,7 +25,7 @@ class Drift:
     it was generated, or there without having been generated. `missing`: not there. `leftover`:
     generated once, not any more. `unknown`: modules that no manifest lists. All are sorted paths;
     a leftover that was edited stands in both. `parts` is the diff from the folder to the generated
-    text, by path.
+    text, by path. `interrupted`: a write has not been finished, so that both texts are mixed.
     """
 
     stale: tuple[str, ...] = ()
@@ -34,10 +35,12 @@ class Drift:
     unknown: tuple[str, ...] = ()
     parts: Mapping[str, str] = field(default_factory=dict)
     hint: str = ""
+    interrupted: bool = False
 
     def __bool__(self) -> bool:
         """Whether anything differs."""
-        return any((self.stale, self.edited, self.missing, self.leftover, self.unknown))
+        differs = any((self.stale, self.edited, self.missing, self.leftover, self.unknown))
+        return differs or self.interrupted
 
     @property
     def diff(self) -> str:
@@ -46,7 +49,7 @@ class Drift:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class FolderState:
     """What is on disk next to what would be generated.
 
     `old` is the manifest on disk, `None` where it cannot be read; `disk` holds the bytes of all
@@ -98,7 +101,7 @@ class Standing:
         return digest(text) in known | {(self.old or {}).get(path)}
 
 
-def survey(folder: Path, files: Files) -> Standing:
+def read_state(folder: Path, files: Files) -> FolderState:
     """What is on disk next to `files`.
 
     Raises ProjectError where a link stands in place of a file, or a file cannot be read.
@@ -109,12 +112,12 @@ def survey(folder: Path, files: Files) -> Standing:
         paths = files.keys() | (old or {}).keys()
         refuse_irregular(folder, paths)
         new = {path: text.encode() for path, text in files.items()}
-        return Standing(old, new, read_files(folder, paths))
+        return FolderState(old, new, read_files(folder, paths))
 
 
-def unknown_modules(folder: Path, standing: Standing) -> tuple[str, ...]:
+def unknown_modules(folder: Path, state: FolderState) -> tuple[str, ...]:
     """The modules in the folder that neither the old nor the new manifest lists, sorted."""
-    known = standing.new.keys() | (standing.old or {}).keys()
+    known = state.new.keys() | (state.old or {}).keys()
     return tuple(path for path in modules_below(folder) if path not in known)
 
 
@@ -123,16 +126,17 @@ def compare(folder: Path, files: Files) -> Drift:
 
     Raises ProjectError where a link stands in place of a file, or a file cannot be read.
     """
-    standing = survey(folder, files)
-    edited = standing.edited
+    state = read_state(folder, files)
+    edited = state.edited
     return Drift(
-        stale=tuple(path for path in standing.different if path not in edited),
+        stale=tuple(path for path in state.different if path not in edited),
         edited=edited,
-        missing=standing.missing,
-        leftover=standing.leftover,
-        unknown=unknown_modules(folder, standing),
-        parts=_parts(standing),
-        hint=LINE_ENDS_HINT if standing.line_ends else "",
+        missing=state.missing,
+        leftover=state.leftover,
+        unknown=unknown_modules(folder, state),
+        parts=_parts(state),
+        hint=LINE_ENDS_HINT if state.line_ends else "",
+        interrupted=interrupted(folder),
     )
 
 
@@ -141,14 +145,14 @@ def diff(folder: Path, files: Files) -> str:
 
     Raises ProjectError where a link stands in place of a file, or a file cannot be read.
     """
-    return "".join(_parts(survey(folder, files)).values())
+    return "".join(_parts(read_state(folder, files)).values())
 
 
-def _parts(standing: Standing) -> dict[str, str]:
+def _parts(state: FolderState) -> dict[str, str]:
     """By path, sorted, the part of the diff that is about it."""
-    paths = {*standing.different, *standing.missing, *standing.leftover}
+    paths = {*state.different, *state.missing, *state.leftover}
     return {
-        path: "".join(_file_diff(path, standing.disk.get(path), standing.new.get(path)))
+        path: "".join(_file_diff(path, state.disk.get(path), state.new.get(path)))
         for path in sorted(paths)
     }
 

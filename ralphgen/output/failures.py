@@ -26,14 +26,14 @@ def _explanation(folder: Path, done: str, error: OSError) -> ProjectError:
     where = f' at "{error.filename}"' if error.filename else ""
     if done == "written" and interrupted(folder):
         text = f'the files in "{folder}" are only partly written: {reason}{where}'
-        return ProjectError(text, f'{_mend(error)}, then run "ralphgen regen" to finish')
+        return ProjectError(text, f'{_fix(error)}, then run "ralphgen regen" to finish')
     text = f'the files in "{folder}" cannot be {done}: {reason}{where}'
-    return ProjectError(text, f"{_mend(error)}, then run the command again; nothing was changed")
+    return ProjectError(text, f"{_fix(error)}, then run the command again; nothing was changed")
 
 
-def _mend(error: OSError) -> str:
+def _fix(error: OSError) -> str:
     if error.errno in _FULL:
         return "free some space on the disk"
     if error.errno in _FORBIDDEN:
         return "give yourself the right to read and write there"
-    return "mend that"
+    return "fix that"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ralphgen.errors import ProjectError
 
-MEND = "give yourself the right to write there and free disk space, and run the command again"
+WRITE_HINT = "give yourself the right to write there and free disk space, and run the command again"
 
 
 def put(path: Path, text: str) -> None:
@@ -30,4 +30,4 @@ def put(path: Path, text: str) -> None:
         with suppress(OSError):
             unfinished.unlink(missing_ok=True)
         reason = (getattr(error, "strerror", None) or str(error)).lower()
-        raise ProjectError(f'"{path}" cannot be written: {reason}', MEND) from error
+        raise ProjectError(f'"{path}" cannot be written: {reason}', WRITE_HINT) from error

@@ -26,7 +26,7 @@ def interrupted(folder: Path) -> bool:
     return os.path.lexists(folder / COMMIT)
 
 
-def in_way(old: str, new: str) -> bool:
+def excludes(old: str, new: str) -> bool:
     """Whether a file has to go before another can come: `a` and `a/b`, `a/b` and `a`, `A` and `a`.
 
     The last is about file systems that take both names for one file.
@@ -90,7 +90,7 @@ def finish(folder: Path) -> None:
             _clear_way(folder, path, leftover)
             (commit / path).replace(folder / path)
     for path in leftover:
-        if not any(in_way(path, new) for new in kept):
+        if not any(excludes(path, new) for new in kept):
             _remove(folder, path)
     _sync_parents(folder, [*staged, *leftover])
     if MANIFEST in staged:
@@ -116,7 +116,7 @@ def _lists(folder: Path) -> tuple[list[str], list[str]]:
 def _clear_way(folder: Path, path: str, leftover: Iterable[str]) -> None:
     """Make room for a file: its folder exists, and nothing but a file may stand in its place."""
     for old in leftover:
-        if in_way(old, path):
+        if excludes(old, path):
             _remove(folder, old)
     target = folder / path
     if is_folder(target):

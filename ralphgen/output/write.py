@@ -10,11 +10,11 @@ from pathlib import Path, PurePosixPath
 from filelock import FileLock, Timeout
 
 from ralphgen.errors import EditedError, Problem, ProjectError
-from ralphgen.output.compare import LINE_ENDS_HINT, Standing, survey, unknown_modules
+from ralphgen.output.compare import LINE_ENDS_HINT, FolderState, read_state, unknown_modules
 from ralphgen.output.failures import explained
 from ralphgen.output.files import files_below, is_folder, is_there, refuse_irregular
 from ralphgen.output.manifest import COMMIT, LOCK, MANIFEST, NEW, Files, legal
-from ralphgen.output.stage import discard, finish, in_way, interrupted, stage
+from ralphgen.output.stage import discard, excludes, finish, interrupted, stage
 
 PATIENCE_SECONDS = 10.0
 
@@ -42,17 +42,17 @@ def write(folder: Path, files: Files, *, force: bool = False) -> Written:
     with explained(folder, "written"), exclusive(folder):
         finish(folder)
         discard(folder)
-        standing = survey(folder, files)
-        unknown = unknown_modules(folder, standing)
+        state = read_state(folder, files)
+        unknown = unknown_modules(folder, state)
         if not force:
-            _refuse_edits(standing)
-        _refuse_obstacles(folder, standing)
-        staged = _staged(standing)
+            _refuse_edits(state)
+        _refuse_obstacles(folder, state)
+        staged = _staged(state)
         if staged:
-            _require_rights(folder, [*staged, *standing.leftover])
+            _require_rights(folder, [*staged, *state.leftover])
             stage(folder, staged)
             finish(folder)
-    return Written(standing.different, standing.missing, standing.leftover, unknown)
+    return Written(state.different, state.missing, state.leftover, unknown)
 
 
 def finish_interrupted(folder: Path) -> bool:
@@ -97,7 +97,7 @@ def _refuse_unsealed(files: Files) -> None:
         raise ValueError(f'"{illegal[0]}" is no path of a generated file')
 
 
-def _staged(standing: Standing) -> dict[str, bytes]:
+def _staged(state: FolderState) -> dict[str, bytes]:
     """What has to be moved into place, so not what has the right bytes already.
 
     A file whose name differs in case alone from one that goes is moved in any case: on some file
@@ -105,46 +105,46 @@ def _staged(standing: Standing) -> dict[str, bytes]:
     """
     paths = {
         path
-        for path in standing.new
-        if standing.disk.get(path) != standing.new[path]
-        or any(in_way(old, path) for old in standing.leftover)
+        for path in state.new
+        if state.disk.get(path) != state.new[path]
+        or any(excludes(old, path) for old in state.leftover)
     }
-    return {path: standing.new[path] for path in sorted(paths)}
+    return {path: state.new[path] for path in sorted(paths)}
 
 
-def _refuse_edits(standing: Standing) -> None:
-    edited = [path for path in standing.edited if path != MANIFEST]
+def _refuse_edits(state: FolderState) -> None:
+    edited = [path for path in state.edited if path != MANIFEST]
     if not edited:
         return
-    error = EditedError.of(Problem(_edit(standing, path)) for path in edited)
+    error = EditedError.of(Problem(_edit(state, path)) for path in edited)
     *others, last = error.problems
-    error.problems = (*others, Problem(last.text, _edit_hint(standing)))
+    error.problems = (*others, Problem(last.text, _edit_hint(state)))
     raise error
 
 
-def _edit(standing: Standing, path: str) -> str:
-    if standing.old is None:
+def _edit(state: FolderState, path: str) -> str:
+    if state.old is None:
         return f'"{path}" differs from what is generated, and "{MANIFEST}" cannot be read'
-    if path not in standing.old:
+    if path not in state.old:
         return f'"{path}" is in the way: it was not generated'
     return f'"{path}" was edited by hand'
 
 
-def _edit_hint(standing: Standing) -> str:
+def _edit_hint(state: FolderState) -> str:
     hint = 'see what differs with "ralphgen check", overwrite it with "ralphgen regen --force"'
-    return f"{LINE_ENDS_HINT}; or {hint}" if standing.line_ends else hint
+    return f"{LINE_ENDS_HINT}; or {hint}" if state.line_ends else hint
 
 
-def _refuse_obstacles(folder: Path, standing: Standing) -> None:
+def _refuse_obstacles(folder: Path, state: FolderState) -> None:
     """Stop where a file would have to go, so that a folder can come, that is not ours to remove."""
     problems = [
         Problem(
             f'"{obstacle}" is in the way of "{path}", and it was not generated',
             "move it to another place, then run the command again",
         )
-        for path in standing.missing
+        for path in state.missing
         for obstacle in _obstacles(folder, path)
-        if obstacle not in standing.leftover
+        if obstacle not in state.leftover
     ]
     if problems:
         raise ProjectError.of(problems)

@@ -46,7 +46,7 @@ class DisciplineSettings(_Strict):
     mcp_servers: dict[str, McpServer] = {}
 
 
-class LaunchSettings(_Strict):
+class LaunchConfig(_Strict):
     """`[launch]`: what Claude Code may do besides the session's own tools."""
 
     allow: list[Name] = []
@@ -65,7 +65,7 @@ class Config(_Strict):
     kits: list[Name] = ["ralph"]
     structured_output: bool = False
     disciplines: dict[str, DisciplineSettings] = {}
-    launch: LaunchSettings = LaunchSettings()
+    launch: LaunchConfig = LaunchConfig()
     db_schema: SchemaSettings = Field(default=SchemaSettings(), alias="schema")
 
 

@@ -22,7 +22,7 @@ from ralphgen.project.kit import Finding, InspectedKit
 from ralphgen.project.model import Project, Recipe, Removal, Schema
 from ralphgen.project.recipes import read_recipes
 from ralphgen.project.root import is_missing
-from ralphgen.project.schema import Facts, missing_heart, schema_from_facts, table_names
+from ralphgen.project.schema import Facts, missing_required_columns, schema_from_facts, table_names
 from ralphgen.project.toml import TomlFile
 from ralphgen.runtime.sqlite.schema import read_tables
 
@@ -118,7 +118,7 @@ def _database_facts(
     root: Path, config: TomlFile[Config]
 ) -> tuple[Schema, tuple[Removal, ...], list[str]]:
     if is_missing(root / DATABASE) and not is_missing(root / FACTS):
-        return (*_baked_facts(root, config), [NO_DATABASE])
+        return (*_committed_facts(root, config), [NO_DATABASE])
     with open_without_trace(root / DATABASE) as connection:
         connection.text_factory = _lenient
         schema = _served_schema(connection, config)
@@ -128,7 +128,7 @@ def _database_facts(
 
 def _served_schema(connection: sqlite3.Connection, config: TomlFile[Config]) -> Schema:
     schema = _schema(read_tables(connection), config)
-    _refuse_without_heart(connection, schema)
+    _refuse_incomplete(connection, schema)
     return schema
 
 
@@ -147,9 +147,9 @@ def _schema(tables: Facts, config: TomlFile[Config]) -> Schema:
         raise ProjectError.of(placed) from error
 
 
-def _refuse_without_heart(connection: sqlite3.Connection, schema: Schema) -> None:
+def _refuse_incomplete(connection: sqlite3.Connection, schema: Schema) -> None:
     """Raise `ProjectError`, naming what is missing, for a schema that cannot be served."""
-    missing = missing_heart(schema, table_names(connection))
+    missing = missing_required_columns(schema, table_names(connection))
     if missing:
         raise ProjectError(
             f"{DATABASE} is not a schema that ralphgen can serve: {'; '.join(missing)}",
@@ -158,7 +158,7 @@ def _refuse_without_heart(connection: sqlite3.Connection, schema: Schema) -> Non
         )
 
 
-def _baked_facts(root: Path, config: TomlFile[Config]) -> tuple[Schema, tuple[Removal, ...]]:
+def _committed_facts(root: Path, config: TomlFile[Config]) -> tuple[Schema, tuple[Removal, ...]]:
     try:
         facts = json.loads((root / FACTS).read_text(encoding="utf-8"))
         schema = _schema(facts["schema"], config)

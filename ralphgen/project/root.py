@@ -8,21 +8,9 @@ FOLDER = ".ralph/mcp"
 
 
 def project_root(start: Path) -> Path:
-    """The folder of the project around `start`, where a write that was broken off is finished.
+    """Return the project's folder: `start` or the nearest one above it that has `.ralph`.
 
-    Raises `UsageError` and `ProjectError` as `find_root` does, and `ProjectError` where the write
-    cannot be finished.
-    """
-    root = find_root(start)
-    if (root / FOLDER / ".commit").exists():
-        from ralphgen.output import finish_interrupted
-
-        finish_interrupted(root / FOLDER)
-    return root
-
-
-def find_root(start: Path) -> Path:
-    """The project's folder: `start` or the nearest one above it that has `.ralph`.
+    Nothing is written: an interrupted write is finished by the commands that write.
 
     Raises `UsageError` where `start` is not there, `ProjectError` where it is in no project.
     """

@@ -17,7 +17,7 @@ NAMES = {
 }
 
 
-class Rows:
+class ProjectRows:
     """Questions to the database of a project; columns that it does not have answer None."""
 
     def __init__(self, connection: sqlite3.Connection, schema: Schema) -> None:
@@ -93,12 +93,12 @@ def _names(cursor: sqlite3.Cursor) -> list[str]:
 
 
 @contextmanager
-def open_rows(root: Path, schema: Schema) -> Iterator[Rows]:
+def open_rows(root: Path, schema: Schema) -> Iterator[ProjectRows]:
     """The rows of the project in `root`; raises `ProjectError` where they cannot be read."""
     try:
         with open_without_trace(root / DATABASE) as connection:
             connection.text_factory = _shown
-            yield Rows(connection, schema)
+            yield ProjectRows(connection, schema)
     except sqlite3.Error as error:
         raise ProjectError(
             f"{DATABASE} cannot be read: {error}", 'run "ralphgen doctor"'

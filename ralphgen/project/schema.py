@@ -11,7 +11,7 @@ from ralphgen.project.model import Column, Schema, Table
 from ralphgen.runtime.sqlite.check_constraints import fold
 from ralphgen.runtime.sqlite.schema import TABLES, fingerprint
 
-HEART = {
+REQUIRED_COLUMNS = {
     "disciplines": ("name",),
     "features": ("name",),
     "tasks": ("id", "feature", "discipline", "title", "status"),
@@ -27,7 +27,7 @@ Facts = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 def table_names(connection: sqlite3.Connection) -> tuple[str, ...]:
-    """Every table of a database, sorted: what `missing_heart` explains a gap with."""
+    """Every table of a database, sorted: what `missing_required_columns` explains a gap with."""
     query = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
     return tuple(name for (name,) in connection.execute(query))
 
@@ -38,7 +38,7 @@ def schema_from_facts(facts: Facts, hide: Iterable[str] = ()) -> Schema:
     `hide` names columns (`"tasks.internal_note"`) that the server shall not know; they stay in
     `tables`, since a hidden NOT NULL column decides what can be written, and leave the fingerprint.
     Raises `ProjectError` for a `hide` entry that names no column or one of the heart. A schema
-    without the heart is returned: ask `missing_heart`.
+    without the heart is returned: ask `missing_required_columns`.
     """
     tables = tuple(
         Table(name, tuple(_column(column) for column in columns))
@@ -51,7 +51,7 @@ def schema_from_facts(facts: Facts, hide: Iterable[str] = ()) -> Schema:
     return Schema(tables, fingerprint(table_facts(tables), hidden), hidden)
 
 
-def missing_heart(schema: Schema, found: Iterable[str] = ()) -> list[str]:
+def missing_required_columns(schema: Schema, found: Iterable[str] = ()) -> list[str]:
     """One sentence for each missing table or column of the heart, sorted; empty if it is whole.
 
     `found` names all tables of the database, so that a renamed one can be named.
@@ -61,7 +61,7 @@ def missing_heart(schema: Schema, found: Iterable[str] = ()) -> list[str]:
         table.name: [fold(column.name) for column in table.columns] for table in schema.tables
     }
     sentences: list[str] = []
-    for table, needed in HEART.items():
+    for table, needed in REQUIRED_COLUMNS.items():
         if table not in columns:
             sentences.append(_missing_table(table, known))
         else:
@@ -91,7 +91,7 @@ def _hide_problems(entry: str, tables: Sequence[Table]) -> Iterator[Problem]:
     """What is wrong with one entry of `[schema] hide`: nothing, or one thing."""
     table, _, column = fold(entry).partition(".")
     names = [f"{one.name}.{two.name}" for one in tables for two in one.columns]
-    if column in HEART.get(table, ()):
+    if column in REQUIRED_COLUMNS.get(table, ()):
         text = f'[schema] hide names "{entry}", which every server needs'
         yield Problem(text, "take it out of hide")
     elif fold(entry) not in map(fold, names):

@@ -55,7 +55,7 @@ def read_toml(path: Path, model: type[Model], shown: str) -> TomlFile[Model]:
     try:
         return TomlFile(model.model_validate(tomllib.loads(text)), shown, text)
     except tomllib.TOMLDecodeError as error:
-        raise ProjectError(_syntax(shown, text, str(error)), "mend the file by hand") from error
+        raise ProjectError(_syntax(shown, text, str(error)), "fix the file by hand") from error
     except ValidationError as error:
         problems = [_problem(shown, text, model, details) for details in error.errors()]
         raise ProjectError.of(problems) from error

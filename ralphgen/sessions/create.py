@@ -10,38 +10,40 @@ from ralphgen.environment.location import INTERPRETER_OPTIONS
 from ralphgen.environment.lock import LOCK_NAME
 from ralphgen.errors import ProjectError, Say, UsageError
 from ralphgen.kits.registry import KITS
+from ralphgen.output import finish_interrupted
 from ralphgen.output.single_file import put
 from ralphgen.planning.model import Names, ServerPlan
 from ralphgen.planning.server import plan_server
 from ralphgen.project.config import Config, read_config
 from ralphgen.project.inspect import inspect_project, settings_models
 from ralphgen.project.root import FOLDER
-from ralphgen.project.rows import Rows, open_rows
+from ralphgen.project.rows import ProjectRows, open_rows
 from ralphgen.runtime.session import DEFAULT_FILE
 from ralphgen.sessions.decide import Subject, context_facts, decide_subject
 from ralphgen.sessions.discipline_servers import discipline_servers
 from ralphgen.sessions.files import CONTEXT, MCP_CONFIG, SESSIONS, make_folder, new_id
-from ralphgen.sessions.model import OpenSession, Request, Served
-from ralphgen.sessions.server_query import AskingError, ask
-from ralphgen.sessions.store import remove, sweep
+from ralphgen.sessions.model import PreparedSession, Request, Served
+from ralphgen.sessions.server_query import ServerQueryError, query_server
+from ralphgen.sessions.store import prune_sessions, remove
 from ralphgen.suggestion import suggestion
 
 
-def open_session(root: Path, request: Request, *, say: Say) -> OpenSession:
-    """A session of the project in `root`, whose servers would start; old sessions are swept.
+def create_session(root: Path, request: Request, *, say: Say) -> PreparedSession:
+    """A session of the project in `root`, whose servers would start; old sessions are pruned.
 
     Raises `UsageError` for a request that cannot be met, and `ProjectError` for a project whose
-    state or server has to be mended first; nothing of the session is left then.
+    state or server has to be fixed first; nothing of the session is left then.
     """
+    finish_interrupted(root / FOLDER)
     project = inspect_project(root, KITS)
     plan = plan_server(project, KITS)
     kits = _kits(plan, request.kits)
     with open_rows(root, project.schema) as rows:
         subject = decide_subject(plan, request, rows)
-        others = _other_servers(root, subject.persona, rows)
+        others = _other_servers(root, subject.discipline, rows)
         title, created = rows.identity()
     python = _interpreter(root, say)
-    sweep(root)
+    prune_sessions(root)
     session_id = new_id(root, subject.recipe, subject.shown)
     context = root / SESSIONS / session_id / CONTEXT
     server = root / FOLDER / "server.py"
@@ -60,13 +62,13 @@ def open_session(root: Path, request: Request, *, say: Say) -> OpenSession:
     return _opened(root, plan, subject, context, digest, served, tuple(others))
 
 
-def make_default(root: Path, request: Request, *, say: Say) -> tuple[Path, Names]:
-    """Let a client of one's own, which names no context, be in such a session.
+def create_default_context(root: Path, request: Request, *, say: Say) -> tuple[Path, Names]:
+    """Write the context that a server reads which is started without one.
 
-    Returns its file, and warnings for people. Raises as `open_session` does. The file says nothing
-    of the folder, so that a project can move.
+    Returns its path, and warnings for people. Raises as `create_session` does. The file says
+    nothing of the folder, so that a project can move.
     """
-    session = open_session(root, request, say=say)
+    session = create_session(root, request, say=say)
     facts = json.loads(session.context.read_bytes())
     del facts["project"]
     remove(session.folder)
@@ -85,14 +87,16 @@ def _kits(plan: ServerPlan, wanted: Names) -> Names:
     return tuple(kit for kit in known if kit in wanted) if wanted else known
 
 
-def _other_servers(root: Path, persona: str | None, rows: Rows) -> dict[str, dict[str, Any]]:
-    """The MCP servers of the persona, as entries of a config."""
-    if persona is None:
+def _other_servers(
+    root: Path, discipline: str | None, rows: ProjectRows
+) -> dict[str, dict[str, Any]]:
+    """The MCP servers of the discipline, as entries of a config."""
+    if discipline is None:
         return {}
-    settings = _config(root).disciplines.get(persona)
+    settings = _config(root).disciplines.get(discipline)
     configured = settings.mcp_servers if settings is not None else {}
     reserved = tuple(kit.key for kit in KITS)
-    return discipline_servers(persona, rows.mcp_servers(persona), configured, reserved)
+    return discipline_servers(discipline, rows.mcp_servers(discipline), configured, reserved)
 
 
 def _config(root: Path) -> Config:
@@ -117,7 +121,7 @@ def _fixed(command: Names, sha256: str) -> Names:
 def _mcp_config(
     commands: Mapping[str, Names], sha256: str, others: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """The config that a client takes: the project's servers, then the persona's."""
+    """The config that a client takes: the project's servers, then the discipline's."""
     own = {}
     for kit, command in commands.items():
         program, *arguments = _fixed(command, sha256)
@@ -133,8 +137,8 @@ def _opened(
     sha256: str,
     served: tuple[Served, ...],
     others: Names,
-) -> OpenSession:
-    return OpenSession(
+) -> PreparedSession:
+    return PreparedSession(
         root=root,
         session_id=context.parent.name,
         recipe=subject.recipe,
@@ -145,7 +149,7 @@ def _opened(
         sha256=sha256,
         task=subject.task,
         feature=subject.feature,
-        discipline=subject.persona,
+        discipline=subject.discipline,
         target=subject.target,
         served=served,
         other_servers=others,
@@ -156,8 +160,8 @@ def _opened(
 def _served(kit: str, command: Names) -> Served:
     """What a server says of itself; raises `ProjectError` with its line if it would not start."""
     try:
-        said = json.loads(ask(command, "--describe"))
-    except AskingError as error:
+        said = json.loads(query_server(command, "--describe"))
+    except ServerQueryError as error:
         raise ProjectError(f'the server "{kit}" would not start: {error}') from error
     except ValueError as error:
         text = f'the server "{kit}" cannot be understood: {error}'
@@ -167,5 +171,5 @@ def _served(kit: str, command: Names) -> Served:
 
 
 def _warnings(plan: ServerPlan, subject: Subject) -> Names:
-    """What a person should know of the persona's overrides."""
-    return tuple(line for discipline, line in plan.overrides if discipline == subject.persona)
+    """What a person should know of the discipline's overrides."""
+    return tuple(line for discipline, line in plan.overrides if discipline == subject.discipline)

@@ -7,7 +7,7 @@ from typing import Any
 from ralphgen.errors import ProjectError, UsageError
 from ralphgen.planning.model import PROFILES, Names, RecipePlan, ServerPlan
 from ralphgen.planning.preview import runtime_policy
-from ralphgen.project.rows import Rows
+from ralphgen.project.rows import ProjectRows
 from ralphgen.runtime.access.row_scope import OWN
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.policy import REQUIRED
@@ -22,7 +22,7 @@ OPTIONS = {"task": "--task N", "feature": "--feature NAME", "discipline": "--dis
 class Subject:
     """What a session is about, and who works in it.
 
-    `recipe` is what it calls itself and `base` the recipe of the policy that rules it; `persona`
+    `recipe` is what it calls itself and `base` the recipe of the policy that rules it; `discipline`
     is a discipline, and so is `target`, the one that it is about.
     """
 
@@ -30,7 +30,7 @@ class Subject:
     base: str
     task: int | None = None
     feature: str | None = None
-    persona: str | None = None
+    discipline: str | None = None
     target: str | None = None
 
     @property
@@ -39,7 +39,7 @@ class Subject:
         return str(self.task or self.feature or self.target or "")
 
 
-def decide_subject(plan: ServerPlan, request: Request, rows: Rows) -> Subject:
+def decide_subject(plan: ServerPlan, request: Request, rows: ProjectRows) -> Subject:
     """What the requested session is about; a task brings its feature and its discipline.
 
     Raises `UsageError` for names that there are not, options that the recipe has no use for or
@@ -57,7 +57,7 @@ def decide_subject(plan: ServerPlan, request: Request, rows: Rows) -> Subject:
         request.recipe,
         base,
         feature=request.feature or None,
-        persona=None if is_target else named,
+        discipline=None if is_target else named,
         target=named if is_target else None,
     )
     return about if request.task is None else _of_task(request.task, about, rows)
@@ -73,7 +73,7 @@ def context_facts(
         "project": project,
         "recipe": subject.recipe,
         "base": subject.base,
-        "discipline": subject.persona,
+        "discipline": subject.discipline,
         ROWS["discipline"]: subject.target,
         ROWS["feature"]: subject.feature,
         ROWS["task"]: subject.task,
@@ -105,7 +105,7 @@ def _own_rows(session: Session, tool: str) -> dict[str, int | str]:
     return {argument: tie.value for argument, tie in session.ties(tool).items() if tie.reach == OWN}
 
 
-def _base(plan: ServerPlan, recipe: str, rows: Rows) -> str:
+def _base(plan: ServerPlan, recipe: str, rows: ProjectRows) -> str:
     """The recipe of the policy that rules: the one of this name, or the base of a row."""
     known = plan.policy.recipes
     if recipe in known:
@@ -143,7 +143,7 @@ def _refuse_missing(request: Request, recipe: RecipePlan) -> None:
             )
 
 
-def _refuse_unknown(request: Request, rows: Rows) -> None:
+def _refuse_unknown(request: Request, rows: ProjectRows) -> None:
     for kind, name in (("feature", request.feature), ("discipline", request.discipline)):
         names = rows.names(f"{kind}s")
         if name and name not in names:
@@ -151,7 +151,7 @@ def _refuse_unknown(request: Request, rows: Rows) -> None:
             raise UsageError(f'there is no {kind} "{one_line(name)}"', hint)
 
 
-def _of_task(task: int, about: Subject, rows: Rows) -> Subject:
+def _of_task(task: int, about: Subject, rows: ProjectRows) -> Subject:
     """The subject with the feature and the discipline of its task."""
     row = rows.task(task)
     if row is None:
@@ -159,7 +159,7 @@ def _of_task(task: int, about: Subject, rows: Rows) -> Subject:
     feature, discipline = row
     for kind, named, found in (
         ("feature", about.feature, feature),
-        ("discipline", about.persona, discipline),
+        ("discipline", about.discipline, discipline),
     ):
         if named not in (None, found):
             own, other = one_line(found), one_line(str(named))

@@ -7,10 +7,10 @@ from pathlib import Path
 from ralphgen.planning.model import Names
 from ralphgen.planning.preview import listed_bytes
 from ralphgen.runtime.errors import one_line
-from ralphgen.sessions.model import CLAUDE, OpenSession, Served
+from ralphgen.sessions.model import CLAUDE, PreparedSession, Served
 
 
-def session_facts(session: OpenSession, argv: Names) -> dict[str, object]:
+def session_facts(session: PreparedSession, argv: Names) -> dict[str, object]:
     """The session for other programs; `argv` is the command line of a client in it."""
     return {
         "session_id": session.session_id,
@@ -31,13 +31,13 @@ def session_facts(session: OpenSession, argv: Names) -> dict[str, object]:
     }
 
 
-def session_summary(session: OpenSession) -> Iterator[str]:
+def session_summary(session: PreparedSession) -> Iterator[str]:
     """What a person sees."""
     rows = (
         ("task", session.task),
         ("feature", session.feature),
-        ("persona", session.discipline),
-        ("discipline", session.target),
+        ("discipline", session.discipline),
+        ("target discipline", session.target),
     )
     about = "".join(f", {kind} {one_line(str(row))}" for kind, row in rows if row is not None)
     yield f"session {session.session_id}{about}"
@@ -45,7 +45,7 @@ def session_summary(session: OpenSession) -> Iterator[str]:
         size = listed_bytes(list(served.tools))
         yield f"{served.kit}: {len(served.tools)} tools, {size:,} bytes"
     if session.other_servers:
-        yield f"the persona's own servers: {', '.join(session.other_servers)}"
+        yield f"the discipline's own servers: {', '.join(session.other_servers)}"
     yield f"start it: {start_command(session.mcp_config)}"
 
 

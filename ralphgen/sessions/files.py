@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen.errors import ProjectError
-from ralphgen.output.single_file import MEND
+from ralphgen.output.single_file import WRITE_HINT
 from ralphgen.project.root import FOLDER
 from ralphgen.runtime.access.session_lock import LOCK
 
@@ -56,7 +56,9 @@ def make_folder(
     except OSError as error:
         shutil.rmtree(unfinished, ignore_errors=True)
         reason = (error.strerror or str(error)).lower()
-        raise ProjectError(f'the session "{folder}" cannot be written: {reason}', MEND) from error
+        raise ProjectError(
+            f'the session "{folder}" cannot be written: {reason}', WRITE_HINT
+        ) from error
     return digest
 
 

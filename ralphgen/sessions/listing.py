@@ -6,25 +6,25 @@ from rich.console import Console
 from rich.table import Table
 
 from ralphgen.runtime.errors import one_line
-from ralphgen.sessions.store import Kept
+from ralphgen.sessions.store import StoredSession
 
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
-def show_sessions(kept: Sequence[Kept]) -> None:
+def show_sessions(stored: Sequence[StoredSession]) -> None:
     """Print one row for each session, newest first."""
     console = Console(highlight=False, markup=False)
-    if not kept:
+    if not stored:
         console.print("there is no session")
         return
     table = Table("session", "about", "as", "age", "", box=None, pad_edge=False)
-    for one in kept:
+    for one in stored:
         facts = one.facts
         about = [facts.get(key) for key in ("task_id", "feature", "target_discipline")]
         shown = " ".join(one_line(str(row)) for row in about if row is not None)
-        persona = one_line(str(facts.get("discipline") or ""))
+        discipline = one_line(str(facts.get("discipline") or ""))
         running = "running" if one.running else ""
-        table.add_row(one.session_id, shown, persona, age_words(one.age), running)
+        table.add_row(one.session_id, shown, discipline, age_words(one.age), running)
     console.print(table)
 
 

@@ -41,13 +41,13 @@ class Served:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenSession:
+class PreparedSession:
     """A session whose files are written and whose servers have said that they would start.
 
     `recipe` is what it calls itself and `profile` the built-in kind of session that it comes from.
     `folder` holds `context` and `mcp_config`; `sha256` is the context's. `discipline` is the
-    persona, `target` the discipline that the session is about. `other_servers` are the names of
-    the persona's own MCP servers.
+    discipline, `target` the discipline that the session is about. `other_servers` are the names of
+    the discipline's own MCP servers.
     """
 
     root: Path

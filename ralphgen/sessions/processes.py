@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from ralphgen.runtime.access.session_lock import LOCK
-from ralphgen.sessions.store import take
+from ralphgen.sessions.store import try_lock
 
 PATIENCE = 5_000  # milliseconds for what takes some
 OPTION = "--context"  # that names the session on a server's command line
@@ -41,7 +41,7 @@ class Lock:
 
     def is_held(self) -> bool:
         """Whether a server holds it; none where the machine has no such locks."""
-        return self._file is not None and not take(self._file)
+        return self._file is not None and not try_lock(self._file)
 
     def end_holders(self, context: Path) -> int:
         """End each server that was started with `context` and holds this lock; how many ended.

@@ -7,12 +7,12 @@ OWN_NAME = "server.py: "  # with which a server's line begins
 PATIENCE = 60.0  # seconds
 
 
-class AskingError(Exception):
+class ServerQueryError(Exception):
     """Why a server gave no answer: its own line, or that it cannot be run at all."""
 
 
-def ask(command: Sequence[str], option: str) -> str:
-    """What a server prints for `--check` or `--describe`; raises `AskingError`."""
+def query_server(command: Sequence[str], option: str) -> str:
+    """What a server prints for `--check` or `--describe`; raises `ServerQueryError`."""
     try:
         done = subprocess.run(
             [*command, option],
@@ -24,8 +24,8 @@ def ask(command: Sequence[str], option: str) -> str:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise AskingError(f'"{command[0]}" cannot be run: {error}') from error
+        raise ServerQueryError(f'"{command[0]}" cannot be run: {error}') from error
     if done.returncode:
         said = (done.stderr.splitlines() or [""])[-1].removeprefix(OWN_NAME)
-        raise AskingError(said or f"it ends with exit code {done.returncode}")
+        raise ServerQueryError(said or f"it ends with exit code {done.returncode}")
     return done.stdout

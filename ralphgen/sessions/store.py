@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen.errors import ProjectError
-from ralphgen.output.single_file import MEND
+from ralphgen.output.single_file import WRITE_HINT
 from ralphgen.runtime.access.session_lock import LOCK
 from ralphgen.sessions.files import CONTEXT, MCP_CONFIG, SESSIONS, UNFINISHED
 
@@ -17,7 +17,7 @@ SECONDS_A_DAY = 24 * 60 * 60
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredSession:
     """A session on the disk.
 
     `facts` is its context, empty where that cannot be read. `age` counts seconds from the last
@@ -42,24 +42,24 @@ class Kept:
         }
 
 
-def kept_sessions(root: Path) -> list[Kept]:
+def stored_sessions(root: Path) -> list[StoredSession]:
     """The sessions of the project in `root`, newest first."""
-    return sorted(map(_kept, _folders(root)), key=lambda kept: kept.age)
+    return sorted(map(_stored, _folders(root)), key=lambda stored: stored.age)
 
 
-def sweep(root: Path) -> list[str]:
+def prune_sessions(root: Path) -> list[str]:
     """Remove the sessions that no server holds and that are older than a day; returns their names.
 
     Of a folder only the files of a session are removed; one that holds more stays.
     """
-    swept: list[str] = []
+    pruned: list[str] = []
     for folder in _folders(root, unfinished=True):
         if _age(folder) <= SECONDS_A_DAY:
             continue
         with _held(folder) as ours:
             if ours and remove(folder):
-                swept.append(folder.name)
-    return swept
+                pruned.append(folder.name)
+    return pruned
 
 
 def remove(folder: Path) -> bool:
@@ -80,7 +80,7 @@ def _folders(root: Path, *, unfinished: bool = False) -> Iterator[Path]:
         return
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise ProjectError(f'"{root / SESSIONS}" cannot be read: {reason}', MEND) from error
+        raise ProjectError(f'"{root / SESSIONS}" cannot be read: {reason}', WRITE_HINT) from error
     for folder in folders:
         if folder.is_symlink() or not folder.is_dir():
             continue
@@ -88,14 +88,14 @@ def _folders(root: Path, *, unfinished: bool = False) -> Iterator[Path]:
             yield folder
 
 
-def _kept(folder: Path) -> Kept:
+def _stored(folder: Path) -> StoredSession:
     try:
         facts = json.loads((folder / CONTEXT).read_bytes())
     except (OSError, ValueError, RecursionError):
         facts = {}
     with _held(folder) as ours:
         known = facts if isinstance(facts, dict) else {}
-        return Kept(folder.name, folder, known, _age(folder), running=not ours)
+        return StoredSession(folder.name, folder, known, _age(folder), running=not ours)
 
 
 def _age(folder: Path) -> float:
@@ -115,10 +115,10 @@ def _held(folder: Path) -> Iterator[bool]:
         yield True
         return
     with file:
-        yield take(file.fileno())
+        yield try_lock(file.fileno())
 
 
-def take(lock: int) -> bool:
+def try_lock(lock: int) -> bool:
     """Take an open lock for oneself, as long as it is open; whether no server holds it."""
     try:
         import fcntl

@@ -15,7 +15,7 @@ from driving import create_project, query
 from making_sessions import client_of, opened
 from wire import PATIENCE, Wire, running
 
-from ralphgen.sessions.model import OpenSession
+from ralphgen.sessions.model import PreparedSession
 
 SESSIONS = 50
 FIRST = 101
@@ -140,7 +140,7 @@ def test_the_work_of_fifty_servers_is_all_kept(tmp_path: Path) -> None:
     assert_all_is_kept(root)
 
 
-def opened_for(root: Path) -> dict[int, OpenSession]:
+def opened_for(root: Path) -> dict[int, PreparedSession]:
     """By task, a session that executes it."""
     tasks = range(FIRST, FIRST + SESSIONS)
     return {task: opened(root, "task_execution", task=task) for task in tasks}

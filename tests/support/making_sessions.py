@@ -13,8 +13,8 @@ from driving import Driver, Era, context_for, on_context, quiet, server_command
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
-from ralphgen.sessions.create import open_session
-from ralphgen.sessions.model import OpenSession, Request
+from ralphgen.sessions.create import create_session
+from ralphgen.sessions.model import PreparedSession, Request
 
 
 def made(root: Path, recipe: str, *options: str) -> dict[str, Any]:
@@ -25,9 +25,9 @@ def made(root: Path, recipe: str, *options: str) -> dict[str, Any]:
     return facts
 
 
-def opened(root: Path, recipe: str, **request: Any) -> OpenSession:
+def opened(root: Path, recipe: str, **request: Any) -> PreparedSession:
     """The same without a process of its own."""
-    return open_session(root, Request(recipe, **request), say=quiet)
+    return create_session(root, Request(recipe, **request), say=quiet)
 
 
 def described(command: Sequence[str]) -> dict[str, Any]:

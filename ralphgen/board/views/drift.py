@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from ralphgen.doctor.examine import Finding, examine
+from ralphgen.doctor.examine import CheckResult, examine
 from ralphgen.errors import Problem, RalphgenError, Say
 from ralphgen.generate import workflows
-from ralphgen.output import Drift, finish_interrupted
+from ralphgen.output import Drift
 from ralphgen.output.files import modules_below
 from ralphgen.project.root import FOLDER
 
@@ -46,13 +46,9 @@ class Drifted:
 
 
 def drift(root: Path) -> Drifted:
-    """How the server on disk differs from what would be written now.
-
-    As before any command, a write that was broken off is finished first.
-    """
+    """Return how the server on disk differs from what would be written now."""
     said: list[str] = []
     try:
-        finish_interrupted(root / FOLDER)
         report = workflows.checked(root, say=said.append)
     except RalphgenError as error:
         return Drifted(ok=False, summary=UNREADABLE, problems=error.problems)
@@ -80,14 +76,13 @@ def regenerate(root: Path, say: Say) -> tuple[Problem, ...]:
     return ()
 
 
-def diagnosis(root: Path) -> Iterator[Finding]:
+def diagnosis(root: Path) -> Iterator[CheckResult]:
     """What `ralphgen doctor` finds, one after the other as it is found."""
     try:
-        finish_interrupted(root / FOLDER)
         yield from examine(root)
     except RalphgenError as error:
         for problem in error.problems:
-            yield Finding("project", problem.text, problem.hint or "mend what it names")
+            yield CheckResult("project", problem.text, problem.hint or "fix what it names")
 
 
 def _is_without_server(folder: Path, found: Drift) -> bool:

@@ -18,7 +18,7 @@ from ralphgen.sessions.describe import start_command
 from ralphgen.sessions.files import CONTEXT, MCP_CONFIG, SESSIONS
 from ralphgen.sessions.listing import age_words
 from ralphgen.sessions.processes import Lock
-from ralphgen.sessions.store import Kept, kept_sessions, remove
+from ralphgen.sessions.store import StoredSession, remove, stored_sessions
 
 TITLES = "SELECT id, CAST(title AS BLOB) FROM tasks WHERE id IN (SELECT value FROM json_each(?))"
 LARGEST_ID = 2**63 - 1
@@ -65,11 +65,11 @@ class SessionRow:
 class Ended:
     """What ending a session did, and `sentence` says so.
 
-    `stopped` servers have ended, and `left` ones go on. `swept` is whether its folder is gone.
+    `stopped` servers have ended, and `left` ones go on. `pruned` is whether its folder is gone.
     """
 
     session_id: str
-    swept: bool
+    pruned: bool
     stopped: int
     left: bool
     sentence: str
@@ -83,7 +83,7 @@ def open_sessions(
     Titles of tasks come from `connection`, or are read without a trace; without a database that
     can be read there are none. Raises `ProjectError` where the folder of sessions cannot be read.
     """
-    kept = kept_sessions(root)
+    kept = stored_sessions(root)
     tasks = [task for one in kept for task in [one.facts.get(ROWS["task"])] if _is_id(task)]
     titles = _titles(root, connection, tasks) if tasks else {}
     return tuple(_row(one, titles) for one in kept)
@@ -98,7 +98,7 @@ def end(root: Path, session_id: str) -> Ended:
     """
     folder = _folder(root, session_id)
     with Lock(folder) as lock:
-        swept = remove(folder)
+        pruned = remove(folder)
         if (folder / CONTEXT).exists():
             raise ProjectError(
                 f'the session "{session_id}" cannot be ended: its files cannot be removed',
@@ -106,7 +106,7 @@ def end(root: Path, session_id: str) -> Ended:
             )
         stopped = lock.end_holders(folder / CONTEXT)
         left = lock.is_held()
-    return Ended(session_id, swept, stopped, left, _sentence(session_id, swept, stopped, left))
+    return Ended(session_id, pruned, stopped, left, _sentence(session_id, pruned, stopped, left))
 
 
 def _folder(root: Path, session_id: str) -> Path:
@@ -114,14 +114,14 @@ def _folder(root: Path, session_id: str) -> Path:
     if (root / SESSIONS).is_symlink():
         text = f'"{SESSIONS}" is a link, and what it leads to is not this project\'s to remove'
         raise ProjectError(text, "remove the link")
-    named = [kept for kept in kept_sessions(root) if one_line(kept.session_id) == session_id]
+    named = [kept for kept in stored_sessions(root) if one_line(kept.session_id) == session_id]
     if len(named) == 1:
         return named[0].folder
     text = f'there is no session "{one_line(session_id[:100])}"'
     raise UsageError(text, 'see those that there are with "ralphgen session list"')
 
 
-def _sentence(session_id: str, swept: bool, stopped: int, left: bool) -> str:
+def _sentence(session_id: str, pruned: bool, stopped: int, left: bool) -> str:
     """What a person should know of a session that was ended."""
     parts = [f'the session "{session_id}" is ended: no server can start in it']
     if stopped:
@@ -129,12 +129,12 @@ def _sentence(session_id: str, swept: bool, stopped: int, left: bool) -> str:
         parts.append(f"{servers} ended, and an agent in it goes on without their tools")
     if left:
         parts.append("a server that runs goes on until its client leaves")
-    if not swept:
+    if not pruned:
         parts.append("its folder stays, for it holds files that are none of a session")
     return "; ".join(parts)
 
 
-def _row(kept: Kept, titles: Mapping[int, str]) -> SessionRow:
+def _row(kept: StoredSession, titles: Mapping[int, str]) -> SessionRow:
     facts = kept.facts
     task = facts.get(ROWS["task"])
     config = kept.folder / MCP_CONFIG

@@ -19,7 +19,7 @@ from ralphgen.kits.ralph.server.project import NOT_ACTIONABLE
 from ralphgen.kits.ralph.server.state_files import LEARNINGS, PROGRESS
 from ralphgen.kits.ralph.server.tables import TEXT, Table, plain
 from ralphgen.project.model import Schema
-from ralphgen.project.schema import HEART
+from ralphgen.project.schema import REQUIRED_COLUMNS
 from ralphgen.runtime.sqlite.check_constraints import fold
 
 __all__ = [
@@ -159,7 +159,7 @@ def _tables(connection: sqlite3.Connection, schema: Schema) -> dict[str, Table]:
             tables[name] = Table(name, dict.fromkeys(shown, TEXT))
     missing = [
         f'"{table}.{column}"'
-        for table, needed in HEART.items()
+        for table, needed in REQUIRED_COLUMNS.items()
         for column in needed
         if table not in tables or column not in tables[table]
     ]

@@ -168,7 +168,7 @@ def test_regenerating_what_cannot_be_written_says_so(root: Path) -> None:
     assert (problem,) == drift(root).problems
 
 
-def test_a_write_that_was_broken_off_is_finished_first(root: Path) -> None:
+def test_an_interrupted_write_is_told_and_left_as_it_is(root: Path) -> None:
     folder = root / MCP
     commit = folder / ".commit"
     commit.mkdir()
@@ -176,8 +176,9 @@ def test_a_write_that_was_broken_off_is_finished_first(root: Path) -> None:
         (folder / name).rename(commit / name)
     found = drift(root)
 
-    assert not commit.exists()
-    assert found.ok, found
+    assert commit.exists()
+    assert "a write of .ralph/mcp was interrupted" == found.summary
+    assert 'run "ralphgen regen", which finishes it' == found.hint
 
 
 def test_a_diagnosis_is_what_doctor_prints_line_by_line(root: Path) -> None:
@@ -186,13 +187,13 @@ def test_a_diagnosis_is_what_doctor_prints_line_by_line(root: Path) -> None:
     printed = ralphgen("doctor", root).stdout
 
     lines = [
-        f"not ok  {one.subject}: {one.detail}\n        mend: {one.mend}\n"
-        if one.mend
+        f"not ok  {one.subject}: {one.detail}\n        fix: {one.fix}\n"
+        if one.fix
         else f"ok      {one.subject}: {one.detail}\n"
         for one in found
     ]
     assert printed == "".join(lines)
-    assert {"files", "schema", "server ralph"} == {one.subject for one in found if one.mend}
+    assert {"files", "schema", "server ralph"} == {one.subject for one in found if one.fix}
 
 
 def test_a_diagnosis_comes_as_it_is_made(root: Path) -> None:
@@ -209,4 +210,4 @@ def test_a_diagnosis_of_an_unreadable_project_ends_with_its_problems(root: Path)
     *_, last = diagnosis(root)
 
     assert "project" == last.subject
-    assert last.mend
+    assert last.fix

@@ -20,8 +20,8 @@ from wire import Wire, refused, running
 from ralphgen.board.views.open_sessions import KitTools, end, open_sessions
 from ralphgen.errors import ProjectError, UsageError
 from ralphgen.sessions.files import SESSIONS
-from ralphgen.sessions.model import OpenSession
-from ralphgen.sessions.store import kept_sessions
+from ralphgen.sessions.model import PreparedSession
+from ralphgen.sessions.store import stored_sessions
 
 FILES = ("context.json", "lock", "mcp.json")
 
@@ -41,7 +41,7 @@ def shelf(project: Path) -> Iterator[Path]:
         path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
-def arguments(session: OpenSession) -> list[str]:
+def arguments(session: PreparedSession) -> list[str]:
     """What a client of the session puts behind the server's path."""
     return list(session.served[0].command[4:])
 
@@ -156,7 +156,7 @@ def test_ending_a_session_that_runs_nowhere_sweeps_its_folder(project: Path, she
 
     assert (session.session_id, True, 0, False) == (
         ended.session_id,
-        ended.swept,
+        ended.pruned,
         ended.stopped,
         ended.left,
     )
@@ -182,7 +182,7 @@ def test_ending_a_session_ends_its_servers_and_no_others(project: Path, shelf: P
         third.leave()
         third.end()
 
-    assert (True, 2, False) == (ended.swept, ended.stopped, ended.left)
+    assert (True, 2, False) == (ended.pruned, ended.stopped, ended.left)
     assert "2 servers have ended" in ended.sentence
     assert [other.folder] == list(shelf.iterdir())
 
@@ -204,7 +204,7 @@ def test_a_server_that_starts_meanwhile_is_ended_or_refuses(project: Path, shelf
         codes = {wire.process.wait(timeout=20) for wire in wires}
 
     assert codes <= {0, 2, -signal.SIGTERM}
-    assert ended.swept
+    assert ended.pruned
     assert [] == list(shelf.iterdir())
 
 
@@ -235,7 +235,7 @@ def test_a_process_that_only_names_the_context_or_holds_the_lock_is_left_alone(
         two.communicate(b"")
 
     assert [None, None] == codes
-    assert (True, 0, True) == (ended.swept, ended.stopped, ended.left)
+    assert (True, 0, True) == (ended.pruned, ended.stopped, ended.left)
     assert "a server that runs goes on until its client leaves" in ended.sentence
     assert [] == list(shelf.iterdir())
 
@@ -285,7 +285,7 @@ def test_files_that_are_links_are_removed_and_not_what_they_lead_to(
         (shelf / "linked" / file).symlink_to(tmp_path / file)
     ended = end(project, "linked")
 
-    assert (True, 0) == (ended.swept, ended.stopped)
+    assert (True, 0) == (ended.pruned, ended.stopped)
     assert ["{}"] * 3 == [(tmp_path / file).read_text(encoding="utf-8") for file in FILES]
     assert [] == list(shelf.iterdir())
 
@@ -308,7 +308,7 @@ def test_a_folder_with_more_in_it_stays_without_what_a_server_needs(project: Pat
     (session.folder / "notes.md").write_text("mine", encoding="utf-8")
     ended = end(project, session.session_id)
 
-    assert not ended.swept
+    assert not ended.pruned
     assert ended.sentence.endswith(
         "its folder stays, for it holds files that are none of a session"
     )
@@ -326,5 +326,5 @@ def test_a_name_that_is_no_text_is_shown_and_ended_all_the_same(project: Path, s
     (row,) = open_sessions(project)
 
     assert row.session_id.isprintable()
-    assert end(project, row.session_id).swept
-    assert [] == kept_sessions(project)
+    assert end(project, row.session_id).pruned
+    assert [] == stored_sessions(project)

@@ -158,18 +158,47 @@ def test_an_unreadable_manifest_means_that_all_is_edited_and_nothing_is_deleted(
     assert good == texts(root)
 
 
-@pytest.mark.parametrize("command", ["check", "regen", "init"])
-def test_every_command_finishes_a_write_that_was_broken_off(root: Path, command: str) -> None:
-    good = texts(root)
+def interrupt(root: Path) -> None:
+    """Leave the project as a write does that was interrupted after its point of no return."""
     commit = root / ".ralph/mcp/.commit"
     commit.mkdir()
     for name in ("server.py", "manifest.json"):
         (root / ".ralph/mcp" / name).rename(commit / name)
-    install = () if command == "check" else ("--no-install",)
-    done = ralphgen(command, root, *install)
+
+
+@pytest.mark.parametrize("command", ["regen", "init"])
+def test_commands_that_write_finish_an_interrupted_write(root: Path, command: str) -> None:
+    good = texts(root)
+    interrupt(root)
+    done = ralphgen(command, root, "--no-install")
 
     assert 0 == done.returncode, done.stderr
     assert good == texts(root)
+
+
+def test_check_says_that_a_write_was_interrupted_and_leaves_it_so(root: Path) -> None:
+    interrupt(root)
+    before = snapshot(root)
+    done, said = ralphgen("check", root), ralphgen("check", root, "--json")
+
+    assert 1 == done.returncode == said.returncode
+    assert "a write of .ralph/mcp was interrupted" in done.stderr
+    assert 'hint: run "ralphgen regen", which finishes it' in done.stderr
+    assert json.loads(said.stdout)["interrupted"]
+    assert before == snapshot(root)
+
+
+@pytest.mark.parametrize("command", ["tools", "inspect", "doctor"])
+@pytest.mark.parametrize("whole", [True, False])
+def test_commands_that_read_write_nothing(root: Path, command: str, whole: bool) -> None:
+    """Not a byte, not a time, not a file beside the database; whatever a write has left."""
+    if not whole:
+        interrupt(root)
+    before = snapshot(root)
+    done = ralphgen(command, root)
+
+    assert "interrupted" in done.stdout or whole or command != "doctor"
+    assert before == snapshot(root)
 
 
 def test_a_checkout_that_may_only_be_read_can_be_checked(project: Path) -> None:

@@ -1,4 +1,4 @@
-"""`ralphgen doctor`: a line for each thing that is looked at, each ok or with its mend."""
+"""`ralphgen doctor`: a line for each thing that is looked at, each ok or with its fix."""
 
 import shutil
 from pathlib import Path
@@ -33,8 +33,8 @@ def findings(root: Path, **more: str) -> tuple[int, dict[str, bool], str]:
         for line in done.stdout.splitlines()
         if line.startswith(("ok      ", "not ok  "))
     }
-    mends = [line for line in done.stdout.splitlines() if line.startswith("        mend: ")]
-    assert len(mends) >= list(found.values()).count(False)
+    fixes = [line for line in done.stdout.splitlines() if line.startswith("        fix: ")]
+    assert len(fixes) >= list(found.values()).count(False)
     return done.returncode, found, done.stdout
 
 
@@ -54,7 +54,7 @@ def test_drift_and_a_moved_schema_are_found(root: Path) -> None:
     ill = {"files", "schema", "server ralph"}
     assert (1, ill) == (code, {name for name, well in found.items() if not well})
     assert 'column "tasks.risk"' in words
-    assert 'mend: run "ralphgen regen"' in words
+    assert 'fix: run "ralphgen regen"' in words
 
 
 def test_a_corrupt_database_is_found(root: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_missing_environment_is_found_with_what_makes_it(root: Path, tmp_path:
 
     ill = {name for name, well in found.items() if not well}
     assert (1, {"environment"}, True) == (code, ill, "server ralph" not in found)
-    assert 'mend: run "ralphgen regen", which makes it' in words
+    assert 'fix: run "ralphgen regen", which makes it' in words
     assert not (tmp_path / "home").exists()
 
 

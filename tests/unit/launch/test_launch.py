@@ -26,7 +26,7 @@ from ralphgen.launch.command import (
 )
 from ralphgen.launch.descendants import family
 from ralphgen.launch.runner import run_printing, run_terminal
-from ralphgen.sessions.model import OpenSession, Served
+from ralphgen.sessions.model import PreparedSession, Served
 
 ARGV = ("claude", "-p")
 TOOLS = ("get_task", "set_task_status")
@@ -57,7 +57,7 @@ time.sleep(600)
 """
 
 
-def session_in(root: Path, profile: str = "task_execution", *others: str) -> OpenSession:
+def session_in(root: Path, profile: str = "task_execution", *others: str) -> PreparedSession:
     """A session whose one server refuses to start when it is asked."""
     said = f"sys.stderr.write('server.py: ' + {REFUSAL!r})"
     refusing = f"import sys; {said}; sys.exit('--check' in sys.argv)"
@@ -68,7 +68,7 @@ def session_in(root: Path, profile: str = "task_execution", *others: str) -> Ope
         instructions="",
         prompt="",
     )
-    return OpenSession(
+    return PreparedSession(
         root=root,
         session_id="s",
         recipe="mine",
@@ -94,7 +94,7 @@ class Launch:
     root: Path
     out: TextIO = field(default_factory=io.StringIO)
     said: list[str] = field(default_factory=list)
-    session: OpenSession | None = None
+    session: PreparedSession | None = None
 
     def program(self, body: str, *events: object) -> None:
         """Let `claude` write the events, then run `body`."""

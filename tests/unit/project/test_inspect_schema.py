@@ -12,7 +12,12 @@ from ralphgen.errors import Problem, ProjectError
 from ralphgen.project.database import open_without_trace
 from ralphgen.project.facts import table_facts
 from ralphgen.project.model import Column, Schema
-from ralphgen.project.schema import HEART, missing_heart, schema_from_facts, table_names
+from ralphgen.project.schema import (
+    REQUIRED_COLUMNS,
+    missing_required_columns,
+    schema_from_facts,
+    table_names,
+)
 from ralphgen.runtime.sqlite.schema import read_tables
 
 ROOT = Path(__file__).parents[3]
@@ -66,7 +71,7 @@ def test_eras_a_and_b_have_the_heart(tmp_path: Path, path: Path) -> None:
     schema = inspect_schema(era(tmp_path, path.stem))
     recipes = set() if path.stem in {"a0", "a1"} else {"recipe_configs"}
 
-    assert [] == missing_heart(schema)
+    assert [] == missing_required_columns(schema)
     assert sorted(CORE | recipes) == [table.name for table in schema.tables]
 
 
@@ -141,7 +146,7 @@ def test_era_c_is_refused_by_its_columns(tmp_path: Path) -> None:
     assert [
         'column "tasks.discipline" is missing, found "tasks.discipline_id" of a later schema',
         'column "tasks.feature" is missing, found "tasks.feature_id" of a later schema',
-    ] == missing_heart(inspect_schema(path), names_in(path))
+    ] == missing_required_columns(inspect_schema(path), names_in(path))
 
 
 def test_era_g_is_refused_by_its_tables(tmp_path: Path) -> None:
@@ -151,22 +156,24 @@ def test_era_g_is_refused_by_its_tables(tmp_path: Path) -> None:
     assert [
         'table "features" is missing, found "subsystems" of a later schema',
         'table "tasks" is missing, found "runtime_tasks" of a later schema',
-    ] == missing_heart(schema, names_in(path))
-    assert ['table "features" is missing', 'table "tasks" is missing'] == missing_heart(schema)
+    ] == missing_required_columns(schema, names_in(path))
+    assert ['table "features" is missing', 'table "tasks" is missing'] == missing_required_columns(
+        schema
+    )
 
 
 def test_a_database_without_tables_lacks_the_whole_heart(tmp_path: Path) -> None:
     path = make_database(tmp_path, "CREATE TABLE t (a); DROP TABLE t;")
 
-    assert [f'table "{name}" is missing' for name in sorted(HEART)] == missing_heart(
-        inspect_schema(path)
-    )
+    assert [
+        f'table "{name}" is missing' for name in sorted(REQUIRED_COLUMNS)
+    ] == missing_required_columns(inspect_schema(path))
 
 
 def test_a_single_missing_column_is_named(tmp_path: Path) -> None:
     path = era(tmp_path, "a8", "ALTER TABLE tasks RENAME COLUMN title TO headline;")
 
-    assert ['column "tasks.title" is missing'] == missing_heart(inspect_schema(path))
+    assert ['column "tasks.title" is missing'] == missing_required_columns(inspect_schema(path))
 
 
 def test_what_init_lays_down_is_a8_with_overrides(tmp_path: Path) -> None:

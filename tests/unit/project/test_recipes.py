@@ -51,7 +51,7 @@ def test_every_mistake_of_every_file_is_found(tmp_path: Path) -> None:
         f'{FOLDER}/a.toml:2: unknown key "alow"\nhint: did you mean "allow"?',
         f'{FOLDER}/b.toml:1: "base" is missing',
         f'{FOLDER}/b.toml:2: "allow.ralph" is "all", expected a list',
-        f"{FOLDER}/c.toml:1: is not TOML: Invalid value (column 8)\nhint: mend the file by hand",
+        f"{FOLDER}/c.toml:1: is not TOML: Invalid value (column 8)\nhint: fix the file by hand",
     ] == [str(problem) for problem in caught.value.problems]
 
 

@@ -1,4 +1,4 @@
-"""The files of sessions: private, whole, apart from each other, listed, and swept when old."""
+"""The files of sessions: private, whole, apart from each other, listed, and pruned when old."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from wire import running
 from ralphgen.errors import ProjectError
 from ralphgen.sessions.describe import session_summary
 from ralphgen.sessions.files import SESSIONS, make_folder, new_id
-from ralphgen.sessions.store import kept_sessions, sweep
+from ralphgen.sessions.store import prune_sessions, stored_sessions
 
 AT_ONCE = 8
 DAY = 24 * 60 * 60
@@ -221,7 +221,7 @@ def test_a_list_shows_what_runs_and_the_newest_first(project: Path, shelf: Path)
     lines = [line.split() for line in shown.splitlines()]
     assert [older.session_id, "1", "auth", "backend", "3", "h", "running"] in lines
     assert [newer.session_id, "frontend", "0", "s"] == [*lines[1][:2], "0", "s"]
-    assert [False, False] == [kept.running for kept in kept_sessions(project)]
+    assert [False, False] == [kept.running for kept in stored_sessions(project)]
 
 
 def test_starting_a_server_makes_its_session_young_again(project: Path, shelf: Path) -> None:
@@ -231,13 +231,13 @@ def test_starting_a_server_makes_its_session_young_again(project: Path, shelf: P
         wire.shake_hands()
         wire.leave()
         wire.end()
-    assert [] == sweep(project)
+    assert [] == prune_sessions(project)
     described(session.served[0].command)
 
     assert [session.folder] == list(shelf.iterdir())
     aged(session.folder, 2 * DAY)
     described(session.served[0].command)  # looking is no start
-    assert [session.session_id] == sweep(project)
+    assert [session.session_id] == prune_sessions(project)
 
 
 def test_making_a_session_sweeps_those_that_are_older_than_a_day(
@@ -256,13 +256,13 @@ def test_a_session_that_a_server_holds_is_never_swept(project: Path, shelf: Path
     with running(project, *session.served[0].command[4:]) as wire:
         wire.shake_hands()
         aged(session.folder, 30 * DAY)
-        assert [] == sweep(project)
+        assert [] == prune_sessions(project)
         assert FILES == {path.name for path in session.folder.iterdir()}
         assert "result" in wire.ask("tools/list")
         wire.leave()
         wire.end()
 
-    assert [session.session_id] == sweep(project)
+    assert [session.session_id] == prune_sessions(project)
     assert [] == list(shelf.iterdir())
 
 
@@ -282,12 +282,12 @@ def test_what_is_no_session_is_kept(project: Path, shelf: Path, tmp_path: Path) 
         aged(folder, 3 * DAY)
     os.utime(shelf / "file", (0, 0))
 
-    assert [] == sweep(project)
+    assert [] == prune_sessions(project)
     expected = {"link", "dangling", "file", "deep", full.name}
     assert expected == {path.name for path in shelf.iterdir()}
     assert FILES == {path.name for path in outside.iterdir()}
     assert "mine" == (full / "notes.md").read_text(encoding="utf-8")
-    listed = {kept.session_id for kept in kept_sessions(project)}
+    listed = {kept.session_id for kept in stored_sessions(project)}
     assert {"deep", full.name} == listed
 
 
@@ -297,8 +297,8 @@ def test_what_a_crash_left_unfinished_is_swept_and_never_listed(project: Path, s
         (shelf / name / "context.json").write_text("{", encoding="utf-8")
     aged(shelf / "old.new", 2 * DAY)
 
-    assert [] == kept_sessions(project)
-    assert ["old.new"] == sweep(project)
+    assert [] == stored_sessions(project)
+    assert ["old.new"] == prune_sessions(project)
     assert [shelf / "young.new"] == list(shelf.iterdir())
 
 
@@ -309,7 +309,7 @@ def test_a_context_that_cannot_be_read_is_listed_all_the_same(
     folder = shelf / "odd"
     folder.mkdir()
     (folder / "context.json").write_text(text, encoding="utf-8")
-    (kept,) = kept_sessions(project)
+    (kept,) = stored_sessions(project)
 
     assert ("odd", False) == (kept.session_id, kept.running)
 
