@@ -77,7 +77,7 @@ class Board:
         self._generating = Lock()
         self._generated: tuple[int, Generated] | None = None
         self._acting = Lock()
-        self._findings: "tuple[CheckResult, ...] | None" = None
+        self._findings: tuple[CheckResult, ...] | None = None
 
     def title(self) -> str:
         """What the project calls itself; the name of its folder where that cannot be read."""
