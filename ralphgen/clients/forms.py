@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ralphgen.clients.merging import UNMERGED, merged, reason, table
+from ralphgen.clients.merging import merged, reason
 from ralphgen.errors import ProjectError, UsageError
 from ralphgen.output.single_file import put
+from ralphgen.project.toml_edit import edited
 from ralphgen.suggestion import suggestion
 
 COMMAND = "ralphgen"  # found on the client's PATH: a file that names no machine can be committed
@@ -85,7 +86,7 @@ def client_text(client: str, root: Path, kits: Sequence[str]) -> str:
     form = _form(client)
     entries = {kit: _entry(form, root, kit) for kit in kits}
     if form.toml:
-        return "\n".join(table(form.key, kit, entries[kit]) for kit in kits)
+        return edited("", [((form.key, kit), entries[kit]) for kit in kits])
     return json.dumps({form.key: entries}, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -135,7 +136,7 @@ def _merged_text(client: str, root: Path, kits: Sequence[str], text: str) -> str
             toml=form.toml,
             refuse=lambda old: _refuse_others(form, path, old, entries),
         )
-    except UNMERGED as error:
+    except (ValueError, RecursionError) as error:
         raise ProjectError(
             f'"{path}" cannot be added to without loss: {reason(error)}',
             f"add this by hand:\n{client_text(client, root, kits).rstrip()}",

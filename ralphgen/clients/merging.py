@@ -6,16 +6,11 @@ import tomllib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import tomlkit
-from tomlkit.exceptions import TOMLKitError
+from ralphgen.project.toml_edit import edited
 
 _JSON = json.JSONDecoder()
 _BETWEEN = re.compile(r"[ \t\r\n]*[:,]?[ \t\r\n]*")
 _FIRST_INDENT = re.compile(r"\n([ \t]+)\S")
-
-
-UNMERGED = (ValueError, RecursionError, TOMLKitError)
-"""What `merged` raises."""
 
 
 def merged(
@@ -28,18 +23,19 @@ def merged(
 ) -> str:
     """The text with the entries under the key, read back to be sure that all else is as it was.
 
-    `refuse` takes the entries that are there. Raises ValueError, RecursionError or TOMLKitError,
-    which `reason` puts into words, where something would be lost.
+    `refuse` takes the entries that are there. Raises ValueError or RecursionError, which `reason`
+    puts into words, where something would be lost.
     """
     parsed: Callable[[str], Any] = tomllib.loads if toml else json.loads
     values = parsed(text)
-    wanted = {key: entries}
-    expected = _overlaid(values, wanted)
+    expected = _overlaid(values, {key: entries})
     refuse(values.get(key, {}))
-    new = _merged_toml(text, key, entries) if toml else _spliced(text, 0, wanted)
+    if toml:
+        return _merged_toml(text, key, entries)
+    new = _spliced(text, 0, {key: entries})
     if 0 < text.count("\n") == text.count("\r\n"):
         new = re.sub(r"(?<!\r)\n", "\r\n", new)
-    if parsed(new) != expected:
+    if json.loads(new) != expected:
         raise ValueError("other values would change")
     return new
 
@@ -60,23 +56,19 @@ def reason(error: Exception) -> str:
     return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
-def table(key: str, name: str, entry: Mapping[str, Any]) -> str:
-    """One server as a table of TOML."""
-    return f"[{key}.{name}]\n{tomlkit.dumps(entry)}"
-
-
 def _merged_toml(text: str, key: str, entries: Mapping[str, Mapping[str, Any]]) -> str:
-    """TOML with new tables at its end, and changed values in those that are there."""
-    document = tomlkit.parse(text)
-    servers = document.get(key, {})
-    for kit in entries.keys() & servers.keys():
-        for name, value in entries[kit].items():
-            if servers[kit].get(name) != value:
-                servers[kit][name] = value
-    added = [table(key, kit, entries[kit]) for kit in entries if kit not in servers]
-    ended = document.as_string()
-    ended += "" if ended.endswith("\n") or not added else "\n"
-    return "\n".join([ended, *added])
+    """Return TOML with new tables at its end, and changed values in those that are there."""
+    there = tomllib.loads(text).get(key, {})
+    changes: list[tuple[tuple[str, ...], Any]] = []
+    for kit, entry in entries.items():
+        if kit not in there:
+            changes.append(((key, kit), entry))
+            continue
+        old = there[kit]
+        changes += [
+            ((key, kit, name), entry[name]) for name in entry if old.get(name) != entry[name]
+        ]
+    return edited(text, changes)
 
 
 def _spliced(text: str, at: int, wanted: Mapping[str, Any]) -> str:

@@ -8,8 +8,6 @@ from contextlib import closing, suppress
 from importlib import resources
 from pathlib import Path
 
-import tomlkit
-
 from ralphgen.errors import ProjectError
 from ralphgen.init.stacks import Stack
 from ralphgen.kits.registry import KITS
@@ -20,6 +18,7 @@ from ralphgen.project.config import FILE, read_config
 from ralphgen.project.inspect import DATABASE, settings_models
 from ralphgen.project.root import FOLDER
 from ralphgen.project.toml import read_text
+from ralphgen.project.toml_edit import edited
 
 CONTEXT = ".ralph/mcp/context.json"
 CONFIG_TEXT = """\
@@ -63,12 +62,11 @@ def switch_on(root: Path, kits: Iterable[str]) -> None:
     path = root / FILE
     there = _is_there(path)
     wanted = [kit.key for kit in KITS if kit.key in set(kits)]
-    listed = _kits_on(root) if there else []
+    listed = _kits_on(root) if there else ["ralph"]
     if there and set(wanted) <= set(listed):
         return
     text = read_text(path, FILE) if there else CONFIG_TEXT
-    changed = _with_kits(text, wanted)
-    put(path, changed)
+    put(path, edited(text, [(("kits",), list(dict.fromkeys([*listed, *wanted])))]))
 
 
 def lay_down(root: Path, kits: Iterable[str]) -> list[str]:
@@ -143,16 +141,6 @@ def _text_of(path: Path) -> str:
 def _kits_on(root: Path) -> list[str]:
     """The kits of a config that is there; raises `ProjectError` where it is not valid."""
     return read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS)).values.kits
-
-
-def _with_kits(text: str, wanted: Iterable[str]) -> str:
-    """The text of a config with more kits in its list; everything else stays."""
-    document = tomlkit.parse(text)
-    listed = document.setdefault("kits", ["ralph"])
-    for kit in wanted:
-        if kit not in listed:
-            listed.append(kit)
-    return tomlkit.dumps(document)
 
 
 def _discard(unfinished: Path) -> None:

@@ -1,10 +1,12 @@
-"""Reading TOML written by people: every problem at once, each with its line."""
+"""Reads TOML written by people: every problem at once, each with its line."""
 
 import json
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Generic, TypeVar, get_args
 
@@ -12,16 +14,18 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from ralphgen.errors import Problem, ProjectError
-from ralphgen.project.toml_positions import line_of
 from ralphgen.suggestion import suggestion
 
 Keys = Sequence[str | int]
+KeyPath = tuple[str | int, ...]
 Model = TypeVar("Model", bound=BaseModel)
 
 PLACE = re.compile(r"^(.*) \(at (?:line (\d+), column (\d+)|end of document)\)$", re.DOTALL)
 UNSHOWN = {"env"}  # keys below which values may be secrets
 MASK = "***"
 LONGEST = 60  # characters of a value in a message
+# What may end a value that goes on below.
+ENDS = ("]", "]]", "]}", "}]", '"""', "'''", '"""]', "''']")
 EXPECTED = {
     "bool_type": "true or false",
     "dict_type": "a table",
@@ -31,6 +35,21 @@ EXPECTED = {
     "string_too_short": "at least one character",
     "string_type": "a text in quotes",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A header, a key with its value, or neither: a comment or a blank line.
+
+    `line` is the number of its first line, `table` the path of the table that it opens or stands
+    in, with positions in lists of tables; `values` are those of a key.
+    """
+
+    line: int
+    text: str
+    table: KeyPath
+    is_header: bool
+    values: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +66,7 @@ class TomlFile(Generic[Model]):
 
 
 def read_toml(path: Path, model: type[Model], shown: str) -> TomlFile[Model]:
-    """The file's values as the model; `shown` is the path for messages.
+    """Return the file's values as the model; `shown` is the path for messages.
 
     Raises `ProjectError` with a problem for each mistake, as `path:line: sentence`.
     """
@@ -62,7 +81,7 @@ def read_toml(path: Path, model: type[Model], shown: str) -> TomlFile[Model]:
 
 
 def read_text(path: Path, shown: str) -> str:
-    """The file's text, without a byte order mark and with its line ends.
+    """Return the file's text, without a byte order mark and with its line ends.
 
     Raises `ProjectError` where it cannot be read.
     """
@@ -136,3 +155,92 @@ def _fields(model: Any) -> dict[str, Any]:
     """The keys of a model as they are written, with their types; nothing for other types."""
     found = getattr(model, "model_fields", {})
     return {field.alias or name: field.annotation for name, field in found.items()}
+
+
+def line_of(text: str, keys: Keys) -> int:
+    """Return the line, from 1, where the innermost of the keys that is there is set.
+
+    `text` is valid TOML; a key is a name, or the position of an item in a list.
+    """
+    lines = _lines(text)
+    paths = (tuple(keys[:length]) for length in range(len(keys), 0, -1))
+    return next((lines[path] for path in paths if path in lines), 1)
+
+
+def statements(text: str) -> Iterator[Statement]:
+    """Yield each statement of valid TOML: lines are added until one is whole.
+
+    Put together their texts are the text and a newline.
+    """
+    counts: dict[KeyPath, int] = {}
+    table: KeyPath = ()
+    statement, first = "", 1
+    for number, line in enumerate(text.split("\n"), start=1):
+        statement += f"{line}\n"
+        with suppress(tomllib.TOMLDecodeError):
+            values = tomllib.loads(statement)
+            is_header = statement.lstrip().startswith("[")
+            table = _table(values, counts) if is_header else table
+            yield Statement(first, statement, table, is_header, {} if is_header else values)
+            statement, first = "", number + 1
+
+
+@lru_cache(maxsize=8)
+def _lines(text: str) -> dict[KeyPath, int]:
+    """Return the line of every path."""
+    lines: dict[KeyPath, int] = {}
+    for one in statements(text):
+        if one.is_header:
+            found = {one.table[:length]: one.line for length in range(1, len(one.table) + 1)}
+        else:
+            inner = _values(one.values, one.text, one.line)
+            found = {(*one.table, *path): line for path, line in inner.items()}
+        lines = {**found, **lines}
+    return lines
+
+
+def _table(values: Mapping[str, Any], counts: dict[KeyPath, int]) -> KeyPath:
+    """Return the path of a header such as `[a."b.c"]`; of the next item for one such as `[[a]]`."""
+    path: KeyPath = ()
+    inner: Any = values
+    while inner:
+        if isinstance(inner, list):
+            counts[path] = counts.get(path, -1) + 1
+            return (*path, counts[path])
+        (name,) = inner
+        path = (*path, name)
+        inner = inner[name]
+        if path in counts and isinstance(inner, dict):
+            path = (*path, counts[path])
+    return path
+
+
+def _values(values: Mapping[str, Any], statement: str, number: int) -> dict[KeyPath, int]:
+    """Return every path in a statement with the line where it begins, if that is known."""
+    found: dict[KeyPath, int] = {}
+    rows = statement.split("\n")
+    for offset in range(len(rows)):
+        for path in _paths(_partial("\n".join(rows[: offset + 1]))):
+            found.setdefault(path, number + offset)
+    return {**dict.fromkeys(_paths(values), number), **found}
+
+
+def _partial(text: str) -> dict[str, Any] | None:
+    """Return the values of a statement that is not whole yet; None where none can be read."""
+    for end in ("", *ENDS):
+        with suppress(tomllib.TOMLDecodeError):
+            return tomllib.loads(f"{text}\n{end}")
+    return None
+
+
+def _paths(value: object) -> Iterator[KeyPath]:
+    """Yield the path of every key and every item in a value."""
+    members: Any = ()
+    if isinstance(value, dict):
+        members = value.items()
+    elif isinstance(value, list):
+        members = enumerate(value)
+    for key, inner in members:
+        yield (key,)
+        for path in _paths(inner):
+            yield (key, *path)

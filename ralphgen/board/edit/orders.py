@@ -5,8 +5,6 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tomlkit.exceptions import TOMLKitError
-
 from ralphgen.board.edit.edits import Edit, Server
 from ralphgen.board.edit.settings_text import with_settings
 from ralphgen.board.edit.store import Order
@@ -95,7 +93,7 @@ def _order(
     if settings != facts.settings(row.name):
         try:
             changed = with_settings(text if before is not None else CONFIG_TEXT, row.name, settings)
-        except (ValueError, TOMLKitError):
+        except ValueError:
             raise ProjectError(
                 f"{FILE} is laid out in a way that cannot be changed without loss",
                 'edit it by hand, then run "ralphgen regen"',

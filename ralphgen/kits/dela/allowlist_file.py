@@ -2,24 +2,20 @@
 
 import difflib
 import os
-import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tomlkit
-from tomlkit.exceptions import TOMLKitError
-from tomlkit.items import Array
-
 from ralphgen.errors import ProjectError
 from ralphgen.kits.dela.server.allowlist import Rule, Rules, read_rules
 from ralphgen.output.single_file import put
+from ralphgen.project.toml_edit import edited
 from ralphgen.runtime.errors import one_line
 
-BY_HAND = "mend it by hand: what cannot be understood is not written over"
+BY_HAND = "fix it by hand: what cannot be understood is not written over"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +49,7 @@ def plan_change(path: str, wanted: Iterable[Rule]) -> Change:
     missing = [rest for rule in wanted if (rest := _missing(rule, rules.entries)) is not None]
     try:
         after = _with_entries(before, missing, rules.entries) if missing else before
-    except (ValueError, LookupError, TypeError, TOMLKitError) as error:
+    except ValueError as error:
         raise ProjectError(f"{shown} cannot be changed: {one_line(str(error))}", BY_HAND) from error
     return Change(rules, tuple(missing), before, after)
 
@@ -89,50 +85,27 @@ def _says(rule: Rule, wanted: Rule, name: str) -> bool:
 
 
 def _with_entries(text: str, wanted: Sequence[Rule], there: Sequence[Rule]) -> str:
-    """The text with more entries, read back to be sure that all else is as it was.
+    """Return the text with more entries; all else in it is as it was.
 
     Names go to the entry of the same path and scope, where there is one: that of a Deny lists some,
     since without any it would be on all tasks. Raises ValueError where something would be lost.
     """
-    document: Any = tomlkit.parse(text)
-    expected: dict[str, Any] = tomllib.loads(text)
+    names: dict[int, list[str]] = {}
     new: list[dict[str, Any]] = []
     for rule in wanted:
         same = (one for one in there if (one.path, one.scope) == (rule.path, rule.scope))
         home = next(same, None) if rule.tasks else None
-        if home is None:
-            names = {"tasks": [*rule.tasks]} if rule.tasks else {}
-            new.append({"path": rule.path, "scope": rule.scope, **names})
-            continue
-        for values in (document, expected):
-            values["entries"][home.number - 1].setdefault("tasks", []).extend(rule.tasks)
-    expected["entries"] = [*expected.get("entries", []), *new]
-    if isinstance(document.get("entries"), Array):
-        changed = _in_list(document, new)
-    else:  # as it was written, where nothing else changes: what is parsed may lose its order
-        kept = text if len(new) == len(wanted) else tomlkit.dumps(document)
-        changed = _at_end(kept, new)
-    if 0 < text.count("\n") == text.count("\r\n"):
-        changed = re.sub(r"(?<!\r)\n", "\r\n", changed)
-    if tomllib.loads(changed) != expected:
-        raise ValueError("other entries would change")
-    return changed
-
-
-def _in_list(document: Any, new: Iterable[Mapping[str, Any]]) -> str:
-    """The text of a document with tables at the end of its list of entries."""
-    for entry in new:
-        table = tomlkit.inline_table()
-        table.update(entry)
-        document["entries"].append(table)
-    return tomlkit.dumps(document)
-
-
-def _at_end(text: str, new: Iterable[Mapping[str, Any]]) -> str:
-    """The text with entries at its end, each a table of its own."""
-    ended = text if text.endswith("\n") or not text else f"{text}\n"
-    tables = [f"[[entries]]\n{tomlkit.dumps(entry)}" for entry in new]
-    return "\n".join([*filter(None, [ended]), *tables])
+        if home is not None:
+            names.setdefault(home.number - 1, [*home.tasks]).extend(rule.tasks)
+        else:
+            tasks = {"tasks": [*rule.tasks]} if rule.tasks else {}
+            new.append({"path": rule.path, "scope": rule.scope, **tasks})
+    count = len(tomllib.loads(text).get("entries", []))
+    changes: list[tuple[tuple[str | int, ...], Any]] = [
+        *((("entries", at, "tasks"), tasks) for at, tasks in names.items()),
+        *((("entries", at), entry) for at, entry in enumerate(new, count)),
+    ]
+    return edited(text, changes)
 
 
 def _text(path: str) -> str:

@@ -212,10 +212,17 @@ def test_a_toml_file_keeps_its_comments_and_order(tmp_path: Path) -> None:
 
 
 def test_a_new_toml_table_follows_what_is_there(tmp_path: Path) -> None:
-    before = '[mcp_servers.x]\nurl = "y"\n# about z\n[z]\na = 1 # last'
+    before = '[mcp_servers.x]\nurl = "y"\n# about z\n[z]\na = 1 # last\n'
     table = client_text("codex", tmp_path, ["ralph"])
 
-    assert f"{before}\n\n{table}" == merged("codex", tmp_path, before)
+    assert f"{before}\n{table}" == merged("codex", tmp_path, before)
+
+
+def test_servers_in_braces_take_one_more(tmp_path: Path) -> None:
+    before = "a = 1 # a\nmcp_servers = {x = {}} # x\n"
+    entry = 'ralph = {command = "ralphgen", args = ["serve", "ralph"]}'
+
+    assert before.replace("{}}", f"{{}},{entry}}}") == merged("codex", tmp_path, before)
 
 
 @pytest.mark.parametrize(
@@ -294,7 +301,7 @@ def test_json_that_would_lose_something_is_left_with_what_to_add_by_hand(
 
 @pytest.mark.parametrize(
     "content",
-    ["a =", "mcp_servers = 1", "[[mcp_servers]]", "mcp_servers = {x = {}}", "a = 1\na = 2"],
+    ["a =", "mcp_servers = 1", "[[mcp_servers]]", "a = nan", "a = 1\na = 2"],
 )
 def test_toml_that_takes_no_more_tables_is_left_as_it_is(tmp_path: Path, content: str) -> None:
     said = refusal("codex", tmp_path, content)

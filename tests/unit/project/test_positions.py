@@ -2,7 +2,7 @@
 
 import pytest
 
-from ralphgen.project.toml_positions import line_of
+from ralphgen.project.toml import line_of
 
 TEXT = '''# a comment with x = 1
 "a.b" = 1

@@ -379,7 +379,7 @@ NEW_DENY = NEW.replace("Task", "Deny").replace(', "c"', "")
 HEAD = '[[entries]]\npath = "/p/Makefile"\n'
 CHANGES = {
     "an empty file": ("", TASK, NEW),
-    "comments": ("# mine", TASK, f"# mine\n\n{NEW}"),
+    "comments": ("# mine\n", TASK, f"# mine\n\n{NEW}"),
     "other tables": ("[x]\na = 1 # a\n", TASK, f"[x]\na = 1 # a\n\n{NEW}"),
     "names to an entry": (
         f'# top\n{HEAD}scope = "Task" # s\ntasks = [\n  "a", # why\n  "b",\n]\n# end\n',
