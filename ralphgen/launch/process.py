@@ -1,69 +1,94 @@
 """Claude Code as a process: its lines as they come, and an end that leaves nothing behind."""
 
 import os
-import selectors
 import signal
-import subprocess
-import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Self
 
-from ralphgen.launch.descendants import Family, family, kill, survivors
+from ralphgen.runtime.processes.jobs import Jobs, NotRunningError
+from ralphgen.runtime.processes.pipes import Pipes
 
 GRACE = 5.0  # seconds to clean up in; Claude Code takes up to 1.5 for the commands it runs
+FOREVER = threading.TIMEOUT_MAX
 POLL = 0.2  # seconds between looks at whether the process still lives
-TURN = 0.02  # seconds between looks at whether all have ended
-PIECE = 1 << 16
 
 
 class OutOfTimeError(Exception):
     """The deadline passed while the process still ran."""
 
 
-class Running:
-    """A command in a session of its own that reads `prompt`; its standard error is ours.
+class _Pieces:
+    """What is read from standard output, for the thread that waits for it."""
 
-    Leaving the block ends it with everything that it started, whatever the reason. Claude Code
-    puts commands that it runs into sessions of their own: it ends them when it is told to end, and
-    where it does not, they are found as its descendants. What has cut itself loose (`nohup … &`)
-    cannot be found.
+    weight = 0
+
+    def __init__(self) -> None:
+        self.queue: SimpleQueue[bytes] = SimpleQueue()
+
+    def add(self, data: bytes) -> None:
+        """Take the next bytes."""
+        self.queue.put(data)
+
+    def end(self) -> None:
+        """Take note of the end; whoever waits sees that the process has ended."""
+
+    drop = end
+
+
+class _PassedOn(_Pieces):
+    """What is read from standard error, which is written to ours."""
+
+    def add(self, data: bytes) -> None:
+        """Write the next bytes, where anybody reads them."""
+        with suppress(OSError):
+            while data:
+                data = data[os.write(2, data) :]
+
+
+class Running:
+    """A command in a session of its own that reads `prompt`; its standard error is passed on.
+
+    Leaving the block ends it with everything that it started, whatever the reason: what is in its
+    session or has its mark in the environment, which on Linux finds what has cut itself loose too
+    (`nohup … &`), and elsewhere its descendants. Where we are killed, it is ended all the same.
     """
 
     def __init__(self, command: Sequence[str], prompt: str, root: Path) -> None:
-        """Raises `OSError` where the command cannot be run."""
-        self._known: Family = {}
-        self._pipe, writing = os.pipe()
+        """Start it; raises `OSError` where the command cannot be run."""
+        self._pieces = _Pieces()
+        self._jobs = Jobs(most=1)
+        given = prompt.encode("utf-8", "surrogateescape")
+        pipes = Pipes(self._pieces, _PassedOn(), given)
         try:
-            with tempfile.TemporaryFile() as given:  # a pipe would fill up while nobody reads it
-                given.write(prompt.encode("utf-8", "surrogateescape"))
-                given.seek(0)
-                self._process = subprocess.Popen(
-                    command, cwd=root, stdin=given, stdout=writing, start_new_session=True
-                )
-        except BaseException:
-            os.close(self._pipe)
+            self._job = self._jobs.start(
+                command, pipes=pipes, cwd=str(root), environment=os.environ
+            )
+        except BaseException:  # also where a signal breaks off the start
+            self._jobs.close()
             raise
-        finally:
-            os.close(writing)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop()
-        os.close(self._pipe)
+        try:
+            self.stop()
+        finally:  # also where a signal breaks off the waiting
+            self._jobs.close()
 
     def lines(self, deadline: float | None) -> Iterator[str]:
-        """Each line without its end, until the process has ended; a last half line counts.
+        """Yield each line without its end, until the process has ended; a last half line counts.
 
         A descendant that keeps the pipe open is not waited for. Raises `OutOfTimeError` when
         `time.monotonic()` passes the deadline.
         """
         kept: list[bytes] = []
-        for piece in self._pieces(deadline):
+        while piece := self._next(deadline):
             *whole, rest = piece.split(b"\n")
             for part in whole:
                 yield _decoded([*kept, part])
@@ -73,60 +98,35 @@ class Running:
             yield _decoded(kept)
 
     def wait(self, deadline: float | None) -> int:
-        """The exit code of a process that ends by itself; negative for a signal."""
-        left = None if deadline is None else max(0.0, deadline - time.monotonic())
-        try:
-            return self._process.wait(left)
-        except subprocess.TimeoutExpired as error:
-            raise OutOfTimeError from error
+        """Return the exit code of a process that ends by itself; negative for a signal."""
+        left = FOREVER if deadline is None else deadline - time.monotonic()
+        if not self._job.wait(left):
+            raise OutOfTimeError
+        code = self._job.exit_code
+        return -(self._job.signal or 0) if code is None else code
 
     def interrupt(self) -> None:
         """Pass on what a person typed, and give it time to end; typed again, there is none."""
-        self._signal(signal.SIGINT)
-        with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
-            self._process.wait(GRACE)
+        with suppress(KeyboardInterrupt):
+            self._jobs.signal(self._job, signal.SIGINT)
+            self._job.wait(GRACE)
 
     def stop(self) -> None:
         """End it and its descendants: TERM first, KILL for what is left after `GRACE`."""
-        self._known = family(self._process.pid)  # before they lose their parent
-        self._signal(signal.SIGTERM)
-        try:
-            self._await_end()
-        finally:  # also where a signal breaks off the waiting
-            kill(self._known)
-            self._await_end()
-            self._process.wait()
+        with suppress(NotRunningError):
+            self._jobs.stop(self._job, GRACE)
 
-    def _await_end(self) -> None:
-        """Wait up to `GRACE` until nothing is left of all that was ever seen here."""
-        end = time.monotonic() + GRACE
+    def _next(self, deadline: float | None) -> bytes:
+        """Return what the process writes next; nothing when it has ended and all is read."""
         while True:
-            self._process.poll()
-            self._known = survivors(self._known) | family(self._process.pid)
-            if not self._known or time.monotonic() >= end:
-                return
-            time.sleep(TURN)
-
-    def _pieces(self, deadline: float | None) -> Iterator[bytes]:
-        """What the process writes, as it comes."""
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._pipe, selectors.EVENT_READ)
-            while True:
-                ended = self._process.poll() is not None
-                if selector.select(0 if ended else POLL):
-                    piece = os.read(self._pipe, PIECE)
-                    if not piece:
-                        return
-                    yield piece
-                elif ended:
-                    return
-                if deadline is not None and time.monotonic() >= deadline:
-                    raise OutOfTimeError
-
-    def _signal(self, number: signal.Signals) -> None:
-        """To the whole group; it outlives its first process as long as it has others."""
-        with suppress(ProcessLookupError, PermissionError):  # the latter where all are zombies
-            os.killpg(self._process.pid, number)
+            ended = self._job.wait(0)
+            if not ended and deadline is not None and time.monotonic() >= deadline:
+                raise OutOfTimeError
+            try:
+                return self._pieces.queue.get(not ended, POLL)
+            except Empty:
+                if ended:
+                    return b""
 
 
 def _decoded(parts: Sequence[bytes]) -> str:

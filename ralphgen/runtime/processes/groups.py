@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 
-from .guard import CERTAIN, VARIABLE, end_quietly, kill, reach
+from .guard import CERTAIN, VARIABLE, end_quietly, kill, reach, with_descendants
 from .latch import Latch
 
 TYPE_CHECKING = False
@@ -132,7 +132,7 @@ def end_groups(groups: Sequence[Group], mark: bytes, left: Callable[[], float]) 
     When no seconds are `left`, they are killed. Returns when they have ended, or did not although
     they were killed.
     """
-    leaders = {group.pid for group in groups}
+    leaders = with_descendants({group.pid for group in groups})
     reach(leaders, mark, signal.SIGTERM)
     for group in groups:
         while not group.gone.wait(min(SLICE, left())) and left() > 0:

@@ -7,7 +7,8 @@ are left and then itself. It is alone with the interpreter: nothing here is impo
 A process belongs to a task if it is in the session of the task's first process or, on Linux, if its
 environment has the task's mark: so a daemon with a session of its own is found too, also one whose
 task ended long ago. Who clears or rewrites its environment, as `env -i` and `sudo` do, and leaves
-the session besides is not found. Elsewhere than on Linux the session, or the group, is all.
+the session besides is not found. Elsewhere than on Linux, groups are found instead: those of the
+first process and of all that descend from it when the end begins.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ GRACE = 2.0  # seconds between the request to end and the end
 CERTAIN = 2.0  # seconds in which a process that was killed is gone
 STEPS = (0.005, 0.1)  # seconds between two looks at what still lives: the first and the longest
 PAUSE = 4  # times as long as a look took is at least between it and the next
+TABLE = "/proc"
 GONE = b"ZX"  # states of a process that has ended
 CHUNK = 1 << 12
 
@@ -64,6 +66,14 @@ def living(leaders: set[int], mark: bytes = b"") -> set[int]:
     return others | leaders & {session for _, _, session, _ in table}
 
 
+def with_descendants(leaders: set[int]) -> set[int]:
+    """Return the leaders and, where no mark can be seen, the groups of all that descend from them.
+
+    To be called before the first signal: who loses its parent is nobody's descendant any more.
+    """
+    return leaders if os.path.isdir(TABLE) else leaders | _groups_below(leaders)
+
+
 def end_quietly(leaders: set[int], mark: bytes, left: Callable[[], float]) -> None:
     """Wait until no process of these tasks lives, while there are seconds left."""
     step, longest = STEPS
@@ -94,6 +104,7 @@ def watch(source: int, mark: bytes) -> None:
         for line in lines:
             leader = int(line[1:])
             (leaders.add if line.startswith(b"+") else leaders.discard)(leader)
+    leaders = with_descendants(leaders)
     if living(leaders, mark):
         deadline = time.monotonic() + GRACE
         reach(leaders, mark, signal.SIGTERM)
@@ -136,9 +147,13 @@ def _processes(mark: bytes) -> list[tuple[int, int, int, bool]]:
     None where the system has no such table.
     """
     found = []
-    for name in filter(str.isdigit, _names("/proc")):
+    try:
+        names = os.listdir(TABLE)
+    except OSError:
+        return []
+    for name in filter(str.isdigit, names):
         try:
-            with open(f"/proc/{name}/stat", "rb", buffering=0) as file:
+            with open(f"{TABLE}/{name}/stat", "rb", buffering=0) as file:
                 fields = file.read().rpartition(b")")[2].split()
         except OSError:
             continue  # it has just ended
@@ -151,17 +166,28 @@ def _processes(mark: bytes) -> list[tuple[int, int, int, bool]]:
 
 def _has_mark(pid: int, mark: bytes) -> bool:
     try:
-        with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
+        with open(f"{TABLE}/{pid}/environ", "rb", buffering=0) as file:
             return mark in b"\0" + file.read() + b"\0"
     except OSError:
         return False  # it has just ended, or is another user's
 
 
-def _names(folder: str) -> list[str]:
+def _groups_below(leaders: set[int]) -> set[int]:
+    """Return the groups of the processes that descend from leaders or are in their groups."""
+    import subprocess
+
+    command = ("ps", "-A", "-o", "pid=,ppid=,pgid=")
     try:
-        return os.listdir(folder)
-    except OSError:
-        return []
+        said = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=CERTAIN, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return set()
+    rows = [[int(word) for word in line.split()] for line in said.stdout.splitlines()]
+    found = {pid for pid, _, group in rows if leaders & {pid, group}}
+    while more := {pid for pid, parent, _ in rows if parent in found} - found:
+        found |= more
+    return {group for pid, _, group in rows if pid in found}
 
 
 if __name__ == "__main__":

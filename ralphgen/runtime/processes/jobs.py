@@ -185,6 +185,16 @@ class Jobs:
             raise NotRunningError(f"Job with PID {job.pid} is not running")
         return stop.how
 
+    def signal(self, job: Job, number: int) -> None:
+        """Send a signal to the group of a process; nothing happens where it has ended."""
+        if job.group.hold():
+            try:
+                os.killpg(job.pid, number)
+            except ProcessLookupError:
+                return
+            finally:
+                self._let_go(job)
+
     def forget(self, job: Job) -> None:
         """Let go of a process that has ended, and of what it wrote; one that runs is kept."""
         if job.state != RUNNING:

@@ -24,7 +24,6 @@ from ralphgen.launch.command import (
     launch_command,
     prints,
 )
-from ralphgen.launch.descendants import family
 from ralphgen.launch.runner import run_printing, run_terminal
 from ralphgen.sessions.model import PreparedSession, Served
 
@@ -85,6 +84,15 @@ def session_in(root: Path, profile: str = "task_execution", *others: str) -> Pre
         other_servers=others,
         warnings=(),
     )
+
+
+def lives(pid: int) -> bool:
+    """Whether a process runs; one that waits for its parent to ask how it ended does not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
 
 
 @dataclass
@@ -340,6 +348,15 @@ def test_the_exit_code_is_claude_codes_own(
     assert said == launch.said
 
 
+def test_what_it_says_on_standard_error_is_passed_on(
+    launch: Launch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    launch.program("print('a complaint', file=sys.stderr)", START)
+
+    assert 0 == launch.run()
+    assert "a complaint\n" == capfd.readouterr().err
+
+
 def test_an_early_failure_keeps_its_exit_code(launch: Launch) -> None:
     launch.program("sys.exit(1)")
 
@@ -396,12 +413,17 @@ def test_nothing_that_a_model_says_can_steer_the_terminal(launch: Launch) -> Non
 
 
 def test_when_the_time_is_up_nothing_runs_any_more(launch: Launch) -> None:
-    before = family(os.getpid())
-    launch.program("subprocess.run(['sleep', '600'])", START)
+    launch.program(
+        "child = subprocess.Popen(['sleep', '600'])\n"
+        "open('child', 'w').write(str(child.pid))\nchild.wait()",
+        START,
+    )
 
     assert 124 == launch.run(timeout=0.5)
     assert ["the 0.5 s of this session are over: Claude Code was stopped"] == launch.said
-    assert before == family(os.getpid())
+    assert [False, False] == [
+        lives(int((launch.root / name).read_text(encoding="utf-8"))) for name in ("pid", "child")
+    ]
 
 
 def test_processes_that_are_deaf_and_in_groups_of_their_own_are_killed(
@@ -422,19 +444,22 @@ def test_processes_that_are_deaf_and_in_groups_of_their_own_are_killed(
 
     assert 143 == launch.run(say=say)
     _, parent, child = launch.said[0].split()
-    assert [{}, {}] == [family(int(parent)), family(int(child))]
+    assert [False, False] == [lives(int(parent)), lives(int(child))]
 
 
-def test_what_claude_code_leaves_in_its_group_is_ended_with_it(launch: Launch) -> None:
+@pytest.mark.parametrize("cut_loose", [False, True])
+def test_what_claude_code_leaves_behind_is_ended_with_it(
+    launch: Launch, *, cut_loose: bool
+) -> None:
     launch.program(
-        "child = subprocess.Popen(['sleep', '600'])\n"
+        f"child = subprocess.Popen(['sleep', '600'], start_new_session={cut_loose})\n"
         "print(f'child {child.pid}', flush=True)\nos._exit(0)",
         START,
     )
 
     assert 0 == launch.run()
     (line,) = launch.said
-    assert {} == family(int(line.split()[-1]))
+    assert not lives(int(line.split()[-1]))
 
 
 @pytest.mark.parametrize(
@@ -455,7 +480,7 @@ def test_a_signal_to_us_ends_claude_code_too(
     finally:
         signal.signal(signal.SIGINT, kept)
     (line,) = launch.said
-    assert {} == family(int(line.split()[-1]))
+    assert not lives(int(line.split()[-1]))
     assert signal.SIG_DFL == signal.getsignal(signal.SIGTERM)
 
 

@@ -1,6 +1,7 @@
 """Tasks end when their server is killed, by a program that outlives it for that."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -128,6 +129,21 @@ def test_a_process_that_ended_and_was_not_waited_for_is_not_waited_for_by_the_gu
 
     assert set() == guard.living({ended.pid})
     assert 0 == ended.wait()
+
+
+@pytest.mark.skipif(shutil.which("ps") is None, reason="needs ps, as macOS has it")
+def test_where_no_mark_is_seen_the_groups_of_descendants_are_ended(
+    lifeline: Lifeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "TABLE", "/nowhere")
+    leader = sleeper(lifeline, "setsid sleep 60")
+    found = guard.with_descendants({leader.pid})
+    guard.reach(found, b"", signal.SIGTERM)
+
+    assert leader.pid in found
+    assert 2 == len(found)
+    assert -signal.SIGTERM == leader.wait(PATIENCE)
+    assert lifeline.was_let_go()
 
 
 def test_it_belongs_to_its_server_alone() -> None:
