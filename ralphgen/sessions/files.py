@@ -1,7 +1,6 @@
 """The files of a session: a folder of its own, readable by its user alone, whole or not there."""
 
 import json
-import os
 import re
 import secrets
 import shutil
@@ -15,11 +14,13 @@ from ralphgen.errors import ProjectError
 from ralphgen.output.single_file import WRITE_HINT
 from ralphgen.project.root import FOLDER
 from ralphgen.runtime.access.session_lock import LOCK
+from ralphgen.runtime.files.write import write_new
 
 SESSIONS = f"{FOLDER}/sessions"
 CONTEXT = "context.json"
 MCP_CONFIG = "mcp.json"
 UNFINISHED = ".new"
+OURS_ALONE = 0o600  # the mode of files that no other user can read
 LONGEST = 40  # characters of a recipe's name and of a target in an id
 
 
@@ -49,9 +50,9 @@ def make_folder(
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         unfinished.mkdir(mode=0o700)
-        _write(unfinished / CONTEXT, text)
-        _write(unfinished / MCP_CONFIG, _json(mcp_config(digest)))
-        _write(unfinished / LOCK, b"")
+        files = {CONTEXT: text, MCP_CONFIG: _json(mcp_config(digest)), LOCK: b""}
+        for name, data in files.items():
+            write_new(str(unfinished / name), data, mode=OURS_ALONE)
         unfinished.rename(folder)
     except OSError as error:
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -69,12 +70,3 @@ def _legal(text: str) -> str:
 
 def _json(value: object) -> bytes:
     return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
-
-
-def _write(path: Path, data: bytes) -> None:
-    """A new file that no other user can read, on the disk before the folder gets its name."""
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(file, "wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())

@@ -29,7 +29,7 @@ def plan_acm(project: Project) -> KitPlan:
         nouns=NOUNS,
         tools=TOOLS,
         server="ralphgen.kits.acm.server",
-        runtime=(),
+        runtime=("files",),
         constants={},
         absent={},
         profiles=PROFILED,

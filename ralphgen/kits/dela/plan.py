@@ -27,7 +27,7 @@ def plan_dela(project: Project) -> KitPlan:
         nouns=NOUNS,
         tools=tools,
         server="ralphgen.kits.dela.server",
-        runtime=("processes",),
+        runtime=("files", "processes"),
         constants={},
         absent={},
         profiles=PROFILED,

@@ -32,7 +32,7 @@ def plan_rye(project: Project) -> KitPlan:
         nouns=NOUNS,
         tools=tools,
         server="ralphgen.kits.rye.server",
-        runtime=("processes",),
+        runtime=("files", "processes"),
         constants={},
         absent={} if helps else {HELP: NO_HELP},
         profiles={profile: _kept(kept, names) for profile, kept in PROFILED.items()},

@@ -1,1 +1,1 @@
-"""Text files of the project that a server reads and writes."""
+"""The files that a server reads and writes: safely, whole or not at all, and what is in them."""

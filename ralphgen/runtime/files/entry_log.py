@@ -9,6 +9,7 @@ import stat
 import time
 
 from ..errors import ToolError
+from .read import AT_ONCE, reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ _CHUNK = 1 << 20
 _KINDS = bytes(
     {10: ord("n"), 9: ord("s"), 13: ord("s"), 32: ord("s")}.get(i, ord("x")) for i in range(256)
 )
-_AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 class Page:
@@ -126,7 +126,7 @@ def without_controls(text: str) -> str:
 
 def _opened(path: str, flags: int) -> int:
     """Open a file without waiting for anyone: a pipe of that name would keep the server hanging."""
-    return os.open(path, flags | _AT_ONCE, 0o644)
+    return os.open(path, flags | AT_ONCE, 0o644)
 
 
 def _size(path: str, file: int) -> int:
@@ -137,8 +137,7 @@ def _size(path: str, file: int) -> int:
 
 
 def _failure(path: str, verb: str, error: OSError) -> str:
-    reason = error.strerror or "unknown error"
-    return f'"{os.path.basename(path)}" cannot be {verb}: {reason[0].lower()}{reason[1:]}'
+    return f'"{os.path.basename(path)}" cannot be {verb}: {reason(error)}'
 
 
 def _written(path: str, entry: bytes) -> int:

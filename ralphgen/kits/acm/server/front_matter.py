@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ralphgen.runtime.packages import add_packages
+from ralphgen.runtime.files.yaml import YamlError, read_texts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,9 +12,6 @@ if TYPE_CHECKING:
 
 VALID, NONE, INVALID = "valid", "no frontmatter", "invalid frontmatter"
 _LONGEST = 20_000  # characters of a block; nobody writes longer ones by hand
-# What is nested tens of thousands deep ends the interpreter in the fast parser, but not in the
-# other one: no block of this length can do that.
-_SAFE = 4_000
 _END = r"(?m)^---[ \t]*$"
 
 
@@ -54,26 +51,11 @@ def read_front_matter(text: str) -> FrontMatter:
 def _parsed(block: str, body: str) -> FrontMatter:
     if not block.strip():
         return FrontMatter(NONE, {}, body)
-    value = _value(block) if len(block) <= _LONGEST else block
+    try:
+        value = read_texts(block, _LONGEST).value
+    except YamlError:
+        return FrontMatter(INVALID, {}, body)
     if value is None or value == {}:
         return FrontMatter(NONE, {}, body)
-    if not isinstance(value, dict):
-        return FrontMatter(INVALID, {}, body)
-    return FrontMatter(VALID, value, body)
-
-
-def _value(block: str) -> object:
-    """What a block of YAML says; the block itself, a mere text, where it is no YAML."""
-    add_packages()
-    import yaml
-
-    try:
-        fast = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-        loader = (fast if len(block) <= _SAFE else yaml.BaseLoader)(block)
-        try:
-            value: object = loader.get_single_data()
-        finally:
-            loader.dispose()
-    except (yaml.YAMLError, ValueError, RecursionError):
-        return block
-    return value
+    state = VALID if isinstance(value, dict) else INVALID
+    return FrontMatter(state, value if state == VALID else {}, body)

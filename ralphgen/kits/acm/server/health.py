@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from ralphgen.runtime.files.markdown import headings
+
 from .front_matter import VALID, FrontMatter, read_front_matter
 from .paths import MISSING, OUTSIDE, UnreadableError, read_text
-from .sections import begins, headings
 from .structure import ITEMS, item_lines, missing_items
 from .transition import STATUSES, status_file
 
@@ -86,10 +87,10 @@ def _section_lines(name: str, place: str, found: FrontMatter | str) -> list[str]
     """One line for each heading that an artifact needs, or one on its file."""
     if isinstance(found, str):
         return [f"✗ {place} — {found}"]
-    known = headings(found.body.split("\n"))
+    known = headings(found.body)
     lines = []
     for names in SECTIONS[name]:
-        there = any(begins(heading, words) for heading in known for words in names)
+        there = any(heading.begins_with(words) for heading in known for words in names)
         shown = " or ".join(names) if names[0] == EITHER else names[0]
         lines.append(f"✓ {place}: {shown}" if there else f"✗ {place}: {shown} — missing")
     return lines

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import stat
 
+from ralphgen.runtime.files.read import NotAFileError, path_within, read_file
+
 LARGEST = 8 << 20  # bytes of a file; what is longer is no document
 MISSING = "is not there"
 OUTSIDE = "leads out of its folder"
 NO_FILE = "is not a file"
 NO_FOLDER = "is not a directory"
 NOT_ALLOWED = "may not be read"
-_AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 class UnreadableError(Exception):
@@ -42,10 +43,10 @@ def inside(base: str, name: str) -> str:
     link on the way, leads out of the folder.
     """
     try:
-        real = os.path.realpath(os.path.join(base, name))
+        real = path_within(base, name)
     except ValueError as error:  # characters that no path can have
         raise UnreadableError(MISSING) from error
-    if real != base and not real.startswith(os.path.join(base, "")):
+    if real is None:
         raise UnreadableError(OUTSIDE)
     return real
 
@@ -61,10 +62,10 @@ def read_text(base: str, name: str) -> str:
 def read_path(path: str) -> str:
     """The text of the file at a real path. Raises `UnreadableError`."""
     try:
-        data = _read(path)
+        data, size = read_file(path, LARGEST)
     except (OSError, ValueError) as error:
         raise UnreadableError(words_for(error)) from error
-    if len(data) > LARGEST:
+    if size > LARGEST:
         raise UnreadableError(f"is longer than {LARGEST:,} bytes")
     return data.decode("utf-8", "replace")
 
@@ -102,21 +103,6 @@ def words_for(error: OSError | ValueError) -> str:
     """Why a file cannot be read, in words that end a sentence about it."""
     if isinstance(error, FileNotFoundError | NotADirectoryError | ValueError):
         return MISSING
-    if isinstance(error, IsADirectoryError):
+    if isinstance(error, NotAFileError | IsADirectoryError):
         return NO_FILE
     return NOT_ALLOWED if isinstance(error, PermissionError) else "cannot be read"
-
-
-def _read(path: str) -> bytes:
-    """The bytes of a regular file, without waiting: a pipe of that name would hold us up."""
-    file = os.open(path, os.O_RDONLY | _AT_ONCE)
-    try:
-        status = os.fstat(file)
-        if not stat.S_ISREG(status.st_mode):
-            raise IsADirectoryError
-        pieces = [os.read(file, min(status.st_size, LARGEST) + 1)]
-        while pieces[-1] and sum(map(len, pieces)) <= LARGEST:
-            pieces.append(os.read(file, LARGEST))
-        return b"".join(pieces)
-    finally:
-        os.close(file)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from ralphgen.runtime.errors import ToolError
-
-from .disk import read_file, reason, replace_file
+from ralphgen.runtime.files.read import read_file, reason
+from ralphgen.runtime.files.write import replace_file
 
 FILE = ".gitignore"
 LINES = ("specs/.current-spec", "**/.progress.md")

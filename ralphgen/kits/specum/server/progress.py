@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 from ralphgen.runtime.files.entry_log import without_controls
-
-from .fences import MARK, read_lines
+from ralphgen.runtime.files.markdown import MARK, read_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ import os
 import re
 
 from ralphgen.runtime.errors import ToolError, one_line
-
-from .disk import reason
+from ralphgen.runtime.files.read import reason
 
 _NAMED = 5  # of what is left, in a message
 _MOUNTS = "/proc/self/mountinfo"  # where the system has it

@@ -7,8 +7,8 @@ import os
 import re
 
 from ralphgen.runtime.errors import ToolError
+from ralphgen.runtime.files.read import reason
 
-from .disk import reason
 from .store import FOLDER, UnreadableError
 
 TYPE_CHECKING = False

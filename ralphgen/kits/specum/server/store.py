@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 
 from ralphgen.runtime.errors import ToolError, one_line
+from ralphgen.runtime.files.read import NotAFileError, has_links, path_within, read_file, reason
+from ralphgen.runtime.files.write import create_folder, replace_file
 
 from . import ignoring
-from .disk import inside, make_folder, read_file, reason, replace_file
 from .names import problem_of
 from .removal import remove_folder
 
@@ -54,7 +55,7 @@ class Specs:
         if problem_of(name):
             return False
         place = self._place(name)
-        return os.path.realpath(place) == place and os.path.isdir(place)
+        return not has_links(place) and os.path.isdir(place)
 
     def path(self, name: str, file: str = "") -> str:
         """The absolute path of a spec's folder, or of a file in it; neither need be there.
@@ -65,7 +66,7 @@ class Specs:
         if problem:
             raise ToolError(problem)
         place = self._place(name)
-        if os.path.realpath(place) != place:
+        if has_links(place):
             raise ToolError(f'"{FOLDER}/{name}" is a link: a spec must be a folder of its own')
         if file in {".", ".."} or os.path.basename(file) != file or "\0" in file:
             raise ToolError(f'"{one_line(file)}" is no name of a file in a spec')
@@ -101,7 +102,7 @@ class Specs:
         self._check_root()
         _make(self._home, FOLDER)
         try:
-            return make_folder(place, {file: _whole(text) for file, text in files.items()})
+            return create_folder(place, {file: _whole(text) for file, text in files.items()})
         except OSError as error:
             raise ToolError(
                 f'the folder "{FOLDER}/{name}" cannot be made: {reason(error)}'
@@ -218,9 +219,7 @@ def _read(folder: str, file: str, most: int, shown: str) -> tuple[bytes, int] | 
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        # Error 0 is our own, of what is no regular file: such a thing is known not to be one.
-        known = isinstance(error, IsADirectoryError) or not error.errno
-        kind = ToolError if known else UnreadableError
+        kind = ToolError if isinstance(error, NotAFileError) else UnreadableError
         raise kind(f'"{shown}/{file}" cannot be read: {reason(error)}') from error
 
 
@@ -241,8 +240,8 @@ def _write(folder: str, file: str, data: bytes, shown: str) -> None:
 
 def _followed(folder: str, file: str, shown: str) -> str:
     """The real path of a file in a folder; `ToolError` where a link leads out of the folder."""
-    target = inside(folder, file)
-    if target is None:
+    target = path_within(folder, file)
+    if target in {None, folder}:
         raise ToolError(
             f'"{shown}/{file}" is a link that leads out of "{shown}": put a file in its place'
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .fences import Line, indent_of, read_lines
+from ralphgen.runtime.files.markdown import Line, indent_of, read_lines
 
 LABELS = ("Do", "Files", "Done when", "Verify", "Commit")
 

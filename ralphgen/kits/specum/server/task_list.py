@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from ralphgen.runtime.errors import ToolError
+from ralphgen.runtime.files.markdown import read_lines
 
-from .fences import read_lines
 from .task_fields import read_fields
 
 TYPE_CHECKING = False

@@ -6,8 +6,8 @@ import os
 import time
 
 from ralphgen.runtime.errors import LaterError, StartError, ToolError
+from ralphgen.runtime.files.read import read_file, reason
 
-from .disk import read_file, reason
 from .store import FOLDER, Specs
 
 TYPE_CHECKING = False
