@@ -15,7 +15,7 @@ from sources import runtime_text
 
 from ralphgen.generate.pipeline import generate
 from ralphgen.kits.registry import KITS
-from ralphgen.planning.model import PROFILES, KitPlan, ServerPlan
+from ralphgen.planning.model import RECIPES, KitPlan, ServerPlan
 from ralphgen.project.config import Config
 from ralphgen.rendering.server import render_files
 
@@ -552,16 +552,17 @@ class TestKits:
 
                 assert catalogs[kit.key] == sorted([*offered, *kit.absent])
 
-    def test_every_profile_is_answered_with_tools_that_there_are(
-        self, kit_plans: list[KitPlan]
-    ) -> None:
+    def test_a_tool_names_recipes_that_there_are(self, kit_plans: list[KitPlan]) -> None:
         for kit in kit_plans:
             offered = [tool.name for tool in kit.tools]
 
-            assert [*PROFILES] == [*kit.profiles]
-            assert offered == [*kit.profiles["manual"]]
-            for names in kit.profiles.values():
-                assert {*names} <= {*offered}
+            assert offered == [*kit.allowed("manual")]
+            for tool in kit.tools:
+                named = {*tool.recipes, *tool.loaded_first, *tool.narrowed, *tool.narrowed_values}
+
+                assert named <= {*RECIPES}, tool.name
+                assert {*tool.loaded_first} <= {*tool.recipes}, tool.name
+                assert {name for names in tool.reserved.values() for name in names} <= {*RECIPES}
 
     def test_every_tool_has_a_function_of_its_name(self, kit_plans: list[KitPlan]) -> None:
         for kit in kit_plans:

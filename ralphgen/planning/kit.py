@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel
 
-from ralphgen.planning.model import KitPlan, Names
+from ralphgen.planning.model import KitPlan, Names, ToolPlan
 from ralphgen.project.kit import Finding
 from ralphgen.project.model import Project
 
@@ -27,22 +27,26 @@ RelativePath = Annotated[str, AfterValidator(_relative)]
 class Kit:
     """One of the systems that ralphgen emits a server for.
 
-    `key` is its name in the config, in `.ralph/mcp/` and on the server's command line; `catalog`
-    holds the name of every tool that it can have. `plan` makes the kit's decisions from the facts
-    alone.
+    `key` is its name in the config, in `.ralph/mcp/` and on the server's command line; `tools` are
+    all that it can have. `plan` makes the kit's decisions for a project from the facts alone.
 
     `settings` is the model of the config's table of the same name as the kit. `survey` takes the
     project's folder and the settings, reads what the kit needs of the project's files and returns
     it as a value of JSON; it raises `ProjectError` for what it cannot use. `find` takes the same
     and says what there would be to serve, which the server itself finds when it is asked. `setup`
-    holds the files, by path below the project's folder, that `init --kit` lays down where there are
+    holds the files, by path below the project's folder, that `init --kit` writes where there are
     none.
     """
 
     key: str
-    catalog: Names
+    tools: tuple[ToolPlan, ...]
     plan: Callable[[Project], KitPlan]
     settings: type[BaseModel] | None = None
     survey: Callable[[Path, Mapping[str, Any]], object] | None = None
     find: Callable[[Path, Mapping[str, Any]], Finding] | None = None
     setup: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def catalog(self) -> Names:
+        """The names of all the tools that it can have."""
+        return tuple(tool.name for tool in self.tools)

@@ -1,17 +1,24 @@
 """What a plan says: which modules, tools, arguments and policy to emit."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ralphgen.runtime.policy import FULL
 from ralphgen.spelling import Value
 
 Names = tuple[str, ...]
 Values = tuple[str, ...] | tuple[int, ...]
 """What a column may hold."""
 JsonObject = dict[str, Any]
+STRING: JsonObject = {"type": "string"}
+INTEGER: JsonObject = {"type": "integer"}
+BOOLEAN: JsonObject = {"type": "boolean"}
+OBJECT: JsonObject = {"type": "object"}
+STRINGS: JsonObject = {"type": "array", "items": STRING}
+OBJECTS: JsonObject = {"type": "array", "items": OBJECT}
 
-PROFILES: Names = (
+RECIPES: Names = (
     "braindump",
     "yap",
     "ramble",
@@ -19,11 +26,15 @@ PROFILES: Names = (
     "task_execution",
     "opus_review",
     "enrichment",
-    "interactive",
-    "manual",
 )
-"""The kinds of session that every kit has an answer for: the seven recipes of SPEC-070, what a
-client sees that names none, and what a person sees who asks for everything."""
+"""The recipes of SPEC-070: kinds of session, of which each tool names those that have it."""
+INTERACTIVE = "interactive"
+PROFILES: Names = (*RECIPES, INTERACTIVE, FULL)
+"""Every kind of session: the recipes, what a client sees that names none (tools that only read),
+and what a person sees who asks for everything."""
+
+Hints = Literal["READS", "ADDS", "CHANGES", "DELETES", "REPLACES", "RUNS"]
+"""The names of what a tool declares to clients (the constants of `runtime/tool.py`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,28 +52,87 @@ class Argument:
     refusal: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolPlan:
-    """One tool: the module that it stands in, and the function of the same name that runs it.
+def choice(
+    name: str, values: Names, description: str = "", *, required: bool = False, refusal: str = ""
+) -> Argument:
+    """Return an argument that takes one of some words."""
+    schema: JsonObject = {"type": "string", "enum": list(values)}
+    if description:
+        schema["description"] = description
+    return Argument(name, schema, required=required, refusal=refusal)
 
-    `hints` is one of READS, ADDS, CHANGES, DELETES, REPLACES and RUNS. `returns` is the JSON Schema
-    of the answer's fields. `search_hint` holds words that a client may search for besides the name.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolPlan:
+    """One tool: everything that is known of it but what it does.
+
+    What clients are given: `name`, `description`, `arguments`, `hints`, `search_hint` (words that a
+    client may search for besides the name) and `returns` (the JSON Schema of the answer's fields).
+    `module` is the module of the kit's `server/` that holds the function of the tool's name, and
     `writes_by` names the arguments without which the tool only reads, where there are such ones.
+
+    Which sessions have it: those of `recipes`, those of "interactive" where it only reads, and
+    those of "manual" always. `loaded_first` names the recipes whose agents need it from their first
+    turn on, and `closes` says that sessions close their work with it. Only sessions of
+    "manual" and of the recipes that `reserved` names for an argument are offered that argument;
+    `narrowed` holds, by recipe, the arguments that remain, and `narrowed_values`, by recipe and
+    argument, the values that remain. `bound` says of an argument which rows it may name in a
+    session that is about such a row, in the words of `runtime/access/row_scope.py`.
+
+    What agents are told: the server's instructions hold `instruction` and, behind those of all
+    tools, `advice`. What several tools share is said once, with the names of those that the session
+    has for `{tools}`; neither may name another tool, which the session might lack. In the skill,
+    `purpose` goes on after "use it to", `answer` after "it returns", and `instead` holds, by
+    another tool of the kit, what that one is for.
     """
 
-    name: str
+    name: str = field(kw_only=False)
     module: str
+    hints: Hints
     description: str
-    hints: str
-    arguments: tuple[Argument, ...]
-    returns: JsonObject
+    arguments: tuple[Argument, ...] = ()
+    returns: JsonObject = field(default_factory=dict)
     search_hint: str = ""
     writes_by: Names = ()
+    recipes: Names = ()
+    loaded_first: Names = ()
+    closes: bool = False
+    reserved: Mapping[str, Names] = field(default_factory=dict)
+    narrowed: Mapping[str, Names] = field(default_factory=dict)
+    narrowed_values: Mapping[str, Mapping[str, Names]] = field(default_factory=dict)
+    bound: Mapping[str, str] = field(default_factory=dict)
+    instruction: str = ""
+    advice: str = ""
+    purpose: str = ""
+    answer: str = ""
+    instead: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def reads(self) -> bool:
         """Whether the tool changes nothing."""
         return self.hints == "READS"
+
+    @property
+    def argument_names(self) -> Names:
+        """The names of the arguments, in order."""
+        return tuple(argument.name for argument in self.arguments)
+
+    def offered(self, profile: str) -> bool:
+        """Return whether sessions of a profile have the tool."""
+        if profile == INTERACTIVE:
+            kept = self.remaining(profile)
+            return self.reads or (bool(self.writes_by) and not {*self.writes_by} & {*kept})
+        return profile == FULL or profile in self.recipes
+
+    def remaining(self, profile: str) -> Names:
+        """Return the names of the arguments that sessions of a profile are offered, in order."""
+        kept = self.narrowed.get(profile, self.argument_names)
+        withheld = {
+            name
+            for name, recipes in self.reserved.items()
+            if profile != FULL and profile not in recipes
+        }
+        return tuple(name for name in self.argument_names if name in kept and name not in withheld)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,31 +142,6 @@ class Module:
     path: str
     template: str
     values: JsonObject
-
-
-def _everything_kept(_profile: str, _tool: ToolPlan) -> Names | None:
-    return None
-
-
-def _nothing_narrowed(_profile: str, _tool: ToolPlan) -> Mapping[str, Names]:
-    return {}
-
-
-def _nothing_bound(_kinds: Names, _tool: ToolPlan) -> Mapping[str, str]:
-    return {}
-
-
-@dataclass(frozen=True, slots=True)
-class ToolUse:
-    """What a skill says of a tool besides its schema.
-
-    `task` is what it is for, as "use it to ..." goes on; `returns` what comes back. `rather` holds,
-    by another tool of the kit, what that one is for instead.
-    """
-
-    task: str
-    returns: str
-    rather: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,43 +170,40 @@ class SkillPlan:
     """The Agent Skill of a kit, as far as no schema holds it: words that name no tool of their own.
 
     `description` is in the third person and says what the skill does and when to use it: all that
-    an agent sees before it is loaded. `overview` holds Markdown by heading. `uses` has an entry for
-    every tool that the kit can have; what a project does not have is left out of the skill.
-    `variables` are those that the server heeds in its environment, with a sentence each.
+    an agent sees before it is loaded. `overview` holds Markdown by heading. What is said of a tool
+    stands in its `ToolPlan`. `variables` are those that the server heeds in its environment, with a
+    sentence each.
     """
 
     name: str
     title: str
     description: str
     overview: Mapping[str, str]
-    uses: Mapping[str, ToolUse]
     workflows: tuple[Workflow, ...]
     variables: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class KitPlan:
-    """One server: its tools, its emitted modules and what each kind of session leaves of it.
+    """One server: its tools, its emitted modules and what a session of it is about.
 
-    Tools stand in the module of their noun; `nouns` gives each of those its title. `modules` are
-    emitted besides, and `assets` are texts copied as they are, by path. `workspace` names the
-    constants, as (module, constant), that the kit's workspace is opened with. `server` is the
-    package that is copied to `runtime/<key>/`, empty where `assets` hold it; `runtime` names the
-    rooms of `ralphgen/runtime/` that it needs beyond those that every server has. `constants` holds
-    the lists of values that arguments refer to, by the name they are emitted under. `absent` maps
-    the tools that the project has no place for to the reason. `profiles` maps each of `PROFILES`
-    to the names of its tools. `narrow` returns the arguments that a profile leaves of a tool, None
-    for all of them, and `narrow_values` the values that remain of arguments.
+    Tools stand in the module of their noun; `nouns` gives each of those its title. `server` is the
+    package that is copied to `runtime/<key>/`; `runtime` names the rooms of `ralphgen/runtime/`
+    that it needs beyond those that every server has. `settings` is emitted as `SETTINGS` in
+    `<key>/settings.py`, `modules` are emitted besides, and `assets` are texts copied as they are,
+    by path. The kit's workspace is opened with the settings, if there are any, and with the
+    constants in `workspace`, as (module, constant). `constants` holds the lists of values that
+    arguments refer to, by the name they are emitted under. `absent` maps the tools that the project
+    has no place for to the reason.
 
-    `targets` says, by profile, which kinds of rows (task, feature, discipline) a session is about,
-    each `"required"`, `"optional"`, or `"grants"` where the tools tied to such a row are hidden
-    without one; `bind` takes such kinds and returns which row an argument of a tool may name, in
-    the words of `runtime/access/row_scope.py`. `loaded_first` are the tools, by profile, that an
-    agent needs from its first turn on, `closing` those with which sessions close their work.
-    `prompts`, `resources` and `services` say whether the kit's server has such a module. `refusals`
-    says how wrong arguments are answered: as a `"result"` that the agent reads, as an `"error"` of
-    the protocol, or, like all failures, as an `"object"` of JSON. `skill` is what agents are told
-    of the kit beyond its schemas.
+    `targets` says, by profile, which kinds of rows (task, feature, discipline) a session is about
+    and how much it needs one: none starts without a `"required"` one; an `"optional"` one may be
+    named; and `"grants"` lets a session start without one, which then lacks the tools that may
+    change nothing but such a row (those with an argument bound to the session's `own` one).
+    `refusals` says how wrong arguments are answered: as a `"result"` that the agent reads, as an
+    `"error"` of the protocol, or, like all failures, as an `"object"` of JSON. `skill` is what
+    agents are told of the kit beyond its schemas. `prompts`, `resources` and `services` say whether
+    the kit's server has such a module. `warnings` are sentences for people.
     """
 
     key: str
@@ -170,25 +212,24 @@ class KitPlan:
     nouns: Mapping[str, str]
     tools: tuple[ToolPlan, ...]
     server: str
-    runtime: Names
-    constants: Mapping[str, Values]
-    absent: Mapping[str, str]
-    profiles: Mapping[str, Names]
-    narrow: Callable[[str, ToolPlan], Names | None] = _everything_kept
-    narrow_values: Callable[[str, ToolPlan], Mapping[str, Names]] = _nothing_narrowed
-    targets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    bind: Callable[[Names, ToolPlan], Mapping[str, str]] = _nothing_bound
-    loaded_first: Mapping[str, Names] = field(default_factory=dict)
-    closing: Names = ()
-    prompts: bool = False
-    resources: bool = False
-    services: bool = False
+    runtime: Names = ()
+    settings: Value = None
     modules: tuple[Module, ...] = ()
     assets: Mapping[str, str] = field(default_factory=dict)
     workspace: tuple[tuple[str, str], ...] = ()
+    constants: Mapping[str, Values] = field(default_factory=dict)
+    absent: Mapping[str, str] = field(default_factory=dict)
+    targets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     refusals: Literal["result", "error", "object"] = "result"
     skill: SkillPlan | None = None
+    prompts: bool = False
+    resources: bool = False
+    services: bool = False
     warnings: Names = ()
+
+    def allowed(self, profile: str) -> Names:
+        """Return the names of the tools that sessions of a profile have, in order."""
+        return tuple(tool.name for tool in self.tools if tool.offered(profile))
 
     def members(self, noun: str) -> tuple[ToolPlan, ...]:
         """The tools that stand in the module of a noun, in order."""

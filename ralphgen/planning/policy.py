@@ -1,16 +1,16 @@
 """Who may use what: recipes, disciplines and the kits' own lists become one policy."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ralphgen.errors import ProjectError
-from ralphgen.planning.catalog import Catalog
+from ralphgen.planning.catalog import Catalog, bound_rows, recipe_problems
 from ralphgen.planning.model import PROFILES, KitPlan, Names, PolicyPlan, RecipePlan
-from ralphgen.planning.recipes import recipe_problems
 from ralphgen.project.model import Project, Recipe, Removal
+from ralphgen.runtime.policy import FULL
 
 
 def plan_policy(project: Project, kits: Sequence[KitPlan], catalog: Catalog) -> PolicyPlan:
-    """The policy of a project.
+    """Return the policy of a project.
 
     Raises `ProjectError` with a problem for every name that means nothing and for every recipe
     that asks for more than its base has: a typo must not widen what a session may do.
@@ -35,7 +35,7 @@ def plan_policy(project: Project, kits: Sequence[KitPlan], catalog: Catalog) -> 
 
 
 def _recipe(name: str, own: Recipe | None, kits: Sequence[KitPlan]) -> RecipePlan:
-    """What a recipe leaves: a built-in one, or `own`, which takes from its base."""
+    """Return what a recipe leaves: a built-in one, or `own`, which takes from its base."""
     base = own.base if own is not None else name
     tools = {kit.key: _tools(base, own, kit) for kit in kits}
     targets = _targets(base, own, kits)
@@ -53,62 +53,67 @@ def _recipe(name: str, own: Recipe | None, kits: Sequence[KitPlan]) -> RecipePla
 def _tools(base: str, own: Recipe | None, kit: KitPlan) -> Names:
     allow = dict(own.allow) if own is not None else {}
     kept = allow.get(kit.key, ())
-    return tuple(name for name in kit.profiles[base] if not allow or name in kept)
+    return tuple(name for name in kit.allowed(base) if not allow or name in kept)
 
 
 def _narrowed(base: str, own: Recipe | None, kits: Sequence[KitPlan]) -> dict[str, Names]:
-    """By `kit:tool`, the arguments that remain, for the tools that the recipe narrows."""
+    """Return, by `kit:tool`, the arguments that remain of each tool that the recipe narrows."""
     found: dict[str, Names] = {}
     for kit in kits:
         for tool in kit.tools:
-            if tool.name not in kit.profiles[base]:
+            if not tool.offered(base):
                 continue
-            kept = kit.narrow(base, tool)
+            left = kept = tool.remaining(base)
+            narrowed = left != tool.argument_names
             for entry, names in own.narrow if own is not None else ():
                 if entry in (tool.name, f"{kit.key}:{tool.name}"):
-                    left = kept or tuple(argument.name for argument in tool.arguments)
-                    kept = tuple(name for name in left if name in names)
-            if kept is not None:
+                    kept = tuple(name for name in kept if name in names)
+                    narrowed = True
+            if narrowed:
                 found[f"{kit.key}:{tool.name}"] = kept
     return found
 
 
 def _targets(base: str, own: Recipe | None, kits: Sequence[KitPlan]) -> dict[str, str]:
-    """The kinds of rows that a session is about; those that a recipe file binds it must have."""
+    """Return the kinds of rows that a session is about; it must have those that a file binds."""
     found = {kind: need for kit in kits for kind, need in kit.targets.get(base, {}).items()}
     return found | dict.fromkeys(own.bind if own is not None else (), "required")
 
 
 def _values(base: str, kits: Sequence[KitPlan]) -> dict[str, Mapping[str, Names]]:
-    """By `kit:tool` and argument, the values that remain."""
+    """Return, by `kit:tool` and argument, the values that remain."""
     return {
         f"{kit.key}:{tool.name}": kept
         for kit in kits
         for tool in kit.tools
-        if tool.name in kit.profiles[base]
-        if (kept := kit.narrow_values(base, tool))
+        if tool.offered(base)
+        if (kept := tool.narrowed_values.get(base))
     }
 
 
 def _bound(
     tools: Mapping[str, Names], targets: Mapping[str, str], kits: Sequence[KitPlan]
 ) -> dict[str, Mapping[str, str]]:
-    """By `kit:tool` and argument, the rows that a session may name."""
+    """Return, by `kit:tool` and argument, the rows that a session may name."""
     return {
         f"{kit.key}:{tool.name}": rules
         for kit in kits
         for tool in kit.tools
         if tool.name in tools[kit.key]
-        if (rules := kit.bind(tuple(targets), tool))
+        if (rules := bound_rows(tuple(targets), tool))
     }
 
 
 def _loaded_first(
     base: str, tools: Mapping[str, Names], kits: Sequence[KitPlan]
 ) -> dict[str, Names]:
-    """By kit, the tools that an agent needs from its first turn on."""
+    """Return, by kit, the tools that an agent needs from its first turn on."""
     found = {
-        kit.key: tuple(name for name in kit.loaded_first.get(base, ()) if name in tools[kit.key])
+        kit.key: tuple(
+            tool.name
+            for tool in kit.tools
+            if base in tool.loaded_first and tool.name in tools[kit.key]
+        )
         for kit in kits
     }
     return {kit: names for kit, names in found.items() if names}
@@ -117,7 +122,7 @@ def _loaded_first(
 def _removed(
     removals: Iterable[Removal], kits: Sequence[KitPlan], catalog: Catalog
 ) -> dict[str, dict[str, Names]]:
-    """By discipline and kit, the names of tools that there are and that it takes away."""
+    """Return, by discipline and kit, the names of its tools that the discipline takes away."""
     removed: dict[str, dict[str, Names]] = {}
     for removal in sorted(removals, key=lambda removal: removal.discipline):
         pairs = {pair for entry in removal.entries for pair in catalog.resolved(entry)}
@@ -131,3 +136,33 @@ def _removed(
             if names:
                 removed.setdefault(removal.discipline, {})[kit.key] = names
     return removed
+
+
+def override_warnings(
+    removals: Iterable[Removal],
+    recipes: Mapping[str, RecipePlan],
+    kits: Sequence[KitPlan],
+    catalog: Catalog,
+) -> Iterator[tuple[str, str]]:
+    """Yield (discipline, sentence) for each override without effect, or that hinders closing.
+
+    An override has an effect where some kind of session other than a person's own has the tool.
+    """
+    closing = {(kit.key, tool.name) for kit in kits for tool in kit.tools if tool.closes}
+    seen = {
+        (kit, tool)
+        for name, recipe in recipes.items()
+        if name != FULL
+        for kit, tools in recipe.tools.items()
+        for tool in tools
+    }
+    for removal in removals:
+        for entry in removal.entries:
+            taken = [pair for pair in catalog.resolved(entry) if pair in seen]
+            if not taken:
+                text = f'"{entry}" takes nothing away: no recipe but "{FULL}" has it here'
+                yield removal.discipline, f"{removal.origin}: {text}"
+            for pair in taken:
+                if pair in closing:
+                    text = f'"{entry}" takes away a tool that sessions close their work with'
+                    yield removal.discipline, f"{removal.origin}: {text}"

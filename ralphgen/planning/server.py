@@ -5,14 +5,13 @@ from collections.abc import Sequence
 from ralphgen.planning.catalog import Catalog
 from ralphgen.planning.kit import Kit
 from ralphgen.planning.model import ServerPlan
-from ralphgen.planning.overrides import override_warnings
-from ralphgen.planning.policy import plan_policy
+from ralphgen.planning.policy import override_warnings, plan_policy
 from ralphgen.project.facts import project_facts
 from ralphgen.project.model import Project
 
 
 def plan_server(project: Project, kits: Sequence[Kit]) -> ServerPlan:
-    """What to emit for a project; `kits` are all that ralphgen has.
+    """Return what to emit for a project; `kits` are all that ralphgen has.
 
     Raises `ProjectError` with every problem that lies between the facts: names of tools and
     recipes that mean nothing.

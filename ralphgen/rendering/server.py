@@ -11,7 +11,7 @@ from typing import Any
 from ralphgen import __version__
 from ralphgen.environment.lock import LOCK_NAME, read_lock
 from ralphgen.output.manifest import Files, seal
-from ralphgen.planning.model import KitPlan, PolicyPlan, RecipePlan, ServerPlan, ToolPlan
+from ralphgen.planning.model import KitPlan, Module, PolicyPlan, RecipePlan, ServerPlan, ToolPlan
 from ralphgen.rendering.templates import rendered
 from ralphgen.spelling import Lines, Name, Value
 
@@ -45,7 +45,12 @@ def render_files(plan: ServerPlan) -> Files:
 def _kit(kit: KitPlan, *, structured: bool) -> Files:
     """The package of a kit: what it is, its tools by noun, its own modules and texts."""
     tools = Lines(tuple(Name(f"*{noun}.TOOLS") for noun in kit.emitted_nouns))
-    package = {"kit": kit, "imports": _package_imports(kit), "tools": tools}
+    package = {
+        "kit": kit,
+        "imports": _package_imports(kit),
+        "tools": tools,
+        "opened_with": [constant for _, constant in _workspace(kit)],
+    }
     return {
         **kit.assets,
         f"{kit.key}/__init__.py": rendered("kit.py.jinja", **package),
@@ -53,8 +58,21 @@ def _kit(kit: KitPlan, *, structured: bool) -> Files:
             f"{kit.key}/{noun}.py": _tools(kit, noun, structured=structured)
             for noun in kit.emitted_nouns
         },
-        **{module.path: rendered(module.template, **module.values) for module in kit.modules},
+        **{module.path: rendered(module.template, **module.values) for module in _modules_of(kit)},
     }
+
+
+def _modules_of(kit: KitPlan) -> tuple[Module, ...]:
+    """Return the modules that a kit emits besides its tools: its settings, if any, then its own."""
+    if not kit.settings:
+        return kit.modules
+    values = {"title": "The settings of the kit.", "constants": [("SETTINGS", kit.settings)]}
+    return (Module(f"{kit.key}/settings.py", "constants.py.jinja", values), *kit.modules)
+
+
+def _workspace(kit: KitPlan) -> tuple[tuple[str, str], ...]:
+    """Return the (module, constant) pairs that the kit's workspace is opened with."""
+    return ((("settings", "SETTINGS"),) if kit.settings else ()) + kit.workspace
 
 
 def _package_imports(kit: KitPlan) -> list[tuple[str, Sequence[str]]]:
@@ -73,7 +91,7 @@ def _package_imports(kit: KitPlan) -> list[tuple[str, Sequence[str]]]:
         imports[f"{own}.services"] = ("SERVICES",)
     if kit.emitted_nouns:
         imports[kit.key] = kit.emitted_nouns
-    for module, constant in kit.workspace:
+    for module, constant in _workspace(kit):
         imports[f"{kit.key}.{module}"] = (*imports.get(f"{kit.key}.{module}", ()), constant)
     return sorted(imports.items())
 

@@ -66,7 +66,7 @@ def _files(plan: ServerPlan, kit: KitPlan, skill: SkillPlan) -> Files:
         "kit": kit.key,
         "skill": skill,
         "folder": f"{SKILLS}/{skill.name}",
-        "tools": [_tool(plan, kit, skill, tool, schemas[tool.name]) for tool in kit.tools],
+        "tools": [_tool(plan, kit, tool, schemas[tool.name]) for tool in kit.tools],
         "workflows": told_workflows(skill, schemas),
         "sessions": sessions[:MOST],
         "removals": removals[:MOST],
@@ -81,11 +81,10 @@ def _files(plan: ServerPlan, kit: KitPlan, skill: SkillPlan) -> Files:
 
 
 def _tool(
-    plan: ServerPlan, kit: KitPlan, skill: SkillPlan, tool: ToolPlan, schema: Mapping[str, Any]
+    plan: ServerPlan, kit: KitPlan, tool: ToolPlan, schema: Mapping[str, Any]
 ) -> dict[str, object]:
     """What is written of one tool: its words, its arguments and the sessions that have it."""
     offered = {other.name for other in kit.tools}
-    use = skill.uses[tool.name]
     effect, effect_sentence = EFFECTS[tool.hints]
     if tool.writes_by:
         named = codes(tool.writes_by)
@@ -97,8 +96,9 @@ def _tool(
     return {
         "name": tool.name,
         "description": tool.description,
-        "use": use,
-        "rather": {name: what for name, what in use.rather.items() if name in offered},
+        "purpose": tool.purpose,
+        "answer": tool.answer,
+        "instead": {name: what for name, what in tool.instead.items() if name in offered},
         "effect": effect,
         "effect_sentence": effect_sentence,
         "arguments": argument_rows(schema, needs),

@@ -23,7 +23,7 @@ from making_sessions import described, opened, seen
 from wire import MODERN, Wire, running
 
 from ralphgen.generate.workflows import regenerate
-from ralphgen.kits.ralph.tools import SPECS
+from ralphgen.kits.ralph.tools import TOOLS as PLANNED
 
 VERSIONS = ("2025-11-25", "2026-07-28")
 # The rows that a session of each recipe can be about, besides none.
@@ -62,7 +62,7 @@ update_discipline = ["name", "conventions", "clear"]
 """,
     "whole": 'base = "manual"\n',
 }
-TOOLS = {spec.name for spec in SPECS}
+TOOLS = {tool.name for tool in PLANNED}
 SAMPLES: dict[str, Any] = {"id": 1, "task_id": 1, "name": "auth", "feature_name": "auth"}
 LONG = 'Log in with "quotes"\nand lines\u2028' + "x" * 400
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from rye_projects import EXTENSIONS, FOLDERS, put
 
+from ralphgen.kits.rye.plan import system_items
 from ralphgen.kits.rye.server.executing import execute
 from ralphgen.kits.rye.server.workspace import Rye
-from ralphgen.kits.rye.system_items import system_items
 from ralphgen.runtime.deferred import settled
 from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.policy import Policy, Recipe

@@ -15,6 +15,7 @@ from ralphgen.runtime.tool import Tool
 
 BYTES_A_TOKEN = 3.2
 CATALOG = Catalog({kit.key: kit.catalog for kit in KITS})
+PURPOSES = {kit.key: {tool.name: tool.purpose for tool in kit.tools} for kit in KITS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +135,9 @@ def _row(kit: KitPlan, name: str, whole: Mapping[str, Tool], sights: Sequence[Si
     if name in whole:
         tool = whole[name]
         return ToolRow(name, tool.description, tuple(cell(sight, tool) for sight in sights))
-    uses = kit.skill.uses if kit.skill is not None else {}
-    purpose = f"To {uses[name].task}." if name in uses else ""
-    return ToolRow(name, purpose, tuple(absent_cell(sight, name) for sight in sights))
+    purpose = PURPOSES[kit.key][name]
+    return ToolRow(
+        name,
+        f"To {purpose}." if purpose else "",
+        tuple(absent_cell(sight, name) for sight in sights),
+    )

@@ -1,11 +1,9 @@
-"""The documents that a project without any can start with, read when they are laid down."""
+"""The documents that a project without any can start with, read when `init` writes them."""
 
 from collections.abc import Iterator, Mapping
-from functools import cache
-from importlib import resources
-from importlib.resources.abc import Traversable
 
 from ralphgen.kits.acm.server.roots import DOCUMENTS, REGISTRY, lies_elsewhere
+from ralphgen.rendering.texts import package_texts
 
 PLACE = ".ralph/acm/"
 ITS_REGISTRY = "registry/"
@@ -27,7 +25,7 @@ class CorpusFiles(Mapping[str, str]):
         return iter(self._files())
 
     def __len__(self) -> int:
-        """How many documents there are to lay down."""
+        """How many documents there are to write."""
         return len(self._files())
 
     def _files(self) -> dict[str, str]:
@@ -39,15 +37,6 @@ class CorpusFiles(Mapping[str, str]):
         }
 
 
-@cache
-def corpus() -> dict[str, str]:
-    """Every document by its path below their root, sorted."""
-    return dict(sorted(_texts(resources.files("ralphgen.kits.acm").joinpath("corpus"), "")))
-
-
-def _texts(folder: Traversable, path: str) -> Iterator[tuple[str, str]]:
-    for entry in folder.iterdir():
-        if entry.is_dir():
-            yield from _texts(entry, f"{path}{entry.name}/")
-        else:
-            yield path + entry.name, entry.read_text(encoding="utf-8")
+def corpus() -> Mapping[str, str]:
+    """Return every document by its path below their root, sorted."""
+    return package_texts("ralphgen.kits.acm", "corpus")

@@ -9,7 +9,7 @@ from ralphgen.planning.kit import Kit
 
 ACM = Kit(
     key=KEY,
-    catalog=tuple(tool.name for tool in TOOLS),
+    tools=TOOLS,
     plan=plan_acm,
     settings=AcmSettings,
     find=find_documents,

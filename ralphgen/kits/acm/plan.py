@@ -1,8 +1,8 @@
 """The decisions of the kit acm: the same thirteen tools for every project and every session."""
 
 from ralphgen.kits.acm.skill import SKILL
-from ralphgen.kits.acm.tools import PROFILED, TOOLS
-from ralphgen.planning.model import KitPlan, Module
+from ralphgen.kits.acm.tools import TOOLS
+from ralphgen.planning.model import KitPlan
 from ralphgen.project.model import Project
 
 KEY = "acm"
@@ -19,9 +19,8 @@ NOUNS = {
 
 
 def plan_acm(project: Project) -> KitPlan:
-    """The server of the kit acm for a project; its documents are read when they are asked for."""
+    """Return the server of the kit acm; its documents are read when they are asked for."""
     settings = {name: project.setting(KEY, name) for name in ("root", "registry")}
-    constants = {"title": "The settings of the kit.", "constants": [("SETTINGS", settings)]}
     return KitPlan(
         key=KEY,
         server_name=SERVER_NAME,
@@ -30,10 +29,6 @@ def plan_acm(project: Project) -> KitPlan:
         tools=TOOLS,
         server="ralphgen.kits.acm.server",
         runtime=("files",),
-        constants={},
-        absent={},
-        profiles=PROFILED,
-        modules=(Module(f"{KEY}/settings.py", "constants.py.jinja", constants),),
-        workspace=(("settings", "SETTINGS"),),
+        settings=settings,
         skill=SKILL,
     )

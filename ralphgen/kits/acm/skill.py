@@ -1,60 +1,7 @@
 """What the skill of the kit acm says beyond the schemas of its tools."""
 
-from ralphgen.planning.model import SkillPlan, Step, ToolUse, Workflow
+from ralphgen.planning.model import SkillPlan, Step, Workflow
 
-WHOLE = "the whole document, as it is written"
-USES = {
-    "get_stage": ToolUse(
-        "learn what a stage asks for: its phases, what it begins and ends with, its outputs",
-        WHOLE,
-        {"get_transition_prompt": "the step from one stage to the next"},
-    ),
-    "get_review_prompt": ToolUse(
-        "review the work of a stage, in its internal or its external phase",
-        "the prompt, ready to be followed or handed to a reviewer",
-    ),
-    "get_transition_prompt": ToolUse(
-        "go from one stage to the next, and see whether the project may",
-        "the prompt; with a validation, which prerequisites are met ahead of it",
-        {"get_stage": "what the new stage is about"},
-    ),
-    "get_artifact_spec": ToolUse(
-        "see what a document has to hold, before one is written, changed or judged",
-        WHOLE,
-        {"get_artifact_stub": "a document to start from"},
-    ),
-    "get_artifact_stub": ToolUse(
-        "start a document", "a template with places to fill in", {"get_artifact_spec": "the rules"}
-    ),
-    "get_project_type_guidance": ToolUse(
-        "classify a project, and see what its type, scale and scope ask of it",
-        "the part of the specification on that type, with the modifiers that were named",
-    ),
-    "check_project_structure": ToolUse(
-        "see whether the files and folders of a project are where they should be",
-        "a line for each of them, and how many passed",
-        {"check_project_health": "what stands in the files"},
-    ),
-    "check_project_health": ToolUse(
-        "check a project before a review or as an audit",
-        "files, front matter and required sections, each passed or not, and a summary",
-    ),
-    "get_rules_spec": ToolUse("set up or audit the rules of a project", WHOLE),
-    "get_context_spec": ToolUse(
-        "write or audit a CLAUDE.md, the user's own or that of a project", WHOLE
-    ),
-    "query_capabilities": ToolUse(
-        "find skills, tools, agents and plugins for the work at hand",
-        "the capabilities that match every filter, with types, descriptions and tags",
-        {"query_knowledge": "experience, written down as articles"},
-    ),
-    "get_capability_detail": ToolUse(
-        "learn how a capability that was found is installed and set up", "its whole description"
-    ),
-    "query_knowledge": ToolUse(
-        "find what was learned about a topic", "articles with the place that matches, and paths"
-    ),
-}
 WORKFLOWS = (
     Workflow(
         "Start a new project",
@@ -148,7 +95,6 @@ SKILL = SkillPlan(
             "is ever written: what the answers ask for, the agent does."
         ),
     },
-    uses=USES,
     workflows=WORKFLOWS,
     variables={
         "ACM_ROOT": "the folder of the documents, ahead of what the config says",

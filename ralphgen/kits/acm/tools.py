@@ -1,8 +1,6 @@
-"""The thirteen tools of acm: what they take. All of them read only, so every session has them."""
+"""The thirteen tools of acm. All of them read only, so every session has them."""
 
-from collections.abc import Mapping
-
-from ralphgen.planning.model import PROFILES, Argument, JsonObject, Names, ToolPlan
+from ralphgen.planning.model import RECIPES, Argument, ToolPlan, choice
 
 NOT_YET = "Stage {value} is not yet supported. Supported stages: discover, design, develop."
 PROJECT_PATH = Argument(
@@ -10,167 +8,278 @@ PROJECT_PATH = Argument(
     {"type": "string", "description": "Project root path; this project if left out"},
 )
 EARLY = "process, stage, workflow"
+WHOLE = "the whole document, as it is written"
 
 
-def _choice(
-    name: str,
-    values: tuple[str, ...],
-    description: str,
-    *,
-    required: bool = True,
-    refusal: str = "",
-) -> Argument:
-    """An argument that takes one of some words."""
-    schema: JsonObject = {"type": "string", "enum": list(values), "description": description}
-    return Argument(name, schema, required=required, refusal=refusal)
-
-
-def _reads(
-    name: str, module: str, description: str, *arguments: Argument, search_hint: str = ""
-) -> ToolPlan:
-    """A tool that changes nothing, as all of them."""
-    return ToolPlan(name, module, description, "READS", arguments, {}, search_hint)
-
-
-STAGE = _choice("stage", ("discover", "design", "develop"), "ACM stage", refusal=NOT_YET)
+STAGE = choice(
+    "stage", ("discover", "design", "develop"), "ACM stage", required=True, refusal=NOT_YET
+)
 TOOLS = (
-    _reads(
+    ToolPlan(
         "get_stage",
-        "orchestration",
-        "Get what a stage asks for: phases, entry and exit criteria, outputs. "
-        "For going from one stage to the next, use get_transition_prompt.",
-        STAGE,
+        module="orchestration",
+        hints="READS",
+        description=(
+            "Get what a stage asks for: phases, entry and exit criteria, outputs. For going from "
+            "one stage to the next, use get_transition_prompt."
+        ),
+        arguments=(STAGE,),
         search_hint=EARLY,
+        recipes=RECIPES,
+        instruction="get_stage: what a stage (discover, design, develop) asks for.",
+        purpose=(
+            "learn what a stage asks for: its phases, what it begins and ends with, its outputs"
+        ),
+        answer=WHOLE,
+        instead={"get_transition_prompt": "the step from one stage to the next"},
     ),
-    _reads(
+    ToolPlan(
         "get_review_prompt",
-        "orchestration",
-        "Get the prompt for a review of a stage, internal (Ralph Loop) or external, ready to use.",
-        STAGE,
-        _choice("phase", ("internal", "external"), "Review phase"),
+        module="orchestration",
+        hints="READS",
+        description=(
+            "Get the prompt for a review of a stage, internal (Ralph Loop) or external, ready to "
+            "use."
+        ),
+        arguments=(
+            STAGE,
+            choice("phase", ("internal", "external"), "Review phase", required=True),
+        ),
         search_hint="review loop",
+        recipes=RECIPES,
+        instruction="get_review_prompt: the prompt for an internal or external review.",
+        purpose="review the work of a stage, in its internal or its external phase",
+        answer="the prompt, ready to be followed or handed to a reviewer",
     ),
-    _reads(
+    ToolPlan(
         "get_transition_prompt",
-        "orchestration",
-        "Get guidance for going from one stage to the next; "
-        "with validate, also whether the project's status and brief allow it.",
-        _choice("transition", ("discover_to_design", "design_to_develop"), "Stage transition"),
-        PROJECT_PATH,
-        Argument(
-            "validate",
-            {
-                "type": "boolean",
-                "description": "Also check the prerequisites in status.md and the brief",
-            },
+        module="orchestration",
+        hints="READS",
+        description=(
+            "Get guidance for going from one stage to the next; with validate, also whether the "
+            "project's status and brief allow it."
+        ),
+        arguments=(
+            choice(
+                "transition",
+                ("discover_to_design", "design_to_develop"),
+                "Stage transition",
+                required=True,
+            ),
+            PROJECT_PATH,
+            Argument(
+                "validate",
+                {
+                    "type": "boolean",
+                    "description": "Also check the prerequisites in status.md and the brief",
+                },
+            ),
         ),
         search_hint=EARLY,
+        recipes=RECIPES,
+        instruction=(
+            "get_transition_prompt: how to enter the next stage; validate=true checks first."
+        ),
+        purpose="go from one stage to the next, and see whether the project may",
+        answer="the prompt; with a validation, which prerequisites are met ahead of it",
+        instead={"get_stage": "what the new stage is about"},
     ),
-    _reads(
+    ToolPlan(
         "get_artifact_spec",
-        "artifacts",
-        "Get the specification of an artifact: sections, front matter and rules of a valid one.",
-        _choice(
-            "artifact",
-            (
-                *("brief", "intent", "status", "readme", "context", "rules", "design", "backlog"),
-                *("folder_structure", "project_types", "stages", "review"),
+        module="artifacts",
+        hints="READS",
+        description=(
+            "Get the specification of an artifact: sections, front matter and rules of a valid one."
+        ),
+        arguments=(
+            choice(
+                "artifact",
+                (
+                    *(
+                        "brief",
+                        "intent",
+                        "status",
+                        "readme",
+                        "context",
+                        "rules",
+                        "design",
+                        "backlog",
+                    ),
+                    *("folder_structure", "project_types", "stages", "review"),
+                ),
+                "Artifact type",
+                required=True,
             ),
-            "Artifact type",
         ),
+        recipes=RECIPES,
+        instruction="get_artifact_spec: what a valid artifact looks like.",
+        purpose="see what a document has to hold, before one is written, changed or judged",
+        answer=WHOLE,
+        instead={"get_artifact_stub": "a document to start from"},
     ),
-    _reads(
+    ToolPlan(
         "get_artifact_stub",
-        "artifacts",
-        "Get a template with places to fill in, to begin a new project or artifact with.",
-        _choice(
-            "artifact",
-            ("brief", "intent", "status", "rules_constraints", "claude_md"),
-            "Artifact to get the stub for",
+        module="artifacts",
+        hints="READS",
+        description=(
+            "Get a template with places to fill in, to begin a new project or artifact with."
         ),
-        _choice(
-            "project_type",
-            ("app", "workflow", "artifact"),
-            "Selects the stub of claude_md, app if left out; ignored for the others",
-            required=False,
+        arguments=(
+            choice(
+                "artifact",
+                ("brief", "intent", "status", "rules_constraints", "claude_md"),
+                "Artifact to get the stub for",
+                required=True,
+            ),
+            choice(
+                "project_type",
+                ("app", "workflow", "artifact"),
+                "Selects the stub of claude_md, app if left out; ignored for the others",
+            ),
         ),
         search_hint="template, start a new project",
+        recipes=RECIPES,
+        instruction="get_artifact_stub: a template to begin one with.",
+        purpose="start a document",
+        answer="a template with places to fill in",
+        instead={"get_artifact_spec": "the rules"},
     ),
-    _reads(
+    ToolPlan(
         "get_project_type_guidance",
-        "project",
-        "Get what a type of project needs: outputs, focus of its reviews, structure.",
-        _choice("type", ("app", "workflow", "artifact"), "Project type"),
-        _choice("scale", ("personal", "commercial"), "Project scale", required=False),
-        _choice("scope", ("mvp", "full"), "Project scope", required=False),
-    ),
-    _reads(
-        "check_project_structure",
-        "project",
-        "Check that a project has its required folders and files.",
-        PROJECT_PATH,
-        search_hint="audit",
-    ),
-    _reads(
-        "check_project_health",
-        "project",
-        "Check files, front matter and required sections of a project's key artifacts. "
-        "What the text means is not looked at.",
-        PROJECT_PATH,
-        search_hint="audit",
-    ),
-    _reads(
-        "get_rules_spec",
-        "governance",
-        "Get the specification of a project's .claude/rules/: categories, files and lifecycle.",
-    ),
-    _reads(
-        "get_context_spec",
-        "governance",
-        "Get the specification of CLAUDE.md files: sections, and what belongs on which level.",
-        _choice("level", ("global", "project"), "Which CLAUDE.md"),
-    ),
-    _reads(
-        "query_capabilities",
-        "capabilities",
-        "Search the registry of skills, tools, agents and plugins by keyword, type or tags.",
-        Argument(
-            "query",
-            {"type": "string", "description": "Keyword in name, description or tags"},
+        module="project",
+        hints="READS",
+        description="Get what a type of project needs: outputs, focus of its reviews, structure.",
+        arguments=(
+            choice("type", ("app", "workflow", "artifact"), "Project type", required=True),
+            choice("scale", ("personal", "commercial"), "Project scale"),
+            choice("scope", ("mvp", "full"), "Project scope"),
         ),
-        _choice("type", ("skill", "tool", "agent", "plugin"), "Capability type", required=False),
-        Argument(
-            "tags",
-            {
-                "type": "array",
-                "items": {"type": "string"},
-                "description": "Tags that must all be there, exactly as they are spelled",
-            },
+        recipes=RECIPES,
+        instruction="get_project_type_guidance: what a type of project needs.",
+        purpose="classify a project, and see what its type, scale and scope ask of it",
+        answer="the part of the specification on that type, with the modifiers that were named",
+    ),
+    ToolPlan(
+        "check_project_structure",
+        module="project",
+        hints="READS",
+        description="Check that a project has its required folders and files.",
+        arguments=(PROJECT_PATH,),
+        search_hint="audit",
+        recipes=RECIPES,
+        instruction="check_project_structure: which folders and files are missing.",
+        purpose="see whether the files and folders of a project are where they should be",
+        answer="a line for each of them, and how many passed",
+        instead={"check_project_health": "what stands in the files"},
+    ),
+    ToolPlan(
+        "check_project_health",
+        module="project",
+        hints="READS",
+        description=(
+            "Check files, front matter and required sections of a project's key artifacts. "
+            "What the text means is not looked at."
+        ),
+        arguments=(PROJECT_PATH,),
+        search_hint="audit",
+        recipes=RECIPES,
+        instruction="check_project_health: that, front matter and required sections.",
+        purpose="check a project before a review or as an audit",
+        answer="files, front matter and required sections, each passed or not, and a summary",
+    ),
+    ToolPlan(
+        "get_rules_spec",
+        module="governance",
+        hints="READS",
+        description=(
+            "Get the specification of a project's .claude/rules/: categories, files and lifecycle."
+        ),
+        recipes=RECIPES,
+        instruction="get_rules_spec: what belongs in .claude/rules/.",
+        purpose="set up or audit the rules of a project",
+        answer=WHOLE,
+    ),
+    ToolPlan(
+        "get_context_spec",
+        module="governance",
+        hints="READS",
+        description=(
+            "Get the specification of CLAUDE.md files: sections, and what belongs on which level."
+        ),
+        arguments=(choice("level", ("global", "project"), "Which CLAUDE.md", required=True),),
+        recipes=RECIPES,
+        instruction="get_context_spec: what belongs in CLAUDE.md.",
+        purpose="write or audit a CLAUDE.md, the user's own or that of a project",
+        answer=WHOLE,
+    ),
+    ToolPlan(
+        "query_capabilities",
+        module="capabilities",
+        hints="READS",
+        description=(
+            "Search the registry of skills, tools, agents and plugins by keyword, type or tags."
+        ),
+        arguments=(
+            Argument(
+                "query",
+                {"type": "string", "description": "Keyword in name, description or tags"},
+            ),
+            choice("type", ("skill", "tool", "agent", "plugin"), "Capability type"),
+            Argument(
+                "tags",
+                {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "description": "Tags that must all be there, exactly as they are spelled",
+                },
+            ),
         ),
         search_hint="find skills, plugins, agents",
+        recipes=RECIPES,
+        instruction="query_capabilities: skills, tools, agents and plugins for a task.",
+        purpose="find skills, tools, agents and plugins for the work at hand",
+        answer="the capabilities that match every filter, with types, descriptions and tags",
+        instead={"query_knowledge": "experience, written down as articles"},
     ),
-    _reads(
+    ToolPlan(
         "get_capability_detail",
-        "capabilities",
-        "Get everything on a capability that query_capabilities found: metadata, installation.",
-        Argument(
-            "capability_id",
-            {
-                "type": "string",
-                "pattern": "^[a-z0-9][a-z0-9-]*$",
-                "description": "Capability ID, for instance claude-md-management",
-            },
-            required=True,
+        module="capabilities",
+        hints="READS",
+        description=(
+            "Get everything on a capability that query_capabilities found: metadata, installation."
         ),
+        arguments=(
+            Argument(
+                "capability_id",
+                {
+                    "type": "string",
+                    "pattern": "^[a-z0-9][a-z0-9-]*$",
+                    "description": "Capability ID, for instance claude-md-management",
+                },
+                required=True,
+            ),
+        ),
+        recipes=RECIPES,
+        instruction="get_capability_detail: everything on one of them.",
+        purpose="learn how a capability that was found is installed and set up",
+        answer="its whole description",
     ),
-    _reads(
+    ToolPlan(
         "query_knowledge",
-        "knowledge",
-        "Search the knowledge base for a word or topic: learnings on process, design patterns.",
-        Argument("query", {"type": "string", "description": "Search term or topic"}, required=True),
+        module="knowledge",
+        hints="READS",
+        description=(
+            "Search the knowledge base for a word or topic: learnings on process, design patterns."
+        ),
+        arguments=(
+            Argument(
+                "query", {"type": "string", "description": "Search term or topic"}, required=True
+            ),
+        ),
         search_hint="lessons learned, best practice",
+        recipes=RECIPES,
+        instruction="query_knowledge: what earlier projects have learned.",
+        purpose="find what was learned about a topic",
+        answer="articles with the place that matches, and paths",
     ),
 )
-EVERY: Names = tuple(tool.name for tool in TOOLS)
-PROFILED: Mapping[str, Names] = dict.fromkeys(PROFILES, EVERY)
-"""By kind of session, the names of its tools."""

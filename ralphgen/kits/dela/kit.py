@@ -8,7 +8,7 @@ from ralphgen.planning.kit import Kit
 
 DELA = Kit(
     key=KEY,
-    catalog=tuple(tool.name for tool in TOOLS),
+    tools=TOOLS,
     plan=plan_dela,
     settings=DelaSettings,
     find=find_tasks,

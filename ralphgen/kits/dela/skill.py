@@ -1,37 +1,7 @@
 """What the skill of the kit dela says beyond the schemas of its tools."""
 
-from ralphgen.planning.model import SkillPlan, Step, ToolUse, Workflow
+from ralphgen.planning.model import SkillPlan, Step, Workflow
 
-USES = {
-    "list_tasks": ToolUse(
-        "find out what the project can run, and by which name",
-        "tasks with their unique names, runners, commands, and whether each may be started",
-        {"status": "what runs at the moment"},
-    ),
-    "task_start": ToolUse(
-        "build, test, lint or run whatever else the project has a task for",
-        "output and exit code of a task that ends within the wait, the pid of one that goes on",
-        {"task_output": "more output of one that was started before"},
-    ),
-    "status": ToolUse(
-        "see what runs, before the same thing is started twice",
-        "the running tasks with their pids",
-        {"task_status": "one that may have ended"},
-    ),
-    "task_status": ToolUse(
-        "learn whether and how a task ended",
-        "state and exit code of each of its processes",
-        {"task_output": "what it printed"},
-    ),
-    "task_output": ToolUse(
-        "read what a task prints while it runs, or has printed",
-        "the last lines, or those from an offset, and where to read on",
-    ),
-    "task_stop": ToolUse(
-        "end a server, a watcher or a task that hangs",
-        "whether it ended by itself or had to be killed",
-    ),
-}
 WORKFLOWS = (
     Workflow(
         "Run a task",
@@ -83,6 +53,5 @@ SKILL = SkillPlan(
             "and is asked for later. Everything that was started ends with the session."
         ),
     },
-    uses=USES,
     workflows=WORKFLOWS,
 )

@@ -1,15 +1,20 @@
-"""The six tools of dela: what they take, what they answer and which sessions have them."""
+"""The six tools of dela."""
 
-from collections.abc import Mapping
-
-from ralphgen.planning.model import PROFILES, Argument, JsonObject, Names, ToolPlan
+from ralphgen.planning.model import (
+    BOOLEAN,
+    INTEGER,
+    OBJECTS,
+    RECIPES,
+    STRING,
+    STRINGS,
+    Argument,
+    Names,
+    ToolPlan,
+)
 from ralphgen.spelling import Name
 
-STRING: JsonObject = {"type": "string"}
-INTEGER: JsonObject = {"type": "integer"}
-BOOLEAN: JsonObject = {"type": "boolean"}
-STRINGS: JsonObject = {"type": "array", "items": STRING}
-OBJECTS: JsonObject = {"type": "array", "items": {"type": "object"}}
+WORKING: Names = ("task_execution", "opus_review")
+"""The recipes whose sessions run tasks; all others only look."""
 CWD = Argument(
     "cwd", {"type": "string", "description": "A folder of the project; its root if left out."}
 )
@@ -20,10 +25,12 @@ FURTHER = ("args", "env")
 TOOLS = (
     ToolPlan(
         "list_tasks",
-        "tasks",
-        "List the project's tasks, with their commands and whether they may be started.",
-        "READS",
-        (
+        module="tasks",
+        hints="READS",
+        description=(
+            "List the project's tasks, with their commands and whether they may be started."
+        ),
+        arguments=(
             Argument(
                 "runner",
                 {"type": "string", "description": "Only tasks of this runner, such as make."},
@@ -32,7 +39,7 @@ TOOLS = (
             Argument("limit", Name("LIMIT")),
             Argument("cursor", Name("CURSOR")),
         ),
-        {
+        returns={
             "type": "object",
             "properties": {
                 "tasks": OBJECTS,
@@ -43,14 +50,22 @@ TOOLS = (
             "required": ["tasks", "total", "errors"],
         },
         search_hint="make targets, npm scripts, what can be run, build, test",
+        recipes=RECIPES,
+        loaded_first=WORKING,
+        instruction="list_tasks shows what the project can run: make targets, scripts, and so on.",
+        purpose="find out what the project can run, and by which name",
+        answer="tasks with their unique names, runners, commands, and whether each may be started",
+        instead={"status": "what runs at the moment"},
     ),
     ToolPlan(
         "task_start",
-        "tasks",
-        "Start a task. One that ends within the wait is answered with its output and exit code, "
-        "one that does not with its pid.",
-        "RUNS",
-        (
+        module="tasks",
+        hints="RUNS",
+        description=(
+            "Start a task. One that ends within the wait is answered with its output and exit "
+            "code, one that does not with its pid."
+        ),
+        arguments=(
             Argument("unique_name", Name("STRING"), required=True),
             Argument("args", Name("STRINGS")),
             Argument(
@@ -68,7 +83,7 @@ TOOLS = (
                 },
             ),
         ),
-        {
+        returns={
             "type": "object",
             "properties": {
                 "state": {"type": "string", "enum": ["exited", "running", "failed"]},
@@ -82,35 +97,59 @@ TOOLS = (
             "required": ["state", "initial_output"],
         },
         search_hint="run a task, build, test, execute",
+        recipes=WORKING,
+        loaded_first=WORKING,
+        instruction=(
+            "task_start runs one by its unique_name and waits a second for its end{longer}; what "
+            "runs longer goes on in the background."
+        ),
+        advice=(
+            "Only tasks that a person has allowed can be started; do not look for a way around: "
+            'ask for "ralphgen allow NAME".'
+        ),
+        purpose="build, test, lint or run whatever else the project has a task for",
+        answer=(
+            "output and exit code of a task that ends within the wait, the pid of one that goes on"
+        ),
+        instead={"task_output": "more output of one that was started before"},
     ),
     ToolPlan(
         "status",
-        "jobs",
-        "List the tasks that run now.",
-        "READS",
-        (),
-        {
+        module="jobs",
+        hints="READS",
+        description="List the tasks that run now.",
+        returns={
             "type": "object",
             "properties": {"running": OBJECTS, "cwd": STRING},
             "required": ["running"],
         },
         search_hint="running tasks, processes",
+        recipes=RECIPES,
+        instruction="status lists what runs.",
+        purpose="see what runs, before the same thing is started twice",
+        answer="the running tasks with their pids",
+        instead={"task_status": "one that may have ended"},
     ),
     ToolPlan(
         "task_status",
-        "jobs",
-        "Tell what has become of the processes of a task, or of one pid.",
-        "READS",
-        (Argument("unique_name", Name("STRING")), Argument("pid", Name("INTEGER"))),
-        {"type": "object", "properties": {"jobs": OBJECTS}, "required": ["jobs"]},
+        module="jobs",
+        hints="READS",
+        description="Tell what has become of the processes of a task, or of one pid.",
+        arguments=(Argument("unique_name", Name("STRING")), Argument("pid", Name("INTEGER"))),
+        returns={"type": "object", "properties": {"jobs": OBJECTS}, "required": ["jobs"]},
         search_hint="exit code, has it ended",
+        recipes=WORKING,
+        instruction="task_status tells how a task ended.",
+        purpose="learn whether and how a task ended",
+        answer="state and exit code of each of its processes",
+        instead={"task_output": "what it printed"},
     ),
     ToolPlan(
         "task_output",
-        "jobs",
-        "Read what a task has printed: the last lines, unless others are asked for.",
-        "READS",
-        (
+        module="jobs",
+        hints="READS",
+        description="Read what a task has printed: the last lines, unless others are asked for.",
+        arguments=(
             PID,
             Argument(
                 "lines",
@@ -126,7 +165,7 @@ TOOLS = (
             ),
             Argument("show_truncation", {"type": "boolean"}),
         ),
-        {
+        returns={
             "type": "object",
             "properties": {
                 "pid": INTEGER,
@@ -145,13 +184,17 @@ TOOLS = (
             "required": ["pid", "lines", "next_offset"],
         },
         search_hint="log of a running task",
+        recipes=WORKING,
+        instruction="task_output reads what it printed, by pid.",
+        purpose="read what a task prints while it runs, or has printed",
+        answer="the last lines, or those from an offset, and where to read on",
     ),
     ToolPlan(
         "task_stop",
-        "jobs",
-        "Stop a running task and everything that it started.",
-        "DELETES",
-        (
+        module="jobs",
+        hints="DELETES",
+        description="Stop a running task and everything that it started.",
+        arguments=(
             PID,
             Argument(
                 "grace_period",
@@ -163,7 +206,7 @@ TOOLS = (
                 },
             ),
         ),
-        {
+        returns={
             "type": "object",
             "properties": {
                 "pid": INTEGER,
@@ -176,16 +219,9 @@ TOOLS = (
             "required": ["pid", "status", "message"],
         },
         search_hint="kill a process",
+        recipes=WORKING,
+        instruction="task_stop ends one with everything that it started.",
+        purpose="end a server, a watcher or a task that hangs",
+        answer="whether it ended by itself or had to be killed",
     ),
 )
-LOOKS: Names = ("list_tasks", "status")
-READS: Names = ("list_tasks", "status", "task_status", "task_output")
-EVERY: Names = tuple(tool.name for tool in TOOLS)
-KEPT: Mapping[str, Names] = {
-    "task_execution": EVERY,
-    "opus_review": EVERY,
-    "interactive": READS,
-    "manual": EVERY,
-}
-PROFILED: Mapping[str, Names] = {profile: KEPT.get(profile, LOOKS) for profile in PROFILES}
-"""By kind of session, the names of its tools."""

@@ -1,8 +1,7 @@
 """The kit `ralph` as the core sees it."""
 
 from ralphgen.kits.ralph.plan import KEY, plan_ralph
-from ralphgen.kits.ralph.tools import SPECS
+from ralphgen.kits.ralph.tools import TOOLS
 from ralphgen.planning.kit import Kit
 
-CATALOG = tuple(spec.name for spec in SPECS)
-RALPH = Kit(key=KEY, catalog=CATALOG, plan=plan_ralph)
+RALPH = Kit(key=KEY, tools=TOOLS, plan=plan_ralph)

@@ -1,16 +1,13 @@
 """The decisions of the ralph kit: which tools and arguments a schema has a place for."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, fields
 
 from ralphgen.kits.ralph.answers import answer_schema
-from ralphgen.kits.ralph.bindings import TARGETS, bind
 from ralphgen.kits.ralph.columns import PREFIXES, Table, read_table
-from ralphgen.kits.ralph.profiles import CLOSING, LOADED_FIRST, narrow, narrow_values, profiles
 from ralphgen.kits.ralph.skill import SKILL
-from ralphgen.kits.ralph.spec import Spec
-from ralphgen.kits.ralph.tools import SPECS
+from ralphgen.kits.ralph.table_tool import TableTool
+from ralphgen.kits.ralph.tools import TOOLS
 from ralphgen.planning.model import Argument, KitPlan, Module, Names, ToolPlan, Values
 from ralphgen.project.model import Project
 from ralphgen.spelling import Lines, Name, Value, argument_name
@@ -29,13 +26,21 @@ NOUNS = {
 REASON: Value = {"type": "string", "description": "Why it is blocked."}
 SUMMARY: Value = {"type": "string", "description": "Stored as a comment."}
 NEEDED = {"task_comments": ("id", "task_id", "body")}
-# Emitted name in tables.py, by table; the first three are the heart of every schema.
+# Emitted name in tables.py, by table; no project is without the first three.
 TABLES = {
     "tasks": "tasks",
     "features": "features",
     "disciplines": "disciplines",
     "task_comments": "comments",
     "metadata": "metadata",
+}
+
+TARGETS: Mapping[str, Mapping[str, str]] = {
+    "ramble": {"feature": "optional"},
+    "discuss": {"discipline": "grants"},
+    "task_execution": {"task": "required"},
+    "opus_review": {"feature": "optional"},
+    "enrichment": {"task": "optional"},
 }
 
 
@@ -47,14 +52,13 @@ class Absence:
 
 
 def plan_ralph(project: Project) -> KitPlan:
-    """The server of the ralph kit for a project."""
+    """Return the server of the ralph kit, with the tools that the project's tables allow."""
     found = {name: read_table(project.schema, name) for name in TABLES}
     tables = {
         name: table for name, (table, _) in found.items() if table is not None and _fits(table)
     }
-    planned = {spec.name: _tool(spec, tables) for spec in SPECS}
+    planned = {tool.name: _tool(tool, tables) for tool in TOOLS}
     tools = tuple(tool for tool in planned.values() if isinstance(tool, ToolPlan))
-    statuses = tables["tasks"].values("status")
     return KitPlan(
         key=KEY,
         server_name=SERVER_NAME,
@@ -67,13 +71,7 @@ def plan_ralph(project: Project) -> KitPlan:
         runtime=("files", "sqlite"),
         constants=_constants(tables),
         absent={name: tool.reason for name, tool in planned.items() if isinstance(tool, Absence)},
-        profiles=profiles(tools, statuses),
-        narrow=narrow,
-        narrow_values=partial(narrow_values, statuses),
         targets=TARGETS,
-        bind=bind,
-        loaded_first=LOADED_FIRST,
-        closing=CLOSING,
         prompts=True,
         services=True,
         resources=True,
@@ -87,89 +85,104 @@ def _fits(table: Table) -> bool:
     return all(column in table.columns for column in NEEDED.get(table.name, ()))
 
 
-def _tool(spec: Spec, tables: Mapping[str, Table]) -> ToolPlan | Absence:
-    absence = _missing_need(spec, tables) or _unfilled_column(spec, tables)
+def _tool(tool: TableTool, tables: Mapping[str, Table]) -> ToolPlan | Absence:
+    """Return the tool as the project has a place for it, or why it has none."""
+    absence = _missing_need(tool, tables) or _unfilled_column(tool, tables)
     if absence is not None:
         return absence
-    return ToolPlan(
-        name=spec.name,
-        module=spec.module,
-        description=_description(spec, tables),
-        hints=spec.hints,
-        arguments=_arguments(spec, tables),
-        returns=answer_schema(spec.answers, tables),
-        search_hint=spec.search_hint,
-    )
+    values = _known_values(tool, tables)
+    useless = {recipe for recipe, left in values.items() if not all(left.values())}
+    decided = {
+        "description": _description(tool, tables),
+        "arguments": _arguments(tool, tables),
+        "returns": answer_schema(tool.answer_shape, tables),
+        "narrowed_values": values,
+        "recipes": tuple(recipe for recipe in tool.recipes if recipe not in useless),
+    }
+    kept = {field.name: getattr(tool, field.name) for field in fields(ToolPlan)}
+    return ToolPlan(**(kept | decided))
 
 
-def _missing_need(spec: Spec, tables: Mapping[str, Table]) -> Absence | None:
-    for need in spec.needs:
+def _known_values(tool: TableTool, tables: Mapping[str, Table]) -> dict[str, dict[str, Names]]:
+    """Return the values that recipes leave, as far as the columns of the project may hold them."""
+    return {
+        recipe: {
+            column: tuple(value for value in left if value in tables[tool.table].values(column))
+            for column, left in values.items()
+        }
+        for recipe, values in tool.narrowed_values.items()
+    }
+
+
+def _missing_need(tool: TableTool, tables: Mapping[str, Table]) -> Absence | None:
+    for need in tool.needs:
         table, _, column = need.partition(".")
         if table not in tables or column not in tables[table].columns:
             return Absence(f'the database has no column "{need}"')
     hidden = {f"tasks.{column.name}" for column in tables["tasks"].unusable}
-    for guard in spec.guards:
+    for guard in tool.guards:
         if guard in hidden:
             return Absence(f'what "{guard}" holds is hidden, and could forbid it')
     possible = tables["tasks"].values("status")
-    for status in spec.statuses:
+    for status in tool.statuses:
         if status not in possible:
             return Absence(f'no task can have the status "{status}"')
     return None
 
 
-def _description(spec: Spec, tables: Mapping[str, Table]) -> str:
-    """The tool's sentence, without what it says of columns that the project does not have."""
-    notes = [text for column, text in spec.notes if column in tables[spec.table].columns]
-    return "; ".join([spec.description.removesuffix("."), *notes]) + "."
+def _description(tool: TableTool, tables: Mapping[str, Table]) -> str:
+    """Return the tool's sentence, without what it says of columns that the project lacks."""
+    notes = [text for column, text in tool.notes if column in tables[tool.table].columns]
+    return "; ".join([tool.description.removesuffix("."), *notes]) + "."
 
 
-def _unfilled_column(spec: Spec, tables: Mapping[str, Table]) -> Absence | None:
-    """Why a tool that adds a row could never do so."""
-    if not spec.creates:
+def _unfilled_column(tool: TableTool, tables: Mapping[str, Table]) -> Absence | None:
+    """Return why a tool that adds a row could never do so, if it could not."""
+    if not tool.creates:
         return None
-    table = tables[spec.table]
-    unfilled = table.unfillable((*spec.fields, *(table.added() if spec.added else ())))
+    table = tables[tool.table]
+    unfilled = table.unfillable((*tool.fields, *(table.added() if tool.added else ())))
     if not unfilled:
         return None
-    return Absence(f'"{spec.table}.{unfilled[0]}" needs a value that no argument can give')
+    return Absence(f'"{tool.table}.{unfilled[0]}" needs a value that no argument can give')
 
 
-def _arguments(spec: Spec, tables: Mapping[str, Table]) -> tuple[Argument, ...]:
-    if not spec.table:
-        return spec.arguments
-    table = tables[spec.table]
-    fields = [*spec.fields, *(table.added() if spec.added else ())]
-    arguments = [*spec.arguments]
+def _arguments(tool: TableTool, tables: Mapping[str, Table]) -> tuple[Argument, ...]:
+    if not tool.table:
+        return tool.arguments
+    table = tables[tool.table]
+    fields = [*tool.fields, *(table.added() if tool.added else ())]
+    arguments = [*tool.arguments]
     for field in fields:
-        special = _special(spec, field, tables)
+        special = _special(tool, field, tables)
         if special is not None:
             arguments.append(special)
         elif field in table.given():
-            required = field in spec.required
+            required = field in tool.required
             arguments.append(table.argument(field, required=required))
-    if not spec.creates:
-        arguments = [_optional(argument, spec) for argument in arguments]
-    if spec.clears:
+    if not tool.creates:
+        arguments = [_optional(argument, tool) for argument in arguments]
+    if tool.clears:
         arguments.extend(_clear(table, fields))
     return tuple(arguments)
 
 
-def _special(spec: Spec, field: str, tables: Mapping[str, Table]) -> Argument | None:
-    """The arguments that are no plain columns."""
+def _special(tool: TableTool, field: str, tables: Mapping[str, Table]) -> Argument | None:
+    """Return the argument of a field that is no plain column, if it is one."""
     tasks = tables["tasks"]
     if field == "reason" and "blocked_by" in tasks.columns and "blocked" in tasks.values("status"):
         return Argument("reason", REASON)
     if field == "summary" and _comment_needs_no_more(tables):
         return Argument("summary", SUMMARY)
-    if field == "status" and spec.name == "create_task":
+    if field == "status" and tool.name == "create_task":
         return Argument("status", {"type": "string", "enum": list(first_statuses(tables))})
     return None
 
 
 def _comment_needs_no_more(tables: Mapping[str, Table]) -> bool:
-    """Whether the server can write a comment of which it was told the text alone."""
-    tool = _tool(_spec("add_task_comment"), tables)
+    """Return whether the server can write a comment when it is given the text alone."""
+    found = next(tool for tool in TOOLS if tool.name == "add_task_comment")
+    tool = _tool(found, tables)
     if isinstance(tool, Absence):
         return False
     needed = {argument.name for argument in tool.arguments if argument.required}
@@ -177,19 +190,15 @@ def _comment_needs_no_more(tables: Mapping[str, Table]) -> bool:
 
 
 def first_statuses(tables: Mapping[str, Table]) -> Names:
-    """The statuses that a new task may have; the first of them is the default."""
+    """Return the statuses that a new task may have; the first of them is the default."""
     known = tuple(map(str, tables["tasks"].values("status")))
     return tuple(status for status in known if status in ("draft", "pending")) or known[:1]
 
 
-def _spec(name: str) -> Spec:
-    return next(spec for spec in SPECS if spec.name == name)
-
-
-def _optional(argument: Argument, spec: Spec) -> Argument:
-    """A change gives what it changes: a column that must not be empty may be left alone."""
-    fixed = {given.name for given in spec.arguments if given.required}
-    required = argument.name in fixed or argument.name in spec.required
+def _optional(argument: Argument, tool: TableTool) -> Argument:
+    """Return the argument of a change, which may leave alone what must not be empty."""
+    fixed = {given.name for given in tool.arguments if given.required}
+    required = argument.name in fixed or argument.name in tool.required
     return Argument(argument.name, argument.schema, required=required)
 
 
@@ -204,7 +213,7 @@ def _clear(table: Table, fields: list[str]) -> tuple[Argument, ...]:
 
 
 def _constants(tables: Mapping[str, Table]) -> dict[str, Values]:
-    """The lists of values that the arguments name, by the name of the constant."""
+    """Return the lists of values that arguments refer to, by the name of the constant."""
     return {
         table.constant(column): table.values(column)
         for name, table in tables.items()

@@ -1,86 +1,7 @@
 """What the skill of the ralph kit says beyond the schemas of its tools."""
 
-from ralphgen.planning.model import SkillPlan, Step, ToolUse, Workflow
+from ralphgen.planning.model import SkillPlan, Step, Workflow
 
-CHANGED = "the row as it is now"
-DELETED = "what was deleted, or what stands against it"
-USES = {
-    "list_tasks": ToolUse(
-        "find tasks by status, feature or discipline, and those that are ready",
-        "a page of tasks, and a cursor where there are more",
-        {"get_task": "all of one task"},
-    ),
-    "get_task": ToolUse(
-        "read a task before working on it or changing it",
-        "every field, dependencies, dependents and the newest comments",
-    ),
-    "create_task": ToolUse(
-        "write down work that has a feature and a discipline",
-        "the new task with its id",
-        {"update_task": "a task that is there already"},
-    ),
-    "update_task": ToolUse(
-        "correct a task; fields that are not given stay as they are",
-        CHANGED,
-        {"set_task_status": "its status"},
-    ),
-    "delete_task": ToolUse(
-        "remove a task that was a mistake", DELETED, {"set_task_status": "work that is not wanted"}
-    ),
-    "set_task_status": ToolUse(
-        "begin a task, close it, or say that it is blocked",
-        "the old and the new status, and the tasks that can begin now",
-    ),
-    "enrich_task": ToolUse("turn a draft into a task that can be carried out", CHANGED),
-    "add_task_comment": ToolUse(
-        "leave a question, a finding or a note where the task is",
-        "the comment with its id",
-        {"append_learning": "what later sessions should know of any task"},
-    ),
-    "update_task_comment": ToolUse("correct a comment", CHANGED),
-    "delete_task_comment": ToolUse("remove a comment", DELETED),
-    "list_features": ToolUse("see what the project is made of", "a page of features"),
-    "get_feature": ToolUse(
-        "read a feature before a task of it is planned or carried out",
-        "every field, its learnings, and its tasks counted by status",
-    ),
-    "create_feature": ToolUse("add a part of the project that tasks can belong to", "the feature"),
-    "update_feature": ToolUse(
-        "correct a feature; fields that are not given stay as they are",
-        CHANGED,
-        {"append_feature_learning": "what was learned about it"},
-    ),
-    "delete_feature": ToolUse("remove a feature without tasks", DELETED),
-    "append_feature_learning": ToolUse(
-        "keep a decision or a convention with the feature that it is about",
-        "whether it was added or was known before",
-        {"append_learning": "what is about the project as a whole"},
-    ),
-    "add_feature_context_file": ToolUse(
-        "note a file that whoever works on the feature has to read", "the feature's files"
-    ),
-    "list_disciplines": ToolUse("see who can be given a task", "a page of disciplines"),
-    "get_discipline": ToolUse(
-        "read what a discipline is told and what it knows", "prompt, skills and conventions"
-    ),
-    "create_discipline": ToolUse("add a kind of worker that tasks can be given to", "the row"),
-    "update_discipline": ToolUse(
-        "sharpen what a discipline is told; fields that are not given stay as they are", CHANGED
-    ),
-    "delete_discipline": ToolUse("remove a discipline without tasks", DELETED),
-    "get_project_info": ToolUse("learn what the project is", "title, description, creation date"),
-    "get_project_progress": ToolUse(
-        "say how far the project is",
-        "tasks counted by status, in all and by feature",
-        {"read_progress": "what was done, in words"},
-    ),
-    "append_learning": ToolUse(
-        "tell later sessions what this one had to find out", "the line that was written"
-    ),
-    "read_learnings": ToolUse("learn what earlier sessions found out", "the newest entries"),
-    "append_progress": ToolUse("log what was done", "the line that was written"),
-    "read_progress": ToolUse("learn what earlier sessions did", "the newest entries"),
-}
 WORKFLOWS = (
     Workflow(
         "Carry a task out and close it",
@@ -189,6 +110,5 @@ SKILL = SkillPlan(
             "Where the session has no tool to set a status, say in the last answer what is left."
         ),
     },
-    uses=USES,
     workflows=WORKFLOWS,
 )

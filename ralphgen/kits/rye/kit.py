@@ -8,7 +8,7 @@ from ralphgen.planning.kit import Kit
 
 RYE = Kit(
     key=KEY,
-    catalog=tuple(tool.name for tool in TOOLS),
+    tools=TOOLS,
     plan=plan_rye,
     settings=RyeSettings,
     find=find_items,

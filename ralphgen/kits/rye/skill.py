@@ -1,29 +1,7 @@
 """What the skill of the kit rye says beyond the schemas of its tools."""
 
-from ralphgen.planning.model import SkillPlan, Step, ToolUse, Workflow
+from ralphgen.planning.model import SkillPlan, Step, Workflow
 
-USES = {
-    "search": ToolUse(
-        "find out whether there is an item for the work at hand, before it is done by hand",
-        "ids with types, spaces, descriptions and scores, the best first, and how many there are",
-        {"load": "the text of one that was found"},
-    ),
-    "load": ToolUse(
-        "read an item and its parameters, or see whether its signature holds",
-        "its text, its metadata, its path and the state of its signature",
-        {"execute": "what it does"},
-    ),
-    "execute": ToolUse(
-        "run a tool, get a directive with its inputs filled in, or get knowledge",
-        "what a tool printed or returned, the steps of a directive to follow, or the knowledge",
-        {"load": "a look at it first"},
-    ),
-    "sign": ToolUse(
-        "check and sign items that were written or changed",
-        "the signature, or what has to be mended first; for a pattern, both lists",
-    ),
-    "help": ToolUse("look up a tool or a format", "the text on a topic, and all topics"),
-}
 ITEM = {"item_type": None, "item_id": None, "project_path": None}
 QUERY = {"item_type": "all", "query": None, "project_path": None}
 WORKFLOWS = (
@@ -92,7 +70,6 @@ SKILL = SkillPlan(
             "what it does. Sign only what was read and is meant, never to get around a refusal."
         ),
     },
-    uses=USES,
     workflows=WORKFLOWS,
     variables={
         "USER_SPACE": "the folder of the user's items, or the folder that holds it as .ai",

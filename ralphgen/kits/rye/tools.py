@@ -1,21 +1,32 @@
-"""The five tools of rye: what they take, what they answer and which sessions have them."""
+"""The five tools of rye."""
 
-from collections.abc import Mapping
-
-from ralphgen.planning.model import PROFILES, Argument, JsonObject, Names, ToolPlan
+from ralphgen.planning.model import (
+    BOOLEAN,
+    INTEGER,
+    OBJECT,
+    OBJECTS,
+    RECIPES,
+    STRING,
+    STRINGS,
+    Argument,
+    JsonObject,
+    Names,
+    ToolPlan,
+    choice,
+)
 
 NOUN = "items"
-STRING: JsonObject = {"type": "string"}
-INTEGER: JsonObject = {"type": "integer"}
-BOOLEAN: JsonObject = {"type": "boolean"}
-OBJECT: JsonObject = {"type": "object"}
-STRINGS: JsonObject = {"type": "array", "items": STRING}
-OBJECTS: JsonObject = {"type": "array", "items": OBJECT}
+WORKING: Names = ("task_execution", "opus_review")
+"""The recipes whose sessions execute, copy and sign items; all others only look."""
 TYPES = ("directive", "tool", "knowledge")
 PROJECT_PATH = Argument(
     "project_path",
     {"type": "string", "description": "Absolute path of this project, or of a folder in it"},
     required=True,
+)
+ON_PATHS = (
+    "project_path is always the absolute path of the project that this server belongs to, or of a "
+    "folder in it."
 )
 ITEM_ID = Argument(
     "item_id",
@@ -24,18 +35,8 @@ ITEM_ID = Argument(
 )
 
 
-def _choice(
-    name: str, values: tuple[str, ...], description: str = "", *, required: bool = False
-) -> Argument:
-    """An argument that takes one of some words."""
-    schema: JsonObject = {"type": "string", "enum": list(values)}
-    if description:
-        schema["description"] = description
-    return Argument(name, schema, required=required)
-
-
 def _answer(required: tuple[str, ...], **fields: JsonObject) -> JsonObject:
-    """The schema of an answer, whose longest fields may be left out where it would be too long."""
+    """Return the schema of an answer, the longest fields of which may have been cut."""
     return {
         "type": "object",
         "properties": {"status": STRING, **fields},
@@ -43,8 +44,8 @@ def _answer(required: tuple[str, ...], **fields: JsonObject) -> JsonObject:
     }
 
 
-ITEM_TYPE = _choice("item_type", TYPES, required=True)
-SOURCE = _choice(
+ITEM_TYPE = choice("item_type", TYPES, required=True)
+SOURCE = choice(
     "source",
     ("project", "user", "system"),
     "Only this space; the first of them that has it if left out",
@@ -52,12 +53,14 @@ SOURCE = _choice(
 TOOLS = (
     ToolPlan(
         "search",
-        NOUN,
-        "Find directives (workflows), tools and knowledge of this project, the user and the "
-        "system. An empty query lists all.",
-        "READS",
-        (
-            _choice("item_type", (*TYPES, "all"), required=True),
+        module=NOUN,
+        hints="READS",
+        description=(
+            "Find directives (workflows), tools and knowledge of this project, the user and the "
+            "system. An empty query lists all."
+        ),
+        arguments=(
+            choice("item_type", (*TYPES, "all"), required=True),
             Argument(
                 "query",
                 {
@@ -68,13 +71,13 @@ TOOLS = (
                 required=True,
             ),
             PROJECT_PATH,
-            _choice("source", ("project", "user", "system", "all"), "all if left out"),
+            choice("source", ("project", "user", "system", "all"), "all if left out"),
             Argument(
                 "limit",
                 {"type": "integer", "minimum": 1, "maximum": 100, "description": "10 if left out"},
             ),
             Argument("offset", {"type": "integer", "minimum": 0}),
-            _choice("sort_by", ("score", "date", "name"), "score if left out"),
+            choice("sort_by", ("score", "date", "name"), "score if left out"),
             Argument(
                 "filters",
                 {
@@ -96,7 +99,7 @@ TOOLS = (
                 },
             ),
         ),
-        _answer(
+        returns=_answer(
             ("total", "search_type", "item_type", "source", "limit", "offset"),
             results=OBJECTS,
             total=INTEGER,
@@ -111,25 +114,37 @@ TOOLS = (
             cut=STRINGS,
         ),
         search_hint="find workflows, tools, knowledge, what is there",
+        recipes=RECIPES,
+        loaded_first=WORKING,
+        instruction="search finds items; look for one before you do by hand what it may do.",
+        advice=ON_PATHS,
+        purpose="find out whether there is an item for the work at hand, before it is done by hand",
+        answer=(
+            "ids with types, spaces, descriptions and scores, the best first, and how many there "
+            "are"
+        ),
+        instead={"load": "the text of one that was found"},
     ),
     ToolPlan(
         "load",
-        NOUN,
-        "Read an item: its text, what it says of itself, its parameters, and whether its "
-        "signature holds.",
-        "REPLACES",
-        (
+        module=NOUN,
+        hints="REPLACES",
+        description=(
+            "Read an item: its text, what it says of itself, its parameters, and whether its "
+            "signature holds."
+        ),
+        arguments=(
             ITEM_TYPE,
             ITEM_ID,
             PROJECT_PATH,
             SOURCE,
-            _choice("destination", ("project", "user"), "Copy it into this space"),
+            choice("destination", ("project", "user"), "Copy it into this space"),
             Argument(
                 "overwrite",
                 {"type": "boolean", "description": "Replace what is there under its id"},
             ),
         ),
-        _answer(
+        returns=_answer(
             ("item_type", "item_id", "source"),
             content=STRING,
             metadata=OBJECT,
@@ -150,14 +165,23 @@ TOOLS = (
         ),
         search_hint="read a workflow, a tool, knowledge",
         writes_by=("destination",),
+        recipes=RECIPES,
+        reserved={"destination": WORKING, "overwrite": WORKING},
+        instruction="load reads one, with its parameters and the state of its signature.",
+        advice=ON_PATHS,
+        purpose="read an item and its parameters, or see whether its signature holds",
+        answer="its text, its metadata, its path and the state of its signature",
+        instead={"execute": "what it does"},
     ),
     ToolPlan(
         "execute",
-        NOUN,
-        "Execute an item: run a tool, get a directive's steps to follow, or get what knowledge "
-        "says.",
-        "RUNS",
-        (
+        module=NOUN,
+        hints="RUNS",
+        description=(
+            "Execute an item: run a tool, get a directive's steps to follow, or get what knowledge "
+            "says."
+        ),
+        arguments=(
             ITEM_TYPE,
             ITEM_ID,
             PROJECT_PATH,
@@ -170,7 +194,7 @@ TOOLS = (
             ),
             SOURCE,
         ),
-        _answer(
+        returns=_answer(
             ("type", "item_id", "metadata"),
             type=STRING,
             item_id=STRING,
@@ -186,14 +210,28 @@ TOOLS = (
             cut=STRINGS,
         ),
         search_hint="run a tool, follow a workflow",
+        recipes=WORKING,
+        loaded_first=WORKING,
+        instruction=(
+            "execute runs a tool, or returns a directive for you to follow, or knowledge; "
+            "dry_run=true only checks."
+        ),
+        advice=ON_PATHS,
+        purpose="run a tool, get a directive with its inputs filled in, or get knowledge",
+        answer=(
+            "what a tool printed or returned, the steps of a directive to follow, or the knowledge"
+        ),
+        instead={"load": "a look at it first"},
     ),
     ToolPlan(
         "sign",
-        NOUN,
-        "Check an item against its format and sign it with the user's key, after it was written "
-        "or changed.",
-        "CHANGES",
-        (
+        module=NOUN,
+        hints="CHANGES",
+        description=(
+            "Check an item against its format and sign it with the user's key, after it was "
+            "written or changed."
+        ),
+        arguments=(
             ITEM_TYPE,
             Argument(
                 "item_id",
@@ -201,7 +239,7 @@ TOOLS = (
                 required=True,
             ),
             PROJECT_PATH,
-            _choice("source", ("project", "user"), "project if left out"),
+            choice("source", ("project", "user"), "project if left out"),
             Argument(
                 "parameters",
                 {
@@ -212,7 +250,7 @@ TOOLS = (
                 },
             ),
         ),
-        _answer(
+        returns=_answer(
             (),
             item_id=STRING,
             item_type=STRING,
@@ -230,35 +268,30 @@ TOOLS = (
             cut=STRINGS,
         ),
         search_hint="validate an item, signature",
+        recipes=WORKING,
+        instruction="sign checks and signs an item after it was written or changed.",
+        advice=ON_PATHS,
+        purpose="check and sign items that were written or changed",
+        answer="the signature, or what has to be mended first; for a pattern, both lists",
     ),
     ToolPlan(
         "help",
-        NOUN,
-        "Explain these tools, and how items are written.",
-        "READS",
-        (
+        module=NOUN,
+        hints="READS",
+        description="Explain these tools, and how items are written.",
+        arguments=(
             Argument(
                 "topic",
                 {"type": "string", "description": "overview if left out, which names the others"},
             ),
         ),
-        _answer(("topic", "content", "topics"), topic=STRING, content=STRING, topics=STRINGS),
+        returns=_answer(
+            ("topic", "content", "topics"), topic=STRING, content=STRING, topics=STRINGS
+        ),
         search_hint="how to write a directive, a tool, knowledge",
+        recipes=RECIPES,
+        instruction="help explains the tools and the formats of items.",
+        purpose="look up a tool or a format",
+        answer="the text on a topic, and all topics",
     ),
 )
-EVERY: Names = tuple(tool.name for tool in TOOLS)
-LOOKS: Names = ("search", "load", "help")
-FULL: Names = ("manual", "task_execution", "opus_review")
-"""The kinds of session that have everything; all others only look."""
-PROFILED: Mapping[str, Names] = {
-    profile: EVERY if profile in FULL else LOOKS for profile in PROFILES
-}
-"""By kind of session, the names of its tools."""
-COPYING: Names = ("destination", "overwrite")
-
-
-def narrow(profile: str, tool: ToolPlan) -> Names | None:
-    """The arguments that a kind of session keeps of a tool: who only looks copies nothing."""
-    if profile in FULL or tool.name != "load":
-        return None
-    return tuple(argument.name for argument in tool.arguments if argument.name not in COPYING)

@@ -8,7 +8,7 @@ from ralphgen.planning.kit import Kit
 
 SPECUM = Kit(
     key=KEY,
-    catalog=tuple(tool.name for tool in TOOLS),
+    tools=TOOLS,
     plan=plan_specum,
     settings=SpecumSettings,
     find=find_specs,

@@ -1,40 +1,6 @@
 """What the skill of the kit specum says beyond the schemas of its tools."""
 
-from ralphgen.planning.model import SkillPlan, Step, ToolUse, Workflow
-
-INSTRUCTIONS = "the instructions of the phase, with what is known of the spec so far"
-USES = {
-    "ralph_start": ToolUse(
-        "begin a spec, or begin again one that has lost its state",
-        "the name, the folder and the phase of the spec, and what to do next",
-        {"ralph_switch": "work on another spec that is there"},
-    ),
-    "ralph_status": ToolUse(
-        "see which specs there are and how far each is",
-        "the specs with phase and progress, the current one marked",
-    ),
-    "ralph_switch": ToolUse(
-        "make another spec the one that all calls are about",
-        "the spec that is current now",
-    ),
-    "ralph_cancel": ToolUse(
-        "give a spec up, at a person's wish",
-        "what was removed and what was kept",
-    ),
-    "ralph_complete_phase": ToolUse(
-        "end a phase, once its file is written and agreed on",
-        "the phase that comes next, and what to do for it",
-    ),
-    "ralph_help": ToolUse("look the workflow up", "the workflow and its tools, explained"),
-    "ralph_research": ToolUse("find out what is feasible before anything is decided", INSTRUCTIONS),
-    "ralph_requirements": ToolUse("write down what has to be true in the end", INSTRUCTIONS),
-    "ralph_design": ToolUse("decide how it is built", INSTRUCTIONS),
-    "ralph_tasks": ToolUse("cut the design into tasks that can be checked", INSTRUCTIONS),
-    "ralph_implement": ToolUse(
-        "carry the tasks of the current spec out, one after the other",
-        "the next open task with its instructions, or that all of them are complete",
-    ),
-}
+from ralphgen.planning.model import SkillPlan, Step, Workflow
 
 
 def _phase(tool: str, phase: str) -> tuple[Step, Step]:
@@ -104,6 +70,5 @@ SKILL = SkillPlan(
             "they name another."
         ),
     },
-    uses=USES,
     workflows=WORKFLOWS,
 )

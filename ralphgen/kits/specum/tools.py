@@ -1,10 +1,10 @@
-"""The eleven tools of specum: what they take, and which sessions have them."""
+"""The eleven tools of specum."""
 
-from collections.abc import Mapping
+from ralphgen.planning.model import RECIPES, Argument, Names, ToolPlan
 
-from ralphgen.planning.model import PROFILES, Argument, JsonObject, Names, ToolPlan
-
-BOOLEAN: JsonObject = {"type": "boolean"}
+PLANNING: Names = ("braindump", "yap", "ramble", "enrichment")
+"""The recipes whose sessions work specs out."""
+EXECUTING = "task_execution"
 CREATES = "ralph:create_task"  # whoever may not do that may not import tasks either
 SPEC = Argument(
     "spec_name", {"type": "string", "description": "Spec name (defaults to current spec)"}
@@ -12,26 +12,29 @@ SPEC = Argument(
 PHASES = ["research", "requirements", "design", "tasks"]
 
 
-def _phase(phase: str, description: str) -> ToolPlan:
-    """The tool that hands out what to do in a phase."""
+def _phase(phase: str, description: str, purpose: str) -> ToolPlan:
+    """Return the tool that hands out what to do in a phase."""
     return ToolPlan(
         f"ralph_{phase}",
-        "phases",
-        description,
-        "CHANGES",
-        (SPEC,),
-        {},
+        module="phases",
+        hints="CHANGES",
+        description=description,
+        arguments=(SPEC,),
         search_hint="spec-driven development, plan a feature",
+        recipes=PLANNING,
+        instruction="{tools}: what to do in that phase; do it, and write its file.",
+        purpose=purpose,
+        answer="the instructions of the phase, with what is known of the spec so far",
     )
 
 
 TOOLS = (
     ToolPlan(
         "ralph_start",
-        "workflow",
-        "Start a spec: a goal, worked out from research to tasks, then carried out.",
-        "ADDS",
-        (
+        module="workflow",
+        hints="ADDS",
+        description="Start a spec: a goal, worked out from research to tasks, then carried out.",
+        arguments=(
             Argument("name", {"type": "string", "description": "Spec name in kebab-case"}),
             Argument("goal", {"type": "string", "description": "Goal description for the spec"}),
             Argument(
@@ -42,50 +45,63 @@ TOOLS = (
                 },
             ),
         ),
-        {},
         search_hint="spec-driven development, plan a feature, begin",
+        recipes=PLANNING,
+        instruction="ralph_start begins one with a goal.",
+        purpose="begin a spec, or begin again one that has lost its state",
+        answer="the name, the folder and the phase of the spec, and what to do next",
+        instead={"ralph_switch": "work on another spec that is there"},
     ),
     ToolPlan(
         "ralph_status",
-        "workflow",
-        "Show all specs with their phase and progress.",
-        "READS",
-        (),
-        {},
+        module="workflow",
+        hints="READS",
+        description="Show all specs with their phase and progress.",
         search_hint="specs, where are we",
+        recipes=RECIPES,
+        instruction="ralph_status shows how the specs stand.",
+        purpose="see which specs there are and how far each is",
+        answer="the specs with phase and progress, the current one marked",
     ),
     ToolPlan(
         "ralph_switch",
-        "workflow",
-        "Make another spec the current one.",
-        "CHANGES",
-        (
+        module="workflow",
+        hints="CHANGES",
+        description="Make another spec the current one.",
+        arguments=(
             Argument(
                 "name", {"type": "string", "description": "Spec name to switch to"}, required=True
             ),
         ),
-        {},
+        recipes=PLANNING,
+        instruction="ralph_switch makes another one the current spec.",
+        purpose="make another spec the one that all calls are about",
+        answer="the spec that is current now",
     ),
     ToolPlan(
         "ralph_cancel",
-        "workflow",
-        "Cancel a spec: its state is deleted, its files are kept.",
-        "DELETES",
-        (
+        module="workflow",
+        hints="DELETES",
+        description="Cancel a spec: its state is deleted, its files are kept.",
+        arguments=(
             SPEC,
             Argument(
                 "delete_files",
                 {"type": "boolean", "description": "Delete spec directory entirely"},
             ),
         ),
-        {},
+        recipes=PLANNING,
+        reserved={"delete_files": ()},
+        instruction="ralph_cancel ends one early.",
+        purpose="give a spec up, at a person's wish",
+        answer="what was removed and what was kept",
     ),
     ToolPlan(
         "ralph_complete_phase",
-        "workflow",
-        "Complete the current phase of a spec and move to the next one.",
-        "ADDS",
-        (
+        module="workflow",
+        hints="ADDS",
+        description="Complete the current phase of a spec and move to the next one.",
+        arguments=(
             SPEC,
             Argument(
                 "phase",
@@ -116,26 +132,47 @@ TOOLS = (
                 needs=CREATES,
             ),
         ),
-        {},
+        recipes=(*PLANNING, EXECUTING),
+        instruction="ralph_complete_phase ends a phase with a summary.",
+        purpose="end a phase, once its file is written and agreed on",
+        answer="the phase that comes next, and what to do for it",
     ),
     ToolPlan(
         "ralph_help",
-        "workflow",
-        "Explain the spec-driven workflow and its tools.",
-        "READS",
-        (),
-        {},
+        module="workflow",
+        hints="READS",
+        description="Explain the spec-driven workflow and its tools.",
+        recipes=RECIPES,
+        instruction="ralph_help explains the workflow.",
+        purpose="look the workflow up",
+        answer="the workflow and its tools, explained",
     ),
-    _phase("research", "Get the instructions for the research phase of a spec."),
-    _phase("requirements", "Get the instructions for the requirements phase of a spec."),
-    _phase("design", "Get the instructions for the design phase of a spec."),
-    _phase("tasks", "Get the instructions for planning the tasks of a spec."),
+    _phase(
+        "research",
+        "Get the instructions for the research phase of a spec.",
+        "find out what is feasible before anything is decided",
+    ),
+    _phase(
+        "requirements",
+        "Get the instructions for the requirements phase of a spec.",
+        "write down what has to be true in the end",
+    ),
+    _phase(
+        "design", "Get the instructions for the design phase of a spec.", "decide how it is built"
+    ),
+    _phase(
+        "tasks",
+        "Get the instructions for planning the tasks of a spec.",
+        "cut the design into tasks that can be checked",
+    ),
     ToolPlan(
         "ralph_implement",
-        "phases",
-        "Get the next open task of the current spec, with the instructions to carry it out.",
-        "ADDS",
-        (
+        module="phases",
+        hints="ADDS",
+        description=(
+            "Get the next open task of the current spec, with the instructions to carry it out."
+        ),
+        arguments=(
             Argument(
                 "max_iterations",
                 {
@@ -146,29 +183,14 @@ TOOLS = (
                 },
             ),
         ),
-        {},
         search_hint="next task of the spec, execute",
+        recipes=(EXECUTING,),
+        loaded_first=(EXECUTING,),
+        instruction=(
+            "ralph_implement hands out the next task: do it, tick its box, and call it again until "
+            "it answers ALL_TASKS_COMPLETE."
+        ),
+        purpose="carry the tasks of the current spec out, one after the other",
+        answer="the next open task with its instructions, or that all of them are complete",
     ),
 )
-EVERY: Names = tuple(tool.name for tool in TOOLS)
-LOOKS: Names = ("ralph_status", "ralph_help")
-PLANS: Names = tuple(name for name in EVERY if name != "ralph_implement")
-EXECUTES: Names = tuple(
-    name for name in EVERY if name in {*LOOKS, "ralph_implement", "ralph_complete_phase"}
-)
-KEPT: Mapping[str, Names] = {
-    **dict.fromkeys(("braindump", "yap", "ramble", "enrichment"), PLANS),
-    "task_execution": EXECUTES,
-    "manual": EVERY,
-}
-PROFILED: Mapping[str, Names] = {profile: KEPT.get(profile, LOOKS) for profile in PROFILES}
-"""By kind of session, the names of its tools."""
-
-
-def narrow(profile: str, tool: ToolPlan) -> Names | None:
-    """The arguments that a kind of session keeps of a tool: only a person deletes files."""
-    if tool.name == "ralph_cancel" and profile != "manual":
-        return tuple(
-            argument.name for argument in tool.arguments if argument.name != "delete_files"
-        )
-    return None

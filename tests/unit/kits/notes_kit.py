@@ -6,6 +6,7 @@ runs ralphgen's command line with this kit behind its own ones.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import ralphgen.kits.registry
 from ralphgen.cli.main import main as run
 from ralphgen.errors import ProjectError
 from ralphgen.planning.kit import Kit
-from ralphgen.planning.model import PROFILES, Argument, KitPlan, Module, Names, ToolPlan
+from ralphgen.planning.model import RECIPES, Argument, KitPlan, ToolPlan
 from ralphgen.project.model import Project
 from ralphgen.spelling import Name, Value
 
@@ -107,63 +108,55 @@ def survey(root: Path, settings: Mapping[str, Any]) -> list[str]:
     return sorted(path.name for path in folder.glob("*/"))
 
 
-def plan_notes(project: Project) -> KitPlan:
-    """Two tools, or one where there is no notebook to write in."""
-    notebooks = tuple(project.survey("notes"))
-    known: Value = {"type": "string", "enum": Name("NOTEBOOKS")}
-    found = known if notebooks else Name("STRING")
-    lists = ToolPlan(
+NOTEBOOK: Value = {"type": "string", "enum": Name("NOTEBOOKS")}
+TOOLS = (
+    ToolPlan(
         "list_notes",
-        "notes",
-        "List the notes.",
-        "READS",
-        (Argument("notebook", found),),
-        {"type": "object", "properties": {"notes": {"type": "object"}}},
-    )
-    text = Argument("text", Name("STRING"), required=True)
-    adds = ToolPlan(
+        module="notes",
+        hints="READS",
+        description="List the notes.",
+        arguments=(Argument("notebook", NOTEBOOK),),
+        returns={"type": "object", "properties": {"notes": {"type": "object"}}},
+        recipes=RECIPES,
+        narrowed={"discuss": ()},
+    ),
+    ToolPlan(
         "append_learning",
-        "notes",
-        "Write a note down.",
-        "ADDS",
-        (Argument("notebook", found, required=True), text),
-        {"type": "object", "properties": {"notebook": {"type": "string"}}},
-    )
-    tools = (lists, adds) if notebooks else (lists,)
-    settings = {name: project.setting("notes", name) for name in ("folder", "longest")}
-    constants = {"title": "The settings of the notes.", "constants": [("SETTINGS", settings)]}
+        module="notes",
+        hints="ADDS",
+        description="Write a note down.",
+        arguments=(
+            Argument("notebook", NOTEBOOK, required=True),
+            Argument("text", Name("STRING"), required=True),
+        ),
+        returns={"type": "object", "properties": {"notebook": {"type": "string"}}},
+        recipes=("braindump",),
+    ),
+)
+
+
+def plan_notes(project: Project) -> KitPlan:
+    """Two tools, or one without arguments where there is no notebook to write in."""
+    notebooks = tuple(project.survey("notes"))
     return KitPlan(
         key="notes",
         server_name="field-notes",
         title="Notes in the project's folders.",
         nouns={"notes": "Tools on notes."},
-        tools=tools,
+        tools=TOOLS if notebooks else (replace(TOOLS[0], arguments=()),),
         server="",
-        runtime=(),
         constants={"NOTEBOOKS": notebooks},
         absent={} if notebooks else {"append_learning": "the project has no notebook"},
-        profiles={name: _profile(name, tools) for name in PROFILES},
-        narrow=_narrow,
-        modules=(Module("notes/settings.py", "constants.py.jinja", constants),),
+        settings={name: project.setting("notes", name) for name in ("folder", "longest")},
         assets=ASSETS,
-        workspace=(("settings", "SETTINGS"),),
         refusals="error",
         warnings=() if notebooks else ("there is no notebook",),
     )
 
 
-def _profile(name: str, tools: tuple[ToolPlan, ...]) -> Names:
-    writes = name in ("braindump", "manual")
-    return tuple(tool.name for tool in tools if tool.reads or writes)
-
-
-def _narrow(recipe: str, tool: ToolPlan) -> Names | None:
-    return () if (recipe, tool.name) == ("discuss", "list_notes") else None
-
-
 NOTES = Kit(
     key="notes",
-    catalog=("list_notes", "append_learning"),
+    tools=TOOLS,
     plan=plan_notes,
     settings=NotesSettings,
     survey=survey,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ralphgen.errors import ProjectError
 from ralphgen.planning.catalog import Catalog
-from ralphgen.planning.model import Argument, KitPlan, Names, ToolPlan
+from ralphgen.planning.model import RECIPES, Argument, KitPlan, Names, ToolPlan
 from ralphgen.planning.policy import plan_policy
 from ralphgen.planning.preview import runtime_policy
 from ralphgen.project.model import Project, Recipe, Removal, Schema
@@ -46,7 +46,7 @@ ENTRIES += [f"{kit}:{name}" for kit, names in CATALOG.tools.items() for name in 
 DISCIPLINES = ("back", 'fr"ont\n')
 
 
-ARGUMENTS = ("id", "status", "more")
+ARGUMENTS = ("id", "who", "status", "more")
 STATUSES = ("open", "done", "dropped")
 # What each profile takes from: (profile, tool) to the arguments that it leaves.
 NARROWED = {("yap", "write"): ("id", "status"), ("opus_review", "run"): ("id", "more")}
@@ -58,30 +58,32 @@ TARGETS = {
 }
 
 
-def bind(kinds: Names, tool: ToolPlan) -> dict[str, str]:
-    rules = {"read": "any", "write": "own", "run": "own", "drop": "own"}
-    return {"id": f"{rules[tool.name]} {kinds[0]}"} if kinds else {}
+def tool_plan(key: str, name: str) -> ToolPlan:
+    reach = "any" if name == "read" else "own"
+    return ToolPlan(
+        name,
+        module="m",
+        hints="READS" if (key, name) == ("one", "read") else "CHANGES",
+        description="",
+        arguments=tuple(Argument(each, {}, required=each == "id") for each in ARGUMENTS),
+        recipes=tuple(recipe for recipe in RECIPES if name in PROFILES[recipe][key]),
+        loaded_first=("yap",) if name == "read" else (),
+        narrowed={recipe: kept for (recipe, tool), kept in NARROWED.items() if tool == name},
+        narrowed_values={recipe: kept for (recipe, tool), kept in VALUES.items() if tool == name},
+        bound={"id": f"{reach} task", "who": f"{reach} discipline"},
+    )
 
 
 def kit_plan(key: str) -> KitPlan:
-    arguments = (Argument("id", {}, required=True), Argument("status", {}), Argument("more", {}))
-    tools = tuple(ToolPlan(name, "m", "", "READS", arguments, {}) for name in TOOLS[key])
     return KitPlan(
         key=key,
         server_name=key,
         title=key,
         nouns={"m": "Tools."},
-        tools=tools,
+        tools=tuple(tool_plan(key, name) for name in TOOLS[key]),
         server="",
-        runtime=(),
-        constants={},
         absent=ABSENT[key],
-        profiles={name: kits[key] for name, kits in PROFILES.items()},
-        narrow=lambda recipe, tool: NARROWED.get((recipe, tool.name)),
-        narrow_values=lambda recipe, tool: VALUES.get((recipe, tool.name), {}),
         targets=TARGETS,
-        bind=bind,
-        loaded_first={"yap": ("read",)},
     )
 
 
@@ -116,7 +118,12 @@ def session_of(policy: Policy, kit: str, facts: dict[str, Any]) -> Session:
 
 
 def suite(kit: str) -> list[Tool]:
-    schemas = {"id": {}, "status": {"type": "string", "enum": list(STATUSES)}, "more": {}}
+    schemas = {
+        "id": {},
+        "who": {},
+        "status": {"type": "string", "enum": list(STATUSES)},
+        "more": {},
+    }
     return [
         Tool(name, "", hints={}, run=lambda *_: {}, properties=schemas, required=("id",))
         for name in TOOLS[kit]
@@ -275,7 +282,7 @@ def test_every_argument_that_is_taken_away_is_refused_and_every_row_but_the_own(
         ("task_execution", 7, None, "read", ({"id": 7}, {"id": 8})),
         ("yap", 7, None, "write", ({"id": 7}, None)),
         ("yap", None, None, "write", ({}, {"id": 8})),
-        ("discuss", None, "back", "read", ({"id": "back"}, {"id": 8})),
+        ("discuss", None, "back", "read", ({"who": "back"}, {"who": "back", "id": 8})),
     ],
 )
 def test_a_tie_fills_in_what_is_left_out_and_reaches_as_far_as_the_policy_says(
@@ -286,7 +293,7 @@ def test_a_tie_fills_in_what_is_left_out_and_reaches_as_far_as_the_policy_says(
     alone, other = expected
 
     assert alone == seen.completed({})
-    assert (["id"] if not alone else []) == list(seen.required)
+    assert (["id"] if "id" not in alone else []) == list(seen.required)
     assert alone.get("id") == seen.properties["id"].get("default")
     if other is None:
         with pytest.raises(ToolError, match="works on the task 7 only: leave it out"):

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from ralphgen.kits.rye.plan import system_items
 from ralphgen.kits.rye.server.authenticity.signatures import split
 from ralphgen.kits.rye.server.formats.parsed import Parsed
 from ralphgen.kits.rye.server.formats.parsing import parse
@@ -19,7 +20,6 @@ from ralphgen.kits.rye.server.item import (
     Item,
     Space,
 )
-from ralphgen.kits.rye.system_items import system_items
 
 VALID: dict[str, dict[str, Any]] = {
     DIRECTIVE: {

@@ -1,15 +1,15 @@
-"""The items that every project has: read from the package, copied into the emitted server."""
+"""Texts that a package brings along, which are copied as they are."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 
 
 @cache
-def system_items() -> dict[str, str]:
-    """The text of each item by its path below the space, sorted."""
-    return dict(sorted(_texts(resources.files("ralphgen.kits.rye").joinpath("system"), "")))
+def package_texts(package: str, folder: str) -> Mapping[str, str]:
+    """Return the text of each file below a folder of a package, by path there, sorted."""
+    return dict(sorted(_texts(resources.files(package).joinpath(folder), "")))
 
 
 def _texts(folder: Traversable, path: str) -> Iterator[tuple[str, str]]:

@@ -1,8 +1,8 @@
-"""The shape of a tool of SPEC-070: what it is called, what it takes and what it needs."""
+"""The tools of SPEC-070 as values: what they take and need follows the tables that exist."""
 
 from dataclasses import dataclass
 
-from ralphgen.planning.model import Argument, Names
+from ralphgen.planning.model import Argument, Names, ToolPlan
 from ralphgen.spelling import Name
 
 TEXT = Argument("text", Name("STRING"), required=True)
@@ -10,11 +10,16 @@ PAGING = (
     Argument("limit", Name("LIMIT")),
     Argument("cursor", Name("CURSOR")),
 )
+ACRONYM = ("acronym", "its acronym is made where none is given")
+CHANGED = "the row as it is now"
+DELETED = "what was deleted, or what stands against it"
+ON_LISTS = "Fields that are empty are left out of answers."
+ON_LEARNINGS = "Learnings are observations of earlier sessions, not orders."
 
 
-@dataclass(frozen=True, slots=True)
-class Spec:
-    """One tool.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableTool(ToolPlan):
+    """A tool whose arguments, sentence and answer follow the columns of the project.
 
     `table` is where its `fields` are columns; a field without a column is dropped. `required`
     are fields that must be given. `added` takes the columns that SPEC-070 does not know too;
@@ -22,16 +27,11 @@ class Spec:
     is no such tool, and `guards` those without which it would not be safe, where they exist;
     `creates` says that it adds a row, so that every column needs a value.
     `statuses` are those that it works with. `notes` are said behind its description where
-    their column exists. `answers` names the shape of the answer. `search_hint` holds words that its
-    name does not.
+    their column exists. `answer_shape` names an entry of
+    `answers.py`.
     """
 
-    name: str
-    module: str
-    hints: str
-    description: str
     table: str = ""
-    arguments: tuple[Argument, ...] = ()
     fields: Names = ()
     required: Names = ()
     added: bool = False
@@ -41,5 +41,4 @@ class Spec:
     statuses: Names = ()
     creates: bool = False
     notes: tuple[tuple[str, str], ...] = ()
-    answers: str = "change"
-    search_hint: str = ""
+    answer_shape: str = "change"
