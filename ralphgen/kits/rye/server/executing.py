@@ -121,7 +121,7 @@ def execute(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any] | Waiting:
     """
     item_type, dry_run = arguments["item_type"], arguments.get("dry_run", False)
     if item_type == TOOL and not dry_run:
-        rye.begin()
+        rye.may_take_long()
     started = time.monotonic()
     spaces = rye.spaces(arguments["project_path"])
     item = spaces.find(item_type, arguments["item_id"], arguments.get("source"))

@@ -34,17 +34,21 @@ class Item:
     """One item that is there.
 
     `type` is one of `TYPES`; `id` is its path below the type's folder without its extension, parted
-    by slashes; `path` is its file, absolute.
+    by slashes.
     """
 
-    __slots__ = ("extension", "id", "path", "space", "type")
+    __slots__ = ("extension", "id", "space", "type")
 
     def __init__(self, item_type: str, item_id: str, extension: str, space: Space) -> None:
         self.type = item_type
         self.id = item_id
         self.extension = extension
         self.space = space
-        self.path = f"{space.folder}/{FOLDERS[item_type]}/{item_id}{extension}"
+
+    @property
+    def path(self) -> str:
+        """Its file, absolute."""
+        return f"{self.space.folder}/{FOLDERS[self.type]}/{self.id}{self.extension}"
 
     @property
     def source(self) -> str:

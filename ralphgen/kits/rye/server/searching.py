@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from .item import Item
     from .search.queries import Leaf, Node
-    from .search.table import Shelf
+    from .search.table import Table
     from .spaces import Spaces
     from .workspace import Rye
 
@@ -49,40 +49,45 @@ MOST_LEAVES = 8  # that are looked for in a text
 class Hit:
     """An item that matches."""
 
-    __slots__ = ("row", "score", "shelf")
+    __slots__ = ("_row", "_table", "item", "score")
 
-    def __init__(self, shelf: Shelf, row: int, score: float) -> None:
-        self.shelf = shelf
-        self.row = row
+    def __init__(self, table: Table, row: int, score: float) -> None:
+        self._table = table
+        self._row = row
+        self.item = table.items[row]
         self.score = round(score, DIGITS)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the table has kept of the item."""
+        return self._table.facts(self._row)
 
 
 def search(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any]:
-    """A page of the items that match, and how many there are; raises `CodedError`."""
+    """Return a page of the items that match, and how many there are; raises `CodedError`."""
     query = parse_query(arguments["query"])
     check_filters(arguments.get("filters") or {})
     spaces = rye.spaces(arguments["project_path"])
-    item_type, source = arguments["item_type"], arguments.get("source") or ALL
-    places = [
-        (each_type, spaces.of(name))
-        for name in (SOURCES if source == ALL else (source,))
-        for each_type in (TYPES if item_type == ALL else (item_type,))
-    ]
-
-    def work(shelves: list[Shelf]) -> dict[str, Any]:
-        return _Search(rye, spaces, query, arguments).page(shelves)
-
-    answer: dict[str, Any] = rye.index().look(places, work, rye.begin)
-    sources = dict.fromkeys(space.name for _, space in places)
-    if warnings := spaces.warnings(dict.fromkeys(kind for kind, _ in places), [*sources]):
+    this = _Search(rye, spaces, query, arguments)
+    every = [spaces.of(name) for name in SOURCES]
+    answer: dict[str, Any] = rye.index().search(every, this.page, rye.may_take_long)
+    if warnings := spaces.warnings(this.types, this.sources):
         answer["warnings"] = warnings
     return fitted(answer)
 
 
 class _Search:
-    """One search, its options completed."""
+    """One search, with the defaults of the options that were not given."""
 
-    __slots__ = ("_arguments", "_distance", "_filters", "_query", "_rye", "_spaces")
+    __slots__ = (
+        "_arguments",
+        "_distance",
+        "_filters",
+        "_query",
+        "_rye",
+        "_spaces",
+        "sources",
+        "types",
+    )
 
     def __init__(
         self, rye: Rye, spaces: Spaces, query: Node | None, arguments: Mapping[str, Any]
@@ -91,20 +96,24 @@ class _Search:
         self._spaces = spaces
         self._query = query
         self._arguments = arguments
+        item_type, source = arguments["item_type"], arguments.get("source") or ALL
+        self.sources = SOURCES if source == ALL else (source,)
+        self.types = TYPES if item_type == ALL else (item_type,)
         self._filters = arguments.get("filters") or {}
         fuzzy = {"enabled": False} if arguments.get("fuzzy") is None else arguments["fuzzy"]
         self._distance = fuzzy.get("max_distance", DISTANCE) if fuzzy.get("enabled", True) else 0
 
-    def page(self, shelves: list[Shelf]) -> dict[str, Any]:
-        """The answer."""
-        hits = self._sorted(self._hits(shelves))
+    def page(self, table: Table) -> dict[str, Any]:
+        """Return the answer."""
+        searched = self._searched(table)
+        hits = self._sorted(self._hits(table, searched))
         offset = self._arguments.get("offset") or 0
         limit = self._arguments.get("limit") or LIMIT
         results = leading(self._entries(hits[offset : offset + limit]))
         following = offset + len(results)
         further: dict[str, Any] = {"next_offset": following} if following < len(hits) else {}
-        if told := self._hint(shelves, len(hits)):
-            further["hint"] = told
+        if hint := self._hint(table, searched, len(hits)):
+            further["hint"] = hint
         return {
             "status": "success",
             "results": results,
@@ -118,24 +127,32 @@ class _Search:
             "offset": offset,
         }
 
-    def _hits(self, shelves: list[Shelf]) -> list[Hit]:
-        """What matches and passes the filters, shelf by shelf, by the ids."""
+    def _searched(self, table: Table) -> list[int]:
+        """Return the rows of the types and spaces that are searched, by space, type and id."""
+        places = [(source, item_type) for source in self.sources for item_type in self.types]
+        order = {place: number for number, place in enumerate(places)}
+        rows = [
+            (order[item.source, item.type], item.id, row)
+            for row, item in table.items.items()
+            if (item.source, item.type) in order
+        ]
+        return [row for *_, row in sorted(rows)]
+
+    def _hits(self, table: Table, searched: list[int]) -> list[Hit]:
+        """Return what matches and passes the filters, in the order of `searched`."""
         from .search.matching import Matching
 
-        scores = Matching(shelves, self._distance).scores(self._query)
-        hits = []
-        for shelf, found in zip(shelves, scores, strict=True):
-            rows = sorted(found, key=shelf.ids.__getitem__)
-            hits += [Hit(shelf, row, found[row]) for row in rows]
+        scores = Matching(table, self._distance).scores(self._query)
+        hits = [Hit(table, row, scores[row]) for row in searched if row in scores]
         return (
             [hit for hit in hits if passes(self._filters, _values(hit))] if self._filters else hits
         )
 
     def _sorted(self, hits: list[Hit]) -> list[Hit]:
-        """The hits in the order asked for; those of one rank stay in theirs."""
+        """Return the hits in the order asked for; those of one rank stay in theirs."""
         by = self._arguments.get("sort_by")
         if by == NAME:
-            return sorted(hits, key=lambda hit: hit.shelf.item(hit.row).name)
+            return sorted(hits, key=lambda hit: hit.item.name)
         if by == NEWEST:
             dated = [(moment_of(_values(hit)(CREATED)), hit) for hit in hits]
             known = [(moment.timestamp(), hit) for moment, hit in dated if moment]
@@ -143,28 +160,28 @@ class _Search:
             return [hit for _, hit in known] + [hit for moment, hit in dated if not moment]
         return sorted(hits, key=lambda hit: -hit.score)
 
-    def _hint(self, shelves: Sequence[Shelf], total: int) -> str:
-        """What may have been meant otherwise; empty where nothing points to that."""
+    def _hint(self, table: Table, searched: Iterable[int], total: int) -> str:
+        """Return what may have been meant otherwise; empty where nothing points to that."""
         hints = field_hints(self._arguments["query"])
         if not total:
-            hints += filter_hints(self._filters, shelves, OWN)
+            hints += filter_hints(self._filters, (table.facts(row) for row in searched))
             if not hints and not self._distance and self._rye.takes("search", "fuzzy"):
                 hints += fuzzy_hints(self._query)
         return "; ".join(hints)
 
     def _entries(self, hits: Sequence[Hit]) -> Iterator[dict[str, Any]]:
-        """What an answer says of hits, one after the other; raises `LaterError` in a hurry."""
+        """Yield what an answer says of hits; raises `LaterError` where that may take long."""
         leaves = leaves_of(self._query)
         end = time.monotonic() + LONG
         for hit in hits:
             if time.monotonic() > end:
-                self._rye.begin()
+                self._rye.may_take_long()
             entry = self._entry(hit, leaves)
             yield {name: value for name, value in entry.items() if value not in EMPTY}
 
     def _entry(self, hit: Hit, leaves: Sequence[Leaf]) -> dict[str, Any]:
         """What an answer says of a hit."""
-        item, facts = hit.shelf.item(hit.row), hit.shelf.facts(hit.row)
+        item, facts = hit.item, hit.facts()
         return {
             "id": item.id,
             "type": item.type,
@@ -203,7 +220,7 @@ class _Search:
 
 def _values(hit: Hit) -> Callable[[str], Any]:
     """What an item says of itself, by the names that filters have for it."""
-    item, facts = hit.shelf.item(hit.row), hit.shelf.facts(hit.row)
+    item, facts = hit.item, hit.facts()
     own = {
         "id": item.id,
         "type": item.type,
@@ -231,14 +248,12 @@ def field_hints(query: str) -> list[str]:
     ]
 
 
-def filter_hints(
-    filters: Mapping[str, Any], shelves: Iterable[Shelf], own: Sequence[str]
-) -> list[str]:
-    """For the filters that ask for what no searched item says; `own` is what every item says."""
+def filter_hints(filters: Mapping[str, Any], facts: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return one for each filter on a field that no searched item has, given their facts."""
     asked = {CREATED if name in (DATE_FROM, DATE_TO) else name: name for name in filters}
-    if not asked.keys() - {*own}:
+    if not asked.keys() - {*OWN}:
         return []
-    known = {*own}.union(*(shelf.names() for shelf in shelves))
+    known = {*OWN}.union(*(fact["metadata"] for fact in facts))
     return [
         f'"filters.{one_line(name[:SHOWN])}" asks for what no searched item has'
         f"{_meant(asks, known)}"

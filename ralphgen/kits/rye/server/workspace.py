@@ -109,7 +109,7 @@ class Rye:
             self._trust = Trust(self._settings["policy"], self.user, self.folder)
         return self._trust
 
-    def begin(self) -> None:
+    def may_take_long(self) -> None:
         """Say that what comes takes its time; raises `LaterError` in a hurry."""
         if self._hurried:
             raise LaterError

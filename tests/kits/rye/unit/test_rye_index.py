@@ -14,7 +14,7 @@ from rye_workspaces import Workspace, opened
 
 from ralphgen.kits.rye.server.item import LARGEST
 from ralphgen.kits.rye.server.search import index
-from ralphgen.kits.rye.server.search.index import MOST_SHELVES
+from ralphgen.kits.rye.server.search.index import MOST_TABLES
 from ralphgen.runtime.errors import CodedError, LaterError
 
 
@@ -147,7 +147,7 @@ class TestSpaces:
             workspace.rye.close()
 
     def test_more_projects_than_are_kept_are_all_found(self, workspace: Workspace) -> None:
-        folders = [workspace.root / f"p{number}" for number in range(MOST_SHELVES // 3 + 2)]
+        folders = [workspace.root / f"p{number}" for number in range(MOST_TABLES + 2)]
         for folder in folders:
             (folder / ".ai/knowledge").mkdir(parents=True)
             (folder / f".ai/knowledge/{folder.name}.md").write_text("needle", encoding="utf-8")
@@ -217,7 +217,7 @@ from ralphgen.runtime.errors import CodedError
 from ralphgen.kits.rye.server.search.index import Index
 
 try:
-    Index().look([], list, list)
+    Index().search([], list, list)
 except CodedError as error:
     print(error.code, error)
 """
@@ -235,7 +235,7 @@ except CodedError as error:
             raise sqlite3.OperationalError("database disk image is malformed")
 
         with pytest.raises(CodedError, match="cannot be used: search again"):
-            workspace.rye.index().look([], fail, workspace.rye.begin)
+            workspace.rye.index().search([], fail, workspace.rye.may_take_long)
         assert ["one"] == found(workspace, "needle")
 
     def test_it_can_be_closed_twice_and_before_it_was_opened(self, workspace: Workspace) -> None:

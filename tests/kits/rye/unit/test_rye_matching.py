@@ -8,13 +8,14 @@ from fnmatch import fnmatchcase
 from functools import partial
 from math import log
 from pathlib import Path
+from shutil import rmtree
 from typing import Any, TypeAlias
 from unicodedata import normalize
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rye_projects import knowledge
+from rye_projects import directive, knowledge
 from rye_workspaces import Workspace, opened
 
 from ralphgen.kits.rye.server.searching import search
@@ -218,7 +219,11 @@ class TestScores:
         assert "d" == self.order(workspace, "common OR rare")[0]
 
     def test_the_score_is_that_of_bm25(self, workspace: Workspace) -> None:
-        """FTS5 is asked for its part of it, so that another SQLite must have the same formula."""
+        """FTS5 is asked for its part of it, so that another SQLite must have the same formula.
+
+        The items of all spaces count: here those of the system are taken away.
+        """
+        rmtree(workspace.system)
         texts = {
             "a": "needle needle",
             "b": "needle and some more words of hay",
@@ -254,6 +259,21 @@ class TestScores:
 
         assert [("project", "one"), ("user", "one")] == [(r["source"], r["id"]) for r in (one, two)]
         assert one["score"] == two["score"] > 0
+
+    @pytest.mark.parametrize("query", ["needle", "nee*", "n*dle", "needel"])
+    def test_scores_depend_on_what_there_is_and_not_on_what_is_searched(
+        self, workspace: Workspace, query: str
+    ) -> None:
+        """So that those of two searches can be compared."""
+        for number in range(3):
+            self.put(workspace, f"n{number}", "needle " * (number + 1), title="t")
+            workspace.put("directive", f"d{number}", directive(f"d{number}", body="needle"))
+        fuzzy = {"enabled": True}
+        narrow = found(workspace, query, fuzzy=fuzzy)
+        wide = found(workspace, query, fuzzy=fuzzy, item_type="all", source="all")
+
+        assert {"n0", "n1", "n2"} == narrow.keys()
+        assert narrow == {item_id: wide[item_id] for item_id in narrow}
 
     def test_scores_depend_neither_on_the_order_of_writing_nor_on_earlier_searches(
         self, workspace: Workspace, tmp_path: Path

@@ -60,11 +60,11 @@ class _Folder:
 class Watch:
     """Watches the items of a type in a space; links are not followed anywhere in it."""
 
-    __slots__ = ("_extensions", "_folder", "_source", "_top", "_type")
+    __slots__ = ("_extensions", "_folder", "_top", "space", "type")
 
     def __init__(self, item_type: str, space: Space) -> None:
-        self._type = item_type
-        self._source = space.name
+        self.type = item_type
+        self.space = space
         self._extensions = EXTENSIONS[item_type]
         self._folder = os.path.join(space.folder, FOLDERS[item_type]) if space.folder else ""
         self._top = _Folder("")
@@ -130,8 +130,8 @@ class Watch:
                     if is_segment(entry.name) and len(prefix) + len(entry.name) < LONGEST:
                         folders.add(entry.name)
                 elif entry.name.endswith(self._extensions) and not entry.is_symlink():
-                    item_id = id_of(prefix + entry.name, self._type)
-                    if item_id and not is_reserved(self._type, item_id, self._source):
+                    item_id = id_of(prefix + entry.name, self.type)
+                    if item_id and not is_reserved(self.type, item_id, self.space.name):
                         files.add(entry.name)
         return files, folders
 

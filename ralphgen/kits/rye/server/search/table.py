@@ -1,11 +1,11 @@
-"""Holds the items of one type in one space as a table of words, and keeps up with their files."""
+"""Holds the items of a project's spaces in one full-text table, and keeps up with their files."""
 
 from __future__ import annotations
 
 import json
 import re
 
-from ..item import DIRECTIVE, Item
+from ..item import DIRECTIVE, TYPES, Item
 from .changes import Watch
 from .queries import FIELDS
 from .words import fold
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from ..formats.parsed import Parsed
     from ..item import Space
-    from .changes import Change
 
 LONGEST = 500  # characters of a text
 MOST = 50  # values of a list, and facts of an item
@@ -27,14 +26,137 @@ LARGEST_INTEGER = 1 << 63
 SHOWN_ABOVE = {"id", "name", "title", "description", "category", "tags"}  # beside the metadata
 PREAMBLE = "preamble"  # of a directive, which the preview shows
 MARKS = ", ".join("?" * (len(FIELDS) + 2))
-BATCH = 1 << 19  # characters that are put into a table at once, which takes half the time then
+BATCH = 1 << 19  # characters that are inserted at once, which takes half the time
 SEGMENTS = 16  # of a table, before FTS5 begins to merge them
-GOES_ON = 0x80
 LONGEST_WORD = 1_000  # characters of a word: of one that has more, this many are known
 
 
+class Table:
+    """The items of several spaces, of all types, as a table of FTS5.
+
+    `items` has the item of each row. What a word is worth depends on all of them, whichever of
+    them a search is for: so scores depend neither on that nor on earlier searches.
+    """
+
+    __slots__ = (
+        "_connection",
+        "_last",
+        "_name",
+        "_rows",
+        "_size",
+        "_waiting",
+        "_watches",
+        "_words",
+        "items",
+    )
+
+    def __init__(self, connection: Connection, name: str, spaces: Sequence[Space]) -> None:
+        self.items: dict[int, Item] = {}
+        self._rows: dict[tuple[str, str, str], int] = {}  # by type, source and id
+        self._words = ""  # those of all rows, one a line; empty until they are read
+        self._waiting: dict[int, tuple[Any, ...]] = {}  # rows that are not inserted yet
+        self._size = 0  # characters of their texts
+        self._last = 0
+        self._watches = [Watch(item_type, space) for space in spaces for item_type in TYPES]
+        self._connection = connection
+        self._name = name
+        columns = f"{', '.join(FIELDS)}, facts UNINDEXED"
+        connection.execute(f"CREATE VIRTUAL TABLE {name} USING fts5({columns}, tokenize='ascii')")
+        connection.execute(f"INSERT INTO {name} ({name}, rank) VALUES ('automerge', {SEGMENTS})")
+        connection.execute(f"CREATE VIRTUAL TABLE {name}_words USING fts5vocab({name}, row)")
+
+    def drop(self) -> None:
+        """Remove the table from the index."""
+        for name in (f"{self._name}_words", self._name):
+            self._connection.execute(f"DROP TABLE {name}")
+
+    def facts(self, row: int) -> dict[str, Any]:
+        """Return what `facts_of` has kept of the item of a row."""
+        sql = f"SELECT facts FROM {self._name} WHERE rowid = ?"
+        (found,) = self._connection.execute(sql, (row,)).fetchone()
+        facts: dict[str, Any] = json.loads(found)
+        return facts
+
+    def rows(self, expression: str) -> list[int]:
+        """Return the rows that match an expression of FTS5."""
+        sql = f"SELECT rowid FROM {self._name} WHERE {self._name} MATCH ?"
+        return [row for (row,) in self._connection.execute(sql, (expression,))]
+
+    def ranks(self, expression: str, weights: Sequence[float]) -> list[tuple[int, float]]:
+        """Return the rows that match an expression, each with its rank as FTS5's bm25 has it."""
+        listed = ", ".join(str(float(weight)) for weight in weights)
+        sql = f"SELECT rowid, bm25({self._name}, {listed}) FROM {self._name}"
+        return self._connection.execute(
+            f"{sql} WHERE {self._name} MATCH ?", (expression,)
+        ).fetchall()
+
+    def texts(self, expression: str, field: str) -> Iterator[tuple[Any, ...]]:
+        """Return rows with their folded fields, or one of them; all rows without an expression."""
+        columns = field or ", ".join(FIELDS)
+        sql = f"SELECT rowid, {columns} FROM {self._name}"
+        if not expression:
+            return self._connection.execute(sql)
+        return self._connection.execute(f"{sql} WHERE {self._name} MATCH ?", (expression,))
+
+    def words(self, pattern: str) -> list[str]:
+        """Return the words that match a pattern as a whole, in order."""
+        if not self._words:
+            listed = f"group_concat(substr(term, 1, {LONGEST_WORD}), '\n')"
+            sql = f"SELECT {listed} FROM {self._name}_words"
+            (found,) = self._connection.execute(sql).fetchone()
+            self._words = f"\n{found or ''}\n"
+        return re.findall(f"\n({pattern})(?=\n)", self._words)
+
+    def refresh(self) -> Iterator[None]:
+        """Take over what was changed in the files; yields after each item that had to be read.
+
+        The table must not be searched before this has come to its end, in one call or several.
+        """
+        for watch in self._watches:
+            for change in watch.changes():
+                self._words = ""
+                self._remove((watch.type, watch.space.name, change.id))
+                if change.text is not None:
+                    item = Item(watch.type, change.id, change.extension, watch.space)
+                    self._add(item, change.text)
+                    yield
+        self._insert()
+
+    def _remove(self, place: tuple[str, str, str]) -> None:
+        known = self._rows.pop(place, None)
+        if known is not None:
+            del self.items[known]
+            self._waiting.pop(known, None)
+            self._connection.execute(f"DELETE FROM {self._name} WHERE rowid = ?", (known,))
+
+    def _add(self, item: Item, text: str) -> None:
+        from ..authenticity.signatures import split
+        from ..formats.parsing import parse
+
+        _, bare = split(text, item.extension)
+        parsed = parse(item, bare)
+        tags = " ".join(parsed.tags)
+        texts = (item.id, parsed.title, parsed.description, item.category, tags, bare)
+        facts = json.dumps(facts_of(item, parsed, bare))
+        self._last += 1
+        self._waiting[self._last] = (self._last, *map(fold, texts), facts)
+        self._rows[item.type, item.source, item.id] = self._last
+        self.items[self._last] = item
+        self._size += len(text)
+        if self._size > BATCH:
+            self._insert()
+
+    def _insert(self) -> None:
+        self._connection.executemany(
+            f"INSERT INTO {self._name} (rowid, {', '.join(FIELDS)}, facts) VALUES ({MARKS})",
+            self._waiting.values(),
+        )
+        self._waiting.clear()
+        self._size = 0
+
+
 def facts_of(item: Item, parsed: Parsed, bare: str) -> dict[str, Any]:
-    """What is kept of an item, as JSON.
+    """Return what is kept of an item beside its words, as JSON.
 
     `start` is where its body begins in its text, and `opening` what says what it is for.
     """
@@ -55,13 +177,13 @@ def facts_of(item: Item, parsed: Parsed, bare: str) -> dict[str, Any]:
 
 
 def shown_metadata(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The metadata of a result, with its tags."""
+    """Return the metadata of a result, with its tags."""
     metadata = {name: value for name, value in facts["metadata"].items() if value not in ("", [])}
     return {**metadata, "tags": facts["tags"]} if facts["tags"] else metadata
 
 
 def _small(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The metadata that is a single value or a list of such, short."""
+    """Return the metadata that are a single value or a list of such, cut."""
     kept: dict[str, Any] = {}
     for name, value in metadata.items():
         short = None if name in SHOWN_ABOVE or len(kept) == MOST else _short(value)
@@ -71,7 +193,7 @@ def _small(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _short(value: Any) -> Any:
-    """A value as it is kept, None where it is not."""
+    """Return a value as it is kept, None where it is not."""
     if isinstance(value, str):
         return value[:LONGEST]
     if isinstance(value, (list, tuple)):
@@ -80,164 +202,3 @@ def _short(value: Any) -> Any:
     if isinstance(value, (int, float)) and -LARGEST_INTEGER < value < LARGEST_INTEGER:
         return value
     return None
-
-
-class Shelf:
-    """The items of one type in one space.
-
-    `ids` has the ids and extensions of its rows, `lengths` how many words each has in all fields.
-    """
-
-    __slots__ = (
-        "_connection",
-        "_last",
-        "_rows",
-        "_size",
-        "_table",
-        "_waiting",
-        "_watch",
-        "_words",
-        "ids",
-        "lengths",
-        "space",
-        "type",
-    )
-
-    def __init__(self, connection: Connection, table: str, item_type: str, space: Space) -> None:
-        self.type = item_type
-        self.space = space
-        self.ids: dict[int, tuple[str, str]] = {}
-        self.lengths: dict[int, int] = {}
-        self._rows: dict[str, int] = {}
-        self._words = ""  # those of all rows, one a line; empty until they are asked for
-        self._waiting: dict[int, tuple[Any, ...]] = {}  # rows that are not in the table yet
-        self._size = 0  # characters of their texts
-        self._last = 0
-        self._watch = Watch(item_type, space)
-        self._connection = connection
-        self._table = table
-        columns = f"{', '.join(FIELDS)}, facts UNINDEXED"
-        connection.execute(f"CREATE VIRTUAL TABLE {table} USING fts5({columns}, tokenize='ascii')")
-        connection.execute(f"INSERT INTO {table} ({table}, rank) VALUES ('automerge', {SEGMENTS})")
-        words = f"CREATE VIRTUAL TABLE {table}_words USING fts5vocab({table}, row)"
-        connection.execute(words)
-
-    def drop(self) -> None:
-        """Remove everything of it from the index."""
-        for table in (f"{self._table}_words", self._table):
-            self._connection.execute(f"DROP TABLE {table}")
-
-    def item(self, row: int) -> Item:
-        """The item of a row."""
-        item_id, extension = self.ids[row]
-        return Item(self.type, item_id, extension, self.space)
-
-    def facts(self, row: int) -> dict[str, Any]:
-        """What is kept of an item."""
-        sql = f"SELECT facts FROM {self._table} WHERE rowid = ?"
-        (found,) = self._connection.execute(sql, (row,)).fetchone()
-        facts: dict[str, Any] = json.loads(found)
-        return facts
-
-    def names(self) -> set[str]:
-        """The names of what its items say of themselves beyond what every item says."""
-        sql = f"SELECT facts FROM {self._table}"
-        found = (json.loads(facts) for (facts,) in self._connection.execute(sql))
-        return {name for facts in found for name in facts["metadata"]}
-
-    def rows(self, expression: str) -> list[int]:
-        """The rows that match an expression of FTS5."""
-        sql = f"SELECT rowid FROM {self._table} WHERE {self._table} MATCH ?"
-        return [row for (row,) in self._connection.execute(sql, (expression,))]
-
-    def ranks(self, expression: str, weights: Sequence[float]) -> list[tuple[int, float]]:
-        """The rows that match an expression, each with its rank as FTS5's bm25 has it."""
-        listed = ", ".join(str(float(weight)) for weight in weights)
-        sql = f"SELECT rowid, bm25({self._table}, {listed}) FROM {self._table} "
-        return self._connection.execute(
-            f"{sql} WHERE {self._table} MATCH ?", (expression,)
-        ).fetchall()
-
-    def texts(self, expression: str, field: str) -> Iterator[tuple[Any, ...]]:
-        """Rows with their folded fields, or with one of them; an empty expression is all rows."""
-        columns = field or ", ".join(FIELDS)
-        sql = f"SELECT rowid, {columns} FROM {self._table}"
-        if not expression:
-            return self._connection.execute(sql)
-        return self._connection.execute(f"{sql} WHERE {self._table} MATCH ?", (expression,))
-
-    def words(self, pattern: str) -> list[str]:
-        """The words that match a pattern as a whole, in order."""
-        if not self._words:
-            listed = f"group_concat(substr(term, 1, {LONGEST_WORD}), '\n')"
-            sql = f"SELECT {listed} FROM {self._table}_words"
-            (found,) = self._connection.execute(sql).fetchone()
-            self._words = f"\n{found or ''}\n"
-        return re.findall(f"\n({pattern})(?=\n)", self._words)
-
-    def keep_up(self) -> Iterator[None]:
-        """Take over what was changed; comes back at each item that had to be read.
-
-        Whoever stops there calls it again before the shelf is asked for anything.
-        """
-        for change in self._watch.changes():
-            self._words = ""
-            self._remove(change.id)
-            if change.text is not None:
-                self._add(change, change.text)
-                yield
-        self._insert()
-
-    def _remove(self, item_id: str) -> None:
-        known = self._rows.pop(item_id, None)
-        if known is not None:
-            del self.ids[known]
-            self.lengths.pop(known, None)
-            self._waiting.pop(known, None)
-            self._connection.execute(f"DELETE FROM {self._table} WHERE rowid = ?", (known,))
-
-    def _add(self, change: Change, text: str) -> None:
-        from ..authenticity.signatures import split
-        from ..formats.parsing import parse
-
-        item = Item(self.type, change.id, change.extension, self.space)
-        _, bare = split(text, item.extension)
-        parsed = parse(item, bare)
-        facts = json.dumps(facts_of(item, parsed, bare))
-        self._last += 1
-        self._waiting[self._last] = (self._last, *_fields(item, parsed, bare), facts)
-        self._rows[item.id] = self._last
-        self.ids[self._last] = item.id, item.extension
-        self._size += len(text)
-        if self._size > BATCH:
-            self._insert()
-
-    def _insert(self) -> None:
-        """Put the rows into the table that wait for it."""
-        self._connection.executemany(
-            f"INSERT INTO {self._table} (rowid, {', '.join(FIELDS)}, facts) VALUES ({MARKS})",
-            self._waiting.values(),
-        )
-        for row in self._waiting:
-            sql = f"SELECT sz FROM {self._table}_docsize WHERE id = ?"
-            (sizes,) = self._connection.execute(sql, (row,)).fetchone()
-            self.lengths[row] = sum(_numbers(sizes))
-        self._waiting.clear()
-        self._size = 0
-
-
-def _numbers(packed: bytes) -> Iterator[int]:
-    """The numbers that SQLite packs into seven bits of each byte, the eighth for "it goes on"."""
-    number = 0
-    for byte in packed:
-        number = number << 7 | byte & ~GOES_ON
-        if not byte & GOES_ON:
-            yield number
-            number = 0
-
-
-def _fields(item: Item, parsed: Parsed, bare: str) -> tuple[str, ...]:
-    """The texts of the fields, in their order."""
-    tags = " ".join(parsed.tags)
-    texts = (item.id, parsed.title, parsed.description, item.category, tags, bare)
-    return tuple(fold(text) for text in texts)
