@@ -1,13 +1,18 @@
 """Projects with items, spaces beside them, and a person's session of the kit rye on them."""
 
+import atexit
+import compileall
 import json
 import os
+import py_compile
 import shutil
 import subprocess
 import textwrap
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from anyio.from_thread import start_blocking_portal
@@ -253,9 +258,40 @@ def put(path: Path, text: str | bytes) -> Path:
 def rye_project(root: Path, settings: str = "", *, more: str = "") -> Path:
     """A project with the kit rye alone; its real path.
 
-    `settings` are lines of its table in the config, `more` are lines after those.
+    `settings` are lines of its table in the config, `more` are lines after those. It is a copy of
+    one that was made for the first test with this config.
     """
-    return create_project(root, config=f"{KITS}[rye]\n{settings}\n{more}").resolve()
+    shutil.copytree(_made(f"{KITS}[rye]\n{settings}\n{more}"), root, dirs_exist_ok=True)
+    return root.resolve()
+
+
+@cache
+def _made(config: str) -> Path:
+    """A project with this config, to be copied."""
+    folder = TemporaryDirectory(prefix="rye-project-")
+    atexit.register(folder.cleanup)
+    root = create_project(Path(folder.name), config=config)
+    runtime = root / ".ralph" / "mcp" / "runtime"
+    for compiled in _compiled() if config != KITS else ():
+        shutil.copytree(compiled, runtime / compiled.relative_to(_runtime()), dirs_exist_ok=True)
+    return root
+
+
+@cache
+def _compiled() -> tuple[Path, ...]:
+    """The folders of a server's compiled modules: what takes long at the start of a new one.
+
+    They are known by the text that they were made of, so that a changed one is compiled again.
+    """
+    compileall.compile_dir(
+        _runtime(), quiet=1, invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH
+    )
+    return tuple(_runtime().rglob("__pycache__"))
+
+
+def _runtime() -> Path:
+    """The runtime of the plainest server."""
+    return _made(KITS) / ".ralph" / "mcp" / "runtime"
 
 
 def variables(folder: Path, **more: str) -> dict[str, str]:

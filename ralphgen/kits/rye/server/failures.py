@@ -45,10 +45,5 @@ def shown(value: object) -> str:
     return _short(json.dumps(value, default=str))
 
 
-def reason(error: OSError) -> str:
-    """Why the system says no, in small letters."""
-    return (error.strerror or "unknown error").lower()
-
-
 def _short(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"

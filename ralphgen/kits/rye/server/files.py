@@ -6,6 +6,8 @@ import os
 import stat
 
 from ralphgen.runtime.errors import CodedError
+from ralphgen.runtime.files.read import has_links, is_within, read_file, reason
+from ralphgen.runtime.files.write import replace_file
 
 from .failures import (
     EXECUTION_FAILED,
@@ -15,7 +17,6 @@ from .failures import (
     READ_ONLY_SPACE,
     SPACE_VIOLATION,
     VALIDATION_FAILED,
-    reason,
 )
 from .ids import check_id, is_reserved
 from .item import LARGEST
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from .item import Item, Space
 
 NEW = 0o644  # the mode of a new file, less what the umask takes
-
-_PLAINLY = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 
 def is_there(item: Item) -> bool:
@@ -46,8 +45,7 @@ def has_no_link(space: Space, path: str) -> bool:
     """
     if not space.folder:
         return False
-    plain = os.path.normpath(path)
-    return plain.startswith(os.path.join(space.folder, "")) and os.path.realpath(path) == plain
+    return is_within(os.path.normpath(path), space.folder) and not has_links(path)
 
 
 def read_item(item: Item) -> str:
@@ -57,7 +55,7 @@ def read_item(item: Item) -> str:
     """
     _check_place(item)
     try:
-        data = _read(item.path)
+        data, _ = read_file(item.path, LARGEST + 1, links=False)
     except FileNotFoundError as error:
         raise _failure(ITEM_NOT_FOUND, item, "is not there any more") from error
     except OSError as error:
@@ -85,7 +83,7 @@ def write_item(item: Item, text: str, *, mode: int | None = None, exclusive: boo
         raise _failure(VALIDATION_FAILED, item, f"would be longer than {LARGEST:,} bytes")
     try:
         _make_folder(os.path.dirname(item.path))
-        _replace(item.path, data, _mode_of(item.path) if mode is None else mode, exclusive)
+        replace_file(item.path, data, mode=mode, new_mode=NEW, exclusive=exclusive)
     except FileExistsError as error:
         raise _failure(EXISTS, item, "is there already") from error
     except OSError as error:
@@ -112,68 +110,12 @@ def _check_place(item: Item) -> None:
         raise _failure(SPACE_VIOLATION, item, why)
 
 
-def _read(path: str) -> bytes:
-    """The bytes of a regular file, one more than an item may have at most.
-
-    A pipe of that name does not hold us up, and a link is not followed. Raises `OSError`.
-    """
-    file = os.open(path, os.O_RDONLY | _PLAINLY)
-    with open(file, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(file).st_mode):
-            raise OSError(0, "not a regular file")
-        return stream.read(LARGEST + 1)
-
-
 def _make_folder(path: str) -> None:
     """Make a folder and those around it; a file in their place is no item that is there."""
     try:
         os.makedirs(path, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
         raise NotADirectoryError(0, "a file lies where a folder must be") from error
-
-
-def _mode_of(path: str) -> int | None:
-    """The mode of a file that may be written, None where there is none. Raises `OSError`."""
-    try:
-        mode = os.lstat(path).st_mode
-    except FileNotFoundError:
-        return None
-    if not stat.S_ISREG(mode):
-        raise OSError(0, "not a regular file")
-    if not os.access(path, os.W_OK):
-        raise PermissionError(0, "permission denied")
-    return stat.S_IMODE(mode)
-
-
-def _replace(path: str, data: bytes, mode: int | None, exclusive: bool) -> None:
-    """Put a new file in the place of one, or, with `exclusive`, of none. Raises `OSError`."""
-    folder, name = os.path.split(path)
-    beside = os.path.join(folder, f".{name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
-    first = NEW if mode is None else 0o600  # until its own mode is set, for nobody else to read
-    file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _PLAINLY, first)
-    try:
-        with open(file, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(file)
-        if mode is not None:
-            os.chmod(beside, mode)
-        put = _put_alone if exclusive else os.replace
-        put(beside, path)
-    finally:
-        if os.path.lexists(beside):
-            os.unlink(beside)
-
-
-def _put_alone(beside: str, path: str) -> None:
-    """Put a file at a place where none is: of many who try, one does. Raises `OSError`."""
-    try:
-        os.link(beside, path)
-    except FileExistsError:
-        raise
-    except OSError:  # a file system without such links: an empty file takes the place, for a moment
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _PLAINLY, NEW))
-        os.replace(beside, path)
 
 
 def _is_denied(error: OSError) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from ralphgen.runtime.errors import CodedError
+from ralphgen.runtime.files.read import reason
 from ralphgen.runtime.values.paging import AROUND, MAX_CHARACTERS, fitted
 
 from .authenticity.key_folder import UnfitKeyError
@@ -25,7 +26,6 @@ from .failures import (
     SPACE_VIOLATION,
     UNTRUSTED_KEY,
     VALIDATION_FAILED,
-    reason,
 )
 from .files import read_item, write_item
 from .ids import is_pattern, is_reserved

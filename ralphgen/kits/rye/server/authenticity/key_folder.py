@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import stat
 
-from ..failures import reason
+from ralphgen.runtime.files.read import NO_LINK, NotAFileError, open_file, reason
+from ralphgen.runtime.files.write import replace_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,11 +15,9 @@ if TYPE_CHECKING:
 LARGEST = 1 << 14  # bytes of a key's file
 ROOT = 0  # who can change everything anyway
 WRITABLE, OPEN = 0o022, 0o077  # what others may do with a file: change it; anything at all
+OURS_ALONE = 0o600
 
-_DIRECTORY = getattr(os, "O_DIRECTORY", 0)
-_PLAINLY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-_FILE = _PLAINLY | getattr(os, "O_NONBLOCK", 0)
-_FOLDER = os.O_RDONLY | _DIRECTORY | _PLAINLY
+_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0) | NO_LINK
 
 
 class UnfitKeyError(Exception):
@@ -27,7 +25,7 @@ class UnfitKeyError(Exception):
 
 
 class KeyFolder:
-    """A folder of keys, open: what its path leads to later does not matter.
+    """An open folder of keys: it stays the same, whatever its path leads to later.
 
     Raises `FileNotFoundError` where there is none, and `UnfitKeyError` where others could have put
     something into it.
@@ -37,7 +35,12 @@ class KeyFolder:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._folder = _opened(path, path, _FOLDER)
+        try:
+            self._folder = os.open(path, _FOLDER)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise _unopened(path, "folder", error) from error
         try:
             _refuse_foreign(path, os.fstat(self._folder), {os.geteuid(), ROOT}, WRITABLE)
         except UnfitKeyError:
@@ -56,18 +59,21 @@ class KeyFolder:
         self.close()
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the folder."""
         os.close(self._folder)
 
     def secret(self, name: str) -> bytes:
-        """A file of our own that nobody else may read.
+        """Return a file of our own that nobody else may read.
 
         Raises `FileNotFoundError` and `UnfitKeyError`.
         """
         return self._content(name, {os.geteuid()}, OPEN)
 
     def public(self, name: str) -> bytes:
-        """A file that nobody else may write; raises `FileNotFoundError` and `UnfitKeyError`."""
+        """Return a file that nobody else may write.
+
+        Raises `FileNotFoundError` and `UnfitKeyError`.
+        """
         return self._content(name, {os.geteuid(), ROOT}, WRITABLE)
 
     def put_first(self, name: str, data: bytes) -> None:
@@ -75,59 +81,34 @@ class KeyFolder:
 
         Raises `OSError`.
         """
-        beside = self._written(data)
         try:
-            os.link(beside, name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+            replace_file(name, data, mode=OURS_ALONE, exclusive=True, folder=self._folder)
         except FileExistsError:
-            pass
-        finally:
-            os.unlink(beside, dir_fd=self._folder)
+            return
 
     def put(self, name: str, data: bytes) -> None:
         """Write a file, whatever is there; raises `OSError`."""
-        beside = self._written(data)
-        try:
-            os.replace(beside, name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
-        except OSError:
-            os.unlink(beside, dir_fd=self._folder)
-            raise
+        replace_file(name, data, mode=OURS_ALONE, folder=self._folder)
 
     def _content(self, name: str, owners: set[int], forbidden: int) -> bytes:
         path = os.path.join(self.path, name)
-        file = _opened(path, name, _FILE, self._folder)
         try:
-            status = os.fstat(file)
-            if not stat.S_ISREG(status.st_mode):
-                raise UnfitKeyError(f'"{path}" is no file: move it away')
-            _refuse_foreign(path, status, owners, forbidden)
+            file = open_file(name, links=False, folder=self._folder)
+        except FileNotFoundError:
+            raise
+        except NotAFileError as error:
+            raise UnfitKeyError(f'"{path}" is no file: move it away') from error
+        except OSError as error:
+            raise _unopened(path, "file", error) from error
+        try:
+            _refuse_foreign(path, os.fstat(file), owners, forbidden)
             return os.read(file, LARGEST)
         finally:
             os.close(file)
 
-    def _written(self, data: bytes) -> str:
-        """The name of a new file with this content, which nobody else may read."""
-        name = f".{os.getpid()}-{os.urandom(4).hex()}.tmp"
-        flags = _FILE | os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        try:
-            with open(os.open(name, flags, 0o600, dir_fd=self._folder), "wb") as stream:
-                stream.write(data)
-                stream.flush()
-                os.fsync(stream.fileno())
-        except OSError:
-            self._remove(name)
-            raise
-        return name
-
-    def _remove(self, name: str) -> None:
-        """Remove a file that may not be there."""
-        try:
-            os.unlink(name, dir_fd=self._folder)
-        except OSError:
-            return
-
 
 def made_folder(path: str) -> KeyFolder:
-    """The folder, made where it is not there, so that only we may look into it.
+    """Return the folder, made where it is not there, so that only we may look into it.
 
     Raises `OSError` and `UnfitKeyError`.
     """
@@ -139,19 +120,10 @@ def made_folder(path: str) -> KeyFolder:
     return KeyFolder(path)
 
 
-def _opened(path: str, name: str, flags: int, within: int | None = None) -> int:
-    """A descriptor of what has a name within a folder; `path` is where that is.
-
-    Raises `FileNotFoundError`, and `UnfitKeyError` where it cannot be opened for another reason.
-    """
-    try:
-        return os.open(name, flags, dir_fd=within)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        what = "folder" if flags & _DIRECTORY else "file"
-        mend = f"it must be a {what} of yours, and no link"
-        raise UnfitKeyError(f'"{path}" cannot be opened ({reason(error)}): {mend}') from error
+def _unopened(path: str, what: str, error: OSError) -> UnfitKeyError:
+    """Return the error of a file or folder that cannot be opened for another reason than none."""
+    fix = f"it must be a {what} of yours, and no link"
+    return UnfitKeyError(f'"{path}" cannot be opened ({reason(error)}): {fix}')
 
 
 def _refuse_foreign(path: str, status: os.stat_result, owners: set[int], forbidden: int) -> None:
@@ -165,7 +137,7 @@ def _refuse_foreign(path: str, status: os.stat_result, owners: set[int], forbidd
         return
     name = os.path.basename(path)
     if forbidden == WRITABLE:
-        mend = f'run "chmod go-w {quote(path)}", after a look at what is there'
-        raise UnfitKeyError(f'"{name}" can be changed by other users: {mend}')
-    mend = f'run "chmod 600 {quote(path)}", or move it away if one of them may have read it'
-    raise UnfitKeyError(f'"{name}" is open to other users: {mend}')
+        fix = f'run "chmod go-w {quote(path)}", after a look at what is there'
+        raise UnfitKeyError(f'"{name}" can be changed by other users: {fix}')
+    fix = f'run "chmod 600 {quote(path)}", or move it away if one of them may have read it'
+    raise UnfitKeyError(f'"{name}" is open to other users: {fix}')

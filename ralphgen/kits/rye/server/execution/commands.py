@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from ralphgen.runtime.errors import CodedError
+from ralphgen.runtime.files.read import path_within
 
 from ..failures import EXECUTION_FAILED, SPACE_VIOLATION, TIMEOUT, VALIDATION_FAILED
 from ..values import value_of
@@ -120,8 +121,8 @@ def _folder(written: object, filling: Filling, project: str) -> str:
     if written is None:
         return project
     named = _passable("config.cwd", filling.text(text_at("config.cwd", written)))
-    folder = os.path.realpath(os.path.join(project, named))
-    if folder != project and not folder.startswith(os.path.join(project, "")):
+    folder = path_within(project, named)
+    if folder is None:
         raise CodedError(SPACE_VIOLATION, '"config.cwd" must be a folder inside the project')
     if not os.path.isdir(folder):
         raise CodedError(VALIDATION_FAILED, f'"config.cwd" names no folder: "{named}"')

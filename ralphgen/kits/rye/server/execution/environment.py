@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 from ralphgen.runtime.errors import CodedError
+from ralphgen.runtime.files.read import is_within
 
 from ..failures import EXECUTION_FAILED, VALIDATION_FAILED
 from .config import choice_at, mapping_at, scalar_at, text_at
@@ -94,7 +95,7 @@ class Environment:
         """The Python of an environment in the project; its own target lies elsewhere by nature."""
         written = text_at(f"{where}.venv_path", members.get("venv_path", VENV_PATH))
         folder = os.path.normpath(os.path.join(self._project, written))
-        if not folder.startswith(os.path.join(self._project, "")):
+        if folder == self._project or not is_within(folder, self._project):
             raise CodedError(
                 VALIDATION_FAILED, f'"{where}.venv_path" must be a folder inside the project'
             )

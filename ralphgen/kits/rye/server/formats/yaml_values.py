@@ -1,16 +1,13 @@
-"""Makes JSON values of YAML text, without what YAML can do to a parser or to its reader.
+"""Makes JSON values of YAML text, as long as they do not become too many.
 
 Keys are texts as they stand. Dates are ISO texts, and `12:30` is a text and no number of minutes.
-What is nested deeper than a hundred levels ends the interpreter in the parser in C, and aliases
-make gigabytes of a few lines: both are refused before. Of a key that is there twice, a tag of a
-program and what JSON has no value for there are problems.
+A key that is there twice, a tag of a program and what JSON has no value for are problems; what
+grows too much by its aliases is not read at all.
 """
 
 from __future__ import annotations
 
-import re
-
-from ralphgen.runtime.packages import add_packages
+from ralphgen.runtime.files.yaml import DEEPEST, TOO_DEEP, YamlError, compose
 
 from ..failures import shown
 from .parsed import MOST_PROBLEMS, place
@@ -20,83 +17,34 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-DEEPEST = 100  # values within each other
-LARGEST = 1 << 18  # characters of YAML: a million of brackets and commas take seconds
-LARGEST_WITHOUT_C = 1 << 14  # where only the parser in Python is there
 MOST_BITS = 64  # of a whole number
-MOST_TAGS = 100  # handles of tags: each is compared with all others
-TOO_DEEP = f"holds values within each other more than {DEEPEST} levels deep"
 _ROOM = 4096  # of what a text may become in any case
 _GROWTH = 4  # times a text may grow by its aliases
-_AROUND = 2  # levels around all values: the stream and the document
 _LONGEST_NUMBER = 400
 _DATE = 10  # characters of a date
 _TAG = "tag:yaml.org,2002:"
-# Without a line like these and with few brackets nothing lies deep: a level in lines takes a
-# character at the beginning of its line, and may hold a list of the same indentation.
-_INDENTED = re.compile("(?:^|[\n\x85\u2028\u2029])[-?: \t]{21}")
-_FEW = 40
-
-
-class RefusedYamlError(Exception):
-    """Text that is not read as YAML at all."""
 
 
 def read_yaml(text: str, before: int = 0) -> tuple[Any, list[str]]:
-    """The JSON value of a YAML text, None for an empty one, and what is wrong with it.
+    """Return the JSON value of a YAML text, None for an empty one, and what is wrong with it.
 
     `before` is the number of lines of the file before the text. The lines of `text` end with line
     feeds.
     """
     reader = _Reader(text, before)
     try:
-        root = _composed(text, before)
+        root: Any = compose(text, typed=True)
         return None if root is None else reader.value(root, 1), reader.problems
-    except (RefusedYamlError, RecursionError) as error:
-        why = TOO_DEEP if isinstance(error, RecursionError) else str(error)
-        return None, [why]
-
-
-def _composed(text: str, before: int) -> Any:
-    """The nodes of a YAML text; raises `RefusedYamlError`."""
-    add_packages()
-    import yaml
-
-    loader = getattr(yaml, "CSafeLoader", None)
-    most = LARGEST if loader else LARGEST_WITHOUT_C
-    loader = loader or yaml.SafeLoader
-    if len(text) > most:
-        raise RefusedYamlError(f"is YAML of more than {most} characters")
-    if text.count("%TAG") > MOST_TAGS:
-        raise RefusedYamlError(f'holds "%TAG" more than {MOST_TAGS} times')
-    try:
-        if text.count("[") + text.count("{") > _FEW or _INDENTED.search(text):
-            _check_depth(text, loader)
-        return yaml.compose(text, Loader=loader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = f"{_moved(text, mark.line + 1, before)}: " if mark else ""
-        raise RefusedYamlError(f"{where}is not YAML: {error.problem}") from error
-    except (yaml.YAMLError, ValueError) as error:
-        reason = str(error).partition("\n")[0]
-        raise RefusedYamlError(f"is not YAML: {reason}") from error
+    except YamlError as error:
+        where = f"{_moved(text, error.line, before)}: " if error.line else ""
+        return None, [f"{where}{error}"]
+    except RecursionError:
+        return None, [TOO_DEEP]
 
 
 def _moved(text: str, line: int, before: int) -> str:
-    """The place of a line of the text within its file."""
+    """Return the place of a line of the text within its file."""
     return place(text, line).replace(f"line {line}", f"line {line + before}", 1)
-
-
-def _check_depth(text: str, loader: Any) -> None:
-    """Raise `RefusedYamlError` for what the parser in C calls itself too often for."""
-    import yaml
-
-    depth = 0
-    for event in yaml.parse(text, Loader=loader):
-        kind = type(event).__name__
-        depth += kind.endswith("StartEvent") - kind.endswith("EndEvent")
-        if depth > DEEPEST + _AROUND:
-            raise RefusedYamlError(TOO_DEEP)
 
 
 class _Reader:
@@ -111,15 +59,15 @@ class _Reader:
         self.problems: list[str] = []
 
     def value(self, node: Any, depth: int) -> Any:
-        """The value of a node; raises `RefusedYamlError`."""
+        """The value of a node; raises `YamlError`."""
         self._left -= 1
         if self._left < 0:
-            raise RefusedYamlError("grows too much by its aliases: write out what they stand for")
+            raise YamlError("grows too much by its aliases: write out what they stand for")
         if node.id == "scalar":
             self._left -= len(node.value)
             return self._scalar(node)
         if depth > DEEPEST:
-            raise RefusedYamlError(TOO_DEEP)
+            raise YamlError(TOO_DEEP)
         if node.id == "mapping":
             self._check_tag(node, "map")
             return self._mapping(node, depth)

@@ -7,8 +7,9 @@ for these moves in steps, so what was changed a moment ago is looked at once mor
 from __future__ import annotations
 
 import os
-import stat
 import time
+
+from ralphgen.runtime.files.read import NO_LINK, NotAFileError, open_file
 
 from ..ids import LONGEST, id_of, is_reserved, is_segment
 from ..item import EXTENSIONS, FOLDERS, LARGEST
@@ -25,10 +26,7 @@ if TYPE_CHECKING:
 TICK = 100_000_000  # nanoseconds, longer than any step of a clock that has parts of seconds
 SECOND = 1_000_000_000
 COARSE_TICK = 2 * SECOND  # of file systems that know whole seconds only
-# Windows has none of these, where this module is imported all the same.
-_PLAINLY = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-_READING = _PLAINLY | getattr(os, "O_NONBLOCK", 0)
-_LISTING = _PLAINLY | getattr(os, "O_DIRECTORY", 0)
+_LISTING = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0) | NO_LINK
 
 
 class Change:
@@ -178,8 +176,8 @@ def _read(folder: _Folder, name: str, parent: int) -> tuple[bool, str | None]:
     now = time.time_ns()
     folder.files[name] = None
     try:
-        descriptor = os.open(name, _READING, dir_fd=parent)
-    except FileNotFoundError:
+        descriptor = open_file(name, links=False, folder=parent)
+    except (FileNotFoundError, NotAFileError):
         return False, None
     except OSError:
         return True, None
@@ -187,7 +185,7 @@ def _read(folder: _Folder, name: str, parent: int) -> tuple[bool, str | None]:
         found = os.fstat(descriptor)
         stamp = _stamp(found)
         folder.files[name] = stamp if _is_settled(stamp, now) else None
-        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
+        if found.st_size > LARGEST:
             return False, None
         return True, os.read(descriptor, found.st_size).decode("utf-8")
     except (OSError, UnicodeDecodeError):
