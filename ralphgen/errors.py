@@ -20,7 +20,7 @@ class Problem:
     hint: str = ""
 
     def __str__(self) -> str:
-        """The sentence, and a second line with the hint where there is one."""
+        """Return the sentence, and a second line with the hint where there is one."""
         return f"{self.text}\nhint: {self.hint}" if self.hint else self.text
 
 
@@ -35,19 +35,19 @@ class RalphgenError(Exception):
 
     @classmethod
     def of(cls, problems: Iterable[Problem]) -> "RalphgenError":
-        """One error for many problems, sorted and shown together."""
+        """Return one error for many problems, sorted and shown together."""
         ordered = tuple(sorted(set(problems), key=_order))
         error = cls(ordered[0].text, ordered[0].hint)
         error.problems = ordered
         return error
 
     def __str__(self) -> str:
-        """Every problem, one below the other."""
+        """Return every problem, one below the other."""
         return "\n".join(str(problem) for problem in self.problems)
 
 
 def _order(problem: Problem) -> tuple[list[str | int], str]:
-    """By text, but line 10 after line 9."""
+    """Return the key that sorts by text, but line 10 after line 9."""
     parts = re.split(r"([0-9]+)", problem.text)
     return [int(part) if at % 2 else part for at, part in enumerate(parts)], problem.hint
 

@@ -1,4 +1,4 @@
-"""The hint for a name that means nothing: the one that was meant, or all that there are."""
+"""The hint for an unknown name: the nearest known one, or all of them."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ from ralphgen.runtime.values.nearest import nearest
 
 
 def suggestion(name: str, known: Iterable[str], listed: str) -> str:
-    """The nearest of the known names as a question, else all of them after `listed`, on one line.
+    """Return the nearest known name as a question, else all of them after `listed`.
 
     `listed` is what they are, such as "the kits".
     """

@@ -28,4 +28,4 @@ def _main(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Takes the options that stand before a command."""
+    """Take the options that stand before a command."""

@@ -31,7 +31,7 @@ def run() -> int:
 
 
 def _split(arguments: list[str]) -> tuple[list[str], tuple[str, ...]]:
-    """The arguments for us, and those behind `--` that `launch` passes on."""
+    """Return the arguments for us, and those behind `--` that `launch` passes on."""
     if arguments[:1] != ["launch"] or "--" not in arguments:
         return arguments, ()
     at = arguments.index("--")

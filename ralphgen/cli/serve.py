@@ -36,7 +36,7 @@ def serve(arguments: Sequence[str]) -> int:
 
 
 def _find_server() -> Path:
-    """The server of the nearest project above the working directory, else Claude Code's own."""
+    """Return the server of the nearest project above the working directory, else Claude Code's."""
     starts = [Path.cwd()]
     if os.environ.get("CLAUDE_PROJECT_DIR"):
         starts.append(Path(os.environ["CLAUDE_PROJECT_DIR"]).absolute())
@@ -52,7 +52,7 @@ def _find_server() -> Path:
 
 
 def _finish_write(folder: Path) -> None:
-    """Finish a write that was broken off: until then the server refuses to start."""
+    """Finish an interrupted write: until then the server refuses to start."""
     if (folder / ".commit").exists():
         from ralphgen.output import finish_interrupted
 
@@ -60,7 +60,7 @@ def _finish_write(folder: Path) -> None:
 
 
 def _interpreter(folder: Path) -> tuple[str, ...]:
-    """The environment's Python with its options; the environment is made where it is missing."""
+    """Return the environment's Python with its options; build the environment if it is missing."""
     from ralphgen.environment.ensure import ensure_environment
     from ralphgen.environment.location import INTERPRETER_OPTIONS
 

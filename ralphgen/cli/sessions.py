@@ -22,7 +22,7 @@ Task = Annotated[int | None, typer.Option(metavar="N", help="The task that it is
 Feature = Annotated[str, typer.Option(metavar="NAME", help="The feature that it is about.")]
 Discipline = Annotated[
     str,
-    typer.Option(metavar="NAME", help="The persona; in discuss, the discipline it is about."),
+    typer.Option(metavar="NAME", help="The agent's discipline; in discuss, the one it is about."),
 ]
 Kits = Annotated[
     list[str] | None,
@@ -189,7 +189,7 @@ def _make_session(root: Path, request: Request, *, as_json: bool, tell: Say) -> 
 
 
 def _open(root: Path, request: Request, tell: Say) -> PreparedSession:
-    """The session; what a person should know of it is said, even to those who want it quiet."""
+    """Return the session; say its warnings, even where quiet is wanted."""
     from ralphgen.sessions.create import create_session
 
     made = create_session(root, request, say=tell)
@@ -206,7 +206,7 @@ def _run(
     timeout: float | None,
     raw: bool,
 ) -> int:
-    """The exit code of Claude Code."""
+    """Return the exit code of Claude Code."""
     from ralphgen.launch.runner import run_printing, run_terminal
 
     if not options.printing:

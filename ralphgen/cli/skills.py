@@ -66,7 +66,7 @@ def _refuse_contradictions(*, write: bool, force: bool, check: bool) -> None:
 
 
 def _chosen(skills: "Sequence[Skill]", name: str) -> "Sequence[Skill]":
-    """The skill of this name, or all where none is asked for."""
+    """Return the skill of this name, or all where none is asked for."""
     from ralphgen.suggestion import suggestion
 
     found = [one for one in skills if name in ("", one.name)]

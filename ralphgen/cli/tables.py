@@ -16,7 +16,7 @@ ABREAST = 10  # numbered columns that stand beside the names of tools in 80 char
 
 
 def tool_matrix(plan: ServerPlan) -> dict[str, object]:
-    """By kit: the tools, and by recipe the names that it sees and the bytes of its list."""
+    """Return, by kit, the tools, and by recipe the names that it sees and the bytes of its list."""
     return {
         kit.key: {
             "tools": [tool.name for tool in kit.tools],
@@ -71,7 +71,7 @@ def show_facts(generated: Generated, found: Mapping[str, Finding]) -> None:
 
 
 def _show_found(console: Console, finding: Finding) -> None:
-    """What a kit that is on would serve: a table for each kind of thing, its keys as columns."""
+    """Print what a kit that is on would serve: a table for each kind, its keys as columns."""
     console.print(f"{finding.summary}:", soft_wrap=True)
     for rows in finding.details.values():
         if rows:
@@ -82,12 +82,12 @@ def _show_found(console: Console, finding: Finding) -> None:
 
 
 def _console() -> Console:
-    """Names are shown as they are: brackets and colons in them are no markup."""
+    """Return a console that prints names as they are: brackets and colons are no markup."""
     return Console(markup=False, emoji=False, highlight=False)
 
 
 def _recipes(plan: ServerPlan, kit: KitPlan, numbers: Mapping[str, int]) -> Table:
-    """Number, name, tools and bytes of each recipe."""
+    """Return number, name, tools and bytes of each recipe."""
     table = Table()
     table.add_column("", justify="right")
     table.add_column("recipe")
@@ -103,7 +103,7 @@ def _recipes(plan: ServerPlan, kit: KitPlan, numbers: Mapping[str, int]) -> Tabl
 def _matrix(
     plan: ServerPlan, kit: KitPlan, numbers: Mapping[str, int], names: Sequence[str]
 ) -> Table:
-    """A row for each tool, a column for each of the recipes, under its number."""
+    """Return a row for each tool, a column for each of the recipes, under its number."""
     table = Table("tool")
     for name in names:
         table.add_column(str(numbers[name]), justify="center")

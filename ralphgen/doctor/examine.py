@@ -1,4 +1,4 @@
-"""Looks a project over, from its database to a real handshake with its server."""
+"""Examines a project, from its database to a real handshake with its server."""
 
 import json
 import sqlite3
@@ -34,7 +34,7 @@ class CheckResult:
 
 
 def examine(root: Path) -> Iterator[CheckResult]:
-    """One finding after the other, as they are made; later ones are left out without their base."""
+    """Yield one result after the other; those that rest on a failed one are left out."""
     yield _database(root)
     try:
         generated = generate(root)

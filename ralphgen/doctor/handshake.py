@@ -18,7 +18,7 @@ PATIENCE = 30.0  # seconds for the whole conversation
 
 
 async def shake_hands(python: str, server: str, kit: str) -> dict[str, object]:
-    """What came of one conversation."""
+    """Return what came of one conversation."""
     with anyio.fail_after(PATIENCE):
         parameters = StdioServerParameters(command=python, args=["-I", "-S", server, kit])
         async with Client(stdio_client(parameters)) as client:
@@ -32,7 +32,7 @@ async def shake_hands(python: str, server: str, kit: str) -> dict[str, object]:
 
 
 def _can_be_tried(tool: Tool) -> bool:
-    """Whether a tool changes nothing and needs no argument."""
+    """Return whether a tool changes nothing and needs no argument."""
     reads = tool.annotations is not None and tool.annotations.read_only_hint is True
     return reads and not tool.input_schema.get("required")
 
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def _cause(error: BaseException) -> str:
-    """The innermost of nested errors in words."""
+    """Return the innermost of nested errors in words."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, MCPError):

@@ -22,7 +22,7 @@ class Generated:
 
 
 def generate(root: Path) -> Generated:
-    """Everything that is emitted for the project in `root`; writes nothing.
+    """Return everything that is emitted for the project in `root`; writes nothing.
 
     Raises `ProjectError` with every problem of the project's state.
     """

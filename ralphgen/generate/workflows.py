@@ -1,4 +1,4 @@
-"""What the commands do: init, regen and check are one pipeline with different last steps."""
+"""Init, regen and check: the pipeline with different last steps."""
 
 import json
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class Report:
         return "move modules of your own to another folder: these are on the server's path"
 
     def as_json(self) -> dict[str, object]:
-        """The report for other programs."""
+        """Return the report for other programs."""
         return {
             "ok": not self.drift,
             "interrupted": self.drift.interrupted,
@@ -61,7 +61,7 @@ class Report:
 
 
 def initialize(path: Path, *, title: str, stack: str, kits: tuple[str, ...], say: Say) -> Path:
-    """Lay a project down in the folder and write its server; returns the folder, resolved.
+    """Set a project up in the folder and write its server; return the folder, resolved.
 
     `title` is the folder's name and `stack` generic where it is empty. Raises `UsageError` for a
     kit that ralphgen does not have, `ProjectError` for a folder that cannot hold a project. What
@@ -70,9 +70,9 @@ def initialize(path: Path, *, title: str, stack: str, kits: tuple[str, ...], say
     from ralphgen.init.scaffold import (
         create_database,
         kits_without_tools,
-        lay_down,
         switch_on,
         write_default_context,
+        write_setup_files,
     )
     from ralphgen.init.stacks import load_stack
 
@@ -89,8 +89,8 @@ def initialize(path: Path, *, title: str, stack: str, kits: tuple[str, ...], say
     else:
         ignored = "; --title and --stack are for a new one" if title or stack else ""
         say(f"kept {DATABASE} as it is{ignored}")
-    for laid_down in lay_down(root, kits):
-        say(f"wrote {laid_down}")
+    for written in write_setup_files(root, kits):
+        say(f"wrote {written}")
     generated = regenerate(root, force=False, say=say)
     if write_default_context(root, generated.plan):
         say(f"wrote {FOLDER}/context.json: a client of your own sees every tool")
@@ -103,7 +103,7 @@ def initialize(path: Path, *, title: str, stack: str, kits: tuple[str, ...], say
 
 
 def _warn_of_nesting(root: Path, say: Say) -> None:
-    """A project inside another is seldom meant: every other command finds the nearest one."""
+    """Warn of a project inside another: every other command finds the nearest one."""
     outer = next((folder for folder in root.parents if (folder / ".ralph").is_dir()), None)
     if outer is not None and not (root / ".ralph").is_dir():
         say(f'warning: "{root}" lies in the project "{outer}" and becomes one of its own')
@@ -122,7 +122,7 @@ def _make_folder(root: Path, shown: Path) -> None:
 
 
 def _readable(title: str) -> str:
-    """The title without bytes of another encoding, which no database could keep as text."""
+    """Return the title without bytes of another encoding, which no database could keep as text."""
     return title.encode(errors="replace").decode()
 
 
@@ -136,7 +136,7 @@ def regenerate(root: Path, *, force: bool, say: Say) -> Generated:
 
 
 def preview(root: Path, *, say: Say) -> str:
-    """The unified diff from the files on disk to what would be written now."""
+    """Return the unified diff from the files on disk to what would be written now."""
     return diff(root / FOLDER, _generated(root, say).files)
 
 

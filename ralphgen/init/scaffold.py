@@ -1,4 +1,4 @@
-"""What `init` lays down in a folder, never over anything that is there."""
+"""What `init` writes into a folder, never over anything that is there."""
 
 import json
 import sqlite3
@@ -69,7 +69,7 @@ def switch_on(root: Path, kits: Iterable[str]) -> None:
     put(path, edited(text, [(("kits",), list(dict.fromkeys([*listed, *wanted])))]))
 
 
-def lay_down(root: Path, kits: Iterable[str]) -> list[str]:
+def write_setup_files(root: Path, kits: Iterable[str]) -> list[str]:
     """Write the files that the kits start with, where there are none; returns what was written.
 
     Raises `ProjectError` where one cannot be written.

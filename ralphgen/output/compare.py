@@ -38,7 +38,7 @@ class Drift:
     interrupted: bool = False
 
     def __bool__(self) -> bool:
-        """Whether anything differs."""
+        """Return whether anything differs."""
         differs = any((self.stale, self.edited, self.missing, self.leftover, self.unknown))
         return differs or self.interrupted
 
@@ -102,7 +102,7 @@ class FolderState:
 
 
 def read_state(folder: Path, files: Files) -> FolderState:
-    """What is on disk next to `files`.
+    """Return what is on disk next to `files`.
 
     Raises ProjectError where a link stands in place of a file, or a file cannot be read.
     """
@@ -116,13 +116,13 @@ def read_state(folder: Path, files: Files) -> FolderState:
 
 
 def unknown_modules(folder: Path, state: FolderState) -> tuple[str, ...]:
-    """The modules in the folder that neither the old nor the new manifest lists, sorted."""
+    """Return the modules in the folder that neither the old nor the new manifest lists, sorted."""
     known = state.new.keys() | (state.old or {}).keys()
     return tuple(path for path in modules_below(folder) if path not in known)
 
 
 def compare(folder: Path, files: Files) -> Drift:
-    """How the folder differs from `files`, which hold a manifest.
+    """Return how the folder differs from `files`, which hold a manifest.
 
     Raises ProjectError where a link stands in place of a file, or a file cannot be read.
     """
@@ -141,7 +141,7 @@ def compare(folder: Path, files: Files) -> Drift:
 
 
 def diff(folder: Path, files: Files) -> str:
-    """The unified diff from the folder (`a/`) to `files` (`b/`), sorted by path; empty if equal.
+    """Return the unified diff from the folder (`a/`) to `files` (`b/`), sorted by path.
 
     Raises ProjectError where a link stands in place of a file, or a file cannot be read.
     """
@@ -149,7 +149,7 @@ def diff(folder: Path, files: Files) -> str:
 
 
 def _parts(state: FolderState) -> dict[str, str]:
-    """By path, sorted, the part of the diff that is about it."""
+    """Return, by path, sorted, the part of the diff that is about it."""
     paths = {*state.different, *state.missing, *state.leftover}
     return {
         path: "".join(_file_diff(path, state.disk.get(path), state.new.get(path)))
@@ -158,7 +158,7 @@ def _parts(state: FolderState) -> dict[str, str]:
 
 
 def _file_diff(path: str, old: bytes | None, new: bytes | None) -> Iterator[str]:
-    """One file's part; an empty file that comes or goes is a pair of names without lines."""
+    """Yield one file's part; an empty file that comes or goes is a pair of names without lines."""
     names = (
         "/dev/null" if old is None else f"a/{path}",
         "/dev/null" if new is None else f"b/{path}",
@@ -168,7 +168,7 @@ def _file_diff(path: str, old: bytes | None, new: bytes | None) -> Iterator[str]
 
 
 def _lines(data: bytes | None) -> list[str]:
-    """Lines as diff tools count them: they end at a line feed and nowhere else."""
+    """Return lines as diff tools count them: they end at a line feed and nowhere else."""
     return list(io.StringIO((data or b"").decode(errors="backslashreplace"), newline="\n"))
 
 

@@ -32,7 +32,7 @@ def refuse_irregular(folder: Path, paths: Iterable[str]) -> None:
 
 
 def _prefixes(path: str) -> Iterator[str]:
-    """The path and every folder above it: `a/b.py`, `a`."""
+    """Yield the path and every folder above it: `a/b.py`, `a`."""
     yield path
     yield from (str(parent) for parent in PurePosixPath(path).parents if parent.name)
 
@@ -52,18 +52,18 @@ def _mode(place: Path) -> int | None:
 
 
 def is_folder(place: Path) -> bool:
-    """Whether a real folder is there; a link to one is none."""
+    """Return whether a real folder is there; a link to one is none."""
     mode = _mode(place)
     return mode is not None and stat.S_ISDIR(mode)
 
 
 def is_there(place: Path) -> bool:
-    """Whether anything is there, a dangling link included."""
+    """Return whether anything is there, a dangling link included."""
     return _mode(place) is not None
 
 
 def read_files(folder: Path, paths: Iterable[str]) -> dict[str, bytes]:
-    """The bytes of those paths that are files: path → bytes. Raises OSError if unreadable."""
+    """Return the bytes of those paths that are files: path → bytes; raise OSError if unreadable."""
     return {
         path: (folder / path).read_bytes()
         for path in sorted(paths)
@@ -72,7 +72,7 @@ def read_files(folder: Path, paths: Iterable[str]) -> dict[str, bytes]:
 
 
 def files_below(folder: Path) -> list[str]:
-    """Every file below a folder as a sorted POSIX path; links are named, not followed."""
+    """Return every file below a folder as a sorted POSIX path; links are named, not followed."""
     found: list[str] = []
     for top, folders, names in os.walk(folder, onerror=_raise):
         links = [name for name in folders if (Path(top) / name).is_symlink()]
@@ -85,7 +85,7 @@ def _raise(error: OSError) -> None:
 
 
 def modules_below(folder: Path) -> list[str]:
-    """Every Python module in the generated folder, but for sessions and broken writes."""
+    """Return every Python module in the generated folder, but for sessions and broken writes."""
     found: list[str] = []
     for top, folders, names in os.walk(folder):
         here = Path(top).relative_to(folder)

@@ -18,12 +18,12 @@ _NEVER_GENERATED = frozenset({NEW, COMMIT, LOCK, SESSIONS, "context.json"})
 
 
 def digest(data: bytes) -> str:
-    """The sha256 of some bytes, in hex."""
+    """Return the sha256 of some bytes, in hex."""
     return sha256(data).hexdigest()
 
 
 def legal(path: str) -> bool:
-    """Whether a path stays inside the folder and clear of what is no generated file.
+    """Return whether a path stays inside the folder and clear of what is no generated file.
 
     A manifest comes from a repository and says what may be deleted, so it is not trusted.
     """
@@ -37,7 +37,7 @@ def legal(path: str) -> bool:
 
 
 def seal(files: Mapping[str, str], facts: Mapping[str, object]) -> Files:
-    """The files, sorted, with a manifest of `facts` and of the sha256 of every other file.
+    """Return the files, sorted, with a manifest of `facts` and of the sha256 of every other file.
 
     `facts` are the manifest's other keys: the generator's version, the plan's digest, the schema.
     """
@@ -48,7 +48,7 @@ def seal(files: Mapping[str, str], facts: Mapping[str, object]) -> Files:
 
 
 def listed(folder: Path) -> dict[str, str] | None:
-    """What the folder's manifest lists: path → sha256; empty without one, `None` if unreadable.
+    """Return what the manifest lists, path → sha256: empty without one, `None` if unreadable.
 
     Raises OSError where the file is there and cannot be opened.
     """

@@ -19,7 +19,7 @@ from ralphgen.output.manifest import COMMIT, MANIFEST, NEW, listed
 
 
 def interrupted(folder: Path) -> bool:
-    """Whether a write was broken off after its point of no return and has to be finished.
+    """Return whether a write was interrupted after its point of no return and is unfinished.
 
     False as well for a folder that cannot be looked into.
     """
@@ -27,7 +27,7 @@ def interrupted(folder: Path) -> bool:
 
 
 def excludes(old: str, new: str) -> bool:
-    """Whether a file has to go before another can come: `a` and `a/b`, `a/b` and `a`, `A` and `a`.
+    """Return whether two files cannot stand beside each other: `a` and `a/b`, or `A` and `a`.
 
     The last is about file systems that take both names for one file.
     """
@@ -101,7 +101,7 @@ def finish(folder: Path) -> None:
 
 
 def _lists(folder: Path) -> tuple[list[str], list[str]]:
-    """What the new manifest lists, and what only the old one does; nothing where one is in doubt.
+    """Return what the new manifest lists, and what only the old one does; both empty in doubt.
 
     A manifest that is no longer in `.commit` has been moved, so the removals are done.
     """

@@ -32,7 +32,7 @@ class Written:
 def write(folder: Path, files: Files, *, force: bool = False) -> Written:
     """Make the folder hold exactly the generated `files`, all of them or none.
 
-    A write that was broken off is finished first. Files with the right bytes are not touched; a
+    An interrupted write is finished first. Files with the right bytes are not touched; a
     file is removed only if the old manifest lists it. `force` overwrites hand edits.
 
     Raises EditedError, which names every file that was edited by hand or never generated, and
@@ -56,7 +56,7 @@ def write(folder: Path, files: Files, *, force: bool = False) -> Written:
 
 
 def finish_interrupted(folder: Path) -> bool:
-    """Finish a write that was broken off after its point of no return; whether there was one.
+    """Finish a write that was interrupted after its point of no return; return whether there was.
 
     Raises ProjectError where it cannot be finished.
     """
@@ -98,7 +98,7 @@ def _refuse_unsealed(files: Files) -> None:
 
 
 def _staged(state: FolderState) -> dict[str, bytes]:
-    """What has to be moved into place, so not what has the right bytes already.
+    """Return what has to be moved into place, so not what has the right bytes already.
 
     A file whose name differs in case alone from one that goes is moved in any case: on some file
     systems both are one.
@@ -160,7 +160,7 @@ def _require_rights(folder: Path, paths: Iterable[str]) -> None:
 
 
 def _obstacles(folder: Path, path: str) -> Iterator[str]:
-    """Files above a path, which should be folders, and files below it; bytecode does not count."""
+    """Yield files above a path, which should be folders, and files below it, but no bytecode."""
     for parent in PurePosixPath(path).parents:
         if parent.name and is_there(folder / parent) and not is_folder(folder / parent):
             yield str(parent)

@@ -72,7 +72,7 @@ class Config(_Strict):
 def read_config(
     root: Path, kits: tuple[str, ...], settings: Mapping[str, type[BaseModel]] | None = None
 ) -> TomlFile[Config]:
-    """The settings of the project in `root`; `kits` are the names that ralphgen knows.
+    """Return the settings of the project in `root`; `kits` are the names that ralphgen knows.
 
     `settings` holds the models of the tables that are named after a kit. Raises `ProjectError`
     with every problem and its line.
@@ -105,7 +105,7 @@ def read_config(
 
 
 def server_name_problem(name: str, reserved: Collection[str]) -> str:
-    """What is wrong with the name of an MCP server that a discipline brings along."""
+    """Return what is wrong with the name of an MCP server that a discipline brings along."""
     if name in reserved:
         return f'the MCP server "{name}" bears the name of one of the project\'s own'
     if not SERVER_NAME.fullmatch(name):
@@ -114,17 +114,17 @@ def server_name_problem(name: str, reserved: Collection[str]) -> str:
 
 
 def no_config() -> TomlFile[Config]:
-    """The settings of a project without a file of them."""
+    """Return the settings of a project without a file of them."""
     return TomlFile(Config(), FILE)
 
 
 def kit_settings(config: Config, kit: str) -> dict[str, Any]:
-    """The values of a kit's own table, its defaults included; none for a kit without settings."""
+    """Return the values of a kit's own table with its defaults, empty where it has no settings."""
     table = getattr(config, kit, None)
     return table.model_dump(mode="json") if isinstance(table, BaseModel) else {}
 
 
 def _with_tables(settings: Mapping[str, type[BaseModel]]) -> type[Config]:
-    """The model of a config that has a table for each of the kits."""
+    """Return the model of a config that has a table for each of the kits."""
     tables: dict[str, Any] = {kit: (model, model()) for kit, model in settings.items()}
     return create_model("Config", __base__=Config, **tables) if tables else Config

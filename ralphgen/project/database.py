@@ -80,7 +80,7 @@ def _open_alone(path: Path, patience: float) -> Iterator[sqlite3.Connection]:
 
 
 def _header(path: Path, file: Path) -> bytes:
-    """The first 100 bytes, once the file is seen to be a database."""
+    """Return the first 100 bytes, once the file is seen to be a database."""
     name = _quoted(path)
     try:
         mode = file.stat().st_mode
@@ -108,7 +108,7 @@ def _header(path: Path, file: Path) -> bytes:
 
 
 def _needs_no_lock(file: Path, header: bytes) -> bool:
-    """Whether all that was committed is in a file that SQLite cannot lock without a trace.
+    """Return whether all that was committed is in a file that SQLite cannot lock without a trace.
 
     In WAL mode a mere reader creates `-wal` and `-shm`. Without a `-wal` nothing waits there, and
     the file itself changes at a checkpoint alone. Any other database is read under its locks,
@@ -135,7 +135,7 @@ def _reading(
 
 
 def _locked(file: Path, header: bytes) -> sqlite3.Connection | None:
-    """A connection that reads under SQLite's locks, `None` where only a copy can be read.
+    """Return a connection that reads under SQLite's locks, `None` where only a copy can be read.
 
     `readonly_shm` keeps SQLite from making a `-shm`, and from mending one that a crash left.
     """
@@ -164,7 +164,7 @@ def _copied(file: Path, patience: float) -> Iterator[sqlite3.Connection]:
 
 
 def _copy(file: Path, folder: Path, patience: float) -> Path:
-    """The database with its sidecars as they were at one moment."""
+    """Return the database with its sidecars as they were at one moment."""
     deadline = time.monotonic() + patience
     while True:
         before = _stamps(file)
@@ -179,7 +179,7 @@ def _copy(file: Path, folder: Path, patience: float) -> Path:
 
 
 def _snapshot(file: Path, options: str) -> sqlite3.Connection:
-    """A connection inside a read transaction that has begun; waits for nobody."""
+    """Return a connection inside a read transaction that has begun; waits for nobody."""
     connection = sqlite3.connect(
         f"{file.as_uri()}?{options}", uri=True, timeout=0, isolation_level=None
     )
@@ -205,7 +205,7 @@ def _stamps(file: Path) -> list[tuple[int, int, int] | None]:
 
 
 def _stamp(file: Path) -> tuple[int, int, int] | None:
-    """What changes with a file's bytes; `None` without a file."""
+    """Return what changes with a file's bytes; `None` without a file."""
     try:
         found = file.stat()
     except FileNotFoundError:
@@ -214,7 +214,7 @@ def _stamp(file: Path) -> tuple[int, int, int] | None:
 
 
 def _refusal(path: Path, error: sqlite3.DatabaseError) -> ProjectError | None:
-    """The sentence for a failure that lies in the file; `None` for one that lies in the query."""
+    """Return the sentence for a failure that lies in the file, `None` where it is the query's."""
     name, code = _quoted(path), getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in _BUSY:
         hint = "close the program that is writing to it and run the command again"
@@ -239,5 +239,5 @@ def _changed(path: Path) -> ProjectError:
 
 
 def _quoted(path: Path) -> str:
-    """The path in quotes on one line, whatever characters are in it."""
+    """Return the path in quotes on one line, whatever characters are in it."""
     return json.dumps(str(path), ensure_ascii=False)

@@ -14,7 +14,7 @@ KEY = "additional_disabled"
 
 
 def stored_removals(connection: sqlite3.Connection, schema: Schema) -> tuple[Removal, ...]:
-    """The removals that stand in the database.
+    """Return the removals that stand in the database.
 
     Raises `ProjectError` with a problem for each discipline whose column cannot be read.
     """
@@ -38,12 +38,12 @@ def stored_removals(connection: sqlite3.Connection, schema: Schema) -> tuple[Rem
 
 
 def stored_removal(discipline: str, entries: tuple[str, ...]) -> Removal:
-    """A removal from the database's own column."""
+    """Return a removal from the database's own column."""
     return Removal(discipline, entries, f'{COLUMN} of the discipline "{discipline}"')
 
 
 def configured_removals(config: TomlFile[Config]) -> tuple[Removal, ...]:
-    """The removals that stand in the config."""
+    """Return the removals that stand in the config."""
     return tuple(
         Removal(
             name,
@@ -56,7 +56,7 @@ def configured_removals(config: TomlFile[Config]) -> tuple[Removal, ...]:
 
 
 def unknown_disciplines(connection: sqlite3.Connection, config: TomlFile[Config]) -> list[str]:
-    """A warning for each discipline of the config that the database does not have."""
+    """Return a warning for each discipline of the config that the database does not have."""
     query = "SELECT name FROM disciplines WHERE typeof(name) = 'text' ORDER BY name"
     names = [name for (name,) in connection.execute(query)]
     warnings: list[str] = []
@@ -70,7 +70,7 @@ def unknown_disciplines(connection: sqlite3.Connection, config: TomlFile[Config]
 
 
 def stored_entries(text: object) -> tuple[str, ...] | None:
-    """The names in an override; None where it is not what it must be."""
+    """Return the names in an override; None where it is not what it must be."""
     if text is None or text == "":
         return ()
     try:
@@ -86,14 +86,14 @@ def stored_entries(text: object) -> tuple[str, ...] | None:
 
 
 def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """An object whose keys stand once each: of two lists, one would be passed over."""
+    """Return an object whose keys stand once each: of two lists, one would be passed over."""
     if len(dict(pairs)) < len(pairs):
         raise ValueError("a key stands twice")
     return dict(pairs)
 
 
 def unreadable_override(name: str) -> Problem:
-    """The problem of a discipline whose column cannot be read."""
+    """Return the problem of a discipline whose column cannot be read."""
     return Problem(
         f'the discipline "{name}" has an unreadable {COLUMN}',
         f'expected {{"{KEY}": ["tool", …]}}: a typo here would widen what its sessions may do',

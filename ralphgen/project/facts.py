@@ -8,7 +8,7 @@ from ralphgen.project.model import Project, Removal, Table
 
 
 def project_facts(project: Project) -> dict[str, Any]:
-    """The facts of a project; a clone without the database is checked against them."""
+    """Return the facts of a project; a clone without the database is checked against them."""
     return {
         "config": {
             "disciplines": _listed(project.configured_removals),
@@ -33,7 +33,7 @@ def project_facts(project: Project) -> dict[str, Any]:
 
 
 def table_facts(tables: tuple[Table, ...]) -> dict[str, list[dict[str, Any]]]:
-    """The tables as `read_tables` of the runtime gives them."""
+    """Return the tables as `read_tables` of the runtime gives them."""
     return {
         table.name: [
             {

@@ -32,7 +32,7 @@ NO_DATABASE = f"there is no {DATABASE} here: its facts are taken from {FACTS}"
 
 
 def inspect_project(root: Path, kits: Sequence[InspectedKit]) -> Project:
-    """The facts of the project in `root`; `kits` are all that ralphgen has.
+    """Return the facts of the project in `root`; `kits` are all that ralphgen has.
 
     Where the database is not there (a fresh clone), its facts come from the committed
     `project.json`, and a warning says so. Raises `ProjectError` with everything that cannot be
@@ -71,7 +71,7 @@ def inspect_project(root: Path, kits: Sequence[InspectedKit]) -> Project:
 
 
 def read_schema(connection: sqlite3.Connection, root: Path, kits: Sequence[InspectedKit]) -> Schema:
-    """The schema of a project's database, whatever is wrong with its recipes and disciplines.
+    """Return the schema of a project's database, whatever else is wrong with the project.
 
     Raises `ProjectError` where the config, which hides columns, or the schema cannot be used.
     """
@@ -81,14 +81,14 @@ def read_schema(connection: sqlite3.Connection, root: Path, kits: Sequence[Inspe
 
 
 def found_by_kits(root: Path, project: Project, kits: Sequence[InspectedKit]) -> dict[str, Finding]:
-    """By kit, whether it is on or not, what it would have to serve in the project in `root`."""
+    """Return, by kit, whether on or off, what it would have to serve in the project in `root`."""
     return {
         kit.key: kit.find(root, _settings(project, kit)) for kit in kits if kit.find is not None
     }
 
 
 def _settings(project: Project, kit: InspectedKit) -> dict[str, Any]:
-    """The settings of a kit; its own defaults where it is off."""
+    """Return the settings of a kit; its own defaults where it is off."""
     known = dict(project.settings).get(kit.key)
     if known is not None:
         values: dict[str, Any] = json.loads(known)
@@ -97,7 +97,7 @@ def _settings(project: Project, kit: InspectedKit) -> dict[str, Any]:
 
 
 def settings_models(kits: Sequence[InspectedKit]) -> dict[str, type[BaseModel]]:
-    """The models of the config's tables that are named after a kit."""
+    """Return the models of the config's tables that are named after a kit."""
     return {kit.key: kit.settings for kit in kits if kit.settings is not None}
 
 
@@ -107,7 +107,7 @@ def _json(value: object) -> str:
 
 @contextmanager
 def _collected(problems: list[Problem]) -> Iterator[None]:
-    """Adds the problems of what is tried inside, so that all of them can be shown together."""
+    """Collect the problems of what is tried inside, so that all of them are shown together."""
     try:
         yield
     except ProjectError as error:
@@ -133,12 +133,12 @@ def _served_schema(connection: sqlite3.Connection, config: TomlFile[Config]) -> 
 
 
 def _lenient(text: bytes) -> str:
-    """Text that is no UTF-8 is kept from ending the whole inspection."""
+    """Return stored text with U+FFFD for bytes that are no UTF-8, which end no inspection."""
     return text.decode(errors="replace")
 
 
 def _schema(tables: Facts, config: TomlFile[Config]) -> Schema:
-    """The schema without what the config hides; its problems name the line of the config."""
+    """Return the schema without what the config hides; its problems name the line of the config."""
     try:
         return schema_from_facts(tables, config.values.db_schema.hide)
     except ProjectError as error:

@@ -46,11 +46,11 @@ class Schema:
     hide: Names = field(default=())
 
     def table(self, name: str) -> Table | None:
-        """The table of this name, hidden columns included, or None."""
+        """Return the table of this name, hidden columns included, or None."""
         return next((table for table in self.tables if table.name == name), None)
 
     def hidden(self, table: str, column: str) -> bool:
-        """Whether the server must not know a column; ASCII letter case does not count."""
+        """Return whether the server must not know a column; ASCII letter case does not count."""
         return f"{table}.{column}".lower() in {entry.lower() for entry in self.hide}
 
 
@@ -87,7 +87,7 @@ class Recipe:
     places: tuple[tuple[str, str], ...] = ()
 
     def place(self, what: str) -> str:
-        """Where something stands, as `path:line`, or the file where that is not known."""
+        """Return where something stands, as `path:line`, or the file where that is not known."""
         return dict(self.places).get(what, self.origin)
 
 
@@ -112,9 +112,9 @@ class Project:
     warnings: Names = ()
 
     def setting(self, kit: str, name: str) -> Any:
-        """The value that the config, or the kit's own default, gives to a setting of a kit."""
+        """Return the value of a kit's setting: the config's, or the kit's own default."""
         return json.loads(dict(self.settings)[kit])[name]
 
     def survey(self, kit: str) -> Any:
-        """What a kit found in the project's files, as a value of JSON."""
+        """Return what a kit found in the project's files, as a value of JSON."""
         return json.loads(dict(self.surveys)[kit])

@@ -31,7 +31,7 @@ class RecipeFile(BaseModel):
 
 
 def read_recipes(root: Path) -> tuple[Recipe, ...]:
-    """The recipes of the project in `root`, by name, which is the file's without `.toml`.
+    """Return the recipes of the project in `root`, by name, which is the file's without `.toml`.
 
     Raises `ProjectError` with every problem of every file.
     """
@@ -51,7 +51,7 @@ def read_recipes(root: Path) -> tuple[Recipe, ...]:
 
 
 def _files(folder: Path) -> list[str]:
-    """The names of the recipe files, sorted; a file that begins with a dot is none.
+    """Return the names of the recipe files, sorted; a file that begins with a dot is none.
 
     Names are UTF-8 in every project, whatever the locale says of this machine's file names.
     """

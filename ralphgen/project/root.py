@@ -27,7 +27,7 @@ def project_root(start: Path) -> Path:
 
 
 def resolved(path: Path) -> Path:
-    """The absolute path without links; raises `UsageError` where links lead in a circle."""
+    """Return the absolute path without links; raises `UsageError` where links lead in a circle."""
     try:
         return path.resolve()
     except (OSError, RuntimeError) as error:
@@ -42,7 +42,7 @@ def _is_project(folder: Path) -> bool:
 
 
 def is_missing(path: Path) -> bool:
-    """Whether there is nothing; what may not be seen counts as there, and is refused later."""
+    """Return whether there is nothing; what may not be seen counts as there."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):

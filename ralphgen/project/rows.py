@@ -21,12 +21,12 @@ class ProjectRows:
     """Questions to the database of a project; columns that it does not have answer None."""
 
     def __init__(self, connection: sqlite3.Connection, schema: Schema) -> None:
-        """Asks `connection`; `schema` says which tables and columns there are."""
+        """Query `connection`; `schema` says which tables and columns there are."""
         self._connection = connection
         self._schema = schema
 
     def identity(self) -> tuple[str | None, str | None]:
-        """The project's title and its day of creation.
+        """Return the project's title and its day of creation.
 
         Raises `ProjectError` for one that is no text, as tables that are not strict allow.
         """
@@ -34,7 +34,7 @@ class ProjectRows:
         return _text_of(row, "project_title"), _text_of(row, "project_created")
 
     def task(self, task: int) -> tuple[str, str] | None:
-        """The feature and the discipline of a task.
+        """Return the feature and the discipline of a task.
 
         Raises `ProjectError` for a task whose names are no text.
         """
@@ -49,23 +49,23 @@ class ProjectRows:
         return feature, discipline
 
     def names(self, table: str) -> tuple[str, ...]:
-        """The names of a table's rows, sorted; none where there is no such table."""
+        """Return the names of a table's rows, sorted; none where there is no such table."""
         if self._schema.table(table) is None:
             return ()
         return tuple(name for (name,) in self._connection.execute(NAMES[table]))
 
     def base(self, recipe: str) -> object:
-        """The base of a recipe that is a row of `recipe_configs`, None where there is none."""
+        """Return the base of a recipe that is a row of `recipe_configs`, None if there is none."""
         sql = "SELECT * FROM recipe_configs WHERE name = ?"
         return self._row("recipe_configs", sql, recipe).get("base_recipe")
 
     def mcp_servers(self, discipline: str) -> object:
-        """The text in a discipline's own column of MCP servers."""
+        """Return the text in a discipline's own column of MCP servers."""
         sql = "SELECT * FROM disciplines WHERE name = ?"
         return self._row("disciplines", sql, discipline).get("mcp_servers")
 
     def _row(self, table: str, sql: str, *values: object) -> dict[str, object]:
-        """The first row, by column; empty where there is none, or no such table."""
+        """Return the first row, by column; empty where there is none, or no such table."""
         if self._schema.table(table) is None:
             return {}
         try:
@@ -84,7 +84,7 @@ def _text_of(row: Mapping[str, object], column: str) -> str | None:
 
 
 def _shown(text: bytes) -> str:
-    """Stored text, with U+FFFD for bytes that are no UTF-8, as the servers read it."""
+    """Return stored text, with U+FFFD for bytes that are no UTF-8, as the servers read it."""
     return text.decode("utf-8", "replace")
 
 

@@ -27,18 +27,18 @@ Facts = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 def table_names(connection: sqlite3.Connection) -> tuple[str, ...]:
-    """Every table of a database, sorted: what `missing_required_columns` explains a gap with."""
+    """Return the names of all tables, sorted, for `missing_required_columns`."""
     query = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
     return tuple(name for (name,) in connection.execute(query))
 
 
 def schema_from_facts(facts: Facts, hide: Iterable[str] = ()) -> Schema:
-    """The schema of tables as `read_tables` or `table_facts` give them.
+    """Return the schema of tables as `read_tables` or `table_facts` give them.
 
     `hide` names columns (`"tasks.internal_note"`) that the server shall not know; they stay in
     `tables`, since a hidden NOT NULL column decides what can be written, and leave the fingerprint.
-    Raises `ProjectError` for a `hide` entry that names no column or one of the heart. A schema
-    without the heart is returned: ask `missing_required_columns`.
+    Raises `ProjectError` for a `hide` entry that names no column or a required one. A schema
+    that lacks required columns is returned: see `missing_required_columns`.
     """
     tables = tuple(
         Table(name, tuple(_column(column) for column in columns))
@@ -52,7 +52,7 @@ def schema_from_facts(facts: Facts, hide: Iterable[str] = ()) -> Schema:
 
 
 def missing_required_columns(schema: Schema, found: Iterable[str] = ()) -> list[str]:
-    """One sentence for each missing table or column of the heart, sorted; empty if it is whole.
+    """Return a sentence for each required table or column that is missing, sorted.
 
     `found` names all tables of the database, so that a renamed one can be named.
     """
@@ -88,7 +88,7 @@ def _column(facts: Mapping[str, Any]) -> Column:
 
 
 def _hide_problems(entry: str, tables: Sequence[Table]) -> Iterator[Problem]:
-    """What is wrong with one entry of `[schema] hide`: nothing, or one thing."""
+    """Yield what is wrong with one entry of `[schema] hide`: nothing, or one thing."""
     table, _, column = fold(entry).partition(".")
     names = [f"{one.name}.{two.name}" for one in tables for two in one.columns]
     if column in REQUIRED_COLUMNS.get(table, ()):

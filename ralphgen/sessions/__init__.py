@@ -1,1 +1,1 @@
-"""Agent sessions: what one may see, the files that say so, and what is left of old ones."""
+"""Makes, describes, lists and prunes agent sessions; starts no client."""

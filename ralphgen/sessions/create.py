@@ -1,4 +1,4 @@
-"""Making a session: decide, write its files, and let its servers say that they would start."""
+"""Creates a session: decides what it may see, writes its files, and checks its servers."""
 
 import json
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ from ralphgen.suggestion import suggestion
 
 
 def create_session(root: Path, request: Request, *, say: Say) -> PreparedSession:
-    """A session of the project in `root`, whose servers would start; old sessions are pruned.
+    """Create a session of the project in `root`, whose servers would start; prune old ones.
 
     Raises `UsageError` for a request that cannot be met, and `ProjectError` for a project whose
     state or server has to be fixed first; nothing of the session is left then.
@@ -78,7 +78,7 @@ def create_default_context(root: Path, request: Request, *, say: Say) -> tuple[P
 
 
 def _kits(plan: ServerPlan, wanted: Names) -> Names:
-    """The kits of the session: those that were asked for, in their order, else all that are on."""
+    """Return the kits of the session: those that are wanted in their order, else all on."""
     known = tuple(kit.key for kit in plan.kits)
     for kit in wanted:
         if kit not in known:
@@ -90,7 +90,7 @@ def _kits(plan: ServerPlan, wanted: Names) -> Names:
 def _other_servers(
     root: Path, discipline: str | None, rows: ProjectRows
 ) -> dict[str, dict[str, Any]]:
-    """The MCP servers of the discipline, as entries of a config."""
+    """Return the MCP servers of the discipline, as entries of a config."""
     if discipline is None:
         return {}
     settings = _config(root).disciplines.get(discipline)
@@ -104,7 +104,7 @@ def _config(root: Path) -> Config:
 
 
 def _interpreter(root: Path, say: Say) -> Path:
-    """The environment's Python; the environment is made where it is missing."""
+    """Return the environment's Python; the environment is made where it is missing."""
     try:
         lock = (root / FOLDER / LOCK_NAME).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
@@ -114,14 +114,14 @@ def _interpreter(root: Path, say: Say) -> Path:
 
 
 def _fixed(command: Names, sha256: str) -> Names:
-    """The command line of a server that takes no other context than the one of this digest."""
+    """Return the command line of a server that takes only the context of this digest."""
     return (*command, "--sha256", sha256)
 
 
 def _mcp_config(
     commands: Mapping[str, Names], sha256: str, others: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """The config that a client takes: the project's servers, then the discipline's."""
+    """Return the config that a client takes: the project's servers, then the discipline's."""
     own = {}
     for kit, command in commands.items():
         program, *arguments = _fixed(command, sha256)
@@ -158,7 +158,7 @@ def _opened(
 
 
 def _served(kit: str, command: Names) -> Served:
-    """What a server says of itself; raises `ProjectError` with its line if it would not start."""
+    """Return a server's own description; raise `ProjectError` if it would not start."""
     try:
         said = json.loads(query_server(command, "--describe"))
     except ServerQueryError as error:
@@ -171,5 +171,5 @@ def _served(kit: str, command: Names) -> Served:
 
 
 def _warnings(plan: ServerPlan, subject: Subject) -> Names:
-    """What a person should know of the discipline's overrides."""
+    """Return what a person should know of the discipline's overrides."""
     return tuple(line for discipline, line in plan.overrides if discipline == subject.discipline)

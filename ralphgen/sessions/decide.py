@@ -1,4 +1,4 @@
-"""Who may do what in one session: the request meets the policy and the rows of the database."""
+"""Decides who may do what in one session, from the request, the policy and the database."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class Subject:
 
 
 def decide_subject(plan: ServerPlan, request: Request, rows: ProjectRows) -> Subject:
-    """What the requested session is about; a task brings its feature and its discipline.
+    """Return what the requested session is about; a task brings its feature and its discipline.
 
     Raises `UsageError` for names that there are not, options that the recipe has no use for or
     that contradict the task's row, and `ProjectError` for rows that cannot be used.
@@ -66,7 +66,7 @@ def decide_subject(plan: ServerPlan, request: Request, rows: ProjectRows) -> Sub
 def context_facts(
     plan: ServerPlan, subject: Subject, kits: Names, session_id: str, project: Mapping[str, object]
 ) -> dict[str, Any]:
-    """The whole context of a session, by key; `kits` are those that it has servers of."""
+    """Return the whole context of a session, by key; `kits` are those that it has servers of."""
     facts: dict[str, Any] = {
         "version": 1,
         "session_id": session_id,
@@ -101,12 +101,12 @@ def context_facts(
 
 
 def _own_rows(session: Session, tool: str) -> dict[str, int | str]:
-    """The arguments of a tool that can name nothing but the session's own row, with the row."""
+    """Return the arguments of a tool that can name only the session's own row, with the row."""
     return {argument: tie.value for argument, tie in session.ties(tool).items() if tie.reach == OWN}
 
 
 def _base(plan: ServerPlan, recipe: str, rows: ProjectRows) -> str:
-    """The recipe of the policy that rules: the one of this name, or the base of a row."""
+    """Return the recipe of the policy that rules: the one of this name, or the base of a row."""
     known = plan.policy.recipes
     if recipe in known:
         return recipe
@@ -152,7 +152,7 @@ def _refuse_unknown(request: Request, rows: ProjectRows) -> None:
 
 
 def _of_task(task: int, about: Subject, rows: ProjectRows) -> Subject:
-    """The subject with the feature and the discipline of its task."""
+    """Return the subject with the feature and the discipline of its task."""
     row = rows.task(task)
     if row is None:
         raise UsageError(f"there is no task {task}", "name one that there is")

@@ -1,4 +1,4 @@
-"""What is told of a session: everything that a prompt builder needs, and two lines for people."""
+"""Describes a session: all that a prompt builder needs as JSON, and a summary for people."""
 
 import shlex
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from ralphgen.sessions.model import CLAUDE, PreparedSession, Served
 
 
 def session_facts(session: PreparedSession, argv: Names) -> dict[str, object]:
-    """The session for other programs; `argv` is the command line of a client in it."""
+    """Return the session for other programs; `argv` is the command line of a client in it."""
     return {
         "session_id": session.session_id,
         "recipe": session.recipe,
@@ -32,7 +32,7 @@ def session_facts(session: PreparedSession, argv: Names) -> dict[str, object]:
 
 
 def session_summary(session: PreparedSession) -> Iterator[str]:
-    """What a person sees."""
+    """Yield what a person sees."""
     rows = (
         ("task", session.task),
         ("feature", session.feature),
@@ -50,7 +50,7 @@ def session_summary(session: PreparedSession) -> Iterator[str]:
 
 
 def start_command(mcp_config: Path) -> str:
-    """What a person types to start Claude Code in a session."""
+    """Return what a person types to start Claude Code in a session."""
     return shlex.join((CLAUDE, "--strict-mcp-config", "--mcp-config", str(mcp_config)))
 
 

@@ -22,7 +22,7 @@ def discipline_servers(
     configured: Mapping[str, McpServer],
     reserved: Collection[str],
 ) -> dict[str, dict[str, Any]]:
-    """The entries of an MCP config, by name: first the database's, then the config's.
+    """Return the entries of an MCP config, by name: first the database's, then the config's.
 
     `stored` is the text of the column; `reserved` are names of the project's own servers. Raises
     `ProjectError` with every problem; values are never shown, since they may be secrets.
@@ -40,7 +40,7 @@ def discipline_servers(
 
 
 def stored_servers(discipline: str, text: object) -> list[tuple[str, NamedMcpServer]]:
-    """The servers in the text of the column, by name, in order; a name may not be one, or twice.
+    """Return the servers in the column's text, by name, in order; names may be bad or repeated.
 
     Raises `ProjectError` where the text cannot be read, without its values.
     """
@@ -58,14 +58,14 @@ def stored_servers(discipline: str, text: object) -> list[tuple[str, NamedMcpSer
 
 
 def _place(keys: tuple[int | str, ...]) -> str:
-    """Where something stands in the list, without names that somebody made up."""
+    """Return where something stands in the list, without names that somebody made up."""
     known = NamedMcpServer.model_fields
     shown = [str(key) for key in keys[:2] if isinstance(key, int) or key in known]
     return f'"{".".join(shown)}"' if shown else "the whole text"
 
 
 def name_problem(name: str, found: Collection[str], reserved: Collection[str]) -> str:
-    """What is wrong with the name of a server that comes after those that were `found`."""
+    """Return what is wrong with the name of a server that comes after those that were `found`."""
     if name in found:
         return f'the MCP server "{name}" is there twice'
     return server_name_problem(name, reserved)

@@ -1,4 +1,4 @@
-"""The files of a session: a folder of its own, readable by its user alone, whole or not there."""
+"""Writes a session's folder, readable by its user alone, whole or not at all."""
 
 import json
 import re
@@ -25,7 +25,7 @@ LONGEST = 40  # characters of a recipe's name and of a target in an id
 
 
 def new_id(root: Path, recipe: str, target: str) -> str:
-    """A name that no other session has: the recipe, what it is about, the moment, four digits."""
+    """Return a new session id: the recipe, what it is about, the time, four hex digits."""
     while True:
         moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         parts = [_legal(recipe), _legal(target), moment, secrets.token_hex(2)]
@@ -64,7 +64,7 @@ def make_folder(
 
 
 def _legal(text: str) -> str:
-    """The text as a part of a file's name on any machine."""
+    """Return the text as a part of a file's name on any machine."""
     return re.sub(r"[^A-Za-z0-9_]", "_", text)[:LONGEST]
 
 

@@ -29,6 +29,6 @@ def show_sessions(stored: Sequence[StoredSession]) -> None:
 
 
 def age_words(seconds: float) -> str:
-    """The age in the largest unit that it fills."""
+    """Return the age in the largest unit that it fills."""
     size, unit = next((pair for pair in UNITS if seconds >= pair[0]), UNITS[-1])
     return f"{int(seconds // size)} {unit}"

@@ -1,4 +1,4 @@
-"""Asking a server of a session, without a conversation, what it sees or why it would not start."""
+"""Runs a session's server with `--check` or `--describe` and returns what it prints."""
 
 import subprocess
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ class ServerQueryError(Exception):
 
 
 def query_server(command: Sequence[str], option: str) -> str:
-    """What a server prints for `--check` or `--describe`; raises `ServerQueryError`."""
+    """Return what a server prints for `--check` or `--describe`; raises `ServerQueryError`."""
     try:
         done = subprocess.run(
             [*command, option],

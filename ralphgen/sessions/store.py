@@ -1,4 +1,4 @@
-"""The sessions that there are: which run, how old they are, and sweeping the old ones."""
+"""The stored sessions: which run, how old they are, and pruning the old ones."""
 
 import json
 import time
@@ -31,7 +31,7 @@ class StoredSession:
     running: bool
 
     def as_json(self) -> dict[str, object]:
-        """The session for other programs."""
+        """Return the session for other programs."""
         keys = ("recipe", "task_id", "feature", "discipline", "target_discipline")
         return {
             "session_id": self.session_id,
@@ -43,7 +43,7 @@ class StoredSession:
 
 
 def stored_sessions(root: Path) -> list[StoredSession]:
-    """The sessions of the project in `root`, newest first."""
+    """Return the sessions of the project in `root`, newest first."""
     return sorted(map(_stored, _folders(root)), key=lambda stored: stored.age)
 
 
@@ -99,7 +99,7 @@ def _stored(folder: Path) -> StoredSession:
 
 
 def _age(folder: Path) -> float:
-    """Seconds since the last start; since it was made where it was never started."""
+    """Return seconds since the last start; since it was made where it was never started."""
     for path in (folder / LOCK, folder):
         with suppress(OSError):
             return max(0.0, time.time() - path.stat().st_mtime)

@@ -1,4 +1,4 @@
-"""What the command line says: results on standard output, words on standard error."""
+"""Prints results on standard output and messages on standard error."""
 
 import json
 import sys
@@ -7,15 +7,15 @@ from ralphgen.errors import Say
 
 
 def say(line: str) -> None:
-    """A line for people."""
+    """Print a line for people."""
     print(line, file=sys.stderr, flush=True)
 
 
 def progress(quiet: bool) -> Say:
-    """Takes lines on how a command gets on."""
+    """Return what takes lines of progress: nothing is printed where `quiet`."""
     return (lambda _line: None) if quiet else say
 
 
 def print_json(value: object) -> None:
-    """A result for programs."""
+    """Print a result for programs."""
     print(json.dumps(value, indent=2, ensure_ascii=False))

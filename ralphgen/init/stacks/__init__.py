@@ -43,7 +43,7 @@ class Stack:
 
 
 def load_stack(name: str) -> Stack:
-    """The stack of that name; raises `UsageError` for a name that is not in `STACKS`."""
+    """Return the stack of that name; raises `UsageError` for a name that is not in `STACKS`."""
     if name not in STACKS:
         known = ", ".join(f'"{stack}"' for stack in STACKS)
         raise UsageError(
