@@ -1,14 +1,19 @@
-"""The commands that show a project to people in a browser."""
+"""The commands that show a project to people in a browser: live, or as one file."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ralphgen.cli.app import app
-from ralphgen.terminal.console import say
-from ralphgen.terminal.options import Folder
+from ralphgen.terminal.console import progress, say
+from ralphgen.terminal.options import Folder, Quiet
 
+STANDARD_OUTPUT = "-"
+Output = Annotated[
+    str, typer.Option("--output", "-o", metavar="FILE", help='Where to: "-" is standard output.')
+]
 NoOpen = Annotated[bool, typer.Option("--no-open", help="Print the address, open no browser.")]
 
 
@@ -22,6 +27,25 @@ def board(path: Folder = Path(), no_open: NoOpen = False) -> None:
     from ralphgen.project.root import project_root
 
     serve(project_root(path), announce=_announce, browse=not no_open)
+
+
+@app.command(epilog="Example: [bold]ralphgen report -o report.html[/bold]")
+def report(output: Output, path: Folder = Path(), quiet: Quiet = False) -> None:
+    """Write who sees what and how the project stands into one HTML file.
+
+    The same state of the project gives the same bytes, on every machine and on every day.
+    """
+    from ralphgen.board.web.report import report as written
+    from ralphgen.output.single_file import put
+    from ralphgen.project.root import project_root
+
+    text = written(project_root(path))
+    if output == STANDARD_OUTPUT:
+        sys.stdout.buffer.write(text.encode())
+        sys.stdout.flush()
+        return
+    put(Path(output), text)
+    progress(quiet)(f"{output}: {len(text.encode()):,} bytes")
 
 
 def _announce(address: str) -> None:

@@ -4,13 +4,13 @@ import io
 import sys
 from importlib import import_module
 
-from ralphgen.cli import board, project, report, sessions, skills
+from ralphgen.cli import board, project, sessions, skills
 from ralphgen.cli.app import app
 from ralphgen.errors import RalphgenError
 from ralphgen.kits.commands import COMMANDS
 from ralphgen.terminal.console import say
 
-__all__ = ["board", "project", "report", "run", "sessions", "skills"]
+__all__ = ["board", "project", "run", "sessions", "skills"]
 
 for module in COMMANDS:
     app.add_typer(import_module(module).app)

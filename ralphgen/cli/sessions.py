@@ -151,7 +151,7 @@ def config(client: Client = "claude", write: Write = False, path: Folder = Path(
 
 
 def _list_sessions(root: Path, request: Request, *, as_json: bool) -> None:
-    from ralphgen.sessions.listing import show_sessions
+    from ralphgen.cli.tables import show_sessions
     from ralphgen.sessions.store import stored_sessions
 
     if request != Request("list"):

@@ -11,6 +11,8 @@ from ralphgen.planning.preview import listed_bytes, listed_tools
 from ralphgen.project.kit import Finding
 from ralphgen.project.model import Column, Project
 from ralphgen.project.model import Table as DatabaseTable
+from ralphgen.runtime.errors import one_line
+from ralphgen.sessions.store import StoredSession, age_words
 
 ABREAST = 10  # numbered columns that stand beside the names of tools in 80 characters
 
@@ -79,6 +81,23 @@ def _show_found(console: Console, finding: Finding) -> None:
             for row in rows:
                 table.add_row(*(str(value or "") for value in row.values()))
             console.print(table)
+
+
+def show_sessions(stored: Sequence[StoredSession]) -> None:
+    """Print one row for each session, newest first."""
+    console = _console()
+    if not stored:
+        console.print("there is no session")
+        return
+    table = Table("session", "about", "as", "age", "", box=None, pad_edge=False)
+    for one in stored:
+        facts = one.facts
+        about = [facts.get(key) for key in ("task_id", "feature", "target_discipline")]
+        shown = " ".join(one_line(str(row)) for row in about if row is not None)
+        discipline = one_line(str(facts.get("discipline") or ""))
+        running = "running" if one.running else ""
+        table.add_row(one.session_id, shown, discipline, age_words(one.age), running)
+    console.print(table)
 
 
 def _console() -> Console:

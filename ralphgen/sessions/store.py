@@ -14,6 +14,7 @@ from ralphgen.runtime.access.session_lock import LOCK
 from ralphgen.sessions.files import CONTEXT, MCP_CONFIG, SESSIONS, UNFINISHED
 
 SECONDS_A_DAY = 24 * 60 * 60
+UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,12 @@ class StoredSession:
 def stored_sessions(root: Path) -> list[StoredSession]:
     """Return the sessions of the project in `root`, newest first."""
     return sorted(map(_stored, _folders(root)), key=lambda stored: stored.age)
+
+
+def age_words(seconds: float) -> str:
+    """Return the age in the largest unit that it fills."""
+    size, unit = next((pair for pair in UNITS if seconds >= pair[0]), UNITS[-1])
+    return f"{int(seconds // size)} {unit}"
 
 
 def prune_sessions(root: Path) -> list[str]:
