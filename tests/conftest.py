@@ -1,18 +1,22 @@
 """Options and fixtures of the whole suite."""
 
 import os
+import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import lanes
 import pytest
-from driving import Driver, connected, create_project
 from goldens import Goldens
-from hypothesis import settings
 
-# In CI the same examples each time: a new finding must not hold up a change that is not its cause.
-settings.register_profile("ci", derandomize=True)
-if os.environ.get("CI"):
-    settings.load_profile("ci")
+if TYPE_CHECKING:
+    from driving import Driver
+
+# Thousands of processes are started: none is to compile again what the one before it compiled.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -20,6 +24,43 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-goldens", action="store_true", help="write what fixtures/*/ should hold"
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Take the lane before tests are imported: they read how many examples it tries."""
+    lanes.choose(config.option.markexpr)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave modules without fast tests unread in the fast lane."""
+    alone = config.option.markexpr == "fast"
+    return True if alone and lanes.holds_no_fast_test(collection_path) else None
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` selects
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the fast tests."""
+    for item in items:
+        if lanes.is_fast(item):
+            item.add_marker("fast")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Watch fast tests from their fixtures to the end."""
+    lanes.Lane.fast = bool(item.get_closest_marker("fast"))
+    lanes.Lane.started = None
+    try:
+        return (yield)
+    finally:
+        lanes.Lane.fast = False
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Iterator[None]:
+    """Fail the fast test that has started a process."""
+    yield
+    assert not lanes.Lane.started, f"mark this test slow: it has started {lanes.Lane.started}"
 
 
 @pytest.fixture(scope="session")
@@ -31,11 +72,17 @@ def goldens(request: pytest.FixtureRequest) -> Goldens:
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with two features, two disciplines and two tasks, of which 2 waits for 1."""
-    return create_project(tmp_path_factory.mktemp("project"))
+    root: Path = driving().create_project(tmp_path_factory.mktemp("project"))
+    return root
 
 
 @pytest.fixture(scope="module")
-def server(project: Path) -> Iterator[Driver]:
+def server(project: Path) -> "Iterator[Driver]":
     """A person's session on the project, with every tool."""
-    with connected(project) as driver:
+    with driving().connected(project) as driver:
         yield driver
+
+
+def driving() -> Any:
+    """The SDK's client, which costs a second to import."""
+    return import_module("driving")

@@ -24,6 +24,7 @@ from frames import (
 )
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from lanes import examples
 
 LAST = b'{"jsonrpc":"2.0","id":"end","method":"ping"}\n'
 Asked = list[tuple[str, Any]]
@@ -52,7 +53,9 @@ ODD_BYTES = (
     b"\\",
 )
 MANY = settings(
-    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(50),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 
@@ -166,7 +169,7 @@ def test_a_client_that_waits_for_answers_cannot_tell_them_apart(
     assert files == servers.ground.seen()
 
 
-@settings(MANY, max_examples=25)
+@settings(MANY, max_examples=examples(25))
 @given(data=st.data(), version=st.sampled_from(VERSIONS))
 def test_lines_may_come_in_any_pieces(servers: Servers, data: st.DataObject, version: str) -> None:
     """Several in one write and one in several; answers to several may overtake each other."""

@@ -54,6 +54,7 @@ def servers_of(root: Path) -> list[tuple[str, str, tuple[str, ...], tuple[str, .
     return [(row.name, row.command, row.args, row.env) for row in persona.servers or ()]
 
 
+@pytest.mark.slow
 def test_a_program_of_the_page_regenerates(board: Running, root: Path) -> None:
     run_sql(root, "ALTER TABLE tasks ADD COLUMN risk TEXT")
     before = board.get("sections/drift")

@@ -14,6 +14,8 @@ from command_line import run_sql
 from driving import create_project
 from making_sessions import opened
 
+pytestmark = pytest.mark.slow
+
 SECTIONS = ("matrix", "standing", "drift", "personas", "sessions", "diagnosis")
 HOSTILE = (
     "</title><script>alert(1)</script>",

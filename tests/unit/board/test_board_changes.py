@@ -197,6 +197,7 @@ def test_a_note_moves_how_the_project_stands(watched: Watched, name: str) -> Non
     assert {"standing"} == watched.moved()
 
 
+@pytest.mark.slow
 def test_sessions_move_when_they_are_made_started_left_and_ended(watched: Watched) -> None:
     fcntl = pytest.importorskip("fcntl")
     session = opened(watched.root, "manual")

@@ -17,6 +17,8 @@ from command_line import RALPHGEN, ralphgen, refused
 from driving import create_project
 from lifelines import PATIENCE
 
+pytestmark = pytest.mark.slow
+
 NOBODY = 65534
 AT_ONCE = 2.0  # seconds; a stream that was waited for would take more
 

@@ -59,6 +59,7 @@ def digest_of(text: str) -> str:
     return sha256(text.encode()).hexdigest()
 
 
+@pytest.mark.slow
 def test_a_server_that_is_up_to_date_has_no_files(root: Path) -> None:
     before = snapshot(root)
 

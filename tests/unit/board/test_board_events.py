@@ -84,6 +84,7 @@ def rename(root: Path, title: str) -> None:
     query(root, "UPDATE tasks SET title = ? WHERE id = 1", title)
 
 
+@pytest.mark.slow
 def test_it_is_a_stream_of_events(board: Running) -> None:
     with board.asked("GET", "events") as response:
         kind, policy = response.headers["content-type"], response.headers["cache-control"]
@@ -187,6 +188,7 @@ def test_a_head_of_the_stream_comes_to_its_end(board: Running) -> None:
     assert (200, "") == (answer.status, answer.text)
 
 
+@pytest.mark.slow
 def test_a_board_that_ends_ends_its_streams(root: Path) -> None:
     with running_board(root) as board, listening(board) as page:
         code, *_ = board.end()
@@ -195,6 +197,7 @@ def test_a_board_that_ends_ends_its_streams(root: Path) -> None:
         assert 0 == code
 
 
+@pytest.mark.slow
 def test_a_board_that_is_started_again_tells_again(root: Path) -> None:
     with running_board(root) as first, listening(first):
         pass

@@ -43,6 +43,7 @@ def refusal(status: int, text: str, answer: Answer) -> bool:
     return (status, text) == (answer.status, answer.text) and is_guarded(answer)
 
 
+@pytest.mark.slow
 def test_who_has_the_address_gets_the_page(board: Running) -> None:
     answer = board.ask("GET", "")
 

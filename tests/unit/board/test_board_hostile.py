@@ -15,6 +15,8 @@ from command_line import ralphgen
 from driving import create_project, query
 from making_sessions import opened
 
+pytestmark = pytest.mark.slow
+
 HALF = "\ud800"
 ENDLESS = "x" * 1_000_000
 SECTIONS = ("matrix", "standing", "drift", "personas", "sessions", "diagnosis")

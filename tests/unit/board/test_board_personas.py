@@ -141,6 +141,7 @@ def test_servers_whose_names_no_session_takes_are_shown_to_be_mended(own: Path) 
     assert names == tuple(one.name for one in found.servers or ())
 
 
+@pytest.mark.slow
 def test_an_override_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
     root = initialized(tmp_path / "p")
     query(root, "UPDATE disciplines SET mcp_tool_overrides = '{\"aditional\": []}'")

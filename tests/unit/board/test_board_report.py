@@ -48,6 +48,7 @@ class Elements(HTMLParser):
         self.found.append((tag, dict(attrs)))
 
 
+@pytest.mark.slow
 def test_it_has_the_sections_without_what_depends_on_the_machine(root: Path) -> None:
     found = Elements(reported(root)).found
 

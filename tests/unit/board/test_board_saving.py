@@ -49,6 +49,7 @@ def root(project: Path, tmp_path: Path) -> Path:
     return shutil.copytree(project, tmp_path / "p")
 
 
+@pytest.mark.slow
 def test_columns_take_both_lists_and_the_rest_of_the_row_stays(root: Path) -> None:
     before, others = row(root), kept(root)[0]
     saved = save(root, edit(root, servers=WANTED, disabled=("sign", "get_task")), quiet)
@@ -108,6 +109,7 @@ def test_what_has_no_column_goes_into_the_config(
         assert "get_feature" not in driver.names()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schema", ["a0", "a5", "a8", "b1", "b6"])
 def test_every_era_takes_an_edit(tmp_path: Path, schema: str) -> None:
     root = create_project(tmp_path / "p", schema=schema, rows=ERA_ROWS)

@@ -49,6 +49,7 @@ def locked(root: Path) -> Iterator[None]:
         other.execute("ROLLBACK")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sql", [(), MIXED], ids=["columns", "mixed"])
 def test_a_database_that_stays_locked_is_said_and_nothing_is_saved(
     root: Path, sql: tuple[str, ...]

@@ -23,6 +23,8 @@ from ralphgen.sessions.files import SESSIONS
 from ralphgen.sessions.model import PreparedSession
 from ralphgen.sessions.store import stored_sessions
 
+pytestmark = pytest.mark.slow
+
 FILES = ("context.json", "lock", "mcp.json")
 
 

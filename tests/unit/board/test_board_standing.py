@@ -101,6 +101,7 @@ def test_what_a_task_depends_on_is_read_as_the_tools_read_it(stored: object) -> 
     assert [expected, expected] == prerequisites([stored, stored])
 
 
+@pytest.mark.slow
 def test_the_tools_say_the_same_of_every_task(tmp_path: Path) -> None:
     root = create_project(tmp_path)
     for task, status in enumerate([*STATUSES, *STATUSES], start=3):

@@ -22,6 +22,8 @@ from command_line import (
 )
 from driving import connected
 
+pytestmark = pytest.mark.slow
+
 DATABASE = ".ralph/db/ralph.db"
 
 

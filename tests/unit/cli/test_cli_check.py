@@ -7,6 +7,8 @@ from shutil import copytree
 import pytest
 from command_line import initialized, open_folder, ralphgen, refused, run_sql, snapshot, texts
 
+pytestmark = pytest.mark.slow
+
 SERVER = ".ralph/mcp/server.py"
 RISK = "ALTER TABLE tasks ADD COLUMN risk TEXT CHECK (risk IN ('low', 'high'))"
 

@@ -10,6 +10,8 @@ from command_line import RALPHGEN, initialized, ralphgen, refused, run_sql
 
 from ralphgen import __version__
 
+pytestmark = pytest.mark.slow
+
 COMMANDS = ("init", "regen", "check", "inspect", "tools", "serve", "doctor")
 
 
@@ -141,10 +143,10 @@ main()
 """
 STOPPED = """
 import signal
-import ralphgen.cli
+import ralphgen.cli.commands
 from ralphgen.cli.main import main
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever we were started with
-ralphgen.cli.run = lambda: signal.raise_signal(signal.SIGINT)
+ralphgen.cli.commands.run = lambda: signal.raise_signal(signal.SIGINT)
 main()
 """
 

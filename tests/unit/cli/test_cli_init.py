@@ -11,6 +11,8 @@ import pytest
 from command_line import initialized, ralphgen, refused, run_sql, snapshot, texts
 from driving import SCHEMAS, create_database, query
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = "He said \"hi\" \\ {{ x }}\nand 'left' 🎉\u2028"
 
 

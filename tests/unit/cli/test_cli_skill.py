@@ -7,6 +7,8 @@ from shutil import copytree, rmtree
 import pytest
 from command_line import initialized, open_folder, ralphgen, refused, run_sql, snapshot, texts
 
+pytestmark = pytest.mark.slow
+
 SKILLS = ".claude/skills"
 RALPH, DELA = f"{SKILLS}/ralph-project", f"{SKILLS}/dela-tasks"
 OURS = (".gitattributes", ".gitignore", "SKILL.md", "manifest.json", "references/tool-guide.md")

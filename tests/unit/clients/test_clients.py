@@ -356,6 +356,7 @@ def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
         write_client("vscode", tmp_path, ["ralph"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limit", "mode", "reason"),
     [(WITHOUT_RIGHTS, 0o555, "permission denied"), (WITHOUT_SPACE, 0o755, "file too large")],

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from command_line import initialized, ralphgen, run_sql
 
+pytestmark = pytest.mark.slow
+
 SUBJECTS = ["database", "project", "files", "schema", "environment", "server ralph"]
 
 

@@ -24,6 +24,8 @@ from ralphgen.environment.location import Environment, environment_for, is_compl
 from ralphgen.environment.lock import read_lock
 from ralphgen.errors import ProjectError
 
+pytestmark = pytest.mark.slow
+
 UV = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
 NEEDS_UV = pytest.mark.skipif(UV is None, reason="uv is not installed")
 ENSURE = """

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from driving import Driver, connected, server_command
 
+pytestmark = pytest.mark.slow
+
 KIT = Path(__file__).with_name("notes_kit.py")
 PYPROJECT = Path(__file__).parents[3] / "pyproject.toml"
 BOTH = 'kits = ["ralph", "notes"]\n'

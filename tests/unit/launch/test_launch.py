@@ -27,6 +27,8 @@ from ralphgen.launch.command import (
 from ralphgen.launch.runner import run_printing, run_terminal
 from ralphgen.sessions.model import PreparedSession, Served
 
+pytestmark = pytest.mark.slow
+
 ARGV = ("claude", "-p")
 TOOLS = ("get_task", "set_task_status")
 SEEN = [f"mcp__ralph__{name}" for name in TOOLS]

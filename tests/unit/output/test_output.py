@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lanes import examples
 from output_trees import FACTS, FILE, FOLDER, NEW, OLD, sealed, tree
 
 from ralphgen.output import Files, Written, compare, finish_interrupted, seal, write
@@ -143,7 +144,7 @@ TREES = st.dictionaries(st.sampled_from(PATHS), st.sampled_from(["", "1\n", "2"]
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(TREES, min_size=2, max_size=4))
 def test_after_any_series_of_writes_the_folder_holds_the_last_one(trees: list[Files]) -> None:
     with TemporaryDirectory() as place:

@@ -103,6 +103,7 @@ def test_the_diff_leads_from_the_folder_to_the_generated_text(folder: Path) -> N
 """ == diff(folder, seal(NEW, FACTS) | {"manifest.json": OLD["manifest.json"]})
 
 
+@pytest.mark.slow
 def test_git_can_apply_the_diff(folder: Path) -> None:
     git = shutil.which("git")
     if git is None:

@@ -33,6 +33,8 @@ import ralphgen
 from ralphgen.output import compare, finish_interrupted, interrupted, write
 from ralphgen.output.stage import stage
 
+pytestmark = pytest.mark.slow
+
 
 def started(
     program: Callable[..., object], *arguments: object, before: tuple[str, ...] = ()

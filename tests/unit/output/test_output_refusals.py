@@ -178,6 +178,7 @@ def test_a_path_that_could_leave_the_folder_is_illegal(path: str) -> None:
     assert not legal(path)
 
 
+@pytest.mark.slow
 def test_a_writer_waits_for_another_and_then_gives_up_with_a_sentence(folder: Path) -> None:
     hold = "import sys; from filelock import FileLock; lock = FileLock(sys.argv[1]);"
     program = f"{hold} lock.acquire(); print('held', flush=True); sys.stdin.read()"

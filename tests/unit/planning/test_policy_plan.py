@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lanes import examples
 
 from ralphgen.errors import ProjectError
 from ralphgen.planning.catalog import Catalog
@@ -206,7 +207,7 @@ def opened(
         return None
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(recipes(), st.lists(removals, max_size=4).map(tuple), contexts)
 def test_every_step_only_shrinks_and_what_is_hidden_has_a_reason(
     own: Recipe, taken: tuple[Removal, ...], facts: dict[str, Any]
@@ -245,7 +246,7 @@ def test_every_step_only_shrinks_and_what_is_hidden_has_a_reason(
             assert "this server has none of this name" != session.why_hidden(name)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(recipes(), contexts)
 def test_every_argument_that_is_taken_away_is_refused_and_every_row_but_the_own(
     own: Recipe, facts: dict[str, Any]

@@ -136,6 +136,7 @@ def test_a_relative_path_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert ["old"] == rows(Path("ralph.db"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", ["", SPILL], ids=["in place", "in a copy"])
 def test_nothing_can_be_written(tmp_path: Path, script: str) -> None:
     """A mistake of our own stays an error of SQLite, and is not taken for one of the file."""
@@ -156,6 +157,7 @@ def test_an_error_of_the_caller_passes_through(tmp_path: Path) -> None:
         run_query(path, "SELECT * FROM missing")
 
 
+@pytest.mark.slow
 def test_rows_that_wait_in_a_wal_are_seen_while_another_process_holds_it(tmp_path: Path) -> None:
     path = make_database(tmp_path / "ralph.db")
 
@@ -164,6 +166,7 @@ def test_rows_that_wait_in_a_wal_are_seen_while_another_process_holds_it(tmp_pat
         assert ["old", "new"] == rows_without_trace(path)
 
 
+@pytest.mark.slow
 def test_rows_that_wait_in_a_wal_are_seen_after_a_crash(tmp_path: Path) -> None:
     path = make_database(tmp_path / "ralph.db")
     run_script(path, WAL_ROW + CRASH)
@@ -171,6 +174,7 @@ def test_rows_that_wait_in_a_wal_are_seen_after_a_crash(tmp_path: Path) -> None:
     assert ["old", "new"] == rows_without_trace(path)
 
 
+@pytest.mark.slow
 def test_rows_that_wait_in_a_wal_are_seen_without_its_index(tmp_path: Path) -> None:
     """As in a copy of a project: SQLite itself would create the `-shm` and leave it."""
     path = make_database(tmp_path / "ralph.db")
@@ -181,6 +185,7 @@ def test_rows_that_wait_in_a_wal_are_seen_without_its_index(tmp_path: Path) -> N
     assert {"ralph.db", "ralph.db-wal"} == set(traces(tmp_path))
 
 
+@pytest.mark.slow
 def test_a_wal_beside_the_target_of_a_link_counts(tmp_path: Path) -> None:
     """SQLite looks beside the file itself, and so must we."""
     path = make_database(tmp_path / "real" / "ralph.db")
@@ -190,6 +195,7 @@ def test_a_wal_beside_the_target_of_a_link_counts(tmp_path: Path) -> None:
     assert ["old", "new"] == rows(tmp_path / "link.db")
 
 
+@pytest.mark.slow
 def test_a_hot_journal_is_rolled_back_in_a_copy(tmp_path: Path) -> None:
     """What a crash left half-written is neither shown nor mended in place."""
     path = make_database(tmp_path / "ralph.db")
@@ -200,6 +206,7 @@ def test_a_hot_journal_is_rolled_back_in_a_copy(tmp_path: Path) -> None:
     assert ["old"] == rows_without_trace(path)
 
 
+@pytest.mark.slow
 def test_a_hot_journal_beside_a_wal_database_is_rolled_back(tmp_path: Path) -> None:
     """A crash in the middle of switching to WAL; reading without locks would ignore it."""
     path = make_database(tmp_path / "ralph.db")
@@ -211,6 +218,7 @@ def test_a_hot_journal_beside_a_wal_database_is_rolled_back(tmp_path: Path) -> N
     assert ["old"] == rows_without_trace(path)
 
 
+@pytest.mark.slow
 def test_no_copy_is_left_in_the_temporary_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,6 +233,7 @@ def test_no_copy_is_left_in_the_temporary_folder(
     assert [] == list(temporary.iterdir())
 
 
+@pytest.mark.slow
 def test_what_is_not_yet_committed_is_not_seen(tmp_path: Path) -> None:
     path = make_database(tmp_path / "ralph.db")
 
@@ -233,6 +242,7 @@ def test_what_is_not_yet_committed_is_not_seen(tmp_path: Path) -> None:
         assert ["old"] == rows_without_trace(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", ["db.execute('BEGIN EXCLUSIVE')\n", SPILL])
 def test_a_database_locked_by_another_process_is_refused(tmp_path: Path, script: str) -> None:
     """With a journal that is being written, and with none yet."""
@@ -245,6 +255,7 @@ def test_a_database_locked_by_another_process_is_refused(tmp_path: Path, script:
     assert hint
 
 
+@pytest.mark.slow
 def test_a_writer_that_ends_soon_is_waited_for(tmp_path: Path) -> None:
     path = make_database(tmp_path / "ralph.db")
     command = [sys.executable, "-c", OPEN + "db.execute('BEGIN EXCLUSIVE')\n" + WAIT, str(path)]
@@ -258,6 +269,7 @@ def test_a_writer_that_ends_soon_is_waited_for(tmp_path: Path) -> None:
         timer.join()
 
 
+@pytest.mark.slow
 def test_threads_wait_for_a_writer_at_the_same_time(tmp_path: Path) -> None:
     path = make_database(tmp_path / "ralph.db")
     start = time.monotonic()
@@ -269,6 +281,7 @@ def test_threads_wait_for_a_writer_at_the_same_time(tmp_path: Path) -> None:
     assert time.monotonic() - start < 5
 
 
+@pytest.mark.slow
 def test_the_connection_sees_one_moment(tmp_path: Path) -> None:
     """What another process commits in between does not mix with what was read before."""
     path = make_database(tmp_path / "ralph.db")
@@ -280,6 +293,7 @@ def test_the_connection_sees_one_moment(tmp_path: Path) -> None:
     assert "later" in rows(path)
 
 
+@pytest.mark.slow
 def test_a_change_under_a_reader_without_locks_is_reported(tmp_path: Path) -> None:
     path = make_database(tmp_path / "ralph.db", "wal")
 
@@ -371,6 +385,7 @@ def test_a_file_that_may_not_be_read_is_refused(shared: Path) -> None:
     assert hint
 
 
+@pytest.mark.slow
 def test_a_wal_that_may_not_be_read_is_refused(shared: Path) -> None:
     """Reading without it would show rows of yesterday."""
     path = make_database(shared / "ralph.db")
@@ -393,6 +408,7 @@ def test_a_read_only_folder_is_enough(shared: Path, journal: str) -> None:
         assert ["old"] == rows_without_trace(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", [True, False], ids=["with index", "without index"])
 def test_a_read_only_folder_with_a_wal_is_enough(shared: Path, *, index: bool) -> None:
     path = make_database(shared / "ralph.db")
@@ -407,6 +423,7 @@ def test_a_read_only_folder_with_a_wal_is_enough(shared: Path, *, index: bool) -
         assert ["old", "new"] == rows_without_trace(path)
 
 
+@pytest.mark.slow
 def test_a_read_only_folder_with_a_hot_journal_is_enough(shared: Path) -> None:
     path = make_database(shared / "ralph.db")
     run_script(path, SPILL + CRASH)
@@ -418,6 +435,7 @@ def test_a_read_only_folder_with_a_hot_journal_is_enough(shared: Path) -> None:
         assert ["old"] == rows_without_trace(path)
 
 
+@pytest.mark.slow
 def test_a_copy_of_the_folder_reads_the_same(tmp_path: Path) -> None:
     """Archives carry a database together with whatever lies beside it."""
     path = make_database(tmp_path / "one" / "ralph.db")

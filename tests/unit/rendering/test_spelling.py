@@ -7,9 +7,12 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lanes import examples
 from spelling_oracle import HOSTILE, TEXTS, findings, formatting
 
 from ralphgen.spelling import Lines, Name, Value, assignment, entry, keyword, literal
+
+pytestmark = pytest.mark.slow
 
 KEYS = st.lists(st.sampled_from(HOSTILE), max_size=6).map("".join)
 SCALARS: st.SearchStrategy[Value] = st.one_of(
@@ -55,14 +58,14 @@ def statements(number: int, value: Value) -> list[str]:
 
 
 @given(value=VALUES)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_a_literal_means_its_value(value: Value) -> None:
     for indent in (0, 20, 90):
         assert value == ast.literal_eval(literal(value, indent))
 
 
 @given(values=st.lists(LAID_OUT, min_size=5, max_size=15))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_the_formatter_leaves_every_layout_alone(values: list[Value]) -> None:
     lines = [line for number, value in enumerate(values) for line in statements(number, value)]
     source = "\n".join(['"""Values."""', "", *lines, ""])
@@ -83,7 +86,7 @@ def test_the_formatter_agrees_at_every_length(make: Callable[[int], str]) -> Non
 
 
 @given(texts=st.lists(TEXTS, min_size=10, max_size=20))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_the_linter_has_nothing_against_hostile_strings(texts: list[str]) -> None:
     lines = [assignment(f"TEXT_{number}", text) for number, text in enumerate(texts)]
     lines += [assignment(f"LIST_{number}", [text]) for number, text in enumerate(texts)]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lanes import examples
 from spelling_oracle import TEXTS
 
 from ralphgen.spelling import argument_name, constant
@@ -21,7 +22,7 @@ ESCAPES = [constant, argument_name]
 
 
 @given(names=st.lists(NAMES, min_size=2, max_size=12, unique_by=str.lower))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_different_texts_have_different_names(names: list[str]) -> None:
     """Also where one text is the very name that another one gets."""
     for escape in ESCAPES:
@@ -58,7 +59,7 @@ def test_crafted_texts_do_not_meet(escape: Callable[[str], str], one: str, other
 
 
 @given(text=NAMES)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_names_are_legal(text: str) -> None:
     compile(f"{constant(text)} = 1", "module", "exec")
 

@@ -6,6 +6,7 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lanes import examples
 from spelling_oracle import HOSTILE, RULES, TEXTS, findings, formatting
 
 from ralphgen.spelling import comment, docstring, markdown_cell
@@ -32,7 +33,7 @@ SENTENCES = st.one_of(
 
 
 @given(texts=st.lists(SENTENCES, min_size=10, max_size=20))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_the_linter_and_the_formatter_leave_docstrings_and_comments_alone(texts: list[str]) -> None:
     lines = [docstring(texts[0]), ""]
     for number, text in enumerate(texts):
@@ -52,7 +53,7 @@ def letters(text: str) -> str:
 
 
 @given(text=SENTENCES.filter(lambda text: text.split() != []))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_a_docstring_has_the_words_of_its_text(text: str) -> None:
     module = ast.parse(docstring(text).encode())
 

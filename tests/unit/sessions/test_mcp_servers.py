@@ -14,6 +14,8 @@ from making_sessions import client_of, opened
 from ralphgen.errors import ProjectError
 from ralphgen.sessions.files import SESSIONS
 
+pytestmark = pytest.mark.slow
+
 PRIVATE = "s3cr3t"
 DOCS = {"name": "docs", "command": "docs-server", "args": ["--port", "1"], "env": {"KEY": PRIVATE}}
 BARE = {"name": "Bare_2-x", "command": "/opt/my tools/run"}

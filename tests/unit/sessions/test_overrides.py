@@ -13,6 +13,8 @@ from making_sessions import client_of, opened
 from ralphgen.errors import ProjectError
 from ralphgen.sessions.files import SESSIONS
 
+pytestmark = pytest.mark.slow
+
 COLUMN = "ALTER TABLE disciplines ADD COLUMN mcp_tool_overrides TEXT;"
 YAP = [
     *("list_tasks", "get_task", "create_task", "update_task", "set_task_status", "list_features"),

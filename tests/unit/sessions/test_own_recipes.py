@@ -12,6 +12,8 @@ from making_sessions import client_of, made, opened
 
 from ralphgen.errors import ProjectError, UsageError
 
+pytestmark = pytest.mark.slow
+
 REVIEW = """
 base = "opus_review"
 bind = ["feature"]

@@ -25,6 +25,8 @@ from ralphgen.generate.workflows import regenerate
 from ralphgen.kits.ralph.server.procedures import PROCEDURES
 from ralphgen.sessions.files import SESSIONS
 
+pytestmark = pytest.mark.slow
+
 TOOLS = [
     *("get_task", "set_task_status", "add_task_comment", "add_feature_context_file"),
     *("get_project_info", "append_learning", "read_learnings", "append_progress", "read_progress"),

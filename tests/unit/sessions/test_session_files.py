@@ -23,6 +23,8 @@ from ralphgen.sessions.describe import session_summary
 from ralphgen.sessions.files import SESSIONS, make_folder, new_id
 from ralphgen.sessions.store import prune_sessions, stored_sessions
 
+pytestmark = pytest.mark.slow
+
 AT_ONCE = 8
 DAY = 24 * 60 * 60
 HOSTILE = "../..\\Ä b/\n;$(rm -rf ~)'\"{{ x }}\u2028" + "z" * 300

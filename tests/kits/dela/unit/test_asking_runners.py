@@ -9,6 +9,8 @@ import pytest
 from ralphgen.kits.dela.server.folder import Folder
 from ralphgen.kits.dela.server.formats import runner_query
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

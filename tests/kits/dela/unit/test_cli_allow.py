@@ -125,6 +125,7 @@ def entries(home: Path) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 class TestPerson:
     """Nothing is written unless a person at a terminal says yes."""
 
@@ -227,6 +228,7 @@ class TestPerson:
         assert "deny" in path.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 class TestList:
     """Everybody may see what is allowed."""
 

@@ -57,6 +57,7 @@ def test_targets_are_found_where_cmake_would_find_them(tmp_path: Path) -> None:
     ] == [(task.name, task.description) for task in tasks]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("cmake") or not shutil.which("make"), reason="needs CMake")
 def test_cmake_itself_knows_the_same_targets(tmp_path: Path) -> None:
     (tmp_path / "CMakeLists.txt").write_text(AWKWARD, encoding="utf-8")

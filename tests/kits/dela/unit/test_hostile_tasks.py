@@ -111,6 +111,7 @@ HOSTILE: dict[str, tuple[Mapping[str, str], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", HOSTILE)
 def test_no_file_crashes_the_server_or_keeps_it_busy(case: str, tmp_path: Path) -> None:
     files, why = HOSTILE[case]
@@ -240,6 +241,7 @@ class TestPrograms:
         assert None is ask(folder, "docker", "compose", "version")
         assert not (tmp_path / "ran").exists()
 
+    @pytest.mark.slow
     def test_one_that_lies_elsewhere_is(
         self, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -264,6 +266,7 @@ class TestPrograms:
         assert os.path.realpath(tmp_path) == project_around(str(project / "sub"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

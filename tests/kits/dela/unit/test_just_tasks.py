@@ -359,6 +359,7 @@ b := 'x'
 }
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("runner")
 @pytest.mark.parametrize("case", RECIPES)
 def test_the_recipes_of_one_file(case: str, tmp_path: Path) -> None:
@@ -369,6 +370,7 @@ def test_the_recipes_of_one_file(case: str, tmp_path: Path) -> None:
     assert [] == folder.problems
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("runner")
 @pytest.mark.parametrize("case", FILES)
 def test_the_recipes_of_several_files(case: str, tmp_path: Path) -> None:
@@ -379,6 +381,7 @@ def test_the_recipes_of_several_files(case: str, tmp_path: Path) -> None:
     assert [] == folder.problems
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("runner")
 def test_the_fixture_lists_the_same_with_and_without_just() -> None:
     folder = Folder(os.path.realpath(FIXTURE), os.path.realpath(FIXTURE))
@@ -400,6 +403,7 @@ def test_the_fixture_lists_the_same_with_and_without_just() -> None:
     assert [] == folder.problems
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("runner")
 def test_a_task_is_run_by_its_path_of_modules_and_defined_by_the_file_that_has_it(
     tmp_path: Path,
@@ -412,6 +416,7 @@ def test_a_task_is_run_by_its_path_of_modules_and_defined_by_the_file_that_has_i
     assert os.path.realpath(tmp_path / "m.just") == task.path
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("runner")
 @pytest.mark.parametrize("name", ["justfile", "Justfile", ".justfile", "JUSTFILE", ".JustFile"])
 def test_just_takes_its_file_in_any_capitals(name: str, tmp_path: Path) -> None:
@@ -433,18 +438,21 @@ def test_two_justfiles_are_a_problem_as_they_are_to_just(tmp_path: Path) -> None
     assert folder.place(".justfile") == caught.value.path
 
 
+@pytest.mark.slow
 def test_what_only_just_can_tell_is_taken_from_it(runner: bool, tmp_path: Path) -> None:
     files = {"justfile": "x := 'made '\n[doc(x + 'of parts')]\na:\n"}
 
     assert [("a", "made of parts" if runner else None)] == summary(tmp_path, files)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("runner")
 @pytest.mark.parametrize("quote", ["'", '"', "`", "'''", '"""', "```"])
 def test_nothing_is_listed_behind_a_text_without_an_end(quote: str, tmp_path: Path) -> None:
     assert [("a", None)] == summary(tmp_path, {"justfile": f"a:\nx := {quote}b\nc:\n"})
 
 
+@pytest.mark.slow
 def test_what_just_refuses_is_reported_and_listed_as_far_as_it_goes(
     runner: bool, tmp_path: Path
 ) -> None:
@@ -521,6 +529,7 @@ def test_an_unreadable_import_is_reported_and_an_unreadable_justfile_raised(tmp_
         listed(Folder(folder.path, folder.root))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("runner")
 def test_listing_runs_nothing_that_the_files_hold(tmp_path: Path) -> None:
     text = """
@@ -543,6 +552,7 @@ c d:
     assert [tmp_path / "justfile"] == list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("runner")
 def test_every_file_that_counts_is_watched(tmp_path: Path) -> None:
     files = {"justfile": "import 'x.just'\nimport? 'none.just'\nmod? m\n", "x.just": "a:\n"}

@@ -356,6 +356,7 @@ def test_no_text_is_too_odd_to_be_read(text: str) -> None:
         assert statement is not None
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(MAKE is None, reason="the machine has no make")
 @pytest.mark.parametrize("text", [text for text, _ in NAMES.values()], ids=NAMES.keys())
 def test_make_itself_knows_each_target_that_is_listed(tmp_path: Path, text: str) -> None:
@@ -372,6 +373,7 @@ def test_make_itself_knows_each_target_that_is_listed(tmp_path: Path, text: str)
     assert (["c", "e"] if "ifeq" in text else []) == unknown
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(MAKE is None, reason="the machine has no make")
 def test_each_target_of_the_awkward_project_is_one_of_make(tmp_path: Path) -> None:
     project = tmp_path / "project"

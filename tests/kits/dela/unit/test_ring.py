@@ -5,6 +5,7 @@ import tracemalloc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lanes import examples
 
 from ralphgen.kits.dela.server.output_buffer import LONGEST, Output
 
@@ -53,7 +54,7 @@ def test_lines_end_where_the_process_ended_them(written: bytes, lines: list[str]
     assert lines == lines_of(output_of(*one_by_one))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(WRITES)
 def test_the_text_is_what_was_written_however_it_came(writes: list[bytes]) -> None:
     whole = b"".join(writes)
@@ -66,7 +67,7 @@ def test_the_text_is_what_was_written_however_it_came(writes: list[bytes]) -> No
     assert all(len(line.removesuffix("\n").encode()) <= LONGEST for line in page.lines)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(WRITES, st.integers(1, 6), st.integers(10, 9000), st.booleans())
 def test_what_is_kept_is_the_most_that_fits(
     writes: list[bytes], lines: int, size: int, ended: bool

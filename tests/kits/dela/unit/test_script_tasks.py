@@ -21,6 +21,7 @@ def found(root: Path) -> list[Task]:
     return list(find_tasks(Folder(str(root), str(root))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "mode", "argv"),
     [

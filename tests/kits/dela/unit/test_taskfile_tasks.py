@@ -233,6 +233,7 @@ tasks: {four: echo, five: echo}
 }
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("runner")
 @pytest.mark.parametrize("case", TASKS)
 def test_the_tasks_of_one_file(case: str, tmp_path: Path) -> None:
@@ -243,6 +244,7 @@ def test_the_tasks_of_one_file(case: str, tmp_path: Path) -> None:
     assert [] == folder.problems
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("runner")
 @pytest.mark.parametrize("case", INCLUDES)
 def test_the_tasks_of_included_files(case: str, tmp_path: Path) -> None:
@@ -253,6 +255,7 @@ def test_the_tasks_of_included_files(case: str, tmp_path: Path) -> None:
     assert [] == folder.problems
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("runner")
 def test_the_fixture_lists_the_same_with_and_without_task() -> None:
     folder = Folder(os.path.realpath(FIXTURE), os.path.realpath(FIXTURE))
@@ -277,6 +280,7 @@ def test_the_fixture_lists_the_same_with_and_without_task() -> None:
     assert [] == folder.problems
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("runner")
 def test_a_task_is_run_by_its_whole_name_and_defined_by_the_file_that_has_it(
     tmp_path: Path,
@@ -290,6 +294,7 @@ def test_a_task_is_run_by_its_whole_name_and_defined_by_the_file_that_has_it(
     assert os.path.realpath(tmp_path / "i.yml") == task.path
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("runner")
 def test_the_first_of_the_eight_names_counts(tmp_path: Path) -> None:
     """The order is that of `task`; each file is taken away once it was the one that counts."""
@@ -310,6 +315,7 @@ def test_the_first_of_the_eight_names_counts(tmp_path: Path) -> None:
     assert [] == listed(write(tmp_path, {}))
 
 
+@pytest.mark.slow
 def test_what_only_task_can_tell_is_taken_from_it(runner: bool, tmp_path: Path) -> None:
     text = "vars: {A: made}\ntasks:\n  a: {desc: '{{.A}} of parts'}\n"
     expected = "made of parts" if runner else "{{.A}} of parts"
@@ -317,6 +323,7 @@ def test_what_only_task_can_tell_is_taken_from_it(runner: bool, tmp_path: Path) 
     assert [("a", expected)] == summary(tmp_path, {"Taskfile.yml": text})
 
 
+@pytest.mark.slow
 def test_what_task_refuses_is_reported_and_listed_as_far_as_it_goes(
     runner: bool, tmp_path: Path
 ) -> None:
@@ -327,6 +334,7 @@ def test_what_task_refuses_is_reported_and_listed_as_far_as_it_goes(
     assert ([(folder.place("Taskfile.yml"), why)] if runner else []) == folder.problems
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("said", ["", "[]", "{}", '{"tasks": null}', '{"tasks": [{"name": "b"}]}'])
 def test_another_program_called_task_changes_nothing(
     said: str, impostor: Path, tmp_path: Path
@@ -426,6 +434,7 @@ def test_task_is_not_asked_where_it_would_run_commands_to_answer(
     assert not (impostor / "asked").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("runner")
 @pytest.mark.parametrize("first", ["", "dotenv: [.env]"])
 def test_listing_runs_nothing_that_the_files_hold(first: str, tmp_path: Path) -> None:
@@ -454,6 +463,7 @@ tasks:
     assert {"Taskfile.yml", "i.yml"} == {path.name for path in tmp_path.iterdir()}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("runner")
 def test_every_file_that_counts_is_watched(tmp_path: Path) -> None:
     files = {

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lanes import examples
 from rye_projects import Rye, directive, knowledge, python_tool, serving, yaml_tool
 
 TEXTS = {
@@ -160,7 +161,7 @@ QUERIES = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(QUERIES)
 def test_any_query_finds_what_a_reference_finds(rye: Rye, query: tuple[str, Found]) -> None:
     text, expected = query
@@ -171,7 +172,7 @@ def test_any_query_finds_what_a_reference_finds(rye: Rye, query: tuple[str, Foun
 PIECES = st.sampled_from([*'()"*:-', " ", "AND ", "OR ", "NOT ", "title:", "apple", "é测", "\0"])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(PIECES | st.characters(exclude_categories=["Cs"]), max_size=20).map("".join))
 def test_any_text_is_answered_or_refused_at_one_of_its_characters(rye: Rye, query: str) -> None:
     failed, answer = rye.ask("search", item_type="knowledge", query=query)

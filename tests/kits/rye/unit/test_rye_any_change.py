@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from lanes import examples
 from rye_projects import put
 from rye_worlds import World
 
@@ -54,7 +55,7 @@ def plain(data: bytes) -> bytes:
     return data.replace(b"\r\n", b"\n")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     bare=TEXTS,
     kind=st.sampled_from(
@@ -77,7 +78,7 @@ def test_any_change_of_any_bytes_is_noticed(
     assert VALID != state(world, item, changed)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     bare=TEXTS,
     ids=st.lists(st.from_regex(r"[a-z0-9]{1,3}(/[a-z0-9]{1,3}){0,2}", fullmatch=True), min_size=2),
@@ -94,7 +95,7 @@ def test_a_signature_is_of_one_item_alone(
     assert VALID not in {state(world, other, text) for other in others}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(bare=TEXTS, extension=st.sampled_from([".md", ".py"]), flipped=st.integers(0, 511))
 def test_no_bit_of_a_signature_may_differ(
     world: World, bare: str, extension: str, flipped: int

@@ -12,6 +12,8 @@ from rye_workspaces import Workspace, opened
 
 from ralphgen.kits.rye.server.ids import BUILT_IN
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Iterator[Workspace]:

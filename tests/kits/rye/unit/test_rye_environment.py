@@ -47,6 +47,7 @@ class TestAllowed:
             allowed(server, frozenset({"MINE"}))
         )
 
+    @pytest.mark.slow
     def test_a_process_sees_no_more(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("RYE_TEST_SECRET", "hidden")
         monkeypatch.setenv("RYE_TEST_NAMED", "seen")
@@ -58,6 +59,7 @@ class TestAllowed:
             assert "RYE_TEST_NAMED=seen" in written
             assert "hidden" not in written
 
+    @pytest.mark.slow
     def test_a_text_of_an_author_names_no_other(
         self, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -80,6 +82,7 @@ class TestVariables:
 
         assert ["1", "1-2", "3", "true"] == [found.variables[name] for name in "ABCD"]
 
+    @pytest.mark.slow
     def test_the_one_nearer_to_the_tool_wins(self, workspace: Workspace) -> None:
         """From the primitive to the tool, each may go on from what the others have set."""
         runtime = {"env": {"A": "runtime", "B": "runtime"}}
@@ -170,6 +173,7 @@ class TestInterpreters:
 
         assert "EXECUTION_FAILED" == caught.value.code
 
+    @pytest.mark.slow
     def test_a_python_tool_runs_in_the_projects_environment(self, workspace: Workspace) -> None:
         code = "import sys\ndef main():\n    return sys.argv[0] and sys.executable\n"
         program = workspace.root / ".venv/bin/python"

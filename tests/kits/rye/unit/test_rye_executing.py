@@ -31,6 +31,7 @@ def put_command(workspace: Workspace, *words: str, schema: Any = ..., **config: 
     workspace.put("tool", "demo/x", text, extension=".yaml")
 
 
+@pytest.mark.slow
 class TestPython:
     """A function is called, and what it returns is the data."""
 
@@ -170,6 +171,7 @@ class TestOrder:
         assert not (workspace.root / "made").exists()
         assert "success" == workspace.execute("directive", "demo/y")["status"]
 
+    @pytest.mark.slow
     def test_a_tool_that_nobody_waits_for_is_ended(self, workspace: Workspace) -> None:
         put_command(workspace, "sh", "-c", "sleep 60")
         given = {"project_path": str(workspace.root), "item_type": "tool", "item_id": "demo/x"}
@@ -192,6 +194,7 @@ class TestOrder:
         assert "PARSING_ERROR" == error.code
         assert [] != error.facts["problems"]
 
+    @pytest.mark.slow
     def test_no_failure_shows_the_servers_own_traceback(self, workspace: Workspace) -> None:
         put_python(workspace, "def main():\n    raise KeyError('k')")
         error = workspace.refuses("tool", "demo/x")

@@ -253,6 +253,7 @@ class TestWriting:
         assert before == names(file.parent)
         assert exclusive or "old" == read_item(item)
 
+    @pytest.mark.slow
     def test_a_writer_that_is_killed_leaves_a_whole_file(self, item: Item, file: Path) -> None:
         old = "o" * 400_000
         write_item(item, old, exclusive=True)
@@ -267,6 +268,7 @@ class TestWriting:
             assert read_item(item) in {old, "x" * 500_000}
             assert [] == [name for name in names(file.parent)[:-1] if not name.startswith(".")]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("folder", "mode"), [(0o555, 0o666), (0o777, 0o444)])
     def test_what_the_user_may_not_write_stays(self, folder: int, mode: int) -> None:
         with TemporaryDirectory() as made:  # where a user without rights can go, too

@@ -9,6 +9,7 @@ import pytest
 from command_line import snapshot
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from lanes import examples
 
 from ralphgen.kits.rye.server.files import read_item, write_item
 from ralphgen.kits.rye.server.ids import check_id, check_pattern, id_of, matches
@@ -194,7 +195,7 @@ def within(path: str, folder: Path) -> bool:
     return os.path.realpath(path).startswith(f"{folder}/")
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(
     st.text() | st.lists(st.sampled_from(PARTS), max_size=6).map("/".join),
     st.sampled_from(TYPES),

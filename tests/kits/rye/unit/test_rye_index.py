@@ -199,6 +199,7 @@ class TestTheDatabase:
         assert named
         assert [] == [name for name in named if not name.endswith(" (deleted)")]
 
+    @pytest.mark.slow
     def test_an_sqlite_without_full_text_search_is_named(self) -> None:
         """Such a Python is rare, so its SQLite is made to refuse as that one does."""
         script = """

@@ -106,6 +106,7 @@ class TestOwnKey:
         modes = [mode_of(path) for path in made]
         assert expected == {mode: modes.count(mode) for mode in modes}
 
+    @pytest.mark.slow
     def test_many_who_sign_for_the_first_time_at_once_get_the_same(self, user: Path) -> None:
         signers = [
             subprocess.Popen(
@@ -129,6 +130,7 @@ class TestOwnKey:
         assert {f"{own_key(str(user)).fingerprint}\n"} == fingerprints
         assert [private(user)] == [*(user / "keys").iterdir()]
 
+    @pytest.mark.slow
     def test_where_it_cannot_be_made_the_system_says_so(self) -> None:
         with tempfile.TemporaryDirectory() as place:
             Path(place).chmod(0o555)

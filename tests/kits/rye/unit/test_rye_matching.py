@@ -15,6 +15,7 @@ from unicodedata import normalize
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lanes import examples
 from rye_projects import directive, knowledge
 from rye_workspaces import Workspace, opened
 
@@ -156,7 +157,7 @@ ENTRIES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(ENTRIES, min_size=3, max_size=3), QUERIES, st.integers(0, 3))
 def test_a_search_finds_what_a_plain_evaluation_finds(
     workspace: Workspace, entries: list[Entry], query: Query, mistakes: int
@@ -169,7 +170,7 @@ def test_a_search_finds_what_a_plain_evaluation_finds(
     assert expected == found(workspace, spelled(query), fuzzy=fuzzy).keys()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.text(st.characters(), max_size=30), st.text(max_size=60))
 def test_no_query_and_no_text_breaks_a_search(workspace: Workspace, query: str, text: str) -> None:
     lay(workspace, {"ab": {"title": text, "description": "", "tags": "", "body": text}})

@@ -9,6 +9,8 @@ import pytest
 
 import ralphgen.kits.rye.server
 
+pytestmark = pytest.mark.slow
+
 RUNTIME = Path(ralphgen.kits.rye.server.__file__).parent
 MODULES = [
     ".".join(("ralphgen.kits.rye.server", *path.relative_to(RUNTIME).with_suffix("").parts))

@@ -87,6 +87,7 @@ class TestToolParameters:
             "parameters.b[1]: 'y' is not of type 'integer'",
         ] == error.facts["issues"]
 
+    @pytest.mark.slow
     def test_at_most_twenty_problems_are_named_and_each_is_short(self) -> None:
         error = tool_error(
             {"items": INTEGER, "additionalProperties": INTEGER},
@@ -96,6 +97,7 @@ class TestToolParameters:
         assert 20 == len(error.facts["issues"])
         assert 300 == max(len(issue) for issue in error.facts["issues"])
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("schema", "why"),
         [
@@ -119,6 +121,7 @@ class TestToolParameters:
 
         assert "these parameters cannot be checked" in str(error)
 
+    @pytest.mark.slow
     def test_nobody_is_asked_for_a_schema(self) -> None:
         with create_server(("127.0.0.1", 0)) as server:
             server.setblocking(False)
@@ -127,6 +130,7 @@ class TestToolParameters:
             with pytest.raises(BlockingIOError):
                 server.accept()
 
+    @pytest.mark.slow
     def test_references_within_the_schema_are_followed(self) -> None:
         schema = {"properties": {"a": {"$ref": "#/$defs/n"}}, "$defs": {"n": INTEGER}}
 

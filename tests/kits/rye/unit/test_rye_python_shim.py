@@ -14,6 +14,8 @@ from lifelines import PATIENCE
 
 from ralphgen.kits.rye.server.execution import python_shim
 
+pytestmark = pytest.mark.slow
+
 SHIM = str(python_shim.__file__)
 
 

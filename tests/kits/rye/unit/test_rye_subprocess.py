@@ -15,6 +15,8 @@ from ralphgen.kits.rye.server.execution.processes import MOST, Command, Outcome,
 from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.processes.jobs import Jobs
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[4]
 TABLE = pytest.mark.skipif(sys.platform != "linux", reason="needs a table of processes")
 # A child in a session of its own, that neither asks nor is asked.

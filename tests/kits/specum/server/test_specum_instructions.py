@@ -8,6 +8,7 @@ import pytest
 from command_line import texts
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from lanes import examples
 from specum_projects import GOAL, MOST, PHASES, STATE, TASK_LIST, Desk, sitting
 
 TEXTS = Path(__file__).parents[4] / "ralphgen" / "kits" / "specum" / "texts"
@@ -259,7 +260,7 @@ class TestLength:
     )
     @settings(
         deadline=None,
-        max_examples=40,
+        max_examples=examples(40),
         suppress_health_check=[HealthCheck.function_scoped_fixture],
     )
     def test_no_answer_is_too_long_and_none_wastes_room(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lanes import examples
 
 from ralphgen.kits.specum.server.state import (
     PHASES,
@@ -267,7 +268,7 @@ class TestWriting:
         assert '"goal": "Füße \U0001f600 \\ud83d!"' in (root / FILE).read_text(encoding="utf-8")
         assert state.fields == fields(root, (root / FILE).read_bytes())
 
-    @settings(deadline=None, max_examples=40)
+    @settings(deadline=None, max_examples=examples(40))
     @given(data=st.data())
     def test_unknown_keys_survive_in_their_order(
         self, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lanes import examples
 
 from ralphgen.kits.specum.server.store import LARGEST, SHOWN, Specs
 from ralphgen.runtime.errors import ToolError
@@ -148,6 +149,7 @@ class TestListing:
 
         assert {"auth", "upper", "link"} == specs.taken()
 
+    @pytest.mark.slow
     def test_a_folder_that_cannot_be_listed_is_an_error(self, open_root: Path) -> None:
         (open_root / "specs").chmod(0)
 
@@ -426,6 +428,7 @@ class TestWriting:
         )
         assert not (root / "specs/gone").exists()
 
+    @pytest.mark.slow
     def test_a_full_disk_leaves_the_old_file_and_nothing_beside_it(self, auth: Path) -> None:
         (auth / "research.md").write_text("old", encoding="utf-8")
 
@@ -437,6 +440,7 @@ class TestWriting:
         )
         assert {"research.md": b"old"} == snapshot(auth)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("locked", ["specs/auth", "specs/auth/tasks.md"])
     def test_what_may_not_be_written_is_left_alone(self, open_root: Path, locked: str) -> None:
         (open_root / locked).chmod(0o555)
@@ -450,6 +454,7 @@ class TestWriting:
         assert b"t" == (open_root / "specs/auth/tasks.md").read_bytes()
         assert {"notes", "tasks.md"} == {path.name for path in (open_root / "specs/auth").iterdir()}
 
+    @pytest.mark.slow
     def test_what_may_not_be_read_is_an_error(self, open_root: Path) -> None:
         (open_root / "specs/auth/tasks.md").chmod(0)
 
@@ -495,6 +500,7 @@ class TestWriting:
 
         assert {"specs": None, "specs/auth": None, "specs/auth/a.md": b"a"} == snapshot(tmp_path)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "call", ['specs.create("refused")', 'specs.set_current("a")', "specs.ensure_ignored()"]
     )
@@ -558,6 +564,7 @@ class TestDeleting:
 
         assert (tmp_path / "shared/auth").is_dir()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("locked", "named"),
         [
@@ -580,6 +587,7 @@ class TestDeleting:
         )
         assert before == snapshot(open_root)
 
+    @pytest.mark.slow
     def test_a_folder_that_cannot_be_listed_stops_the_deletion(self, open_root: Path) -> None:
         before = snapshot(open_root)
         (open_root / "specs/auth/notes").chmod(0o333)
@@ -590,6 +598,7 @@ class TestDeleting:
         assert 'permission denied at "specs/auth/notes"' in message
         assert before == snapshot(open_root)
 
+    @pytest.mark.slow
     @pytest.mark.skipif(os.getuid() != 0, reason="only root can own what others cannot delete")
     def test_a_deletion_that_fails_half_way_says_what_is_left(self, open_root: Path) -> None:
         """In a sticky folder of someone else, only one's own files can be deleted."""
@@ -607,6 +616,7 @@ class TestDeleting:
         )
         assert {"notes": None, "notes/a.md": b"a"} == snapshot(open_root / "specs/auth")
 
+    @pytest.mark.slow
     @pytest.mark.skipif(not UNSHARE, reason="no unshare on this machine")
     @pytest.mark.parametrize("mount", ["--bind {other}", "-t tmpfs none"])
     def test_what_is_mounted_in_a_spec_is_not_emptied(
@@ -721,7 +731,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class TestAnyName:
     """Whatever a client says, what is outside of `specs/` is as it was, and stays unread."""
 
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples(150), deadline=None)
     @given(name=PATHS, file=PATHS)
     def test_nothing_outside_is_read_written_or_deleted(
         self, place: Path, name: str, file: str

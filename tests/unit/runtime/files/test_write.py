@@ -159,6 +159,7 @@ class TestReplacing:
         assert ["a", "target"] == names(tmp_path)
         assert not place.is_file() or place.is_symlink()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("locked", [".", "a"])
     def test_what_may_not_be_written_stays(self, anyones: Path, locked: str) -> None:
         (anyones / locked).chmod(0o555)
@@ -166,6 +167,7 @@ class TestReplacing:
         assert "permission denied" == said(anyones, 'replace_file("a", b"new")')
         assert {"a": b"old"} == contents(anyones)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "code",
         [

@@ -16,6 +16,8 @@ from ralphgen.runtime.processes import groups, guard
 from ralphgen.runtime.processes.jobs import Jobs
 from ralphgen.runtime.processes.pipes import Pipes
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[4]
 PROGRAM = str(guard.__file__)
 # A server that runs each of its arguments as a task, and says when they all run.

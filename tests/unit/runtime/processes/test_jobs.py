@@ -21,6 +21,8 @@ from ralphgen.runtime.processes.job import Job
 from ralphgen.runtime.processes.jobs import ClosedError, FullError, Jobs, NotRunningError
 from ralphgen.runtime.processes.pipes import Pipes
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[4]
 FOREVER = ("sleep", "60")
 HOUR = 3600.0

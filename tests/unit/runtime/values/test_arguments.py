@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+from lanes import examples
 
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.values.arguments import (
@@ -426,7 +427,7 @@ def test_the_nearest_name_is_near_or_none(name: str, known: list[str], near: str
 
 @example("a-b", ["ab", "a_b"])
 @given(st.text(max_size=8), st.lists(st.text("abAB_-", max_size=4)))
-@settings(database=None, deadline=None, max_examples=30)
+@settings(database=None, deadline=None, max_examples=examples(30))
 def test_the_nearest_name_does_not_depend_on_the_order(name: str, known: list[str]) -> None:
     assert nearest(name, known) == nearest(name, reversed(known))
 
@@ -620,7 +621,10 @@ def calls(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 PROPERTY = settings(
-    database=None, deadline=None, max_examples=250, suppress_health_check=[HealthCheck.too_slow]
+    database=None,
+    deadline=None,
+    max_examples=examples(250),
+    suppress_health_check=[HealthCheck.too_slow],
 )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lanes import examples
 
 from ralphgen.runtime.values.paging import MAX_CHARACTERS, fitted, page, shortened, size
 
@@ -21,7 +22,7 @@ NAMES = st.sampled_from(["id", "title", "tags", "depends_on", "comments", "a b"]
 RECORDS = st.dictionaries(NAMES, VALUES, max_size=6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(RECORDS)
 def test_any_record_fits_and_is_text_that_utf_8_can_carry(record: dict[str, Any]) -> None:
     text = json.dumps(fitted(record), ensure_ascii=False, separators=(",", ":"))
@@ -29,7 +30,7 @@ def test_any_record_fits_and_is_text_that_utf_8_can_carry(record: dict[str, Any]
     assert len(text.encode().decode()) <= MAX_CHARACTERS
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(RECORDS, st.integers(300, 5_000))
 def test_what_is_not_whole_is_named(record: dict[str, Any], room: int) -> None:
     short = fitted(record, room)

@@ -1,0 +1,76 @@
+"""The lanes of the suite: which tests are fast, what these may not do, how many examples are tried.
+
+What lies in `tests/unit` and `tests/kits/<kit>/unit` is fast, but for the tests, classes and
+modules that are marked `slow`. A fast test that starts a process fails.
+"""
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+TESTS = Path(__file__).parents[1]
+NOT_FAST = ("slow", "soak", "benchmark", "interop", "browser")
+SLOW_MODULE = re.compile(r"^pytestmark = pytest\.mark\.slow$", re.MULTILINE)
+STARTS = (
+    "os.exec",
+    "os.fork",
+    "os.forkpty",
+    "os.posix_spawn",
+    "os.spawn",
+    "os.system",
+    "subprocess.Popen",
+)
+SHARES = {"fast": 0.1, "soak": 20.0}  # of the examples that a test asks for
+DEFAULT = 0.5
+
+
+class Lane:
+    """What is under way in this process."""
+
+    share = DEFAULT
+    fast = False  # whether the test is
+    started: str | None = None  # what a fast test has started
+
+
+def examples(number: int) -> int:
+    """How many of `number` generated examples the lane tries, at least five."""
+    return max(5, round(number * Lane.share))
+
+
+def choose(expression: str) -> None:
+    """Take the lane that `-m` names; in CI the examples are the same each time."""
+    Lane.share = SHARES.get(expression, DEFAULT)
+    derandomize = bool(os.environ.get("CI"))  # a new finding must hold up no other change
+    settings.register_profile(
+        "lane", max_examples=examples(100), deadline=None, derandomize=derandomize
+    )
+    settings.load_profile("lane")
+    sys.addaudithook(notice_processes)
+
+
+def notice_processes(event: str, arguments: tuple[object, ...]) -> None:
+    """Remember that a fast test starts a process: it fails at its end."""
+    if Lane.fast and event in STARTS:
+        Lane.started = f"{event} {arguments[:2]}"
+
+
+def lies_among_fast_tests(path: Path) -> bool:
+    """Whether a test module's place says that its tests are fast."""
+    parts = path.relative_to(TESTS).parts if path.is_relative_to(TESTS) else ()
+    return parts[:1] == ("unit",) or (parts[:1] == ("kits",) and "unit" in parts[1:3])
+
+
+def is_fast(item: pytest.Item) -> bool:
+    """Whether a test is in the fast lane."""
+    return lies_among_fast_tests(item.path) and not any(map(item.get_closest_marker, NOT_FAST))
+
+
+def holds_no_fast_test(path: Path) -> bool:
+    """Whether a module need not be imported for the fast lane."""
+    if not path.name.startswith("test_"):
+        return False
+    return not lies_among_fast_tests(path) or bool(SLOW_MODULE.search(path.read_text("utf-8")))

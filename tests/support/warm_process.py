@@ -1,0 +1,79 @@
+"""The command line with all of it imported already: a process that forks for each command.
+
+    python warm_process.py SOCKET
+
+Over the socket come four files: an order (a command's arguments, folder and environment as JSON)
+and the command's standard streams; back goes its exit code. A command is a process of its own,
+begins with a fresh copy of what was imported, and ends as an interpreter ends: exit handlers,
+`sys.excepthook` and all.
+"""
+
+import gc
+import json
+import os
+import pkgutil
+import socket
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import ralphgen
+
+EMITTED = ("runtime", "server")  # rooms of code that runs in servers, not in commands
+
+
+def load() -> None:
+    """Import every module that a command may import."""
+    for module in pkgutil.walk_packages(ralphgen.__path__, "ralphgen."):
+        parts = module.name.split(".")
+        if not set(parts).intersection(EMITTED) and parts[-1] != "__main__":
+            import_module(module.name)
+
+
+def wait(orders: socket.socket) -> bool:
+    """Serve orders until there is none; true in the process of a command, which is to run it."""
+    while True:
+        mark, files, *_ = socket.recv_fds(orders, 1, 4)
+        if not mark:
+            return False
+        child = os.fork()
+        if not child:
+            become(files)
+            return True
+        for file in files:
+            os.close(file)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        orders.send(b"%d\n" % code)
+
+
+def become(files: Sequence[int]) -> None:
+    """Take streams, arguments, folder and environment of an order for this process."""
+    with os.fdopen(files[0], encoding="utf-8") as stream:
+        order: dict[str, Any] = json.load(stream)
+    for number, file in enumerate(files[1:]):
+        os.dup2(file, number)
+    os.closerange(3, 256)
+    os.environ.clear()
+    os.environ.update(order["environment"])
+    os.chdir(order["folder"])
+    sys.argv = order["arguments"]
+    sys.stdin = sys.__stdin__ = os.fdopen(0, encoding="utf-8", closefd=False)
+    sys.stdout = sys.__stdout__ = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.__stderr__ = os.fdopen(
+        2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False
+    )
+
+
+if __name__ == "__main__":
+    sys.path[0] = str(Path(sys.executable).parent)  # as for a console script
+    load()
+    main = import_module("ralphgen.cli.main").main
+    gc.freeze()
+    with socket.socket(fileno=int(sys.argv[1])) as orders:
+        ordered = wait(orders)
+        if ordered:
+            orders.detach()
+    if ordered:
+        main()
