@@ -51,7 +51,7 @@ LAYERS = (
     ("generate",),
     ("clients", "sessions"),
     ("doctor", "launch", "skills"),
-    ("board.outcomes", "board.requests"),
+    ("board.requests",),
     ("board.views",),
     ("board.edit",),
     ("board",),

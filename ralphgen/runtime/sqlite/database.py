@@ -43,11 +43,11 @@ class Database:
         self._in_use = _thread.allocate_lock()
 
     def rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Every row that the statement answers."""
+        """Return every row that the statement answers."""
         return self.connection.execute(sql, values).fetchall()
 
     def row(self, sql: str, values: Sequence[object] = ()) -> tuple[Any, ...] | None:
-        """The first row, or None."""
+        """Return the first row, or None."""
         found: tuple[Any, ...] | None = self.connection.execute(sql, values).fetchone()
         return found
 
@@ -56,11 +56,11 @@ class Database:
         return self.connection.execute(sql, values).rowcount
 
     def reading(self, work: Callable[[], Result]) -> Result:
-        """`work()` on one consistent snapshot; raises `ToolError` when the file stays locked."""
+        """Return `work()`, run on one snapshot; raises `ToolError` where the file stays locked."""
         return self._transaction("BEGIN", work)
 
     def writing(self, work: Callable[[], Result]) -> Result:
-        """`work()` in one transaction that nobody else writes into, or not at all.
+        """Return `work()` in one transaction that nobody else writes into, or not at all.
 
         It may run more than once: a lost race is rolled back and tried again, until the patience
         is at its end.
@@ -183,7 +183,7 @@ def _written(path: str) -> list[int]:
 
 
 def _identity(path: str) -> tuple[int, int] | None:
-    """Which file has the name; None where there is none."""
+    """Return device and inode of a file; None where there is none."""
     try:
         status = os.stat(path)
     except OSError:
@@ -207,16 +207,16 @@ def _connect(path: str) -> sqlite3.Connection:
     except sqlite3.Error as error:
         if connection is not None:
             connection.close()
-        mend = 'run "ralphgen doctor"'
+        hint = 'run "ralphgen doctor"'
         if getattr(error, "sqlite_errorcode", 0) & 0xFF in UNWRITABLE:
-            mend = "give yourself the right to write to it and to its folder"
-        text = f'"{path}" cannot be opened as a database ({error}): {mend}'
+            hint = "give yourself the right to write to it and to its folder"
+        text = f'"{path}" cannot be opened as a database ({error}): {hint}'
         raise StartError(text) from error
     return connection
 
 
 def _settle(connection: sqlite3.Connection) -> None:
-    """Foreign keys on; in WAL, fsync at checkpoints only, as the app that shares the file does."""
+    """Turn foreign keys on; in WAL, sync at checkpoints only, as the app that shares the file."""
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
@@ -233,12 +233,12 @@ def _settle(connection: sqlite3.Connection) -> None:
 
 
 def _text(raw: bytes) -> str:
-    """Stored text; bytes that are no UTF-8 are shown as U+FFFD instead of failing the row."""
+    """Decode stored text, with U+FFFD for bytes that are no UTF-8."""
     return raw.decode("utf-8", "replace")
 
 
 def _jitter(waited: float = 0.0) -> float:
-    """Seconds to wait for another writer: 0.5 to 10 ms, so that two losers do not meet again.
+    """Return a random pause of 0.5 to 10 ms, so that two losers do not collide again.
 
     Who has waited longer looks more often, so that nobody is left behind; but only in the first
     second, since whoever holds the file for that long is no crowd of short writes.
@@ -259,7 +259,7 @@ def _is_busy(error: sqlite3.Error) -> bool:
 
 
 def _sentence(error: sqlite3.Error) -> str:
-    """What an agent can do about an SQLite error, without SQL text."""
+    """Return a sentence on an SQLite error and what to do, without SQL text."""
     code = getattr(error, "sqlite_errorcode", 0)  # not there where Python itself refuses
     name = str(UNNAMED.get(code) or getattr(error, "sqlite_errorname", ""))
     column = str(error).rpartition(": ")[2]
@@ -273,7 +273,7 @@ def _sentence(error: sqlite3.Error) -> str:
         "SQLITE_CONSTRAINT_DATATYPE": "the database refuses this: a value has the wrong type",
         "SQLITE_CONSTRAINT_TRIGGER": f"the database refuses this: {column}",
         "SQLITE_FULL": "the disk is full: nothing was changed; free some space and try again",
-        "SQLITE_READONLY": "the database is read-only: nothing was changed; mend its permissions",
+        "SQLITE_READONLY": "the database is read-only: nothing was changed; fix its permissions",
         "SQLITE_TOOBIG": "the database refuses this: a value is too long",
     }
     known = sentences.get(name) or sentences.get("_".join(name.split("_")[:2]))

@@ -14,7 +14,7 @@ from command_line import ralphgen, refused
 from driving import create_project, query
 from making_sessions import opened
 
-SECTIONS = ["matrix", "standing", "drift", "personas", "sessions"]
+SECTIONS = ["matrix", "status", "drift", "disciplines", "sessions"]
 SERVERS = [{"name": "db", "command": "npx", "args": ["-y"], "env": {"KEY": "s3cret-value"}}]
 
 

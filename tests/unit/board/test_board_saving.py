@@ -27,9 +27,9 @@ from command_line import ralphgen, run_sql
 from driving import create_project, query, quiet
 from making_sessions import client_of, opened
 
-from ralphgen.board.edit.edits import Server, Variable
 from ralphgen.board.edit.save import save
-from ralphgen.board.views.disciplines import personas
+from ralphgen.board.edit.validate import Server, Variable
+from ralphgen.board.views.disciplines import read_disciplines
 from ralphgen.launch.command import launch_settings
 
 ERA_ROWS = """
@@ -69,7 +69,7 @@ def test_columns_take_both_lists_and_the_rest_of_the_row_stays(root: Path) -> No
         one for one in kept(root)[0] if one[0] != "testing"
     ]
     assert CONFIG == (root / FILE).read_text(encoding="utf-8")
-    assert seen(root) == saved.persona
+    assert seen(root) == saved.discipline
 
 
 def test_a_session_made_afterwards_has_the_servers_and_lacks_the_tools(root: Path) -> None:
@@ -170,7 +170,7 @@ def test_a_stale_edit_is_refused_with_what_is_there_now(root: Path) -> None:
     assert ("stale", "nothing was saved", seen(root)) == (
         saved.state,
         saved.sentence,
-        saved.persona,
+        saved.discipline,
     )
     assert "changed by somebody else" in saved.problems[0].text
     assert before == kept(root)
@@ -197,7 +197,7 @@ def test_of_two_edits_at_once_one_is_saved_and_the_other_told(
 @pytest.mark.parametrize("sql", [(), NEITHER], ids=["columns", "config"])
 def test_edits_of_two_disciplines_at_once_are_both_saved(root: Path, sql: tuple[str, ...]) -> None:
     run_sql(root, *sql)
-    names = [one.name for one in personas(root).disciplines][:4]
+    names = [one.name for one in read_disciplines(root).rows][:4]
     edits = [edit(root, name, servers=(NEW[1],), disabled=("sign",)) for name in names]
     with ThreadPoolExecutor() as pool:
         found = list(pool.map(lambda one: save(root, one, quiet), edits))

@@ -21,13 +21,13 @@ OPEN = ("name", "command", "args")  # what an MCP server may show of itself
 
 @reading
 def list_disciplines(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
-    """A page of disciplines by name (SPEC-070, category 4)."""
+    """Return a page of disciplines by name (SPEC-070, category 4)."""
     return listed(workspace, workspace.tables.disciplines, LISTED, arguments, "disciplines")
 
 
 @reading
 def get_discipline(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Every field of a discipline; the environment of its MCP servers is masked (SPEC-070)."""
+    """Return every field of a discipline, with masked environments of MCP servers (SPEC-070)."""
     disciplines = workspace.tables.disciplines
     name = arguments["name"]
     workspace.known(disciplines, name, "discipline")
@@ -61,7 +61,7 @@ def delete_discipline(workspace: Workspace, arguments: dict[str, Any]) -> dict[s
 
 
 def _masked(server: dict[str, Any]) -> dict[str, Any]:
-    """An MCP server without the values of its environment, and of all else that holds secrets."""
+    """Return an MCP server with its environment and all else that may be secret masked."""
     return {key: value if key in OPEN else _hidden(value) for key, value in server.items()}
 
 

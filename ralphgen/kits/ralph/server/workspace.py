@@ -93,7 +93,7 @@ class Workspace:
         self.database.close()
 
     def snapshot(self, work: Callable[[], Result]) -> Result:
-        """`work()` on one consistent state of the database, with the columns it was built for."""
+        """Return `work()`, run on one state of a database that has the expected columns."""
 
         def checked() -> Result:
             self.refuse_moved_schema()
@@ -131,7 +131,7 @@ class Workspace:
         self._schema_version = version
 
     def _in_use(self, found: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
-        """What the tools read and write of some tables."""
+        """Return the columns that the tools use, of some tables."""
         tables = self.tables
         used = (tables.tasks, tables.features, tables.disciplines, tables.comments, tables.metadata)
         return {
@@ -154,7 +154,7 @@ class Workspace:
         raise ToolError(f"there is no {argument} {shortened(name)}{hint}")
 
     def names(self, table: Table) -> list[str]:
-        """The names of the table's rows, sorted; old tables may hold some that are no text."""
+        """Return the names of the table's rows, sorted, without those that are no text."""
         rows = self.database.rows(table.select(["name"], "ORDER BY name"))
         return [row[0] for row in rows if isinstance(row[0], str)]
 
@@ -167,7 +167,7 @@ class Workspace:
 
 
 def open_workspace(folder: str, session: Session, tables: Tables) -> Workspace:
-    """The workspace of the server in `folder`; raises `StartError` where it must not start."""
+    """Open the workspace of the server in `folder`; raises `StartError` where it must not start."""
     built_for = read_manifest(folder)["schema"]
     workspace = Workspace(folder, session, tables)
     workspace.refuse_another_schema(built_for["fingerprint"], built_for["hide"], folder)
@@ -175,11 +175,11 @@ def open_workspace(folder: str, session: Session, tables: Tables) -> Workspace:
         workspace.database.reading(lambda: refuse_another_project(workspace))
     except ToolError as error:
         workspace.close()
-        mend = "make a new session"
+        hint = "make a new session"
         if session.project is None:  # the file beside the server, which names no project
-            mend = 'make another with "ralphgen session RECIPE --default"'
+            hint = 'make another with "ralphgen session RECIPE --default"'
         raise StartError(
-            f'the context "{session.context}" cannot be used: {error}; {mend}'
+            f'the context "{session.context}" cannot be used: {error}; {hint}'
         ) from error
     return workspace
 
@@ -224,7 +224,7 @@ def _refuse_another_title(workspace: Workspace) -> None:
 
 
 def reading(run: Run) -> Run:
-    """A tool that reads one consistent state of the database."""
+    """Return a tool that reads one consistent state of the database."""
 
     def call(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
         return workspace.snapshot(lambda: run(workspace, arguments))
@@ -233,7 +233,7 @@ def reading(run: Run) -> Run:
 
 
 def writing(run: Run) -> Run:
-    """A tool that changes the database wholly or not at all."""
+    """Return a tool that changes the database wholly or not at all."""
 
     def call(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
         def work() -> dict[str, Any]:
@@ -253,7 +253,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _inspected(folder: str) -> dict[str, list[dict[str, Any]]]:
-    """The tables that the server was built for, from the facts beside it."""
+    """Return the tables that the server was built for, from the facts beside it."""
     import json
 
     try:

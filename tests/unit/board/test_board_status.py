@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ralphgen.board.views.open_tasks import TaskLine
-from ralphgen.board.views.progress import FEATURES, STATUS_NAMES
-from ralphgen.board.views.status import LISTED, Standing, standing
+from ralphgen.board.views.status import FEATURES, LISTED, STATUS_NAMES, Status, project_status
 from ralphgen.errors import ProjectError
 from ralphgen.kits.ralph.rows import prerequisites
 from ralphgen.kits.ralph.server.json_columns import decode_integers
@@ -26,9 +25,9 @@ STATUSES = ("draft", "pending", "in_progress", "done", "blocked", "skipped", "od
 Tasks = dict[int, tuple[str, list[int]]]
 
 
-def of_project(root: Path) -> Standing:
+def of_project(root: Path) -> Status:
     with open_without_trace(root / DATABASE) as connection:
-        return standing(connection, read_schema(connection, root, KITS), root, TODAY)
+        return project_status(connection, read_schema(connection, root, KITS), root, TODAY)
 
 
 def ids(tasks: Iterable[TaskLine]) -> list[int | str]:
