@@ -28,6 +28,13 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return create_project(tmp_path_factory.mktemp("board") / "p")
 
 
+@pytest.fixture(scope="module")
+def board(root: Path) -> Iterator[BoardProcess]:
+    """A board that was started in a folder of the project."""
+    with board_process(root / ".ralph" / "mcp") as running:
+        yield running
+
+
 def browser(folder: Path) -> dict[str, str]:
     """An environment in which a program takes down the address that a browser is to show."""
     pipe, program = folder / "addresses", folder / "browser"
@@ -56,22 +63,24 @@ def shown(root: Path, tmp_path: Path) -> Iterator[tuple[BoardProcess, str]]:
             process.kill()
 
 
-def test_it_prints_its_address_and_nothing_else(root: Path) -> None:
-    with board_process(root, words="Ctrl-C ends the board\n") as board:
+def test_it_prints_its_address_alone_and_each_start_has_another(
+    board: BoardProcess, root: Path
+) -> None:
+    with board_process(root, words="Ctrl-C ends the board\n") as other:
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{43}/", board.url)
-        assert 200 == board.ask("GET", "").status
+        assert board.path != other.path
+        assert board.port != other.port
+        assert 404 == board.ask("GET", other.path).status
 
 
-def test_each_start_has_an_address_of_its_own(root: Path) -> None:
-    with board_process(root) as one, board_process(root) as other:
-        assert one.path != other.path
-        assert one.port != other.port
-        assert 404 == one.ask("GET", other.path).status
+def test_it_finds_the_project_around_a_folder(board: BoardProcess) -> None:
+    assert 200 == board.ask("GET", "").status
 
 
-def test_it_finds_the_project_around_a_folder(root: Path) -> None:
-    with board_process(root / ".ralph" / "mcp") as board:
-        assert 200 == board.ask("GET", "").status
+def test_it_listens_on_loopback_alone(board: BoardProcess) -> None:
+    """Bound to every address, it would answer at this one as well."""
+    with pytest.raises(OSError, match=r"refused|assign"):
+        socket.create_connection(("127.0.0.2", board.port))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -86,9 +95,10 @@ def test_it_ends_at_once_while_pages_listen(root: Path, number: int) -> None:
     assert time.monotonic() - before < AT_ONCE
 
 
-def test_it_ends_though_nobody_has_asked_for_anything(root: Path) -> None:
+@pytest.mark.parametrize("times", [1, pytest.param(20, marks=pytest.mark.soak)])
+def test_it_ends_though_nobody_has_asked_for_anything(root: Path, times: int) -> None:
     """A signal may come as soon as the address is there."""
-    for _ in range(5):
+    for _ in range(times):
         with board_process(root) as board:
             code, *_ = board.end()
 
