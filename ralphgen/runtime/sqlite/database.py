@@ -27,17 +27,17 @@ BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 class Database:
     """A connection with foreign keys on, and its journal mode as the file has it.
 
-    `patience` is for how many seconds a call waits for other writers; where `hurry` is not None,
-    it waits so many for one that does not come to an end, and raises `LaterError` then. Raises
+    `patience` is for how many seconds a call waits for other writers. Where `time_limit` is not
+    None, it waits so many for one that does not end, and raises `LaterError` then. Raises
     `StartError` when the file cannot be opened as a database.
     """
 
-    __slots__ = ("_file", "_in_use", "_patience", "connection", "hurry", "path")
+    __slots__ = ("_file", "_in_use", "_patience", "connection", "path", "time_limit")
 
     def __init__(self, path: str, patience: float = PATIENCE) -> None:
         self.path = path
         self._patience = patience
-        self.hurry: float | None = None
+        self.time_limit: float | None = None
         self.connection = _connect(path)
         self._file = _identity(path)
         self._in_use = _thread.allocate_lock()
@@ -84,7 +84,7 @@ class Database:
             self.connection.close()
 
     def _transaction(self, begin: str, work: Callable[[], Result]) -> Result:
-        wait = _Wait(self.path, self._patience, self.hurry)
+        wait = _Wait(self.path, self._patience, self.time_limit)
         while True:
             try:
                 return self._attempt(begin, work)
@@ -139,29 +139,29 @@ class Database:
 class _Wait:
     """One call's wait for other writers: short pauses, until the patience is at its end.
 
-    In a hurry it ends sooner, but not in a crowd of short writes, where the file keeps changing:
-    the call's own turn comes before anybody else could take care of it.
+    With a time limit it ends sooner, but not among many short writes, where the file keeps
+    changing: the call succeeds before the SDK could have taken it over.
     """
 
-    __slots__ = ("_begun", "_file", "_hurry", "_patience", "_seen", "deadline")
+    __slots__ = ("_begun", "_file", "_patience", "_seen", "_time_limit", "deadline")
 
-    def __init__(self, file: str, patience: float, hurry: float | None) -> None:
+    def __init__(self, file: str, patience: float, time_limit: float | None) -> None:
         self._file = file
-        self._hurry = hurry
+        self._time_limit = time_limit
         self._patience = patience
         self._begun = time.monotonic()
         self._seen: list[int] = []
-        self.deadline = self._begun + (patience if hurry is None else hurry)
+        self.deadline = self._begun + (patience if time_limit is None else time_limit)
 
     def pause(self, error: sqlite3.Error) -> None:
         """Sleep; raises `LaterError` or, at the end of the patience, `ToolError`."""
         now = time.monotonic()
         self._seen = self._seen or _written(self._file)
-        if now > self.deadline and self._hurry is not None:
+        if now > self.deadline and self._time_limit is not None:
             seen, self._seen = self._seen, _written(self._file)
             if seen == self._seen:
                 raise LaterError from error
-            self.deadline = min(now + self._hurry, self._begun + self._patience)
+            self.deadline = min(now + self._time_limit, self._begun + self._patience)
         if now > self.deadline:
             text = (
                 "the database is busy: another program has held it for "

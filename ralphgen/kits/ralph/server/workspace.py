@@ -103,7 +103,7 @@ class Workspace:
 
     def hurry(self, seconds: float | None) -> None:
         """Raise `LaterError` where a call would wait for other writers longer than that."""
-        self.database.hurry = seconds
+        self.database.time_limit = seconds
 
     def refuse_another_schema(self, fingerprint: str, hide: list[str], folder: str) -> None:
         """Raise `StartError`, naming the columns, where the server was built for other ones."""
