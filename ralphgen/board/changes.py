@@ -69,7 +69,8 @@ class Changes:
             self._sessions = tuple(self._started_sessions())
         database = (self._stamp(DATABASE), self._log(f"{DATABASE}-wal"))
         facts = self._facts(database)
-        settings = (facts, self._stamp(CONFIG), *self._recipes())
+        recipes = [(entry.name, _stamp(entry)) for entry in _entries(self._root / RECIPES)]
+        settings = (facts, self._stamp(CONFIG), *recipes)
         notes = [self._stamp(f".ralph/{name}") for name in (PROGRESS, LEARNINGS)]
         manifest = (self._stamp(f"{FOLDER}/{MANIFEST}"), self._stamp(FOLDER))
         return Marks(
@@ -105,11 +106,6 @@ class Changes:
                 known = _mark(database)  # whatever is said of it, is said again
             self._known = database, known
         return self._known[1]
-
-    def _recipes(self) -> Iterator[object]:
-        """Yield the recipe files, and whatever else lies beside them."""
-        for entry in _entries(self._root / RECIPES):
-            yield entry.name, _stamp(entry)
 
     def _generated_files(self) -> Iterator[object]:
         """Yield the files that the manifest lists, and the folders that they are in."""

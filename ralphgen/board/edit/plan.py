@@ -50,7 +50,11 @@ def plan_write(root: Path, facts: Facts, edit: Edit) -> PlannedWrite:
         old = listed[home].servers
         wanted = tuple(_with_values(edit.servers, old or ()))
         if home == "config":
-            settings = settings.model_copy(update={"mcp_servers": _by_name(wanted)})
+            by_name = {
+                one.name: McpServer(command=one.command, args=one.args, env=one.env)
+                for one in wanted
+            }
+            settings = settings.model_copy(update={"mcp_servers": by_name})
         elif wanted != old:
             values[discipline_servers.COLUMN] = _json([one.model_dump() for one in wanted])
         _refuse_unreadable(row, values, settings)
@@ -86,10 +90,6 @@ def _with_values(
         yield NamedMcpServer(
             name=server.name, command=server.command, args=list(server.args), env=env
         )
-
-
-def _by_name(wanted: Sequence[NamedMcpServer]) -> dict[str, McpServer]:
-    return {one.name: McpServer(command=one.command, args=one.args, env=one.env) for one in wanted}
 
 
 def _refuse_unreadable(row: Row, values: dict[str, str], settings: DisciplineSettings) -> None:

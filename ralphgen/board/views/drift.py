@@ -55,16 +55,11 @@ def drift(root: Path) -> Drifted:
     if not report.drift:
         return Drifted(ok=True, summary=UP_TO_DATE, warnings=warnings)
     files, summary = tuple(_files(report.drift)), report.summary()
-    if _is_without_server(root / FOLDER, report.drift):
+    if {*modules_below(root / FOLDER)} <= {*report.drift.unknown}:  # no module of a server is there
         count = len(report.drift.missing)
         summary = f"there is no server yet: {count} files would be written"
         files = tuple(replace(file, diff="") if file.kind == "missing" else file for file in files)
     return Drifted(False, summary, report.hint(), (), warnings, files)
-
-
-def _is_without_server(folder: Path, found: Drift) -> bool:
-    """Return whether no module of the server is there: what is missing would be all of its text."""
-    return set(modules_below(folder)) <= set(found.unknown)
 
 
 def _files(found: Drift) -> Iterator[FileDiff]:

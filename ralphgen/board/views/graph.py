@@ -152,17 +152,12 @@ def _columns(
     columns: list[list[int]] = []
     for layer in range(max(layers.values(), default=-1) + 1):
         column = [task for task in needs if layers[task] == layer]
-        middle = {
-            task: _middle([rows[one] for one in needs[task] if one in rows]) for task in column
-        }
+        above = {task: [rows[one] for one in needs[task] if one in rows] for task in column}
+        middle = {task: sum(found) / len(found) if found else 0.0 for task, found in above.items()}
         column.sort(key=lambda task: (middle[task], -weight[task], task))
         rows.update({task: row for row, task in enumerate(column)})
         columns.append(column)
     return columns
-
-
-def _middle(rows: Sequence[float]) -> float:
-    return sum(rows) / len(rows) if rows else 0.0
 
 
 def _edge(

@@ -164,7 +164,11 @@ def _who_narrowed(view: SessionView, whole: Tool, lost: Sequence[str]) -> list[s
     by_own = [name for name in lost if name not in {*by_base, *missing}]
     if by_base:
         clauses.append(f'its base "{own.base}" leaves {_quoted(by_base)} out')
-    places = [own.place(f"narrow {entry}") for entry, _ in own.narrow if _means(view, entry, whole)]
+    places = [
+        own.place(f"narrow {entry}")
+        for entry, _ in own.narrow
+        if (view.kit.key, whole.name) in view.catalog.resolved(entry)
+    ]
     if by_own:
         clauses.append(f"{' and '.join(places)} leaves {_quoted(by_own)} out")
     return clauses
@@ -173,10 +177,6 @@ def _who_narrowed(view: SessionView, whole: Tool, lost: Sequence[str]) -> list[s
 def _lacks_need(view: SessionView, whole: Tool, argument: str) -> bool:
     need = whole.needs.get(argument)
     return need is not None and not view.session.grants(*need.split(":"))
-
-
-def _means(view: SessionView, entry: str, tool: Tool) -> bool:
-    return (view.kit.key, tool.name) in view.catalog.resolved(entry)
 
 
 def _removed(view: SessionView, tool: str) -> PolicyCell:

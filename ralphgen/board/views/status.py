@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from itertools import chain
@@ -159,7 +159,10 @@ def project_status(
             progress=_progress(rows, read.counts),
             **lists,
             holding_up=tuple(lines[task] for task in most[:HOLDING_UP]),
-            circles=tuple(_circle(tasks, circle) for circle in circles[:CIRCLES]),
+            circles=tuple(
+                Circle(len(circle), tuple(shown_id(tasks.ids[one]) for one in circle[:CIRCLE_IDS]))
+                for circle in circles[:CIRCLES]
+            ),
             circles_total=len(circles),
             graph=graph(tasks.waiting, {task: lines[task] for task in drawn}, left_out),
             comments=recent_comments(rows),
@@ -191,11 +194,6 @@ def _kinds(rows: Rows, tasks: OpenTasks) -> dict[str, list[int]]:
         "adrift": sorted(tasks.missing),
         "unreadable": list(tasks.unreadable),
     }
-
-
-def _circle(tasks: OpenTasks, circle: Sequence[int]) -> Circle:
-    ids = tuple(shown_id(tasks.ids[task]) for task in circle[:CIRCLE_IDS])
-    return Circle(len(circle), ids)
 
 
 def _progress(rows: Rows, counts: Mapping[tuple[Any, Any], int]) -> Progress:

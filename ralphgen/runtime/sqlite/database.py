@@ -172,7 +172,7 @@ class _Wait:
 
 
 def _written(path: str) -> list[int]:
-    """When the database was last written to, as its files tell."""
+    """Return the times at which the files of the database were last written."""
     times: list[int] = []
     for end in ("", "-wal"):
         try:

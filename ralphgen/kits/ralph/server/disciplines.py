@@ -62,8 +62,10 @@ def delete_discipline(workspace: Workspace, arguments: dict[str, Any]) -> dict[s
 
 def _masked(server: dict[str, Any]) -> dict[str, Any]:
     """Return an MCP server with its environment and all else that may be secret masked."""
-    return {key: value if key in OPEN else _hidden(value) for key, value in server.items()}
-
-
-def _hidden(value: object) -> object:
-    return dict.fromkeys(value, MASK) if isinstance(value, dict) else MASK
+    masked: dict[str, Any] = {}
+    for key, value in server.items():
+        if key in OPEN:
+            masked[key] = value
+        else:
+            masked[key] = dict.fromkeys(value, MASK) if isinstance(value, dict) else MASK
+    return masked

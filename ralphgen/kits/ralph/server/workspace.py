@@ -81,7 +81,9 @@ class Workspace:
         self.beside: list[Workspace] = []
         self.database = Database(os.path.join(self.ralph_folder, "db", "ralph.db"))
         try:
-            self._schema_version, self._built_for = self.database.reading(self._read_schema)
+            self._schema_version, self._built_for = self.database.reading(
+                lambda: (self._version(), schema.read_tables(self.database.connection))
+            )
         except ToolError as error:
             self.close()
             raise StartError(f'cannot read "{self.database.path}": {error}') from error
@@ -157,9 +159,6 @@ class Workspace:
         """Return the names of the table's rows, sorted, without those that are no text."""
         rows = self.database.rows(table.select(["name"], "ORDER BY name"))
         return [row[0] for row in rows if isinstance(row[0], str)]
-
-    def _read_schema(self) -> tuple[int, dict[str, list[dict[str, Any]]]]:
-        return self._version(), schema.read_tables(self.database.connection)
 
     def _version(self) -> int:
         row = self.database.row("PRAGMA schema_version")
