@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from ralphgen.kits.acm.server.roots import DOCUMENTS, REGISTRY, lies_elsewhere
+from ralphgen.kits.acm.server.workspace import DOCUMENTS, REGISTRY, lies_elsewhere
 from ralphgen.rendering.texts import package_texts
 
 PLACE = ".ralph/acm/"

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen.kits.acm.server.artifacts import SPECS, STUBS
+from ralphgen.kits.acm.server.capabilities import InventoryError, inventory
+from ralphgen.kits.acm.server.documents import trouble
 from ralphgen.kits.acm.server.governance import LEVELS, RULES
 from ralphgen.kits.acm.server.orchestration import REVIEWS, STAGES, TRANSITIONS
-from ralphgen.kits.acm.server.paths import trouble
-from ralphgen.kits.acm.server.registry import InventoryError, inventory
-from ralphgen.kits.acm.server.roots import DOCUMENTS, REGISTRY, find_root
+from ralphgen.kits.acm.server.workspace import DOCUMENTS, REGISTRY, find_root
 from ralphgen.project.kit import Finding
 from ralphgen.runtime.errors import ToolError
 

@@ -32,13 +32,13 @@ BY_TYPE = "claude_md"  # the stub that differs by project type
 
 
 def get_artifact_spec(acm: Acm, arguments: dict[str, Any]) -> str:
-    """The spec of an artifact, as it is on the disk now."""
-    return acm.handed(SPECS[arguments["artifact"]], "artifact spec")
+    """Return the spec of an artifact, as it is on the disk now."""
+    return acm.document_answer(SPECS[arguments["artifact"]], "artifact spec")
 
 
 def get_artifact_stub(acm: Acm, arguments: dict[str, Any]) -> str:
-    """The stub of an artifact; that of CLAUDE.md depends on the project type."""
+    """Return the stub of an artifact; that of CLAUDE.md depends on the project type."""
     artifact = arguments["artifact"]
     project_type = arguments.get("project_type", "app")
     name = f"stubs/claude-md/{project_type}.md" if artifact == BY_TYPE else STUBS[artifact]
-    return acm.handed(name, "stub")
+    return acm.document_answer(name, "stub")

@@ -1,53 +1,76 @@
-"""Tools on capabilities: searching the registry, and everything on one of them."""
+"""Tools on capabilities: searching the registry's inventory, and the file of one of them."""
 
 from __future__ import annotations
 
 from ralphgen.runtime.errors import ToolError
 
-from .documents import MOST, brief, fitted
-from .paths import UnreadableError, read_text
+from .documents import MISSING, MOST, UnreadableError, brief, fitted, names_in, read_text, trouble
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .registry import Capability
     from .workspace import Acm
 
+INVENTORY = "inventory.json"
+FOLDER = "capabilities"
+FILE = "capability.yaml"
 SHOWN = 100  # capabilities of an answer
 DESCRIBED = 500  # characters of a description
 NAMED = 100  # characters of a name, a type or a tag
 TAGS = 20
 OTHERS = 10  # further files of one name
 _LAST = 300  # characters for the lines at the end
+_LEVEL = r"(?m)^install_level:[ \t]*[\"']?([A-Za-z0-9_-]+)[\"']?[ \t]*(?:#.*)?\r?$"
+
+
+class InventoryError(Exception):
+    """An inventory that cannot be used; its text ends a sentence that begins with its name."""
+
+
+class Capability:
+    """One entry of the inventory; what it does not say, or says in another type, is empty."""
+
+    __slots__ = ("description", "install_level", "kind", "name", "names", "path", "tags")
+
+    def __init__(self, entry: dict[str, Any]) -> None:
+        self.names = {_text(entry, "name"), _text(entry, "id")}
+        self.name = _text(entry, "name") or _text(entry, "id")
+        self.kind = _text(entry, "type")
+        self.description = _text(entry, "description")
+        self.install_level = _text(entry, "install_level")
+        self.path = _text(entry, "path")
+        tags = entry.get("tags")
+        listed = tags if isinstance(tags, list) else []
+        self.tags = [tag for tag in listed if isinstance(tag, str)]
 
 
 def query_capabilities(acm: Acm, arguments: dict[str, Any]) -> str:
-    """The capabilities that have the type, all the tags and the keyword, as far as those are given.
+    """Return the capabilities with the type, all the tags and the keyword, as far as given.
 
     Raises `ToolError` where the inventory cannot be used.
     """
-    from .registry import INVENTORY, InventoryError, inventory
-
-    root = acm.registry()
+    root = acm.registry_folder()
     try:
         known, unusable = inventory(root)
     except InventoryError as error:
         raise ToolError(
             f'the inventory "{INVENTORY}" of the capabilities registry {error}: ask a person to '
-            "mend it, or to set ACM_REGISTRY_ROOT"
+            "fix it, or to set ACM_REGISTRY_ROOT"
         ) from error
     found = [capability for capability in known if _matches(capability, arguments)]
-    return "\n".join([*_found_lines(root, found), *_note(unusable)])
+    lines = _found_lines(root, found)
+    if unusable:
+        many = "1 entry of the inventory has" if unusable == 1 else f"{unusable} entries of it have"
+        lines += ["", f"Left out: {many} no name."]
+    return "\n".join(lines)
 
 
 def get_capability_detail(acm: Acm, arguments: dict[str, Any]) -> str:
-    """The file of a capability as it is; raises `ToolError` where there is none."""
-    from .registry import details
-
+    """Return the file of a capability as it is; raises `ToolError` where there is none."""
     name = arguments["capability_id"]
-    root = acm.registry()
-    files = details(root, name)
+    root = acm.registry_folder()
+    files = _files_of(root, name)
     if not files:
         advice = "check the spelling"
         if acm.sees("query_capabilities"):
@@ -57,10 +80,34 @@ def get_capability_detail(acm: Acm, arguments: dict[str, Any]) -> str:
         text = read_text(root, files[0])
     except UnreadableError as error:
         raise ToolError(
-            f'the capability "{brief(files[0], DESCRIBED)}" {error.why}: ask a person to mend that'
+            f'the capability "{brief(files[0], DESCRIBED)}" {error.why}: ask a person to fix that'
         ) from error
-    others = _others(files[1:])
+    others = ""
+    if files[1:]:  # as a comment of YAML
+        listed = ", ".join(brief(file, DESCRIBED) for file in files[1 : OTHERS + 1])
+        others = f"\n# The registry has others of this name: {listed}\n"
     return fitted(text, files[0], MOST - len(others)) + others
+
+
+def inventory(root: str) -> tuple[list[Capability], int]:
+    """Return the capabilities of a registry in the inventory's order, and how many have no name.
+
+    Raises `InventoryError`.
+    """
+    import json
+
+    try:
+        value = json.loads(read_text(root, INVENTORY).removeprefix("\ufeff"))
+    except UnreadableError as error:
+        raise InventoryError(error.why) from error
+    except (ValueError, RecursionError) as error:
+        raise InventoryError("is not JSON") from error
+    entries = value.get("capabilities") if isinstance(value, dict) else value
+    if not isinstance(entries, list):
+        raise InventoryError('has no list "capabilities"')
+    known = [Capability(entry) for entry in entries if isinstance(entry, dict)]
+    named = [capability for capability in known if capability.name]
+    return named, len(entries) - len(named)
 
 
 def _matches(capability: Capability, arguments: dict[str, Any]) -> bool:
@@ -75,7 +122,7 @@ def _matches(capability: Capability, arguments: dict[str, Any]) -> bool:
 
 
 def _found_lines(root: str, found: list[Capability]) -> list[str]:
-    """The answer on what was found, with as many as there is room for."""
+    """Return the lines on what was found, on as many as there is room for."""
     if not found:
         return ["No capabilities match this search: try fewer words, or leave a filter out."]
     lines = [f"Found {len(found)} {'capability' if len(found) == 1 else 'capabilities'}:", ""]
@@ -93,30 +140,52 @@ def _found_lines(root: str, found: list[Capability]) -> list[str]:
 
 
 def _entry(root: str, capability: Capability) -> str:
-    """A capability in two or three lines."""
-    from .registry import install_level
-
+    """Return two to four lines on a capability."""
     kind = brief(capability.kind, NAMED) or "no type"
     description = brief(capability.description, DESCRIBED) or "no description"
     lines = [f"- **{brief(capability.name, NAMED)}** ({kind}) — {description}"]
     tags = ", ".join(brief(tag, NAMED) for tag in capability.tags[:TAGS])
     if tags:
         lines.append(f"  Tags: {tags}")
-    if level := brief(install_level(root, capability), NAMED):
+    if level := brief(_install_level(root, capability), NAMED):
         lines.append(f"  Install level: {level}")
     return "\n".join(lines)
 
 
-def _note(unusable: int) -> list[str]:
-    if not unusable:
-        return []
-    many = "1 entry of the inventory has" if unusable == 1 else f"{unusable} entries of it have"
-    return ["", f"Left out: {many} no name."]
+def _install_level(root: str, capability: Capability) -> str:
+    """Return where a capability is installed: as its entry says, else its file; empty for none."""
+    if capability.install_level or not capability.path:
+        return capability.install_level
+    import re
 
-
-def _others(files: list[str]) -> str:
-    """What stands behind the text, as a comment of YAML, where a name is there several times."""
-    if not files:
+    try:
+        found = re.search(_LEVEL, read_text(root, f"{capability.path}/{FILE}"))
+    except UnreadableError:
         return ""
-    listed = ", ".join(brief(file, DESCRIBED) for file in files[:OTHERS])
-    return f"\n# The registry has others of this name: {listed}\n"
+    return found[1] if found else ""
+
+
+def _files_of(root: str, name: str) -> list[str]:
+    """Return the files of the capabilities of a name, below the registry; readable ones first.
+
+    What is looked at: the folder of that name, what the inventory names, and the folder of that
+    name below each type.
+    """
+    try:
+        listed = {found.path for found in inventory(root)[0] if found.path and name in found.names}
+    except InventoryError:
+        listed = set()
+    try:
+        kinds = names_in(root, FOLDER)
+    except UnreadableError:
+        kinds = []
+    places = [f"{FOLDER}/{name}", *sorted(listed), *(f"{FOLDER}/{kind}/{name}" for kind in kinds)]
+    files = dict.fromkeys(f"{place.rstrip('/')}/{FILE}" for place in places)
+    wrong = {file: trouble(root, file) for file in files}
+    there = [file for file in files if wrong[file] != MISSING]
+    return sorted(there, key=lambda file: bool(wrong[file]))
+
+
+def _text(entry: dict[str, Any], key: str) -> str:
+    value = entry.get(key)
+    return value.strip() if isinstance(value, str) else ""

@@ -16,10 +16,10 @@ LEVELS = {
 
 
 def get_rules_spec(acm: Acm, _arguments: dict[str, Any]) -> str:
-    """The spec of a project's rules."""
-    return acm.handed(RULES, "rules spec")
+    """Return the spec of a project's rules."""
+    return acm.document_answer(RULES, "rules spec")
 
 
 def get_context_spec(acm: Acm, arguments: dict[str, Any]) -> str:
-    """The spec of CLAUDE.md for a person or for a project."""
-    return acm.handed(LEVELS[arguments["level"]], "context spec")
+    """Return the spec of CLAUDE.md for a person or for a project."""
+    return acm.document_answer(LEVELS[arguments["level"]], "context spec")

@@ -1,4 +1,4 @@
-"""What a session is told about process knowledge."""
+"""The instructions of the server: what each of its tools is for."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SAID = {
 
 
 def instructions(_session: Session, tools: Sequence[Tool]) -> str:
-    """At most 2,000 characters on the tools that this session sees."""
+    """Return at most 2,000 characters on the tools that this session sees."""
     seen = {tool.name for tool in tools}
     first = "Process knowledge: how a project goes through its stages. Every tool only reads."
     if not seen:

@@ -6,9 +6,15 @@ import os
 
 from ralphgen.runtime.errors import ToolError
 
-from .documents import MOST, brief
-from .front_matter import read_front_matter
-from .paths import UnreadableError, inside, read_path, words_for
+from .documents import (
+    MOST,
+    UnreadableError,
+    brief,
+    inside,
+    read_front_matter,
+    read_path,
+    words_for,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,14 +45,14 @@ class Hit:
 
 
 def query_knowledge(acm: Acm, arguments: dict[str, Any]) -> str:
-    """The entries that hold a term, each with its title, the words around it and its place.
+    """Return the entries that hold a term, each with its title, the words around it and its place.
 
     Raises `ToolError` for a blank term, and where the knowledge base cannot be read.
     """
     term = arguments["query"].strip()
     if not term:
         raise ToolError('argument "query" is blank: give a word or a topic to look for')
-    root = acm.documents()
+    root = acm.documents_folder()
     entries = _entries(root)
     if not entries:
         return "The knowledge base has no entries."
@@ -58,7 +64,7 @@ def query_knowledge(acm: Acm, arguments: dict[str, Any]) -> str:
 
 
 def _entries(root: str) -> list[tuple[str, str]]:
-    """Name and real path of every entry, in the order of the names' bytes.
+    """Return name and real path of every entry, in the order of the names' bytes.
 
     A link that leads out of the documents is no entry, and neither is what is no file.
     """
@@ -87,7 +93,7 @@ def _may_be_entry(entry: os.DirEntry[str]) -> bool:
 
 
 def _real(root: str, folder: str, entry: os.DirEntry[str]) -> str:
-    """The real path of an entry; empty where it leads out of the documents."""
+    """Return the real path of an entry; empty where it leads out of the documents."""
     if not entry.is_symlink():
         return entry.path
     try:
@@ -97,7 +103,7 @@ def _real(root: str, folder: str, entry: os.DirEntry[str]) -> str:
 
 
 def _search(entries: list[tuple[str, str]], term: str) -> tuple[list[Hit], int]:
-    """What holds the term, which is in small letters, and how many entries cannot be read."""
+    """Return what holds the term, given in small letters, and how many entries cannot be read."""
     hits: list[Hit] = []
     unreadable = 0
     for name, path in entries:
@@ -114,7 +120,7 @@ def _search(entries: list[tuple[str, str]], term: str) -> tuple[list[Hit], int]:
 
 
 def _place(text: str, at: int) -> int:
-    """Where in a text stands what is at `at` in small letters, of which it has more or fewer."""
+    """Return where in a text stands what is at `at` in its small letters, which may be more."""
     seen = 0
     for place, character in enumerate(text):
         if seen >= at:
@@ -124,7 +130,7 @@ def _place(text: str, at: int) -> int:
 
 
 def _hit_lines(hits: list[Hit], length: int) -> list[str]:
-    """The answer on what was found, with as many entries as there is room for."""
+    """Return the lines on what was found, on as many entries as there is room for."""
     lines = [f"Found {len(hits)} KB {'entry' if len(hits) == 1 else 'entries'}:"]
     room = MOST - _LAST
     shown = 0
@@ -148,7 +154,7 @@ def _entry(hit: Hit, length: int) -> str:
 
 
 def _snippet(text: str, at: int, length: int) -> str:
-    """The words around the first place of the term, on one line."""
+    """Return the words around the first place of the term, on one line."""
     first, last = max(at - AROUND, 0), at + length + AROUND
     words = brief(text[first:last].removeprefix("\ufeff"), 4 * NAMED)
     return f"{'...' if first else ''}{words}{'...' if last < len(text) else ''}"

@@ -1,9 +1,25 @@
-"""Tools on the stages of a project: what a stage asks for, and how to review it and leave it."""
+"""Tools on the stages of a project: what a stage needs, and how to review it and leave it."""
 
 from __future__ import annotations
 
+from ralphgen.runtime.errors import ToolError
+
+from .documents import (
+    MOST,
+    VALID,
+    FrontMatter,
+    UnreadableError,
+    brief,
+    fitted,
+    names_in,
+    read_front_matter,
+    read_text,
+    trouble,
+)
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from .workspace import Acm
@@ -31,29 +47,125 @@ TRANSITIONS = {
     "discover_to_design": "prompts/start-design-prompt.md",
     "design_to_develop": "prompts/start-develop-prompt.md",
 }
+STATUSES = ("status.md", "docs/status.md")
+BRIEF = "docs/brief.md"
+INBOX = "docs/inbox"
+UNFINISHED = ("draft", "in-review")
+SHOWN = 200  # characters of a value
+LISTED = 10  # further briefs
 
 
 def get_stage(acm: Acm, arguments: dict[str, Any]) -> str:
-    """The spec of a stage, as it is on the disk now."""
-    return acm.handed(STAGES[arguments["stage"]], "stage spec")
+    """Return the spec of a stage, as it is on the disk now."""
+    return acm.document_answer(STAGES[arguments["stage"]], "stage spec")
 
 
 def get_review_prompt(acm: Acm, arguments: dict[str, Any]) -> str:
-    """The prompt for a review of a stage."""
+    """Return the prompt for a review of a stage."""
     name = REVIEWS[arguments["stage"]][arguments["phase"]]
-    return acm.handed(name, "review prompt")
+    return acm.document_answer(name, "review prompt")
 
 
 def get_transition_prompt(acm: Acm, arguments: dict[str, Any]) -> str:
-    """The prompt for a step to the next stage, with `validate` behind what stands in its way."""
+    """Return the prompt for a step to the next stage; with `validate`, first what prevents it."""
     transition = arguments["transition"]
     name = TRANSITIONS[transition]
     if not arguments.get("validate"):
-        return acm.handed(name, "transition prompt")
-    from .documents import MOST, fitted
-    from .transition import validation
-
-    prompt = acm.text(name, "transition prompt")
+        return acm.document_answer(name, "transition prompt")
+    prompt = acm.document(name, "transition prompt")
     project = acm.project_folder(arguments.get("project_path"))
     summary = f"{validation(project, transition)}\n\n---\n\n"
     return summary + fitted(prompt, name, MOST - len(summary))
+
+
+def validation(project: str, transition: str) -> str:
+    """Return a summary of what a transition needs of the project in a folder, and what is not met.
+
+    Raises `ToolError` where there is no status or no brief to look at.
+    """
+    before, _, after = transition.partition("_to_")
+    file = status_file(project)
+    try:
+        status = read_front_matter(read_text(project, file))
+    except UnreadableError as error:
+        if not error.missing:
+            raise _cannot_validate(file, error) from error
+        raise ToolError(
+            "cannot validate: the project has no status.md, neither in its root nor in docs/; "
+            'write one with a "stage", or call without validate for the prompt alone'
+        ) from error
+    briefs = _briefs(project)
+    try:
+        found = read_front_matter(read_text(project, briefs[0]))
+    except UnreadableError as error:
+        raise _cannot_validate(briefs[0], error) from error
+    issues = []
+    if status.text("stage").casefold() != before:
+        why = "" if status.state == VALID else f" ({file} has {status.state})"
+        issues.append(f'- stage is {_shown(status, "stage")}, expected "{before}"{why}')
+    state = found.text("status")
+    words = "-".join(state.casefold().replace("_", " ").replace("-", " ").split())
+    if after == "design" and words in UNFINISHED:
+        name = brief(briefs[0], SHOWN)
+        issues.append(f"- {name} has the status {brief(state, SHOWN)}: finish its review first")
+    lines = [
+        "## Transition Validation",
+        "",
+        f"Transition: {before} → {after}",
+        f"Status file: {file}",
+        *(f"{key.capitalize()}: {_shown(status, key)}" for key in ("stage", "phase", "status")),
+        f"Brief: {brief(briefs[0], SHOWN)} (status: {_shown(found, 'status')})",
+        *_others(briefs[1:]),
+        *(["✗ Prerequisites not met:", *issues] if issues else ["✓ Prerequisites met"]),
+    ]
+    return "\n".join(lines)
+
+
+def status_file(project: str) -> str:
+    """Return where a project has its status: in its root, else in docs."""
+    return next((name for name in STATUSES if trouble(project, name) == ""), STATUSES[0])
+
+
+def _briefs(project: str) -> list[str]:
+    """Return the brief, else those in the inbox by name; raises `ToolError` where there is none."""
+    problem = trouble(project, BRIEF)
+    if not problem:
+        return [BRIEF]
+    if not UnreadableError(problem).missing:
+        raise _cannot_validate(BRIEF, UnreadableError(problem))
+    try:
+        names = names_in(project, INBOX)
+    except UnreadableError as error:
+        if not error.missing:
+            raise _cannot_validate(INBOX, error) from error
+        names = []
+    briefs = [name for name in names if name.endswith("-brief.md") and not name.startswith(".")]
+    paths = [f"{INBOX}/{name}" for name in briefs]
+    usable = [path for path in paths if not trouble(project, path)]
+    if not usable:
+        raise ToolError(
+            f"cannot validate: there is neither {BRIEF} nor {INBOX}/*-brief.md that can be read; "
+            "write the brief first, or call without validate for the prompt alone"
+        )
+    return usable
+
+
+def _cannot_validate(name: str, error: UnreadableError) -> ToolError:
+    shown = brief(name, SHOWN)
+    return ToolError(f'cannot validate: "{shown}" {error.why}; fix that, then call again')
+
+
+def _others(names: Sequence[str]) -> list[str]:
+    """Return the line on the briefs that were not looked at, if there are any."""
+    if not names:
+        return []
+    listed = ", ".join(brief(name, SHOWN) for name in names[:LISTED])
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    return [f"Other briefs, not looked at: {listed}{more}"]
+
+
+def _shown(found: FrontMatter, key: str) -> str:
+    """Return a value of the front matter in words."""
+    if key in found.values and not isinstance(found.values[key], str):
+        return "not a text"
+    return brief(found.text(key), SHOWN) or "not set"

@@ -1,4 +1,7 @@
-"""What the tools on process knowledge share: the places of documents, and the project."""
+"""What the tools on process knowledge share: the folders of documents, and the project.
+
+The folders are looked for anew at every call: a variable or a setting may be set in between.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,6 @@ import os
 from ralphgen.runtime.errors import ToolError
 
 from .documents import document, fitted
-from .paths import expanded
-from .roots import DOCUMENTS, REGISTRY, find_root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,6 +17,14 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ralphgen.runtime.session import Session
+
+# For each: the variable, the setting, the shared place of a person, and the project's own place.
+DOCUMENTS = ("ACM_ROOT", "root", "~/code/_shared/acm", ".ralph/acm")
+REGISTRY = (
+    *("ACM_REGISTRY_ROOT", "registry"),
+    *("~/code/_shared/capabilities-registry", ".ralph/acm/registry"),
+)
+Place = tuple[str, str, str, str]
 
 
 class Acm:
@@ -32,33 +41,33 @@ class Acm:
         self._settings = settings
 
     def sees(self, tool: str) -> bool:
-        """Whether the session has a tool: what it does not have is not spoken of."""
+        """Return whether the session has a tool: what it does not have is not spoken of."""
         return tool in self._session.enabled
 
-    def documents(self) -> str:
-        """The folder of the documents; raises `ToolError` where there is none."""
+    def documents_folder(self) -> str:
+        """Return the folder of the documents; raises `ToolError` where there is none."""
         return find_root(DOCUMENTS, self.project, self._settings)
 
-    def registry(self) -> str:
-        """The folder of the capabilities; raises `ToolError` where there is none."""
+    def registry_folder(self) -> str:
+        """Return the folder of the capabilities; raises `ToolError` where there is none."""
         return find_root(REGISTRY, self.project, self._settings)
 
-    def text(self, name: str, kind: str) -> str:
-        """The whole text of a document; raises `ToolError` where it cannot be read."""
-        return document(self.documents(), name, kind)
+    def document(self, name: str, kind: str) -> str:
+        """Return the whole text of a document; raises `ToolError` where it cannot be read."""
+        return document(self.documents_folder(), name, kind)
 
-    def handed(self, name: str, kind: str) -> str:
-        """The text of a document as an answer; raises `ToolError` where it cannot be read."""
-        return fitted(self.text(name, kind), name)
+    def document_answer(self, name: str, kind: str) -> str:
+        """Return the text of a document, cut where it is too long; raises `ToolError`."""
+        return fitted(self.document(name, kind), name)
 
     def project_folder(self, given: str | None) -> str:
-        """The real path of the project that is meant, this one where none is given.
+        """Return the real path of the project that is meant, this one where none is given.
 
         Raises `ToolError` for what is no directory.
         """
         if not given:
             return os.path.realpath(self.project)
-        path = expanded(self.project, given)
+        path = _expanded(self.project, given)
         if not os.path.isdir(path):
             from ralphgen.runtime.values.arguments import shortened
 
@@ -69,12 +78,52 @@ class Acm:
         return os.path.realpath(path)
 
     def close(self) -> None:
-        """Let go of nothing."""
+        """Close nothing: files are closed as soon as they are read."""
 
     def hurry(self, seconds: float | None) -> None:
-        """Documents never wait for anyone."""
+        """Change nothing: documents never wait for anyone."""
 
 
 def open_workspace(folder: str, session: Session, settings: Mapping[str, Any]) -> Acm:
-    """The documents for the project around the emitted server in `folder`."""
+    """Return the documents for the project around the emitted server in `folder`."""
     return Acm(os.path.dirname(os.path.dirname(folder)), session, settings)
+
+
+def find_root(place: Place, project: str, settings: Mapping[str, Any]) -> str:
+    """Return the real path of the first folder of a place's order that counts.
+
+    A variable or a setting that is given counts whatever it names; the other two count where they
+    are. Relative paths are the project's. Raises `ToolError`, which shows no path, where the
+    folder is not there.
+    """
+    variable, setting, shared, own = place
+    given = (
+        (f"the variable {variable}", os.environ.get(variable, "")),
+        (f'the setting "{setting}" of [acm] in .ralph/ralphgen.toml', str(settings[setting])),
+    )
+    for source, named in given:
+        if named.strip():
+            path = _expanded(project, named)
+            if not os.path.isdir(path):
+                raise ToolError(f"{source} names no directory: ask a person to fix it")
+            return os.path.realpath(path)
+    for path in (os.path.expanduser(shared), os.path.join(project, own)):
+        if os.path.isdir(path):
+            return os.path.realpath(path)
+    raise ToolError(
+        f'"{own}" is not there: ask a person to run "ralphgen init --kit acm", or to set {variable}'
+    )
+
+
+def lies_elsewhere(place: Place) -> bool:
+    """Return whether the machine has a folder that counts before a project's own one."""
+    variable, _, shared, _ = place
+    return bool(os.environ.get(variable, "").strip()) or os.path.isdir(os.path.expanduser(shared))
+
+
+def _expanded(base: str, given: str) -> str:
+    """Return a path that a person wrote, `~` and relative ones included; empty for no path."""
+    try:
+        return os.path.join(base, os.path.expanduser(given))
+    except ValueError:
+        return ""

@@ -1,4 +1,4 @@
-"""Completes a phase: the next one begins, and the summary goes into the progress file."""
+"""The tool that completes a phase: the next one begins, and the summary is recorded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 NOT_AGAIN = "- **Summary**: not recorded, since the tasks phase has one already"
 
 
-def complete(specum: Specum, arguments: dict[str, Any]) -> str:
+def ralph_complete_phase(specum: Specum, arguments: dict[str, Any]) -> str:
     """Move a spec to its next phase; where it is asked for, its tasks become the project's first.
 
     The tasks may still be imported when the phase is complete already.
@@ -60,7 +60,7 @@ def _refuse_homes(arguments: dict[str, Any], *, imports: bool) -> None:
 
 
 def _moved(specum: Specum, name: str, state: State) -> State:
-    """The state in the next phase; after the tasks phase, with the tasks counted."""
+    """Return the state in the next phase; after the tasks phase, with the tasks counted."""
     following = PHASES[PHASES.index(state.phase) + 1]
     counted: dict[str, Any] = {}
     if following == "execution":
@@ -74,7 +74,7 @@ def _moved(specum: Specum, name: str, state: State) -> State:
 
 
 def _artifact_warnings(specum: Specum, name: str, phase: str) -> list[str]:
-    """What is missing of what the phase should have made; it may be completed all the same."""
+    """Return warnings of what the phase should have made; it may be completed without."""
     artifact = ARTIFACTS[PHASES.index(phase)]
     if not (specum.specs.read(name, artifact) or "").strip():
         return [f"- **Warning**: `{FOLDER}/{name}/{artifact}` is missing or empty"]

@@ -23,7 +23,7 @@ HOMES = ("feature", "discipline")
 
 
 def import_tasks(specum: Specum, name: str, arguments: dict[str, Any]) -> list[str]:
-    """Make a task of the project of each task of a spec, once; the lines that tell of it.
+    """Make a task of the project of each task of a spec, once; return the lines that say so.
 
     Raises `ToolError` where the feature, the discipline or the tasks are missing; then none is
     made.
@@ -69,7 +69,7 @@ class Link:
 
 
 def follow(specum: Specum, name: str) -> tuple[list[str], list[Link]]:
-    """Tick the boxes whose task of the project is done; the lines that tell of it, and the tasks.
+    """Tick the boxes whose task of the project is done; return the lines on it, and the tasks.
 
     A spec goes on where the project's tasks are out of reach: the lines say so.
     """
@@ -84,19 +84,19 @@ def follow(specum: Specum, name: str) -> tuple[list[str], list[Link]]:
 
 
 def link_of(item: TaskItem, links: list[Link]) -> Link | None:
-    """The task of the project that a task of the spec became; one with its mark goes first."""
+    """Return the task of the project that a task of the spec became, one with its mark first."""
     fitting = [link for link in links if is_own(item, ("", link.key, link.mark))]
     return next((link for link in fitting if link.mark), next(iter(fitting), None))
 
 
 def still_open(links: list[Link]) -> list[str]:
-    """The line on the tasks of the project that a spec leaves open; none where it leaves none."""
+    """Return the line on the tasks of the project that a spec leaves open, if there are any."""
     found = [f"task {link.id} ({short(link.key)}, {link.status})" for link in links if not link.met]
     return [f"- **Still open among the project's tasks**: {listed(found)}"] if found else []
 
 
 def _links(specum: Specum, name: str) -> list[Link]:
-    """The tasks of the project that came from a spec, by id."""
+    """Return the tasks of the project that came from a spec, by id."""
     offer = specum.tasks()
     if offer is None:
         return []
@@ -109,7 +109,7 @@ def _links(specum: Specum, name: str) -> list[Link]:
 
 
 def _ticked(specum: Specum, name: str, links: list[Link]) -> list[str]:
-    """Tick those boxes; the keys of the tasks."""
+    """Tick those boxes; return the keys of the tasks."""
     done = {(link.key, link.mark) for link in links if link.met}
     ticked: list[str] = []
 
@@ -125,7 +125,7 @@ def _ticked(specum: Specum, name: str, links: list[Link]) -> list[str]:
 
 
 def _homes(specum: Specum, arguments: dict[str, Any]) -> dict[str, int | str]:
-    """The feature and the discipline of the tasks, as far as the session may make tasks there."""
+    """Return feature and discipline of the tasks; raises `ToolError` where none may be made."""
     if not specum.may_import:
         raise ToolError('this session may not import tasks: leave "import_tasks" out')
     ties = specum.homes()
@@ -141,7 +141,7 @@ def _homes(specum: Specum, arguments: dict[str, Any]) -> dict[str, int | str]:
 
 
 def own_task(specum: Specum) -> tuple[str, str, str] | None:
-    """The spec, the key and the mark of the task that the session is about; None without one.
+    """Return spec, key and mark of the task that the session is about; None without one.
 
     Raises `ToolError` where the session is about a task of the project that is of no spec.
     """
@@ -156,22 +156,22 @@ def own_task(specum: Specum) -> tuple[str, str, str] | None:
 
 
 def is_own(item: TaskItem, own: tuple[str, str, str]) -> bool:
-    """Whether a task of the spec is the one that the session is about."""
+    """Return whether a task of the spec is the one that the session is about."""
     return item.key == own[1] and own[2] in ("", _mark(item))
 
 
 def _mark(item: TaskItem) -> str:
-    """What tells a task from another that gets its key later, however its bytes were read."""
+    """Return what tells a task from another that gets its key later, however its bytes are read."""
     return sha256_hex(_NO_TEXT.sub("?", item.title).encode())[:12]
 
 
 def _title(item: TaskItem) -> str:
-    """What the task is called in the project."""
+    """Return what the task is called in the project."""
     return f"{item.id} {item.title}".strip()
 
 
 def _described(items: list[TaskItem]) -> list[dict[str, Any]]:
-    """The tasks as the project takes them: each waits for the group of tasks before it."""
+    """Return the tasks as the project takes them: each waits for the group of tasks before it."""
     found: list[dict[str, Any]] = []
     before: list[str] = []
     for group in parallel_groups(items):
@@ -197,5 +197,5 @@ def _task(item: TaskItem, before: list[str]) -> dict[str, Any]:
 
 
 def _listed(pairs: list[list[Any]]) -> str:
-    """Pairs of a spec's task and the project's, in words."""
+    """Return pairs of a spec's task and the project's in words."""
     return listed([f"{short(key)} as task {task}" for key, task in pairs])

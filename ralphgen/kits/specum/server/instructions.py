@@ -1,4 +1,4 @@
-"""What a session is told about specs."""
+"""The instructions of the server: what each of its tools is for."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from ralphgen.runtime.session import Session
     from ralphgen.runtime.tool import Tool
 
-HANDING = ("ralph_research", "ralph_requirements", "ralph_design", "ralph_tasks")
+PHASE_TOOLS = ("ralph_research", "ralph_requirements", "ralph_design", "ralph_tasks")
 # What is said of each tool that is there, in the order in which they are used.
 SAID = {
     "ralph_start": "ralph_start begins one with a goal.",
-    **dict.fromkeys(HANDING, "{handing}: what to do in that phase; do it, and write its file."),
+    **dict.fromkeys(PHASE_TOOLS, "{named}: what to do in that phase; do it, and write its file."),
     "ralph_complete_phase": "ralph_complete_phase ends a phase with a summary.",
     "ralph_implement": (
         "ralph_implement hands out the next task: do it, tick its box, and call it again until it "
@@ -31,17 +31,17 @@ OWN_TASK = "ralph_implement hands out this session's task: do it, tick its box, 
 
 
 def on_one_task(session: Session) -> bool:
-    """Whether the session is about one task of the project, and so gets no other of a spec."""
+    """Return whether the session is about one task of the project, and gets no other one."""
     return session.task is not None and RALPH in session.kits
 
 
 def instructions(session: Session, tools: Sequence[Tool]) -> str:
-    """At most 2,000 characters on the tools that this session sees."""
+    """Return at most 2,000 characters on the tools that this session sees."""
     seen = {tool.name for tool in tools}
     first = "Specs of the project, in specs/: research, requirements, design, tasks, execution."
     if not seen:
         return f"{first} This session has no tools here."
-    handing = ", ".join(name for name in HANDING if name in seen)
+    named = ", ".join(name for name in PHASE_TOOLS if name in seen)
     texts = {**SAID, "ralph_implement": OWN_TASK} if on_one_task(session) else SAID
     said = dict.fromkeys(text for name, text in texts.items() if name in seen)
-    return "\n".join([first, *(text.format(handing=handing) for text in said)])
+    return "\n".join([first, *(text.format(named=named) for text in said)])

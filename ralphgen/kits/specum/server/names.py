@@ -23,7 +23,7 @@ _SPELLED = str.maketrans(_LETTERS)
 
 
 def problem_of(name: str) -> str:
-    """What is wrong with a name, as one sentence; empty where a spec may have it.
+    """Return what is wrong with a name, as one sentence; empty where a spec may have it.
 
     A name is made of a-z, 0-9 and hyphens (SPEC-002), holds a letter or a digit, and has 64
     characters at most.
@@ -43,7 +43,7 @@ def problem_of(name: str) -> str:
 
 
 def name_from_goal(goal: str) -> str:
-    """The name of a spec with this goal: its first words, in small letters, with hyphens between.
+    """Return the name of a spec with this goal: its first words in small letters, with hyphens.
 
     Letters lose their accents, all else that no name may hold is left out. At most 50 characters,
     cut between two words where it can be; empty where nothing is left.
@@ -56,7 +56,7 @@ def name_from_goal(goal: str) -> str:
 
 
 def free_name(name: str, taken: Container[str]) -> str:
-    """The name, or where it is taken, the first that is free of `name-2`, `name-3` and so on.
+    """Return the name, or where it is taken, the first free one of `name-2`, `name-3` and so on.
 
     At most 64 characters: of a long name, the end gives way to the number.
     """
@@ -68,7 +68,7 @@ def free_name(name: str, taken: Container[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """The text in small letters without accents; every space is a space, every dash a hyphen."""
+    """Return the text in small letters without accents, with plain spaces and hyphens."""
     import unicodedata
 
     apart = unicodedata.normalize("NFKD", text.casefold().translate(_SPELLED))

@@ -1,4 +1,4 @@
-"""Composes what an agent is handed for a phase: task, context, guidance, and what comes then."""
+"""Composes what an agent gets for a phase: task, context, guidance, and what comes then."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ MISSING = "(missing: go on without it, and say so in what you write)"
 SENTENCES = re.compile(r"(?<=[.;])(?=\s)|(?=\n\n)")
 
 
-def handed(specum: Specum, name: str, phase: str) -> str:
-    """The instructions for a phase, as SPEC-002 structures them; at most `MOST` characters."""
+def phase_instructions(specum: Specum, name: str, phase: str) -> str:
+    """Return the instructions for a phase, as SPEC-002 has them; at most `MOST` characters."""
     folder = f"{FOLDER}/{name}"
     artifact = f"{folder}/{phase}.md"
     actions = [
@@ -67,7 +67,7 @@ def handed(specum: Specum, name: str, phase: str) -> str:
 
 
 def guidance(specum: Specum, prompt: str) -> str:
-    """A prompt of the kit without the sentences on tools that the session does not have."""
+    """Return a prompt of the kit without the sentences on tools that the session does not have."""
     text = specum.text("prompts", prompt).strip()
     hidden = [name for name in NAMES if not specum.sees(name) and name in text]
     if not hidden:
@@ -77,7 +77,7 @@ def guidance(specum: Specum, prompt: str) -> str:
 
 
 def context(specum: Specum, name: str, phase: str, room: int) -> str:
-    """The progress file and the artifacts of the phases before, in `room` characters.
+    """Return the progress file and the artifacts of the phases before, in `room` characters.
 
     The artifact of the phase right before is named where it is missing.
     """
@@ -93,7 +93,7 @@ def context(specum: Specum, name: str, phase: str, room: int) -> str:
 
 
 def fenced(text: str) -> str:
-    """A text in a fence that nothing in it ends, so that no line of it is a heading around it."""
+    """Return a text in a fence that nothing in it ends: no line of it is a heading outside."""
     fence = _fence(text)
     return f"{fence}markdown\n{text}\n{fence}"
 
@@ -101,7 +101,7 @@ def fenced(text: str) -> str:
 def joined(
     parts: Sequence[tuple[str, str]], folder: str, room: int, *, fences: bool = False
 ) -> str:
-    """Files one below the other, the longest cut until all fit; a cut names the file to read.
+    """Return files one below the other, the longest cut until all fit; a cut names the file.
 
     With `fences`, each that is there stands in one.
     """
@@ -116,7 +116,7 @@ def joined(
 
 
 def _share(lengths: list[int], room: int) -> int:
-    """The most characters that each may have, so that all of them have `room` at most."""
+    """Return the most characters that each may have, so that all of them have `room` at most."""
     left, share = room, 0
     for at, length in enumerate(sorted(lengths)):
         share = max(left // (len(lengths) - at), LEAST)
@@ -139,7 +139,7 @@ def _fence(text: str) -> str:
 
 
 def _tame(text: str) -> str:
-    """The text up to the first run of backticks for which a fence would take too much room."""
+    """Return the text up to the first run of backticks that would need too long a fence."""
     end = text.find("`" * (LONGEST_RUN + 1))
     return text if end < 0 else text[:end].rstrip()
 
@@ -161,7 +161,7 @@ def _completion(specum: Specum, name: str, phase: str) -> str:
 
 
 def _on_import(specum: Specum) -> str:
-    """That the tasks can become tasks of the project, where they can."""
+    """Return how the tasks become tasks of the project, where they can."""
     if not specum.may_import:
         return ""
     return (

@@ -40,7 +40,7 @@ _ESCAPED = re.compile(r"^( {0,3})\\(\\*#)", re.MULTILINE)
 def new_progress(
     template: str, goal: str, phase: str = "research", files: Sequence[str] = ()
 ) -> str:
-    """The progress file of a new spec: the template with the goal in its place.
+    """Return the progress file of a new spec: the template with the goal in its place.
 
     The goal is text: nothing in it is a placeholder or a heading. Where it is blank, a sentence
     asks for it. A template without a place for it gets a section at its end. What it says of the
@@ -51,7 +51,7 @@ def new_progress(
 
 
 def goal_of(text: str) -> str | None:
-    """The goal that a progress file records under "Original Goal" or "Goal", else `None`."""
+    """Return the goal that a progress file records under "Original Goal" or "Goal", else `None`."""
     plain = text.replace("\r\n", "\n")
     found = _goal_span(plain)
     body = plain[slice(*found)].strip() if found else ""
@@ -59,7 +59,7 @@ def goal_of(text: str) -> str | None:
 
 
 def with_goal(text: str, goal: str) -> str:
-    """The progress file with this goal instead of what its section says, or with a section more."""
+    """Return the progress file with this goal in its section, or with a section for it."""
     end = _line_end(text)
     plain = text.replace("\r\n", "\n")
     found = _goal_span(plain)
@@ -72,7 +72,7 @@ def with_goal(text: str, goal: str) -> str:
 
 
 def with_summary(text: str, phase: str, summary: str, date: str) -> str:
-    """The progress file with a section on a phase that is complete; all else stays as it is.
+    """Return the progress file with a section on a complete phase; all else stays as it is.
 
     It stands before the last line "## Learnings" that is no code, or at the end. `date` is shown
     as it is. No line of the summary is a heading: those that would be begin with a backslash.
@@ -86,7 +86,7 @@ def with_summary(text: str, phase: str, summary: str, date: str) -> str:
 
 
 def _in_phase(template: str, phase: str, files: Sequence[str]) -> str:
-    """A template with what it says of the research phase said of another."""
+    """Return a template with what it says of the research phase said of another."""
     if phase not in _OBJECTIVES:
         return template
     step = f"- Write {', '.join(files)}" if files else "- Carry out the tasks in tasks.md"
@@ -95,7 +95,7 @@ def _in_phase(template: str, phase: str, files: Sequence[str]) -> str:
 
 
 def _place_of_learnings(text: str) -> int | None:
-    """Where the last heading "Learnings" begins that does not stand in fenced code."""
+    """Return where the last heading "Learnings" begins that does not stand in fenced code."""
     found = None
     for line in read_lines(text, _ITEM):
         begins = line.start == text.startswith(MARK) or text[line.start - 1 : line.start] == "\n"
@@ -105,7 +105,7 @@ def _place_of_learnings(text: str) -> int | None:
 
 
 def _goal_span(text: str) -> tuple[int, int] | None:
-    """Where the body of the goal's section begins and ends."""
+    """Return where the body of the goal's section begins and ends."""
     heading = _GOAL.search(text)
     if heading is None:
         return None
@@ -118,12 +118,12 @@ def _goal_text(goal: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text of others as a part of a file: without control characters and without headings."""
+    """Return text of others as a part of a file: without control characters and headings."""
     return _FORGING.sub(r"\1\\\2", without_controls(text).strip())
 
 
 def _apart(text: str, end: str = "\n") -> str:
-    """The text, with what is needed at its end for a section to follow after a blank line."""
+    """Return the text with what a section needs before it: a blank line."""
     if not text.strip("\ufeff") or text.endswith(end * 2):
         return text
     return text + (end if text.endswith(end) else end * 2)

@@ -36,7 +36,7 @@ OWN_TASK = (
 
 
 def prompts(session: Session, tools: Sequence[Tool]) -> list[Prompt]:
-    """One for each phase whose tool the session sees."""
+    """Return one prompt for each phase whose tool the session sees."""
     seen = {tool.name: tool.properties for tool in tools}
     found = [
         Prompt(

@@ -1,23 +1,30 @@
-"""Starts a spec, or starts one again in its place."""
+"""The tool that starts a spec, or starts one again in its place."""
 
 from __future__ import annotations
 
+import os
+
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.files.entry_log import without_controls
+from ralphgen.runtime.files.read import read_file, reason
+from ralphgen.runtime.files.write import replace_file
 
 from . import progress
 from .names import free_name, name_from_goal, problem_of
 from .state import FILE, PHASES, Corrupt, new_state, read_state, set_aside, spelled, write_state
 from .status import ARTIFACTS, TOOLS, described, echoed, is_completed, missing, reached, run_tool
-from .store import FOLDER
+from .store import FOLDER, LARGEST
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from .state import State
+    from .store import Specs
     from .workspace import Specum
 
+IGNORED = ".gitignore"
+CHANGING = ("specs/.current-spec", "**/.progress.md")  # with every step of a spec
 NO_GOAL = (
     "Ask the user what this spec is to achieve, and write it under `## Original Goal` in "
     "`{folder}/.progress.md` before you go on."
@@ -37,9 +44,10 @@ Each begins with front matter that holds `generated: auto`. If the goal is to fi
 reproduce the failure, and record command and output in `.progress.md` under
 `## Reality Check (BEFORE)`.
 """
+_MARK = b"\xef\xbb\xbf"  # of byte order, which git skips
 
 
-def start(specum: Specum, arguments: dict[str, Any]) -> str:
+def ralph_start(specum: Specum, arguments: dict[str, Any]) -> str:
     """Make a spec, make it the current one, and say what comes next."""
     goal = without_controls(arguments.get("goal", "")).strip()
     quick = arguments.get("quick", False)
@@ -68,7 +76,7 @@ def start(specum: Specum, arguments: dict[str, Any]) -> str:
 
 
 def _named(specum: Specum, named: str | None, goal: str) -> str:
-    """The name that a spec is to have, taken or not; empty without name and goal."""
+    """Return the name that a spec is to have, taken or not; empty without name and goal."""
     if named is not None:
         problem = problem_of(named)
         if problem:
@@ -82,7 +90,7 @@ def _named(specum: Specum, named: str | None, goal: str) -> str:
 
 
 def _recorded(specum: Specum, name: str) -> str | None:
-    """The goal in the progress file of a spec."""
+    """Return the goal in the progress file of a spec."""
     return progress.goal_of(specum.specs.read(name, progress.FILE) or "")
 
 
@@ -124,7 +132,7 @@ def _begun_again(specum: Specum, name: str, goal: str, *, quick: bool) -> State:
 
 
 def _taken(specum: Specum, wanted: str, name: str) -> list[str]:
-    """What has the name that was wanted, where the spec has another."""
+    """Return the line on what has the name that was wanted, where the spec has another."""
     if name == wanted:
         return []
     if not specum.specs.exists(wanted):
@@ -137,26 +145,26 @@ def _taken(specum: Specum, wanted: str, name: str) -> list[str]:
 
 
 def _going_on(phase: str, *, quick: bool) -> str:
-    """Where a spec begins again whose files have come to a phase."""
+    """Return the phase in which a spec begins again whose files have come to one."""
     return "tasks" if quick and phase != PHASES[-1] else phase
 
 
 def _settled(specum: Specum, name: str) -> list[str]:
-    """Point at the spec and keep git from it; what of that fails is a warning."""
+    """Make the spec the current one and keep git from it; return warnings of what fails."""
     warnings: list[str] = []
     try:
         specum.specs.set_current(name)
     except ToolError as error:
         warnings.append(f"it is not the current spec: {error}")
     try:
-        specum.specs.ensure_ignored()
+        ensure_ignored(specum.specs)
     except ToolError as error:
         warnings.append(str(error))
     return [f"- **Warning**: {warning}" for warning in warnings]
 
 
 def _completed(specum: Specum, name: str) -> str:
-    """What is said of a spec that needs no more work; nothing is made."""
+    """Return the answer on a spec that needs no more work; nothing is made."""
     text = f'Spec "{name}" is completed: every task is ticked. Nothing was changed.\n'
     if not specum.takes("ralph_start", "goal"):
         return text
@@ -207,7 +215,7 @@ def _then(specum: Specum) -> str:
 
 
 def _asking(specum: Specum) -> str:
-    """What is said where neither a name nor a goal is given; nothing is made."""
+    """Return the answer where neither a name nor a goal is given; nothing is made."""
     how = "the goal" if specum.takes("ralph_start", "goal") else "a name"
     text = f"Ask the user what the new spec is to achieve, then call `ralph_start` with {how}.\n"
     current = specum.specs.current()
@@ -218,3 +226,41 @@ def _asking(specum: Specum) -> str:
         f": run {TOOLS[phase]} to go on with it" if specum.sees(TOOLS.get(phase, "")) else ""
     )
     return f'{text}\nThe current spec is "{current}", in the phase {phase}{following}.\n'
+
+
+def ensure_ignored(specs: Specs) -> tuple[str, ...]:
+    """Add to a project's `.gitignore` those of the two lines that it lacks, and return them.
+
+    The file is created if need be; what is in it stays as it is, byte for byte, and the lines
+    end as its others do. Raises `ToolError` where it cannot be read or written.
+    """
+    specs.check_root()
+    path = os.path.join(specs.root, IGNORED)
+    try:
+        before = _ignored(path)
+        listed = {line.strip() for line in before.removeprefix(_MARK).splitlines()}
+        lacking = tuple(line for line in CHANGING if line.encode() not in listed)
+        if lacking:
+            end = b"\r\n" if b"\r\n" in before else b"\n"
+            gap = end if before and not before.endswith((b"\n", b"\r")) else b""
+            added = b"".join(line.encode() + end for line in lacking)
+            replace_file(path, before + gap + added)
+    except OSError as error:
+        raise ToolError(
+            f'"{IGNORED}" cannot be completed: {reason(error)}; add these lines to it: '
+            + ", ".join(f'"{line}"' for line in CHANGING)
+        ) from error
+    return lacking
+
+
+def _ignored(path: str) -> bytes:
+    """Return what is in the file, nothing where there is none. Git follows no link here either."""
+    if os.path.islink(path):
+        raise OSError(0, "it is a link")
+    try:
+        data, size = read_file(path, LARGEST)
+    except FileNotFoundError:
+        return b""
+    if size > LARGEST:
+        raise OSError(0, f"it has more than {LARGEST:,} bytes")
+    return data

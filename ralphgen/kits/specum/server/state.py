@@ -97,17 +97,17 @@ class State:
 
     @property
     def last_served(self) -> str | None:
-        """The key of the task that was last handed out."""
+        """The key of the task that was last served."""
         key = self.fields.get(LAST_SERVED)
         return key if isinstance(key, str) else None
 
     def changed(self, **fields: Any) -> State:
-        """The same state with other values, under the names that they have in the file."""
+        """Return the same state with other values, under the names that they have in the file."""
         return State({**self.fields, **fields})
 
 
 def new_state(name: str, *, quick: bool = False) -> State:
-    """The state of a spec that starts: in `research`, or where it is quick, in `tasks`."""
+    """Return the state of a spec that starts: in `research`, or where it is quick, in `tasks`."""
     return State(
         {
             "source": "plan" if quick else "spec",
@@ -123,7 +123,7 @@ def new_state(name: str, *, quick: bool = False) -> State:
 
 
 def read_state(specs: Specs, name: str) -> State | Corrupt | None:
-    """The state of a spec, `None` where it has none; nothing is moved or written.
+    """Return the state of a spec, `None` where it has none; nothing is moved or written.
 
     Missing fields have their defaults, as in a file of the plugin, which writes five of them.
     Raises `ToolError` for a name that does not fit, and where the system lets nobody read the
@@ -148,7 +148,7 @@ def write_state(specs: Specs, name: str, state: State) -> None:
 
 
 def spelled(state: State) -> str:
-    """The text of a state file."""
+    """Return the text of a state file."""
     text = json.dumps(state.fields, ensure_ascii=False, allow_nan=False, indent=2)
     return _LONE_SURROGATE.sub(_escape, text) + "\n"
 
@@ -176,7 +176,7 @@ def set_aside(specs: Specs, name: str) -> str:
 
 
 def _parsed(data: bytes) -> dict[str, Any]:
-    """The object in a state file; raises `_UnfitError` with what is wrong with the file."""
+    """Return the object in a state file; raises `_UnfitError` with what is wrong with the file."""
     try:
         found = json.loads(data.decode("utf-8-sig"), parse_constant=_finite, parse_float=_finite)
     except UnicodeDecodeError as error:
@@ -191,7 +191,7 @@ def _parsed(data: bytes) -> dict[str, Any]:
 
 
 def _checked(fields: dict[str, Any], name: str) -> dict[str, Any]:
-    """The fields, with defaults for those that are missing or null; raises `_UnfitError`."""
+    """Return the fields, with defaults for missing and null ones; raises `_UnfitError`."""
     _check(fields.get("phase") in PHASES, "phase", _one_of(PHASES))
     defaults = new_state(name, quick=fields.get("source") == "plan").fields
     found = {**fields, **{key: defaults[key] for key in defaults if fields.get(key) is None}}
@@ -217,7 +217,7 @@ def _one_of(words: tuple[str, ...]) -> str:
 
 
 def _whole(value: object, least: int) -> int | None:
-    """The value as an integer in its range, else `None`; 2.0 is 2, and `true` is no number."""
+    """Return the value as an integer in its range, else `None`; 2.0 is 2, `true` is no number."""
     whole = int(value) if isinstance(value, float) and value.is_integer() else value
     if isinstance(whole, bool) or not isinstance(whole, int):
         return None
@@ -225,7 +225,7 @@ def _whole(value: object, least: int) -> int | None:
 
 
 def _are_related(value: object) -> bool:
-    """Whether this lists specs: objects that have a name, and whatever else a tool notes."""
+    """Return whether this lists specs: objects that have a name, and whatever else a tool notes."""
     return isinstance(value, list) and all(
         isinstance(item, dict) and isinstance(item.get("name"), str) for item in value
     )
@@ -239,5 +239,5 @@ def _finite(spelled: str) -> float:
 
 
 def _escape(match: re.Match[str]) -> str:
-    """Half a surrogate pair as JSON spells it: no file can hold it as it is."""
+    """Return half a surrogate pair as JSON spells it: no file can hold it as it is."""
     return f"\\u{ord(match[0]):04x}"

@@ -1,4 +1,4 @@
-"""How a spec stands: which one is meant, its state, and the words for what is wrong with it."""
+"""The status of a spec: which one is meant, its state, and the words for what is wrong with it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TOOLS = {**{phase: f"ralph_{phase}" for phase in PHASES[:-1]}, "execution": "ral
 
 
 def chosen(specum: Specum, name: str | None) -> str:
-    """The spec of a name, else the current one; raises `ToolError` where there is none."""
+    """Return the spec of a name, else the current one; raises `ToolError` where there is none."""
     found = specum.specs.current() if name is None else name
     if found is None:
         advice = run_tool(specum, "ralph_start", " to begin")
@@ -41,12 +41,12 @@ def chosen(specum: Specum, name: str | None) -> str:
 
 
 def run_tool(specum: Specum, tool: str, why: str = "") -> str:
-    """The advice to call a tool, with a space behind it; empty where the session lacks it."""
+    """Return the advice to call a tool, and a space; empty where the session lacks it."""
     return f"Run {tool}{why}. " if specum.sees(tool) else ""
 
 
 def loaded(specum: Specum, name: str) -> State:
-    """The state of a spec; raises `ToolError` where it has none, or one that cannot be used.
+    """Return the state of a spec; raises `ToolError` where it has none, or an unusable one.
 
     A file that cannot be used is set aside, so that the spec can be started again in its place.
     """
@@ -66,7 +66,7 @@ def loaded(specum: Specum, name: str) -> State:
 
 
 def tasks_of(specum: Specum, name: str) -> list[TaskItem]:
-    """The tasks of a spec; none where there is no list of them.
+    """Return the tasks of a spec; none where there is no list of them.
 
     The whole list is read: a beginning with all boxes ticked is no completed spec.
     """
@@ -74,13 +74,13 @@ def tasks_of(specum: Specum, name: str) -> list[TaskItem]:
 
 
 def is_completed(specum: Specum, name: str) -> bool:
-    """Whether a spec has tasks, and all of them are ticked."""
+    """Return whether a spec has tasks, and all of them are ticked."""
     items = tasks_of(specum, name)
     return bool(items) and all(item.done for item in items)
 
 
 def is_there(specum: Specum, name: str, file: str) -> bool:
-    """Whether a file of a spec can be read, and says something."""
+    """Return whether a file of a spec can be read, and says something."""
     try:
         return bool((specum.specs.read(name, file) or "").strip())
     except ToolError:
@@ -88,7 +88,7 @@ def is_there(specum: Specum, name: str, file: str) -> bool:
 
 
 def missing(specum: Specum, name: str, state: State) -> list[str]:
-    """The artifacts that the phase of a spec still has to write; of a quick one, all of them."""
+    """Return the artifacts that the phase of a spec still has to write; of a quick one, all."""
     if state.phase == PHASES[-1]:
         return []
     quick = state.fields["source"] == "plan"
@@ -98,7 +98,7 @@ def missing(specum: Specum, name: str, state: State) -> list[str]:
 
 
 def reached(specum: Specum, name: str) -> str:
-    """The phase that a spec's files speak of: the first whose artifact is missing or empty."""
+    """Return the phase that a spec's files speak of: the first whose artifact is not there."""
     for phase, artifact in zip(PHASES, ARTIFACTS, strict=False):
         if not (specum.specs.read(name, artifact) or "").strip():
             return phase
@@ -106,7 +106,7 @@ def reached(specum: Specum, name: str) -> str:
 
 
 def progress(specum: Specum, name: str, phase: str) -> str:
-    """How many tasks are ticked, `-` before there are tasks."""
+    """Return how many tasks are ticked, `-` before there are tasks."""
     if phase not in PHASES[3:]:
         return "-"
     items = tasks_of(specum, name)
@@ -114,7 +114,7 @@ def progress(specum: Specum, name: str, phase: str) -> str:
 
 
 def described(specum: Specum, name: str) -> tuple[str, str]:
-    """The phase of a spec and its progress, in words; nothing is moved or written.
+    """Return the phase of a spec and its progress in words; nothing is moved or written.
 
     A spec that cannot be read says so: it must not hide how the others stand.
     """
@@ -125,19 +125,19 @@ def described(specum: Specum, name: str) -> tuple[str, str]:
 
 
 def echoed(text: str) -> str:
-    """Text of others as an item of a list in an answer: its lines indented, its end cut."""
+    """Return text of others as an item of a list in an answer: indented, and cut where long."""
     plain = without_controls(text).strip()
     cut = f" … [cut here: it has {len(plain):,} characters]" if len(plain) > ECHOED else ""
     return plain[:ECHOED].replace("\n", "\n  ") + cut
 
 
 def short(key: str) -> str:
-    """The key of a task for an answer, of a very long one the beginning."""
+    """Return the key of a task for an answer, of a very long one the beginning."""
     return key if len(key) <= LONGEST else f"{key[:LONGEST]}…"
 
 
 def listed(words: list[str]) -> str:
-    """Words in a row, of very many the first."""
+    """Return words in a row, of very many the first."""
     more = f" and {len(words) - MENTIONED} more" if len(words) > MENTIONED else ""
     return ", ".join(words[:MENTIONED]) + more
 
@@ -168,7 +168,7 @@ def refuse_phase(specum: Specum, name: str, current: str, wanted: str) -> None:
 
 
 def _over(specum: Specum, name: str, phase: str) -> str:
-    """That a phase is over, and where it was passed over, what it has not left."""
+    """Return that a phase is over, and where it was left out, which file is missing."""
     artifact = ARTIFACTS[PHASES.index(phase)]
     if is_there(specum, name, artifact):
         return f"The {phase} phase is complete."
@@ -176,7 +176,7 @@ def _over(specum: Specum, name: str, phase: str) -> str:
 
 
 def _restarts(specum: Specum) -> bool:
-    """Whether the session can start a spec again in its place."""
+    """Return whether the session can start a spec again in its place."""
     return specum.takes("ralph_start", "name")
 
 

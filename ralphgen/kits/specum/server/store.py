@@ -8,9 +8,7 @@ from ralphgen.runtime.errors import ToolError, one_line
 from ralphgen.runtime.files.read import NotAFileError, has_links, path_within, read_file, reason
 from ralphgen.runtime.files.write import create_folder, replace_file
 
-from . import ignoring
 from .names import problem_of
-from .removal import remove_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +20,7 @@ SHOWN = 1 << 20  # bytes of a file that `read` returns
 LARGEST = 1 << 24  # bytes of a file that is read in order to change it
 
 _POINTER_BYTES = 1_000
+_NAMED = 5  # of what is left, in a message
 
 
 class UnreadableError(ToolError):
@@ -43,22 +42,22 @@ class Specs:
         self._home = os.path.join(self.root, FOLDER)
 
     def names(self) -> list[str]:
-        """The specs in order: the folders whose name fits; links to folders are none."""
+        """Return the specs in order: the folders whose name fits; links to folders are none."""
         return sorted(name for name in self._entries() if self.exists(name))
 
     def taken(self) -> frozenset[str]:
-        """The names that no new spec can have: of all there is in the folder, in small letters."""
+        """Return the names that no new spec can have: of all in the folder, in small letters."""
         return frozenset(name.casefold() for name in self._entries())
 
     def exists(self, name: str) -> bool:
-        """Whether there is a spec of this name; none has a name that does not fit."""
+        """Return whether there is a spec of this name; none has a name that does not fit."""
         if problem_of(name):
             return False
         place = self._place(name)
         return not has_links(place) and os.path.isdir(place)
 
     def path(self, name: str, file: str = "") -> str:
-        """The absolute path of a spec's folder, or of a file in it; neither need be there.
+        """Return the absolute path of a spec's folder, or of a file in it; neither need be there.
 
         Raises `ToolError` where the name does not fit, or the folder is a link to another.
         """
@@ -73,7 +72,7 @@ class Specs:
         return os.path.join(place, file) if file else place
 
     def current(self) -> str | None:
-        """What the pointer says, whether or not there is such a spec; `None` where it is blank."""
+        """Return what the pointer says, whether or not there is such a spec; `None` for nothing."""
         found = _read(os.path.realpath(self._home), POINTER, _POINTER_BYTES, FOLDER)
         return found[0].decode("utf-8-sig", "replace").strip() or None if found else None
 
@@ -83,7 +82,7 @@ class Specs:
             _unlink(self._home, POINTER, FOLDER)
             return
         self.path(name)
-        self._check_root()
+        self.check_root()
         _make(self._home, FOLDER)
         home = os.path.realpath(self._home)
         if os.path.islink(os.path.join(home, POINTER)):
@@ -93,13 +92,13 @@ class Specs:
     def create(self, name: str) -> None:
         """Make the folder of a spec; fine where it is there."""
         place = self.path(name)
-        self._check_root()
+        self.check_root()
         _make(place, f"{FOLDER}/{name}")
 
     def begin(self, name: str, files: dict[str, str]) -> bool:
-        """Make the folder of a new spec with these files; `False` where something has its name."""
+        """Make the folder of a new spec with these files; return `False` if its name is taken."""
         place = self.path(name)
-        self._check_root()
+        self.check_root()
         _make(self._home, FOLDER)
         try:
             return create_folder(place, {file: _whole(text) for file, text in files.items()})
@@ -109,7 +108,7 @@ class Specs:
             ) from error
 
     def read(self, name: str, file: str) -> str | None:
-        """The text of a file, `None` where there is none.
+        """Return the text of a file, `None` where there is none.
 
         A byte order mark is left out, U+FFFD stands for what is not UTF-8. Of a file longer than
         1 MiB, whole lines from its beginning and a note: a text to show, not one to write back.
@@ -125,7 +124,7 @@ class Specs:
         return f"{whole}\n[cut here: the file has {size:,} bytes, more than {SHOWN:,}]\n"
 
     def read_bytes(self, name: str, file: str) -> bytes | None:
-        """The bytes of a file, `None` where there is none; `ToolError` for more than 16 MiB."""
+        """Return the bytes of a file, `None` where there is none; `ToolError` over 16 MiB."""
         found = self._bytes(name, file, LARGEST)
         if found is None:
             return None
@@ -144,7 +143,7 @@ class Specs:
         self._replace(name, file, _whole(text))
 
     def edit(self, name: str, file: str, change: Callable[[str], str]) -> bool:
-        """Change the text of a file, and nothing else of its bytes; whether there is such a file.
+        """Change the text of a file, and nothing else of its bytes; return whether there is one.
 
         `change` gets all of the text: a byte order mark, the ends of its lines, and lone
         surrogates in place of bytes that are not UTF-8, from which the same bytes are made again.
@@ -159,7 +158,7 @@ class Specs:
         return True
 
     def remove(self, name: str, file: str) -> bool:
-        """Delete a file of a spec, of a link the link; whether there was one."""
+        """Delete a file of a spec, of a link the link; return whether there was one."""
         return _unlink(*self._file(name, file), f"{FOLDER}/{name}")
 
     def delete(self, name: str) -> None:
@@ -176,14 +175,10 @@ class Specs:
             )
         if not os.path.isdir(place):
             raise ToolError(f'there is no folder "{FOLDER}/{name}"')
-        remove_folder(place, f"{FOLDER}/{name}")
+        _remove_folder(place, f"{FOLDER}/{name}")
 
-    def ensure_ignored(self) -> tuple[str, ...]:
-        """Complete the project's `.gitignore`; the lines that were added."""
-        self._check_root()
-        return ignoring.ensure_ignored(self.root)
-
-    def _check_root(self) -> None:
+    def check_root(self) -> None:
+        """Raise `ToolError` where the project is the whole disk: nothing is written there."""
         if self.root == os.path.dirname(self.root):
             raise ToolError(
                 f'no spec is written to "{self.root}": start the server in the folder of a project'
@@ -201,7 +196,7 @@ class Specs:
             raise ToolError(f'"{FOLDER}" cannot be read: {reason(error)}') from error
 
     def _file(self, name: str, file: str) -> tuple[str, str]:
-        """The folder and the name of a file, both checked."""
+        """Return the folder and the name of a file, both checked."""
         return os.path.split(self.path(name, file))
 
     def _bytes(self, name: str, file: str, most: int) -> tuple[bytes, int] | None:
@@ -212,7 +207,7 @@ class Specs:
 
 
 def _read(folder: str, file: str, most: int, shown: str) -> tuple[bytes, int] | None:
-    """The beginning of a file in a folder and its size, `None` where there is none."""
+    """Return the beginning of a file in a folder and its size, `None` where there is none."""
     target = _followed(folder, file, shown)
     try:
         return read_file(target, most)
@@ -224,7 +219,7 @@ def _read(folder: str, file: str, most: int, shown: str) -> tuple[bytes, int] | 
 
 
 def _whole(text: str) -> bytes:
-    """The text as a file holds it, with U+FFFD for half a surrogate pair."""
+    """Return the text as a file holds it, with U+FFFD for half a surrogate pair."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode("utf-8")
 
 
@@ -239,7 +234,7 @@ def _write(folder: str, file: str, data: bytes, shown: str) -> None:
 
 
 def _followed(folder: str, file: str, shown: str) -> str:
-    """The real path of a file in a folder; `ToolError` where a link leads out of the folder."""
+    """Return the real path of a file in a folder; `ToolError` where a link leads out of it."""
     target = path_within(folder, file)
     if target in {None, folder}:
         raise ToolError(
@@ -263,3 +258,77 @@ def _unlink(folder: str, file: str, shown: str) -> bool:
     except OSError as error:
         raise ToolError(f'"{shown}/{file}" cannot be deleted: {reason(error)}') from error
     return True
+
+
+def _remove_folder(folder: str, shown: str) -> None:
+    """Remove a folder, given by its real path, with all that is in it; links are never followed.
+
+    `shown` is what messages call it. Raises `ToolError`: nothing is removed where a part of it
+    may not be read or emptied; if the removal fails later on, the message says what is left.
+    """
+    try:
+        folders = _folders(folder)
+    except OSError as error:
+        raise _refused(error.filename, folder, shown, reason(error)) from error
+    if not os.access(os.path.dirname(folder), os.W_OK | os.X_OK):
+        raise _refused(os.path.dirname(folder), folder, shown, "permission denied")
+    failures = [failure for path in reversed(folders) for failure in _emptied(path)]
+    if failures:
+        raise _unfinished(failures, folder, shown)
+
+
+def _folders(top: str) -> list[str]:
+    """Return a folder and all below it, outermost first; every one can be read and emptied."""
+    found, waiting = [], [top]
+    while waiting:
+        folder = waiting.pop()
+        found.append(folder)
+        with os.scandir(folder) as entries:
+            waiting += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(13, "permission denied", folder)
+    return found
+
+
+def _emptied(folder: str) -> list[OSError]:
+    """Remove a folder and what is in it, save folders; return what could not be removed."""
+    failures = []
+    try:
+        with os.scandir(folder) as entries:
+            paths = [entry.path for entry in entries if not entry.is_dir(follow_symlinks=False)]
+    except OSError as error:
+        return [error]
+    for path in paths:
+        try:
+            os.unlink(path)
+        except OSError as error:
+            failures.append(error)
+    try:
+        os.rmdir(folder)
+    except OSError as error:
+        failures.append(error)
+    return failures
+
+
+def _refused(path: str, top: str, shown: str, why: str) -> ToolError:
+    part = _place_shown(path, top, shown)
+    return ToolError(
+        f'"{shown}" is not deleted, nothing in it was touched: {why} at "{part}"; free that '
+        "place and call again, or delete the folder by hand"
+    )
+
+
+def _unfinished(failures: list[OSError], top: str, shown: str) -> ToolError:
+    # A folder that is not empty is no cause: what is in it is, and stands before it.
+    left = list(dict.fromkeys(_place_shown(error.filename, top, shown) for error in failures))
+    more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
+    named = ", ".join(f'"{path}"' for path in left[:_NAMED])
+    return ToolError(
+        f'"{shown}" is deleted in part only: {reason(failures[0])}; left are {named}{more}; '
+        "delete them by hand"
+    )
+
+
+def _place_shown(path: str, top: str, shown: str) -> str:
+    below = os.path.relpath(path, os.path.dirname(top))
+    return one_line(os.path.normpath(os.path.join(os.path.dirname(shown), below)))

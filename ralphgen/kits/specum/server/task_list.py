@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 
 from ralphgen.runtime.errors import ToolError
-from ralphgen.runtime.files.markdown import read_lines
-
-from .task_fields import read_fields
+from ralphgen.runtime.files.markdown import Line, indent_of, read_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +19,18 @@ _TASK = re.compile(
 )
 # Where a task begins or ends: a box of any kind, or a heading of the first two levels.
 _EDGE = re.compile(r"#{1,2}(?:[ \t]|\Z)|[-*+][ \t]+\[[ xX]\](?:[ \t]|\Z)")
+LABELS = ("Do", "Files", "Done when", "Verify", "Commit")
+
+_BULLET = r"[ \t]*(?:[-*+][ \t]+)?"
+_LABEL = re.compile(
+    _BULLET + r"(?P<mark>[*_]{0,3})(?P<label>Do|Files|Done[ \t]+when|Verify|Commit)"
+    r"(?:(?P=mark)[ \t]*:|[ \t]*:(?P=mark))[ \t]*(?P<rest>.*)",
+    re.IGNORECASE,
+)
+# What ends a field besides the next one: a heading, or a word of another kind that is set off.
+_OTHER = re.compile(rf"#{{1,6}}(?:[ \t]|\Z)|{_BULLET}[*_]{{1,3}}[^\s*_`][^:`]*:")
+_NOTHING = re.compile(r"(?!)")  # no item within a task ends the code in it
+_SLACK = 1  # columns by which the labels of a task may differ
 
 
 class TaskItem:
@@ -67,7 +77,7 @@ class TaskItem:
 
 
 def parse_tasks(text: str) -> list[TaskItem]:
-    """The tasks of a list, in the order of the file.
+    """Return the tasks of a list, in the order of the file.
 
     A task stands at the beginning of a line and outside of fenced code: `- [ ]` or `* [x]`, an id
     (`1.1`, `V4`, `VF`, `VE2`), then perhaps `[P]` and `[VERIFY]`, and the title.
@@ -87,7 +97,7 @@ def parse_tasks(text: str) -> list[TaskItem]:
 
 
 def parallel_groups(items: Iterable[TaskItem]) -> list[list[TaskItem]]:
-    """The tasks in order, in groups that may run together: neighbours marked `[P]`, else one."""
+    """Return the tasks in groups that may run together: neighbours marked `[P]`, else one."""
     groups: list[list[TaskItem]] = []
     for item in items:
         if groups and item.parallel and groups[-1][-1].parallel:
@@ -98,12 +108,12 @@ def parallel_groups(items: Iterable[TaskItem]) -> list[list[TaskItem]]:
 
 
 def first_open(items: Iterable[TaskItem]) -> TaskItem | None:
-    """The first task whose box is not ticked."""
+    """Return the first task whose box is not ticked."""
     return next((item for item in items if not item.done), None)
 
 
 def tick(text: str, *items: TaskItem) -> str:
-    """The list with the boxes of tasks ticked, and every other character as it was.
+    """Return the list with the boxes of tasks ticked, and every other character as it was.
 
     A task is found by its key, wherever it stands by now. Raises `ToolError` where one is gone.
     """
@@ -116,3 +126,53 @@ def tick(text: str, *items: TaskItem) -> str:
         if not found.done:
             text = f"{text[: found.box]}x{text[found.box + 1 :]}"
     return text
+
+
+def read_fields(block: str) -> dict[str, str]:
+    """Return the text under each label of a task, by label as in `LABELS`; without blank ones.
+
+    Labels stand on a line of their own or before their text, as `**Do**:`, `**Do:**` or `Do:`, in
+    letters of either case, with or without a bullet. What is indented further than the first of
+    them is text. Text of several lines keeps its inner indentation, without carriage
+    returns. Where a label comes twice, its texts follow each other.
+    """
+    found: dict[str, list[list[str]]] = {}
+    current: list[str] | None = None
+    deepest: int | None = None
+    for line in read_lines(block, _NOTHING)[1:]:
+        label = _label(line, deepest)
+        if label is not None:
+            deepest = indent_of(line.text) + _SLACK if deepest is None else deepest
+            current = [label["rest"]]
+            found.setdefault(_spelled(label["label"]), []).append(current)
+        elif _ends_field(line, deepest):
+            current = None
+        elif current is not None:
+            current.append(line.text)
+    texts = {label: "\n".join(map(_dedented, parts)).strip() for label, parts in found.items()}
+    return {label: texts[label] for label in LABELS if texts.get(label)}
+
+
+def _label(line: Line, deepest: int | None) -> re.Match[str] | None:
+    """Return the label that a line begins with, if it is no text of the field before it."""
+    if line.fenced or (deepest is not None and indent_of(line.text) > deepest):
+        return None
+    return _LABEL.match(line.text)
+
+
+def _ends_field(line: Line, deepest: int | None) -> bool:
+    if line.fenced or deepest is None or indent_of(line.text) > deepest:
+        return False
+    return _OTHER.match(line.text) is not None
+
+
+def _spelled(label: str) -> str:
+    """Return a label as in `LABELS`."""
+    return " ".join(label.split()).capitalize()
+
+
+def _dedented(lines: list[str]) -> str:
+    """Return the text of a field: the first line stands behind the label, others are indented."""
+    further = [line.rstrip().expandtabs(4) for line in lines[1:]]
+    indent = min((indent_of(line) for line in further if line), default=0)
+    return "\n".join([lines[0].strip(), *(line[indent:] for line in further)]).strip()

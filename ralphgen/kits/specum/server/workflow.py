@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ralphgen.runtime.errors import ToolError, one_line
 
-from .completing import complete
+from .completing import ralph_complete_phase
 from .phase_instructions import MOST
-from .starting import start
+from .starting import ralph_start
 from .state import FILE
 from .status import ARTIFACTS, TOOLS, chosen, described, is_there
 from .store import FOLDER
@@ -55,13 +55,8 @@ USES = {
 }
 
 
-def ralph_start(specum: Specum, arguments: dict[str, Any]) -> str:
-    """Begin a spec (SPEC-002)."""
-    return start(specum, arguments)
-
-
 def ralph_status(specum: Specum, _arguments: dict[str, Any]) -> str:
-    """All specs with their phase and progress; nothing is moved or written (SPEC-002)."""
+    """Return all specs with phase and progress; nothing is moved or written (SPEC-002)."""
     names = specum.specs.names()
     current = specum.specs.current()
     if not names:
@@ -115,7 +110,7 @@ def ralph_switch(specum: Specum, arguments: dict[str, Any]) -> str:
 
 
 def _previous(specum: Specum) -> str | None:
-    """What was the current spec; a pointer that cannot be read names none."""
+    """Return what was the current spec; a pointer that cannot be read names none."""
     try:
         return specum.specs.current()
     except ToolError:
@@ -145,13 +140,8 @@ def _succeeded(specum: Specum) -> str:
     return f'The current spec is now "{left[0]}".' if left else "No spec is left."
 
 
-def ralph_complete_phase(specum: Specum, arguments: dict[str, Any]) -> str:
-    """End a phase (SPEC-002)."""
-    return complete(specum, arguments)
-
-
 def ralph_help(specum: Specum, _arguments: dict[str, Any]) -> str:
-    """How the workflow goes, with the tools that the session has (SPEC-002)."""
+    """Return how the workflow goes, with the tools that the session has (SPEC-002)."""
     seen = [name for name in USES if specum.sees(name)]
     lines = [
         "## Spec-driven workflow",
@@ -170,7 +160,7 @@ def ralph_help(specum: Specum, _arguments: dict[str, Any]) -> str:
 
 
 def _taken(specum: Specum, tool: str) -> str:
-    """The arguments that the session has of a tool, the optional ones with a question mark."""
+    """Return the arguments that the session has of a tool, optional ones with a question mark."""
     more = [f"{name}?" for name in IMPORTS if tool == "ralph_complete_phase" and specum.may_import]
     kept = [name for name in USES[tool][0] if specum.takes(tool, name.rstrip("?"))]
     return ", ".join([*kept, *more])

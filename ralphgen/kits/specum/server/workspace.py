@@ -1,4 +1,4 @@
-"""What the tools on specs share: the project's folder, its specs, and the texts to hand out."""
+"""What the tools on specs share: the project's folder, its specs, and the texts of prompts."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ class Specum:
         self.specs = Specs(root)
 
     def sees(self, tool: str) -> bool:
-        """Whether the session has a tool: what it does not have is not spoken of."""
+        """Return whether the session has a tool: what it does not have is not spoken of."""
         return tool in self.session.enabled
 
     def takes(self, tool: str, argument: str) -> bool:
-        """Whether the session has an argument of a tool: no other is spoken of."""
+        """Return whether the session has an argument of a tool: no other is spoken of."""
         return self.sees(tool) and self.session.leaves(tool, argument)
 
     @property
     def may_import(self) -> bool:
-        """Whether the session may make tasks of the project from those of a spec."""
+        """Return whether the session may make tasks of the project from those of a spec."""
         kept = all(self.takes("ralph_complete_phase", argument) for argument in IMPORTS)
         if not kept or not self.session.grants(RALPH, CREATES):
             return False
@@ -63,13 +63,13 @@ class Specum:
         return all(creates.leaves(CREATES, argument) for argument in GIVEN)
 
     def homes(self) -> Mapping[str, Tie]:
-        """The rows of its own that the session makes tasks in, by argument."""
+        """Return the rows of its own that the session makes tasks in, by argument."""
         return self.session.of(RALPH).ties(CREATES)
 
     def text(self, kind: str, name: str) -> str:
-        """A text of the kit, `kind` being prompts or templates; the project's own goes first.
+        """Return a text of the kit, `kind` being prompts or templates, or the project's own one.
 
-        Raises `ToolError` where that one cannot be read, or is too long to be handed out.
+        Raises `ToolError` where that one cannot be read, or is too long for an answer.
         """
         own = self._own(f"{OVERRIDES}/{kind}/{name}.md")
         if own is not None:
@@ -79,11 +79,11 @@ class Specum:
             return file.read()
 
     def today(self) -> str:
-        """The date in UTC, as YYYY-MM-DD."""
+        """Return the date in UTC, as YYYY-MM-DD."""
         return time.strftime("%Y-%m-%d", time.gmtime())
 
     def tasks(self) -> Offer | None:
-        """The service of the project's tasks; None where that kit is not switched on.
+        """Return the service of the project's tasks; None where that kit is not switched on.
 
         Raises `LaterError` where the workspace is in a hurry: others may be writing tasks. Raises
         `ToolError` where that kit's own server would not start.
@@ -103,7 +103,7 @@ class Specum:
         return self._ralph
 
     def _own(self, file: str) -> str | None:
-        """The project's own text, None where it has none; `file` is relative to the project."""
+        """Return the project's own text, None for none; `file` is relative to the project."""
         try:
             data, size = read_file(os.path.join(self._project, file), 4 * LONGEST)
         except (FileNotFoundError, NotADirectoryError):
@@ -118,7 +118,7 @@ class Specum:
         return text
 
     def close(self) -> None:
-        """Let go of the project's tasks."""
+        """Close the project's tasks."""
         if self._ralph is not None:
             self._ralph.close()
 
@@ -128,7 +128,7 @@ class Specum:
 
 
 def open_workspace(folder: str, session: Session, settings: Mapping[str, Any]) -> Specum:
-    """The specs of the project around the emitted server in `folder`.
+    """Return the specs of the project around the emitted server in `folder`.
 
     Raises `StartError` where the folder of the settings is none.
     """
@@ -136,7 +136,7 @@ def open_workspace(folder: str, session: Session, settings: Mapping[str, Any]) -
     root = os.path.realpath(os.path.join(project, settings["root"]))
     if not os.path.isdir(root):
         raise StartError(
-            f'the folder of "{FOLDER}" ("{settings["root"]}") is not there: mend "root" of '
+            f'the folder of "{FOLDER}" ("{settings["root"]}") is not there: fix "root" of '
             '[specum] in .ralph/ralphgen.toml and run "ralphgen regen"'
         )
     return Specum(folder, root, session)

@@ -308,7 +308,7 @@ class TestValidation:
         leaving = library.project("two", docs__brief_md=None)
         (leaving / "docs/brief.md").symlink_to(library.documents / STAGES["design"])
 
-        expected = 'cannot validate: "status.md" is not a file; mend that, then call again'
+        expected = 'cannot validate: "status.md" is not a file; fix that, then call again'
         assert expected == refused(library, folder)
         assert '"docs/brief.md" leads out of its folder' in refused(library, leaving)
 

@@ -248,7 +248,7 @@ class TestOrder:
         failed, text = asked(library.root, environment)
         search = asked(library.root, environment, "query_capabilities", query="a")
 
-        assert (True, "the variable ACM_ROOT names no directory: ask a person to mend it") == (
+        assert (True, "the variable ACM_ROOT names no directory: ask a person to fix it") == (
             failed,
             text,
         )
@@ -259,7 +259,7 @@ class TestOrder:
 
         expected = (
             'the setting "root" of [acm] in .ralph/ralphgen.toml names no directory: ask a person '
-            "to mend it"
+            "to fix it"
         )
         assert (True, expected) == asked(root, {"HOME": str(tmp_path)})
 
@@ -323,7 +323,7 @@ class TestRights:
             for path in (*closed, folder / "documents/kb"):
                 path.chmod(0o755)
 
-        assert (True, f'the stage spec "{STAGE}" may not be read: ask a person to mend that') == (
+        assert (True, f'the stage spec "{STAGE}" may not be read: ask a person to fix that') == (
             stage
         )
         assert "Found 1 KB entry:" in found[1]

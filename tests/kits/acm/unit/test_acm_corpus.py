@@ -11,9 +11,8 @@ import pytest
 import yaml
 
 import ralphgen
-from ralphgen.kits.acm.server.guidance import guidance
-from ralphgen.kits.acm.server.health import health
-from ralphgen.kits.acm.server.transition import validation
+from ralphgen.kits.acm.server.orchestration import validation
+from ralphgen.kits.acm.server.project import guidance, health
 
 CORPUS = Path(ralphgen.__file__).with_name("kits") / "acm" / "corpus"
 ALL = sorted(path.relative_to(CORPUS).as_posix() for path in CORPUS.rglob("*") if path.is_file())

@@ -137,7 +137,7 @@ class TestHandingOut:
         assert "1.1" == title(desk.says("ralph_implement"))
 
     @pytest.mark.parametrize("index", [0, 2, 99])
-    def test_a_wrong_position_in_the_state_is_mended(self, desk: Desk, index: int) -> None:
+    def test_a_wrong_position_in_the_state_is_corrected(self, desk: Desk, index: int) -> None:
         desk.spec_in("execution")
         tick(desk, "1.1")
         desk.change_state("auth", taskIndex=index, totalTasks=index)
@@ -285,7 +285,7 @@ class TestAttempts:
         before = texts(desk.specs)
 
         expected = (
-            "Task 1.1 blocked: its spec had 15 hand-outs, and its limit is 15. Set "
+            "Task 1.1 blocked: its spec had 15 attempts, and its limit is 15. Set "
             f'"maxGlobalIterations" in `specs/auth/{STATE}` to 16 or more by hand to go on.'
         )
         assert expected == desk.refuses("ralph_implement")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lanes import examples
 
+from ralphgen.kits.specum.server.starting import ensure_ignored
 from ralphgen.kits.specum.server.store import LARGEST, SHOWN, Specs
 from ralphgen.runtime.errors import ToolError
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).parents[4]
 NOBODY = 65534
-UNSHARE = shutil.which("unshare") or ""
 HIDDEN = "what nobody may see"
 BAD_NAMES = ["", ".", "..", "../x", "a/b", "/nowhere", "a\0b", "A", "x" * 65, "-", "auth\n"]
 BAD_FILES = [".", "..", "../x.md", "a/b.md", "/nowhere/a.md", "a\0b"]
@@ -34,12 +33,13 @@ BAD_FILES = [".", "..", "../x.md", "a/b.md", "/nowhere/a.md", "a\0b"]
 UNPRIVILEGED = """
 import encodings.utf_8_sig, encodings.utf_16_le, os, sys
 from ralphgen.runtime.errors import ToolError
+from ralphgen.kits.specum.server.starting import ensure_ignored
 from ralphgen.kits.specum.server.store import Specs
 if not os.getuid():
     os.setgid(65534)
     os.setuid(65534)
 try:
-    print(eval(sys.argv[2], {"specs": Specs(sys.argv[1])}))
+    print(eval(sys.argv[2], {"specs": Specs(sys.argv[1]), "ensure_ignored": ensure_ignored}))
 except ToolError as error:
     print(error)
 """
@@ -502,7 +502,7 @@ class TestWriting:
 
     @pytest.mark.slow
     @pytest.mark.parametrize(
-        "call", ['specs.create("refused")', 'specs.set_current("a")', "specs.ensure_ignored()"]
+        "call", ['specs.create("refused")', 'specs.set_current("a")', "ensure_ignored(specs)"]
     )
     def test_the_root_of_the_disk_is_no_project(self, call: str) -> None:
         assert 'no spec is written to "/": start the server in the folder of a project' == said(
@@ -616,33 +616,6 @@ class TestDeleting:
         )
         assert {"notes": None, "notes/a.md": b"a"} == snapshot(open_root / "specs/auth")
 
-    @pytest.mark.slow
-    @pytest.mark.skipif(not UNSHARE, reason="no unshare on this machine")
-    @pytest.mark.parametrize("mount", ["--bind {other}", "-t tmpfs none"])
-    def test_what_is_mounted_in_a_spec_is_not_emptied(
-        self, root: Path, auth: Path, tmp_path: Path, mount: str
-    ) -> None:
-        other = tmp_path / "other"
-        (auth / "in ner").mkdir()
-        other.mkdir()
-        (other / "a.md").write_text("kept", encoding="utf-8")
-        script = f'mount {mount.format(other=other)} "{auth}/in ner" && exec "$0" -c "$1" "$2" "$3"'
-        command = ["sh", "-c", script, sys.executable, UNPRIVILEGED.replace("getuid()", "getpid()")]
-
-        done = subprocess.run(
-            [UNSHARE, "-rm", *command, str(root), 'specs.delete("auth")'],
-            cwd=REPOSITORY,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if "unshare" in done.stderr or "mount" in done.stderr:
-            pytest.skip("this machine lets nobody mount")
-
-        assert 'something is mounted there at "specs/auth/in ner"' in done.stdout
-        assert b"kept" == (other / "a.md").read_bytes()
-        assert (auth / "in ner").is_dir()
-
 
 class TestIgnoring:
     """What changes with every step stays out of git, and the rest of the file stays as it is."""
@@ -674,17 +647,17 @@ class TestIgnoring:
             (root / ".gitignore").write_bytes(before)
         expected = after or (before or b"") + b"specs/.current-spec\n**/.progress.md\n"
 
-        specs.ensure_ignored()
+        ensure_ignored(specs)
 
         assert expected == (root / ".gitignore").read_bytes()
-        assert () == specs.ensure_ignored()
+        assert () == ensure_ignored(specs)
         assert expected == (root / ".gitignore").read_bytes()
 
     def test_the_lines_that_were_added_are_returned(self, root: Path, specs: Specs) -> None:
         (root / ".gitignore").write_text("specs/.current-spec\n", encoding="utf-8")
 
-        assert ("**/.progress.md",) == specs.ensure_ignored()
-        assert () == specs.ensure_ignored()
+        assert ("**/.progress.md",) == ensure_ignored(specs)
+        assert () == ensure_ignored(specs)
 
     @pytest.mark.parametrize(
         ("kind", "why"), [("link", "it is a link"), ("folder", "is a directory")]
@@ -699,7 +672,7 @@ class TestIgnoring:
         before = snapshot(root.parent)
 
         with pytest.raises(ToolError) as caught:
-            specs.ensure_ignored()
+            ensure_ignored(specs)
 
         assert (
             f'".gitignore" cannot be completed: {why}; add these lines to it: '
