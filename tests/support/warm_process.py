@@ -59,11 +59,11 @@ def become(files: Sequence[int]) -> None:
     os.environ.update(order["environment"])
     os.chdir(order["folder"])
     sys.argv = order["arguments"]
-    sys.stdin = sys.__stdin__ = os.fdopen(0, encoding="utf-8", closefd=False)
-    sys.stdout = sys.__stdout__ = os.fdopen(1, "w", encoding="utf-8", closefd=False)
-    sys.stderr = sys.__stderr__ = os.fdopen(
-        2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False
-    )
+    sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
+    sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = os.fdopen(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)
+    streams = {"__stdin__": sys.stdin, "__stdout__": sys.stdout, "__stderr__": sys.stderr}
+    vars(sys).update(streams)  # names that a checker takes for final
 
 
 if __name__ == "__main__":
