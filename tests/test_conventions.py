@@ -447,7 +447,7 @@ class TestDoors:
 
 def decides(path: Path) -> bool:
     """Whether a module of a kit takes part in generating: neither its server nor its commands."""
-    outside = {"commands.py", "allowlist_file.py", "task_lookup.py", "rows.py", "finding.py"}
+    outside = {"commands.py", "allowlist_file.py", "task_lookup.py", "rows.py"}
     return path not in SHIPPED and path.name not in outside
 
 

@@ -1,8 +1,8 @@
 """The kit `dela` as the core sees it."""
 
-from ralphgen.kits.dela.finding import find_tasks
 from ralphgen.kits.dela.plan import KEY, plan_dela
 from ralphgen.kits.dela.settings import DelaSettings
+from ralphgen.kits.dela.task_lookup import find_tasks
 from ralphgen.kits.dela.tools import TOOLS
 from ralphgen.planning.kit import Kit
 

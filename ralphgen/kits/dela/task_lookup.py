@@ -1,4 +1,4 @@
-"""Finds the tasks that a person means, and the entries of an allowlist that reach them."""
+"""Finds the tasks of a project, those that a person means, and the entries that reach them."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,8 +10,8 @@ from typing import Any
 from ralphgen.errors import Problem, ProjectError, UsageError
 from ralphgen.kits.dela.server.allowlist import Rule, Rules
 from ralphgen.kits.dela.server.discovery import Discovered, discover
-from ralphgen.kits.dela.server.naming import find_task
-from ralphgen.kits.dela.server.task import Task
+from ralphgen.kits.dela.server.task import Task, find_task
+from ralphgen.project.kit import Finding
 from ralphgen.runtime.errors import one_line
 from ralphgen.suggestion import suggestion
 
@@ -22,6 +22,30 @@ class Place:
 
     folder: str
     found: Discovered
+
+
+def find_tasks(root: Path, settings: Mapping[str, Any]) -> Finding:
+    """The tasks of a project, and the files of tasks that cannot be used."""
+    folder = (root / str(settings["root"])).resolve()
+    found = discover(str(folder), str(folder))
+    runners = list(dict.fromkeys(task.runner for task in found.tasks))
+    tasks: list[Mapping[str, Any]] = [
+        {
+            "unique_name": task.unique_name,
+            "runner": task.runner,
+            "command": join(task.argv),
+            "file": below(folder, task.path),
+            "description": task.description,
+        }
+        for task in found.tasks
+    ]
+    count = f"{len(tasks)} task{'' if len(tasks) == 1 else 's'}"
+    summary = f"{count} of {', '.join(runners)}" if tasks else ""
+    return Finding(
+        summary,
+        {"tasks": tasks},
+        warnings=tuple(f"{below(folder, path)}: {why}" for path, why in found.problems),
+    )
 
 
 def find_places(root: Path, start: Path, settings: Mapping[str, Any]) -> tuple[Place, ...]:
@@ -113,6 +137,12 @@ def _standing(rules: Rules, task: Task) -> dict[str, Any]:
         "allowlisted": entry is not None and denial is None,
         "entry": entry and {"number": entry.number, "scope": entry.scope, "path": entry.path},
     }
+
+
+def below(folder: Path, path: str) -> str:
+    """A path as it is seen from the folder of the tasks."""
+    place = Path(path)
+    return place.relative_to(folder).as_posix() if place.is_relative_to(folder) else str(place)
 
 
 def _unknown(name: str, meant: Sequence[str], tasks: Iterable[Task]) -> Problem:

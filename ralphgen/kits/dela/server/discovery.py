@@ -18,7 +18,7 @@ from .formats import (
     turbo,
     workflows,
 )
-from .naming import name_tasks
+from .task import name_tasks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

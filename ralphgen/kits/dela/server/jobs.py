@@ -6,9 +6,9 @@ from ralphgen.runtime.deferred import Waiting
 from ralphgen.runtime.processes.jobs import NotRunningError
 from ralphgen.runtime.values.paging import fitted
 
-from .naming import find_task
 from .payload import MAX_BYTES, newest, oldest, size
 from .refusals import bad_arguments, job_not_found, not_running
+from .task import find_task
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ OVERHEAD = 48  # bytes of memory that a line costs besides its text
 CONTINUING = range(0x80, 0xC0)  # the bytes of a character after its first
 
 
-class Page:
+class OutputPage:
     r"""Some neighbouring lines, and what there was when they were read.
 
     `lines` end in "\n" as they were written: a piece of an overlong line does not, nor does a
@@ -39,7 +39,7 @@ class Page:
         self.next = offset + len(lines) - begun
 
 
-class Output:
+class OutputBuffer:
     r"""What a process has written, line by line; one thread adds to it while others read.
 
     At most `lines` lines of together at most `size` bytes (of UTF-8, with the "\n") are kept: the
@@ -104,17 +104,17 @@ class Output:
             self._kept.clear()
             self._used = 0
 
-    def read(self, start: int, count: int) -> Page:
+    def read(self, start: int, count: int) -> OutputPage:
         """At most `count` lines from the line of the number `start`, or from the oldest kept."""
         with self._lock:
             return self._page(start, count)
 
-    def tail(self, count: int) -> Page:
+    def tail(self, count: int) -> OutputPage:
         """The newest `count` lines."""
         with self._lock:
             return self._page(self._whole + bool(self._begun) - count, count)
 
-    def _page(self, start: int, count: int) -> Page:
+    def _page(self, start: int, count: int) -> OutputPage:
         from itertools import islice
 
         first = self._whole - len(self._kept)
@@ -125,7 +125,7 @@ class Output:
         begun = bool(self._begun) and offset < stop == total
         if begun:
             lines.append(self._begun)
-        return Page(
+        return OutputPage(
             [line.decode() for line in lines],
             offset=offset,
             first=first,

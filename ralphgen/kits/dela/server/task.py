@@ -1,10 +1,12 @@
-"""What a task is: a name, the file that defines it, and the command that runs it."""
+"""What a task is, and the names of all tasks of a folder: no two have the same."""
 
 from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+FEW = 3  # letters of a runner, where one letter does not tell it apart
 
 
 def is_word(name: str) -> bool:
@@ -25,7 +27,7 @@ class Task:
     slash is a path below the folder in which the task was found. `path` is the file that defines
     it, absolute and without links. `before_arguments` are the words that stand between the command
     and further arguments, where there are any. `unique_name` is the name that no other task of the
-    folder has; it is `name` until `naming.name_tasks` has seen them all.
+    folder has; it is `name` until `name_tasks` has seen them all.
     """
 
     __slots__ = (
@@ -58,3 +60,68 @@ class Task:
         self.description = description
         self.before_arguments = tuple(before_arguments)
         self.unique_name = name
+
+
+def name_tasks(tasks: Iterable[Task]) -> list[Task]:
+    """The tasks in their order, each with its `unique_name`; what is found twice is named once.
+
+    Two that one file defines and one command runs are the same task. A name that one task bears is
+    its unique name. Where several bear it, each of them gets `<name>-<prefix>`, the prefix being
+    the first letter of its runner, else the first three, else one more each, else the whole with a
+    number behind: the first that makes a name which no task bears and none has got before. So the
+    names depend on the tasks and their order alone, not on the machine.
+    """
+    named = _merged(tasks)
+    bearers: dict[str, int] = {}
+    for task in named:
+        bearers[task.name] = bearers.get(task.name, 0) + 1
+    taken = set(bearers)
+    for task in named:
+        task.unique_name = task.name
+        if bearers[task.name] > 1:
+            task.unique_name = next(name for name in _suffixed(task) if name not in taken)
+            taken.add(task.unique_name)
+    return named
+
+
+def find_task(tasks: Sequence[Task], name: str) -> tuple[Task | None, list[str]]:
+    """The task of a unique name, else the only one that `<name>-<prefix>` can mean.
+
+    A prefix is any beginning of the runner's name, so that a client which knows a task under the
+    name that it has elsewhere finds it here. Where there is none, the second value holds the unique
+    names of the tasks that bear the name plainly: what the caller can have meant.
+    """
+    exact = next((task for task in tasks if task.unique_name == name), None)
+    if exact is not None:
+        return exact, []
+    plain, dash, prefix = name.rpartition("-")
+    meant = [task for task in tasks if task.name == plain and _letters(task).startswith(prefix)]
+    if dash and prefix and len(meant) == 1:
+        return meant[0], []
+    return None, [task.unique_name for task in tasks if task.name == name]
+
+
+def _merged(tasks: Iterable[Task]) -> list[Task]:
+    """The tasks without those that repeat the file and the command of an earlier one."""
+    first: dict[tuple[str, tuple[str, ...]], Task] = {}
+    for task in tasks:
+        kept = first.setdefault((task.path, task.argv or (task.name,)), task)
+        if kept.description is None:
+            kept.description = task.description
+    return list(first.values())
+
+
+def _suffixed(task: Task) -> Iterator[str]:
+    """The names that a task can get, the best first, without end."""
+    letters = _letters(task)
+    for size in (1, *range(FEW, len(letters)), len(letters)):
+        yield f"{task.name}-{letters[:size]}"
+    number = 1
+    while True:
+        yield f"{task.name}-{letters}{number}"
+        number += 1
+
+
+def _letters(task: Task) -> str:
+    """The runner's name in small letters, without the space that "docker compose" has."""
+    return "".join(letter for letter in task.runner.lower() if letter.isalpha())

@@ -14,11 +14,11 @@ from ralphgen.runtime.values.paging import page
 
 from .argument_policy import FORCED, check_further, check_variables
 from .jobs import GRACE
-from .naming import find_task
-from .output_buffer import Output
+from .output_buffer import OutputBuffer
 from .payload import with_text
 from .refusals import not_allowlisted, not_started, runner_unavailable, task_not_found, too_many
 from .runners import HINTS
+from .task import find_task
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def task_start(dela: Dela, arguments: dict[str, Any]) -> Waiting:
     try:
         job = jobs.start(
             _command(task, folder, words),
-            pipes=Pipes(Output(dela.setting("lines"), dela.setting("bytes"))),
+            pipes=Pipes(OutputBuffer(dela.setting("lines"), dela.setting("bytes"))),
             cwd=cwd,
             environment={**os.environ, **variables, **FORCED.get(task.runner, {})},
             about={**_facts(task), "args": arguments.get("args"), "cwd": cwd},

@@ -13,9 +13,8 @@ from ralphgen.kits.dela.server import folder as folders
 from ralphgen.kits.dela.server.discovery import Discovered, discover
 from ralphgen.kits.dela.server.folder import OUTSIDE, SPENT, Folder
 from ralphgen.kits.dela.server.formats import compose
-from ralphgen.kits.dela.server.formats.runner_query import ask, program_outside, project_around
 from ralphgen.kits.dela.server.parsing import read_json5
-from ralphgen.kits.dela.server.runners import Runners
+from ralphgen.kits.dela.server.runners import Runners, ask, program_outside, project_around
 
 ROOT = Path(__file__).parents[4]
 TOO_DEEP = "too deep"

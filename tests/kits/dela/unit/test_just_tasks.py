@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ralphgen.kits.dela.server.folder import Folder, UnreadableError
-from ralphgen.kits.dela.server.formats import just, just_sources
+from ralphgen.kits.dela.server.formats import just
 from ralphgen.kits.dela.server.formats.justfile import Recipe, read_statements
 from ralphgen.kits.dela.server.task import Task
 
@@ -508,7 +508,7 @@ def test_files_that_name_each_other_come_to_an_end(tmp_path: Path) -> None:
 
 
 def test_too_many_files_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(just_sources, "MOST_FILES", 3)
+    monkeypatch.setattr(just, "MOST_FILES", 3)
     sources = "".join(f"mod m{at}\n" for at in range(5))
     modules = {f"m{at}.just": "a:\n" for at in range(5)}
     folder = write(tmp_path, {"justfile": sources, **modules})

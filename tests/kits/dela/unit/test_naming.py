@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.kits.dela.server.naming import find_task, name_tasks
-from ralphgen.kits.dela.server.task import Task
+from ralphgen.kits.dela.server.task import Task, find_task, name_tasks
 
 RUNNERS = ("make", "npm", "poetry", "poe", "sh", "task", "turbo", "mvn", "docker compose", "just")
 NAMES = ("a", "a-m", "a-mak", "a-make", "a-make1", "a-m-m", "a-p", "a-d", "a-s", "a-", "-", "A")

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ralphgen.kits.dela.server.folder import Folder, UnreadableError
-from ralphgen.kits.dela.server.formats import taskfile, taskfile_sources
+from ralphgen.kits.dela.server.formats import taskfile
 from ralphgen.kits.dela.server.parsing import merged
 from ralphgen.kits.dela.server.task import Task
 
@@ -484,7 +484,7 @@ includes:
 
 
 def test_too_many_files_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(taskfile_sources, "MOST_FILES", 2)
+    monkeypatch.setattr(taskfile, "MOST_FILES", 2)
     files = {"Taskfile.yml": "includes: {a: i.yml, b: i.yml, c: i.yml}\n"}
     folder = write(tmp_path, {**files, "i.yml": "tasks: {a: echo}\n"})
 
@@ -541,7 +541,7 @@ def test_mappings_that_take_from_each_other_many_times_over_are_read_at_once(
     text = f"x0: &x0 {{desc: x}}\n{levels}tasks:\n  a: {{<<: *x59}}\n"
     (tmp_path / "Taskfile.yml").write_text(text, encoding="utf-8")
 
-    (task,) = taskfile_sources.Sources(write(tmp_path, {})).read(str(tmp_path / "Taskfile.yml"))
+    (task,) = taskfile.TaskfileSources(write(tmp_path, {})).read(str(tmp_path / "Taskfile.yml"))
     assert {"desc": "x"} == merged(task.written)
 
 

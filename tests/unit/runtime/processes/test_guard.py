@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from lifelines import PATIENCE, Lifeline
 
-from ralphgen.kits.dela.server.output_buffer import Output
+from ralphgen.kits.dela.server.output_buffer import OutputBuffer
 from ralphgen.runtime.processes import groups, guard
 from ralphgen.runtime.processes.jobs import Jobs
 from ralphgen.runtime.processes.pipes import Pipes
@@ -23,14 +23,14 @@ PROGRAM = str(guard.__file__)
 # A server that runs each of its arguments as a task, and says when they all run.
 SERVER = """
 import os, sys, time
-from ralphgen.kits.dela.server.output_buffer import Output
+from ralphgen.kits.dela.server.output_buffer import OutputBuffer
 from ralphgen.runtime.processes.jobs import Jobs
 from ralphgen.runtime.processes.pipes import Pipes
 
 jobs = Jobs(most=50)
 for text in sys.argv[1:]:
     job = jobs.start(
-        ["sh", "-c", text], pipes=Pipes(Output(10, 1000)), cwd="/", environment=os.environ
+        ["sh", "-c", text], pipes=Pipes(OutputBuffer(10, 1000)), cwd="/", environment=os.environ
     )
     if "QUICK" in text:
         job.wait(20)
@@ -151,7 +151,7 @@ def test_where_no_mark_is_seen_the_groups_of_descendants_are_ended(
 def test_it_belongs_to_its_server_alone() -> None:
     """A task that inherited its pipe would keep it waiting."""
     jobs = Jobs(most=5)
-    pipes = Pipes(Output(1000, 1 << 20))
+    pipes = Pipes(OutputBuffer(1000, 1 << 20))
     job = jobs.start(("ls", "-l", "/dev/fd/"), pipes=pipes, cwd="/", environment=os.environ)
     assert job.wait(PATIENCE)
     inherited = [line.split()[8] for line in job.output.tail(99).lines if " -> " in line]
@@ -172,7 +172,7 @@ def test_tasks_run_without_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         monkeypatch.setattr(sys, "executable", executable)
         jobs = Jobs(most=5)
         for _ in range(5):
-            pipes = Pipes(Output(10, 1000))
+            pipes = Pipes(OutputBuffer(10, 1000))
             job = jobs.start(("echo", "ran"), pipes=pipes, cwd="/", environment=os.environ)
             found.append((job.wait(PATIENCE), job.exit_code, job.output.tail(1).lines))
         jobs.close()

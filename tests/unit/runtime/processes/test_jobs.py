@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from lifelines import PATIENCE, Lifeline, until
 
-from ralphgen.kits.dela.server.output_buffer import Output
+from ralphgen.kits.dela.server.output_buffer import OutputBuffer
 from ralphgen.runtime.processes import guard
 from ralphgen.runtime.processes.job import Job
 from ralphgen.runtime.processes.jobs import ClosedError, FullError, Jobs, NotRunningError
@@ -75,7 +75,7 @@ def open_files() -> int:
 
 
 def lines() -> Pipes:
-    return Pipes(Output(1000, 1 << 20))
+    return Pipes(OutputBuffer(1000, 1 << 20))
 
 
 def run(jobs: Jobs, *argv: str, about: object = None) -> Job:
@@ -159,10 +159,10 @@ class TestEnding:
         program = (
             "import os, signal\n"
             "signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
-            "from ralphgen.kits.dela.server.output_buffer import Output\n"
+            "from ralphgen.kits.dela.server.output_buffer import OutputBuffer\n"
             "from ralphgen.runtime.processes.jobs import Jobs\n"
             "from ralphgen.runtime.processes.pipes import Pipes\n"
-            "jobs, pipes = Jobs(most=5), Pipes(Output(10, 1000))\n"
+            "jobs, pipes = Jobs(most=5), Pipes(OutputBuffer(10, 1000))\n"
             "job = jobs.start(['true'], pipes=pipes, cwd='/', environment=os.environ)\n"
             "print(job.wait(20), job.state, job.exit_code, job.error)\n"
         )
@@ -184,10 +184,10 @@ class TestOutput:
         """What a task reads would be the protocol's requests."""
         program = (
             "import os, sys\n"
-            "from ralphgen.kits.dela.server.output_buffer import Output\n"
+            "from ralphgen.kits.dela.server.output_buffer import OutputBuffer\n"
             "from ralphgen.runtime.processes.jobs import Jobs\n"
             "from ralphgen.runtime.processes.pipes import Pipes\n"
-            "jobs, pipes = Jobs(most=5), Pipes(Output(10, 1000))\n"
+            "jobs, pipes = Jobs(most=5), Pipes(OutputBuffer(10, 1000))\n"
             "job = jobs.start(['cat'], pipes=pipes, cwd='/', environment=os.environ)\n"
             "print(job.wait(20), job.exit_code, job.output.tail(9).lines, sys.stdin.read())\n"
         )
@@ -221,11 +221,11 @@ class TestOutput:
         """In a process of its own, whose largest size tells."""
         program = (
             "import os, resource\n"
-            "from ralphgen.kits.dela.server.output_buffer import Output\n"
+            "from ralphgen.kits.dela.server.output_buffer import OutputBuffer\n"
             "from ralphgen.runtime.processes.jobs import Jobs\n"
             "from ralphgen.runtime.processes.pipes import Pipes\n"
             "def run(*argv):\n"
-            "    pipes = Pipes(Output(1000, 5 << 20))\n"
+            "    pipes = Pipes(OutputBuffer(1000, 5 << 20))\n"
             "    job = jobs.start(argv, pipes=pipes, cwd='/', environment=os.environ)\n"
             "    assert job.wait(60) and job.exit_code == 0\n"
             "    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
@@ -441,12 +441,12 @@ class TestOffspring:
         """Its tasks are not the outer server's, so that its guard must survive to end them."""
         program = (
             "import os, time\n"
-            "from ralphgen.kits.dela.server.output_buffer import Output\n"
+            "from ralphgen.kits.dela.server.output_buffer import OutputBuffer\n"
             "from ralphgen.runtime.processes.jobs import Jobs\n"
             "from ralphgen.runtime.processes.pipes import Pipes\n"
             "jobs = Jobs(most=5)\n"
             "text = 'exec 3>$LINE; echo >&3; sleep 60'\n"
-            "pipes = Pipes(Output(10, 1000))\n"
+            "pipes = Pipes(OutputBuffer(10, 1000))\n"
             "jobs.start(['sh', '-c', text], pipes=pipes, cwd='/', environment=os.environ)\n"
             "time.sleep(60)"
         )
@@ -728,7 +728,7 @@ class TestLimits:
         assert running.output.tail(1000).lines
 
     def test_lines_that_come_when_the_others_were_let_go_are_kept(self) -> None:
-        output = Output(10, 1000)
+        output = OutputBuffer(10, 1000)
         output.add(b"a\nb")
         output.drop()
         empty = output.tail(9)
@@ -830,7 +830,7 @@ class TestClosing:
         """
         program = (
             "import os, signal, sys\n"
-            "from ralphgen.kits.dela.server.output_buffer import Output\n"
+            "from ralphgen.kits.dela.server.output_buffer import OutputBuffer\n"
             "from ralphgen.runtime.processes.jobs import Jobs\n"
             "from ralphgen.runtime.processes.pipes import Pipes\n"
             "jobs = Jobs(most=5)\n"
@@ -840,7 +840,7 @@ class TestClosing:
             "signal.signal(signal.SIGALRM, end)\n"
             "text = 'exec 3>$LINE; echo >&3; sleep 60'\n"
             "def start():\n"
-            "    pipes, argv = Pipes(Output(10, 1000)), ['sh', '-c', text]\n"
+            "    pipes, argv = Pipes(OutputBuffer(10, 1000)), ['sh', '-c', text]\n"
             "    return jobs.start(argv, pipes=pipes, cwd='/', environment=os.environ)\n"
             "job = start()\n"
             "signal.setitimer(signal.ITIMER_REAL, float(sys.argv[1]))\n"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from lifelines import PATIENCE, until
 
-from ralphgen.kits.dela.server.output_buffer import Output
+from ralphgen.kits.dela.server.output_buffer import OutputBuffer
 from ralphgen.runtime.processes.jobs import Jobs
 from ralphgen.runtime.processes.pipes import Pipes
 
@@ -28,11 +28,11 @@ def open_files() -> int:
     return len(list(Path("/dev/fd").iterdir()))
 
 
-def output() -> Output:
-    return Output(1000, 1 << 20)
+def output() -> OutputBuffer:
+    return OutputBuffer(1000, 1 << 20)
 
 
-def text_of(kept: Output) -> str:
+def text_of(kept: OutputBuffer) -> str:
     return "".join(kept.tail(1000).lines)
 
 

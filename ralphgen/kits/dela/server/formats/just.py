@@ -1,4 +1,4 @@
-"""Finds the recipes of a justfile."""
+"""Finds the recipes of a justfile, of all that it imports and of its modules, as `just` does."""
 
 from __future__ import annotations
 
@@ -7,17 +7,23 @@ import os
 import re
 
 from ..folder import UnreadableError
-from ..parsing import mapping
+from ..parsing import LARGEST, mapping
+from ..runners import ask
 from ..task import Task, one_line
-from .just_sources import NAMES, Sources
-from .runner_query import ask
+from .justfile import Source, read_statements
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ..folder import Folder
+    from .justfile import Recipe
 
+NAMES = frozenset(("justfile", ".justfile"))  # in any capitals
+MOST_FILES = 200
+MOST_NAMED = 500  # files, be they there or not
+_A_VALUE = 4  # characters of a justfile that take as long as a value of YAML
+_DEEPEST = 20  # files of which each names the next
 _POINTER = re.compile(r"\S+ \S+:[0-9]+:[0-9]+$")  # "-> justfile:1:1", with an arrow of its own
 Listed = dict[str, tuple[str | None, str | None]]  # description and file of a module, by the name
 
@@ -33,7 +39,7 @@ def find_tasks(folder: Folder) -> Iterator[Task]:
     path = _justfile(folder)
     if path is None:
         return
-    sources = Sources(folder)
+    sources = JustSources(folder)
     recipes = sources.read(path)
     listed = _listed(folder, path) if sources.is_whole else None
     for found in recipes:
@@ -96,3 +102,168 @@ def _recipes(module: object, prefix: str) -> Iterator[tuple[str, tuple[str | Non
             yield prefix + name, (description, source if isinstance(source, str) else None)
     for name, inner in mapping(facts.get("modules")).items():
         yield from _recipes(inner, f"{prefix}{name}::")
+
+
+class FoundRecipe:
+    """A recipe in its place: `name` has the path of its modules, `path` is the defining file."""
+
+    __slots__ = ("depth", "is_private", "name", "path", "recipe")
+
+    def __init__(self, recipe: Recipe, place: _Place) -> None:
+        self.name = place.prefix + recipe.name
+        self.recipe = recipe
+        self.path = place.path
+        self.depth = place.depth
+        self.is_private = recipe.is_private or place.is_private
+
+
+class _Place:
+    """Where a file stands: in which module, and by which files and how many imports it is reached.
+
+    `seen` are the files of the module, of which none is read twice.
+    """
+
+    __slots__ = ("depth", "is_private", "path", "prefix", "seen", "way")
+
+    def __init__(
+        self, path: str, before: _Place | None = None, source: Source | None = None
+    ) -> None:
+        real = os.path.realpath(path)
+        self.path = path
+        self.way: tuple[str, ...] = (real,)
+        self.prefix = ""
+        self.is_private = False
+        self.depth = 0
+        self.seen: set[str] = {real}
+        if before is None or source is None:
+            return
+        self.way = (*before.way, real)
+        self.prefix = before.prefix
+        self.is_private = before.is_private or source.is_private
+        if source.module:
+            self.prefix += f"{source.module}::"
+        else:
+            self.depth = before.depth + 1
+            before.seen.add(real)
+            self.seen = before.seen
+
+
+class JustSources:
+    """Reads justfiles, once; what they name and cannot be read is reported.
+
+    `is_whole` tells afterwards whether there was nothing of that kind.
+    """
+
+    __slots__ = ("_absent", "_files", "_folder", "_found", "_named", "is_whole")
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._found: dict[str, FoundRecipe] = {}
+        self._absent: set[str] = set()  # optional modules without a file
+        self._files = 0
+        self._named = 0
+        self.is_whole = True
+
+    def read(self, path: str) -> list[FoundRecipe]:
+        """The recipes of a justfile, in order, but those that need an absent optional module.
+
+        Raises `UnreadableError` where the file itself cannot be read.
+        """
+        self._add(_Place(path))
+        disabled = self._disabled()
+        return [found for name, found in self._found.items() if name not in disabled]
+
+    def _add(self, place: _Place) -> None:
+        """Add what a file defines, and what the files define that it names."""
+        text = self._folder.text(place.path, LARGEST)
+        self._folder.spend("values", len(text) // _A_VALUE)
+        for statement in list(read_statements(text)):
+            if isinstance(statement, Source):
+                self._follow(statement, place)
+                continue
+            found = FoundRecipe(statement, place)
+            other = self._found.get(found.name)
+            # The same recipe may be defined anew: what is nearer wins, then what comes first, but
+            # within one file what comes last.
+            if other is None or found.depth < other.depth or found.path == other.path:
+                self._found[found.name] = found
+
+    def _follow(self, source: Source, before: _Place) -> None:
+        """Add what an import or a module defines."""
+        self._named += 1
+        if self._named > MOST_NAMED:
+            self._miss(before.path, f"names more than {MOST_NAMED} files: the rest is not read")
+            return
+        path = self._file(source, before)
+        if path is None:
+            return
+        real = os.path.realpath(path)
+        if real in before.way:
+            self._miss(before.path, f'names "{path}", which leads back to it')
+        elif source.module or real not in before.seen:
+            self._files += 1
+            if self._files > MOST_FILES or len(before.way) > _DEEPEST:
+                self._miss(path, "is not read: too many files name each other")
+                return
+            try:
+                self._add(_Place(path, before, source))
+            except UnreadableError as error:
+                self._miss(error.path, error.why)
+
+    def _file(self, source: Source, before: _Place) -> str | None:
+        """The file that is meant; None where there is none, which is reported if it must be."""
+        given = os.path.expanduser(source.place or source.module)
+        place = os.path.normpath(os.path.join(os.path.dirname(before.path), given))
+        is_inside = self._folder.is_inside(place)
+        paths = [*self._candidates(source, place)] if is_inside and given.isprintable() else []
+        is_inside = is_inside and all(map(self._folder.is_inside, paths))
+        paths = [path for path in paths if self._folder.is_file(path)] if is_inside else []
+        if paths:
+            if len(paths) > 1:
+                self._miss(before.path, f'names "{given}", for which there are {len(paths)} files')
+            return paths[0]
+        if source.is_optional and source.module:
+            self._absent.add(before.prefix + source.module)
+        if not is_inside:
+            self._miss(before.path, f'names "{given}", which is outside of the project')
+        elif not source.is_optional:
+            self._miss(before.path, f'names "{given}", which is not there')
+        return None
+
+    def _candidates(self, source: Source, place: str) -> Iterator[str]:
+        """The paths at which the file of an import or a module may be."""
+        if source.place is not None:
+            yield place
+        if not source.module:
+            return
+        if source.place is None:
+            yield f"{place}.just"
+        for name in self._folder.entries(place):
+            if name == "mod.just" or name.lower() in NAMES:
+                yield os.path.join(place, name)
+
+    def _disabled(self) -> set[str]:
+        """The recipes that cannot run: they need an absent module, or a recipe that does."""
+        users: dict[str, list[str]] = {}
+        pending: list[str] = []
+        for name, found in self._found.items():
+            prefix = name[: len(name) - len(found.recipe.name)]
+            for need in found.recipe.needs:
+                users.setdefault(prefix + need, []).append(name)
+                if prefix + need not in self._found and self._is_absent(prefix + need):
+                    pending.append(name)
+        disabled: set[str] = set()
+        while pending:
+            name = pending.pop()
+            if name not in disabled:
+                disabled.add(name)
+                pending += users.get(name, [])
+        return disabled
+
+    def _is_absent(self, name: str) -> bool:
+        parts = name.split("::", _DEEPEST + 1)
+        return any("::".join(parts[:end]) in self._absent for end in range(1, len(parts)))
+
+    def _miss(self, path: str, why: str) -> None:
+        self.is_whole = False
+        self._folder.report(path, why)

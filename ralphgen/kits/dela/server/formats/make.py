@@ -7,7 +7,7 @@ import re
 
 from ..folder import UnreadableError
 from ..task import Task
-from .make_lines import Fault, Include, Makefile, RecipePrefix, Rule
+from .make_lines import Fault, Include, Makefile, MakeRule, RecipePrefix
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,10 +63,10 @@ class _Reader:
         self._included_names = 0
         self._missing: list[tuple[str, int, str]] = []  # (including file, line, name)
         self._prefix = RecipePrefix()
-        self._rules: list[tuple[str, Rule]] = []  # (defining file, rule)
+        self._rules: list[tuple[str, MakeRule]] = []  # (defining file, rule)
         self._seen: set[str] = set()
 
-    def read(self, makefile: str) -> list[tuple[str, Rule]]:
+    def read(self, makefile: str) -> list[tuple[str, MakeRule]]:
         """All rules with the real paths of their files, as make reads them."""
         files = [self._open(makefile)]
         while files:
@@ -74,7 +74,7 @@ class _Reader:
             statement = next(statements, None)
             if statement is None:
                 files.pop()
-            elif isinstance(statement, Rule):
+            elif isinstance(statement, MakeRule):
                 self._rules.append((path, statement))
             elif isinstance(statement, Fault):
                 self._folder.report(path, statement.why)
@@ -83,7 +83,7 @@ class _Reader:
         self._report_missing()
         return self._rules
 
-    def _open(self, path: str) -> tuple[str, Iterator[Rule | Include | Fault]]:
+    def _open(self, path: str) -> tuple[str, Iterator[MakeRule | Include | Fault]]:
         real = os.path.realpath(path)
         self._seen.add(real)
         text = self._folder.text(path)
@@ -92,7 +92,7 @@ class _Reader:
 
     def _included(
         self, path: str, include: Include
-    ) -> Iterator[tuple[str, Iterator[Rule | Include | Fault]]]:
+    ) -> Iterator[tuple[str, Iterator[MakeRule | Include | Fault]]]:
         """The files of an include; their paths are relative to where make runs."""
         for name in include.names:
             if UNKNOWN.search(name) or not name.isprintable():

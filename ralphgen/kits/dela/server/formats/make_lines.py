@@ -31,7 +31,7 @@ ECHOED = re.compile(
 )
 
 
-class Rule:
+class MakeRule:
     """A rule: the words before its colon and what describes it.
 
     The words are without their escapes; a "$" in one stands for a reference to a variable.
@@ -102,9 +102,9 @@ class Makefile:
         self._prefix = prefix
         self._comment: str | None = None  # that stands directly above
         self._depth = 0  # conditions that are open
-        self._rule: Rule | None = None  # whose recipe may follow
+        self._rule: MakeRule | None = None  # whose recipe may follow
 
-    def statements(self) -> Iterator[Rule | Include | Fault]:
+    def statements(self) -> Iterator[MakeRule | Include | Fault]:
         """The statements, in order; a rule gets its description when what follows is read.
 
         The first fault is the only one.
@@ -123,7 +123,7 @@ class Makefile:
         if is_sound and self._depth:
             yield Fault("holds a condition without an 'endif'")
 
-    def _statement(self, number: int, line: str) -> Rule | Include | Fault | None:
+    def _statement(self, number: int, line: str) -> MakeRule | Include | Fault | None:
         comment, self._comment = self._comment, None
         if not line or line.startswith("#"):
             self._comment = _remark(line)
@@ -148,7 +148,7 @@ class Makefile:
 
     def _read_rule(
         self, number: int, head: str, tail: str, comment: str | None
-    ) -> Rule | Fault | None:
+    ) -> MakeRule | Fault | None:
         found = TARGETS.match(head)
         if not found:
             is_certain = "$" not in head and not self._depth
@@ -157,7 +157,7 @@ class Makefile:
             return None  # of a variable that only these targets have
         targets = _words(found[1].removesuffix("&"))
         words_of_help = _remark(tail[tail.find("##") :]) if _is_help(tail) else None
-        self._rule = Rule(targets, words_of_help or comment)
+        self._rule = MakeRule(targets, words_of_help or comment)
         if tail.startswith(";"):
             self._rule.add_recipe(tail[1:])
         if targets == [".PHONY"]:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from ralphgen.kits.dela.server import runners
 from ralphgen.kits.dela.server.folder import Folder
-from ralphgen.kits.dela.server.formats import runner_query
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +36,7 @@ def write_program(folder: Path, text: str) -> None:
 
 def test_the_answer_is_code_output_and_complaint(programs: Path, folder: Folder) -> None:
     write_program(programs, 'echo "$1"; pwd -P; echo; printf "\\n no:\\t%s \\n" "$2" >&2; exit 7')
-    answer = runner_query.ask(folder, "runner", "a b", "$HOME")
+    answer = runners.ask(folder, "runner", "a b", "$HOME")
 
     assert answer is not None
     assert 7 == answer.code
@@ -47,7 +47,7 @@ def test_the_answer_is_code_output_and_complaint(programs: Path, folder: Folder)
 def test_there_is_no_input(programs: Path, folder: Folder) -> None:
     """A child with the server's input would take requests of the client away (R2)."""
     write_program(programs, "cat; echo end")
-    answer = runner_query.ask(folder, "runner")
+    answer = runners.ask(folder, "runner")
 
     assert answer is not None
     assert "end\n" == answer.output
@@ -56,11 +56,11 @@ def test_there_is_no_input(programs: Path, folder: Folder) -> None:
 def test_a_program_that_is_not_there_or_cannot_start_gives_no_answer(
     programs: Path, folder: Folder
 ) -> None:
-    assert None is runner_query.ask(folder, "runner")
+    assert None is runners.ask(folder, "runner")
     (programs / "runner").write_bytes(b"\x7fELF")
     (programs / "runner").chmod(0o755)
 
-    assert None is runner_query.ask(folder, "runner")
+    assert None is runners.ask(folder, "runner")
 
 
 def test_a_program_of_the_project_is_never_run(
@@ -72,7 +72,7 @@ def test_a_program_of_the_project_is_never_run(
     write_program(place, f"echo > {folder.path}/ran")
     monkeypatch.setenv("PATH", f"{place}{os.pathsep}/usr/bin{os.pathsep}/bin")
 
-    assert None is runner_query.ask(folder, "runner")
+    assert None is runners.ask(folder, "runner")
     assert not Path(folder.path, "ran").exists()
 
 
@@ -85,30 +85,30 @@ def test_a_program_is_never_looked_for_where_the_server_happens_to_be(
     monkeypatch.chdir(programs)
     monkeypatch.setenv("PATH", f".{os.pathsep}/usr/bin{os.pathsep}/bin")
 
-    assert None is runner_query.ask(folder, "runner")
+    assert None is runners.ask(folder, "runner")
     assert not Path(folder.path, "ran").exists()
 
 
 def test_who_says_too_much_gives_no_answer(
     programs: Path, folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner_query, "LARGEST", 1 << 16)
+    monkeypatch.setattr(runners, "LARGEST", 1 << 16)
     write_program(programs, "head -c 300000 /dev/zero")
 
-    assert None is runner_query.ask(folder, "runner")
+    assert None is runners.ask(folder, "runner")
 
 
 def test_who_takes_too_long_is_ended_with_all_that_it_started(
     programs: Path, folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner_query, "PATIENCE", 0.7)
+    monkeypatch.setattr(runners, "PATIENCE", 0.7)
     pipe = programs / "alive"
     os.mkfifo(pipe)
     # Read to its end, the pipe tells that whoever could write to it is gone.
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     write_program(programs, f"exec 3> {pipe}; echo up >&3; sleep 60 & wait")
 
-    assert None is runner_query.ask(folder, "runner")
+    assert None is runners.ask(folder, "runner")
     assert b"up\n" == os.read(reader, 100)
     ended, _, _ = select.select([reader], [], [], 10)
 
@@ -120,7 +120,7 @@ def test_who_takes_too_long_is_ended_with_all_that_it_started(
 def test_who_leaves_a_child_behind_that_keeps_the_output_open_gives_no_answer(
     programs: Path, folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner_query, "PATIENCE", 0.3)
+    monkeypatch.setattr(runners, "PATIENCE", 0.3)
     write_program(programs, "sleep 60 & echo done")
 
-    assert None is runner_query.ask(folder, "runner")
+    assert None is runners.ask(folder, "runner")

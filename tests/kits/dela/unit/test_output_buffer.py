@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lanes import examples
 
-from ralphgen.kits.dela.server.output_buffer import LONGEST, Output
+from ralphgen.kits.dela.server.output_buffer import LONGEST, OutputBuffer
 
 AMPLE = 1 << 30
 BYTES = st.binary(max_size=60) | st.sampled_from(
@@ -16,8 +16,10 @@ BYTES = st.binary(max_size=60) | st.sampled_from(
 WRITES = st.lists(BYTES, max_size=12)
 
 
-def output_of(*writes: bytes, lines: int = AMPLE, size: int = AMPLE, ended: bool = True) -> Output:
-    output = Output(lines, size)
+def output_of(
+    *writes: bytes, lines: int = AMPLE, size: int = AMPLE, ended: bool = True
+) -> OutputBuffer:
+    output = OutputBuffer(lines, size)
     for data in writes:
         output.add(data)
     if ended:
@@ -25,7 +27,7 @@ def output_of(*writes: bytes, lines: int = AMPLE, size: int = AMPLE, ended: bool
     return output
 
 
-def lines_of(output: Output) -> list[str]:
+def lines_of(output: OutputBuffer) -> list[str]:
     return output.tail(AMPLE).lines
 
 
@@ -160,7 +162,7 @@ def test_a_line_that_never_ended_is_whole_at_the_end() -> None:
 
 @pytest.mark.parametrize("pattern", [b"y\n", b"x", b"seventy characters or so\n", b"\xff\x00\n"])
 def test_endless_output_keeps_little_memory(pattern: bytes) -> None:
-    output = Output(1000, 1 << 20)
+    output = OutputBuffer(1000, 1 << 20)
     chunk = pattern * ((1 << 16) // len(pattern))
     tracemalloc.start()
     for _ in range(100):
