@@ -1,1 +1,1 @@
-"""MCP clients: where each keeps its servers, and how it wants to be told of one."""
+"""MCP clients: where each keeps its servers, and in which form."""

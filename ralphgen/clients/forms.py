@@ -1,4 +1,4 @@
-"""How each client is told of the project's servers: its file, its form, and writing it."""
+"""The file and the form in which each client is given the project's servers."""
 
 import json
 import os
@@ -74,12 +74,12 @@ CLIENTS: Mapping[str, ClientForm] = {
 
 
 def client_file(client: str, root: Path) -> Path:
-    """The file in which a client looks for servers; raises `UsageError` for an unknown client."""
+    """Return the file in which a client looks for servers; raises `UsageError` if unknown."""
     return _form(client).file(root)
 
 
 def client_text(client: str, root: Path, kits: Sequence[str]) -> str:
-    """The whole text of a client's file that holds nothing but one server for each kit.
+    """Return the whole text of a client's file that holds nothing but one server for each kit.
 
     Raises `UsageError` for an unknown client.
     """
@@ -124,7 +124,7 @@ def _entry(form: ClientForm, root: Path, kit: str) -> dict[str, Any]:
 
 
 def _merged_text(client: str, root: Path, kits: Sequence[str], text: str) -> str:
-    """The text with the entries in it; raises `ProjectError` with what to add by hand."""
+    """Return the text with the entries in it; raises `ProjectError` with what to add by hand."""
     form = _form(client)
     path = form.file(root)
     entries = {kit: _entry(form, root, kit) for kit in kits}
@@ -164,7 +164,7 @@ def _refuse_others(
 
 
 def _content(path: Path) -> str:
-    """The file's text with its byte order mark and line ends; nothing where there is no file."""
+    """Return the file's text with byte order mark and line ends; "" where there is no file."""
     try:
         return path.read_bytes().decode()
     except FileNotFoundError:

@@ -21,7 +21,7 @@ def merged(
     toml: bool,
     refuse: Callable[[Mapping[str, Any]], None],
 ) -> str:
-    """The text with the entries under the key, read back to be sure that all else is as it was.
+    """Return the text with the entries under the key; all else is as it was, or it is refused.
 
     `refuse` takes the entries that are there. Raises ValueError or RecursionError, which `reason`
     puts into words, where something would be lost.
@@ -41,7 +41,7 @@ def merged(
 
 
 def _overlaid(old: Any, wanted: Any) -> Any:
-    """The values that the file has to hold in the end: `wanted`, and all else as it is."""
+    """Return the values that the file has to hold in the end: `wanted`, and all else as it is."""
     if not isinstance(wanted, dict):
         return wanted
     if isinstance(old, dict):
@@ -50,7 +50,7 @@ def _overlaid(old: Any, wanted: Any) -> Any:
 
 
 def reason(error: Exception) -> str:
-    """What keeps an entry from being put into a text, in words."""
+    """Return what keeps an entry from being put into a text, in words."""
     if isinstance(error, json.JSONDecodeError):
         return f"line {error.lineno} is not plain JSON, which has no comments or trailing commas"
     return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
@@ -72,7 +72,7 @@ def _merged_toml(text: str, key: str, entries: Mapping[str, Mapping[str, Any]]) 
 
 
 def _spliced(text: str, at: int, wanted: Mapping[str, Any]) -> str:
-    """JSON with `wanted` in the object that comes at `at`; every other character stays."""
+    """Return JSON with `wanted` in the object that comes at `at`; every other character stays."""
     at = _after(text, at)
     for key, value in wanted.items():
         members = _members(text, at)
@@ -87,7 +87,7 @@ def _spliced(text: str, at: int, wanted: Mapping[str, Any]) -> str:
 
 
 def _members(text: str, at: int) -> dict[str, tuple[int, int]]:
-    """Where the values of an object start and end, by key; raises ValueError for a key twice."""
+    """Return where each value of an object starts and ends; raises ValueError for a key twice."""
     members: dict[str, tuple[int, int]] = {}
     at = _after(text, at + 1)
     while text[at] != "}":
@@ -102,7 +102,7 @@ def _members(text: str, at: int) -> dict[str, tuple[int, int]]:
 
 
 def _after(text: str, at: int) -> int:
-    """Where the next key or value starts, or the object ends."""
+    """Return where the next key or value starts, or the object ends."""
     between = _BETWEEN.match(text, at)
     return between.end() if between else at
 
@@ -110,7 +110,7 @@ def _after(text: str, at: int) -> int:
 def _inserted(
     text: str, at: int, members: Mapping[str, tuple[int, int]], key: str, value: Any
 ) -> str:
-    """JSON with one more member at the end of an object, laid out as its neighbours are."""
+    """Return JSON with one more member at the end of an object, laid out as its neighbours are."""
     first = _after(text, at + 1)
     gap = text[at + 1 : first]
     member = json.dumps(key) + ": "

@@ -86,7 +86,7 @@ def write_setup_files(root: Path, kits: Iterable[str]) -> list[str]:
 
 
 def kits_without_tools(root: Path, plan: ServerPlan) -> list[str]:
-    """The kits of which the context beside the server, kept as it was, enables no tool."""
+    """Return the kits of which the context beside the server, kept as it was, enables no tool."""
     try:
         enabled = json.loads(_text_of(root / CONTEXT))["enabled_tools"]
         return [kit.key for kit in plan.kits if not enabled.get(kit.key)]
@@ -123,7 +123,7 @@ def _default_context(kits: Sequence[KitPlan]) -> str:
 
 
 def _kits_of_context(path: Path) -> list[str]:
-    """The kits that a context enables tools of; none where it cannot be read."""
+    """Return the kits that a context enables tools of; none where it cannot be read."""
     try:
         return [*json.loads(_text_of(path))["enabled_tools"]]
     except (ValueError, LookupError, TypeError):
@@ -131,7 +131,7 @@ def _kits_of_context(path: Path) -> list[str]:
 
 
 def _text_of(path: Path) -> str:
-    """The text of a file; empty where it cannot be read."""
+    """Return the text of a file; empty where it cannot be read."""
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, ValueError):
@@ -139,7 +139,7 @@ def _text_of(path: Path) -> str:
 
 
 def _kits_on(root: Path) -> list[str]:
-    """The kits of a config that is there; raises `ProjectError` where it is not valid."""
+    """Return the kits of a config that is there; raises `ProjectError` where it is not valid."""
     return read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS)).values.kits
 
 
@@ -150,7 +150,7 @@ def _discard(unfinished: Path) -> None:
 
 
 def _is_there(path: Path) -> bool:
-    """Whether anything is there, a dangling link or what may not be seen included."""
+    """Return whether anything is there, a dangling link or what may not be seen included."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -161,7 +161,7 @@ def _is_there(path: Path) -> bool:
 
 
 def _every_tool(kit: KitPlan) -> list[str]:
-    """The tools of a kit, with those that a later schema may have a place for."""
+    """Return the tools of a kit, with those that a later schema may have a place for."""
     return [*(tool.name for tool in kit.tools), *kit.absent]
 
 

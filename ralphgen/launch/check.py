@@ -24,7 +24,7 @@ class Lack:
 
 
 def lacks(session: PreparedSession, start: Event) -> tuple[Lack, ...]:
-    """What the first event of Claude Code (`system/init`) does not show of the session.
+    """Return what the first event of Claude Code (`system/init`) does not show of the session.
 
     Claude Code goes on without a server that did not start, and its exit code says nothing of it.
     Tools whose schemas it loads at need stand in that event like all others.
@@ -37,7 +37,7 @@ def lacks(session: PreparedSession, start: Event) -> tuple[Lack, ...]:
 
 
 def lack_error(found: tuple[Lack, ...]) -> RalphgenError:
-    """The error for what is lacking, with what our own servers say when they are asked."""
+    """Return the error for what is lacking, with what our own servers refuse to start for."""
     problems = []
     for lack in found:
         said = "" if lack.served is None else own_words(lack.served)
@@ -47,7 +47,7 @@ def lack_error(found: tuple[Lack, ...]) -> RalphgenError:
 
 
 def own_words(served: Served) -> str:
-    """The line with which a server refuses to start, empty where it would start now."""
+    """Return the line with which a server refuses to start, empty where it would start now."""
     try:
         query_server(served.command, "--check")
     except ServerQueryError as error:
@@ -77,7 +77,7 @@ def _toolless(
 
 
 def _told(start: Event, server: str) -> Iterator[str]:
-    """What Claude Code says of a server's entry that it could not use."""
+    """Yield what Claude Code says of a server's entry that it could not use."""
     for error in objects(start.get("mcp_server_errors")):
         if error.get("name") == server:
             yield str(error.get("message"))

@@ -50,7 +50,7 @@ class LaunchOptions:
 
 
 def launch_settings(root: Path) -> LaunchSettings:
-    """What the config says of launching; raises `ProjectError` where it cannot be read."""
+    """Return what the config says of launching; raises `ProjectError` where it cannot be read."""
     config = read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS))
     return LaunchSettings(
         tuple(config.values.launch.allow), config.values.launch.permission_mode or ""
@@ -58,7 +58,7 @@ def launch_settings(root: Path) -> LaunchSettings:
 
 
 def default_command(session: PreparedSession, root: Path) -> tuple[str, ...]:
-    """The command line that starts Claude Code in a session, with the recipe's own prompt.
+    """Return the command line that starts Claude Code in a session, with the recipe's own prompt.
 
     Where it is to print, it reads the prompt from standard input.
     """
@@ -67,12 +67,12 @@ def default_command(session: PreparedSession, root: Path) -> tuple[str, ...]:
 
 
 def prints(profile: str) -> bool:
-    """Whether sessions of the profile run without a person, instead of opening the terminal."""
+    """Return whether sessions of the profile run without a person and a terminal."""
     return profile in PRINTING
 
 
 def tool_name(server: str, tool: str = "") -> str:
-    """What Claude Code calls a tool of a server, or with no tool what names the whole server.
+    """Return what Claude Code calls a tool of a server, or without a tool the whole server.
 
     It spells with an underscore what a model's API does not take in a name.
     """
@@ -83,7 +83,7 @@ def tool_name(server: str, tool: str = "") -> str:
 def launch_command(
     session: PreparedSession, settings: LaunchSettings, options: LaunchOptions
 ) -> tuple[str, ...]:
-    """Every argument of Claude Code, from its name on.
+    """Return every argument of Claude Code, from its name on.
 
     A session that prints reads its prompt from standard input, where it has no limit and no
     process list shows it. In a conversation the prompt is the last argument, behind `--`. What is
@@ -110,13 +110,13 @@ def launch_command(
 
 
 def allowed_tools(session: PreparedSession) -> tuple[str, ...]:
-    """The enabled tools of our servers one by one, and the persona's own servers as a whole."""
+    """Return the enabled tools of our servers, and the discipline's own servers as a whole."""
     ours = [tool_name(served.kit, name) for served in session.served for name in served.names]
     return (*ours, *(tool_name(server) for server in session.other_servers))
 
 
 def _some(option: str, *values: str) -> list[str]:
-    """The option with its values, or nothing where there is none."""
+    """Return the option with its values, or nothing where there is none."""
     found = [value for value in values if value]
     return [option, *found] if found else []
 

@@ -56,7 +56,7 @@ def run_printing(
     try:
         with _handling(_stop_us, *_ENDINGS), _started(session, argv, prompt) as running:
             events = _events(running.lines(deadline), say)
-            told = _follow(session, running, events, _writer(out, raw=raw))
+            started = _follow(session, running, events, _writer(out, raw=raw))
             code = running.wait(deadline)
     except OutOfTimeError:
         say(f"the {timeout:g} s of this session are over: Claude Code was stopped")
@@ -67,7 +67,7 @@ def run_printing(
         return BY_SIGNAL + stopped.number
     if code < 0:
         say(f"Claude Code was ended by signal {-code}")
-    elif code == 0 and not told:
+    elif code == 0 and not started:
         raise ProjectError(
             "Claude Code ended without a word on which servers and tools it had",
             'behind "--" there must be no option that changes what it prints',
@@ -99,19 +99,19 @@ def _follow(
     session: PreparedSession, running: Running, events: Iterator[tuple[str, Event]], write: Writer
 ) -> bool:
     """Write every event; returns whether one of them named the servers and tools."""
-    told = False
+    started = False
     for line, event in events:
-        if is_start(event) and not told:
-            told = True
+        if is_start(event) and not started:
+            started = True
             if found := lacks(session, event):
                 running.stop()  # at once: to ask a server what it lacks takes a while
                 raise lack_error(found)
         write(line, event)
-    return told
+    return started
 
 
 def _events(lines: Iterator[str], say: Say) -> Iterator[tuple[str, Event]]:
-    """Each line that is an event, and the event; other lines are said."""
+    """Yield each line that is an event, and the event; other lines are said."""
     for line in lines:
         event = read_event(line)
         if event is not None:
@@ -121,7 +121,7 @@ def _events(lines: Iterator[str], say: Say) -> Iterator[tuple[str, Event]]:
 
 
 def _writer(out: TextIO, *, raw: bool) -> Writer:
-    """What writes an event to `out`, where it is seen at once."""
+    """Return what writes an event to `out`, where it is seen at once."""
     transcript = Transcript()
 
     def write(line: str, event: Event) -> None:
@@ -133,7 +133,7 @@ def _writer(out: TextIO, *, raw: bool) -> Writer:
 
 
 def _encodable(line: str, event: Event, out: TextIO) -> str:
-    """The line, or where `out` cannot hold it, JSON that says the same in ASCII."""
+    """Return the line, or where `out` cannot hold it, JSON that says the same in ASCII."""
     return line if _printable(line, out) == line else json.dumps(event)
 
 
@@ -155,7 +155,7 @@ def _started(session: PreparedSession, argv: Sequence[str], prompt: str) -> Iter
 
 
 def _program(argv: Sequence[str]) -> str:
-    """Where Claude Code is; raises `ProjectError` where PATH has none."""
+    """Return where Claude Code is; raises `ProjectError` where PATH has none."""
     found = shutil.which(argv[0])
     if found is None:
         raise ProjectError(
@@ -167,7 +167,7 @@ def _program(argv: Sequence[str]) -> str:
 
 @contextmanager
 def _terminal() -> Iterator[int]:
-    """The terminal to read from."""
+    """Return the terminal to read from."""
     if os.isatty(0):
         yield 0
         return

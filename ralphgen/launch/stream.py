@@ -18,7 +18,7 @@ _TREACHEROUS = re.compile(
 
 
 def read_event(line: str) -> Event | None:
-    """The event of a line; None where the line is no JSON object."""
+    """Return the event of a line; None where the line is no JSON object."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -27,12 +27,12 @@ def read_event(line: str) -> Event | None:
 
 
 def is_start(event: Event) -> bool:
-    """Whether the event says which servers and tools the session has."""
+    """Return whether the event says which servers and tools the session has."""
     return event.get("type") == "system" and event.get("subtype") == "init"
 
 
 def objects(found: object) -> list[Event]:
-    """The JSON objects of what should be a list of them."""
+    """Return the JSON objects of what should be a list of them."""
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
@@ -51,7 +51,7 @@ class Transcript:
         self._calls: dict[str, str] = {}
 
     def lines(self, event: Event) -> Iterator[str]:
-        """The lines for an event; a subagent's are indented."""
+        """Yield the lines for an event; a subagent's are indented."""
         indent = "  " if event.get("parent_tool_use_id") else ""
         for text in self._texts(event):
             yield from (indent + line for line in harmless(text).split("\n"))
@@ -79,7 +79,7 @@ class Transcript:
 
 
 def _blocks(event: Event) -> Iterator[Event]:
-    """The blocks of a message; of what a user says, only the results of tools."""
+    """Yield the blocks of a message; of what a user says, only the results of tools."""
     message = event.get("message")
     content = message.get("content") if isinstance(message, dict) else None
     for block in objects(content):
@@ -101,7 +101,7 @@ def _system(event: Event) -> Iterator[str]:
 
 
 def _result(event: Event) -> str:
-    """How it ended, with turns, seconds and dollars as far as they are told."""
+    """Return how it ended, with turns, seconds and dollars as far as they are known."""
     outcome = event.get("terminal_reason") or event.get("subtype") or "no reason"
     facts = [str(outcome)]
     if isinstance(turns := event.get("num_turns"), int):
@@ -114,14 +114,14 @@ def _result(event: Event) -> str:
 
 
 def _arguments(given: object) -> str:
-    """The arguments of a call on one line, each cut."""
+    """Return the arguments of a call on one line, each cut."""
     if not isinstance(given, dict):
         return ""
     return "".join(f" {_one_line(str(name))}={shortened(value)}" for name, value in given.items())
 
 
 def _text(content: object) -> str:
-    """The text of a result, which is a string or a list of blocks."""
+    """Return the text of a result, which is a string or a list of blocks."""
     if isinstance(content, str):
         return content
     return "\n".join(str(block.get("text", "")) for block in objects(content))

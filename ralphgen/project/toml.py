@@ -61,7 +61,7 @@ class TomlFile(Generic[Model]):
     text: str = ""
 
     def place(self, *keys: str | int) -> str:
-        """Where a key or an item of a list stands, as `path:line`."""
+        """Return where a key or an item of a list stands, as `path:line`."""
         return f"{self.shown}:{line_of(self.text, keys)}"
 
 
@@ -118,7 +118,7 @@ def _problem(shown: str, text: str, model: type[BaseModel], details: ErrorDetail
 
 
 def _shown(value: object) -> str:
-    """A value on one line; of a list or a table, which may hold secrets, no more than the word."""
+    """Return a value on one line; of a list or a table, which may hold secrets, only the word."""
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "a table"
     found = json.dumps(value, ensure_ascii=False, default=str)
@@ -126,7 +126,7 @@ def _shown(value: object) -> str:
 
 
 def _dotted(keys: Keys) -> str:
-    """The path of a key in quotes; a position in a list stands in brackets."""
+    """Return the path of a key in quotes; a position in a list stands in brackets."""
     parts = [f"[{key}]" if isinstance(key, int) else f".{_key(key)}" for key in keys]
     return f'"{"".join(parts).removeprefix(".")}"'
 
@@ -137,13 +137,13 @@ def _key(name: str) -> str:
 
 
 def _suggestion(model: type[BaseModel], keys: Keys) -> str:
-    """The nearest valid key beside the wrong one, or all of them."""
+    """Return the nearest valid key beside the wrong one, or all of them."""
     known = _known_keys(model, keys[:-1])
     return suggestion(str(keys[-1]), sorted(known), "the keys")
 
 
 def _known_keys(model: Any, keys: Keys) -> list[str]:
-    """The keys that the model has below the given ones."""
+    """Return the keys that the model has below the given ones."""
     inner = model
     for key in keys:
         fields = _fields(inner)
@@ -152,7 +152,7 @@ def _known_keys(model: Any, keys: Keys) -> list[str]:
 
 
 def _fields(model: Any) -> dict[str, Any]:
-    """The keys of a model as they are written, with their types; nothing for other types."""
+    """Return the keys of a model as they are written, with their types; nothing for other types."""
     found = getattr(model, "model_fields", {})
     return {field.alias or name: field.annotation for name, field in found.items()}
 

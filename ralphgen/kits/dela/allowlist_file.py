@@ -31,14 +31,14 @@ class Change:
     after: str
 
     def diff(self) -> list[str]:
-        """The lines that go and come, each on one line whatever it holds."""
+        """Return the lines that go and come, each on one line whatever it holds."""
         before, after = self.before.splitlines(), self.after.splitlines()
         lines = list(difflib.unified_diff(before, after, n=2, lineterm=""))[2:]
         return [one_line(line) for line in lines if not line.startswith("@@")]
 
 
 def plan_change(path: str, wanted: Iterable[Rule]) -> Change:
-    """What has to be written into an allowlist so that it has these entries.
+    """Return what has to be written into an allowlist so that it has these entries.
 
     Raises `ProjectError` where the file is not understood, or could not be kept as it is.
     """
@@ -68,7 +68,7 @@ def write(change: Change) -> None:
 
 
 def _missing(wanted: Rule, there: Sequence[Rule]) -> Rule | None:
-    """What of a wanted entry those that are there do not say already."""
+    """Return what of a wanted entry those that are there do not say already."""
     if not wanted.tasks:
         return None if any(_says(rule, wanted, "") for rule in there) else wanted
     names = [name for name in wanted.tasks if not any(_says(rule, wanted, name) for rule in there)]
@@ -76,7 +76,7 @@ def _missing(wanted: Rule, there: Sequence[Rule]) -> Rule | None:
 
 
 def _says(rule: Rule, wanted: Rule, name: str) -> bool:
-    """Whether an entry says what another wants: of the task of a name, of all tasks without one."""
+    """Return whether an entry says what another wants, of the task of a name or of all tasks."""
     if wanted.scope == "Deny":
         return rule.denies([name], wanted.real)
     if wanted.scope == "Directory":
@@ -109,7 +109,7 @@ def _with_entries(text: str, wanted: Sequence[Rule], there: Sequence[Rule]) -> s
 
 
 def _text(path: str) -> str:
-    """The text of an allowlist; empty where it cannot be read, of which its rules tell."""
+    """Return the text of an allowlist; empty where it cannot be read, as its rules then say."""
     try:
         return Path(path).read_bytes().decode("utf-8-sig")
     except (OSError, ValueError):

@@ -107,7 +107,7 @@ def _need_person() -> None:
 
 
 def _situation(project: Path) -> "tuple[tuple[Place, ...], str]":
-    """Where tasks are found, and the path of the allowlist; what cannot be used is said."""
+    """Return where tasks are found, and the path of the allowlist; what cannot be used is said."""
     from ralphgen.kits.dela.server.allowlist import allowlist_path
     from ralphgen.kits.dela.task_lookup import find_places
     from ralphgen.kits.registry import KITS
@@ -164,7 +164,7 @@ def _tell_reach(entries: "Sequence[Rule]", tasks: "Sequence[Task]", top: str) ->
 
 
 def _agreed() -> bool:
-    """Whether a person says yes; what was typed before the question is no answer to it."""
+    """Return whether a person says yes; what was typed before the question is no answer to it."""
     with suppress(ImportError):  # there is none on Windows
         import termios
 
@@ -199,7 +199,7 @@ def _list(project: Path, *, as_json: bool) -> None:
 
 
 def _lines(tasks: "Sequence[dict[str, Any]]", top: str) -> list[str]:
-    """A line a task, in columns."""
+    """Return a line a task, in columns."""
     width = max((len(task["unique_name"]) for task in tasks), default=0)
     return [
         f"{_word(task):<11}  {task['unique_name']:<{width}}  {task['command']}"
@@ -215,7 +215,7 @@ def _word(task: "dict[str, Any]") -> str:
 
 
 def _below(path: str, top: str) -> str:
-    """A path as it is seen from a folder above it."""
+    """Return a path as it is seen from a folder above it."""
     place = Path(path)
     return str(place.relative_to(top)) if place.is_relative_to(top) else path
 

@@ -25,7 +25,7 @@ class Place:
 
 
 def find_tasks(root: Path, settings: Mapping[str, Any]) -> Finding:
-    """The tasks of a project, and the files of tasks that cannot be used."""
+    """Return the tasks of a project, and the files of tasks that cannot be used."""
     folder = (root / str(settings["root"])).resolve()
     found = discover(str(folder), str(folder))
     runners = list(dict.fromkeys(task.runner for task in found.tasks))
@@ -49,7 +49,7 @@ def find_tasks(root: Path, settings: Mapping[str, Any]) -> Finding:
 
 
 def find_places(root: Path, start: Path, settings: Mapping[str, Any]) -> tuple[Place, ...]:
-    """The folder of the project's tasks and, before it, the one to start from where it is inside.
+    """Return the folder of the project's tasks, after the one to start from where that is inside.
 
     A server that is given a folder looks in the same two. Raises `ProjectError` where the settings'
     `root` is no folder.
@@ -58,14 +58,14 @@ def find_places(root: Path, start: Path, settings: Mapping[str, Any]) -> tuple[P
     top, folder = os.path.realpath(root / named), os.path.realpath(start)
     if not Path(top).is_dir():
         raise ProjectError(
-            f'the folder of tasks "{one_line(named)}" is not there', 'mend "root" of its settings'
+            f'the folder of tasks "{one_line(named)}" is not there', 'fix "root" of its settings'
         )
     inside = [folder] if Path(folder).is_relative_to(top) and Path(folder).is_dir() else []
     return tuple(Place(path, discover(top, path)) for path in dict.fromkeys([*inside, top]))
 
 
 def named_tasks(places: Sequence[Place], names: Iterable[str]) -> list[Task]:
-    """The tasks of these names, each once; raises `UsageError` with every name that means none."""
+    """Return the tasks of these names, each once; raises `UsageError` with all unknown names."""
     problems: list[Problem] = []
     tasks: list[Task] = []
     for name in names:
@@ -82,7 +82,7 @@ def named_tasks(places: Sequence[Place], names: Iterable[str]) -> list[Task]:
 
 
 def all_tasks(places: Iterable[Place]) -> list[Task]:
-    """The tasks of all places; one that two of them have stands there once."""
+    """Return the tasks of all places; one that two of them have stands there once."""
     found: dict[tuple[str, str, tuple[str, ...]], Task] = {}
     for task in (task for place in places for task in place.found.tasks):
         found.setdefault((task.name, task.path, task.argv), task)
@@ -90,7 +90,7 @@ def all_tasks(places: Iterable[Place]) -> list[Task]:
 
 
 def task_entries(tasks: Iterable[Task], scope: str) -> list[Rule]:
-    """The entries that reach these tasks: by name, or by file or folder without any names."""
+    """Return the entries that reach these tasks: by name, or all of their files or folders."""
     names: dict[str, list[str]] = {}
     for task in tasks:
         path = str(Path(task.path).parent) if scope == "Directory" else task.path
@@ -103,7 +103,7 @@ def task_entries(tasks: Iterable[Task], scope: str) -> list[Rule]:
 
 
 def path_entries(paths: Iterable[str]) -> list[Rule]:
-    """The entries that deny every task of files and folders; raises `UsageError` for no such."""
+    """Return the entries that deny all tasks of files or folders; raises `UsageError` if gone."""
     missing = [path for path in paths if not Path(path).exists()]
     if missing:
         hint = "name a file of tasks, or a folder of such"
@@ -113,7 +113,7 @@ def path_entries(paths: Iterable[str]) -> list[Rule]:
 
 
 def reached(entries: Iterable[Rule], tasks: Iterable[Task]) -> list[Task]:
-    """The tasks that these entries allow or deny."""
+    """Return the tasks that these entries allow or deny."""
     rules = Rules("", [*entries])
     return [
         task
@@ -123,7 +123,7 @@ def reached(entries: Iterable[Rule], tasks: Iterable[Task]) -> list[Task]:
 
 
 def standing(rules: Rules, place: Place) -> list[dict[str, Any]]:
-    """Each task of a place: whether it may be started, and the entry that decides it, if any."""
+    """Return each task of a place: whether it may be started, and the entry that decides that."""
     return [_standing(rules, task) for task in place.found.tasks]
 
 
@@ -140,7 +140,7 @@ def _standing(rules: Rules, task: Task) -> dict[str, Any]:
 
 
 def below(folder: Path, path: str) -> str:
-    """A path as it is seen from the folder of the tasks."""
+    """Return a path as it is seen from the folder of the tasks."""
     place = Path(path)
     return place.relative_to(folder).as_posix() if place.is_relative_to(folder) else str(place)
 

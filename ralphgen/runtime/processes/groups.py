@@ -93,7 +93,7 @@ class Group:
             return not self._holders
 
     def reap(self) -> int | None:
-        """The exit code of the process, negative for the signal that ended it; None if lost.
+        """Return the exit code of the process, negative for the signal that ended it; None if lost.
 
         To be called once: nothing of the process is kept.
         """
@@ -122,12 +122,12 @@ class Stop:
             self._deadline = min(self._deadline, time.monotonic() + grace)
 
     def left(self) -> float:
-        """The seconds that are left for an end without force; fewer than none when it is over."""
+        """Return the seconds left for an end without force; negative when they are over."""
         return self._deadline - time.monotonic()
 
 
 def end_groups(groups: Sequence[Group], mark: bytes, left: Callable[[], float]) -> None:
-    """Ask all processes of groups, which must be held, and all others with a mark to end.
+    """End all processes of groups, which must be held, and all others with a mark, by TERM.
 
     When no seconds are `left`, they are killed. Returns when they have ended, or did not although
     they were killed.

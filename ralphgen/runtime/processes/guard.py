@@ -33,7 +33,7 @@ CHUNK = 1 << 12
 
 
 def mark_of(token: str, *, whole: bool = True) -> bytes:
-    """What the environment of a task with this token holds; or one that begins with it."""
+    """Return what the environment of a task with this token holds; or one that begins with it."""
     return f"\0{VARIABLE}={token}".encode() + b"\0" * whole
 
 
@@ -58,7 +58,7 @@ def reach(leaders: set[int], mark: bytes, number: int) -> bool:
 
 
 def living(leaders: set[int], mark: bytes = b"") -> set[int]:
-    """The leaders in whose sessions a process lives, and the processes with the mark elsewhere."""
+    """Return the leaders whose sessions have a process, and processes with the mark elsewhere."""
     table = _processes(mark)
     if not table:
         return {leader for leader in leaders if _signal(leader, 0)}
@@ -113,7 +113,7 @@ def watch(source: int, mark: bytes) -> None:
 
 
 def _signal(group: int, number: int) -> bool:
-    """Whether there was a process in the group that could be sent the signal."""
+    """Return whether there was a process in the group that could be sent the signal."""
     try:
         os.killpg(group, number)
     except OSError:
@@ -142,7 +142,7 @@ def _signal_marked(pid: int, mark: bytes, number: int) -> None:
 
 
 def _processes(mark: bytes) -> list[tuple[int, int, int, bool]]:
-    """Each living process: its id, group and session, and whether its environment has the mark.
+    """Return each living process: its id, group and session, and whether it has the mark.
 
     None where the system has no such table.
     """

@@ -60,7 +60,7 @@ class Job:
         self.completed_at: str | None = None
 
     def elapsed(self) -> int:
-        """For how many whole seconds it has run."""
+        """Return for how many whole seconds it has run."""
         running = self.state == RUNNING
         return int((time.monotonic() if running else self.finished) - self.started)
 

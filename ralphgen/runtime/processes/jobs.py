@@ -14,7 +14,7 @@ from .latch import Latch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from .pipes import Pipes
@@ -38,11 +38,11 @@ class ClosedError(ToolError):
     """The server is ending; nothing was started."""
 
 
-class Birth:
+class PendingStart:
     """A process that is being started: `job` is there when `done` opens, or `problem` is why not.
 
     That happens on the thread that then watches the process. So a signal's handler that interrupts
-    the one who asks for it can wait until the process is there to be ended.
+    its starter can wait until the process is there to be ended.
     """
 
     __slots__ = ("done", "job", "problem")
@@ -69,7 +69,6 @@ class Jobs:
     """
 
     __slots__ = (
-        "_births",
         "_budget",
         "_closed",
         "_guard",
@@ -77,6 +76,7 @@ class Jobs:
         "_keep",
         "_kept",
         "_numbers",
+        "_pending",
         "_slots",
         "_stops",
         "_token",
@@ -96,7 +96,7 @@ class Jobs:
         self._kept = kept
         self._budget = budget
         self._slots = [None] * most  # one for each process that may be started
-        self._births: dict[Birth, None] = {}
+        self._pending: dict[PendingStart, None] = {}
         self._jobs: dict[Job, None] = {}  # oldest first
         self._stops: dict[Job, Stop] = {}
         self._token = f"{os.urandom(8).hex()}."
@@ -122,18 +122,21 @@ class Jobs:
 
         self._collect()
         self.take()
-        birth = Birth()
-        work = (birth, argv, pipes, cwd, environment, about)
-        live = Thread(target=self._live, args=work, name="task", daemon=True)
+        pending = PendingStart()
+
+        def create() -> Job:
+            return self._create(argv, pipes, cwd, environment, about)
+
+        thread = Thread(target=self._run, args=(pending, create), name="task", daemon=True)
         try:
-            live.start()
+            thread.start()
         except RuntimeError as error:
             self.give_back()
             raise OSError(str(error)) from error
-        birth.done.wait()
-        if birth.job is None:
-            raise birth.problem
-        return birth.job
+        pending.done.wait()
+        if pending.job is None:
+            raise pending.problem
+        return pending.job
 
     def take(self) -> None:
         """Let something count as a process that runs; raises `FullError`."""
@@ -147,17 +150,17 @@ class Jobs:
         self._slots.append(None)
 
     def running(self) -> list[Job]:
-        """Those that are running, the oldest first."""
+        """Return those that are running, the oldest first."""
         self._collect()
         return [job for job in list(self._jobs) if job.state == RUNNING]
 
     def all(self) -> list[Job]:
-        """All that are remembered, the newest first."""
+        """Return all that are remembered, the newest first."""
         self._collect()
         return list(self._jobs)[::-1]
 
     def find(self, pid: int) -> Job | None:
-        """The one of a process id: the running one, else the newest that had it."""
+        """Return the one of a process id: the running one, else the newest that had it."""
         found = [job for job in self.all() if job.pid == pid]
         return next((job for job in found if job.state == RUNNING), found[0] if found else None)
 
@@ -208,8 +211,8 @@ class Jobs:
         """
         self._closed = True
         deadline = time.monotonic() + CLOSING
-        for birth in list(self._births):
-            birth.done.wait(deadline - time.monotonic())
+        for pending in list(self._pending):
+            pending.done.wait(deadline - time.monotonic())
         held = [job for job in list(self._jobs) if job.group.hold()]
         if self._guard.is_begun:  # else there was no task ever
             mark = mark_of(self._token, whole=False)
@@ -236,32 +239,24 @@ class Jobs:
             job.wait(CERTAIN)
             stop.how = "killed" if job.group.killed else "graceful"
 
-    def _live(
-        self,
-        birth: Birth,
-        argv: Sequence[str],
-        pipes: Pipes,
-        cwd: str,
-        environment: Mapping[str, str],
-        about: Any,
-    ) -> None:
+    def _run(self, pending: PendingStart, create: Callable[[], Job]) -> None:
         """Start a process and watch it to its end, on a thread of its own."""
-        self._births[birth] = None  # from here on, `close` waits for it
+        self._pending[pending] = None  # from here on, `close` waits for it
         try:
-            birth.job = self._bear(argv, pipes, cwd, environment, about)
+            pending.job = create()
         except (OSError, ToolError) as error:
-            birth.problem = error
+            pending.problem = error
         finally:
-            if birth.job is None:
+            if pending.job is None:
                 self.give_back()
-            self._births.pop(birth, None)
-            birth.done.open()
-        if birth.job is not None:
-            birth.job.group.watch()
-            self._let_go(birth.job)
+            self._pending.pop(pending, None)
+            pending.done.open()
+        if pending.job is not None:
+            pending.job.group.watch()
+            self._let_go(pending.job)
             self._spare(self._ended())
 
-    def _bear(
+    def _create(
         self,
         argv: Sequence[str],
         pipes: Pipes,
@@ -305,7 +300,7 @@ class Jobs:
         self._spare(ended)
 
     def _ended(self) -> list[Job]:
-        """Those that have ended and are remembered, the first to end first."""
+        """Return those that have ended and are remembered, the first to end first."""
         ended = [job for job in list(self._jobs) if job.state != RUNNING]
         return sorted(ended, key=_by_end)
 

@@ -130,14 +130,14 @@ class Pipes:
             self._finish(end)
 
     def _read(self, source: int) -> bool:
-        """Whether something was read."""
+        """Return whether something was read."""
         data = os.read(source, CHUNK)
         if data:
             self._readers[source].add(data)
         return bool(data)
 
     def _write(self) -> bool:
-        """Whether there is more to be written, and somebody to read it."""
+        """Return whether there is more to be written, and somebody to read it."""
         try:
             self._given = self._given[os.write(self._writer, self._given) :]
         except BlockingIOError:  # less room than an atomic write takes

@@ -44,13 +44,13 @@ class Rule:
             self.real = os.path.realpath(self.path)
 
     def denies(self, names: Iterable[str], real: str) -> bool:
-        """Whether it forbids a task of these names in the file at a path without links."""
+        """Return whether it forbids a task of these names in the file at a path without links."""
         if self.scope != "Deny" or not self.is_around(real):
             return False
         return not self.tasks or any(name in self.tasks for name in names)
 
     def grants(self, name: str, real: str) -> bool:
-        """Whether it allows the task of a plain name in the file at a path without links."""
+        """Return whether it allows the task of a plain name in the file at a path without links."""
         if self.scope == "Directory":
             return self.is_around(real)
         if self.scope == "File":
@@ -58,7 +58,7 @@ class Rule:
         return self.scope == "Task" and real == self.real and name in self.tasks
 
     def is_around(self, real: str) -> bool:
-        """Whether a path without links is where the entry leads, or below it."""
+        """Return whether a path without links is where the entry leads, or below it."""
         return real == self.real or real.startswith(os.path.join(self.real, ""))
 
 
@@ -87,7 +87,7 @@ class Rules:
         self.missing = missing
 
     def allows(self, name: str, unique_name: str, path: str) -> bool:
-        """Whether a task may be started: its plain and its unique name, and its file.
+        """Return whether a task may be started: its plain and its unique name, and its file.
 
         A Deny wins over all that allows it, and is on the task by either name, or on every task of
         its file or folder. A unique name allows nothing: another task may have it tomorrow.
@@ -95,22 +95,22 @@ class Rules:
         return self.denial(name, unique_name, path) is None and self.grant(name, path) is not None
 
     def problems(self) -> list[tuple[str, str]]:
-        """What keeps the file, or entries of it, from being used: its path and a sentence each."""
+        """Return why the file, or entries of it, cannot be used: its path and a sentence each."""
         return [(self.path, why) for why in (self.problem, *self.ignored) if why]
 
     def denial(self, name: str, unique_name: str, path: str) -> Rule | None:
-        """The first entry that forbids a task."""
+        """Return the first entry that forbids a task."""
         real, names = os.path.realpath(path), (name, unique_name)
         return next((rule for rule in self.entries if rule.denies(names, real)), None)
 
     def grant(self, name: str, path: str) -> Rule | None:
-        """The first entry that allows a task, were it not forbidden."""
+        """Return the first entry that allows a task, were it not forbidden."""
         real = os.path.realpath(path)
         return next((rule for rule in self.entries if rule.grants(name, real)), None)
 
 
 class Allowlist:
-    """The allowlist as it is whenever it is asked: a change counts at once.
+    """The allowlist as it is at each look: a change counts at once.
 
     `setting` is the path of the file, which stands for the usual places; empty for those.
     """
@@ -124,7 +124,7 @@ class Allowlist:
         self._rules = Rules("")
 
     def current(self) -> Rules:
-        """What the file says now, be it new, changed, gone or in a place that goes before."""
+        """Return what the file says now: one that is new, changed or nearer counts at once."""
         path = allowlist_path(self.setting)
         state = stamp(path)
         if (path, state) != (self._path, self._stamp):
@@ -134,7 +134,7 @@ class Allowlist:
 
 
 def allowlist_path(setting: str = "") -> str:
-    """The file that counts: the one that is set, else the first that there is of `PLACES`.
+    """Return the file that counts: the one that is set, else the first that there is of `PLACES`.
 
     Where there is none, the first place. What may not be seen is there: its denials must not be
     lost.
@@ -146,7 +146,7 @@ def allowlist_path(setting: str = "") -> str:
 
 
 def read_rules(path: str) -> Rules:
-    """What a file says; where any of it is unclear nothing is allowed, and the reason is kept.
+    """Return what a file says; where any of it is unclear, nothing is allowed, with the reason.
 
     Unknown keys and Once are ignored, and so are relative paths, with a sentence. But a Deny that
     cannot be followed makes the whole file unclear: ignored, it would allow what it forbids.
@@ -165,7 +165,7 @@ def read_rules(path: str) -> Rules:
 
 
 def _followed(rules: Rules) -> Rules:
-    """The same with every path followed anew: a link may lead elsewhere than it did."""
+    """Return the same with every path followed anew: a link may lead elsewhere than it did."""
     for rule in rules.entries:
         try:
             rule.follow()
@@ -175,7 +175,7 @@ def _followed(rules: Rules) -> Rules:
 
 
 def _entries(path: str, values: dict[str, Any]) -> list[Any]:
-    """The entries as they are written; raises `UnreadableError` where they are no list."""
+    """Return the entries as they are written; raises `UnreadableError` where they are no list."""
     entries = values.get("entries", [])
     if isinstance(entries, list):
         return entries
@@ -183,7 +183,7 @@ def _entries(path: str, values: dict[str, Any]) -> list[Any]:
 
 
 def _rule(path: str, number: int, entry: Any, ignored: list[str]) -> Rule | None:
-    """What one entry says, None where it may be ignored; raises `UnreadableError` if unclear."""
+    """Return an entry's rule, None where it may be ignored; raises `UnreadableError` if unclear."""
     if why := _unclear(entry):
         raise UnreadableError(path, f"entry {number}: {why}")
     place, scope = os.path.expanduser(entry["path"]), entry["scope"]
@@ -200,7 +200,7 @@ def _rule(path: str, number: int, entry: Any, ignored: list[str]) -> Rule | None
 
 
 def _unclear(entry: Any) -> str:
-    """What is wrong with the shape of an entry."""
+    """Return what is wrong with the shape of an entry."""
     if not isinstance(entry, dict):
         return "is no table"
     place, scope, tasks = (entry.get(key) for key in ("path", "scope", "tasks"))
@@ -218,7 +218,7 @@ def _lost(number: int, path: str, error: Exception) -> str:
 
 
 def _is_there(path: str) -> bool:
-    """Whether there is something, be it a link that leads nowhere or what may not be seen."""
+    """Return whether anything is there: a dangling link counts, and what may not be seen."""
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):

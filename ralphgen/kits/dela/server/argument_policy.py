@@ -99,7 +99,7 @@ def check_variables(task: Task, variables: Mapping[str, str]) -> None:
 
 
 def _leads_elsewhere(runner: str, word: str) -> bool:
-    """Whether a word is one of a runner's options for another project, its value with it or not."""
+    """Return whether a word is an option of a runner for another project, with its value or not."""
     if word in HARMLESS:
         return False
     return any(

@@ -67,7 +67,7 @@ class Discovery:
         self._found: dict[str, tuple[dict[str, Stamp], Discovered]] = {}
 
     def find(self, path: str) -> Discovered:
-        """The tasks of a folder within the root, as they are now."""
+        """Return the tasks of a folder within the root, as they are now."""
         stamps, discovered = self._found.pop(path, ({}, None))
         if discovered is None or not unchanged(stamps):
             folder = Folder(path, self._root)
@@ -79,7 +79,7 @@ class Discovery:
 
 
 def discover(root: str, path: str) -> Discovered:
-    """The tasks of a folder; nothing above `root` is read."""
+    """Return the tasks of a folder; nothing above `root` is read."""
     return _discovered(Folder(path, root))
 
 

@@ -54,30 +54,30 @@ class Folder:
         self._listed: dict[str, dict[str, None]] = {}
 
     def place(self, *parts: str) -> str:
-        """The path of something below the folder."""
+        """Return the path of something below the folder."""
         return os.path.normpath(os.path.join(self.path, *parts))
 
     def entries(self, folder: str = "") -> list[str]:
-        """The names in a folder, given by its path, in order; none where there is no such folder.
+        """Return the names in a folder, given by its path, in order; none where there is no folder.
 
         Without a path, those in the folder itself. One that leads out of the root is reported.
         """
         return [*self._names(folder or self.path)]
 
     def first(self, *names: str, folder: str = "") -> str | None:
-        """The path of the first of the names that is a file, written in exactly these letters."""
+        """Return the path of the first of the names that is a file, spelled exactly so."""
         place = folder or self.path
         there = self._names(place)
         found = (os.path.join(place, name) for name in names if name in there)
         return next((path for path in found if self.is_file(path)), None)
 
     def is_file(self, path: str) -> bool:
-        """Whether there is a file, or a link to one; one that leads out of the root is reported."""
+        """Return whether a file or a link to one is there; a link out of the root is reported."""
         self.look(path)
         return self._is_ours(path) and os.path.isfile(path)
 
     def text(self, path: str, largest: int = LARGEST) -> str:
-        r"""The text of a file, without a byte order mark and with "\n" at the ends of its lines.
+        r"""Return the text of a file, without a byte order mark and with "\n" as line ends.
 
         Raises `UnreadableError` where there is none, it leads out of the root, it is of more than
         `largest` bytes or no UTF-8, or where enough was read.
@@ -111,7 +111,7 @@ class Folder:
         if problem in self.problems or len(self.problems) == MOST_PROBLEMS:
             return
         if len(self.problems) == MOST_PROBLEMS - 1:
-            problem = _short(self.path), "has more problems than are told"
+            problem = _short(self.path), "has more problems than are shown"
         self.problems.append(problem)
 
     def spend(self, what: str, count: int) -> None:
@@ -134,19 +134,19 @@ class Folder:
             self.stamps[path] = stamp(path)
 
     def is_inside(self, path: str) -> bool:
-        """Whether a path, followed through links, leads to something within the root."""
+        """Return whether a path, followed through links, leads to something within the root."""
         real = os.path.realpath(path)
         return is_below(real, self.root)
 
     def _is_ours(self, path: str) -> bool:
-        """Whether a path may be read: what leads out of the root is reported."""
+        """Return whether a path may be read: what leads out of the root is reported."""
         is_ours = self.is_inside(path)
         if not is_ours:
             self.report(path, OUTSIDE)
         return is_ours
 
     def _names(self, path: str) -> dict[str, None]:
-        """The names in a folder, as it was when it was looked at first."""
+        """Return the names in a folder, as it was when it was looked at first."""
         if path not in self._listed:
             self.look(path)
             try:
@@ -158,12 +158,12 @@ class Folder:
 
 
 def is_below(path: str, folder: str) -> bool:
-    """Whether a path is that of a folder or of something in it; both without links."""
+    """Return whether a path is that of a folder or of something in it; both without links."""
     return path == folder or path.startswith(os.path.join(folder, ""))
 
 
 def stamp(path: str) -> Stamp:
-    """The state of what is at a path; a change of its content or rights is a change of this."""
+    """Return the state of what is at a path; a change of its content or rights changes it."""
     try:
         found = os.stat(path)
     except (OSError, ValueError):
@@ -172,7 +172,7 @@ def stamp(path: str) -> Stamp:
 
 
 def unchanged(stamps: Mapping[str, Stamp]) -> bool:
-    """Whether all these paths are as they were."""
+    """Return whether all these paths are as they were."""
     return all(stamp(path) == before for path, before in stamps.items())
 
 

@@ -29,7 +29,7 @@ ON_ALLOWING = (
 
 
 def instructions(_session: Session, tools: Sequence[Tool]) -> str:
-    """At most 2,000 characters on the tools that this session sees."""
+    """Return at most 2,000 characters on the tools that this session sees."""
     seen = {tool.name: tool for tool in tools}
     waits = "task_start" in seen and WAITING in seen["task_start"].properties
     longer = f" ({WAITING}: up to 300)" if waits else ""

@@ -29,25 +29,25 @@ MESSAGES = {
 
 
 def status(dela: Dela, _arguments: dict[str, Any]) -> dict[str, Any]:
-    """What runs now, the oldest first."""
+    """Return what runs now, the oldest first."""
     running = dela.jobs.running() if dela.jobs is not None else []
-    return fitted({"running": [_told(job) for job in running], "cwd": dela.root})
+    return fitted({"running": [_job_facts(job) for job in running], "cwd": dela.root})
 
 
 def task_status(dela: Dela, arguments: dict[str, Any]) -> dict[str, Any]:
-    """What has become of the processes of a task, the newest first, or of one process."""
+    """Return what has become of the processes of a task, the newest first, or of one process."""
     if "pid" in arguments:
-        jobs = [_job(dela, arguments["pid"])[1]]
+        jobs = [_find_job(dela, arguments["pid"])[1]]
     elif "unique_name" in arguments:
-        jobs = _named(dela, arguments["unique_name"])
+        jobs = _jobs_of_task(dela, arguments["unique_name"])
     else:
         raise bad_arguments("give a 'unique_name' or a 'pid'")
-    return fitted({"jobs": [_told(job) | _ended(job) for job in jobs]})
+    return fitted({"jobs": [_job_facts(job) | _end_facts(job) for job in jobs]})
 
 
 def task_output(dela: Dela, arguments: dict[str, Any]) -> dict[str, Any]:
     """Lines of output: the last ones, or those from an offset on."""
-    _, job = _job(dela, arguments["pid"])
+    _, job = _find_job(dela, arguments["pid"])
     wanted, offset = arguments.get("lines", LINES), arguments.get("offset")
     page = job.output.tail(wanted) if offset is None else job.output.read(offset, wanted)
     answer: dict[str, Any] = {
@@ -75,7 +75,7 @@ def task_output(dela: Dela, arguments: dict[str, Any]) -> dict[str, Any]:
 
 def task_stop(dela: Dela, arguments: dict[str, Any]) -> Waiting:
     """End a process and all that it has started."""
-    jobs, job = _job(dela, arguments["pid"])
+    jobs, job = _find_job(dela, arguments["pid"])
     grace = arguments.get("grace_period", GRACE)
     if job.state != "running":
         raise not_running(job.pid)
@@ -106,16 +106,16 @@ def _stopped(jobs: Jobs, job: Job, grace: float) -> dict[str, Any]:
     }
 
 
-def _job(dela: Dela, pid: int) -> tuple[Jobs, Job]:
-    """The process of a PID; raises `RefusedError` where this server knows none."""
+def _find_job(dela: Dela, pid: int) -> tuple[Jobs, Job]:
+    """Return the process of a PID; raises `RefusedError` where this server knows none."""
     job = dela.jobs.find(pid) if dela.jobs is not None else None
     if dela.jobs is None or job is None:
         raise job_not_found(pid, looks=dela.sees("status"))
     return dela.jobs, job
 
 
-def _named(dela: Dela, name: str) -> list[Job]:
-    """The processes of a task, by its unique name or by one that can only mean it."""
+def _jobs_of_task(dela: Dela, name: str) -> list[Job]:
+    """Return the processes of a task, by its unique name or by one that can only mean it."""
     if dela.jobs is None:
         return []
     jobs = dela.jobs.all()
@@ -127,13 +127,13 @@ def _named(dela: Dela, name: str) -> list[Job]:
     return found
 
 
-def _told(job: Job) -> dict[str, Any]:
-    """A process as `status` tells it; `started_at` is its age, as the seed of dela has it."""
+def _job_facts(job: Job) -> dict[str, Any]:
+    """Return a process as `status` shows it; `started_at` is its age, as in dela's own answers."""
     age = job.elapsed()
     return {"pid": job.pid, **job.about, "started_at": age, "elapsed_seconds": age}
 
 
-def _ended(job: Job) -> dict[str, Any]:
+def _end_facts(job: Job) -> dict[str, Any]:
     return {
         "state": job.state,
         "exit_code": job.exit_code,
@@ -144,7 +144,7 @@ def _ended(job: Job) -> dict[str, Any]:
 
 
 def _with_lines(answer: dict[str, Any], lines: list[str], tail: bool) -> dict[str, Any]:
-    """The answer with as many of the lines as it can hold, and where to read on.
+    """Return the answer with as many of the lines as it can hold, and where to read on.
 
     `tail` keeps the newest of them, else the oldest are kept.
     """

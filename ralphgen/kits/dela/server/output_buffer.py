@@ -105,12 +105,12 @@ class OutputBuffer:
             self._used = 0
 
     def read(self, start: int, count: int) -> OutputPage:
-        """At most `count` lines from the line of the number `start`, or from the oldest kept."""
+        """Return at most `count` lines from the line numbered `start`, or from the oldest kept."""
         with self._lock:
             return self._page(start, count)
 
     def tail(self, count: int) -> OutputPage:
-        """The newest `count` lines."""
+        """Return the newest `count` lines."""
         with self._lock:
             return self._page(self._whole + bool(self._begun) - count, count)
 
@@ -186,7 +186,7 @@ def weight_of(lines: int, size: int) -> int:
 
 
 def _boundary(data: bytes, index: int) -> int:
-    """The last place up to the index at which a character begins."""
+    """Return the last place up to the index at which a character begins."""
     while data[index] in CONTINUING:
         index -= 1
     return index

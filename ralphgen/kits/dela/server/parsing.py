@@ -37,7 +37,7 @@ _LONG_KEY = re.compile(rf"(?:\.[ \t]*+{_PART}){{{MOST_PARTS}}}")
 
 
 def read_yaml(folder: Folder, path: str) -> Any:
-    """The value of a YAML file, in which every scalar is a text; None for an empty file.
+    """Return the value of a YAML file, in which every scalar is a text; None for an empty file.
 
     That `on` and `yes` are texts, as they are to the programs that read these files, and that 3
     is "3", is what a loader without types is for. Raises `UnreadableError`.
@@ -46,7 +46,7 @@ def read_yaml(folder: Folder, path: str) -> Any:
 
 
 def has_tags(folder: Folder, path: str) -> bool:
-    """Whether a YAML file says of any value what it is, as in `!!binary`: it may be another then.
+    """Return whether a YAML file has a tag such as `!!binary`: a value may be another then.
 
     Raises `UnreadableError`.
     """
@@ -54,7 +54,7 @@ def has_tags(folder: Folder, path: str) -> bool:
 
 
 def _once(kind: str, folder: Folder, path: str, parse: Callable[[Folder, str], object]) -> Any:
-    """What is made of a file, or why it cannot be used, found out once for each real path."""
+    """Return the parsed file, or raise `UnreadableError`; it is parsed once for each real path."""
     folder.look(path)
     key = kind, os.path.realpath(path)
     if key not in folder.parsed:
@@ -69,7 +69,7 @@ def _once(kind: str, folder: Folder, path: str, parse: Callable[[Folder, str], o
 
 
 def _yaml(folder: Folder, path: str) -> tuple[Any, bool]:
-    """The value of a YAML file, and whether it has tags."""
+    """Return the value of a YAML file, and whether it has tags."""
     add_packages()
     import yaml
 
@@ -92,7 +92,7 @@ def _yaml(folder: Folder, path: str) -> tuple[Any, bool]:
 
 
 def _is_tagged(folder: Folder, path: str, events: Iterator[Event]) -> bool:
-    """Whether any value of a YAML file has a tag.
+    """Return whether any value of a YAML file has a tag.
 
     Raises `UnreadableError` for what the parser in C could not make values of: it calls itself for
     each value within another, and where that is too deep it takes the server with it.
@@ -111,12 +111,12 @@ def _is_tagged(folder: Folder, path: str, events: Iterator[Event]) -> bool:
 
 
 def read_json(folder: Folder, path: str) -> Any:
-    """The value of a JSON file. Raises `UnreadableError`."""
+    """Return the value of a JSON file. Raises `UnreadableError`."""
     return _once("json", folder, path, _plain_json)
 
 
 def read_json5(folder: Folder, path: str) -> Any:
-    """The value of a JSON file that may hold comments and trailing commas.
+    """Return the value of a JSON file that may hold comments and trailing commas.
 
     Raises `UnreadableError`.
     """
@@ -157,7 +157,7 @@ def _json(path: str, text: str) -> Any:
 
 
 def read_toml(folder: Folder, path: str) -> dict[str, Any]:
-    """The tables of a TOML file. Raises `UnreadableError`."""
+    """Return the tables of a TOML file. Raises `UnreadableError`."""
     import tomllib
 
     text = folder.text(path, LARGEST)
@@ -173,7 +173,7 @@ def read_toml(folder: Folder, path: str) -> dict[str, Any]:
 
 
 def read_xml(folder: Folder, path: str) -> Element:
-    """The root element of an XML file; entities are refused. Raises `UnreadableError`."""
+    """Return the root element of an XML file; entities are refused. Raises `UnreadableError`."""
     from xml.etree.ElementTree import ParseError
 
     text = folder.text(path)
@@ -191,14 +191,14 @@ def read_xml(folder: Folder, path: str) -> Element:
 
 
 def mapping(value: object) -> dict[str, Any]:
-    """The value, where it is an object whose keys are texts; else an empty one."""
+    """Return the value, where it is an object whose keys are texts; else an empty one."""
     if not isinstance(value, dict):
         return {}
     return {key: member for key, member in value.items() if isinstance(key, str)}
 
 
 def merged(value: object, most: int = MOST_MEMBERS) -> dict[str, Any]:
-    """The members of a YAML mapping with those that `<<` takes from others; else none.
+    """Return the members of a YAML mapping with those that `<<` takes from others; else none.
 
     Of two with one key the mapping's own counts, then that of what is named first. Not more than
     `most` are taken, the own before others: thousands of mappings may name one with thousands.
@@ -224,7 +224,7 @@ def merged(value: object, most: int = MOST_MEMBERS) -> dict[str, Any]:
 
 
 def _members(value: object, most: int) -> Iterator[tuple[str, Any]]:
-    """The first members of a mapping, those whose keys are texts."""
+    """Yield the first members of a mapping, those whose keys are texts."""
     if isinstance(value, dict):
         for _, (key, member) in zip(range(most), value.items(), strict=False):
             if isinstance(key, str):

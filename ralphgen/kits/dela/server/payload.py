@@ -14,25 +14,25 @@ MARK = "... [truncated]"
 
 
 def size(value: object) -> int:
-    """The bytes of a value as the JSON of an answer."""
+    """Return the bytes of a value as the JSON of an answer."""
     return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
 
 
 def with_text(answer: dict[str, Any], name: str, text: str) -> tuple[dict[str, Any], bool]:
-    """The answer with the end of a text, as much of it as fits, and whether that is all."""
+    """Return the answer with the end of a text, as much of it as fits, and whether that is all."""
     room = MAX_BYTES - size({**answer, name: ""})
     kept = _end(text, room)
     return {**answer, name: kept}, kept == text
 
 
 def newest(lines: Sequence[str], room: int) -> list[str]:
-    """The last of the lines that fit into `room` bytes of JSON; of a longer one, its begin."""
+    """Return the last lines that fit into `room` bytes of JSON; of a longer one, its beginning."""
     kept = _fitting(list(reversed(lines)), room)
     return list(reversed(kept))
 
 
 def oldest(lines: Sequence[str], room: int) -> list[str]:
-    """The first of the lines that fit into `room` bytes of JSON; of a longer one, its begin."""
+    """Return the first lines that fit into `room` bytes of JSON; of a longer one, its beginning."""
     return _fitting(lines, room)
 
 
@@ -49,12 +49,12 @@ def _fitting(lines: Sequence[str], room: int) -> list[str]:
 
 
 def _begin(text: str, room: int) -> str:
-    """As much of the beginning of a text as is `room` bytes of JSON."""
+    """Return as much of the beginning of a text as is `room` bytes of JSON."""
     return text[: _fits(text, room, from_end=False)]
 
 
 def _end(text: str, room: int) -> str:
-    """As much of the end of a text as is `room` bytes of JSON, from the beginning of a line."""
+    """Return as much of the end of a text as fits into `room` bytes of JSON, in whole lines."""
     count = _fits(text, room, from_end=True)
     if count == len(text):
         return text
@@ -64,7 +64,7 @@ def _end(text: str, room: int) -> str:
 
 
 def _fits(text: str, room: int, *, from_end: bool) -> int:
-    """How many characters of a text, from one of its ends, are at most `room` bytes of JSON."""
+    """Return how many characters at one end of a text fit into `room` bytes of JSON."""
     low, high = 0, len(text)
     while low < high:
         middle = (low + high + 1) // 2

@@ -1,4 +1,4 @@
-"""The ways in which this kit says no: errors of the protocol with a code, and data that helps."""
+"""The errors with which the kit refuses a call: each has a code, and data that helps."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ LONGEST = 100  # characters of what a client gave, where it is repeated
 
 
 def shown(text: str) -> str:
-    """What a client gave, on one line and not too long."""
+    """Return what a client gave, on one line and not too long."""
     cut = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
     return one_line(cut)
 
 
 def not_allowlisted(unique_name: str, *, below: str, denied: bool) -> RefusedError:
-    """A task that nobody has allowed, or that somebody has denied; `below` is where it was found.
+    """Return the refusal of a task that is not allowed, or denied; `below` is where it was found.
 
     That is a folder relative to the root, empty for the root itself.
     """
@@ -36,13 +36,13 @@ def not_allowlisted(unique_name: str, *, below: str, denied: bool) -> RefusedErr
 
 
 def runner_unavailable(runner: str, unique_name: str, hint: str) -> RefusedError:
-    """A task whose runner cannot be run here."""
+    """Return the refusal of a task whose runner cannot be run here."""
     message = f"Runner '{runner}' is not available for task '{shown(unique_name)}'"
     return RefusedError(RUNNER_UNAVAILABLE, message, hint)
 
 
 def task_not_found(name: str, candidates: list[str], *, lists: bool) -> RefusedError:
-    """A name that no task has, or several; `candidates` are those that it may mean.
+    """Return the refusal of a name that no task has, or several, which are `candidates`.
 
     `lists` says whether the session has the tool that shows them all.
     """
@@ -54,7 +54,7 @@ def task_not_found(name: str, candidates: list[str], *, lists: bool) -> RefusedE
 
 
 def job_not_found(pid: int, *, looks: bool) -> RefusedError:
-    """A process that this server has not started, or no longer remembers.
+    """Return the refusal of a process that this server has not started, or no longer remembers.
 
     `looks` says whether the session has the tool that shows what runs.
     """
@@ -65,21 +65,21 @@ def job_not_found(pid: int, *, looks: bool) -> RefusedError:
 
 
 def not_running(pid: int) -> RefusedError:
-    """A process that has ended."""
+    """Return the refusal of a process that has ended."""
     return RefusedError(
         INTERNAL_ERROR, f"Job with PID {pid} is not running", "Job is already finished"
     )
 
 
 def too_many(most: int, *, stops: bool) -> RefusedError:
-    """As many tasks run as may run at once; `stops` says whether the session can stop one."""
+    """Return the refusal of one task too many; `stops` says whether the session can stop one."""
     message = f"Maximum number of concurrent jobs ({most}) reached"
     data = "Wait for a running task to end" + (", or stop one with 'task_stop'" if stops else "")
     return RefusedError(INTERNAL_ERROR, message, data)
 
 
 def not_started(why: str) -> RefusedError:
-    """A process that the system would not start."""
+    """Return the refusal of a process that the system would not start."""
     return RefusedError(
         INTERNAL_ERROR,
         f"Failed to start process: {why}",
@@ -88,7 +88,7 @@ def not_started(why: str) -> RefusedError:
 
 
 def bad_folder(cwd: str, why: str) -> RefusedError:
-    """A working folder that cannot be one."""
+    """Return the refusal of a working folder that cannot be one."""
     return RefusedError(
         INTERNAL_ERROR,
         f"Requested cwd '{shown(cwd)}' {why}",
@@ -97,5 +97,5 @@ def bad_folder(cwd: str, why: str) -> RefusedError:
 
 
 def bad_arguments(why: str) -> RefusedError:
-    """Arguments of the right shape that must not be passed on."""
+    """Return the refusal of arguments that have the right shape and must not be passed on."""
     return RefusedError(INVALID_PARAMS, f"Invalid arguments: {why}")

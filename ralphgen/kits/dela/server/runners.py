@@ -1,4 +1,4 @@
-"""Finds the programs that run tasks and asks them; a listing runs none that the project holds."""
+"""Finds the programs that run tasks and queries them; none that the project holds is run."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ class Runners:
         self._compose: tuple[str, Stamp, bool] | None = None
 
     def available(self, task: Task, folder: str, *, again: bool = False) -> bool:
-        """Whether the program of a task, which was found in `folder`, can be run.
+        """Return whether the program of a task, which was found in `folder`, can be run.
 
-        `again` asks even what is remembered.
+        `again` queries even what is remembered.
         """
         if task.runner in LISTED_ONLY or not task.argv:
             return False
@@ -65,12 +65,12 @@ class Runners:
             return False
         if task.runner != COMPOSE:
             return True
-        # It is run to be asked: one that the project holds is none.
+        # It is run for the answer: one that the project holds must not be.
         docker = program_outside(program, folder)
         return docker is not None and self._has_compose(docker, again=again)
 
     def _has_compose(self, docker: str, *, again: bool) -> bool:
-        """Whether Docker has its compose plugin, which is a program of its own."""
+        """Return whether Docker has its compose plugin, which is a program of its own."""
         known = self._compose
         if known is not None and not again and known[:2] == (docker, stamp(docker)):
             return known[2]
@@ -83,7 +83,7 @@ class Runners:
 
 
 def found_program(task: Task, folder: str) -> str | None:
-    """The path of the program that a task starts; None where it is not there or not executable."""
+    """Return the path of the program that a task starts; None where it cannot be executed."""
     program = task.argv[0]
     if "/" in program:
         path = os.path.join(folder, program)
@@ -104,8 +104,8 @@ class Answer:
         self.complaint = complaint
 
 
-def ask(folder: Folder, *command: str) -> Answer | None:
-    """What a command says that is run in the folder.
+def query(folder: Folder, *command: str) -> Answer | None:
+    """Return what a command says that is run in the folder.
 
     None where the program is not there, lies within the project (a listing runs nothing that the
     project holds), or does not answer soon and briefly; what it has started is ended then.
@@ -117,7 +117,7 @@ def ask(folder: Folder, *command: str) -> Answer | None:
 
 
 def program_outside(name: str, folder: str) -> str | None:
-    """The path of a program that may be run without being asked for, by its name or path.
+    """Return the path of a program that may be run for a listing, by its name or path.
 
     None where it is not there or lies within the project around the folder, be it by way of a
     link: who may write files in a project must not run them by having its tasks listed.
@@ -135,7 +135,7 @@ def program_outside(name: str, folder: str) -> str | None:
 
 
 def project_around(folder: str) -> str:
-    """The project that a folder belongs to: the outermost around it that holds `.ralph`, or itself.
+    """Return the outermost folder around one that holds `.ralph`; itself where none does.
 
     The outermost, since any folder of a project may be given one; but a home is no project where
     there is one below it.

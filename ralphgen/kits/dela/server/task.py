@@ -10,12 +10,12 @@ FEW = 3  # letters of a runner, where one letter does not tell it apart
 
 
 def is_word(name: str) -> bool:
-    """Whether a name can be given to a runner, and shown on a line: it reads as no option."""
+    """Return whether a name can be given to a runner and shown on a line: it is no option."""
     return bool(name.strip()) and name.isprintable() and not name.startswith("-")
 
 
 def one_line(value: object) -> str | None:
-    """A text on one line, as a description; None where it is none, or blank."""
+    """Return a text on one line, as a description; None where it is none, or blank."""
     return " ".join(value.split()) or None if isinstance(value, str) else None
 
 
@@ -63,7 +63,7 @@ class Task:
 
 
 def name_tasks(tasks: Iterable[Task]) -> list[Task]:
-    """The tasks in their order, each with its `unique_name`; what is found twice is named once.
+    """Return the tasks in their order, each once and with its `unique_name`.
 
     Two that one file defines and one command runs are the same task. A name that one task bears is
     its unique name. Where several bear it, each of them gets `<name>-<prefix>`, the prefix being
@@ -85,7 +85,7 @@ def name_tasks(tasks: Iterable[Task]) -> list[Task]:
 
 
 def find_task(tasks: Sequence[Task], name: str) -> tuple[Task | None, list[str]]:
-    """The task of a unique name, else the only one that `<name>-<prefix>` can mean.
+    """Return the task of a unique name, else the only one that `<name>-<prefix>` can mean.
 
     A prefix is any beginning of the runner's name, so that a client which knows a task under the
     name that it has elsewhere finds it here. Where there is none, the second value holds the unique
@@ -102,7 +102,7 @@ def find_task(tasks: Sequence[Task], name: str) -> tuple[Task | None, list[str]]
 
 
 def _merged(tasks: Iterable[Task]) -> list[Task]:
-    """The tasks without those that repeat the file and the command of an earlier one."""
+    """Return the tasks without those that repeat the file and the command of an earlier one."""
     first: dict[tuple[str, tuple[str, ...]], Task] = {}
     for task in tasks:
         kept = first.setdefault((task.path, task.argv or (task.name,)), task)
@@ -112,7 +112,7 @@ def _merged(tasks: Iterable[Task]) -> list[Task]:
 
 
 def _suffixed(task: Task) -> Iterator[str]:
-    """The names that a task can get, the best first, without end."""
+    """Yield the names that a task can get, the best first, without end."""
     letters = _letters(task)
     for size in (1, *range(FEW, len(letters)), len(letters)):
         yield f"{task.name}-{letters[:size]}"
@@ -123,5 +123,5 @@ def _suffixed(task: Task) -> Iterator[str]:
 
 
 def _letters(task: Task) -> str:
-    """The runner's name in small letters, without the space that "docker compose" has."""
+    """Return the runner's name in small letters, without the space that "docker compose" has."""
     return "".join(letter for letter in task.runner.lower() if letter.isalpha())

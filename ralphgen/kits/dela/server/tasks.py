@@ -39,14 +39,14 @@ ANYWHERE = "sh"  # what a script runs does not depend on the folder; other runne
 
 
 def list_tasks(dela: Dela, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Every task, as the reference of dela calls its fields; `errors` are files without any."""
+    """Return every task, with the field names of dela; `errors` are files that cannot be used."""
     folder = dela.folder(arguments.get("cwd"))
     found, problems = dela.tasks(folder)
     runner = arguments.get("runner")
     tasks = [task for task in found if runner in (None, task.runner)]
     begin = _position(arguments.get("cursor"), len(tasks))
     rules = dela.rules()
-    rows = [_row(dela, rules, task, folder) for task in tasks[begin:]]
+    rows = [_task_facts(dela, rules, task, folder) for task in tasks[begin:]]
     answer = page(
         "tasks",
         rows,
@@ -66,7 +66,7 @@ def task_start(dela: Dela, arguments: dict[str, Any]) -> Waiting:
     """
     jobs = dela.started()
     cwd = dela.folder(arguments.get("cwd"))
-    task, folder = _found(dela, arguments["unique_name"], cwd)
+    task, folder = _find_task(dela, arguments["unique_name"], cwd)
     rules = dela.rules()
     if not dela.permits(rules, task, folder):
         below = "" if folder == dela.root else os.path.relpath(folder, dela.root)
@@ -85,7 +85,7 @@ def task_start(dela: Dela, arguments: dict[str, Any]) -> Waiting:
             pipes=Pipes(OutputBuffer(dela.setting("lines"), dela.setting("bytes"))),
             cwd=cwd,
             environment={**os.environ, **variables, **FORCED.get(task.runner, {})},
-            about={**_facts(task), "args": arguments.get("args"), "cwd": cwd},
+            about={**_command_facts(task), "args": arguments.get("args"), "cwd": cwd},
         )
     except FullError as error:
         raise too_many(jobs.most, stops=dela.sees("task_stop")) from error
@@ -108,7 +108,7 @@ def _stop_unwanted(jobs: Jobs, job: Job) -> None:
 
 
 def _outcome(job: Job, seconds: float) -> dict[str, Any]:
-    """What has become of a task after so many seconds, or at its end."""
+    """Return what has become of a task after so many seconds, or at its end."""
     ended = job.wait(seconds)
     answer: dict[str, Any] = {"state": job.state if ended else RUNNING}
     if ended:
@@ -128,8 +128,8 @@ def _outcome(job: Job, seconds: float) -> dict[str, Any]:
     return with_text(cut, "initial_output", text)[0]
 
 
-def _found(dela: Dela, name: str, cwd: str) -> tuple[Task, str]:
-    """The task of a name and the folder that it was found in: the nearest, up to the root.
+def _find_task(dela: Dela, name: str, cwd: str) -> tuple[Task, str]:
+    """Return the task of a name and the folder that it was found in: the nearest, up to the root.
 
     Raises `RefusedError` where there is none, or where there are several: one further up would be
     another than the runner takes.
@@ -145,7 +145,7 @@ def _found(dela: Dela, name: str, cwd: str) -> tuple[Task, str]:
 
 
 def _command(task: Task, folder: str, words: list[str]) -> list[str]:
-    """The command of a task with further arguments; what is the project's own by its whole path."""
+    """Return the command of a task with further arguments; the project's own files by full path."""
     program = task.argv[0]
     if "/" in program:
         program = os.path.join(folder, program)
@@ -156,7 +156,7 @@ def _command(task: Task, folder: str, words: list[str]) -> list[str]:
     return [program, *own, *between, *words]
 
 
-def _facts(task: Task) -> dict[str, Any]:
+def _command_facts(task: Task) -> dict[str, Any]:
     return {
         "unique_name": task.unique_name,
         "source_name": task.source_name,
@@ -165,8 +165,8 @@ def _facts(task: Task) -> dict[str, Any]:
     }
 
 
-def _row(dela: Dela, rules: Rules, task: Task, folder: str) -> dict[str, Any]:
-    """A task as `list_tasks` tells it."""
+def _task_facts(dela: Dela, rules: Rules, task: Task, folder: str) -> dict[str, Any]:
+    """Return a task as `list_tasks` shows it."""
     return {
         "unique_name": task.unique_name,
         "source_name": task.source_name,
@@ -180,14 +180,14 @@ def _row(dela: Dela, rules: Rules, task: Task, folder: str) -> dict[str, Any]:
 
 
 def _shown(task: Task) -> str:
-    """The command as one would type it."""
+    """Return the command as one would type it."""
     from shlex import join
 
     return join(task.argv)
 
 
 def _position(cursor: str | None, count: int) -> int:
-    """How many tasks the pages before have shown."""
+    """Return how many tasks the pages before have shown."""
     if cursor is None:
         return 0
     if cursor not in map(str, range(1, count)):

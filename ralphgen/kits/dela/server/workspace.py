@@ -59,15 +59,15 @@ class Dela:
         self._hurried = False
 
     def sees(self, tool: str) -> bool:
-        """Whether the session has a tool: what it does not have is not spoken of."""
+        """Return whether the session has a tool: what it does not have is not spoken of."""
         return tool in self._session.enabled
 
     def setting(self, name: str) -> Any:
-        """The value of one of the kit's settings."""
+        """Return the value of one of the kit's settings."""
         return self._settings[name]
 
     def tasks(self, folder: str) -> tuple[list[Task], list[tuple[str, str]]]:
-        """The tasks of a folder, and the files there that cannot be used, with the why."""
+        """Return the tasks of a folder, and the files there that cannot be used, with the why."""
         if self._discovery is None:
             from .discovery import Discovery  # with thirteen formats, which a start can do without
 
@@ -76,7 +76,7 @@ class Dela:
         return [*found.tasks], [*found.problems]
 
     def rules(self) -> Rules:
-        """What people have allowed, as it is now; where that cannot be understood, it is logged."""
+        """Return what people have allowed by now; a list that is not understood is logged."""
         rules = self._allowlist.current()
         if rules.problem and rules.problem != self._logged:
             from ralphgen.runtime.log import log
@@ -86,7 +86,7 @@ class Dela:
         return rules
 
     def permits(self, rules: Rules, task: Task, folder: str) -> bool:
-        """Whether people have allowed a task that was found in a folder.
+        """Return whether people have allowed a task that was found in a folder.
 
         A file below the root that only includes the task, or is a link to it, runs before it: then
         all of the folder must be allowed as well.
@@ -97,7 +97,7 @@ class Dela:
         return all(rules.allows(task.name, task.unique_name, place) for place in places)
 
     def folder(self, cwd: str | None) -> str:
-        """The folder that a client means; raises `RefusedError` for one outside of the root."""
+        """Return the folder that a client means; raises `RefusedError` for one outside the root."""
         if cwd is None:
             return self.root
         if "\0" in cwd:
@@ -110,7 +110,7 @@ class Dela:
         return path
 
     def started(self) -> Jobs:
-        """The processes, where one may be started now.
+        """Return the processes, where one may be started now.
 
         Raises `LaterError` where the workspace is in a hurry: a task takes its time.
         """
@@ -137,7 +137,7 @@ class Dela:
 
 
 def open_workspace(folder: str, session: Session, settings: Mapping[str, Any]) -> Dela:
-    """The tasks of the project around the emitted server in `folder`.
+    """Return the tasks of the project around the emitted server in `folder`.
 
     Raises `StartError` where the folder of the settings is none.
     """
@@ -145,7 +145,7 @@ def open_workspace(folder: str, session: Session, settings: Mapping[str, Any]) -
     root = os.path.realpath(os.path.join(project, settings["root"]))
     if not os.path.isdir(root):
         raise StartError(
-            f'the folder of tasks "{settings["root"]}" is not there: mend "root" of [dela] in '
+            f'the folder of tasks "{settings["root"]}" is not there: fix "root" of [dela] in '
             '.ralph/ralphgen.toml and run "ralphgen regen"'
         )
     return Dela(root, session, settings)

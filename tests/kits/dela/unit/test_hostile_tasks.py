@@ -14,7 +14,7 @@ from ralphgen.kits.dela.server.discovery import Discovered, discover
 from ralphgen.kits.dela.server.folder import OUTSIDE, SPENT, Folder
 from ralphgen.kits.dela.server.formats import compose
 from ralphgen.kits.dela.server.parsing import read_json5
-from ralphgen.kits.dela.server.runners import Runners, ask, program_outside, project_around
+from ralphgen.kits.dela.server.runners import Runners, program_outside, project_around, query
 
 ROOT = Path(__file__).parents[4]
 TOO_DEEP = "too deep"
@@ -237,7 +237,7 @@ class TestPrograms:
         (up, *_) = compose.find_tasks(folder)
 
         assert not Runners().available(up, root, again=True)
-        assert None is ask(folder, "docker", "compose", "version")
+        assert None is query(folder, "docker", "compose", "version")
         assert not (tmp_path / "ran").exists()
 
     @pytest.mark.slow
@@ -316,7 +316,7 @@ class TestProblems:
         problems = discover(place, place).problems
 
         assert 50 == len(problems)
-        assert (place, "has more problems than are told") == problems[-1]
+        assert (place, "has more problems than are shown") == problems[-1]
 
     def test_once_enough_is_read_no_more_is_and_scripts_are_still_listed(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -36,7 +36,7 @@ def write_program(folder: Path, text: str) -> None:
 
 def test_the_answer_is_code_output_and_complaint(programs: Path, folder: Folder) -> None:
     write_program(programs, 'echo "$1"; pwd -P; echo; printf "\\n no:\\t%s \\n" "$2" >&2; exit 7')
-    answer = runners.ask(folder, "runner", "a b", "$HOME")
+    answer = runners.query(folder, "runner", "a b", "$HOME")
 
     assert answer is not None
     assert 7 == answer.code
@@ -47,7 +47,7 @@ def test_the_answer_is_code_output_and_complaint(programs: Path, folder: Folder)
 def test_there_is_no_input(programs: Path, folder: Folder) -> None:
     """A child with the server's input would take requests of the client away (R2)."""
     write_program(programs, "cat; echo end")
-    answer = runners.ask(folder, "runner")
+    answer = runners.query(folder, "runner")
 
     assert answer is not None
     assert "end\n" == answer.output
@@ -56,11 +56,11 @@ def test_there_is_no_input(programs: Path, folder: Folder) -> None:
 def test_a_program_that_is_not_there_or_cannot_start_gives_no_answer(
     programs: Path, folder: Folder
 ) -> None:
-    assert None is runners.ask(folder, "runner")
+    assert None is runners.query(folder, "runner")
     (programs / "runner").write_bytes(b"\x7fELF")
     (programs / "runner").chmod(0o755)
 
-    assert None is runners.ask(folder, "runner")
+    assert None is runners.query(folder, "runner")
 
 
 def test_a_program_of_the_project_is_never_run(
@@ -72,7 +72,7 @@ def test_a_program_of_the_project_is_never_run(
     write_program(place, f"echo > {folder.path}/ran")
     monkeypatch.setenv("PATH", f"{place}{os.pathsep}/usr/bin{os.pathsep}/bin")
 
-    assert None is runners.ask(folder, "runner")
+    assert None is runners.query(folder, "runner")
     assert not Path(folder.path, "ran").exists()
 
 
@@ -85,7 +85,7 @@ def test_a_program_is_never_looked_for_where_the_server_happens_to_be(
     monkeypatch.chdir(programs)
     monkeypatch.setenv("PATH", f".{os.pathsep}/usr/bin{os.pathsep}/bin")
 
-    assert None is runners.ask(folder, "runner")
+    assert None is runners.query(folder, "runner")
     assert not Path(folder.path, "ran").exists()
 
 
@@ -95,7 +95,7 @@ def test_who_says_too_much_gives_no_answer(
     monkeypatch.setattr(runners, "LARGEST", 1 << 16)
     write_program(programs, "head -c 300000 /dev/zero")
 
-    assert None is runners.ask(folder, "runner")
+    assert None is runners.query(folder, "runner")
 
 
 def test_who_takes_too_long_is_ended_with_all_that_it_started(
@@ -108,7 +108,7 @@ def test_who_takes_too_long_is_ended_with_all_that_it_started(
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     write_program(programs, f"exec 3> {pipe}; echo up >&3; sleep 60 & wait")
 
-    assert None is runners.ask(folder, "runner")
+    assert None is runners.query(folder, "runner")
     assert b"up\n" == os.read(reader, 100)
     ended, _, _ = select.select([reader], [], [], 10)
 
@@ -123,4 +123,4 @@ def test_who_leaves_a_child_behind_that_keeps_the_output_open_gives_no_answer(
     monkeypatch.setattr(runners, "PATIENCE", 0.3)
     write_program(programs, "sleep 60 & echo done")
 
-    assert None is runners.ask(folder, "runner")
+    assert None is runners.query(folder, "runner")

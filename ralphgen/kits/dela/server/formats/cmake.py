@@ -30,7 +30,7 @@ _TOKEN = re.compile(
 
 
 def find_tasks(folder: Folder) -> Iterator[Task]:
-    """One task for each custom target whose name is written out, with its COMMENT.
+    """Yield one task for each custom target whose name is written out, with its COMMENT.
 
     Other targets, those of other files and those whose name is computed are not listed. Raises
     `UnreadableError`.
@@ -54,13 +54,13 @@ def find_tasks(folder: Folder) -> Iterator[Task]:
 
 
 def _comment(arguments: list[str]) -> str | None:
-    """The argument that follows the word COMMENT."""
+    """Return the argument that follows the word COMMENT."""
     following = dict(zip(reversed(arguments[:-1]), reversed(arguments), strict=False))
     return one_line(following.get("COMMENT"))
 
 
 def _calls(tokens: Iterable[tuple[str, bool]]) -> Iterator[list[str]]:
-    """The arguments of each call of the command; nested parentheses are arguments too."""
+    """Yield the arguments of each call of the command; nested parentheses are arguments too."""
     depth = 0
     named = False
     arguments: list[str] | None = None
@@ -78,7 +78,7 @@ def _calls(tokens: Iterable[tuple[str, bool]]) -> Iterator[list[str]]:
 
 
 def _tokens(text: str) -> Iterator[tuple[str, bool]]:
-    """The words and parentheses of a file, and whether each stands without quotes."""
+    """Yield the words and parentheses of a file, and whether each stands without quotes."""
     for token in _TOKEN.finditer(text):
         verbatim, quoted, bare = token["verbatim"], token["quoted"], token["bare"]
         if verbatim is not None:

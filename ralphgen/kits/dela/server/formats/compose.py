@@ -50,7 +50,7 @@ def find_tasks(folder: Folder) -> Iterator[Task]:
 
 
 def _services(folder: Folder, path: str) -> dict[str, Any]:
-    """The services that have a legal name. Raises `UnreadableError`."""
+    """Return the services that have a legal name. Raises `UnreadableError`."""
     project = read_yaml(folder, path)
     if not isinstance(project, dict):
         raise UnreadableError(path, "is no Compose file: it holds no mapping")
@@ -62,7 +62,7 @@ def _services(folder: Folder, path: str) -> dict[str, Any]:
 
 
 def _origin(service: object) -> str | None:
-    """What a service is made of, where it says so."""
+    """Return what a service is made of, where it says so."""
     body = merged(service)
     image, build = body.get("image"), body.get("build")
     context = mapping(build).get("context", ".") if isinstance(build, dict) else build

@@ -1,6 +1,6 @@
 """Finds the tasks that a Gradle build script defines, and those that its plugins bring.
 
-No Gradle is asked, since that would run the script. Listed are the tasks that the script declares
+Gradle is not run, since that would run the script. Listed are the tasks that the script declares
 with a name written out, those that the well-known plugins it applies add, and the reports that
 every project has; `tasks`, one of these, prints what a script adds in other ways.
 """
@@ -119,7 +119,7 @@ _ACCESSOR = re.compile(r"[ \t]*`?([\w-]+)`?[ \t]*")
 
 
 def find_tasks(folder: Folder) -> Iterator[Task]:
-    """The tasks of the script, then of its plugins, then the reports, each name once.
+    """Yield the tasks of the script, then of its plugins, then the reports, each name once.
 
     Raises `UnreadableError`.
     """
@@ -145,13 +145,13 @@ def find_tasks(folder: Folder) -> Iterator[Task]:
 
 
 def _program(folder: Folder) -> str:
-    """The project's own Gradle where it can be run, else the machine's."""
+    """Return the project's own Gradle where it can be run, else the machine's."""
     wrapper = folder.place("gradlew")
     return "./gradlew" if folder.is_file(wrapper) and os.access(wrapper, os.X_OK) else "gradle"
 
 
 def _masked(script: str) -> tuple[str, list[str]]:
-    """The script without comments, each string replaced by its number in quotes; the strings."""
+    """Return the script without comments and with numbers in place of strings; and the strings."""
     strings: list[str] = []
 
     def shorten(lexeme: re.Match[str]) -> str:
@@ -181,7 +181,7 @@ class _Declarations:
         self.depth = 0
 
     def read(self, script: str) -> dict[str, str | None]:
-        """The names and descriptions of the tasks of a masked script, in its order."""
+        """Return the names and descriptions of the tasks of a masked script, in its order."""
         for token in _TOKEN.finditer(script):
             if token["description"]:
                 self._describe(token["description"])
@@ -203,7 +203,7 @@ class _Declarations:
         self.depth += (kind == "left") - (kind == "right")
 
     def _name(self, token: re.Match[str]) -> str | None:
-        """What a token declares, if it declares a task."""
+        """Return what a token declares, if it declares a task."""
         inner = token["inner"] or (token["value"] if not token["from"] else None)
         if inner and self.blocks[-1:] != [""]:
             return None
@@ -225,12 +225,12 @@ class _Declarations:
 
 
 def _line(text: str) -> str | None:
-    """A string's text in one line."""
+    """Return a string's text in one line."""
     return one_line(_ESCAPED.sub(lambda found: " " if found[1] in "nrt" else found[1], text))
 
 
 def _plugins(folder: Folder, script: str, strings: list[str]) -> Iterator[str]:
-    """The plugins that a masked script applies, by id."""
+    """Yield the plugins that a masked script applies, by id."""
     aliases: dict[str, str] | None = None
     for found in _APPLIED.finditer(script):
         if found["id"]:
@@ -246,7 +246,7 @@ def _plugins(folder: Folder, script: str, strings: list[str]) -> Iterator[str]:
 
 
 def _catalog(folder: Folder) -> dict[str, str]:
-    """The ids of the version catalog's plugins by the words that stand for them in a script."""
+    """Return the ids of the version catalog's plugins by what scripts call them."""
     path = folder.place("gradle", "libs.versions.toml")
     if not folder.is_file(path):
         return {}

@@ -8,7 +8,7 @@ import re
 
 from ..folder import UnreadableError
 from ..parsing import LARGEST, mapping
-from ..runners import ask
+from ..runners import query
 from ..task import Task, one_line
 from .justfile import Source, read_statements
 
@@ -29,12 +29,11 @@ Listed = dict[str, tuple[str | None, str | None]]  # description and file of a m
 
 
 def find_tasks(folder: Folder) -> Iterator[Task]:
-    """The recipes that `just --summary` names, those of modules too, in the order of the file.
+    """Yield the recipes that `just --summary` names, with those of modules, in the file's order.
 
-    The files are read by rules of our own, which tell what is where. Where `just` is there, it is
-    asked too: its word counts on which recipes there are and on what they say of themselves. It
-    evaluates nothing for that. Raises `UnreadableError`; what is imported and cannot be used is
-    reported.
+    The files are read by rules of our own, which know where each stands. Where `just` is there, its
+    own dump decides which recipes there are and what describes them; it evaluates nothing for it.
+    Raises `UnreadableError`; what is imported and cannot be used is reported.
     """
     path = _justfile(folder)
     if path is None:
@@ -53,7 +52,7 @@ def find_tasks(folder: Folder) -> Iterator[Task]:
 
 
 def _justfile(folder: Folder) -> str | None:
-    """The path of the justfile. Raises `UnreadableError` where there are two: so does `just`."""
+    """Return the path of the justfile. Raises `UnreadableError` where there are two, as `just`."""
     names = [name for name in folder.entries() if name.lower() in NAMES]
     paths = [path for path in map(folder.place, names) if folder.is_file(path)]
     if len(paths) > 1:
@@ -72,8 +71,8 @@ def _task(name: str, path: str, description: str | None) -> Task:
 
 
 def _listed(folder: Folder, path: str) -> Listed | None:
-    """What `just` itself finds; None where it cannot be asked or does not take the file."""
-    answer = ask(folder, "just", "--dump", "--dump-format", "json", "--justfile", path)
+    """Return what `just` itself finds; None where it cannot be run or does not take the file."""
+    answer = query(folder, "just", "--dump", "--dump-format", "json", "--justfile", path)
     if answer is None:
         return None
     if answer.code:
@@ -87,7 +86,7 @@ def _listed(folder: Folder, path: str) -> Listed | None:
 
 
 def _refusal(complaint: Sequence[str]) -> str:
-    """Why `just` does not take a file: its message and the place that it points to."""
+    """Return why `just` does not take a file: its message and the place that it points to."""
     places = [line.split()[-1] for line in complaint[1:] if _POINTER.match(line)]
     where = f" at {places[0]}" if places else ""
     return f"just refuses it{where}: {complaint[0].removeprefix('error: ')}"
@@ -151,7 +150,7 @@ class _Place:
 class JustSources:
     """Reads justfiles, once; what they name and cannot be read is reported.
 
-    `is_whole` tells afterwards whether there was nothing of that kind.
+    `is_whole` says afterwards whether there was nothing of that kind.
     """
 
     __slots__ = ("_absent", "_files", "_folder", "_found", "_named", "is_whole")
@@ -165,7 +164,7 @@ class JustSources:
         self.is_whole = True
 
     def read(self, path: str) -> list[FoundRecipe]:
-        """The recipes of a justfile, in order, but those that need an absent optional module.
+        """Return the recipes of a justfile, in order, that need no absent optional module.
 
         Raises `UnreadableError` where the file itself cannot be read.
         """
@@ -211,7 +210,7 @@ class JustSources:
                 self._miss(error.path, error.why)
 
     def _file(self, source: Source, before: _Place) -> str | None:
-        """The file that is meant; None where there is none, which is reported if it must be."""
+        """Return the file that is meant; None where there is none, reported where it must be."""
         given = os.path.expanduser(source.place or source.module)
         place = os.path.normpath(os.path.join(os.path.dirname(before.path), given))
         is_inside = self._folder.is_inside(place)
@@ -231,7 +230,7 @@ class JustSources:
         return None
 
     def _candidates(self, source: Source, place: str) -> Iterator[str]:
-        """The paths at which the file of an import or a module may be."""
+        """Yield the paths at which the file of an import or a module may be."""
         if source.place is not None:
             yield place
         if not source.module:
@@ -243,7 +242,7 @@ class JustSources:
                 yield os.path.join(place, name)
 
     def _disabled(self) -> set[str]:
-        """The recipes that cannot run: they need an absent module, or a recipe that does."""
+        """Return the recipes that cannot run: they need an absent module, or a recipe that does."""
         users: dict[str, list[str]] = {}
         pending: list[str] = []
         for name, found in self._found.items():

@@ -69,7 +69,7 @@ class Source:
 
 
 def read_statements(text: str) -> Iterator[Recipe | Source]:
-    """The recipes, imports and modules of a justfile that are there on this system, in order."""
+    """Yield the recipes, imports and modules that a justfile has on this system, in order."""
     description: str | None = None
     attributes: Attributes = {}
     start = text.find("\n") if text.startswith("#!") else 0  # a shebang is no description
@@ -87,7 +87,7 @@ def read_statements(text: str) -> Iterator[Recipe | Source]:
 
 
 def _lines(text: str, at: int) -> Iterator[list[Token]]:
-    """The tokens of each line that is none of a recipe's; of a blank or indented line, none."""
+    """Yield the tokens of each line outside of recipes; of a blank or indented line, none."""
     while at < len(text):
         line: list[Token] = []
         at = _body_end(text, at) if text[at] in " \t" else _read_line(text, at, line)
@@ -121,7 +121,7 @@ def _tokens(text: str, at: int) -> Iterator[tuple[str, str, int]]:
 
 
 def _body_end(text: str, at: int) -> int:
-    """Where the line of a recipe ends: what stands in `{{...}}` may hold texts of many lines."""
+    """Return where the line of a recipe ends: strings in `{{...}}` may span many lines."""
     while found := _BODY.search(text, at):
         at = found.end()
         if found.group() == "\n":
@@ -143,7 +143,7 @@ def _interpolation_end(text: str, at: int) -> int:
 def _statement(
     tokens: Sequence[Token], attributes: Attributes, description: str | None
 ) -> Recipe | Source | None:
-    """The recipe, import or module of a line; None for what is none, such as an assignment."""
+    """Return the recipe, import or module of a line; None for others, such as an assignment."""
     words = [word if kind in {"name", "sign"} else "" for kind, word in tokens]
     colon = next((at for at, word in _outer(words) if word in {":", ":="}), None)
     if colon is not None:
@@ -178,7 +178,7 @@ def _recipe(
 
 
 def _needs(tokens: Sequence[Token]) -> Iterator[str]:
-    """The recipes that stand behind the colon, without what is given to them."""
+    """Yield the recipes that stand behind the colon, without what is given to them."""
     words = [word if kind in {"name", "sign"} else "" for kind, word in tokens]
     depth, before = 0, ""
     path: list[str] = []
@@ -194,7 +194,7 @@ def _needs(tokens: Sequence[Token]) -> Iterator[str]:
 
 
 def _outer(words: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """The words outside of all brackets, with their places."""
+    """Yield the words outside of all brackets, with their places."""
     depth = 0
     for at, word in enumerate(words):
         depth -= word in _CLOSING
@@ -204,7 +204,7 @@ def _outer(words: Sequence[str]) -> Iterator[tuple[int, str]]:
 
 
 def _attributes(tokens: Sequence[Token]) -> Iterator[tuple[str, list[Token]]]:
-    """The attributes of a line of them, such as `[private, doc("...")]`."""
+    """Yield the attributes of a line of them, such as `[private, doc("...")]`."""
     words = [word if kind in {"name", "sign"} else "" for kind, word in tokens[1:-1]]
     ends = [at for at, word in _outer(words) if word == ","]
     for start, end in zip([-1, *ends], [*ends, len(words)], strict=True):
@@ -214,7 +214,7 @@ def _attributes(tokens: Sequence[Token]) -> Iterator[tuple[str, list[Token]]]:
 
 
 def _is_here(attributes: Attributes) -> bool:
-    """Whether something is there on this system, where its attributes say on which ones it is."""
+    """Return whether the attributes of something say that it is for this system, or for all."""
     named = _SYSTEMS & attributes.keys()
     return not named or bool(named & _this_system())
 
@@ -225,18 +225,18 @@ def _this_system() -> set[str]:
 
 
 def _comment(comment: str) -> str | None:
-    """What a comment says."""
+    """Return what a comment says."""
     return one_line(comment[1:])
 
 
 def _documentation(tokens: Sequence[Token]) -> str | None:
-    """What `[doc(...)]` says; where it is more than a plain text, only `just` knows."""
+    """Return what `[doc(...)]` says; where it is more than a plain text, only `just` knows."""
     plain = len(tokens) == 1 and tokens[0][0] == "text" and not tokens[0][1].startswith("f")
     return one_line(read_text(tokens[0][1])) if plain else None
 
 
 def read_text(literal: str) -> str:
-    """The text that a literal of a justfile stands for, of those that `just` takes for paths."""
+    """Return the text of a literal of a justfile, of those that `just` takes for paths."""
     from textwrap import dedent
 
     quoted = literal.lstrip("xf")
@@ -256,7 +256,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def _expanded(text: str) -> str:
-    """The text with `~` and `$NAME`, `${NAME}` or `${NAME:-...}` as the environment has them."""
+    """Return the text with `~`, `$NAME`, `${NAME}` and `${NAME:-...}` filled in."""
     return _VARIABLE.sub(
         lambda found: os.environ.get(found[1] or found[2], found[3] or ""), os.path.expanduser(text)
     )

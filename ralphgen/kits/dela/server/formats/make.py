@@ -1,4 +1,4 @@
-"""Finds the tasks of a Makefile: the targets that can be asked for by name."""
+"""Finds the tasks of a Makefile: the targets that can be made by name."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ FILES = ("GNUmakefile", "makefile", "Makefile")  # in the order in which make lo
 HERE = re.compile(r"(?:\./+)+")  # which make takes off the front of a name
 
 # Neither options, assignments and patterns, nor names that only make knows or that are made of
-# others; what starts with a dot or an underscore is not meant to be asked for.
+# others; what starts with a dot or an underscore is not meant to be made by name.
 GOAL = re.compile(r"[^-._~%$=*?\[()][^%$=*?\[()]*(?<!\\)")
 MOST_INCLUDED = 2000  # names of files
-MOST_PATTERNS = 200  # that are looked at to tell whether one of them makes a file
+MOST_PATTERNS = 200  # that are looked at to see whether one of them makes a file
 _A_VALUE = 6  # characters of a Makefile that take as long as a value of YAML
 UNKNOWN = re.compile(r"[$*?\[~]")  # in the name of an include: only make knows which file it is
 
 
 def find_tasks(folder: Folder) -> Iterator[Task]:
-    """The targets of the folder's Makefile and of the files that it includes.
+    """Yield the targets of the folder's Makefile and of the files that it includes.
 
     The file is read by rules of our own, since make itself runs what `$(shell ...)` holds even
     where it only lists. Targets inside conditions are tasks whatever the condition says. Those of
@@ -67,7 +67,7 @@ class _Reader:
         self._seen: set[str] = set()
 
     def read(self, makefile: str) -> list[tuple[str, MakeRule]]:
-        """All rules with the real paths of their files, as make reads them."""
+        """Return all rules with the real paths of their files, as make reads them."""
         files = [self._open(makefile)]
         while files:
             path, statements = files[-1]
@@ -93,7 +93,7 @@ class _Reader:
     def _included(
         self, path: str, include: Include
     ) -> Iterator[tuple[str, Iterator[MakeRule | Include | Fault]]]:
-        """The files of an include; their paths are relative to where make runs."""
+        """Yield the files of an include; their paths are relative to where make runs."""
         for name in include.names:
             if UNKNOWN.search(name) or not name.isprintable():
                 continue

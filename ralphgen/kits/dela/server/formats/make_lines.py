@@ -105,7 +105,7 @@ class Makefile:
         self._rule: MakeRule | None = None  # whose recipe may follow
 
     def statements(self) -> Iterator[MakeRule | Include | Fault]:
-        """The statements, in order; a rule gets its description when what follows is read.
+        """Yield the statements, in order; a rule gets its description when what follows is read.
 
         The first fault is the only one.
         """
@@ -177,7 +177,7 @@ class Makefile:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Each line with the number of its first piece; a backslash at the end of a piece is gone."""
+    """Yield each line with the number of its first piece, without backslashes at their ends."""
     pieces: list[str] = []
     start = 1
     for number, line in enumerate(text.split("\n"), 1):
@@ -196,7 +196,7 @@ def _joined(pieces: Sequence[str]) -> str:
 
 
 def _split(line: str) -> tuple[str, str]:
-    """What stands before the first "#" or ";", with "$" for each reference, and all from there."""
+    """Return what stands before the first "#" or ";", with "$" for each reference, and the rest."""
     head: list[str] = []
     start = 0
     while found := NOTABLE.search(line, start):
@@ -209,7 +209,7 @@ def _split(line: str) -> tuple[str, str]:
 
 
 def _reference_end(line: str, start: int) -> int:
-    """Where a reference ends whose "$" stands directly before `start`."""
+    """Return where a reference ends whose "$" stands directly before `start`."""
     closing = {"(": ")", "{": "}"}.get(line[start : start + 1])
     if closing is None:
         return start + 1
@@ -234,7 +234,7 @@ def _is_help(tail: str) -> bool:
 
 
 def _remark(comment: str) -> str | None:
-    """What a comment says; None for rulers, headings of a help target and an interpreter's line."""
+    """Return what a comment says; None for rulers, headings of a help target and "#!" lines."""
     if comment.startswith(("#!", "##@")):
         return None
     text = one_line(comment.lstrip("#")) or ""
@@ -242,7 +242,7 @@ def _remark(comment: str) -> str | None:
 
 
 def _message(recipe: str) -> str | None:
-    """What the line of a recipe echoes without being echoed itself."""
+    """Return what the line of a recipe echoes without being echoed itself."""
     echo = ECHO.search(recipe)
     if not echo:
         return None

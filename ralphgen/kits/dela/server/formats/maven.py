@@ -1,4 +1,4 @@
-"""Finds the phases of a Maven project, and the goals that its plugins are told to run."""
+"""Finds the phases of a Maven project, and the goals that its plugins are configured to run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _WORD = re.compile(r"[A-Za-z0-9_][\w.-]*")  # no option, and nothing that is sti
 
 
 def find_tasks(folder: Folder) -> Iterator[Task]:
-    """The nine phases, then each goal of a plugin's executions, once, as Maven would be asked.
+    """Yield the nine phases, then each goal of a plugin's executions, once, as Maven takes it.
 
     Raises `UnreadableError` where pom.xml is no project.
     """
@@ -55,13 +55,13 @@ def find_tasks(folder: Folder) -> Iterator[Task]:
 
 
 def _program(folder: Folder) -> str:
-    """The project's own Maven where it can be run, else the machine's."""
+    """Return the project's own Maven where it can be run, else the machine's."""
     wrapper = folder.place("mvnw")
     return "./mvnw" if folder.is_file(wrapper) and os.access(wrapper, os.X_OK) else "mvn"
 
 
 def _goals(project: Element) -> Iterator[tuple[str, str]]:
-    """Every goal that an execution names, as Maven takes it, and its description."""
+    """Yield every goal that an execution names, as Maven takes it, and its description."""
     for plugin in _below(project, "build", "plugins", "plugin"):
         artifact, prefix = _text(plugin, "artifactId"), _prefix(plugin)
         for goal in _below(plugin, "executions", "execution", "goals", "goal"):
@@ -71,7 +71,7 @@ def _goals(project: Element) -> Iterator[tuple[str, str]]:
 
 
 def _prefix(plugin: Element) -> str:
-    """What stands before a plugin's goals; an empty text where that is not known.
+    """Return what stands before a plugin's goals; an empty text where that is not known.
 
     Maven derives the short prefix from names of two kinds (`maven-X-plugin`, `X-maven-plugin`);
     any other plugin is named in full, and its version is the one in the project.
@@ -85,7 +85,7 @@ def _prefix(plugin: Element) -> str:
 
 
 def _below(element: Element, *names: str) -> list[Element]:
-    """The elements at the end of a path of local names, in order."""
+    """Return the elements at the end of a path of local names, in order."""
     found = [element]
     for name in names:
         found = [child for parent in found for child in parent if _tag(child) == name]
@@ -98,5 +98,5 @@ def _text(element: Element, name: str) -> str:
 
 
 def _tag(element: Element) -> str:
-    """The name of an element without its namespace."""
+    """Return the name of an element without its namespace."""
     return element.tag.rpartition("}")[2]

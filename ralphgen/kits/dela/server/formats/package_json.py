@@ -25,12 +25,12 @@ MANAGERS = {
 
 
 def find_tasks(folder: Folder) -> Iterator[Task]:
-    """Each of the scripts, in the file's order; its text describes it.
+    """Yield each of the scripts, in the file's order; its text describes it.
 
     The manager is that of the first lock file, else that which the field `packageManager` names,
-    else npm. Which of them are installed is not asked: a task's unique name is made from its
+    else npm. It does not matter which of them are installed: a task's unique name is made from its
     manager, and must not change from one machine to the next. A name that looks like an option
-    is a task for npm alone, which can be told that it is none. Raises `UnreadableError`.
+    is a task for npm alone, which takes `--` before it. Raises `UnreadableError`.
     """
     path = folder.first("package.json")
     if path is None:

@@ -26,7 +26,7 @@ KINDS = {
 
 
 def find_tasks(folder: Folder) -> Iterator[Task]:
-    """The scripts of the project, those of poetry and the tasks of poe, in the file's order.
+    """Yield the scripts of the project, those of poetry and the tasks of poe, in the file's order.
 
     All are listed, whatever is installed; poe's own private tasks, which start with an
     underscore, are not. Raises `UnreadableError`.
@@ -51,14 +51,14 @@ def find_tasks(folder: Folder) -> Iterator[Task]:
 
 
 def _named(table: object) -> Iterator[tuple[str, Any]]:
-    """What a table holds under names that can be told from options."""
+    """Yield what a table holds under names that can be told from options."""
     for name, value in mapping(table).items():
         if is_word(name):
             yield name, value
 
 
 def _entry_point(entry: object) -> str | None:
-    """What a script runs, which poetry may also write as a table."""
+    """Return what a script runs, which poetry may also write as a table."""
     table = mapping(entry)
     reference = (
         one_line(entry) or one_line(table.get("reference")) or one_line(table.get("callable"))
@@ -72,7 +72,7 @@ def _help(task: object) -> str | None:
 
 
 def _summary(task: object, settings: dict[str, Any]) -> str | None:
-    """What kind of task it is and what it runs: "command: pytest -q"."""
+    """Return what kind of task it is and what it runs: "command: pytest -q"."""
     kind, body = _kind_and_body(task, settings)
     if isinstance(body, list):
         text = ", ".join(_step(member) for member in body)
@@ -82,7 +82,7 @@ def _summary(task: object, settings: dict[str, Any]) -> str | None:
 
 
 def _kind_and_body(task: object, settings: dict[str, Any]) -> tuple[str, object]:
-    """A task that is no table is of the kind that poe's settings name."""
+    """Return a task that is no table is of the kind that poe's settings name."""
     if isinstance(task, list):
         kind = one_line(settings.get("default_array_task_type"))
         return ("parallel" if kind == "parallel" else "sequence"), task
@@ -95,6 +95,6 @@ def _kind_and_body(task: object, settings: dict[str, Any]) -> tuple[str, object]
 
 
 def _step(step: object) -> str:
-    """What one of several steps runs."""
+    """Return what one of several steps runs."""
     body = _kind_and_body(step, {})[1]
     return f"({len(body)} steps)" if isinstance(body, list) else one_line(body) or "(a step)"

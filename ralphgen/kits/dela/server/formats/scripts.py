@@ -20,7 +20,7 @@ _PRAGMA = re.compile(r"shellcheck\s|-\*-|vim?:|(file)?(en)?coding[:=]|SPDX-", re
 
 
 def find_tasks(folder: Folder) -> Iterator[Task]:
-    """One task for each `*.sh` file of the folder itself, hidden ones left out.
+    """Yield one task for each `*.sh` file of the folder itself, hidden ones left out.
 
     A script is started by itself where the system can do that: it is executable and its first
     line names an interpreter. Any other is given to `sh`.
@@ -46,7 +46,7 @@ def _is_name(name: str) -> bool:
 
 
 def _lines(folder: Folder, path: str) -> list[str]:
-    """The lines of a script; of one that is no text, as some installers are, a bare first line."""
+    """Return the lines of a script; of one that is no text, as some installers, a bare first."""
     try:
         return folder.text(path).split("\n")
     except UnreadableError:
@@ -54,7 +54,7 @@ def _lines(folder: Folder, path: str) -> list[str]:
 
 
 def _comment(lines: list[str]) -> str | None:
-    """The first comment that says something, ahead of the first command."""
+    """Return the first comment that says something, ahead of the first command."""
     for line in lines:
         text = line.strip()
         if text and not text.startswith("#"):

@@ -9,7 +9,7 @@ import sys
 
 from ..folder import UnreadableError
 from ..parsing import has_tags, mapping, merged, read_yaml
-from ..runners import ask
+from ..runners import query
 from ..task import Task, is_word, one_line
 
 TYPE_CHECKING = False
@@ -51,11 +51,11 @@ _FIRST_REFUSAL = 100  # exit codes from here on say what is wrong with a Taskfil
 
 
 def find_tasks(folder: Folder) -> Iterator[Task]:
-    """The tasks that `task --list-all` names and that can be asked for by their name.
+    """Yield the tasks that `task --list-all` names and that can be run by their name.
 
-    The files are read by rules of our own. Where `task` is there, it is asked too: its word counts
-    on which tasks there are and on what they say of themselves. It is not asked where it might run
-    commands or load files to answer: for a Taskfile with `dotenv` (it runs `sh:` variables then) or
+    The files are read by rules of our own. Where `task` is there, its own list decides which
+    tasks there are and what describes them. It is not run where it might run commands or load files
+    to answer: for a Taskfile with `dotenv` (it runs `sh:` variables then) or
     anything else that is not plain, and for one with an include that is an address or a template.
     Raises `UnreadableError`; an include that cannot be used is reported.
     """
@@ -77,7 +77,7 @@ def find_tasks(folder: Folder) -> Iterator[Task]:
 
 
 def _task(name: str, path: str, description: str | None) -> Iterator[Task]:
-    """The task of a name; none where it is a pattern, or reads as an option or a variable."""
+    """Yield the task of a name; none where it is a pattern, or reads as an option or a variable."""
     if is_word(name) and not set("*=") & set(name):
         yield Task(
             name,
@@ -90,13 +90,13 @@ def _task(name: str, path: str, description: str | None) -> Iterator[Task]:
 
 
 def _title(written: object) -> str | None:
-    """What a task says of itself: its `desc`, else the first line of its `summary`."""
+    """Return what a task says of itself: its `desc`, else the first line of its `summary`."""
     fields = merged(written)
     return _one_line(fields.get("desc")) or _first_line(fields.get("summary"))
 
 
 def _summary_of_commands(written: object) -> str | None:
-    """What a task does, where it does not say what it is."""
+    """Return what a task does, where it does not say what it is."""
     commands = written if isinstance(written, (str, list)) else merged(written).get("cmds")
     if commands is None:
         commands = merged(written).get("cmd")
@@ -123,8 +123,8 @@ def _first_line(text: object) -> str | None:
 
 
 def _listed(folder: Folder, path: str) -> Listed | None:
-    """What `task` itself finds; None where it cannot be asked or does not take the file."""
-    answer = ask(folder, "task", "--taskfile", path, "--list-all", "--json", "--no-status")
+    """Return what `task` itself finds; None where it cannot be run or does not take the file."""
+    answer = query(folder, "task", "--taskfile", path, "--list-all", "--json", "--no-status")
     if answer is None:
         return None
     if answer.code:
@@ -163,7 +163,7 @@ class FoundTask:
 class TaskfileSources:
     """Reads Taskfiles, once; what they include and cannot be read is reported.
 
-    Afterwards `is_whole` tells whether there was nothing of that kind, and `is_plain` whether the
+    Afterwards `is_whole` says whether there was nothing of that kind, and `is_plain` whether the
     files hold nothing but what `task` lists without running any of it: values without tags, which
     it could take for others, and known fields.
     """
@@ -178,14 +178,14 @@ class TaskfileSources:
         self.is_plain = True
 
     def read(self, path: str) -> list[FoundTask]:
-        """The tasks of a Taskfile: its own, then those of the files that it includes, in order.
+        """Return the tasks of a Taskfile: its own, then those of its includes, in order.
 
         Raises `UnreadableError` where the file itself cannot be read.
         """
         return self._tasks(path, (os.path.realpath(path),))
 
     def _tasks(self, path: str, way: tuple[str, ...]) -> list[FoundTask]:
-        """The tasks of a file that is reached by a way of files, with names as it knows them."""
+        """Return the tasks of a file, by its own names; `way` are the files that led to it."""
         file = merged(read_yaml(self._folder, path), _MOST_FIELDS)
         if has_tags(self._folder, path) or not all(map(_is_plain, file)):
             self.is_plain = False
@@ -205,7 +205,7 @@ class TaskfileSources:
     def _included(
         self, path: str, namespace: str, fields: dict[str, Any], way: tuple[str, ...]
     ) -> list[FoundTask]:
-        """The tasks of an include, with the names that they have for the file that has it."""
+        """Return the tasks of an include, by their names in the file that includes them."""
         self._files += 1
         is_enough = self._files > MOST_FILES or len(way) > _DEEPEST
         file = None if is_enough else self._file(path, namespace, fields)
@@ -237,7 +237,7 @@ class TaskfileSources:
         ]
 
     def _file(self, path: str, namespace: str, fields: dict[str, Any]) -> str | None:
-        """The file of an include; None where there is none, which is reported if it must be."""
+        """Return the file of an include; None where there is none, reported where it must be."""
         given = fields.get("taskfile")
         plain = _NAMED.sub(_system_name, given) if isinstance(given, str) else ""
         if not plain or not plain.isprintable() or _SPECIAL.intersection(plain):
@@ -256,7 +256,7 @@ class TaskfileSources:
         return file
 
     def _unique(self, found: list[FoundTask]) -> list[FoundTask]:
-        """The tasks without those whose name an earlier one has, which are reported."""
+        """Return the tasks without those whose name an earlier one has, which are reported."""
         unique: dict[str, FoundTask] = {}
         for task in found:
             if unique.setdefault(task.name, task) is not task:

@@ -19,7 +19,7 @@ _RULES = ("include", "exclude", "allow_failures", "fast_finish")  # keys of `job
 
 
 def find_tasks(folder: Folder) -> Iterator[Task]:
-    """One task for each job, once for each name, without a command; `travis` where none is named.
+    """Yield one task for each name of a job, without a command; `travis` where none is named.
 
     A job's description is the script that it runs. Raises `UnreadableError` where the file holds
     no mapping.
@@ -43,7 +43,7 @@ def find_tasks(folder: Folder) -> Iterator[Task]:
 
 
 def _jobs(build: dict[str, Any]) -> dict[str, Any]:
-    """The jobs by name; of two with one name the first counts.
+    """Return the jobs by name; of two with one name the first counts.
 
     They are listed below `jobs` or, in older files, `matrix`, or stand below `jobs` by name.
     """
@@ -55,7 +55,7 @@ def _jobs(build: dict[str, Any]) -> dict[str, Any]:
 
 
 def _listed(jobs: object) -> Iterator[tuple[str, Any]]:
-    """The jobs of a list, or of the one to include; one without a name goes by its number."""
+    """Yield the jobs of a list, or of the one to include; one without a name goes by its number."""
     listed = jobs if isinstance(jobs, list) else mapping(jobs).get("include")
     for number, job in enumerate(listed if isinstance(listed, list) else (), 1):
         if isinstance(job, dict):
@@ -69,12 +69,12 @@ def _named(jobs: object) -> Iterator[tuple[str, Any]]:
 
 
 def _name(value: object) -> str:
-    """The value, where it can name a task; else an empty text."""
+    """Return the value, where it can name a task; else an empty text."""
     return value.strip() if isinstance(value, str) and value.isprintable() else ""
 
 
 def _script(job: dict[str, Any]) -> str | None:
-    """The commands of a job in one line."""
+    """Return the commands of a job in one line."""
     script = job.get("script")
     commands = script if isinstance(script, list) else [script]
     lines = (" ".join(command.split()) for command in commands if isinstance(command, str))

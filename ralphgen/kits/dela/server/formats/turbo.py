@@ -24,7 +24,7 @@ Config = dict[str, object]
 
 
 def find_tasks(folder: Folder) -> Iterator[Task]:
-    """The tasks of the nearest turbo.json, from the folder up to the root of the repository.
+    """Yield the tasks of the nearest turbo.json, from the folder up to the root of the repository.
 
     Nothing above the root of the project is read. In the folder of the repository's own
     turbo.json the tasks of all packages below belong to it; that of a package has its own tasks
@@ -54,7 +54,7 @@ def find_tasks(folder: Folder) -> Iterator[Task]:
 
 
 def _nearest(folder: Folder, place: str) -> str | None:
-    """The turbo.json that counts in a place: of the place itself, or of the nearest above it."""
+    """Return the turbo.json that counts in a place: its own, or the nearest above it."""
     while (path := _config_file(folder, place)) is None:
         above = os.path.dirname(place)
         if place in {folder.root, above} or ".git" in folder.entries(place):
@@ -64,7 +64,7 @@ def _nearest(folder: Folder, place: str) -> str | None:
 
 
 def _config_file(folder: Folder, place: str) -> str | None:
-    """The turbo.json of a place. Raises `UnreadableError` where there are two: so does turbo."""
+    """Return the turbo.json of a place. Raises `UnreadableError` where there are two, as turbo."""
     path = folder.first(*FILES, folder=place)
     if path is not None and path.endswith(FILES[0]) and folder.first(FILES[1], folder=place):
         raise UnreadableError(path, f'stands beside "{FILES[1]}": turbo reads neither')
@@ -76,7 +76,7 @@ def _read(folder: Folder, path: str) -> Config:
 
 
 def _extended(config: Config) -> list[str]:
-    """What the turbo.json of a package extends; that of a repository extends nothing."""
+    """Return what the turbo.json of a package extends; that of a repository extends nothing."""
     extended = config.get("extends")
     return (
         [name for name in extended if isinstance(name, str)] if isinstance(extended, list) else []
@@ -84,18 +84,18 @@ def _extended(config: Config) -> list[str]:
 
 
 def _defined(config: Config) -> list[str]:
-    """The tasks that a turbo.json defines, under either name of that section."""
+    """Return the tasks that a turbo.json defines, under either name of that section."""
     tasks = mapping(config.get("tasks", config.get("pipeline")))
     return [name for name, task in tasks.items() if isinstance(task, dict) and not _is_out(task)]
 
 
 def _is_out(task: object) -> bool:
-    """Whether a package only says of a task that it does not have it."""
+    """Return whether a package only says of a task that it does not have it."""
     return task == {"extends": False}
 
 
 def _below(folder: Folder) -> Iterator[tuple[str, str]]:
-    """The tasks of the packages below the folder, with their files."""
+    """Yield the tasks of the packages below the folder, with their files."""
     closed: set[str] = set()
     for place in _folders(folder, folder.path, closed):
         try:
@@ -111,7 +111,7 @@ def _below(folder: Folder) -> Iterator[tuple[str, str]]:
 
 
 def _folders(folder: Folder, top: str, closed: set[str]) -> Iterator[str]:
-    """The folders below one, those nearer first; not those below what is put into `closed`."""
+    """Yield the folders below one, nearer ones first, but those below what is in `closed`."""
     places = [top]
     for searched, place in enumerate(places):
         if searched > MOST_FOLDERS:
@@ -134,7 +134,7 @@ def _inside(folder: Folder, place: str) -> list[str]:
 
 
 def _of_package(folder: Folder, path: str, config: Config, seen: list[str]) -> dict[str, str]:
-    """The tasks of a package with their files: its own, then those of what it extends."""
+    """Return the tasks of a package with their files: its own, then those of what it extends."""
     tasks = dict.fromkeys(_defined(config), path)
     out = {name for name, task in mapping(config.get("tasks")).items() if _is_out(task)}
     for name in _extended(config)[:_LONGEST]:
@@ -156,7 +156,7 @@ def _of_package(folder: Folder, path: str, config: Config, seen: list[str]) -> d
 
 
 def _config_of(folder: Folder, path: str, extended: str) -> str | None:
-    """The turbo.json that one extends: the repository's, or that of a package."""
+    """Return the turbo.json that one extends: the repository's, or that of a package."""
     place = os.path.dirname(path)
     if extended.startswith("."):
         other = os.path.normpath(os.path.join(place, extended))
@@ -169,7 +169,7 @@ def _config_of(folder: Folder, path: str, extended: str) -> str | None:
 
 
 def _packages(folder: Folder, top: str) -> dict[object, str]:
-    """The folders of the packages below one, by the names of the packages."""
+    """Return the folders of the packages below one, by the names of the packages."""
     key = "packages", top
     if key not in folder.parsed:
         found: dict[object, str] = {}
@@ -181,7 +181,7 @@ def _packages(folder: Folder, top: str) -> dict[object, str]:
 
 
 def _repository(folder: Folder, place: str) -> str | None:
-    """The nearest turbo.json that extends nothing, above a place."""
+    """Return the nearest turbo.json that extends nothing, above a place."""
     while place != folder.root and ".git" not in folder.entries(place):
         path = _nearest(folder, os.path.dirname(place))
         if path is None or not _extended(_read(folder, path)):

@@ -21,7 +21,7 @@ _ENDINGS = (".yml", ".yaml")
 
 
 def find_tasks(folder: Folder) -> Iterator[Task]:
-    """One task for each workflow file, named after it; what is no workflow is reported."""
+    """Yield one task for each workflow file, named after it; what is no workflow is reported."""
     for place in _places(folder):
         name = os.path.splitext(os.path.basename(place))[0]
         path = folder.place(place)
@@ -42,7 +42,7 @@ def find_tasks(folder: Folder) -> Iterator[Task]:
 
 
 def _places(folder: Folder) -> Iterator[str]:
-    """Where workflows may be, as paths within the folder."""
+    """Yield where workflows may be, as paths within the folder."""
     yield from _inside(folder, _MAIN)
     yield from _SINGLE
     for name in _MORE:
@@ -60,7 +60,7 @@ def _is_name(name: str) -> bool:
 
 
 def _title(folder: Folder, path: str) -> str | None:
-    """What a workflow calls itself. Raises `UnreadableError` where the file is no workflow."""
+    """Return the name of a workflow. Raises `UnreadableError` where the file is none."""
     workflow = mapping(read_yaml(folder, path))
     if not mapping(workflow.get("jobs")):
         raise UnreadableError(path, "is no workflow: it has no jobs")
