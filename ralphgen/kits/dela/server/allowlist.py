@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from ralphgen.runtime.errors import one_line
+from ralphgen.runtime.files.read import is_within
 
 from .folder import MISSING, Folder, UnreadableError, stamp
 from .parsing import read_toml
@@ -59,7 +60,7 @@ class Rule:
 
     def is_around(self, real: str) -> bool:
         """Return whether a path without links is where the entry leads, or below it."""
-        return real == self.real or real.startswith(os.path.join(self.real, ""))
+        return is_within(real, self.real)
 
 
 class Rules:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-import stat
+
+from ralphgen.runtime.files.read import NotAFileError, is_within, read_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,13 +89,11 @@ class Folder:
         self.spend("files", 1)
         self.spend("bytes", 0)
         try:
-            # What is no plain file may keep a reader waiting.
-            with open(os.path.realpath(path), "rb", opener=_at_once) as file:
-                data = file.read(largest + 1) if _is_plain(file.fileno()) else None
+            data, _ = read_file(os.path.realpath(path), largest + 1)
+        except NotAFileError as error:
+            raise UnreadableError(path, "is not a file") from error
         except OSError as error:
             raise UnreadableError(path, f"cannot be read: {error.strerror}") from error
-        if data is None:
-            raise UnreadableError(path, "is not a file")
         self.spend("bytes", len(data))
         if len(data) > largest:
             raise UnreadableError(path, f"is larger than {largest:,} bytes")
@@ -135,8 +134,7 @@ class Folder:
 
     def is_inside(self, path: str) -> bool:
         """Return whether a path, followed through links, leads to something within the root."""
-        real = os.path.realpath(path)
-        return is_below(real, self.root)
+        return is_within(os.path.realpath(path), self.root)
 
     def _is_ours(self, path: str) -> bool:
         """Return whether a path may be read: what leads out of the root is reported."""
@@ -157,11 +155,6 @@ class Folder:
         return self._listed[path]
 
 
-def is_below(path: str, folder: str) -> bool:
-    """Return whether a path is that of a folder or of something in it; both without links."""
-    return path == folder or path.startswith(os.path.join(folder, ""))
-
-
 def stamp(path: str) -> Stamp:
     """Return the state of what is at a path; a change of its content or rights changes it."""
     try:
@@ -178,11 +171,3 @@ def unchanged(stamps: Mapping[str, Stamp]) -> bool:
 
 def _short(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
-
-
-def _at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
-
-
-def _is_plain(file: int) -> bool:
-    return stat.S_ISREG(os.fstat(file).st_mode)

@@ -19,17 +19,12 @@ if TYPE_CHECKING:
     from typing import Any
     from xml.etree.ElementTree import Element
 
-    from yaml import Event
-
     from .folder import Folder
 
 DEEP = "holds values within each other too deep to be read"
 LARGEST = 1 << 18  # bytes of a file whose parser takes its time
 LARGEST_JSON5 = 1 << 15  # characters of a file with comments, or with commas at the end
-LARGEST_WITHOUT_C = 1 << 14  # bytes of a YAML file where only the parser in Python is there
-DEEPEST = 100  # values within each other in YAML
 MOST_PARTS = 30  # of a key in TOML: the time that a key takes grows with their square
-MOST_DIRECTIVES = 100  # in YAML: each is compared with all others
 MOST_MEMBERS = 200  # of a mapping of facts
 
 _PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+"""
@@ -50,7 +45,13 @@ def has_tags(folder: Folder, path: str) -> bool:
 
     Raises `UnreadableError`.
     """
-    return bool(_once("yaml", folder, path, _yaml)[1])
+    text = _once("yaml", folder, path, _yaml)[1]
+    if "!" not in text:
+        return False
+    import yaml  # what it cannot read safely was refused above
+
+    events = yaml.parse(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))
+    return any(getattr(event, "tag", None) is not None for event in events)
 
 
 def _once(kind: str, folder: Folder, path: str, parse: Callable[[Folder, str], object]) -> Any:
@@ -68,46 +69,19 @@ def _once(kind: str, folder: Folder, path: str, parse: Callable[[Folder, str], o
     return found
 
 
-def _yaml(folder: Folder, path: str) -> tuple[Any, bool]:
-    """Return the value of a YAML file, and whether it has tags."""
-    add_packages()
-    import yaml
+def _yaml(folder: Folder, path: str) -> tuple[Any, str]:
+    """Return the value of a YAML file, and its text."""
+    from ralphgen.runtime.files.yaml import YamlError, read_texts
 
-    loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-    text = folder.text(path, LARGEST if hasattr(yaml, "CBaseLoader") else LARGEST_WITHOUT_C)
-    if text.count("%TAG") > MOST_DIRECTIVES:
-        raise UnreadableError(path, f"holds more than {MOST_DIRECTIVES} directives")
+    text = folder.text(path, LARGEST)
     folder.spend("values", 0)
     try:
-        tagged = _is_tagged(folder, path, yaml.parse(text, Loader=loader))
-        return yaml.load(text, Loader=loader), tagged
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = f"line {mark.line + 1}: " if mark else ""
-        raise UnreadableError(path, f"{where}is not YAML: {error.problem}") from error
-    except (yaml.YAMLError, ValueError) as error:
-        raise UnreadableError(path, f"is not YAML: {error}") from error
-    except RecursionError as error:
-        raise UnreadableError(path, DEEP) from error
-
-
-def _is_tagged(folder: Folder, path: str, events: Iterator[Event]) -> bool:
-    """Return whether any value of a YAML file has a tag.
-
-    Raises `UnreadableError` for what the parser in C could not make values of: it calls itself for
-    each value within another, and where that is too deep it takes the server with it.
-    """
-    depth = count = 0
-    tagged = False
-    for event in events:
-        count += 1
-        kind = type(event).__name__
-        depth += kind.endswith("StartEvent") - kind.endswith("EndEvent")
-        if depth > DEEPEST:
-            raise UnreadableError(path, DEEP)
-        tagged = tagged or getattr(event, "tag", None) is not None
-    folder.spend("values", count)
-    return tagged
+        texts = read_texts(text)
+    except YamlError as error:
+        where = f"line {error.line}: " if error.line else ""
+        raise UnreadableError(path, f"{where}{error}") from error
+    folder.spend("values", texts.count)
+    return texts.value, text
 
 
 def read_json(folder: Folder, path: str) -> Any:

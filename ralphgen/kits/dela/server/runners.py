@@ -6,7 +6,9 @@ import os
 import signal
 import time
 
-from .folder import is_below, stamp
+from ralphgen.runtime.files.read import is_within
+
+from .folder import stamp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -130,7 +132,7 @@ def program_outside(name: str, folder: str) -> str | None:
     project = project_around(folder)
     place, file = os.path.split(os.path.normpath(program))
     ways = (os.path.join(place, file), os.path.join(os.path.realpath(place), file))
-    inside = any(is_below(way, project) for way in (*ways, os.path.realpath(program)))
+    inside = any(is_within(way, project) for way in (*ways, os.path.realpath(program)))
     return None if inside else program
 
 

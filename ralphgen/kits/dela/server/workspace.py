@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from ralphgen.runtime.errors import LaterError, StartError
+from ralphgen.runtime.files.read import is_within
 from ralphgen.runtime.processes.jobs import Jobs
 
 from .allowlist import Allowlist
@@ -103,7 +104,7 @@ class Dela:
         if "\0" in cwd:
             raise bad_folder(cwd, "holds a NUL character")
         path = os.path.realpath(os.path.join(self.root, cwd))
-        if path != self.root and not path.startswith(os.path.join(self.root, "")):
+        if not is_within(path, self.root):
             raise bad_folder(cwd, f"is outside the workspace root '{self.root}'")
         if not os.path.isdir(path):
             raise bad_folder(cwd, "is not a folder")

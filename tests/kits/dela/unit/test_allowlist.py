@@ -244,7 +244,7 @@ class TestUnusable:
 
         assert [False] * 3 == [one.current().allows("a", "a", "/p/Makefile") for one in found]
         assert [
-            "cannot be read: Is a directory: no task is allowed",
+            "is not a file: no task is allowed",
             "is not a file: no task is allowed",
             "line 4 is not UTF-8: no task is allowed",
         ] == [why for one in found for _, why in one.current().problems()]

@@ -18,6 +18,7 @@ from ralphgen.kits.dela.server.runners import Runners, program_outside, project_
 
 ROOT = Path(__file__).parents[4]
 TOO_DEEP = "too deep"
+DEEP_LEVELS = "more than 100 levels deep"
 TOO_LARGE = "is larger than 262,144 bytes"
 # Finds the tasks of a folder in a process of its own, which a crash would end.
 FIND = """
@@ -46,12 +47,12 @@ def listed(count: int, text: str) -> str:
 
 
 HOSTILE: dict[str, tuple[Mapping[str, str], str]] = {
-    "brackets": ({"compose.yml": f"a: {'[' * 25_000}"}, TOO_DEEP),
-    "dashes": ({".travis.yml": "- " * 100_000}, TOO_DEEP),
-    "questions": ({"Taskfile.yml": "? " * 100_000}, TOO_DEEP),
+    "brackets": ({"compose.yml": f"a: {'[' * 25_000}"}, DEEP_LEVELS),
+    "dashes": ({".travis.yml": "- " * 100_000}, DEEP_LEVELS),
+    "questions": ({"Taskfile.yml": "? " * 100_000}, DEEP_LEVELS),
     "directives": (
         {"compose.yml": listed(15_000, "%TAG !a{i}! b\n") + "--- a"},
-        "holds more than 100 directives",
+        'holds "%TAG" more than 100 times',
     ),
     "JSON": ({"package.json": "[" * 1_000_000}, TOO_DEEP),
     "JSON5": ({"turbo.json": "{a:" * 8_000}, TOO_DEEP),
