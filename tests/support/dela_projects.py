@@ -13,10 +13,13 @@ from driving import Driver, Era, connected, create_project, quiet
 from lifelines import until
 from mcp import MCPError
 
+from ralphgen.environment.location import environment_for
 from ralphgen.generate.workflows import regenerate
 
 NEW_PLACE = ".config/dela/allowlist.toml"
 OLD_PLACE = ".dela/allowlist.toml"
+BOTH_VERSIONS = ("auto", pytest.param("legacy", marks=pytest.mark.soak))
+"""Stateless and, on demand, with a handshake: that both answer alike is held for all kits."""
 GATED = """#!/bin/sh
 # Wait until the file is there whose name is the argument
 echo waiting
@@ -62,10 +65,12 @@ def fixture_repository(root: Path) -> Path:
 
 @contextmanager
 def at_home(home: Path) -> Iterator[Path]:
-    """A home of its own, for every server that is started meanwhile."""
+    """A home of its own, for every server that is started meanwhile; environments are not in it."""
+    environments = environment_for("").folder.parents[1]  # made once, not for every home
     home.mkdir(parents=True, exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(home))
+        patch.setenv("RALPHGEN_HOME", str(environments))
         yield home
 
 

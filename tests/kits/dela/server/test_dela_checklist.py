@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from dela_projects import (
+    BOTH_VERSIONS,
     allow,
     allowed_names,
     at_home,
@@ -31,7 +32,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return fixture_repository(tmp_path_factory.mktemp("repository") / "project")
 
 
-@pytest.fixture(scope="module", params=["auto", "legacy"])
+@pytest.fixture(scope="module", params=BOTH_VERSIONS)
 def dela(
     root: Path, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Driver]:

@@ -11,6 +11,7 @@ import pytest
 from cases import lay_down
 from command_line import ralphgen
 from dela_projects import (
+    BOTH_VERSIONS,
     HOLDING,
     Refusal,
     allow,
@@ -29,6 +30,7 @@ from ralphgen.generate.workflows import regenerate
 SIX = ("list_tasks", "task_start", "status", "task_status", "task_output", "task_stop")
 LOOKING = ("list_tasks", "status")
 READING = ("list_tasks", "status", "task_status", "task_output")
+WITH_HANDSHAKE = {"manual", "discuss"}
 PROFILES = {
     "manual": SIX,
     "interactive": READING,
@@ -40,6 +42,14 @@ PROFILES = {
     "task_execution": SIX,
     "opus_review": SIX,
 }
+# Every recipe without a handshake; with one those that leave most and least, and all on demand.
+CELLS = [
+    *((recipe, "auto") for recipe in PROFILES),
+    *(
+        pytest.param((recipe, "legacy"), marks=() if recipe in WITH_HANDSHAKE else pytest.mark.soak)
+        for recipe in PROFILES
+    ),
+]
 ARGUMENTS = ("unique_name", "args", "env", "cwd", "wait_for_exit_seconds")
 OF_DOCS = "INSERT INTO tasks (id, feature, discipline, title) VALUES (2, 'build', 'docs', 'Write')"
 CAREFUL = """
@@ -66,7 +76,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(
     scope="module",
-    params=[(recipe, era) for recipe in PROFILES for era in ("auto", "legacy")],
+    params=CELLS,
     ids="-".join,
 )
 def cell(
@@ -159,7 +169,7 @@ class TestProfiles:
 class TestDisciplines:
     """A discipline takes tools away from its own sessions, and from no others."""
 
-    @pytest.mark.parametrize("era", ["auto", "legacy"])
+    @pytest.mark.parametrize("era", BOTH_VERSIONS)
     def test_a_discipline_removes_what_its_table_says(self, project: Path, era: Era) -> None:
         session = opened(project, "task_execution", task=2)
         left = [name for name in SIX if name not in {"task_start", "task_stop"}]
@@ -196,7 +206,7 @@ class TestDisciplines:
 class TestRecipes:
     """A recipe file leaves fewer tools, and fewer arguments of them."""
 
-    @pytest.mark.parametrize("era", ["auto", "legacy"])
+    @pytest.mark.parametrize("era", BOTH_VERSIONS)
     def test_a_start_can_be_narrowed_to_the_name_of_the_task(
         self, project: Path, tmp_path: Path, era: Era
     ) -> None:
@@ -260,7 +270,7 @@ def _without(told: str, tool: str) -> str:
 class TestSettings:
     """What the project's config says of the kit."""
 
-    @pytest.mark.parametrize("era", ["auto", "legacy"])
+    @pytest.mark.parametrize("era", BOTH_VERSIONS)
     def test_a_project_can_do_without_further_arguments(self, tmp_path: Path, era: Era) -> None:
         files = {"hello.sh": "#!/bin/sh\necho hello $# $MORE\n"}
         root = project_with(tmp_path / "project", files, settings="allow_args = false")
@@ -305,7 +315,7 @@ STRUCTURED = {
 class TestStructured:
     """Where a project asks for structured answers, each of them is what its schema says."""
 
-    @pytest.fixture(scope="class", params=["auto", "legacy"])
+    @pytest.fixture(scope="class", params=BOTH_VERSIONS)
     @classmethod
     def dela(
         cls, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory

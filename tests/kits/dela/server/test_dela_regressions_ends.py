@@ -13,7 +13,17 @@ from signal import SIGINT, SIGKILL, SIGTERM
 from typing import Any
 
 import pytest
-from dela_projects import HOLDING, allow, at_home, begun, entry, job, project_with, serving
+from dela_projects import (
+    BOTH_VERSIONS,
+    HOLDING,
+    allow,
+    at_home,
+    begun,
+    entry,
+    job,
+    project_with,
+    serving,
+)
 from driving import Driver, Era, context_for, on_context
 from lifelines import PATIENCE, Lifeline, until
 from wire import MODERN, Wire, running
@@ -48,6 +58,7 @@ wait
 """,
 }
 VERSIONS = ("2025-11-25", "2026-07-28")
+NEWEST_FIRST = (VERSIONS[1], pytest.param(VERSIONS[0], marks=pytest.mark.soak))
 
 
 def insist(server: Wire) -> None:
@@ -82,7 +93,28 @@ KILLED: Mapping[str, Callable[[Wire], None]] = {
     "SIGKILL": lambda server: server.kill(SIGKILL),
     "all": lose_patience,
 }
-WAY = pytest.mark.parametrize("end", WAYS.values(), ids=WAYS)
+WAY = pytest.mark.parametrize(
+    ("end", "wait"),
+    [
+        pytest.param(
+            end,
+            wait,
+            id=f"{name}-{wait}",
+            marks=() if not wait or name == "closed input" else pytest.mark.soak,
+        )
+        for wait in (0, 300)
+        for name, end in WAYS.items()
+    ],
+)
+AMID_STARTS = pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param(
+            end, id=name, marks=() if name in {"closed input", "both"} else pytest.mark.soak
+        )
+        for name, end in WAYS.items()
+    ],
+)
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +207,6 @@ class TestEnds:
     """R15: whatever ends the server, it ends all of its tasks, and soon."""
 
     @WAY
-    @pytest.mark.parametrize("wait", [0, 300], ids=["background", "waiting"])
     def test_r15_a_task_ends_with_its_server_at_once(
         self,
         root: Path,
@@ -190,11 +221,23 @@ class TestEnds:
         assert took < AT_ONCE
 
     @pytest.mark.parametrize("task", ["deaf", "parent"])
+    @pytest.mark.parametrize(
+        "ways",
+        [
+            {way: {**WAYS, **KILLED}[way] for way in ("closed input", "both", "SIGKILL")},
+            pytest.param({**WAYS, **KILLED}, marks=pytest.mark.soak),
+        ],
+        ids=["some", "all"],
+    )
     def test_r15_so_does_one_that_is_deaf_and_all_that_it_has_started(
-        self, root: Path, home: Path, tmp_path: Path, task: str
+        self,
+        root: Path,
+        home: Path,
+        tmp_path: Path,
+        task: str,
+        ways: Mapping[str, Callable[[Wire], None]],
     ) -> None:
         """A deaf task, and the deaf children of another; by every way in which a server ends."""
-        ways = {**WAYS, **KILLED}
         lifelines = {way: Lifeline(tmp_path / way) for way in ways}
         with ExitStack() as stack:
             clients = {way: stack.enter_context(asking(root, home)) for way in ways}
@@ -211,7 +254,7 @@ class TestEnds:
         for lifeline in lifelines.values():
             lifeline.close()
 
-        assert ({**dict.fromkeys(WAYS, 0), **dict.fromkeys(KILLED, -SIGKILL)}, []) == (codes, left)
+        assert ({way: -SIGKILL if way in KILLED else 0 for way in ways}, []) == (codes, left)
         assert took < AT_LAST
 
     @pytest.mark.parametrize("end", KILLED.values(), ids=KILLED)
@@ -248,7 +291,7 @@ class TestEnds:
             took = time.monotonic() - before
             return code, took, client.server.errors()
 
-    @WAY
+    @AMID_STARTS
     @pytest.mark.skipif(not Path("/proc/self").exists(), reason="there is no table of processes")
     def test_r15_an_end_in_the_middle_of_many_starts_leaves_none(
         self, root: Path, home: Path, lifeline: Lifeline, end: Callable[[Wire], None]
@@ -299,7 +342,7 @@ class TestCancelling:
             assert 0 == client.server.end()
             assert lifeline.was_let_go()
 
-    @pytest.mark.parametrize("era", ["auto", "legacy"])
+    @pytest.mark.parametrize("era", BOTH_VERSIONS)
     def test_r14_so_does_a_client_of_the_sdk_that_gives_up(
         self, root: Path, home: Path, lifeline: Lifeline, era: Era
     ) -> None:
@@ -312,7 +355,7 @@ class TestCancelling:
             assert lifeline.was_let_go()
             assert until(lambda: not dela.call("status")["running"])
 
-    @pytest.mark.parametrize("version", VERSIONS)
+    @pytest.mark.parametrize("version", NEWEST_FIRST)
     @pytest.mark.skipif(not Path("/proc/self").exists(), reason="there is no table of processes")
     def test_r14_whenever_a_start_is_cancelled_no_task_is_left(
         self, root: Path, home: Path, lifeline: Lifeline, version: str
@@ -331,7 +374,7 @@ class TestCancelling:
             assert until(lambda: not living(lifeline))
             assert "exited" != client.call("task_start", unique_name="hold")["state"]
 
-    @pytest.mark.parametrize("version", VERSIONS)
+    @pytest.mark.parametrize("version", NEWEST_FIRST)
     def test_a_stop_that_is_cancelled_stops_all_the_same(
         self, root: Path, home: Path, lifeline: Lifeline, version: str
     ) -> None:
@@ -383,7 +426,7 @@ class TestCancelling:
 class TestTogether:
     """Many calls at once: none waits for another, and no more are started than may be."""
 
-    @pytest.mark.parametrize("era", ["auto", "legacy"])
+    @pytest.mark.parametrize("era", BOTH_VERSIONS)
     def test_starts_do_not_wait_for_each_other(self, tmp_path: Path, era: Era) -> None:
         """Each of twenty tasks ends only when all of them are there."""
         meeting = """\

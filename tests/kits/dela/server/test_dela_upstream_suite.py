@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from dela_projects import (
+    BOTH_VERSIONS,
     GATED,
     HOLDING,
     allow,
@@ -50,7 +51,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return project_with(tmp_path_factory.mktemp("upstream"), FILES)
 
 
-@pytest.fixture(scope="module", params=["auto", "legacy"])
+@pytest.fixture(scope="module", params=BOTH_VERSIONS)
 def dela(
     root: Path, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Driver]:

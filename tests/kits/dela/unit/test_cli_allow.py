@@ -174,7 +174,13 @@ class TestPerson:
             f'wrote "{path}"',
         ] == seen.splitlines()
 
-    @pytest.mark.parametrize("answer", [b"\n", b"yes please\n", b"\x04"])
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            b"\n",
+            *(pytest.param(one, marks=pytest.mark.soak) for one in (b"yes please\n", b"\x04")),
+        ],
+    )
     def test_any_other_answer_writes_nothing(
         self, project: Path, home: Path, answer: bytes
     ) -> None:

@@ -217,7 +217,10 @@ class TestOutput:
         assert ["x\n", "end\n"] == [line[-2:] if "x" in line else line for line in tail(job, 2)]
         assert 6_000_005 == job.output.tail(0).received
 
-    def test_a_hundred_megabytes_cost_no_memory(self) -> None:
+    @pytest.mark.parametrize(
+        "size", [20_000_000, pytest.param(100_000_000, marks=pytest.mark.soak)]
+    )
+    def test_many_megabytes_cost_no_memory(self, size: int) -> None:
         """In a process of its own, whose largest size tells."""
         program = (
             "import os, resource\n"
@@ -233,12 +236,12 @@ class TestOutput:
             "UNIT = 1 if os.uname()[0] == 'Linux' else 1024\n"
             "jobs = Jobs(most=5)\n"
             "_, before = run('sh', '-c', 'yes | head -c 1000000')\n"
-            "received, after = run('sh', '-c', 'yes | head -c 100000000')\n"
+            f"received, after = run('sh', '-c', 'yes | head -c {size}')\n"
             "jobs.close()\n"
             "print(received, after - before < 10_000, after - before)\n"
         )
 
-        assert "100000000 True" == " ".join(python(program).split()[:2])
+        assert f"{size} True" == " ".join(python(program).split()[:2])
 
     def test_endless_output_neither_fills_nor_hinders(self, jobs: Jobs) -> None:
         job = run(jobs, "yes")
