@@ -31,6 +31,9 @@ CORE = "ralphgen.runtime."  # what every kit's server runs on; emitted as `runti
 # in a row below its own; `kits.*` is each kit without its server, which comes first.
 LAYERS = (
     ("runtime.errors", "runtime.log", "runtime.packages"),
+    ("runtime.loader",),
+    ("runtime.modules",),
+    ("runtime.bytecode",),
     ("runtime.values",),
     ("runtime.access",),
     ("runtime.files", "runtime.processes", "runtime.sqlite"),
@@ -51,7 +54,7 @@ LAYERS = (
     ("generate",),
     ("clients", "sessions"),
     ("doctor", "launch", "skills"),
-    ("board.requests",),
+    ("board.outcomes", "board.requests"),
     ("board.views",),
     ("board.edit",),
     ("board",),
@@ -65,8 +68,13 @@ KIT_KEYS = [kit.key for kit in KITS]
 # What a server loads before the SDK costs milliseconds at every start; these are cheap or needed.
 CHEAP = {
     "__future__",
+    "_imp",
+    "_json",
     "_sqlite3",
+    "_frozen_importlib",
+    "_frozen_importlib_external",
     "gc",
+    "marshal",
     "io",
     "json",
     "os",
@@ -81,7 +89,8 @@ CHEAP = {
 DIGESTS = {"_sha2", "_sha256", "hashlib"}  # whichever the interpreter has, the costly one last
 SDK = {"anyio", "contextlib", "mcp"}  # the modules that bind a kit to it are loaded last
 BINDING = ("sdk_server.py", "worker.py", "subscriptions.py")
-MORE = {**dict.fromkeys(BINDING, SDK), "digest.py": DIGESTS}
+ONCE = {"_ast", "contextlib", "hashlib"}  # compiling takes longer
+MORE = {**dict.fromkeys(BINDING, SDK), "digest.py": DIGESTS, "bytecode.py": ONCE}
 # What is installed beside the SDK, for all kits.
 PACKAGES = {
     "yaml",

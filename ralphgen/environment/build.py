@@ -95,14 +95,6 @@ def base_interpreter() -> Path:
     return running
 
 
-def compile_modules(environment: Environment, folder: Path) -> None:
-    """Bytecode for the modules below `folder`: a faster start, so that failing does no harm."""
-    command = (environment.python, "-I", "-m", "compileall", "-q", folder)
-    nothing = subprocess.DEVNULL
-    with suppress(OSError):
-        subprocess.run(command, stdin=nothing, stdout=nothing, stderr=nothing, check=False)
-
-
 def check_environment(environment: Environment) -> list[str]:
     """What is broken, a sentence each: the interpreter, a locked version, an import."""
     if not is_complete(environment):

@@ -1,6 +1,7 @@
 """Init, regen and check: the pipeline with different last steps."""
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -150,12 +151,18 @@ def checked(root: Path, *, say: Say) -> Report:
 
 
 def install_environment(root: Path, *, say: Say) -> None:
-    """Make the environment that the project's lock asks for, and compile the server's modules."""
-    from ralphgen.environment.build import compile_modules
-    from ralphgen.environment.ensure import ensure_environment
+    """Make the environment that the project's lock asks for, and the bytecode of its server.
 
-    lock = (root / FOLDER / "requirements.lock").read_text(encoding="utf-8")
-    compile_modules(ensure_environment(lock, say=say), root / FOLDER)
+    The environment's interpreter is that of ralphgen, so that it can use what is made here.
+    """
+    from ralphgen.environment.ensure import ensure_environment
+    from ralphgen.runtime.bytecode import verified
+
+    folder = (root / FOLDER).absolute()
+    lock = (folder / "requirements.lock").read_text(encoding="utf-8")
+    ensure_environment(lock, say=say)
+    with suppress(ValueError):  # a file that was edited by hand, of which the server itself tells
+        verified(str(folder), (folder / "manifest.json").read_bytes())
 
 
 def _generated(root: Path, say: Say) -> Generated:

@@ -1,6 +1,5 @@
 """Log lines: one JSON object a line, on standard error only."""
 
-import json
 import sys
 import time
 
@@ -17,6 +16,8 @@ def log(level: str, logger: str, data: object) -> None:
 
     A client that has closed standard error loses the line, and nothing else.
     """
+    import json
+
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     line = {"level": level, "logger": logger, "data": data, "timestamp": stamp}
     try:

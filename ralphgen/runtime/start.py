@@ -10,6 +10,7 @@ from .deferred import settled
 from .errors import RefusedError, StartError, one_line
 from .packages import add_packages
 from .protocol.stdio import Ending, Wire
+from .values.json_text import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +51,6 @@ def start(arguments: Sequence[str], folder: str, kits: Sequence[str]) -> int:
     Returns the exit code: 0, or 2 when the server must not start. `--check` does everything up
     to the handshake, and `--describe` prints besides what the session sees.
     """
-    gc.disable()  # what is made until the first request lives to the end
     ending = Ending()
     try:
         asked = _parse(arguments, kits)
@@ -65,12 +65,10 @@ def start(arguments: Sequence[str], folder: str, kits: Sequence[str]) -> int:
 
 def read_manifest(folder: str) -> dict[str, Any]:
     """The manifest beside the server; raises `StartError` when it cannot be read."""
-    import json
-
     path = os.path.join(folder, "manifest.json")
     try:
         with open(path, encoding="utf-8") as file:
-            manifest: dict[str, Any] = json.load(file)
+            manifest: dict[str, Any] = read_json(file.read())
         schema = manifest["schema"]
         whole = (str, str, list) == tuple(
             type(value) for value in (manifest["ralphgen"], schema["fingerprint"], schema["hide"])
@@ -148,12 +146,10 @@ def _serve(asked: CommandLine, name: str, folder: str, ending: Ending) -> int:
         workspace.close()
         return 0
     _announce(session, name)
-    return _converse(service, folder, manifest, wire, ending)
+    return _converse(service, folder, wire, ending)
 
 
-def _converse(
-    service: Service, folder: str, manifest: dict[str, Any], wire: Wire, ending: Ending
-) -> int:
+def _converse(service: Service, folder: str, wire: Wire, ending: Ending) -> int:
     """Speak with the client until it leaves; the SDK is loaded when something asks for it."""
     from .protocol.fast_path import Front
 
@@ -167,7 +163,6 @@ def _converse(
     if not left:
         return ending.end()
     try:
-        _refuse_another_manifest(folder, manifest)
         serve = _binding()
     except StartError as error:
         front.refuse(wire.sink, one_line(str(error)))
@@ -177,12 +172,6 @@ def _converse(
 
     serve(service, folder, streams(front.replay, front.rest, wire.source, wire.sink))
     return ending.end()
-
-
-def _refuse_another_manifest(folder: str, manifest: dict[str, Any]) -> None:
-    """Raise `StartError` where what would be loaded now is not what was loaded at the start."""
-    if read_manifest(folder) != manifest:
-        raise StartError("the server was written anew meanwhile: start a new session")
 
 
 def _described(service: Service) -> str:

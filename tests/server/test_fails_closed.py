@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from driving import (
+    accept,
     connected,
     context_for,
     create_project,
@@ -371,6 +372,7 @@ def test_a_manifest_that_cannot_be_read_stops_the_server(own: Path, text: str) -
 @pytest.mark.parametrize("file", ["policy.py", "ralph/tasks.py"])
 def test_an_emitted_module_that_cannot_be_loaded_stops_the_server(own: Path, file: str) -> None:
     (own / ".ralph" / "mcp" / file).write_text("<<<<<<< ours\n", encoding="utf-8")
+    accept(own)
 
     line = refused(own)
     assert "SyntaxError" in line

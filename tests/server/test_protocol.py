@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import connected, context_for, create_project, query
+from driving import connected, context_for, create_project, edit, query
 from wire import MODERN, Wire, running
 
 from ralphgen import __version__
@@ -193,8 +193,7 @@ def test_without_structured_output_an_answer_is_one_text_of_compact_json(tmp_pat
 
 
 def sabotaged(root: Path) -> Path:
-    path = root / ".ralph" / "mcp" / "ralph" / "project.py"
-    path.write_text(path.read_text(encoding="utf-8") + NOISE, encoding="utf-8")
+    edit(root, "ralph/project.py", more=NOISE)
     return manual(root)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from signal import SIGINT, SIGTERM, Signals
 
 import pytest
-from driving import context_for, create_project
+from driving import context_for, create_project, edit
 from wire import Wire, running
 
 AT_ONCE = 2.0  # seconds; without care it is the 20 for which a call waits, or for ever
@@ -106,9 +106,8 @@ def test_a_signal_while_the_start_waits_for_the_database_ends_it_in_silence(
     tmp_path: Path,
 ) -> None:
     root = create_project(tmp_path, "PRAGMA journal_mode = DELETE;")
-    slow = root / ".ralph" / "mcp" / "ralph" / "__init__.py"
     said = "\nimport sys\n\nsys.stderr.write('loaded\\n')\nsys.stderr.flush()\n"
-    slow.write_text(slow.read_text(encoding="utf-8") + said, encoding="utf-8")
+    edit(root, "ralph/__init__.py", more=said)
     with closing(sqlite3.connect(database(root), isolation_level=None)) as connection:
         connection.execute("BEGIN EXCLUSIVE")
         with running(root) as server:
@@ -119,9 +118,8 @@ def test_a_signal_while_the_start_waits_for_the_database_ends_it_in_silence(
 
 def test_a_start_waits_for_a_database_that_is_locked_for_a_moment(tmp_path: Path) -> None:
     root = create_project(tmp_path, "PRAGMA journal_mode = DELETE;")
-    noted = root / ".ralph" / "mcp" / "ralph" / "__init__.py"
     said = "\nimport sys\n\nsys.stderr.write('loaded\\n')\nsys.stderr.flush()\n"
-    noted.write_text(noted.read_text(encoding="utf-8") + said, encoding="utf-8")
+    edit(root, "ralph/__init__.py", more=said)
     with closing(sqlite3.connect(database(root), isolation_level=None)) as connection:
         connection.execute("BEGIN EXCLUSIVE")
         with running(root) as server:

@@ -1,14 +1,10 @@
 """Real projects in temporary folders, and the official SDK's client on their real servers."""
 
-import atexit
 import json
-import shutil
 import sqlite3
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
@@ -54,24 +50,34 @@ def create_database(root: Path, schema: str, *statements: str) -> Path:
 def create_project(
     root: Path, *statements: str, schema: str = "a8", config: str = "", rows: str = ROWS
 ) -> Path:
-    """A project with its server; `schema` names a file in fixtures/schemas.
-
-    It is generated once in a test process, and copied: nothing in it depends on where it lies.
-    """
-    model = _model_project(statements, schema, config, rows)
-    return Path(shutil.copytree(model, root, copy_function=shutil.copy, dirs_exist_ok=True))
-
-
-@cache
-def _model_project(statements: tuple[str, ...], schema: str, config: str, rows: str) -> Path:
-    root = Path(tempfile.mkdtemp(prefix="ralphgen-model-")) / "p"
-    atexit.register(shutil.rmtree, root.parent, ignore_errors=True)
+    """A project with its server; `schema` names a file in fixtures/schemas."""
     text = (SCHEMAS / f"{schema}.sql").read_text(encoding="utf-8")
     create_database(root, text, rows, *statements)
     if config:
         (root / ".ralph" / "ralphgen.toml").write_text(config, encoding="utf-8")
     regenerate(root, force=False, say=quiet)
     return root
+
+
+def edit(root: Path, file: str, *changes: tuple[str, str], more: str = "") -> None:
+    """Change a generated file as if it had been generated so; servers refuse any other change."""
+    folder = root / ".ralph" / "mcp"
+    text = (folder / file).read_text(encoding="utf-8")
+    for old, new in changes:
+        assert old in text, old
+        text = text.replace(old, new)
+    (folder / file).write_text(text + more, encoding="utf-8")
+    accept(root)
+
+
+def accept(root: Path) -> None:
+    """Let the manifest list what the generated files hold now."""
+    folder = root / ".ralph" / "mcp"
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    for file in manifest["files"]:
+        manifest["files"][file] = sha256((folder / file).read_bytes()).hexdigest()
+    path.write_text(json.dumps(manifest, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def query(root: Path, sql: str, *values: object) -> list[tuple[Any, ...]]:

@@ -96,19 +96,19 @@ function draw(name, html) {
     dress(old);
 }
 
-// Events: what has changed is drawn anew, and said at most every few seconds.
+// Events: what has moved is drawn anew, and said at most every few seconds.
 
 let [events, failures, told] = [null, 0, 0];
 
 function listen() {
     if (document.hidden || events) return;
-    events = new EventSource(`events?since=${document.body.dataset.change}`);
+    events = new EventSource(`events?since=${document.body.dataset.moved}`);
     events.addEventListener("open", () => {
         failures = 0;
         showPulse("live", "Live");
     });
-    events.addEventListener("changed", (event) => {
-        document.body.dataset.change = event.lastEventId;
+    events.addEventListener("moved", (event) => {
+        document.body.dataset.moved = event.lastEventId;
         const { sections } = JSON.parse(event.data);
         for (const name of sections) redraw(name);
         say(sections);
@@ -173,7 +173,7 @@ async function submit(form, button) {
     button?.setAttribute("aria-disabled", "true");
     try {
         const outcome = await send(form);
-        if (form.matches("[data-discipline-form]")) settle(form, outcome);
+        if (form.matches("[data-persona]")) settle(form, outcome);
         notice(outcome);
         if (outcome.ok) await redraw(form.closest(SECTIONS).id);
     } catch (error) {
@@ -265,7 +265,7 @@ document.addEventListener("pointerover", (event) => explain(cellAt(event)));
 document.addEventListener("focusin", (event) => explain(cellAt(event)));
 document.addEventListener("keydown", step);
 
-// Disciplines: rows come and go, and every field is checked while it is typed.
+// Personas: rows come and go, and every field is checked while it is typed.
 
 let typing = 0;
 const blank = new Map(); // by template, the number of the last row that was made from it
@@ -312,7 +312,7 @@ function settle(form, { ok, problems }) {
 }
 
 async function check(form) {
-    const { ok, problems } = await send(form, "disciplines/check").catch(() => ({ ok: true }));
+    const { ok, problems } = await send(form, "personas/check").catch(() => ({ ok: true }));
     if (form.dataset.edited !== undefined) showProblems(form, ok ? [] : problems);
 }
 
@@ -345,7 +345,7 @@ function tellElsewhere(form, fresh) {
 }
 
 document.addEventListener("input", (event) => {
-    const form = event.target.closest("form[data-discipline-form]");
+    const form = event.target.closest("form[data-persona]");
     if (form) edited(form);
 });
 

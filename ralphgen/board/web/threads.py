@@ -11,7 +11,7 @@ Result = TypeVar("Result")
 
 
 async def in_thread(work: Callable[[], Result]) -> Result:
-    """Return or raise what `work` does.
+    """What `work` returns or raises.
 
     It goes on where nobody waits for it any more, but ends with the process: a pool's threads
     would have to come to an end of their own first.
@@ -23,12 +23,12 @@ async def in_thread(work: Callable[[], Result]) -> Result:
 
 
 def _run(work: Callable[[], Result], future: "Future[Result]") -> None:
-    with _Failures(future):
+    with _Handing(future):
         future.set_result(work())
 
 
-class _Failures(Generic[Result]):
-    """Passes whatever is raised to those who wait for the result."""
+class _Handing(Generic[Result]):
+    """Hands whatever is raised to those who wait for the result."""
 
     def __init__(self, future: "Future[Result]") -> None:
         self._future = future

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 from ..errors import StartError
 from ..values.digest import sha256_hex
+from ..values.json_text import JsonReader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def read_context(path: str, sha256: str | None) -> dict[str, Any]:
             data = file.read()
         if sha256 is not None and sha256_hex(data) != sha256:
             raise StartError("it was changed since the session was made")
-        facts: dict[str, Any] = json.loads(data.decode(), object_pairs_hook=_without_repetition)
+        facts: dict[str, Any] = JsonReader(_without_repetition).read(data.decode())
     except OSError as error:
         raise StartError(f"{error.strerror}") from error
     except (ValueError, RecursionError) as error:
@@ -124,5 +123,7 @@ def _each(whole: Callable[[object], bool]) -> Callable[[object], bool]:
 
 
 def _shown(value: object) -> str:
+    import json
+
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"

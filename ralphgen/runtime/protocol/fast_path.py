@@ -6,11 +6,11 @@ SDK. At the first line that is anything else the connection is handed over, with
 
 from __future__ import annotations
 
-import json
 import os
 
 from ..deferred import settled
 from ..errors import INTERNAL_ERROR, LaterError, RefusedError
+from ..values.json_text import JsonReader, read_json, write_json
 from . import messages
 
 TYPE_CHECKING = False
@@ -91,7 +91,7 @@ class Front:
     def refuse(self, sink: int, message: str) -> None:
         """Answer the request that is left with an error, where it can be read."""
         try:
-            frame = json.loads(self.rest.partition(b"\n")[0])
+            frame = read_json(self.rest.partition(b"\n")[0].decode())
             identity = frame["id"]
         except (ValueError, LookupError, TypeError, RecursionError):
             return
@@ -104,7 +104,7 @@ class Front:
         """
         if any(mark in line for mark in DOUBTFUL) or line.count(b"[") + line.count(b"{") > NESTED:
             raise DoubtError
-        frame = json.loads(line.decode(), object_pairs_hook=_once, parse_constant=_refused)
+        frame = _STRICT.read(line.decode())
         if type(frame) is not dict or not messages.is_message(frame):
             raise DoubtError
         method, params = frame["method"], frame.get("params", {})
@@ -197,8 +197,8 @@ def _refusal(identity: int | str, error: RefusedError) -> bytes:
 
 
 def _line(frame: dict[str, Any]) -> bytes:
-    text = json.dumps(frame, ensure_ascii=False, separators=(",", ":"))
-    return text.encode("utf-8", "backslashreplace") + b"\n"  # which is JSON's own escape
+    # A lone surrogate is escaped as JSON itself would escape it.
+    return write_json(frame).encode("utf-8", "backslashreplace") + b"\n"
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -212,6 +212,9 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _refused(_constant: str) -> None:
     """NaN and the infinities are not JSON."""
     raise DoubtError
+
+
+_STRICT = JsonReader(_once, _refused)
 
 
 def _write(sink: int, data: bytes) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
+import sys
 
 from ..errors import StartError
 
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from ..kit import Workspace
+
+signal = __import__("_signal")  # all of `signal` but its enumerations, which import `enum`
 
 
 class Ending:
@@ -58,11 +60,11 @@ class Wire:
     __slots__ = ("sink", "source")
 
     def __init__(self) -> None:
-        try:
-            self.source, self.sink = os.dup(0), os.dup(1)
-        except OSError as error:
+        # Where one was closed at the start, its number may be that of a file of ours by now.
+        if sys.stdin is None or sys.stdout is None:
             text = "standard input or output is closed: an MCP client must start this server"
-            raise StartError(text) from error
+            raise StartError(text)
+        self.source, self.sink = os.dup(0), os.dup(1)
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)
         os.close(nothing)

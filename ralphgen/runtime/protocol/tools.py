@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 from ..deferred import Waiting, settled
 from ..errors import INVALID_PARAMS, CodedError, LaterError, RefusedError, ToolError
 from ..log import log_exception
 from ..values.arguments import check_arguments, shortened
+from ..values.json_text import write_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ def _answered(kit: Kit, tool: Tool, work: Callable[[], Result]) -> Answer:
         if isinstance(result, Waiting):
             outcome = result.outcome
             return Waiting(lambda: settled(_answered(kit, tool, outcome)), result.leave)
-        text = result if isinstance(result, str) else _as_json(result)
+        text = result if isinstance(result, str) else write_json(result)
         text.encode()
     except (LaterError, RefusedError):
         raise
@@ -91,11 +90,7 @@ def _told(kit: Kit, error: ToolError) -> str:
     if kit.refusals != "object":
         return str(error)
     code, facts = (error.code, error.facts) if isinstance(error, CodedError) else (INVALID, {})
-    return _as_json({"status": "error", "error": {"code": code, "message": str(error), **facts}})
-
-
-def _as_json(value: dict[str, Any]) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return write_json({"status": "error", "error": {"code": code, "message": str(error), **facts}})
 
 
 def _checked(kit: Kit, tool: Tool, given: object) -> dict[str, object]:

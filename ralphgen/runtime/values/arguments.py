@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import re
-
 from ..errors import ToolError
 from .nearest import nearest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from re import Match
     from typing import Any
 
 # The words for a type, and the exact Python types of its values: a boolean is no integer.
@@ -172,13 +170,15 @@ def _match(rule: Mapping[str, Any], text: str) -> str | None:
     pattern = rule.get("pattern")
     if pattern is None:
         return None
+    import re
+
     strict = pattern
     if text.endswith("\n"):
         strict = re.sub(_PATTERN_PART, _to_the_end, pattern)
     return None if re.search(strict, text) else f"text that matches /{pattern}/"
 
 
-def _to_the_end(part: re.Match[str]) -> str:
+def _to_the_end(part: Match[str]) -> str:
     return r"\Z" if part[0] == "$" else part[0]
 
 
@@ -292,7 +292,15 @@ def _pieces(value: object) -> Iterator[str]:
     elif isinstance(value, int) and value.bit_length() > _DECIMAL_BITS:
         yield hex(value)
     else:
+        import json
+
         yield json.dumps(value)
+
+
+def _escaped(character: str) -> str:
+    import json
+
+    return json.dumps(character)[1:-1]
 
 
 def _quoted(text: str) -> str:
@@ -300,7 +308,7 @@ def _quoted(text: str) -> str:
     shown = ""
     for character in text:
         plain = character.isprintable() and character not in '"\\'
-        spelled = character if plain else json.dumps(character)[1:-1]
+        spelled = character if plain else _escaped(character)
         if len(shown) + len(spelled) > VALUE_WIDTH:
             return f'"{shown}…"'
         shown += spelled

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from .json_text import write_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ NAMED_CUTS = 20  # beyond them, the fields are named without their parts
 
 def size(value: object) -> int:
     """The characters of a value as compact JSON."""
-    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    return len(write_json(value))
 
 
 def page(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from conversations import SDK_ALONE, UPDATED, Frame, Servers, line
-from driving import context_for, create_project, on_context, query, server_command
+from driving import context_for, create_project, edit, on_context, query, server_command
 from frames import (
     COMPLETION,
     HANDSHAKES,
@@ -230,47 +230,30 @@ def manual(root: Path) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_server_that_was_written_anew_is_not_mixed_with_the_old_one(
+def test_a_server_goes_on_with_the_modules_that_it_was_started_with(
     other: Path, version: str
 ) -> None:
-    """The request that would be handed over is told why, and the server ends."""
-    manifest = other / ".ralph" / "mcp" / "manifest.json"
+    """What is written anew meanwhile is not mixed with it, and ends no session."""
     with running(other, *manual(other)) as server:
         server.shake_hands(version)
-        written = json.loads(manifest.read_text(encoding="utf-8"))
-        manifest.write_text(json.dumps({**written, "ralphgen": "9.9"}), encoding="utf-8")
-        answer = server.ask(COMPLETION[0], COMPLETION[1])
-        code, errors = server.end(), server.errors()
+        for path in (other / ".ralph" / "mcp").rglob("*.py"):
+            path.write_text("raise SystemExit(9)\n", encoding="utf-8")
+        (other / ".ralph" / "mcp" / "manifest.json").unlink()
+        enveloped = {"_meta": MODERN} if version == STATELESS else {}
+        answer = server.ask(COMPLETION[0], {**COMPLETION[1], **enveloped})
+        server.leave()
 
-    why = "the server was written anew meanwhile: start a new session"
-    assert {"code": -32603, "message": why} == answer["error"]
-    assert (2, f"server.py: {why}\n") == (code, errors)
-
-
-def test_a_server_that_was_written_anew_has_no_word_for_what_is_no_request(other: Path) -> None:
-    manifest = other / ".ralph" / "mcp" / "manifest.json"
-    with running(other, *manual(other)) as server:
-        server.shake_hands()
-        manifest.unlink()
-        assert server.process.stdin is not None
-        server.process.stdin.write("no frame\n")
-        server.process.stdin.flush()
-        code, errors = server.end(), server.errors()
-        assert server.process.stdout is not None
-        assert "" == server.process.stdout.read()
-
-    assert 2 == code
-    assert "No such file or directory" in errors
+        assert "result" in answer
+        assert (0, "") == (server.end(), server.errors())
 
 
 @pytest.mark.parametrize("number", [SIGINT, SIGTERM])
 def test_a_signal_while_the_sdk_is_being_loaded_ends_it_in_silence(
     other: Path, number: Signals
 ) -> None:
-    binding = other / ".ralph" / "mcp" / "runtime" / "binding.py"
     begun = "\nimport sys\nsys.stderr.write('loading\\n')\nsys.stderr.flush()\n"
-    first, after, rest = binding.read_text(encoding="utf-8").partition("import annotations\n")
-    binding.write_text(first + after + begun + rest, encoding="utf-8")
+    after = "import annotations\n"
+    edit(other, "runtime/protocol/sdk_server.py", (after, after + begun))
     with running(other, *manual(other)) as server:
         server.shake_hands()
         server.send(*COMPLETION, id="never")
@@ -282,8 +265,7 @@ def test_a_signal_while_the_sdk_is_being_loaded_ends_it_in_silence(
 
 
 def test_what_a_tool_prints_reaches_no_client_before_or_after_the_hand_over(other: Path) -> None:
-    path = other / ".ralph" / "mcp" / "ralph" / "project.py"
-    path.write_text(path.read_text(encoding="utf-8") + NOISE, encoding="utf-8")
+    edit(other, "ralph/project.py", more=NOISE)
     with running(other, *manual(other)) as server:
         server.shake_hands()  # `Wire.ask` fails for a line that is no answer
         before = server.ask("tools/call", {"name": "get_project_info"})

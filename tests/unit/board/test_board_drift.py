@@ -10,9 +10,7 @@ import pytest
 from command_line import initialized, ralphgen, run_sql, snapshot, texts
 from driving import quiet
 
-from ralphgen.board.edit.save import regenerate
-from ralphgen.board.project import diagnosis
-from ralphgen.board.views.drift import Drifted, drift
+from ralphgen.board.views.drift import Drifted, diagnosis, drift, regenerate
 
 RISK = "ALTER TABLE tasks ADD COLUMN risk TEXT CHECK (risk IN ('low', 'high'))"
 MCP = ".ralph/mcp"

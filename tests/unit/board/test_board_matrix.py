@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from cases import lay_down
 
+from ralphgen.board.views.bound_rows import OTHERS
 from ralphgen.board.views.matrix import Matrix, matrix
-from ralphgen.board.views.policy_cells import OTHERS
 from ralphgen.generate.pipeline import Generated, generate
 from ralphgen.planning.preview import listed_bytes, listed_tools, runtime_policy, suite
 from ralphgen.project.rows import open_rows
@@ -167,8 +167,8 @@ SENTENCES = {
     ("triage", None, "append_feature_learning"): (
         "bound",
         (
-            'triage sees append_feature_learning, where "feature_name" is not an argument: it is '
-            "the session's own feature"
+            'triage sees append_feature_learning, where "feature_name" is not asked for: it is the '
+            "session's own feature"
         ),
         (
             'it takes "text", "reason" alone',

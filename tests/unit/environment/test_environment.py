@@ -17,7 +17,7 @@ import pytest
 from filelock import FileLock
 
 import ralphgen
-from ralphgen.environment.build import check_environment, compile_modules
+from ralphgen.environment.build import check_environment
 from ralphgen.environment.ensure import ensure_environment
 from ralphgen.environment.failures import explain_failure
 from ralphgen.environment.location import Environment, environment_for, is_complete
@@ -366,18 +366,6 @@ def test_the_check_names_an_interpreter_that_does_not_run(ensure: Ensure) -> Non
     [problem] = check_environment(environment)
 
     assert problem.endswith("failed with exit code 3 (broken)")
-
-
-def test_emitted_modules_are_compiled_and_a_broken_one_does_no_harm(tmp_path: Path) -> None:
-    (tmp_path / "pkg").mkdir()
-    (tmp_path / "pkg/fine.py").write_text("X = 1\n", encoding="utf-8")
-    (tmp_path / "broken.py").write_text("def\n", encoding="utf-8")
-    compile_modules(Environment(tmp_path, Path(sys.executable)), tmp_path)
-    compile_modules(Environment(tmp_path, tmp_path / "no-python"), tmp_path)
-
-    assert [f"fine.{sys.implementation.cache_tag}.pyc"] == [
-        path.name for path in tmp_path.rglob("*.pyc")
-    ]
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import re
+from ralphgen.runtime.values.json_text import write_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ class Decoded:
 
 
 def decode_strings(stored: object) -> Decoded:
-    """Return the texts of a stored list; integers among them become text, with a warning.
+    """The texts of a stored list; integers among them become text, with a warning.
 
     `stored` is what the column holds: NULL and blank text are the empty list. Older servers left
     lists with escaped quotes and lists separated by semicolons: both are read, with a warning.
@@ -52,17 +51,17 @@ def decode_strings(stored: object) -> Decoded:
 
 
 def decode_integers(stored: object) -> Decoded:
-    """Return the integers of a stored list; "7" and 7.0 are read as 7, with a warning."""
+    """The integers of a stored list; "7" and 7.0 are read as 7, with a warning."""
     return _converted(decode_list(stored, plain=True), _integer, TEXTS)
 
 
 def decode_objects(stored: object) -> Decoded:
-    """Return the objects of a stored list; with anything else among them it is unreadable."""
+    """The objects of a stored list; with anything else among them it is unreadable."""
     return _converted(decode_list(stored), _object, "")
 
 
 def decode_list(stored: object, *, plain: bool = False) -> Decoded:
-    """Return the items of a stored list, of whatever JSON type they are.
+    """The items of a stored list, of whatever JSON type they are.
 
     `plain` allows text that does not look like JSON: it is split at its semicolons.
     """
@@ -85,27 +84,29 @@ def decode_list(stored: object, *, plain: bool = False) -> Decoded:
 
 
 def unreadable() -> Decoded:
-    """Return the result for text that is no list, which must not be overwritten."""
+    """The answer for text that is no list: nothing can be said of it, nor written over it."""
     return Decoded([], UNREADABLE, readable=False)
 
 
 def encode(values: Sequence[Any]) -> str:
-    """Return a list as compact JSON text as Ralph itself writes it: no spaces, no ASCII escapes.
+    """A list as compact JSON text, the way Ralph itself writes it: no spaces, UTF-8 as it is.
 
     Half a surrogate pair, which SQLite cannot store, is escaped. Raises `ValueError` for NaN and
     infinity, which JSON does not know.
     """
-    text = json.dumps(list(values), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    import re
+
+    text = write_json(list(values))
     return re.sub(_LONE_SURROGATE, lambda half: f"\\u{ord(half[0]):04x}", text)
 
 
 def joined(*warnings: str | None) -> str | None:
-    """Return several warnings as one, `None` where there is none."""
+    """Several warnings as one, `None` where there is none."""
     return "; ".join(warning for warning in warnings if warning) or None
 
 
 def _candidates(text: str) -> Iterator[tuple[str, str | None]]:
-    """Yield the texts that may be the JSON that was meant, each with its warning."""
+    """The texts that may be the JSON that was meant, each with what had to be mended for it."""
     yield text, None
     yield text, RAW
     if '\\"' in text:
@@ -116,7 +117,9 @@ def _candidates(text: str) -> Iterator[tuple[str, str | None]]:
 
 
 def _parsed(text: str, *, strict: bool) -> object:
-    """Return the JSON value, `None` for text that is none or that would come back as another."""
+    """The JSON value, `None` for text that is none or that would come back as another."""
+    import json
+
     try:
         value: object = json.loads(
             text,
@@ -142,7 +145,7 @@ def _finite(digits: str) -> float:
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object whose keys stand once each: of two, one would be lost."""
+    """An object whose keys stand once each: of two, one would be lost."""
     members = dict(pairs)
     if len(members) != len(pairs):
         raise ValueError("a key stands twice in an object")
@@ -150,7 +153,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _converted(found: Decoded, convert: Callable[[Any], object], warning: str) -> Decoded:
-    """Return the items converted, with the warning where one changed; else an unreadable list."""
+    """The items converted, with the warning where one changed; unreadable where one cannot be."""
     items = [convert(item) for item in found.values]
     if not found.readable or any(item is None for item in items):
         return unreadable()
@@ -167,6 +170,8 @@ def _string(item: object) -> str | None:
 
 def _integer(item: object) -> int | None:
     if isinstance(item, str):
+        import re
+
         return int(item) if re.fullmatch(_INTEGER, item.strip()) else None
     if isinstance(item, float):
         return int(item) if item.is_integer() and abs(item) <= _WHOLE_FLOATS else None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from ralphgen.runtime.errors import ToolError, one_line
 from ralphgen.runtime.prompt import Prompt
 from ralphgen.runtime.values.arguments import shortened
@@ -21,15 +19,16 @@ if TYPE_CHECKING:
     from .workspace import Workspace
 
 LONGEST_NAME = 64
+NAME_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
 ARGUMENTS = {
     "task": "The id of the task to work on.",
     "feature": "The name of the feature to work on.",
 }
-_TASK_ID = "[1-9][0-9]{0,17}"
+LONGEST_ID = 18  # digits
 
 
 def prompts(session: Session, tools: Sequence[Tool]) -> list[Prompt]:
-    """Return the one prompt of a session; none where a person works or looks around (SPEC-070)."""
+    """The one prompt of a session; none where a person works or looks around (SPEC-070)."""
     procedure = PROCEDURES.get(session.profile)
     if procedure is None:
         return []
@@ -41,24 +40,25 @@ def prompts(session: Session, tools: Sequence[Tool]) -> list[Prompt]:
         return "\n".join([procedure.purpose, *([subject] if subject else []), *steps])
 
     arguments = {kind: ARGUMENTS[kind] for kind in session.open_kinds() if kind in ARGUMENTS}
-    name = re.sub(r"[^a-zA-Z0-9_.-]", "_", session.recipe)[:LONGEST_NAME]
+    plain = [letter if letter in NAME_LETTERS else "_" for letter in session.recipe]
+    name = "".join(plain)[:LONGEST_NAME]
     return [Prompt(name, procedure.purpose, arguments=arguments, text=text)]
 
 
 def _steps(
     steps: Sequence[tuple[Sequence[str], str]], seen: Mapping[str, Tool], *, chosen: bool
 ) -> list[str]:
-    """Return the steps that the visible tools allow, numbered; `chosen` where the row is known."""
-    shown = [
+    """The steps that the visible tools allow, numbered; `chosen` where the row is known."""
+    said = [
         _said(text, seen, chosen=chosen)
         for needed, text in steps
         if all(name in seen for name in needed)
     ]
-    return [f"{at}. {text}" for at, text in enumerate(filter(None, shown), 1)]
+    return [f"{at}. {text}" for at, text in enumerate(filter(None, said), 1)]
 
 
 def _said(text: str, seen: Mapping[str, Tool], *, chosen: bool) -> str:
-    """Return a step in words; empty where it says nothing to this session."""
+    """A step in words; empty where it says nothing to this session."""
     if text == CHOOSE:
         return "" if chosen else "Take the first draft that list_tasks shows."
     if text == CLOSE:
@@ -70,7 +70,7 @@ def _said(text: str, seen: Mapping[str, Tool], *, chosen: bool) -> str:
 
 
 def _subject(workspace: Workspace, given: Mapping[str, str]) -> str:
-    """Return in words the row that the session is about or that the arguments name, or "".
+    """The row that the session is about, or that the arguments name; empty where there is none.
 
     Raises `ToolError` for a row that there is not.
     """
@@ -86,10 +86,16 @@ def _subject(workspace: Workspace, given: Mapping[str, str]) -> str:
     return f"This session is about {own}." if own else ""
 
 
+def _is_id(given: str) -> bool:
+    """Return whether a text spells an id as JSON would."""
+    digits = given.isascii() and given.isdigit() and len(given) <= LONGEST_ID
+    return digits and not given.startswith("0")
+
+
 def _task(workspace: Workspace, given: str) -> str:
-    """Return a task in words; raises `ToolError` where there is none."""
+    """A task in words; raises `ToolError` where there is none."""
     sql = workspace.tables.tasks.select(["title", "feature"], "WHERE id = ?")
-    row = workspace.database.row(sql, [int(given)]) if re.fullmatch(_TASK_ID, given) else None
+    row = workspace.database.row(sql, [int(given)]) if _is_id(given) else None
     if row is None:
         raise ToolError(f"there is no task {one_line(given)[:40]}")
     title, feature = row

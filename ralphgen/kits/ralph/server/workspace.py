@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 
 from ralphgen.runtime.errors import StartError, ToolError
-from ralphgen.runtime.sqlite import schema
-from ralphgen.runtime.sqlite.check_constraints import fold
 from ralphgen.runtime.sqlite.database import Database
+from ralphgen.runtime.sqlite.known_schema import is_known, record_name, remember
 from ralphgen.runtime.start import read_manifest
 from ralphgen.runtime.values.arguments import shortened
 from ralphgen.runtime.values.nearest import nearest
@@ -63,7 +62,9 @@ class Workspace:
     """
 
     __slots__ = (
-        "_built_for",
+        "_folder",
+        "_known_as",
+        "_manifest",
         "_schema_version",
         "beside",
         "database",
@@ -74,6 +75,8 @@ class Workspace:
     )
 
     def __init__(self, folder: str, session: Session, tables: Tables) -> None:
+        self._folder = folder
+        self._manifest = read_manifest(folder)
         self.ralph_folder = os.path.dirname(folder)
         self.root = os.path.dirname(self.ralph_folder)
         self.session = session
@@ -81,9 +84,7 @@ class Workspace:
         self.beside: list[Workspace] = []
         self.database = Database(os.path.join(self.ralph_folder, "db", "ralph.db"))
         try:
-            self._schema_version, self._built_for = self.database.reading(
-                lambda: (self._version(), schema.read_tables(self.database.connection))
-            )
+            self._schema_version, self._known_as = self.database.reading(self._read_schema)
         except ToolError as error:
             self.close()
             raise StartError(f'cannot read "{self.database.path}": {error}') from error
@@ -95,7 +96,7 @@ class Workspace:
         self.database.close()
 
     def snapshot(self, work: Callable[[], Result]) -> Result:
-        """Return `work()`, run on one state of a database that has the expected columns."""
+        """`work()` on one consistent state of the database, with the columns it was built for."""
 
         def checked() -> Result:
             self.refuse_moved_schema()
@@ -105,14 +106,25 @@ class Workspace:
 
     def hurry(self, seconds: float | None) -> None:
         """Raise `LaterError` where a call would wait for other writers longer than that."""
-        self.database.time_limit = seconds
+        self.database.hurry = seconds
 
-    def refuse_another_schema(self, fingerprint: str, hide: list[str], folder: str) -> None:
+    def refuse_another_schema(self) -> None:
         """Raise `StartError`, naming the columns, where the server was built for other ones."""
-        if schema.fingerprint(self._built_for, hide) == fingerprint:
+        if is_known(self._known_as):
+            return
+        from ralphgen.runtime.sqlite import schema
+
+        hide = self._manifest["schema"]["hide"]
+        try:
+            found = self.database.reading(lambda: schema.read_tables(self.database.connection))
+        except ToolError as error:
+            self.close()
+            raise StartError(f'cannot read "{self.database.path}": {error}') from error
+        if schema.fingerprint(found, hide) == self._manifest["schema"]["fingerprint"]:
+            remember(self._known_as)
             return
         self.close()
-        moved = "; ".join(schema.differences(_inspected(folder), self._built_for, hide))
+        moved = "; ".join(schema.differences(_inspected(self._folder), found, hide))
         raise StartError(
             f"the database is not the one that this server was built for: {moved or 'see a diff'}; "
             'run "ralphgen regen"'
@@ -123,8 +135,10 @@ class Workspace:
         version = self._version()
         if version == self._schema_version:
             return
-        found = schema.read_tables(self.database.connection)
-        moved = schema.differences(self._in_use(self._built_for), self._in_use(found))
+        from ralphgen.runtime.sqlite import schema
+
+        built_for, found = _inspected(self._folder), schema.read_tables(self.database.connection)
+        moved = schema.differences(self._in_use(built_for), self._in_use(found))
         if moved:
             raise ToolError(
                 f"the database's schema changed during this session ({'; '.join(moved)}): "
@@ -133,7 +147,9 @@ class Workspace:
         self._schema_version = version
 
     def _in_use(self, found: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
-        """Return the columns that the tools use, of some tables."""
+        """What the tools read and write of some tables."""
+        from ralphgen.runtime.sqlite.check_constraints import fold
+
         tables = self.tables
         used = (tables.tasks, tables.features, tables.disciplines, tables.comments, tables.metadata)
         return {
@@ -156,9 +172,12 @@ class Workspace:
         raise ToolError(f"there is no {argument} {shortened(name)}{hint}")
 
     def names(self, table: Table) -> list[str]:
-        """Return the names of the table's rows, sorted, without those that are no text."""
+        """The names of the table's rows, sorted; old tables may hold some that are no text."""
         rows = self.database.rows(table.select(["name"], "ORDER BY name"))
         return [row[0] for row in rows if isinstance(row[0], str)]
+
+    def _read_schema(self) -> tuple[int, str]:
+        return self._version(), record_name(self.database.connection, self._manifest)
 
     def _version(self) -> int:
         row = self.database.row("PRAGMA schema_version")
@@ -166,19 +185,18 @@ class Workspace:
 
 
 def open_workspace(folder: str, session: Session, tables: Tables) -> Workspace:
-    """Open the workspace of the server in `folder`; raises `StartError` where it must not start."""
-    built_for = read_manifest(folder)["schema"]
+    """The workspace of the server in `folder`; raises `StartError` where it must not start."""
     workspace = Workspace(folder, session, tables)
-    workspace.refuse_another_schema(built_for["fingerprint"], built_for["hide"], folder)
+    workspace.refuse_another_schema()
     try:
         workspace.database.reading(lambda: refuse_another_project(workspace))
     except ToolError as error:
         workspace.close()
-        hint = "make a new session"
+        mend = "make a new session"
         if session.project is None:  # the file beside the server, which names no project
-            hint = 'make another with "ralphgen session RECIPE --default"'
+            mend = 'make another with "ralphgen session RECIPE --default"'
         raise StartError(
-            f'the context "{session.context}" cannot be used: {error}; {hint}'
+            f'the context "{session.context}" cannot be used: {error}; {mend}'
         ) from error
     return workspace
 
@@ -223,7 +241,7 @@ def _refuse_another_title(workspace: Workspace) -> None:
 
 
 def reading(run: Run) -> Run:
-    """Return a tool that reads one consistent state of the database."""
+    """A tool that reads one consistent state of the database."""
 
     def call(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
         return workspace.snapshot(lambda: run(workspace, arguments))
@@ -232,7 +250,7 @@ def reading(run: Run) -> Run:
 
 
 def writing(run: Run) -> Run:
-    """Return a tool that changes the database wholly or not at all."""
+    """A tool that changes the database wholly or not at all."""
 
     def call(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
         def work() -> dict[str, Any]:
@@ -252,7 +270,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _inspected(folder: str) -> dict[str, list[dict[str, Any]]]:
-    """Return the tables that the server was built for, from the facts beside it."""
+    """The tables that the server was built for, from the facts beside it."""
     import json
 
     try:

@@ -1,0 +1,194 @@
+"""Finds the modules that a server's manifest lists, and runs them from verified bytecode.
+
+No other file of the server's folder is ever a module, whatever its name and its ending.
+
+A server lists its tools before any runs. So while a table of the project's tools runs, a function
+of the kit that it names is stood in for by a value that imports the function when it is called.
+"""
+
+from __future__ import annotations
+
+import _imp
+import _thread
+import os
+from _frozen_importlib import ModuleSpec
+from _frozen_importlib_external import SourceFileLoader
+
+from .loader import open_kept, run
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import CodeType, ModuleType
+    from typing import Any
+
+    from .loader import Kept
+
+    Stamp = tuple[int, int, int, int]
+    # By the name of a part, the name under which its bytecode is kept, and what its files were like
+    # when they were compared with the manifest, None for one that was written just before.
+    Parts = Mapping[str, tuple[str, Mapping[str, Stamp | None]]]
+else:
+    ModuleType = type(os)
+
+OBJECTS = ("RESOURCES", "SERVICES")  # the values of a kit that are no functions
+_lock = _thread.RLock()  # held while a module runs that was named in a table
+
+
+class Modules:
+    """A finder for `sys.meta_path`.
+
+    The modules are verified in parts: the project's own, "", the core of the runtime, "runtime",
+    and a kit's, "runtime/KIT". `kept` are the facts and the bytecode of an earlier start.
+    Every method raises ValueError where a file is not as it was generated.
+    """
+
+    def __init__(self, folder: str, manifest: bytes, kept: Kept | None) -> None:
+        self._folder = folder
+        self._manifest = manifest
+        self._running: list[str] = []  # files, the innermost last
+        self._codes: dict[str, Callable[[str], CodeType | None]] = {}  # by part that was verified
+        self._kept = kept
+        if kept is None:
+            self._verify()
+        else:
+            self._use(kept.facts[2])
+
+    def require(self, *parts: str) -> None:
+        """Verify those of the parts that there are."""
+        for part in parts:
+            if part in self._parts and part not in self._codes:
+                name, stamps = self._parts[part]
+                kept = open_kept(name) if name else self._kept
+                if kept is not None and all(
+                    stamp(f"{self._folder}/{file}") == known for file, known in stamps.items()
+                ):
+                    self._codes[part] = kept.code
+                else:
+                    self._verify()
+
+    def find_spec(
+        self, name: str, _path: object = None, _target: object = None
+    ) -> ModuleSpec | None:
+        """Return what the import system has to know of a module, None for one not listed."""
+        place = name.replace(".", "/")
+        if f"{place}.py" in self._listed:
+            file, is_package = f"{place}.py", False
+        elif f"{place}/__init__.py" in self._listed:
+            file, is_package = f"{place}/__init__.py", True
+        else:
+            return None
+        kind = VerifiedLoader
+        if self.in_table() and not is_package and self._listed[file] not in {"", "runtime"}:
+            kind = LateLoader
+        origin = f"{self._folder}/{file}"
+        loader = kind(name, origin, self, file)
+        return ModuleSpec(name, loader, origin=origin, is_package=is_package)
+
+    def run(self, file: str, module: ModuleType) -> None:
+        """Run the code of a file in a module."""
+        part = self._listed[file]
+        self.require(part)
+        code: Any = self._codes[part](file)
+        if code is None:  # the bytecode was damaged
+            self._verify()
+            code = self._codes[part](file)
+        module.__file__ = f"{self._folder}/{file}"
+        vars(_imp)["_fix_co_filename"](code, module.__file__)
+        self._running.append(file)
+        try:
+            exec(code, vars(module))
+        finally:
+            self._running.pop()
+
+    def in_table(self) -> bool:
+        """Return whether it is a table of the project's tools that runs now."""
+        return bool(self._running) and not self._listed[self._running[-1]]
+
+    def _verify(self) -> None:
+        """Compare every source with the manifest."""
+        parts, code = run("bytecode", self._folder).verified(self._folder, self._manifest)
+        self._use(parts)
+        self._codes = dict.fromkeys(parts, code)
+
+    def _use(self, parts: Parts) -> None:
+        self._parts = parts
+        self._listed = {file: part for part, (_, files) in parts.items() for file in files}
+
+
+class VerifiedLoader(SourceFileLoader):
+    """Runs a module's verified bytecode; its source is read for tracebacks only."""
+
+    def __init__(self, name: str, path: str, modules: Modules, file: str) -> None:
+        super().__init__(name, path)
+        self.modules = modules
+        self.file = file
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the module."""
+        self.modules.run(self.file, module)
+
+
+class LateValue:
+    """Stands for a value of a module that has not run yet: a function, an object or a mapping."""
+
+    __slots__ = ("_module", "_name")
+
+    def __init__(self, module: LateModule, name: str) -> None:
+        self._module = module
+        self._name = name
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the function."""
+        return value_of(self._module, self._name)(*arguments)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the object."""
+        return getattr(value_of(self._module, self._name), name)
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return a value of the mapping."""
+        return value_of(self._module, self._name)[key]
+
+
+class LateModule(ModuleType):
+    """A module that runs when anything but the tables of a project needs a value of it."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a value of the module, or what stands for it in a table."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        loader = vars(self)["__loader__"]
+        if loader.modules.in_table() and (name.islower() or name in OBJECTS):
+            return LateValue(self, name)
+        return value_of(self, name)
+
+
+def value_of(module: ModuleType, name: str) -> Any:
+    """Return a value of a module, which runs before that and is then a module like any other."""
+    with _lock:
+        if type(module) is LateModule:
+            object.__setattr__(module, "__class__", ModuleType)
+            loader = vars(module)["__loader__"]
+            loader.modules.run(loader.file, module)
+    return getattr(module, name)
+
+
+class LateLoader(VerifiedLoader):
+    """Makes modules that run later."""
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """Return the empty module."""
+        return LateModule(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Leave the module as it is."""
+
+
+def stamp(path: str) -> Stamp | None:
+    """Return what differs after a write to a file, and for any other file in its place."""
+    try:
+        about = os.stat(path)
+    except OSError:
+        return None
+    return about.st_size, about.st_mtime_ns, about.st_ctime_ns, about.st_ino
