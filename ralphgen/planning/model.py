@@ -33,8 +33,8 @@ PROFILES: Names = (*RECIPES, INTERACTIVE, FULL)
 """Every kind of session: the recipes, what a client sees that names none (tools that only read),
 and what a person sees who asks for everything."""
 
-Hints = Literal["READS", "ADDS", "CHANGES", "DELETES", "REPLACES", "RUNS"]
-"""The names of what a tool declares to clients (the constants of `runtime/tool.py`)."""
+Hints = Literal["READ_ONLY", "NON_DESTRUCTIVE", "IDEMPOTENT", "DESTRUCTIVE", "OPEN_WORLD"]
+"""What a tool declares to clients: the names of constants in `runtime/tool.py`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class ToolPlan:
     @property
     def reads(self) -> bool:
         """Whether the tool changes nothing."""
-        return self.hints == "READS"
+        return self.hints == "READ_ONLY"
 
     @property
     def argument_names(self) -> Names:
@@ -200,6 +200,8 @@ class KitPlan:
     and how much it needs one: none starts without a `"required"` one; an `"optional"` one may be
     named; and `"grants"` lets a session start without one, which then lacks the tools that may
     change nothing but such a row (those with an argument bound to the session's `own` one).
+    `about` opens the server's instructions, before what its tools say; it is empty where the server
+    has a module `instructions` that writes them.
     `refusals` says how wrong arguments are answered: as a `"result"` that the agent reads, as an
     `"error"` of the protocol, or, like all failures, as an `"object"` of JSON. `skill` is what
     agents are told of the kit beyond its schemas. `prompts`, `resources` and `services` say whether
@@ -221,6 +223,7 @@ class KitPlan:
     absent: Mapping[str, str] = field(default_factory=dict)
     targets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     refusals: Literal["result", "error", "object"] = "result"
+    about: str = ""
     skill: SkillPlan | None = None
     prompts: bool = False
     resources: bool = False

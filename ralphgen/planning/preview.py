@@ -101,6 +101,8 @@ def _built(
         },
         search_hint=planned.search_hint,
         returns=planned.returns if structured else None,
+        instruction=planned.instruction,
+        advice=planned.advice,
     )
     return tool.reading_without(*planned.writes_by)
 

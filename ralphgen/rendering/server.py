@@ -79,10 +79,11 @@ def _package_imports(kit: KitPlan) -> list[tuple[str, Sequence[str]]]:
     """What the package of a kit imports, by module, in the linter's order."""
     own = f"runtime.{kit.key}"
     imports: dict[str, Sequence[str]] = {
-        "runtime.kit": ("Kit",),
-        f"{own}.instructions": ("instructions",),
+        "runtime.kit": ("Kit", "standard_instructions") if kit.about else ("Kit",),
         f"{own}.workspace": ("open_workspace",),
     }
+    if not kit.about:
+        imports[f"{own}.instructions"] = ("instructions",)
     if kit.prompts:
         imports[f"{own}.prompts"] = ("prompts",)
     if kit.resources:
@@ -130,6 +131,8 @@ def _tool(tool: ToolPlan, *, structured: bool) -> dict[str, Any]:
             {argument.name: argument.refusal for argument in tool.arguments if argument.refusal}
         ),
         "search_hint": tool.search_hint,
+        "instruction": tool.instruction,
+        "advice": tool.advice,
         "returns": tool.returns if structured else None,
     }
 

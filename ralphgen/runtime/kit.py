@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .tool import instruction_lines
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -104,3 +106,14 @@ class Kit:
         self.resources = resources
         self.services = services
         self.refusals = refusals
+
+
+def standard_instructions(about: str) -> Callable[[Session, Sequence[Tool]], str]:
+    """Return the `instructions` of a kit: what it is about, then what its visible tools say."""
+
+    def instructions(_session: Session, tools: Sequence[Tool]) -> str:
+        if not tools:
+            return f"{about} This session has no tools here."
+        return "\n".join([about, *instruction_lines(tools)])
+
+    return instructions

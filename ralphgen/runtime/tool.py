@@ -19,12 +19,16 @@ INTEGERS = {"type": "array", "items": INTEGER}
 LIMIT = {"type": "integer", "minimum": 1, "maximum": 200}
 CURSOR = {"type": "string", "description": "next_cursor of the page before"}
 
-READS = {"readOnlyHint": True, "openWorldHint": False}
-ADDS = {"destructiveHint": False, "openWorldHint": False}
-CHANGES = {"destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
-DELETES = {"destructiveHint": True, "idempotentHint": True, "openWorldHint": False}
-REPLACES = DELETES  # what stood there before does not come back either
-RUNS = {"destructiveHint": True, "idempotentHint": False, "openWorldHint": True}
+# What a tool declares to clients, by what it promises; all but the last stay in the project.
+READ_ONLY = {"readOnlyHint": True, "openWorldHint": False}
+# It destroys nothing, but the same call again may write again.
+NON_DESTRUCTIVE = {"destructiveHint": False, "openWorldHint": False}
+# It destroys nothing, and the same call again changes nothing more.
+IDEMPOTENT = {"destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
+# It deletes or replaces; the same call again changes nothing more.
+DESTRUCTIVE = {"destructiveHint": True, "idempotentHint": True, "openWorldHint": False}
+# It runs a program, which may do anything anywhere.
+OPEN_WORLD = {"destructiveHint": True, "idempotentHint": False, "openWorldHint": True}
 
 
 class Tool:
@@ -36,12 +40,15 @@ class Tool:
     as `"kit:tool"`, the tool without which there is no such argument. `refusals` holds what is
     said of a wrong value of an argument, where the usual words will not do. `search_hint` holds
     words that a client may search for besides the name. `returns` is the JSON Schema of that
-    object, where the project asked for structured output.
+    object, where the project asked for structured output. `instruction` and `advice` are what the
+    server's instructions say of it (see `instruction_lines`).
     """
 
     __slots__ = (
+        "advice",
         "description",
         "hints",
+        "instruction",
         "loaded_first",
         "name",
         "needs",
@@ -68,6 +75,8 @@ class Tool:
         refusals: Mapping[str, str] = NOTHING,
         search_hint: str = "",
         returns: Mapping[str, Any] | None = None,
+        instruction: str = "",
+        advice: str = "",
     ) -> None:
         self.name = name
         self.description = description
@@ -79,6 +88,8 @@ class Tool:
         self.refusals = refusals
         self.search_hint = search_hint
         self.returns = returns
+        self.instruction = instruction
+        self.advice = advice
         self.loaded_first = False
         self.writes_by: Sequence[str] = ()
         self.ties: Mapping[str, Tie] = {}
@@ -155,7 +166,7 @@ class Tool:
         tool = Tool(
             self.name,
             self.description,
-            hints=READS if self.writes_by and not writes_by else self.hints,
+            hints=READ_ONLY if self.writes_by and not writes_by else self.hints,
             run=self.run,
             properties=properties,
             required=[name for name in self.required if name in keep],
@@ -163,8 +174,23 @@ class Tool:
             refusals=self.refusals,
             search_hint=self.search_hint,
             returns=self.returns,
+            instruction=self.instruction,
+            advice=self.advice,
         )
         return tool.reading_without(*writes_by)
+
+
+def instruction_lines(tools: Sequence[Tool]) -> list[str]:
+    """Return what tools say of themselves, then their advice.
+
+    What several tools share is said once, with their names in the place of `{tools}`.
+    """
+    sharing: dict[str, list[str]] = {}
+    for tool in tools:
+        if tool.instruction:
+            sharing.setdefault(tool.instruction, []).append(tool.name)
+    lines = [line.replace("{tools}", ", ".join(names)) for line, names in sharing.items()]
+    return [*lines, *dict.fromkeys(tool.advice for tool in tools if tool.advice)]
 
 
 def _clearing(schema: Mapping[str, Any], keep: Collection[str]) -> Mapping[str, Any]:

@@ -18,12 +18,11 @@ from ralphgen.skills.workflows import told_workflows
 SKILLS = ".claude/skills"
 TEXT, GUIDE = "SKILL.md", "references/tool-guide.md"
 EFFECTS = {
-    "READS": ("reads", "It changes nothing."),
-    "ADDS": ("writes", "It writes, and the same call may write again."),
-    "CHANGES": ("writes", "It writes, and the same call again changes nothing more."),
-    "DELETES": ("deletes", "What it takes away does not come back."),
-    "REPLACES": ("writes", "What it replaces does not come back."),
-    "RUNS": ("runs", "It runs a program, which may do anything."),
+    "READ_ONLY": ("reads", "It changes nothing."),
+    "NON_DESTRUCTIVE": ("writes", "It writes, and the same call may write again."),
+    "IDEMPOTENT": ("writes", "It writes, and the same call again changes nothing more."),
+    "DESTRUCTIVE": ("destructive", "What it takes away or replaces does not come back."),
+    "OPEN_WORLD": ("runs", "It runs a program, which may do anything."),
 }
 OURS = {
     ".gitattributes": "* text eol=lf\nmanifest.json linguist-generated\n",

@@ -8,7 +8,7 @@ import pytest
 from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.kit import Kit
 from ralphgen.runtime.protocol.tools import tool_methods
-from ralphgen.runtime.tool import READS, STRING, Tool
+from ralphgen.runtime.tool import READ_ONLY, STRING, Tool
 
 
 class Nobody:
@@ -24,7 +24,7 @@ def answered(error: Exception, arguments: dict[str, Any], *, refusals: str) -> t
     def run(_workspace: object, _arguments: dict[str, Any]) -> dict[str, Any]:
         raise error
 
-    tool = Tool("ask", "Ask.", hints=READS, run=run, properties={"what": STRING})
+    tool = Tool("ask", "Ask.", hints=READ_ONLY, run=run, properties={"what": STRING})
     kit = Kit(
         "asking",
         tools=[tool],

@@ -16,6 +16,7 @@ NOUNS = {
     "capabilities": "Tools on the registry of capabilities.",
     "knowledge": "Tools on the knowledge base.",
 }
+ABOUT = "Process knowledge: how a project goes through its stages. Every tool only reads."
 
 
 def plan_acm(project: Project) -> KitPlan:
@@ -30,5 +31,6 @@ def plan_acm(project: Project) -> KitPlan:
         server="ralphgen.kits.acm.server",
         runtime=("files",),
         settings=settings,
+        about=ABOUT,
         skill=SKILL,
     )

@@ -18,7 +18,7 @@ TOOLS = (
     ToolPlan(
         "get_stage",
         module="orchestration",
-        hints="READS",
+        hints="READ_ONLY",
         description=(
             "Get what a stage asks for: phases, entry and exit criteria, outputs. For going from "
             "one stage to the next, use get_transition_prompt."
@@ -36,7 +36,7 @@ TOOLS = (
     ToolPlan(
         "get_review_prompt",
         module="orchestration",
-        hints="READS",
+        hints="READ_ONLY",
         description=(
             "Get the prompt for a review of a stage, internal (Ralph Loop) or external, ready to "
             "use."
@@ -54,7 +54,7 @@ TOOLS = (
     ToolPlan(
         "get_transition_prompt",
         module="orchestration",
-        hints="READS",
+        hints="READ_ONLY",
         description=(
             "Get guidance for going from one stage to the next; with validate, also whether the "
             "project's status and brief allow it."
@@ -87,7 +87,7 @@ TOOLS = (
     ToolPlan(
         "get_artifact_spec",
         module="artifacts",
-        hints="READS",
+        hints="READ_ONLY",
         description=(
             "Get the specification of an artifact: sections, front matter and rules of a valid one."
         ),
@@ -120,7 +120,7 @@ TOOLS = (
     ToolPlan(
         "get_artifact_stub",
         module="artifacts",
-        hints="READS",
+        hints="READ_ONLY",
         description=(
             "Get a template with places to fill in, to begin a new project or artifact with."
         ),
@@ -147,7 +147,7 @@ TOOLS = (
     ToolPlan(
         "get_project_type_guidance",
         module="project",
-        hints="READS",
+        hints="READ_ONLY",
         description="Get what a type of project needs: outputs, focus of its reviews, structure.",
         arguments=(
             choice("type", ("app", "workflow", "artifact"), "Project type", required=True),
@@ -162,7 +162,7 @@ TOOLS = (
     ToolPlan(
         "check_project_structure",
         module="project",
-        hints="READS",
+        hints="READ_ONLY",
         description="Check that a project has its required folders and files.",
         arguments=(PROJECT_PATH,),
         search_hint="audit",
@@ -175,7 +175,7 @@ TOOLS = (
     ToolPlan(
         "check_project_health",
         module="project",
-        hints="READS",
+        hints="READ_ONLY",
         description=(
             "Check files, front matter and required sections of a project's key artifacts. "
             "What the text means is not looked at."
@@ -190,7 +190,7 @@ TOOLS = (
     ToolPlan(
         "get_rules_spec",
         module="governance",
-        hints="READS",
+        hints="READ_ONLY",
         description=(
             "Get the specification of a project's .claude/rules/: categories, files and lifecycle."
         ),
@@ -202,7 +202,7 @@ TOOLS = (
     ToolPlan(
         "get_context_spec",
         module="governance",
-        hints="READS",
+        hints="READ_ONLY",
         description=(
             "Get the specification of CLAUDE.md files: sections, and what belongs on which level."
         ),
@@ -215,7 +215,7 @@ TOOLS = (
     ToolPlan(
         "query_capabilities",
         module="capabilities",
-        hints="READS",
+        hints="READ_ONLY",
         description=(
             "Search the registry of skills, tools, agents and plugins by keyword, type or tags."
         ),
@@ -244,7 +244,7 @@ TOOLS = (
     ToolPlan(
         "get_capability_detail",
         module="capabilities",
-        hints="READS",
+        hints="READ_ONLY",
         description=(
             "Get everything on a capability that query_capabilities found: metadata, installation."
         ),
@@ -267,7 +267,7 @@ TOOLS = (
     ToolPlan(
         "query_knowledge",
         module="knowledge",
-        hints="READS",
+        hints="READ_ONLY",
         description=(
             "Search the knowledge base for a word or topic: learnings on process, design patterns."
         ),

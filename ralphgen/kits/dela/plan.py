@@ -13,6 +13,7 @@ SERVER_NAME = "dela-mcp"
 TITLE = "The project's own tasks: found, started, watched and stopped."
 NOUNS = {"tasks": "Tools that find and start tasks.", "jobs": "Tools on tasks that were started."}
 SETTINGS = ("root", "allowlist", "max_jobs", "lines", "bytes", "ttl")
+ABOUT = "The project's own tasks."
 
 
 def plan_dela(project: Project) -> KitPlan:
@@ -29,6 +30,7 @@ def plan_dela(project: Project) -> KitPlan:
         runtime=("files", "processes"),
         settings=settings,
         refusals="error",
+        about=ABOUT,
         skill=SKILL,
     )
 

@@ -26,7 +26,7 @@ TOOLS = (
     ToolPlan(
         "list_tasks",
         module="tasks",
-        hints="READS",
+        hints="READ_ONLY",
         description=(
             "List the project's tasks, with their commands and whether they may be started."
         ),
@@ -60,7 +60,7 @@ TOOLS = (
     ToolPlan(
         "task_start",
         module="tasks",
-        hints="RUNS",
+        hints="OPEN_WORLD",
         description=(
             "Start a task. One that ends within the wait is answered with its output and exit "
             "code, one that does not with its pid."
@@ -100,7 +100,7 @@ TOOLS = (
         recipes=WORKING,
         loaded_first=WORKING,
         instruction=(
-            "task_start runs one by its unique_name and waits a second for its end{longer}; what "
+            "task_start runs one by its unique_name and waits a second for its end; what "
             "runs longer goes on in the background."
         ),
         advice=(
@@ -116,7 +116,7 @@ TOOLS = (
     ToolPlan(
         "status",
         module="jobs",
-        hints="READS",
+        hints="READ_ONLY",
         description="List the tasks that run now.",
         returns={
             "type": "object",
@@ -133,7 +133,7 @@ TOOLS = (
     ToolPlan(
         "task_status",
         module="jobs",
-        hints="READS",
+        hints="READ_ONLY",
         description="Tell what has become of the processes of a task, or of one pid.",
         arguments=(Argument("unique_name", Name("STRING")), Argument("pid", Name("INTEGER"))),
         returns={"type": "object", "properties": {"jobs": OBJECTS}, "required": ["jobs"]},
@@ -147,7 +147,7 @@ TOOLS = (
     ToolPlan(
         "task_output",
         module="jobs",
-        hints="READS",
+        hints="READ_ONLY",
         description="Read what a task has printed: the last lines, unless others are asked for.",
         arguments=(
             PID,
@@ -192,7 +192,7 @@ TOOLS = (
     ToolPlan(
         "task_stop",
         module="jobs",
-        hints="DELETES",
+        hints="DESTRUCTIVE",
         description="Stop a running task and everything that it started.",
         arguments=(
             PID,

@@ -18,6 +18,10 @@ PACKAGE = "ralphgen.kits.rye"
 SETTINGS = ("policy", "hosts", "max_timeout", "env")
 HELP = "help"
 NO_HELP = "the config switches it off"
+ABOUT = (
+    "Items are directives (workflows to follow), tools (programs) and knowledge, below .ai/ in the "
+    "project, with the user and in the system; the first of them that has an id is meant."
+)
 
 
 def plan_rye(project: Project) -> KitPlan:
@@ -38,6 +42,7 @@ def plan_rye(project: Project) -> KitPlan:
         workspace=(("items", "TOOLS"),),
         absent={} if helps else {HELP: NO_HELP},
         refusals="object",
+        about=ABOUT,
         skill=SKILL,
     )
 

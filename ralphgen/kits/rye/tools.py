@@ -54,7 +54,7 @@ TOOLS = (
     ToolPlan(
         "search",
         module=NOUN,
-        hints="READS",
+        hints="READ_ONLY",
         description=(
             "Find directives (workflows), tools and knowledge of this project, the user and the "
             "system. An empty query lists all."
@@ -128,7 +128,7 @@ TOOLS = (
     ToolPlan(
         "load",
         module=NOUN,
-        hints="REPLACES",
+        hints="DESTRUCTIVE",
         description=(
             "Read an item: its text, what it says of itself, its parameters, and whether its "
             "signature holds."
@@ -176,7 +176,7 @@ TOOLS = (
     ToolPlan(
         "execute",
         module=NOUN,
-        hints="RUNS",
+        hints="OPEN_WORLD",
         description=(
             "Execute an item: run a tool, get a directive's steps to follow, or get what knowledge "
             "says."
@@ -226,7 +226,7 @@ TOOLS = (
     ToolPlan(
         "sign",
         module=NOUN,
-        hints="CHANGES",
+        hints="IDEMPOTENT",
         description=(
             "Check an item against its format and sign it with the user's key, after it was "
             "written or changed."
@@ -277,7 +277,7 @@ TOOLS = (
     ToolPlan(
         "help",
         module=NOUN,
-        hints="READS",
+        hints="READ_ONLY",
         description="Explain these tools, and how items are written.",
         arguments=(
             Argument(

@@ -17,7 +17,7 @@ def _phase(phase: str, description: str, purpose: str) -> ToolPlan:
     return ToolPlan(
         f"ralph_{phase}",
         module="phases",
-        hints="CHANGES",
+        hints="IDEMPOTENT",
         description=description,
         arguments=(SPEC,),
         search_hint="spec-driven development, plan a feature",
@@ -32,7 +32,7 @@ TOOLS = (
     ToolPlan(
         "ralph_start",
         module="workflow",
-        hints="ADDS",
+        hints="NON_DESTRUCTIVE",
         description="Start a spec: a goal, worked out from research to tasks, then carried out.",
         arguments=(
             Argument("name", {"type": "string", "description": "Spec name in kebab-case"}),
@@ -55,7 +55,7 @@ TOOLS = (
     ToolPlan(
         "ralph_status",
         module="workflow",
-        hints="READS",
+        hints="READ_ONLY",
         description="Show all specs with their phase and progress.",
         search_hint="specs, where are we",
         recipes=RECIPES,
@@ -66,7 +66,7 @@ TOOLS = (
     ToolPlan(
         "ralph_switch",
         module="workflow",
-        hints="CHANGES",
+        hints="IDEMPOTENT",
         description="Make another spec the current one.",
         arguments=(
             Argument(
@@ -81,7 +81,7 @@ TOOLS = (
     ToolPlan(
         "ralph_cancel",
         module="workflow",
-        hints="DELETES",
+        hints="DESTRUCTIVE",
         description="Cancel a spec: its state is deleted, its files are kept.",
         arguments=(
             SPEC,
@@ -99,7 +99,7 @@ TOOLS = (
     ToolPlan(
         "ralph_complete_phase",
         module="workflow",
-        hints="ADDS",
+        hints="NON_DESTRUCTIVE",
         description="Complete the current phase of a spec and move to the next one.",
         arguments=(
             SPEC,
@@ -140,7 +140,7 @@ TOOLS = (
     ToolPlan(
         "ralph_help",
         module="workflow",
-        hints="READS",
+        hints="READ_ONLY",
         description="Explain the spec-driven workflow and its tools.",
         recipes=RECIPES,
         instruction="ralph_help explains the workflow.",
@@ -168,7 +168,7 @@ TOOLS = (
     ToolPlan(
         "ralph_implement",
         module="phases",
-        hints="ADDS",
+        hints="NON_DESTRUCTIVE",
         description=(
             "Get the next open task of the current spec, with the instructions to carry it out."
         ),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import readme_kit
 from conversations import SDK_ALONE, Frame, Servers, line, spelled
 from driving import ROWS, SCHEMAS, create_database, create_project, quiet
 from frames import (
@@ -34,7 +35,7 @@ from ralphgen.generate.workflows import regenerate
 
 ERAS = pytest.mark.parametrize("version", VERSIONS)
 RECIPES = ("manual", "task_execution", "discuss")
-NOTES_KIT = Path(__file__).parents[2] / "kits" / "notes_kit.py"
+NOTES_KIT = Path(readme_kit.__file__)
 # Bytes that are no text, numbers that JSON does not have, and the largest there are.
 ODD_ROWS = """
 UPDATE tasks SET title = CAST(X'FF41EDA080' AS TEXT), estimated_turns = 9e999 WHERE id = 1;

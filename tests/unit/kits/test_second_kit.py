@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import readme_kit
 from driving import Driver, connected, server_command
 
 pytestmark = pytest.mark.slow
 
-KIT = Path(__file__).with_name("notes_kit.py")
+KIT = Path(readme_kit.__file__)
 PYPROJECT = Path(__file__).parents[3] / "pyproject.toml"
 BOTH = 'kits = ["ralph", "notes"]\n'
 
@@ -60,6 +61,22 @@ def manual(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield driver
 
 
+def test_the_page_shows_code_that_the_house_would_take(tmp_path: Path) -> None:
+    readme_kit.write_kit(tmp_path)
+    ruff = [str(Path(sys.executable).with_name("ruff"))]
+    ours = "lint.isort.known-first-party = ['ralphgen']"
+    options = ["--no-cache", "--config", str(PYPROJECT), "--config", ours, str(tmp_path)]
+    ignored = ["--ignore", "PTH"]  # pathlib costs 4 ms at the start of a server
+    linted = subprocess.run([*ruff, "check", *ignored, *options], capture_output=True, check=False)
+    formatted = subprocess.run(
+        [*ruff, "format", "--check", *options], capture_output=True, check=False
+    )
+
+    assert {"kit", "plan", "settings", "tools"} <= {path.stem for path in tmp_path.glob("notes/*")}
+    assert 0 == linted.returncode, linted.stdout.decode()
+    assert 0 == formatted.returncode, formatted.stdout.decode()
+
+
 def test_init_switches_the_kit_on_and_lays_its_files_down(project: Path) -> None:
     assert BOTH in (project / ".ralph/ralphgen.toml").read_text(encoding="utf-8")
     assert "Welcome.\n" == (project / "notes/inbox/lines.txt").read_text(encoding="utf-8")
@@ -102,9 +119,8 @@ def test_the_kit_brings_its_package_its_runtime_and_its_texts(project: Path) -> 
         "notes/__init__.py",
         "notes/notes.py",
         "notes/settings.py",
-        "notes/skill.md",
+        "notes/notes.md",
         "runtime/notes/__init__.py",
-        "runtime/notes/instructions.py",
         "runtime/notes/notes.py",
         "runtime/notes/workspace.py",
     } == own
@@ -115,7 +131,7 @@ def test_the_kit_brings_its_package_its_runtime_and_its_texts(project: Path) -> 
 def test_check_knows_the_kits_files(other: Path) -> None:
     assert 0 == run("check", str(other)).returncode
 
-    (other / ".ralph/mcp/notes/skill.md").write_text("Mine.\n", encoding="utf-8")
+    (other / ".ralph/mcp/notes/notes.md").write_text("Mine.\n", encoding="utf-8")
     done = run("check", str(other))
 
     assert 1 == done.returncode
@@ -165,7 +181,11 @@ def test_a_client_reads_and_writes_through_the_second_server(manual: Driver) -> 
     assert ["list_notes", "append_learning"] == manual.names()
     assert manual.client.server_info is not None
     assert "field-notes" == manual.client.server_info.name
-    assert "Notes for manual: list_notes, append_learning" == manual.client.instructions
+    assert (
+        "Notes that people and agents leave in the project.\n"
+        "list_notes shows what was written down.\n"
+        "append_learning adds a line to a notebook."
+    ) == manual.client.instructions
 
     assert {"notebook": "inbox"} == manual.call("append_learning", notebook="inbox", text="Milk")
     assert {"notes": {"inbox": ["Welcome.", "Milk"]}} == manual.call("list_notes")

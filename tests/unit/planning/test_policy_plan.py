@@ -64,7 +64,7 @@ def tool_plan(key: str, name: str) -> ToolPlan:
     return ToolPlan(
         name,
         module="m",
-        hints="READS" if (key, name) == ("one", "read") else "CHANGES",
+        hints="READ_ONLY" if (key, name) == ("one", "read") else "IDEMPOTENT",
         description="",
         arguments=tuple(Argument(each, {}, required=each == "id") for each in ARGUMENTS),
         recipes=tuple(recipe for recipe in RECIPES if name in PROFILES[recipe][key]),

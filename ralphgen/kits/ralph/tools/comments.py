@@ -16,7 +16,7 @@ TOOLS = (
     TableTool(
         "add_task_comment",
         module="comments",
-        hints="ADDS",
+        hints="NON_DESTRUCTIVE",
         description="Add a comment to a task.",
         table="task_comments",
         arguments=(TASK_ID,),
@@ -38,7 +38,7 @@ TOOLS = (
     TableTool(
         "update_task_comment",
         module="comments",
-        hints="CHANGES",
+        hints="IDEMPOTENT",
         description="Replace the text of a comment.",
         table="task_comments",
         arguments=(TASK_ID, COMMENT_ID),
@@ -53,7 +53,7 @@ TOOLS = (
     TableTool(
         "delete_task_comment",
         module="comments",
-        hints="DELETES",
+        hints="DESTRUCTIVE",
         description="Delete a comment.",
         arguments=(TASK_ID, COMMENT_ID),
         needs=COMMENT,

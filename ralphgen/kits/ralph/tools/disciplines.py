@@ -18,7 +18,7 @@ TOOLS = (
     TableTool(
         "list_disciplines",
         module="disciplines",
-        hints="READS",
+        hints="READ_ONLY",
         description="List disciplines.",
         arguments=PAGING,
         answer_shape="disciplines",
@@ -31,7 +31,7 @@ TOOLS = (
     TableTool(
         "get_discipline",
         module="disciplines",
-        hints="READS",
+        hints="READ_ONLY",
         description="Get all of a discipline: prompt, skills, conventions, MCP servers.",
         arguments=(NAME,),
         answer_shape="discipline",
@@ -45,7 +45,7 @@ TOOLS = (
     TableTool(
         "create_discipline",
         module="disciplines",
-        hints="ADDS",
+        hints="NON_DESTRUCTIVE",
         description="Create a discipline.",
         notes=(ACRONYM,),
         table="disciplines",
@@ -61,7 +61,7 @@ TOOLS = (
     TableTool(
         "update_discipline",
         module="disciplines",
-        hints="CHANGES",
+        hints="IDEMPOTENT",
         description="Change the given fields of a discipline.",
         table="disciplines",
         arguments=(NAME,),
@@ -78,7 +78,7 @@ TOOLS = (
     TableTool(
         "delete_discipline",
         module="disciplines",
-        hints="DELETES",
+        hints="DESTRUCTIVE",
         description="Delete a discipline that has no tasks.",
         arguments=(NAME,),
         bound={"name": "own discipline"},

@@ -30,7 +30,7 @@ TOOLS = (
     TableTool(
         "list_features",
         module="features",
-        hints="READS",
+        hints="READ_ONLY",
         description="List features with their descriptions.",
         arguments=PAGING,
         answer_shape="features",
@@ -43,7 +43,7 @@ TOOLS = (
     TableTool(
         "get_feature",
         module="features",
-        hints="READS",
+        hints="READ_ONLY",
         description="Get all that is known of a feature, and its task counts.",
         arguments=(NAME,),
         answer_shape="feature",
@@ -58,7 +58,7 @@ TOOLS = (
     TableTool(
         "create_feature",
         module="features",
-        hints="ADDS",
+        hints="NON_DESTRUCTIVE",
         description="Create a feature.",
         notes=(ACRONYM,),
         table="features",
@@ -75,7 +75,7 @@ TOOLS = (
     TableTool(
         "update_feature",
         module="features",
-        hints="CHANGES",
+        hints="IDEMPOTENT",
         description="Change the given fields of a feature.",
         notes=(("learnings", "its learnings stay"),),
         table="features",
@@ -94,7 +94,7 @@ TOOLS = (
     TableTool(
         "delete_feature",
         module="features",
-        hints="DELETES",
+        hints="DESTRUCTIVE",
         description="Delete a feature that has no tasks.",
         arguments=(NAME,),
         bound={"name": "own feature"},
@@ -105,7 +105,7 @@ TOOLS = (
     TableTool(
         "append_feature_learning",
         module="features",
-        hints="ADDS",
+        hints="NON_DESTRUCTIVE",
         description="Add a learning to a feature; one that says the same is counted, not repeated.",
         arguments=(
             FEATURE_NAME,
@@ -127,7 +127,7 @@ TOOLS = (
     TableTool(
         "add_feature_context_file",
         module="features",
-        hints="CHANGES",
+        hints="IDEMPOTENT",
         description="Register a file of the project, by relative path, on a feature.",
         arguments=(FEATURE_NAME, Argument("file_path", Name("STRING"), required=True)),
         needs=("features.context_files",),

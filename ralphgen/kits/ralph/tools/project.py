@@ -12,7 +12,7 @@ TOOLS = (
     TableTool(
         "get_project_info",
         module="project",
-        hints="READS",
+        hints="READ_ONLY",
         description="Get the project's title, description and creation date.",
         needs=("metadata.project_title",),
         answer_shape="info",
@@ -24,7 +24,7 @@ TOOLS = (
     TableTool(
         "get_project_progress",
         module="project",
-        hints="READS",
+        hints="READ_ONLY",
         description="Count tasks by status, in all and by feature; percent is done of actionable.",
         answer_shape="progress",
         search_hint="how far, percent done, statistics",
@@ -37,7 +37,7 @@ TOOLS = (
     TableTool(
         "append_learning",
         module="state_files",
-        hints="ADDS",
+        hints="NON_DESTRUCTIVE",
         description="Append an entry to the project's learnings.txt.",
         arguments=(TEXT,),
         answer_shape="written",
@@ -50,7 +50,7 @@ TOOLS = (
     TableTool(
         "read_learnings",
         module="state_files",
-        hints="READS",
+        hints="READ_ONLY",
         description="Read the newest entries of learnings.txt.",
         arguments=PAGING,
         answer_shape="text",
@@ -63,7 +63,7 @@ TOOLS = (
     TableTool(
         "append_progress",
         module="state_files",
-        hints="ADDS",
+        hints="NON_DESTRUCTIVE",
         description="Append an entry to the project's progress.txt.",
         arguments=(TEXT,),
         answer_shape="written",
@@ -76,7 +76,7 @@ TOOLS = (
     TableTool(
         "read_progress",
         module="state_files",
-        hints="READS",
+        hints="READ_ONLY",
         description="Read the newest entries of progress.txt.",
         arguments=PAGING,
         answer_shape="text",

@@ -31,7 +31,7 @@ TOOLS = (
     TableTool(
         "list_tasks",
         module="tasks",
-        hints="READS",
+        hints="READ_ONLY",
         description=(
             "List tasks by id with status, priority, feature, discipline and whether they are "
             "ready."
@@ -54,7 +54,7 @@ TOOLS = (
     TableTool(
         "get_task",
         module="tasks",
-        hints="READS",
+        hints="READ_ONLY",
         description="Get all of a task: fields, dependencies, dependents and newest comments.",
         arguments=(ID,),
         answer_shape="task",
@@ -68,7 +68,7 @@ TOOLS = (
     TableTool(
         "create_task",
         module="tasks",
-        hints="ADDS",
+        hints="NON_DESTRUCTIVE",
         description="Create a task in an existing feature and discipline.",
         table="tasks",
         fields=("feature", "discipline", "title", "status", *FIELDS),
@@ -86,7 +86,7 @@ TOOLS = (
     TableTool(
         "update_task",
         module="tasks",
-        hints="CHANGES",
+        hints="IDEMPOTENT",
         description="Change the given fields of a task.",
         table="tasks",
         arguments=(ID,),
@@ -105,7 +105,7 @@ TOOLS = (
     TableTool(
         "delete_task",
         module="tasks",
-        hints="DELETES",
+        hints="DESTRUCTIVE",
         description="Delete a task that no other depends on.",
         arguments=(ID,),
         guards=("tasks.depends_on",),
@@ -118,7 +118,7 @@ TOOLS = (
     TableTool(
         "set_task_status",
         module="tasks",
-        hints="ADDS",
+        hints="NON_DESTRUCTIVE",
         description="Set a task's status.",
         table="tasks",
         arguments=(ID, Argument("status", STATUS, required=True)),
@@ -136,7 +136,7 @@ TOOLS = (
     TableTool(
         "enrich_task",
         module="tasks",
-        hints="CHANGES",
+        hints="IDEMPOTENT",
         description="Give a draft its pseudocode and make it pending.",
         table="tasks",
         arguments=(ID, Argument("pseudocode", Name("STRING"), required=True)),

@@ -1,0 +1,109 @@
+"""What a tool says of itself holds in every session, and names what there is."""
+
+import re
+
+import pytest
+from cases import lay_down
+
+from ralphgen.generate.pipeline import generate
+from ralphgen.kits.registry import KITS
+from ralphgen.planning.kit import Kit
+from ralphgen.planning.model import KitPlan, ServerPlan, ToolPlan
+from ralphgen.planning.preview import runtime_policy, suite, supposed_session
+from ralphgen.runtime.access.row_scope import RULES
+from ralphgen.runtime.kit import standard_instructions
+from ralphgen.runtime.tool import Tool, instruction_lines
+
+EVERY = [(kit, tool) for kit in KITS for tool in kit.tools]
+each_tool = pytest.mark.parametrize(
+    ("kit", "tool"), EVERY, ids=[f"{kit.key}:{tool.name}" for kit, tool in EVERY]
+)
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory: pytest.TempPathFactory) -> ServerPlan:
+    """The plan of a project with every kit."""
+    root = lay_down("full", tmp_path_factory.mktemp("values") / "p")
+    keys = ", ".join(f'"{kit.key}"' for kit in KITS)
+    (root / ".ralph/ralphgen.toml").write_text(f"kits = [{keys}]\n", encoding="utf-8")
+    return generate(root).plan
+
+
+def planned(plan: ServerPlan) -> list[tuple[KitPlan, ToolPlan]]:
+    return [(kit, tool) for kit in plan.kits for tool in kit.tools]
+
+
+@each_tool
+def test_a_tool_is_introduced_to_agents_by_itself_alone(kit: Kit, tool: ToolPlan) -> None:
+    """A sentence that named another tool would send an agent to one that its session lacks."""
+    words = {*re.findall(r"[\w-]+", f"{tool.instruction} {tool.advice}")}
+
+    assert tool.name in words or "{tools}" in tool.instruction
+    assert set() == words & {name for name in kit.catalog if "_" in name} - {tool.name}
+
+
+@each_tool
+def test_a_tool_is_explained_in_the_skill(kit: Kit, tool: ToolPlan) -> None:
+    assert tool.purpose
+    assert tool.answer
+    assert {*tool.instead} <= {*kit.catalog} - {tool.name}
+
+
+def test_what_is_said_of_an_argument_is_said_of_one_that_there_is(plan: ServerPlan) -> None:
+    """A typo would leave an argument unbound, unreserved or with all of its values."""
+    for kit, tool in planned(plan):
+        named = {*tool.bound, *tool.reserved, *tool.writes_by}
+        named |= {name for names in tool.narrowed.values() for name in names}
+        named |= {name for values in tool.narrowed_values.values() for name in values}
+
+        assert named <= {*tool.argument_names}, f"{kit.key}:{tool.name}"
+        assert {*tool.bound.values()} <= {*RULES}, f"{kit.key}:{tool.name}"
+
+
+def test_interactive_sessions_have_exactly_what_only_reads(plan: ServerPlan) -> None:
+    policy = runtime_policy(plan.policy)
+    for kit in plan.kits:
+        tools = {tool.name: tool for tool in suite(plan, kit)}
+        seen = supposed_session(policy, "interactive", kit.key).tools([*tools.values()])
+        reading = {
+            name for name, tool in tools.items() if tool.hints.get("readOnlyHint") or tool.writes_by
+        }
+
+        assert reading == {*seen}
+        assert all(tool.hints.get("readOnlyHint") for tool in seen.values())
+
+
+def test_what_tools_share_is_said_once_with_the_names_of_those_that_are_there() -> None:
+    def tool(name: str, instruction: str, advice: str = "") -> Tool:
+        return Tool(
+            name,
+            "",
+            hints={},
+            run=lambda *_: {},
+            properties={},
+            instruction=instruction,
+            advice=advice,
+        )
+
+    tools = [
+        tool("a", "rows: {tools}", "Mind {braces}."),
+        tool("b", "b does b.", "Mind {braces}."),
+        tool("c", "rows: {tools}"),
+        tool("d", ""),
+    ]
+
+    assert ["rows: a, c", "b does b.", "Mind {braces}."] == instruction_lines(tools)
+    assert ["rows: c"] == instruction_lines(tools[2:])
+
+
+def test_a_session_without_tools_is_told_so(plan: ServerPlan) -> None:
+    session = supposed_session(runtime_policy(plan.policy), "yap", "dela")
+
+    assert "About. This session has no tools here." == standard_instructions("About.")(session, [])
+
+
+def test_the_instructions_of_a_kit_are_within_what_clients_show(plan: ServerPlan) -> None:
+    for kit in plan.kits:
+        lines = [kit.about, *instruction_lines(suite(plan, kit))]
+
+        assert len("\n".join(lines)) <= 2_000, kit.key
