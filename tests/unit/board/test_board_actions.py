@@ -17,6 +17,8 @@ from making_sessions import opened
 from ralphgen.board.project import Board
 from ralphgen.board.views.disciplines import personas
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -12,6 +12,8 @@ from driving import quiet
 
 from ralphgen.board.views.drift import Drifted, diagnosis, drift, regenerate
 
+pytestmark = pytest.mark.slow
+
 RISK = "ALTER TABLE tasks ADD COLUMN risk TEXT CHECK (risk IN ('low', 'high'))"
 MCP = ".ralph/mcp"
 

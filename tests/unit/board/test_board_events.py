@@ -92,6 +92,7 @@ def test_it_is_a_stream_of_events(board: Running) -> None:
     assert ("text/event-stream; charset=utf-8", "no-store") == (kind, policy)
 
 
+@pytest.mark.slow
 def test_a_write_is_told_of_within_a_second(board: Running, root: Path) -> None:
     with listening(board) as page:
         before = time.monotonic()
@@ -109,6 +110,7 @@ def test_what_is_drawn_after_it_was_told_of_is_new(board: Running, root: Path) -
         assert "Quite new" in board.get("sections/standing")
 
 
+@pytest.mark.slow
 def test_a_session_that_is_made_is_told_of(board: Running, root: Path) -> None:
     with listening(board) as page:
         opened(root, "task_execution", task=1)

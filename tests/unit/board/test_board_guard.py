@@ -52,6 +52,7 @@ def test_who_has_the_address_gets_the_page(board: Running) -> None:
     assert len(board.path.strip("/")) >= 43  # 256 bits
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [

@@ -14,6 +14,8 @@ from command_line import ralphgen, refused
 from driving import create_project, query
 from making_sessions import opened
 
+pytestmark = pytest.mark.slow
+
 SECTIONS = ["matrix", "standing", "drift", "personas", "sessions"]
 SERVERS = [{"name": "db", "command": "npx", "args": ["-y"], "env": {"KEY": "s3cret-value"}}]
 

@@ -32,6 +32,8 @@ from ralphgen.board.edit.save import save
 from ralphgen.board.views.disciplines import personas
 from ralphgen.launch.command import launch_settings
 
+pytestmark = pytest.mark.slow
+
 ERA_ROWS = """
 INSERT INTO metadata (id, project_title, project_created) VALUES (1, 'Shop', '2026-02-10');
 INSERT INTO disciplines (name, display_name, acronym, icon, color)

@@ -29,6 +29,8 @@ from ralphgen.board.edit.save import save
 from ralphgen.board.edit.store import Order, Stored, stored
 from ralphgen.project.inspect import DATABASE
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -32,6 +32,7 @@ SENTENCES = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(texts=st.lists(SENTENCES, min_size=10, max_size=20))
 @settings(max_examples=examples(20), deadline=None)
 def test_the_linter_and_the_formatter_leave_docstrings_and_comments_alone(texts: list[str]) -> None:

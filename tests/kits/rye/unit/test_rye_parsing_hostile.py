@@ -15,6 +15,8 @@ from ralphgen.kits.rye.server.formats.validation import issues_of
 from ralphgen.kits.rye.server.item import DIRECTIVE, KNOWLEDGE, LARGEST, PROJECT, TOOL, Item, Space
 from ralphgen.runtime.errors import CodedError
 
+pytestmark = pytest.mark.slow
+
 SPACE = Space(PROJECT, "/p/.ai")
 ITEMS = {
     "directive": Item(DIRECTIVE, "demo/a", ".md", SPACE),

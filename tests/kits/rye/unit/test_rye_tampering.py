@@ -14,6 +14,8 @@ from ralphgen.kits.rye.server.files import read_item
 from ralphgen.kits.rye.server.item import DIRECTIVE, KNOWLEDGE, TOOL, TYPES, Item
 from ralphgen.runtime.errors import CodedError
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:

@@ -172,6 +172,7 @@ def test_another_limit_holds_where_one_is_given(tmp_path: Path) -> None:
         append_entry(str(tmp_path / "progress.txt"), "yap", "123456", limit=5)
 
 
+@pytest.mark.slow
 def test_entries_of_eight_processes_at_once_are_all_whole(tmp_path: Path) -> None:
     path = tmp_path / "progress.txt"
     path.write_bytes(b"no newline at its end")
@@ -203,6 +204,7 @@ def test_entries_of_eight_processes_at_once_are_all_whole(tmp_path: Path) -> Non
     assert 1601 == read_entries(str(path), 1).total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", [40, 0])
 def test_without_room_for_the_whole_entry_the_file_stays_as_it_was(
     tmp_path: Path, room: int

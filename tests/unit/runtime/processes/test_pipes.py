@@ -126,6 +126,7 @@ def test_where_there_are_no_more_files_none_is_left_open() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.mark.slow
 def test_a_process_that_runs_is_not_forgotten() -> None:
     jobs = Jobs(most=1)
     job = jobs.start(("sleep", "60"), pipes=Pipes(output()), cwd="/", environment=os.environ)

@@ -262,6 +262,7 @@ def test_closing_while_a_statement_runs_stops_it(path: Path) -> None:
     assert 1 == len(failures)
 
 
+@pytest.mark.slow
 def test_a_killed_writer_leaves_a_sound_database_with_all_it_acknowledged(path: Path) -> None:
     root = str(Path(__file__).parents[4])
     writer = subprocess.Popen(

@@ -432,6 +432,7 @@ def test_the_nearest_name_does_not_depend_on_the_order(name: str, known: list[st
     assert nearest(name, known) == nearest(name, reversed(known))
 
 
+@pytest.mark.slow
 def test_importing_the_checker_and_checking_a_right_call_loads_no_difflib() -> None:
     program = (
         "import sys; from ralphgen.runtime.values.arguments import check_arguments as check;"
