@@ -13,7 +13,7 @@ import pytest
 from driving import SCHEMAS, create_database, create_project
 from sources import runtime_text
 
-from ralphgen.generate.pipeline import generate
+from ralphgen.generate.workflows import generate
 from ralphgen.kits.registry import KITS
 from ralphgen.planning.model import RECIPES, Hints, KitPlan, ServerPlan
 from ralphgen.project.config import Config
@@ -421,10 +421,9 @@ class TestDoors:
         assert {
             "ralphgen/board/edit/store.py",  # takes back a config that it has made
             "ralphgen/environment/build.py",
-            "ralphgen/sessions/files.py",
             "ralphgen/sessions/store.py",
             "ralphgen/init/scaffold.py",
-            "ralphgen/output/single_file.py",
+            "ralphgen/output/files.py",
         } >= outside
 
     def test_only_the_command_line_prints(self) -> None:

@@ -18,7 +18,7 @@ from ralphgen.board.views.matrix import matrix
 from ralphgen.board.views.project_title import project_title
 from ralphgen.board.views.status import standing
 from ralphgen.errors import Problem, ProjectError, RalphgenError
-from ralphgen.generate.pipeline import Generated, generate
+from ralphgen.generate.workflows import Generated, generate
 from ralphgen.kits.registry import KITS
 from ralphgen.project.database import open_without_trace
 from ralphgen.project.inspect import DATABASE, read_schema

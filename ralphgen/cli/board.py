@@ -36,7 +36,7 @@ def report(output: Output, path: Folder = Path(), quiet: Quiet = False) -> None:
     The same state of the project gives the same bytes, on every machine and on every day.
     """
     from ralphgen.board.web.report import report as written
-    from ralphgen.output.single_file import put
+    from ralphgen.output.files import put
     from ralphgen.project.root import project_root
 
     text = written(project_root(path))

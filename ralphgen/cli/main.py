@@ -2,7 +2,7 @@
 
 import sys
 
-from ralphgen.terminal.crashes import show_crash
+from ralphgen.terminal.console import show_crash
 
 
 def main() -> None:

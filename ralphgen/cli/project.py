@@ -103,7 +103,7 @@ def check(path: Folder = Path(), as_json: Json = False, quiet: Quiet = False) ->
 @app.command(epilog="Example: [bold]ralphgen inspect --json | jq .schema[/bold]")
 def inspect(path: Folder = Path(), as_json: Json = False) -> None:
     """Show the facts that decide what is written, and what the kits would have to serve."""
-    from ralphgen.generate.pipeline import generate
+    from ralphgen.generate.workflows import generate
     from ralphgen.kits.registry import KITS
     from ralphgen.project.inspect import found_by_kits
     from ralphgen.project.root import project_root
@@ -132,7 +132,7 @@ def inspect(path: Folder = Path(), as_json: Json = False) -> None:
 def tools(path: Folder = Path(), as_json: Json = False) -> None:
     """Show which recipe sees which tool, and the bytes of each recipe's tools/list."""
     from ralphgen.cli.tables import show_tools, tool_matrix
-    from ralphgen.generate.pipeline import generate
+    from ralphgen.generate.workflows import generate
     from ralphgen.project.root import project_root
 
     generated = generate(project_root(path))

@@ -177,7 +177,7 @@ def _make_default(root: Path, request: Request, *, as_json: bool, tell: Say) -> 
 
 def _make_session(root: Path, request: Request, *, as_json: bool, tell: Say) -> None:
     from ralphgen.launch.command import default_command
-    from ralphgen.sessions.describe import session_facts, session_summary
+    from ralphgen.sessions.model import session_facts, session_summary
 
     made = _open(root, request, tell)
     if as_json:

@@ -39,7 +39,7 @@ def skill(
 
     Prints the files that would be written, or with a name their text.
     """
-    from ralphgen.generate.pipeline import generate
+    from ralphgen.generate.workflows import generate
     from ralphgen.project.root import project_root
     from ralphgen.skills.rendering import render_skills
     from ralphgen.skills.writing import leftovers

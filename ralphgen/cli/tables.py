@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from ralphgen.generate.pipeline import Generated
+from ralphgen.generate.workflows import Generated
 from ralphgen.planning.model import KitPlan, ServerPlan
 from ralphgen.planning.preview import listed_bytes, listed_tools
 from ralphgen.project.kit import Finding

@@ -11,7 +11,7 @@ from typing import Any
 
 from ralphgen.clients.merging import merged, reason
 from ralphgen.errors import ProjectError, UsageError
-from ralphgen.output.single_file import put
+from ralphgen.output.files import put
 from ralphgen.project.toml_edit import edited
 from ralphgen.suggestion import suggestion
 

@@ -11,7 +11,7 @@ from ralphgen.environment.build import check_environment
 from ralphgen.environment.location import Environment, environment_for
 from ralphgen.environment.lock import LOCK_NAME, read_lock
 from ralphgen.errors import ProjectError, RalphgenError
-from ralphgen.generate.pipeline import Generated, generate
+from ralphgen.generate.workflows import Generated, generate
 from ralphgen.output import compare
 from ralphgen.project.database import open_without_trace
 from ralphgen.project.inspect import DATABASE

@@ -1,4 +1,4 @@
-"""Init, regen and check: the pipeline with different last steps."""
+"""The pipeline of inspect, plan and render, and init, regen and check as its last steps."""
 
 import json
 from contextlib import suppress
@@ -7,12 +7,35 @@ from pathlib import Path
 
 from ralphgen import __version__
 from ralphgen.errors import ProjectError, Say, UsageError
-from ralphgen.generate.pipeline import Generated, generate
 from ralphgen.kits.registry import KITS
 from ralphgen.output import Drift, Written, compare, diff, finish_interrupted, write
-from ralphgen.project.inspect import DATABASE
+from ralphgen.output.manifest import Files
+from ralphgen.planning.model import ServerPlan
+from ralphgen.planning.server import plan_server
+from ralphgen.project.inspect import DATABASE, inspect_project
+from ralphgen.project.model import Project
 from ralphgen.project.root import FOLDER, resolved
+from ralphgen.rendering.server import render_files
 from ralphgen.suggestion import suggestion
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """What a project's state comes to: the facts, the decisions and the text."""
+
+    project: Project
+    plan: ServerPlan
+    files: Files
+
+
+def generate(root: Path) -> Generated:
+    """Return everything that is emitted for the project in `root`; writes nothing.
+
+    Raises `ProjectError` with every problem of the project's state.
+    """
+    project = inspect_project(root, KITS)
+    plan = plan_server(project, KITS)
+    return Generated(project, plan, render_files(plan))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from ralphgen.errors import ProjectError
 from ralphgen.init.stacks import Stack
 from ralphgen.kits.registry import KITS
-from ralphgen.output.single_file import WRITE_HINT, put
+from ralphgen.output.files import WRITE_HINT, put
 from ralphgen.output.write import exclusive
 from ralphgen.planning.model import KitPlan, ServerPlan
 from ralphgen.project.config import FILE, read_config

@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from difflib import unified_diff
 from pathlib import Path
 
-from ralphgen.output.failures import explained
 from ralphgen.output.files import modules_below, read_files, refuse_irregular
 from ralphgen.output.manifest import MANIFEST, Files, digest, listed
-from ralphgen.output.stage import interrupted
+from ralphgen.output.stage import explained, interrupted
 
 LINE_ENDS_HINT = (
     'some files differ by Windows line ends alone: keep "* text eol=lf" in their .gitattributes,'

@@ -1,4 +1,4 @@
-"""Looks at the generated folder without following a link out of it."""
+"""Reads and writes files of the project without following a link out of it."""
 
 import os
 import stat
@@ -8,8 +8,25 @@ from pathlib import Path, PurePosixPath
 
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.output.manifest import COMMIT, NEW, SESSIONS
+from ralphgen.runtime.files.write import replace_file
 
+WRITE_HINT = "give yourself the right to write there and free disk space, and run the command again"
 _OTHERS = frozenset({NEW, COMMIT, SESSIONS})
+
+
+def put(path: Path, text: str) -> None:
+    """Write a file, and the folders above it; a link stays one, and a file keeps its mode.
+
+    Raises `ProjectError` where that cannot be: what was there is untouched then.
+    """
+    try:
+        content = text.encode()
+        place = path.resolve()
+        place.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(str(place), content)
+    except (OSError, UnicodeEncodeError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise ProjectError(f'"{path}" cannot be written: {reason}', WRITE_HINT) from error
 
 
 def refuse_irregular(folder: Path, paths: Iterable[str]) -> None:

@@ -1,12 +1,14 @@
 """Puts new files in place with one point of no return: staged, renamed, moved, manifest last."""
 
+import errno
 import glob
 import os
 import shutil
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
+from ralphgen.errors import ProjectError
 from ralphgen.output.files import (
     files_below,
     is_folder,
@@ -16,6 +18,9 @@ from ralphgen.output.files import (
     sync_folder,
 )
 from ralphgen.output.manifest import COMMIT, MANIFEST, NEW, listed
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 def interrupted(folder: Path) -> bool:
@@ -164,3 +169,30 @@ def _sync_parents(folder: Path, paths: Iterable[str]) -> None:
     for parent in sorted({parent for path in paths for parent in PurePosixPath(path).parents}):
         if is_folder(folder / parent):
             sync_folder(folder / parent)
+
+
+@contextmanager
+def explained(folder: Path, done: str) -> Iterator[None]:
+    """Raise a ProjectError for every OSError inside; `done` is "read" or "written"."""
+    try:
+        yield
+    except OSError as error:
+        raise _explanation(folder, done, error) from error
+
+
+def _explanation(folder: Path, done: str, error: OSError) -> ProjectError:
+    reason = (error.strerror or str(error)).lower()
+    where = f' at "{error.filename}"' if error.filename else ""
+    if done == "written" and interrupted(folder):
+        text = f'the files in "{folder}" are only partly written: {reason}{where}'
+        return ProjectError(text, f'{_fix(error)}, then run "ralphgen regen" to finish')
+    text = f'the files in "{folder}" cannot be {done}: {reason}{where}'
+    return ProjectError(text, f"{_fix(error)}, then run the command again; nothing was changed")
+
+
+def _fix(error: OSError) -> str:
+    if error.errno in _FULL:
+        return "free some space on the disk"
+    if error.errno in _FORBIDDEN:
+        return "give yourself the right to read and write there"
+    return "fix that"

@@ -11,10 +11,9 @@ from filelock import FileLock, Timeout
 
 from ralphgen.errors import EditedError, Problem, ProjectError
 from ralphgen.output.compare import LINE_ENDS_HINT, FolderState, read_state, unknown_modules
-from ralphgen.output.failures import explained
 from ralphgen.output.files import files_below, is_folder, is_there, refuse_irregular
 from ralphgen.output.manifest import COMMIT, LOCK, MANIFEST, NEW, Files, legal
-from ralphgen.output.stage import discard, excludes, finish, interrupted, stage
+from ralphgen.output.stage import discard, excludes, explained, finish, interrupted, stage
 
 PATIENCE_SECONDS = 10.0
 

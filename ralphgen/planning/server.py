@@ -6,8 +6,7 @@ from ralphgen.planning.catalog import Catalog
 from ralphgen.planning.kit import Kit
 from ralphgen.planning.model import ServerPlan
 from ralphgen.planning.policy import override_warnings, plan_policy
-from ralphgen.project.facts import project_facts
-from ralphgen.project.model import Project
+from ralphgen.project.model import Project, project_facts
 
 
 def plan_server(project: Project, kits: Sequence[Kit]) -> ServerPlan:

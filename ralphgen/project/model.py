@@ -1,6 +1,7 @@
-"""The facts that inspection finds: frozen values without a tool, a decision or Python text."""
+"""The facts that inspection finds: frozen values, and the JSON of `project.json`."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -118,3 +119,52 @@ class Project:
     def survey(self, kit: str) -> Any:
         """Return what a kit found in the project's files, as a value of JSON."""
         return json.loads(dict(self.surveys)[kit])
+
+
+def project_facts(project: Project) -> dict[str, Any]:
+    """Return the facts of a project; a clone without the database is checked against them."""
+    return {
+        "config": {
+            "disciplines": _listed(project.configured_removals),
+            "hide": list(project.schema.hide),
+            "kits": list(project.kits),
+            "settings": {kit: json.loads(values) for kit, values in project.settings},
+            "structured_output": project.structured_output,
+        },
+        "disciplines": _listed(project.stored_removals),
+        "recipes": {
+            recipe.name: {
+                "base": recipe.base,
+                "allow": dict(recipe.allow),
+                "narrow": dict(recipe.narrow),
+                "bind": list(recipe.bind),
+            }
+            for recipe in project.recipes
+        },
+        "schema": table_facts(project.schema.tables),
+        "surveys": {kit: json.loads(facts) for kit, facts in project.surveys},
+    }
+
+
+def table_facts(tables: tuple[Table, ...]) -> dict[str, list[dict[str, Any]]]:
+    """Return the tables as `read_tables` of the runtime gives them."""
+    return {
+        table.name: [
+            {
+                "name": column.name,
+                "type": column.type,
+                "not_null": column.not_null,
+                "default": column.default,
+                "primary_key": column.primary_key,
+                "references": column.references,
+                "values": None if column.values is None else list(column.values),
+                "generated": column.generated,
+            }
+            for column in table.columns
+        ]
+        for table in tables
+    }
+
+
+def _listed(removals: tuple[Removal, ...]) -> Mapping[str, list[str]]:
+    return {removal.discipline: list(removal.entries) for removal in removals}

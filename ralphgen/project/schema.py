@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ralphgen.errors import Problem, ProjectError
-from ralphgen.project.facts import table_facts
-from ralphgen.project.model import Column, Schema, Table
+from ralphgen.project.model import Column, Schema, Table, table_facts
 from ralphgen.runtime.sqlite.check_constraints import fold
 from ralphgen.runtime.sqlite.schema import TABLES, fingerprint
 

@@ -11,7 +11,7 @@ from ralphgen.environment.lock import LOCK_NAME
 from ralphgen.errors import ProjectError, Say, UsageError
 from ralphgen.kits.registry import KITS
 from ralphgen.output import finish_interrupted
-from ralphgen.output.single_file import put
+from ralphgen.output.files import put
 from ralphgen.planning.model import Names, ServerPlan
 from ralphgen.planning.server import plan_server
 from ralphgen.project.config import Config, read_config
@@ -21,10 +21,17 @@ from ralphgen.project.rows import ProjectRows, open_rows
 from ralphgen.runtime.session import DEFAULT_FILE
 from ralphgen.sessions.decide import Subject, context_facts, decide_subject
 from ralphgen.sessions.discipline_servers import discipline_servers
-from ralphgen.sessions.files import CONTEXT, MCP_CONFIG, SESSIONS, make_folder, new_id
 from ralphgen.sessions.model import PreparedSession, Request, Served
 from ralphgen.sessions.server_query import ServerQueryError, query_server
-from ralphgen.sessions.store import prune_sessions, remove
+from ralphgen.sessions.store import (
+    CONTEXT,
+    MCP_CONFIG,
+    SESSIONS,
+    make_folder,
+    new_id,
+    prune_sessions,
+    remove,
+)
 from ralphgen.suggestion import suggestion
 
 

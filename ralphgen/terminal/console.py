@@ -1,9 +1,13 @@
-"""Prints results on standard output and messages on standard error."""
+"""Prints results on standard output, messages and crashes on standard error."""
 
 import json
+import os
 import sys
+from types import TracebackType
 
 from ralphgen.errors import Say
+
+VARIABLE = "RALPHGEN_TRACEBACK"
 
 
 def say(line: str) -> None:
@@ -19,3 +23,30 @@ def progress(quiet: bool) -> Say:
 def print_json(value: object) -> None:
     """Print a result for programs."""
     print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def show_crash(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """Take the place of the traceback of an exception that nothing has explained."""
+    if os.environ.get(VARIABLE):
+        sys.__excepthook__(kind, error, trace)
+        return
+    sys.stderr.write(f"ralphgen: {_sentence(kind, error, trace)}\n")
+
+
+def _sentence(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return "stopped; run the command again to go on"
+    if isinstance(error, OSError) and error.strerror:
+        named = f'"{error.filename}": ' if error.filename else ""
+        return f"{named}{error.strerror.lower()}"
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = f" at {_module(trace)}:{trace.tb_lineno}" if trace else ""
+    hint = f"this is a bug: please report it, with what {VARIABLE}=1 shows"
+    return f"cannot go on: {kind.__name__}: {error}{where}\nhint: {hint}"
+
+
+def _module(trace: TracebackType) -> str:
+    return str(trace.tb_frame.f_globals.get("__name__", "?"))

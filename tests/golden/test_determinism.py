@@ -15,8 +15,7 @@ from cases import lay_down
 from driving import quiet, server_command
 
 import ralphgen
-from ralphgen.generate.pipeline import generate
-from ralphgen.generate.workflows import checked, regenerate
+from ralphgen.generate.workflows import checked, generate, regenerate
 from ralphgen.output.manifest import Files
 from ralphgen.project.root import FOLDER
 

@@ -13,7 +13,7 @@ from tokenize import COMMENT
 import pytest
 from cases import FIXTURES, case_names, lay_down
 
-from ralphgen.generate.pipeline import generate
+from ralphgen.generate.workflows import generate
 
 ROOT = FIXTURES.parent
 CASES = case_names(failing=False)

@@ -15,7 +15,7 @@ from sources import runtime_text
 
 import ralphgen
 from ralphgen.environment.lock import read_lock
-from ralphgen.generate.pipeline import Generated, generate
+from ralphgen.generate.workflows import Generated, generate
 from ralphgen.output.manifest import Files
 from ralphgen.planning.model import ServerPlan
 from ralphgen.planning.preview import listed_tools

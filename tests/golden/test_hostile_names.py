@@ -19,8 +19,7 @@ from driving import (
     server_command,
 )
 
-from ralphgen.generate.pipeline import Generated
-from ralphgen.generate.workflows import regenerate
+from ralphgen.generate.workflows import Generated, regenerate
 from ralphgen.planning.preview import listed_tools
 from ralphgen.spelling import argument_name
 

@@ -9,8 +9,7 @@ from cases import INIT_SCHEMA
 from driving import ROWS, context_for, create_database, on_context, quiet
 from wire import running
 
-from ralphgen.generate.pipeline import Generated
-from ralphgen.generate.workflows import regenerate
+from ralphgen.generate.workflows import Generated, regenerate
 from ralphgen.planning.preview import listed_tools
 
 SCHEMA = INIT_SCHEMA.read_text(encoding="utf-8")

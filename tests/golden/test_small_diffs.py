@@ -8,7 +8,7 @@ import pytest
 from cases import lay_down
 from driving import create_database, query
 
-from ralphgen.generate.pipeline import generate
+from ralphgen.generate.workflows import generate
 from ralphgen.output.manifest import Files
 
 CHECKED = """

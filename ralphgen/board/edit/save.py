@@ -13,7 +13,7 @@ from ralphgen.board.views.discipline_facts import Facts, read_facts
 from ralphgen.board.views.disciplines import Persona, persona
 from ralphgen.board.views.drift import regenerate
 from ralphgen.errors import Problem, ProjectError, RalphgenError, Say
-from ralphgen.output.failures import explained
+from ralphgen.output.stage import explained
 from ralphgen.output.write import exclusive
 from ralphgen.project.config import FILE
 from ralphgen.project.inspect import DATABASE

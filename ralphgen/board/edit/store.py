@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from ralphgen.errors import Problem, ProjectError
-from ralphgen.output.single_file import put
+from ralphgen.output.files import put
 from ralphgen.runtime.errors import StartError, ToolError
 from ralphgen.runtime.sqlite.database import Database
 

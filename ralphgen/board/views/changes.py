@@ -16,8 +16,8 @@ from ralphgen.project.inspect import DATABASE
 from ralphgen.project.recipes import FOLDER as RECIPES
 from ralphgen.project.root import FOLDER
 from ralphgen.runtime.access.session_lock import LOCK
-from ralphgen.sessions.files import CONTEXT, SESSIONS
 from ralphgen.sessions.processes import Lock
+from ralphgen.sessions.store import CONTEXT, SESSIONS
 
 PACE = 2.0
 """Seconds between two looks at what is many files: the generated ones, and who holds a session."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ralphgen.board.views.policy_cells import Cell, Sight, absent_cell, cell
-from ralphgen.generate.pipeline import Generated
+from ralphgen.generate.workflows import Generated
 from ralphgen.kits.registry import KITS
 from ralphgen.planning.catalog import Catalog
 from ralphgen.planning.model import KitPlan

@@ -14,10 +14,17 @@ from ralphgen.project.database import open_without_trace
 from ralphgen.project.inspect import DATABASE
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.session import ROWS
-from ralphgen.sessions.describe import start_command
-from ralphgen.sessions.files import CONTEXT, MCP_CONFIG, SESSIONS
+from ralphgen.sessions.model import start_command
 from ralphgen.sessions.processes import Lock
-from ralphgen.sessions.store import StoredSession, age_words, remove, stored_sessions
+from ralphgen.sessions.store import (
+    CONTEXT,
+    MCP_CONFIG,
+    SESSIONS,
+    StoredSession,
+    age_words,
+    remove,
+    stored_sessions,
+)
 
 TITLES = "SELECT id, CAST(title AS BLOB) FROM tasks WHERE id IN (SELECT value FROM json_each(?))"
 LARGEST_ID = 2**63 - 1

@@ -23,7 +23,7 @@ from ralphgen.board.web import pages
 from ralphgen.board.web.events import Events
 from ralphgen.board.web.threads import in_thread
 from ralphgen.errors import RalphgenError
-from ralphgen.terminal.crashes import show_crash
+from ralphgen.terminal.console import show_crash
 
 Result = TypeVar("Result")
 ASSETS = Path(__file__).parents[1] / "assets"

@@ -16,7 +16,7 @@ from ralphgen.board.views.project_title import project_title
 from ralphgen.board.views.status import standing
 from ralphgen.board.web.pages import SECTIONS, html
 from ralphgen.errors import Problem
-from ralphgen.generate.pipeline import generate
+from ralphgen.generate.workflows import generate
 from ralphgen.project.database import open_without_trace
 from ralphgen.project.inspect import DATABASE
 

@@ -17,7 +17,7 @@ import uvicorn
 from ralphgen.board.project import Board
 from ralphgen.board.web.app import Site
 from ralphgen.board.web.guard import Guard
-from ralphgen.terminal.crashes import show_crash
+from ralphgen.terminal.console import show_crash
 
 LOOPBACK = "127.0.0.1"
 SECRET_BYTES = 32

@@ -11,7 +11,7 @@ from typing import Any
 
 from ralphgen.errors import ProjectError
 from ralphgen.kits.dela.server.allowlist import Rule, Rules, read_rules
-from ralphgen.output.single_file import put
+from ralphgen.output.files import put
 from ralphgen.project.toml_edit import edited
 from ralphgen.runtime.errors import one_line
 

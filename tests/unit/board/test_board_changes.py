@@ -15,8 +15,7 @@ from ralphgen.board.views.changes import PACE, Changes, Marks
 from ralphgen.project.inspect import DATABASE
 from ralphgen.project.root import FOLDER
 from ralphgen.runtime.access.session_lock import LOCK
-from ralphgen.sessions.files import SESSIONS
-from ralphgen.sessions.store import remove
+from ralphgen.sessions.store import SESSIONS, remove
 
 ALL = {*Marks._fields}
 DONE = "UPDATE tasks SET status = 'done' WHERE id = 1"

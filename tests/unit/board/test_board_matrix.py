@@ -10,7 +10,7 @@ from cases import lay_down
 
 from ralphgen.board.views.bound_rows import OTHERS
 from ralphgen.board.views.matrix import Matrix, matrix
-from ralphgen.generate.pipeline import Generated, generate
+from ralphgen.generate.workflows import Generated, generate
 from ralphgen.planning.preview import listed_bytes, listed_tools, runtime_policy, suite
 from ralphgen.project.rows import open_rows
 from ralphgen.runtime.access.row_scope import RULES, WITHIN

@@ -19,9 +19,8 @@ from wire import Wire, refused, running
 
 from ralphgen.board.views.open_sessions import KitTools, end, open_sessions
 from ralphgen.errors import ProjectError, UsageError
-from ralphgen.sessions.files import SESSIONS
 from ralphgen.sessions.model import PreparedSession
-from ralphgen.sessions.store import stored_sessions
+from ralphgen.sessions.store import SESSIONS, stored_sessions
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,7 @@ import re
 import pytest
 from cases import lay_down
 
-from ralphgen.generate.pipeline import generate
+from ralphgen.generate.workflows import generate
 from ralphgen.kits.registry import KITS
 from ralphgen.planning.kit import Kit
 from ralphgen.planning.model import KitPlan, ServerPlan, ToolPlan

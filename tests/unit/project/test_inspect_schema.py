@@ -10,8 +10,7 @@ import pytest
 
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.project.database import open_without_trace
-from ralphgen.project.facts import table_facts
-from ralphgen.project.model import Column, Schema
+from ralphgen.project.model import Column, Schema, table_facts
 from ralphgen.project.schema import (
     REQUIRED_COLUMNS,
     missing_required_columns,

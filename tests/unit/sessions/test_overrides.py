@@ -11,7 +11,7 @@ from driving import create_project, query
 from making_sessions import client_of, opened
 
 from ralphgen.errors import ProjectError
-from ralphgen.sessions.files import SESSIONS
+from ralphgen.sessions.store import SESSIONS
 
 pytestmark = pytest.mark.slow
 

@@ -23,7 +23,7 @@ from wire import refused as server_refused
 from ralphgen.errors import ProjectError, UsageError
 from ralphgen.generate.workflows import regenerate
 from ralphgen.kits.ralph.server.procedures import PROCEDURES
-from ralphgen.sessions.files import SESSIONS
+from ralphgen.sessions.store import SESSIONS
 
 pytestmark = pytest.mark.slow
 

@@ -19,9 +19,8 @@ from making_sessions import described, opened
 from wire import running
 
 from ralphgen.errors import ProjectError
-from ralphgen.sessions.describe import session_summary
-from ralphgen.sessions.files import SESSIONS, make_folder, new_id
-from ralphgen.sessions.store import prune_sessions, stored_sessions
+from ralphgen.sessions.model import session_summary
+from ralphgen.sessions.store import SESSIONS, make_folder, new_id, prune_sessions, stored_sessions
 
 pytestmark = pytest.mark.slow
 

@@ -6,15 +6,7 @@ import os
 
 from ralphgen.runtime.errors import ToolError
 
-from .documents import (
-    MOST,
-    UnreadableError,
-    brief,
-    inside,
-    read_front_matter,
-    read_path,
-    words_for,
-)
+from .documents import MOST, UnreadableError, brief, inside, read_front_matter, read_path, words_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,10 +1,6 @@
 """The tools on the comments of tasks."""
 
-from ralphgen.kits.ralph.table_tool import (
-    CHANGED,
-    DELETED,
-    TableTool,
-)
+from ralphgen.kits.ralph.table_tool import CHANGED, DELETED, TableTool
 from ralphgen.planning.model import Argument
 from ralphgen.spelling import Name
 

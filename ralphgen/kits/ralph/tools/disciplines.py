@@ -1,13 +1,6 @@
 """The tools on disciplines."""
 
-from ralphgen.kits.ralph.table_tool import (
-    ACRONYM,
-    CHANGED,
-    DELETED,
-    ON_LISTS,
-    PAGING,
-    TableTool,
-)
+from ralphgen.kits.ralph.table_tool import ACRONYM, CHANGED, DELETED, ON_LISTS, PAGING, TableTool
 from ralphgen.planning.model import Argument
 from ralphgen.spelling import Name
 

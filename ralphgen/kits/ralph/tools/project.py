@@ -1,11 +1,6 @@
 """The tools on the project as a whole, and on its progress and learnings."""
 
-from ralphgen.kits.ralph.table_tool import (
-    ON_LEARNINGS,
-    PAGING,
-    TEXT,
-    TableTool,
-)
+from ralphgen.kits.ralph.table_tool import ON_LEARNINGS, PAGING, TEXT, TableTool
 from ralphgen.planning.model import RECIPES
 
 TOOLS = (

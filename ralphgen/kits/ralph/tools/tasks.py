@@ -1,13 +1,7 @@
 """The tools on tasks."""
 
 from ralphgen.kits.ralph.columns import PREFIXES
-from ralphgen.kits.ralph.table_tool import (
-    CHANGED,
-    DELETED,
-    ON_LISTS,
-    PAGING,
-    TableTool,
-)
+from ralphgen.kits.ralph.table_tool import CHANGED, DELETED, ON_LISTS, PAGING, TableTool
 from ralphgen.planning.model import Argument
 from ralphgen.spelling import Name, Value
 

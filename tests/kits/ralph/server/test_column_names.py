@@ -7,8 +7,7 @@ from pathlib import Path
 from cases import lay_down
 from driving import connected, create_database, create_project, query, quiet
 
-from ralphgen.generate.pipeline import generate
-from ralphgen.generate.workflows import regenerate
+from ralphgen.generate.workflows import generate, regenerate
 from ralphgen.spelling import argument_name
 
 OTHER_CASE = """
