@@ -231,6 +231,23 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
+DOCUMENTS: Mapping[str, str] = {
+    **{name: TYPES if name == TYPES_SPEC else DOCUMENT.format(name=name) for name in NAMES},
+    **{f"kb/{name}": text for name, text in ENTRIES.items()},
+    "kb/deeper/hidden.md": "A tornado that nobody finds.\n",
+    "kb/notes.txt": "A tornado in another format.\n",
+}
+REGISTRY: Mapping[str, str] = {
+    "inventory.json": json.dumps({"version": "1.0", "capabilities": CAPABILITIES}),
+    **{
+        f"{entry['path']}/capability.yaml": YAML.format(name=entry["name"], kind=entry["type"])
+        for entry in CAPABILITIES
+    },
+    "capabilities/flat/capability.yaml": "name: flat\n",
+    "capabilities/skills/unlisted/capability.yaml": "name: unlisted\r\n",
+}
+
+
 class Library:
     """A session on a project, with documents and capabilities that lie beside it."""
 
@@ -275,12 +292,27 @@ class Library:
 
     def clear(self) -> None:
         """Bring documents and capabilities back to what they were, and take projects away."""
-        for path in (self.documents, self.registry, self.projects):
-            if path.is_symlink():
-                path.unlink()
-            shutil.rmtree(path, ignore_errors=True)
-        lay_documents(self.documents)
-        lay_registry(self.registry)
+        if self.projects.exists():
+            shutil.rmtree(self.projects)
+        for place, files in ((self.documents, DOCUMENTS), (self.registry, REGISTRY)):
+            if _is_as(place, files):
+                continue
+            if place.is_symlink():
+                place.unlink()
+            shutil.rmtree(place, ignore_errors=True)
+            lay_project(place, files)
+
+
+def _is_as(folder: Path, files: Mapping[str, str]) -> bool:
+    """Whether a folder holds these files and no others, each a file of its own."""
+    paths = [path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()]
+    found = {path.relative_to(folder).as_posix(): path for path in paths}
+    return (
+        not folder.is_symlink()
+        and found.keys() == files.keys()
+        and not any(path.is_symlink() or not path.is_file() for path in paths)
+        and all(found[name].read_bytes() == text.encode() for name, text in files.items())
+    )
 
 
 def named(files: Mapping[str, str | bytes | None]) -> dict[str, str | bytes | None]:
@@ -299,24 +331,12 @@ def put(path: Path, text: str | bytes) -> Path:
 
 def lay_documents(folder: Path) -> Path:
     """Every document that a tool knows, each with a sentence of its own, and a knowledge base."""
-    for name in NAMES:
-        put(folder / name, TYPES if name == TYPES_SPEC else DOCUMENT.format(name=name))
-    for name, text in ENTRIES.items():
-        put(folder / "kb" / name, text)
-    put(folder / "kb/deeper/hidden.md", "A tornado that nobody finds.\n")
-    put(folder / "kb/notes.txt", "A tornado in another format.\n")
-    return folder
+    return lay_project(folder, DOCUMENTS)
 
 
 def lay_registry(folder: Path) -> Path:
     """Capabilities of all types, below a folder for each, and one that the inventory lacks."""
-    put(folder / "inventory.json", json.dumps({"version": "1.0", "capabilities": CAPABILITIES}))
-    for entry in CAPABILITIES:
-        text = YAML.format(name=entry["name"], kind=entry["type"])
-        put(folder / entry["path"] / "capability.yaml", text)
-    put(folder / "capabilities/flat/capability.yaml", "name: flat\n")
-    put(folder / "capabilities/skills/unlisted/capability.yaml", "name: unlisted\r\n")
-    return folder
+    return lay_project(folder, REGISTRY)
 
 
 def lay_project(folder: Path, files: Mapping[str, str | bytes | None]) -> Path:

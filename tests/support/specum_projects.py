@@ -154,7 +154,7 @@ class Desk:
 
     def clear(self) -> None:
         """Take all specs away, and what else tests and tools have put into the project."""
-        for path in (self.specs, self.root / ".ralph" / "specum"):
+        for path in (self.specs, *(self.root / ".ralph" / name for name in ("specum", "sessions"))):
             if path.is_symlink() or path.is_file():
                 path.unlink()
             elif path.exists():

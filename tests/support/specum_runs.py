@@ -1,8 +1,9 @@
 """Specs laid down on disk, calls that must not fail, and what a call may have changed."""
 
 import json
+import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from driving import Driver
 from specum_projects import STATE
 
 POINTER = "specs/.current-spec"
+DATABASE = ".ralph/db/ralph.db"
 TASKS = """\
 # Tasks
 
@@ -85,3 +87,26 @@ def changing(root: Path, *expected: str) -> Iterator[None]:
     after = everything(root)
     changed = {path for path in {*before, *after} if before.get(path) != after.get(path)}
     assert {*expected} == changed
+
+
+def rows_of(root: Path) -> dict[str, list[tuple[object, ...]]]:
+    """The rows of every table of a project's database, by table."""
+    with closing(sqlite3.connect(root / DATABASE)) as connection:
+        return {
+            table: connection.execute(f'SELECT * FROM "{table}"').fetchall()
+            for (table,) in connection.execute("SELECT name FROM sqlite_master WHERE type='table'")
+        }
+
+
+def restored(root: Path, before: Mapping[str, list[tuple[object, ...]]]) -> None:
+    """Give a project's database these rows again, by table, where it has others."""
+    now = rows_of(root)
+    with closing(sqlite3.connect(root / DATABASE)) as connection:
+        for table, rows in before.items():
+            if rows == now[table]:
+                continue
+            connection.execute(f'DELETE FROM "{table}"')
+            for row in rows:
+                places = ", ".join("?" * len(row))
+                connection.execute(f'INSERT INTO "{table}" VALUES ({places})', row)
+        connection.commit()

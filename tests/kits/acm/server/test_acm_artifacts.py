@@ -1,10 +1,9 @@
 """Specs of artifacts, stubs, and the specs of rules and CLAUDE.md: each value, one document."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from acm_projects import CLAUDE_STUBS, LEVELS, SPECS, STUBS, Library, reading
+from acm_projects import CLAUDE_STUBS, LEVELS, SPECS, STUBS, Library
 
 CASES = [
     *(("get_artifact_spec", {"artifact": value}, name) for value, name in SPECS.items()),
@@ -22,18 +21,6 @@ KINDS = {
     "get_context_spec": "context spec",
     "get_rules_spec": "rules spec",
 }
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
-    with reading(tmp_path_factory.mktemp("artifacts")) as library:
-        yield library
-
-
-@pytest.fixture
-def library(session: Library) -> Library:
-    session.clear()
-    return session
 
 
 @pytest.mark.parametrize(("tool", "arguments", "name"), CASES)

@@ -1,11 +1,10 @@
 """The registry of capabilities: what a search finds, and the file of each capability."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from acm_projects import CAPABILITIES, YAML, Library, put, reading
+from acm_projects import CAPABILITIES, YAML, Library, put
 
 ALL = """\
 Found 4 capabilities:
@@ -22,18 +21,6 @@ Found 4 capabilities:
   Tags: development
   Install level: user"""
 NOTHING = "No capabilities match this search: try fewer words, or leave a filter out."
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
-    with reading(tmp_path_factory.mktemp("capabilities")) as library:
-        yield library
-
-
-@pytest.fixture
-def library(session: Library) -> Library:
-    session.clear()
-    return session
 
 
 def rewrite(library: Library, value: object) -> None:

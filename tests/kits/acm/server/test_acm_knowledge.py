@@ -2,24 +2,11 @@
 
 import os
 import shutil
-from collections.abc import Iterator
 
 import pytest
-from acm_projects import ENTRIES, Library, put, reading
+from acm_projects import ENTRIES, Library, put
 
 NOTHING = 'No KB entries match "xyzzy".'
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
-    with reading(tmp_path_factory.mktemp("knowledge")) as library:
-        yield library
-
-
-@pytest.fixture
-def library(session: Library) -> Library:
-    session.clear()
-    return session
 
 
 def only(library: Library, **entries: str) -> None:

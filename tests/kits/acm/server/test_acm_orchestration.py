@@ -1,12 +1,11 @@
 """Stages, reviews and transitions: the documents as they are, and what stands in a step's way."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from acm_projects import BRIEF, REVIEWS, STAGES, STATUS, TRANSITIONS, Library, reading
+from acm_projects import BRIEF, REVIEWS, STAGES, STATUS, TRANSITIONS, Library
 
 MET = """\
 ## Transition Validation
@@ -22,18 +21,6 @@ Brief: docs/brief.md (status: complete)
 ---
 
 """
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
-    with reading(tmp_path_factory.mktemp("orchestration")) as library:
-        yield library
-
-
-@pytest.fixture
-def library(session: Library) -> Library:
-    session.clear()
-    return session
 
 
 def validated(library: Library, project: Path, transition: str = "discover_to_design") -> str:

@@ -1,11 +1,10 @@
 """Guidance for a type of project, and the checks of a project's structure and health."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from acm_projects import BRIEF, CLAUDE, INTENT, PROJECT, TYPES, TYPES_SPEC, Library, reading
+from acm_projects import BRIEF, CLAUDE, INTENT, PROJECT, TYPES, TYPES_SPEC, Library
 
 ITEMS = (
     *(".claude/CLAUDE.md", ".claude/rules/", "docs/", "docs/intent.md", "docs/brief.md"),
@@ -78,18 +77,6 @@ File presence: 8/8
 Frontmatter: 4/4
 Sections: 10/10
 Overall: healthy (22/22 checks passed)"""
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
-    with reading(tmp_path_factory.mktemp("project")) as library:
-        yield library
-
-
-@pytest.fixture
-def library(session: Library) -> Library:
-    session.clear()
-    return session
 
 
 def structure(library: Library, project: Path) -> list[str]:

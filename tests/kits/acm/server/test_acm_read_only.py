@@ -18,19 +18,12 @@ from acm_projects import (
     TRANSITIONS,
     Library,
     on_server,
-    reading,
 )
 from driving import create_project
 
 from ralphgen.kits.acm.corpus_files import corpus
 
 KINDS = ("app", "workflow", "artifact")
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
-    with reading(tmp_path_factory.mktemp("sweep")) as library:
-        yield library
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +89,6 @@ def state(folder: Path) -> dict[str, tuple[bytes, int, int]]:
 
 
 def test_a_sweep_of_all_tools_changes_nothing(library: Library) -> None:
-    library.clear()
     project = library.project()
     watched = (library.documents, library.registry, library.projects)
     before = [state(folder) for folder in watched]
@@ -109,7 +101,6 @@ def test_a_sweep_of_all_tools_changes_nothing(library: Library) -> None:
 
 
 def test_a_call_takes_no_half_second(library: Library) -> None:
-    library.clear()
     project = str(library.project())
     slow = []
     for tool, arguments in sweep(project):

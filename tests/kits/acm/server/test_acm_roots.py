@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,6 @@ from acm_projects import (
     lay_registry,
     on_server,
     put,
-    reading,
     told,
     unprivileged,
     variables,
@@ -91,18 +90,6 @@ import json, sys
 found = ACM.find(Path(sys.argv[1]), json.loads(sys.argv[2]))
 print(json.dumps([found.summary, sorted(ACM.setup), len(found.warnings)]))
 """
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
-    with reading(tmp_path_factory.mktemp("roots")) as library:
-        yield library
-
-
-@pytest.fixture
-def library(session: Library) -> Library:
-    session.clear()
-    return session
 
 
 def asked(

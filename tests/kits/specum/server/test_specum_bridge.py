@@ -1,7 +1,6 @@
 """The bridge between the tasks of a spec and those of the project, on both kits' real servers."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from driving import (
 )
 from making_sessions import client_of, made
 from specum_projects import KITS, STATE
-from specum_runs import TASKS, changing, lay_spec, ok, state_of
+from specum_runs import DATABASE, TASKS, changing, lay_spec, ok, state_of
 from wire import running
 
 from ralphgen.generate.workflows import regenerate
@@ -27,7 +26,6 @@ from ralphgen.generate.workflows import regenerate
 HOME = {"feature": "auth", "discipline": "backend"}
 IMPORT = {"phase": "tasks", "summary": "cut", "import_tasks": True, **HOME}
 ARGUMENTS = {"import_tasks", "feature", "discipline"}
-DATABASE = ".ralph/db/ralph.db"
 LEAST = """
 CREATE TABLE features (name TEXT PRIMARY KEY);
 CREATE TABLE disciplines (name TEXT PRIMARY KEY);
@@ -59,14 +57,10 @@ HOSTILE = """\
 """
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return create_project(tmp_path_factory.mktemp("bridge"), config=KITS)
-
-
 @pytest.fixture
-def root(project: Path, tmp_path: Path) -> Path:
-    return shutil.copytree(project, tmp_path / "own")
+def own(tmp_path: Path) -> Path:
+    """A project whose schema a test may change."""
+    return create_project(tmp_path / "own", config=KITS)
 
 
 def imported(root: Path) -> list[tuple[str, str, str, Any]]:
@@ -85,18 +79,17 @@ def tagged(key: str, mark: str) -> str:
     return f'["spec:csv","spec-task:{key}","spec-mark:{mark}"]'
 
 
-def test_a_task_that_is_planned_anew_is_another(root: Path) -> None:
+def test_a_task_that_is_planned_anew_is_another(root: Path, driver: Driver) -> None:
     """What was done under its key in an earlier plan ticks nothing in this one."""
     folder = lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
-    with connected(root, kit="specum") as driver:
-        ok(driver, "ralph_complete_phase", **IMPORT)
-        query(root, "UPDATE tasks SET status = 'done' WHERE id >= 3")
-        replanned = TASKS.replace("Write the parser", "Write another parser")
-        (folder / "tasks.md").write_text(replanned, encoding="utf-8")
-        answer = ok(driver, "ralph_complete_phase", **IMPORT)
-        assert "- **Imported**: 1.1 as task 6\n" in answer
-        assert "older tasks stay as they are: 1.1 as task 3\n" in answer
-        assert ("task 1 of 3", "1.2, 1.3") == followed(driver)
+    ok(driver, "ralph_complete_phase", **IMPORT)
+    query(root, "UPDATE tasks SET status = 'done' WHERE id >= 3")
+    replanned = TASKS.replace("Write the parser", "Write another parser")
+    (folder / "tasks.md").write_text(replanned, encoding="utf-8")
+    answer = ok(driver, "ralph_complete_phase", **IMPORT)
+    assert "- **Imported**: 1.1 as task 6\n" in answer
+    assert "older tasks stay as they are: 1.1 as task 3\n" in answer
+    assert ("task 1 of 3", "1.2, 1.3") == followed(driver)
 
 
 def test_an_agent_on_a_task_of_no_spec_gets_none_of_another(root: Path) -> None:
@@ -107,14 +100,15 @@ def test_an_agent_on_a_task_of_no_spec_gets_none_of_another(root: Path) -> None:
     assert "This session works on task 1, which is of no spec: do that task" == refusal
 
 
-def test_each_task_becomes_one_of_the_project_with_all_that_it_says(root: Path) -> None:
+def test_each_task_becomes_one_of_the_project_with_all_that_it_says(
+    root: Path, driver: Driver
+) -> None:
     lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
-    with connected(root, kit="specum") as driver:
-        with changing(root, f"specs/csv/{STATE}", "specs/csv/.progress.md", DATABASE):
-            answer = ok(driver, "ralph_complete_phase", **IMPORT)
-        refusal = driver.refusal("ralph_complete_phase", phase="tasks", summary="again")
-    with connected(root) as driver:
-        first, last = driver.call("get_task", id=3), driver.call("get_task", id=5)
+    with changing(root, f"specs/csv/{STATE}", "specs/csv/.progress.md", DATABASE):
+        answer = ok(driver, "ralph_complete_phase", **IMPORT)
+    refusal = driver.refusal("ralph_complete_phase", phase="tasks", summary="again")
+    with connected(root) as tasks:
+        first, last = tasks.call("get_task", id=3), tasks.call("get_task", id=5)
 
     assert "- **Imported**: 1.1 as task 3, 1.2 as task 4, 1.3 as task 5\n" in answer
     assert "import_tasks" not in answer  # nobody is asked for what was just done
@@ -134,11 +128,12 @@ def test_each_task_becomes_one_of_the_project_with_all_that_it_says(root: Path) 
     assert "execution" == state_of(root, "csv")["phase"]
 
 
-def test_neighbours_wait_for_the_group_before_them_and_not_for_each_other(root: Path) -> None:
+def test_neighbours_wait_for_the_group_before_them_and_not_for_each_other(
+    root: Path, driver: Driver
+) -> None:
     """Checkpoints and tasks without the mark stand alone; repeated ids are told apart."""
     lay_spec(root, "csv", state={"phase": "tasks"}, tasks=GROUPS)
-    with connected(root, kit="specum") as driver:
-        ok(driver, "ralph_complete_phase", **IMPORT)
+    ok(driver, "ralph_complete_phase", **IMPORT)
 
     expected = [
         ("1.1", "1.1 a", "pending", []),
@@ -152,22 +147,21 @@ def test_neighbours_wait_for_the_group_before_them_and_not_for_each_other(root: 
     assert expected == imported(root)
 
 
-def test_a_task_is_imported_once_however_often_it_is_asked_for(root: Path) -> None:
+def test_a_task_is_imported_once_however_often_it_is_asked_for(root: Path, driver: Driver) -> None:
     """Later tasks are added to those that are there, of which nothing changes."""
     folder = lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
-    with connected(root, kit="specum") as driver:
-        ok(driver, "ralph_complete_phase", **IMPORT)
-        query(root, "UPDATE tasks SET title = 'Renamed', feature = 'search' WHERE id = 4")
-        with changing(root):
-            answer = ok(driver, "ralph_complete_phase", **IMPORT)
-        assert "- **Imported**: nothing new\n" in answer
-        assert "- **Already there**: 1.1 as task 3, 1.2 as task 4, 1.3 as task 5\n" in answer
-        with (folder / "tasks.md").open("a", encoding="utf-8") as file:
-            file.write("- [ ] 1.4 Ship it\n")
-        with changing(root, DATABASE):
-            answer = ok(driver, "ralph_complete_phase", **IMPORT)
-        lay_spec(root, "csv-2", state={"phase": "tasks"}, tasks=TASKS)
-        other = ok(driver, "ralph_complete_phase", **{**IMPORT, "spec_name": "csv-2"})
+    ok(driver, "ralph_complete_phase", **IMPORT)
+    query(root, "UPDATE tasks SET title = 'Renamed', feature = 'search' WHERE id = 4")
+    with changing(root):
+        answer = ok(driver, "ralph_complete_phase", **IMPORT)
+    assert "- **Imported**: nothing new\n" in answer
+    assert "- **Already there**: 1.1 as task 3, 1.2 as task 4, 1.3 as task 5\n" in answer
+    with (folder / "tasks.md").open("a", encoding="utf-8") as file:
+        file.write("- [ ] 1.4 Ship it\n")
+    with changing(root, DATABASE):
+        answer = ok(driver, "ralph_complete_phase", **IMPORT)
+    lay_spec(root, "csv-2", state={"phase": "tasks"}, tasks=TASKS)
+    other = ok(driver, "ralph_complete_phase", **{**IMPORT, "spec_name": "csv-2"})
 
     assert "- **Imported**: 1.4 as task 6\n" in answer
     assert ("1.4", "1.4 Ship it", "pending", ["1.3"]) == imported(root)[3]
@@ -200,27 +194,30 @@ def test_two_servers_that_import_at_the_same_time_make_each_task_once(root: Path
     ],
 )
 def test_what_cannot_be_imported_leaves_the_phase_and_the_project_as_they_were(
-    root: Path, given: dict[str, str], sentence: str
+    root: Path,
+    driver: Driver,
+    given: dict[str, str],
+    sentence: str,
 ) -> None:
     lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
-    with connected(root, kit="specum") as driver, changing(root):
+    with changing(root):
         assert sentence == driver.refusal("ralph_complete_phase", **{**IMPORT, **given})
 
 
-def test_an_import_that_fails_in_its_middle_makes_no_task(root: Path) -> None:
+def test_an_import_that_fails_in_its_middle_makes_no_task(own: Path) -> None:
     query(
-        root,
+        own,
         "CREATE TRIGGER no BEFORE INSERT ON tasks WHEN NEW.title LIKE '1.3%' "
         "BEGIN SELECT RAISE(ABORT, 'not this one'); END",
     )
-    lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
-    with connected(root, kit="specum") as driver, changing(root):
+    lay_spec(own, "csv", state={"phase": "tasks"}, tasks=TASKS)
+    with connected(own, kit="specum") as driver, changing(own):
         assert driver.refusal("ralph_complete_phase", **IMPORT)
 
 
-def test_an_import_needs_tasks_and_the_tasks_phase(root: Path) -> None:
+def test_an_import_needs_tasks_and_the_tasks_phase(root: Path, driver: Driver) -> None:
     folder = lay_spec(root, "csv", state={"phase": "research"})
-    with connected(root, kit="specum") as driver, changing(root):
+    with changing(root):
         early = driver.refusal("ralph_complete_phase", **{**IMPORT, "phase": "research"})
         wrong = driver.refusal("ralph_complete_phase", **IMPORT)
         (folder / STATE).write_text('{"phase": "tasks"}', encoding="utf-8")
@@ -232,12 +229,11 @@ def test_an_import_needs_tasks_and_the_tasks_phase(root: Path) -> None:
     assert "Tasks not generated: `tasks.md` of 'csv' has no task to import" == none
 
 
-def test_hostile_text_is_stored_as_it_stands(root: Path) -> None:
+def test_hostile_text_is_stored_as_it_stands(root: Path, driver: Driver) -> None:
     lay_spec(root, "csv", state={"phase": "tasks"}, tasks=HOSTILE)
-    with connected(root, kit="specum") as driver:
-        ok(driver, "ralph_complete_phase", **IMPORT)
-    with connected(root) as driver:
-        task = driver.call("get_task", id=3)
+    ok(driver, "ralph_complete_phase", **IMPORT)
+    with connected(root) as tasks:
+        task = tasks.call("get_task", id=3)
 
     first = HOSTILE.splitlines()[0]
     assert first == f"- [ ] {task['title']}"
@@ -248,9 +244,11 @@ def test_hostile_text_is_stored_as_it_stands(root: Path) -> None:
     assert ["1.1", "VE2"] == [key for key, *_ in imported(root)]
 
 
-def test_a_character_that_no_database_holds_is_refused_before_anything_is_made(root: Path) -> None:
+def test_a_character_that_no_database_holds_is_refused_before_anything_is_made(
+    root: Path, driver: Driver
+) -> None:
     lay_spec(root, "csv", state={"phase": "tasks"}, tasks="- [ ] 1.1 a\n- [ ] 1.2 b\0c\n")
-    with connected(root, kit="specum") as driver, changing(root):
+    with changing(root):
         assert '"title" holds the character U+0000' in driver.refusal(
             "ralph_complete_phase", **IMPORT
         )
@@ -301,7 +299,12 @@ def test_a_column_that_must_be_given_and_that_no_task_of_a_spec_has_is_named(
         assert '"tasks.risk" must not be empty' in driver.refusal("ralph_complete_phase", **IMPORT)
 
 
-@pytest.mark.parametrize("schema", ["a0", "a5", "b1", "b6"])
+SOAK = pytest.mark.soak
+
+
+@pytest.mark.parametrize(
+    "schema", ["a0", pytest.param("a5", marks=SOAK), pytest.param("b1", marks=SOAK), "b6"]
+)
 def test_every_era_of_the_schema_takes_the_tasks_over(tmp_path: Path, schema: str) -> None:
     text = (SCHEMAS / f"{schema}.sql").read_text(encoding="utf-8")
     assert "tags " in text
@@ -323,10 +326,10 @@ def followed(driver: Driver) -> tuple[str, str]:
     return lines[0].rpartition(": ")[2], "".join(told)
 
 
-def test_boxes_follow_the_status_of_the_projects_tasks(root: Path) -> None:
+def test_boxes_follow_the_status_of_the_projects_tasks(root: Path, driver: Driver) -> None:
     """Done and skipped tick a box; a task that is opened again leaves it to the person."""
     folder = lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
-    with connected(root, kit="specum") as driver, connected(root) as tasks:
+    with connected(root) as tasks:
         ok(driver, "ralph_complete_phase", **IMPORT)
         assert ("task 1 of 3", "") == followed(driver)
         for status in ("in_progress", "blocked", "pending"):
@@ -347,29 +350,31 @@ def test_boxes_follow_the_status_of_the_projects_tasks(root: Path) -> None:
     assert done == (folder / "tasks.md").read_text(encoding="utf-8")
 
 
-def test_a_task_that_is_done_in_the_project_is_no_longer_blocked(root: Path) -> None:
+def test_a_task_that_is_done_in_the_project_is_no_longer_blocked(
+    root: Path, driver: Driver
+) -> None:
     lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
-    with connected(root, kit="specum") as driver:
-        ok(driver, "ralph_complete_phase", **IMPORT)
-        ok(driver, "ralph_implement", max_iterations=1)
-        assert "Task 1.1 blocked" in driver.refusal("ralph_implement", max_iterations=1)
-        query(root, "UPDATE tasks SET status = 'done' WHERE id = 3")
-        assert ("task 2 of 3", "1.1") == followed(driver)
+    ok(driver, "ralph_complete_phase", **IMPORT)
+    ok(driver, "ralph_implement", max_iterations=1)
+    assert "Task 1.1 blocked" in driver.refusal("ralph_implement", max_iterations=1)
+    query(root, "UPDATE tasks SET status = 'done' WHERE id = 3")
+    assert ("task 2 of 3", "1.1") == followed(driver)
 
 
-def test_ticking_changes_the_marks_of_boxes_and_no_other_byte(root: Path) -> None:
+def test_ticking_changes_the_marks_of_boxes_and_no_other_byte(root: Path, driver: Driver) -> None:
     text = b"\xef\xbb\xbf# T\r\n\r\n- [ ] 1.1 a \xff\xfe\t\r\n* [ ]  1.2 b\x0b \r\n\n- [ ] 1.3 c"
     folder = lay_spec(root, "csv", state={"phase": "tasks"}, tasks=text)
-    with connected(root, kit="specum") as driver:
-        ok(driver, "ralph_complete_phase", **IMPORT)
-        query(root, "UPDATE tasks SET status = 'done' WHERE id IN (3, 4)")
-        assert ("task 3 of 3", "1.1, 1.2") == followed(driver)
+    ok(driver, "ralph_complete_phase", **IMPORT)
+    query(root, "UPDATE tasks SET status = 'done' WHERE id IN (3, 4)")
+    assert ("task 3 of 3", "1.1, 1.2") == followed(driver)
 
     expected = text.replace(b"- [ ] 1.1", b"- [x] 1.1").replace(b"* [ ]  1.2", b"* [x]  1.2")
     assert expected == (folder / "tasks.md").read_bytes()
 
 
-def test_a_task_of_the_project_that_names_another_spec_ticks_nothing_here(root: Path) -> None:
+def test_a_task_of_the_project_that_names_another_spec_ticks_nothing_here(
+    root: Path, driver: Driver
+) -> None:
     lay_spec(root, "csv", state={"phase": "execution"}, tasks=TASKS)
     rows = ('["spec:csv-2","spec-task:1.1"]', '["spec-task:1.1"]', '["spec:csv"]', "spec:csv")
     for tags in rows:
@@ -379,16 +384,15 @@ def test_a_task_of_the_project_that_names_another_spec_ticks_nothing_here(root: 
             "VALUES ('auth', 'backend', 'Other', 'done', ?)",
             tags,
         )
-    with connected(root, kit="specum") as driver:
-        assert ("task 1 of 3", "") == followed(driver)
+    assert ("task 1 of 3", "") == followed(driver)
 
 
-def test_a_spec_goes_on_where_the_projects_tasks_are_out_of_reach(root: Path) -> None:
+def test_a_spec_goes_on_where_the_projects_tasks_are_out_of_reach(own: Path) -> None:
     """The specs are files: a database that moved on must not hold them up, and must be named."""
-    lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
-    query(root, "ALTER TABLE tasks DROP COLUMN tags")
-    with connected(root, kit="specum") as driver:
-        with changing(root):
+    lay_spec(own, "csv", state={"phase": "tasks"}, tasks=TASKS)
+    query(own, "ALTER TABLE tasks DROP COLUMN tags")
+    with connected(own, kit="specum") as driver:
+        with changing(own):
             refusal = driver.refusal("ralph_complete_phase", **IMPORT)
         answer = ok(driver, "ralph_implement")
 
@@ -397,7 +401,7 @@ def test_a_spec_goes_on_where_the_projects_tasks_are_out_of_reach(root: Path) ->
     assert f"- **Warning**: no box was ticked for its task of the project: {why}" in answer
     assert 'run "ralphgen regen"' in answer
     assert "task 1 of 3" in answer.splitlines()[0]
-    assert str(root) not in answer + refusal
+    assert str(own) not in answer + refusal
 
 
 def offered(root: Path, recipe: str, **facts: Any) -> set[str]:
@@ -429,24 +433,24 @@ def offered(root: Path, recipe: str, **facts: Any) -> set[str]:
     ],
 )
 def test_only_a_session_that_may_create_tasks_may_import_them(
-    project: Path, recipe: str, *, may: bool
+    root: Path, recipe: str, *, may: bool
 ) -> None:
-    assert (ARGUMENTS if may else set()) == offered(project, recipe)
+    assert (ARGUMENTS if may else set()) == offered(root, recipe)
 
 
 def test_what_a_session_loses_of_creating_tasks_it_loses_of_importing_them(
-    project: Path, tmp_path: Path
+    root: Path, tmp_path: Path
 ) -> None:
     """A discipline, a context, and a kit that is off take it away alike."""
     config = KITS + '[disciplines.backend]\ndisable = ["ralph:create_task"]\n'
     disciplined = create_project(tmp_path / "disciplined", config=config)
     alone = create_project(tmp_path / "alone", config='kits = ["specum"]\n')
-    specum = context_kits(project)["specum"]
+    specum = context_kits(root)["specum"]
 
     assert ARGUMENTS == offered(disciplined, "yap")
     assert set() == offered(disciplined, "yap", discipline="backend")
-    assert set() == offered(project, "yap", disabled_tools={"ralph": ["create_task"]})
-    assert set() == offered(project, "yap", enabled_tools={"specum": specum})
+    assert set() == offered(root, "yap", disabled_tools={"ralph": ["create_task"]})
+    assert set() == offered(root, "yap", enabled_tools={"specum": specum})
     assert set() == offered(alone, "manual")
 
 
@@ -483,10 +487,11 @@ def test_a_session_that_gives_new_tasks_a_title_alone_imports_none(root: Path) -
     assert "import_tasks" not in answer
 
 
-def test_an_agent_on_one_task_has_both_kits_and_its_done_task_ticks_its_box(root: Path) -> None:
+def test_an_agent_on_one_task_has_both_kits_and_its_done_task_ticks_its_box(
+    root: Path, driver: Driver
+) -> None:
     folder = lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
-    with connected(root, kit="specum") as driver:
-        ok(driver, "ralph_complete_phase", **IMPORT)
+    ok(driver, "ralph_complete_phase", **IMPORT)
     session = made(root, "task_execution", "--task", "3")
     with (
         client_of(session["mcp_config"], "specum") as specs,
@@ -507,11 +512,10 @@ def test_an_agent_on_one_task_has_both_kits_and_its_done_task_ticks_its_box(root
     assert TASKS.replace("[ ] 1.1", "[x] 1.1") == (folder / "tasks.md").read_text(encoding="utf-8")
 
 
-def test_a_session_on_a_task_gets_it_whatever_spec_is_current(root: Path) -> None:
+def test_a_session_on_a_task_gets_it_whatever_spec_is_current(root: Path, driver: Driver) -> None:
     """Nor is it told that everything is complete where its own box is ticked."""
     lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
-    with connected(root, kit="specum") as driver:
-        ok(driver, "ralph_complete_phase", **IMPORT)
+    ok(driver, "ralph_complete_phase", **IMPORT)
     lay_spec(root, "other", state={"phase": "execution"}, tasks="- [ ] 1.1 Another\n")
     session = made(root, "task_execution", "--task", "4")
     with client_of(session["mcp_config"], "specum") as specs:
@@ -526,17 +530,18 @@ def test_a_session_on_a_task_gets_it_whatever_spec_is_current(root: Path) -> Non
     assert "Task 1.2, on which this session works, is ticked: close it" == refusal
 
 
-def test_the_end_lists_the_tasks_of_the_project_that_are_still_open(root: Path) -> None:
+def test_the_end_lists_the_tasks_of_the_project_that_are_still_open(
+    root: Path, driver: Driver
+) -> None:
     lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
-    with connected(root, kit="specum") as driver:
-        ok(driver, "ralph_complete_phase", **IMPORT)
-        query(root, "UPDATE tasks SET status = 'in_progress' WHERE id = 3")
-        query(root, "UPDATE tasks SET status = 'skipped' WHERE id = 4")
-        assert "- **Project task**: 3, in_progress\n" in ok(driver, "ralph_implement")
-        lay_spec(root, "csv", tasks=TASKS.replace("- [ ]", "- [x]"))
-        with changing(root, f"specs/csv/{STATE}"):
-            answer = ok(driver, "ralph_implement")
-        again = ok(driver, "ralph_implement")
+    ok(driver, "ralph_complete_phase", **IMPORT)
+    query(root, "UPDATE tasks SET status = 'in_progress' WHERE id = 3")
+    query(root, "UPDATE tasks SET status = 'skipped' WHERE id = 4")
+    assert "- **Project task**: 3, in_progress\n" in ok(driver, "ralph_implement")
+    lay_spec(root, "csv", tasks=TASKS.replace("- [ ]", "- [x]"))
+    with changing(root, f"specs/csv/{STATE}"):
+        answer = ok(driver, "ralph_implement")
+    again = ok(driver, "ralph_implement")
 
     line = "- **Still open among the project's tasks**: task 3 (1.1, in_progress), "
     assert f"{line}task 5 (1.3, pending)\n" in answer

@@ -2,7 +2,6 @@
 
 import re
 import time
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +15,6 @@ from specum_projects import (
     STATE,
     TASK_LIST,
     Desk,
-    sitting,
     told,
     unprivileged,
 )
@@ -27,18 +25,6 @@ ORDER = "(Spec 'auth'; the phases are research → requirements → design → t
 DATED = r"## Phase Complete: {} \(\d{{4}}-\d\d-\d\d\)\n\n"
 WRONG = [(now, said) for now in PHASES for said in PHASES[:-1] if now != said]
 PROGRESS = "# Progress\n\n## Original Goal\n\nAll\n\n## Learnings\n\n- one\n\n## Blockers\n"
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    with sitting(tmp_path_factory.mktemp("completing")) as desk:
-        yield desk
-
-
-@pytest.fixture
-def desk(session: Desk) -> Desk:
-    session.clear()
-    return session
 
 
 def undated(text: str) -> str:

@@ -3,13 +3,12 @@
 import json
 import re
 import subprocess
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from command_line import texts
 from driving import context_for, on_context, server_command
-from specum_projects import GOAL, PHASES, STATE, TASK_LIST, TOOLS, Desk, sitting
+from specum_projects import GOAL, PHASES, STATE, TASK_LIST, TOOLS, Desk
 from wire import running
 
 from ralphgen import __version__
@@ -28,18 +27,6 @@ ARGUMENTS: dict[str, tuple[set[str], set[str]]] = {
     **{f"ralph_{phase}": ({"spec_name"}, set()) for phase in PHASES[:-1]},
     "ralph_implement": ({"max_iterations"}, set()),
 }
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    with sitting(tmp_path_factory.mktemp("help")) as desk:
-        yield desk
-
-
-@pytest.fixture
-def desk(session: Desk) -> Desk:
-    session.clear()
-    return session
 
 
 def listed(desk: Desk) -> dict[str, dict[str, Any]]:

@@ -1,13 +1,12 @@
 """Tasks are handed out one by one, as long as their list has an open box, and no longer."""
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from command_line import open_folder, texts
 from driving import create_project, query
-from specum_projects import ALONE, MOST, PHASES, STATE, TASK_LIST, Desk, sitting, told, unprivileged
+from specum_projects import ALONE, MOST, PHASES, STATE, TASK_LIST, Desk, told, unprivileged
 
 ENDED = '## Spec "auth" is complete\n\nAll 3 tasks are ticked.\n\nALL_TASKS_COMPLETE\n'
 FIRST = """\
@@ -31,18 +30,6 @@ FIRST = """\
 
 # Progress
 """
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    with sitting(tmp_path_factory.mktemp("implementing")) as desk:
-        yield desk
-
-
-@pytest.fixture
-def desk(session: Desk) -> Desk:
-    session.clear()
-    return session
 
 
 def tick(desk: Desk, *ids: str, mark: str = "x") -> None:

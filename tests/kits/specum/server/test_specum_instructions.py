@@ -1,7 +1,6 @@
 """Each phase hands out its task, all that was found before, and how to record what is done."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,7 @@ from command_line import texts
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lanes import examples
-from specum_projects import GOAL, MOST, PHASES, STATE, TASK_LIST, Desk, sitting
+from specum_projects import GOAL, MOST, PHASES, STATE, TASK_LIST, Desk
 
 TEXTS = Path(__file__).parents[4] / "ralphgen" / "kits" / "specum" / "texts"
 PROMPTS = {
@@ -35,18 +34,6 @@ FOREIGN = re.compile(
     r"|awaitingApproval|stop-hook|coordinator|qa-engineer|TodoWrite|CLAUDE",
     re.IGNORECASE,
 )
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    with sitting(tmp_path_factory.mktemp("handing")) as desk:
-        yield desk
-
-
-@pytest.fixture
-def desk(session: Desk) -> Desk:
-    session.clear()
-    return session
 
 
 def shipped(kind: str, name: str) -> str:

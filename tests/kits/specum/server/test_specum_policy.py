@@ -163,9 +163,16 @@ def laid(root: Path, scene: str) -> None:
 UNLIKE = ("manual", "yap", "ramble", "task_execution", "interactive", *OWN)
 
 
-@pytest.mark.parametrize("recipe", UNLIKE)
+SCENARIOS = ("no spec", "lost", *SCENES)
+# A quarter of them for each recipe, another one for the next; the one with the least has half.
+QUARTERS = {name: SCENARIOS[at % 4 :: 4] for at, name in enumerate(UNLIKE)}
+SAMPLES = [*{**QUARTERS, "least": SCENARIOS[::2]}.items()]
+SWEEP = [pytest.param(name, SCENARIOS, marks=pytest.mark.soak) for name in UNLIKE]
+
+
+@pytest.mark.parametrize(("recipe", "scenes"), [*SAMPLES, *SWEEP])
 def test_no_word_names_a_tool_or_an_argument_that_the_session_does_not_have(
-    project: Path, recipe: str
+    project: Path, recipe: str, scenes: tuple[str, ...]
 ) -> None:
     """Lists, instructions, prompts, answers and refusals, however the specs stand."""
     (project / "specs").mkdir(exist_ok=True)
@@ -173,7 +180,7 @@ def test_no_word_names_a_tool_or_an_argument_that_the_session_does_not_have(
         tools = {tool["name"]: tool for tool in driver.tools()}
         told = [json.dumps([*tools.values()]), str(driver.client.instructions)]
         told += prompt_texts(driver)
-        for scene in ("no spec", "lost", *SCENES):
+        for scene in scenes:
             for tool, arguments in calls(tools):
                 laid(project, scene)
                 told.append(driver.ask(tool, arguments)[1])

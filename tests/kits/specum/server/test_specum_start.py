@@ -2,7 +2,6 @@
 
 import re
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,7 +18,6 @@ from specum_projects import (
     STATE,
     TASK_LIST,
     Desk,
-    sitting,
     told,
     unprivileged,
 )
@@ -38,18 +36,6 @@ STARTED = """\
 
 Run ralph_research.
 """
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    with sitting(tmp_path_factory.mktemp("start")) as desk:
-        yield desk
-
-
-@pytest.fixture
-def desk(session: Desk) -> Desk:
-    session.clear()
-    return session
 
 
 class TestBeginning:

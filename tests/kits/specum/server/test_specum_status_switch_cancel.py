@@ -67,18 +67,6 @@ BAD_NAMES = [
 
 
 @pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    with sitting(tmp_path_factory.mktemp("standing")) as desk:
-        yield desk
-
-
-@pytest.fixture
-def desk(session: Desk) -> Desk:
-    session.clear()
-    return session
-
-
-@pytest.fixture(scope="module")
 def sweep(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     """A spec, a link to a folder beside the project, a file, and what a name could reach."""
     folder = tmp_path_factory.mktemp("sweep")
@@ -420,14 +408,20 @@ class TestCancel:
         assert before == texts(desk.specs)
 
 
+@pytest.fixture(scope="module")
+def around(sweep: Desk) -> dict[str, tuple[bytes, int]]:
+    """All around the specs, before any name is given."""
+    return sweep.outside()
+
+
 class TestNames:
     """A name never leads out of `specs/`, whatever it is."""
 
     @pytest.mark.parametrize("name", BAD_NAMES, ids=lambda name: repr(name[:20]))
     def test_what_is_no_spec_is_not_found_and_nothing_is_touched(
-        self, sweep: Desk, name: str
+        self, sweep: Desk, around: dict[str, tuple[bytes, int]], name: str
     ) -> None:
-        before, specs = sweep.outside(), texts(sweep.specs)
+        specs = texts(sweep.specs)
 
         for tool, argument, more in NAMING:
             text = sweep.refuses(tool, **{argument: name}, **more)
@@ -437,31 +431,33 @@ class TestNames:
             assert text.endswith("Available specs: a, auth.")
             assert text.isprintable()
             assert 900 > len(text)
-        assert before == sweep.outside()
+        assert around == sweep.outside()
         assert specs == texts(sweep.specs)
 
     @pytest.mark.parametrize("name", BAD_NAMES, ids=lambda name: repr(name[:20]))
     def test_no_spec_is_started_under_a_name_that_does_not_fit(
-        self, sweep: Desk, name: str
+        self, sweep: Desk, around: dict[str, tuple[bytes, int]], name: str
     ) -> None:
         if name in {"linked", "loose", "gone"}:  # these fit
             return
-        before, specs = sweep.outside(), texts(sweep.specs)
+        specs = texts(sweep.specs)
 
         text = sweep.refuses("ralph_start", name=name, goal=GOAL)
 
         assert "spec name" in text
         assert text.isprintable()
         assert 900 > len(text)
-        assert before == sweep.outside()
+        assert around == sweep.outside()
         assert specs == texts(sweep.specs)
 
     @pytest.mark.parametrize("pointer", BAD_NAMES, ids=lambda name: repr(name[:20]))
-    def test_no_pointer_leads_there_either(self, sweep: Desk, pointer: str) -> None:
+    def test_no_pointer_leads_there_either(
+        self, sweep: Desk, around: dict[str, tuple[bytes, int]], pointer: str
+    ) -> None:
         if pointer.strip() == "auth":  # white space around it is no matter
             return
         (sweep.specs / ".current-spec").write_bytes(pointer.encode())
-        before, specs = sweep.outside(), texts(sweep.specs)
+        specs = texts(sweep.specs)
 
         for tool, _, more in [*NAMING[1:], ("ralph_implement", "", {})]:
             text = sweep.refuses(tool, **more)
@@ -469,7 +465,7 @@ class TestNames:
             assert text.endswith("Available specs: a, auth.")
             assert text.isprintable()
             assert 1_500 > len(text)
-        assert before == sweep.outside()
+        assert around == sweep.outside()
         assert specs == texts(sweep.specs)
 
 

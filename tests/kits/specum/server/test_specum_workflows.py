@@ -1,14 +1,13 @@
 """Whole workflows on specs, call by call: what is answered, and what lies on the disk then."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cases import lay_down
-from driving import Driver, Era, connected, create_project, quiet
-from specum_projects import KITS, STATE
+from driving import Driver, Era, connected, quiet
+from specum_projects import STATE
 from specum_runs import (
     COUNTED,
     POINTER,
@@ -41,16 +40,6 @@ RELATED = {
         {"name": "auth", "relevance": "high", "reason": "same files", "mayNeedUpdate": True}
     ],
 }
-
-
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return create_project(tmp_path_factory.mktemp("workflows"), config=KITS)
-
-
-@pytest.fixture
-def root(project: Path, tmp_path: Path) -> Path:
-    return shutil.copytree(project, tmp_path / "own")
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -172,65 +161,65 @@ def cancelled(driver: Driver, root: Path) -> None:
         assert "No specs found. Run ralph_start to begin.\n" == ok(driver, "ralph_status")
 
 
-def test_two_specs_grow_side_by_side_when_they_are_named(root: Path) -> None:
+def test_two_specs_grow_side_by_side_when_they_are_named(root: Path, driver: Driver) -> None:
     """What is named stays named: the current spec changes with start and switch alone."""
-    with connected(root, kit="specum") as driver:
-        ok(driver, "ralph_start", name="one", goal="The first goal")
-        ok(driver, "ralph_start", name="two", goal="The second goal")
-        for phase in ("research", "requirements"):
-            for name, other, goal in (("one", "two", "first"), ("two", "one", "second")):
-                theirs = state_of(root, other)
-                answer = ok(driver, f"ralph_{phase}", spec_name=name)
-                assert f"The {goal} goal" in answer
-                assert f'"{other}"' not in answer
-                given = {"spec_name": name, "phase": phase, "summary": f"{phase} of {name}"}
-                with changing(root, f"specs/{name}/{STATE}", f"specs/{name}/.progress.md"):
-                    ok(driver, "ralph_complete_phase", **given)
-                assert theirs == state_of(root, other)
-        assert "two" == (root / POINTER).read_text(encoding="utf-8").strip()
-        with changing(root, POINTER):
-            answer = ok(driver, "ralph_switch", name="one")
-        assert "- **Previous**: two\n- **Current**: one\n- **Phase**: design\n" in answer
-        assert ok(driver, "ralph_design").startswith('## design phase for "one"')
+    ok(driver, "ralph_start", name="one", goal="The first goal")
+    ok(driver, "ralph_start", name="two", goal="The second goal")
+    for phase in ("research", "requirements"):
+        for name, other, goal in (("one", "two", "first"), ("two", "one", "second")):
+            theirs = state_of(root, other)
+            answer = ok(driver, f"ralph_{phase}", spec_name=name)
+            assert f"The {goal} goal" in answer
+            assert f'"{other}"' not in answer
+            given = {"spec_name": name, "phase": phase, "summary": f"{phase} of {name}"}
+            with changing(root, f"specs/{name}/{STATE}", f"specs/{name}/.progress.md"):
+                ok(driver, "ralph_complete_phase", **given)
+            assert theirs == state_of(root, other)
+    assert "two" == (root / POINTER).read_text(encoding="utf-8").strip()
+    with changing(root, POINTER):
+        answer = ok(driver, "ralph_switch", name="one")
+    assert "- **Previous**: two\n- **Current**: one\n- **Phase**: design\n" in answer
+    assert ok(driver, "ralph_design").startswith('## design phase for "one"')
 
 
 def test_a_state_that_breaks_in_the_middle_is_set_aside_and_the_spec_goes_on_in_its_place(
     root: Path,
+    driver: Driver,
 ) -> None:
     folder = lay_spec(root, "auth", state=PLUGIN, tasks=TASKS.replace("[ ] 1.1", "[x] 1.1"))
     for name in ("research.md", "requirements.md", "design.md"):
         (folder / name).write_text(f"# {name}\n", encoding="utf-8")
     (folder / ".progress.md").write_text("## Original Goal\n\nLog in\n", encoding="utf-8")
     backups = (f"{STATE}.bak", f"{STATE}.bak.1")
-    with connected(root, kit="specum") as driver:
-        for turn, broken in enumerate(("{broken", '{"phase": "testing"}')):
-            (folder / STATE).write_text(broken, encoding="utf-8")
-            with changing(root):
-                assert "| auth (current) | corrupt (" in ok(driver, "ralph_status")
-            moved = [f"specs/auth/{name}" for name in backups[: turn + 1]]
-            with changing(root, f"specs/auth/{STATE}", *moved):
-                refusal = driver.refusal("ralph_implement")
-            assert refusal.startswith("State corrupt: ")
-            assert f'Backup at specs/auth/{STATE}.bak. Run ralph_start with name "auth".' in refusal
-            assert broken == (folder / backups[0]).read_text(encoding="utf-8")
-            with changing(root):
-                assert 'Run ralph_start with name "auth".' in driver.refusal("ralph_implement")
-                assert "no state (restart with" in ok(driver, "ralph_status")
-            files = (f"specs/auth/{STATE}", *([] if turn else [".gitignore"]))
-            with changing(root, *files):
-                answer = ok(driver, "ralph_start", name="auth", goal="Another goal")
-            assert '## Spec "auth" started again' in answer
-            assert "- **Goal**: Log in\n- **Phase**: execution\n" in answer
-            assert "The goal that was recorded is kept." in answer
-            assert "task 2 of 3" in ok(driver, "ralph_implement").splitlines()[0]
+    for turn, broken in enumerate(("{broken", '{"phase": "testing"}')):
+        (folder / STATE).write_text(broken, encoding="utf-8")
+        with changing(root):
+            assert "| auth (current) | corrupt (" in ok(driver, "ralph_status")
+        moved = [f"specs/auth/{name}" for name in backups[: turn + 1]]
+        with changing(root, f"specs/auth/{STATE}", *moved):
+            refusal = driver.refusal("ralph_implement")
+        assert refusal.startswith("State corrupt: ")
+        assert f'Backup at specs/auth/{STATE}.bak. Run ralph_start with name "auth".' in refusal
+        assert broken == (folder / backups[0]).read_text(encoding="utf-8")
+        with changing(root):
+            assert 'Run ralph_start with name "auth".' in driver.refusal("ralph_implement")
+            assert "no state (restart with" in ok(driver, "ralph_status")
+        files = (f"specs/auth/{STATE}", *([] if turn else [".gitignore"]))
+        with changing(root, *files):
+            answer = ok(driver, "ralph_start", name="auth", goal="Another goal")
+        assert '## Spec "auth" started again' in answer
+        assert "- **Goal**: Log in\n- **Phase**: execution\n" in answer
+        assert "The goal that was recorded is kept." in answer
+        assert "task 2 of 3" in ok(driver, "ralph_implement").splitlines()[0]
     assert "{broken" == (folder / backups[1]).read_text(encoding="utf-8")
 
 
-def test_a_state_of_five_keys_as_the_plugin_writes_it_is_served_and_completed(root: Path) -> None:
+def test_a_state_of_five_keys_as_the_plugin_writes_it_is_served_and_completed(
+    root: Path, driver: Driver
+) -> None:
     folder = lay_spec(root, "auth", state=PLUGIN, tasks=TASKS.replace("[ ] 1.1", "[x] 1.1"))
-    with connected(root, kit="specum") as driver:
-        assert "| auth (current) | execution | 1/3 |" in ok(driver, "ralph_status")
-        answer = ok(driver, "ralph_implement")
+    assert "| auth (current) | execution | 1/3 |" in ok(driver, "ralph_status")
+    answer = ok(driver, "ralph_implement")
 
     assert "task 2 of 3" in answer.splitlines()[0]
     state = state_of(root, "auth")
@@ -243,7 +232,9 @@ def test_a_state_of_five_keys_as_the_plugin_writes_it_is_served_and_completed(ro
 
 @pytest.mark.parametrize("related", RELATED.values(), ids=RELATED)
 def test_what_other_tools_keep_in_a_state_survives_every_call(
-    root: Path, related: list[dict[str, Any]]
+    root: Path,
+    driver: Driver,
+    related: list[dict[str, Any]],
 ) -> None:
     theirs = {
         "fixTaskMap": {"1.1": {"attempts": 2}},
@@ -255,11 +246,10 @@ def test_what_other_tools_keep_in_a_state_survives_every_call(
         "awaitingApproval": True,
     }
     folder = lay_spec(root, "auth", state={"phase": "design", **theirs}, tasks=TASKS)
-    with connected(root, kit="specum") as driver:
-        ok(driver, "ralph_complete_phase", phase="design", summary="decided")
-        ok(driver, "ralph_complete_phase", phase="tasks", summary="cut")
-        ok(driver, "ralph_implement")
-        ok(driver, "ralph_implement")
+    ok(driver, "ralph_complete_phase", phase="design", summary="decided")
+    ok(driver, "ralph_complete_phase", phase="tasks", summary="cut")
+    ok(driver, "ralph_implement")
+    ok(driver, "ralph_implement")
 
     kept = {**theirs, "awaitingApproval": False}  # the phase that waited for it is over
     state = json.loads((folder / STATE).read_text(encoding="utf-8"))
@@ -267,35 +257,35 @@ def test_what_other_tools_keep_in_a_state_survives_every_call(
     assert 2 == state["taskIteration"]
 
 
-def test_quick_mode_goes_from_the_goal_to_the_tasks_in_one_step(root: Path) -> None:
-    with connected(root, kit="specum") as driver:
-        assert "Quick mode requires a goal" == driver.refusal("ralph_start", quick=True)
-        answer = ok(driver, "ralph_start", goal=GOAL, quick=True)
-        assert "- **Phase**: tasks\n- **Quick mode**: yes\n" in answer
-        for name in ("research", "requirements", "design", "tasks"):
-            assert f"`{HOME}/{name}.md`" in answer
-            text = TASKS if name == "tasks" else f"# {name}\n"
-            (root / HOME / f"{name}.md").write_text(text, encoding="utf-8")
-        state = state_of(root, NAME)
-        assert ("plan", "tasks", False) == (state["source"], state["phase"], state["commitSpec"])
-        assert "The research phase is complete." in driver.refusal("ralph_research")
-        (root / HOME / "design.md").unlink()
-        lacking = f"The design phase is over, and `{HOME}/design.md` is missing or empty."
-        assert lacking in driver.refusal("ralph_design")
-        assert ok(driver, "ralph_tasks").startswith(f'## tasks phase for "{NAME}"')
-        answer = ok(driver, "ralph_complete_phase", phase="tasks", summary="all four")
-        assert answer.endswith("\nRun ralph_implement.\n")
-        for at, task in enumerate(("1.1", "1.2", "1.3")):
-            carried_out(driver, root, at, task)
-        ended(driver, root)
+def test_quick_mode_goes_from_the_goal_to_the_tasks_in_one_step(root: Path, driver: Driver) -> None:
+    assert "Quick mode requires a goal" == driver.refusal("ralph_start", quick=True)
+    answer = ok(driver, "ralph_start", goal=GOAL, quick=True)
+    assert "- **Phase**: tasks\n- **Quick mode**: yes\n" in answer
+    for name in ("research", "requirements", "design", "tasks"):
+        assert f"`{HOME}/{name}.md`" in answer
+        text = TASKS if name == "tasks" else f"# {name}\n"
+        (root / HOME / f"{name}.md").write_text(text, encoding="utf-8")
+    state = state_of(root, NAME)
+    assert ("plan", "tasks", False) == (state["source"], state["phase"], state["commitSpec"])
+    assert "The research phase is complete." in driver.refusal("ralph_research")
+    (root / HOME / "design.md").unlink()
+    lacking = f"The design phase is over, and `{HOME}/design.md` is missing or empty."
+    assert lacking in driver.refusal("ralph_design")
+    assert ok(driver, "ralph_tasks").startswith(f'## tasks phase for "{NAME}"')
+    answer = ok(driver, "ralph_complete_phase", phase="tasks", summary="all four")
+    assert answer.endswith("\nRun ralph_implement.\n")
+    for at, task in enumerate(("1.1", "1.2", "1.3")):
+        carried_out(driver, root, at, task)
+    ended(driver, root)
 
 
-def test_a_quick_spec_without_a_state_begins_again_as_a_quick_one(root: Path) -> None:
+def test_a_quick_spec_without_a_state_begins_again_as_a_quick_one(
+    root: Path, driver: Driver
+) -> None:
     """Nobody who wants it quick is sent through the phases because a state was lost."""
-    with connected(root, kit="specum") as driver:
-        ok(driver, "ralph_start", name="fix", goal=GOAL, quick=True)
-        ok(driver, "ralph_cancel")
-        answer = ok(driver, "ralph_start", name="fix", goal=GOAL, quick=True)
+    ok(driver, "ralph_start", name="fix", goal=GOAL, quick=True)
+    ok(driver, "ralph_cancel")
+    answer = ok(driver, "ralph_start", name="fix", goal=GOAL, quick=True)
 
     assert '## Spec "fix" started again' in answer
     assert "- **Phase**: tasks\n- **Quick mode**: yes\n" in answer

@@ -1,0 +1,20 @@
+"""One project with documents and capabilities, and one server of acm, for all tests of a run."""
+
+from collections.abc import Iterator
+
+import pytest
+from acm_projects import Library, reading
+
+
+@pytest.fixture(scope="session")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    """A person's session of the kit, for all tests that read what is there."""
+    with reading(tmp_path_factory.mktemp("acm")) as library:
+        yield library
+
+
+@pytest.fixture
+def library(session: Library) -> Library:
+    """The session, on documents and capabilities as they were made."""
+    session.clear()
+    return session
