@@ -13,10 +13,10 @@ from ralphgen.runtime.values.paging import MAX_CHARACTERS, fitted, shortened, si
 from .authenticity.trust import TRUSTED
 from .execution import parameters as schemas
 from .execution.chain import chain_of, configuration_of, has_python_runtime, is_part, link_of
-from .execution.commands import Order, order_of
+from .execution.commands import ReadyCommand, ready_command
 from .execution.environment import Environment
 from .execution.filling import Filling
-from .execution.http_requests import Query, query_of
+from .execution.http_requests import ReadyRequest, ready_request
 from .failures import VALIDATION_FAILED
 from .formats.inputs import checked_inputs, filled_parts, with_inputs
 from .ids import SUBPROCESS
@@ -45,7 +45,7 @@ GO_BY = "Go by this knowledge in what you do next"
 
 
 def bounded(record: dict[str, Any], room: int = MAX_CHARACTERS) -> dict[str, Any]:
-    """The record, whole where it fits; else `cut` names what is not."""
+    """Return the record, whole where it fits; else `cut` names what is not."""
     for most in STEPS:
         candidate = shortened(record, most, most)
         if size(candidate) <= room:
@@ -54,17 +54,17 @@ def bounded(record: dict[str, Any], room: int = MAX_CHARACTERS) -> dict[str, Any
 
 
 def facts(record: dict[str, Any], message: str) -> dict[str, Any]:
-    """The facts of a failure, so that they fit beside its message."""
+    """Return the facts of a failure, so that they fit beside its message."""
     return bounded(record, MAX_CHARACTERS - AROUND_FACTS - size(message))
 
 
 def last_of(text: str) -> str:
-    """The end of what was written to a standard error: there stands what went wrong."""
+    """Return the end of what was written to a standard error: there stands what went wrong."""
     return text if len(text) <= LONGEST_ERRORS else f"…{text[1 - LONGEST_ERRORS :]}"
 
 
 class Report:
-    """What is to be told of one call, whatever comes of it.
+    """Builds the answer of one call, or the error that it ends with.
 
     `warnings` grows as the call goes on; `chain` is empty until it is known, and for what has none.
     """
@@ -79,12 +79,12 @@ class Report:
         self.chain: list[Link] = []
 
     def answer(self, status: str, **parts: Any) -> dict[str, Any]:
-        """The answer of a call that went well."""
+        """Return the answer of a call that went well."""
         about = {"status": status, "type": self._link.item.type}
         return bounded({**about, **self._place(), **parts, **self._further()})
 
     def failure(self, error: CodedError) -> CodedError:
-        """The error of a call that went wrong, with what is known of the call."""
+        """Return the error of a call that went wrong, with what is known of the call."""
         found = dict(error.facts)
         if "details" in found:
             found["details"] = _told(found["details"])
@@ -107,7 +107,10 @@ class Report:
 
 
 def _told(details: dict[str, Any]) -> dict[str, Any]:
-    """The details of a failure; of a standard error its end, where it says what went wrong."""
+    """Return the details of a failure.
+
+    Of a standard error its end, where it says what went wrong.
+    """
     written = details.get("stderr")
     if not isinstance(written, str) or last_of(written) == written:
         return details
@@ -115,7 +118,7 @@ def _told(details: dict[str, Any]) -> dict[str, Any]:
 
 
 def execute(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any] | Waiting:
-    """What an item does, or what it tells an agent; with `dry_run`, only whether it could.
+    """Return what an item does, or what it tells an agent; with `dry_run`, only whether it could.
 
     Raises `CodedError`, with the item, the policy and its signature among the facts.
     """
@@ -137,7 +140,7 @@ def execute(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any] | Waiting:
 
 
 def _given(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The parameters of a call; raises `CodedError` for what JSON cannot hold."""
+    """Return the parameters of a call; raises `CodedError` for what JSON cannot hold."""
     given: dict[str, Any] = arguments.get("parameters") or {}
     if not is_finite(given):
         text = '"parameters" hold a number that is too large, or too much within each other'
@@ -148,9 +151,9 @@ def _given(arguments: dict[str, Any]) -> dict[str, Any]:
 def _tool(
     rye: Rye, spaces: Spaces, link: Link, given: dict[str, Any], report: Report, *, dry_run: bool
 ) -> dict[str, Any] | Waiting:
-    call = prepared(rye, spaces, link, given, report)
+    call = prepare(rye, spaces, link, given, report)
     if not dry_run:
-        return begun(rye, call, report)
+        return start(rye, call, report)
     return report.answer(
         PASSED,
         message="the tool, its chain and the parameters are valid: nothing was run",
@@ -161,7 +164,7 @@ def _tool(
 
 
 def _guide(link: Link, given: dict[str, Any], report: Report, *, dry_run: bool) -> dict[str, Any]:
-    """The answer for what the agent carries out itself."""
+    """Return the answer for what the agent carries out itself."""
     if link.item.type == KNOWLEDGE and given:
         report.warnings.append("knowledge takes no parameters: they have no effect")
     parts: dict[str, Any] = {}
@@ -178,7 +181,7 @@ def _guide(link: Link, given: dict[str, Any], report: Report, *, dry_run: bool) 
 
 
 class Call:
-    """A tool that is ready to be run; `parameters` are those given and the defaults.
+    """A call of a tool, ready to be started; `parameters` are those given and the defaults.
 
     `work` is what its primitive is to do; there is none of a part of other tools' chains, which
     does nothing by itself. `interpreters` are the programs that were found for its variables.
@@ -190,7 +193,7 @@ class Call:
         self,
         tool: Link,
         parameters: dict[str, Any],
-        work: Order | Query | None,
+        work: ReadyCommand | ReadyRequest | None,
         interpreters: dict[str, str],
     ) -> None:
         self.tool = tool
@@ -199,13 +202,13 @@ class Call:
         self.interpreters = interpreters
 
     def shown(self) -> dict[str, Any]:
-        """What would be done, without the values of variables: they may be secrets."""
+        """Return what would be done, without the values of variables: they may be secrets."""
         shown = self.work.shown if self.work else {}
         return {**shown, "interpreters": self.interpreters} if self.interpreters else shown
 
 
-def prepared(rye: Rye, spaces: Spaces, tool: Link, given: dict[str, Any], report: Report) -> Call:
-    """Everything checked that can be before anything is done; raises `CodedError`."""
+def prepare(rye: Rye, spaces: Spaces, tool: Link, given: dict[str, Any], report: Report) -> Call:
+    """Return everything checked that can be before anything is done; raises `CodedError`."""
     schema = tool.parsed.metadata.get("config_schema")
     parameters = schemas.checked(schema, given, tool.item.id)
     report.chain = chain_of(rye, spaces, tool)
@@ -230,8 +233,8 @@ def prepared(rye: Rye, spaces: Spaces, tool: Link, given: dict[str, Any], report
     return Call(tool, parameters, work, environment.interpreters)
 
 
-def begun(rye: Rye, call: Call, report: Report) -> Waiting:
-    """The work of a tool, begun; raises `CodedError` where it cannot be."""
+def start(rye: Rye, call: Call, report: Report) -> Waiting:
+    """Return the work of a tool, start; raises `CodedError` where it cannot be."""
     work = call.work
     if work is None:
         text = f'"{call.tool.item.id}" carries other tools out: execute one whose executor_id it is'
@@ -251,8 +254,8 @@ def begun(rye: Rye, call: Call, report: Report) -> Waiting:
 
 def _work(
     rye: Rye, chain: list[Link], filling: Filling, environment: Environment, project: str
-) -> Order | Query:
-    """What the primitive at the end of a chain is to do."""
+) -> ReadyCommand | ReadyRequest:
+    """Return what the primitive at the end of a chain is to do."""
     tool = chain[0]
     if has_python_runtime(chain) and tool.item.extension != ".py":
         raise CodedError(
@@ -263,12 +266,12 @@ def _work(
     config, most = configuration_of(chain), rye.setting("max_timeout")
     if chain[-1].item.id == SUBPROCESS:
         variables = environment.variables
-        return order_of(config, filling, variables, project=project, max_timeout=most)
-    return query_of(config, filling, hosts=rye.setting("hosts"), max_timeout=most)
+        return ready_command(config, filling, variables, project=project, max_timeout=most)
+    return ready_request(config, filling, hosts=rye.setting("hosts"), max_timeout=most)
 
 
 def _built_in(tool: Link, parameters: dict[str, Any], project: str) -> dict[str, str]:
-    """The values that the server gives itself, by the names of `BUILT_IN`."""
+    """Return the values that the server gives itself, by the names of `BUILT_IN`."""
     return {
         "params_json": json.dumps(parameters),
         "project_path": project,
@@ -295,13 +298,19 @@ def _unused(folders: Sequence[str]) -> list[str]:
 
 
 def directive_data(parsed: Parsed, given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a directive says with its inputs put in, and their values; raises `CodedError`."""
+    """Return what a directive says with its inputs put in, and their values.
+
+    Raises `CodedError`.
+    """
     values = checked_inputs(parsed.metadata.get("inputs") or [], given)
     data = {**parsed.metadata, "body": parsed.body}
     return {**data, **with_inputs(filled_parts(parsed), values)}, values
 
 
 def knowledge_data(parsed: Parsed, item_id: str) -> dict[str, Any]:
-    """What knowledge says: its id, its title, all else that it says of itself, and its content."""
+    """Return what knowledge says.
+
+    Its id, its title, all else that it says of itself, and its content.
+    """
     named = {"id": item_id, "title": parsed.title}
     return {**named, **parsed.metadata, **named, "content": parsed.body}

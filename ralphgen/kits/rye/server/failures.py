@@ -37,7 +37,7 @@ NAMES: dict[type, str] = {
 
 
 def shown(value: object) -> str:
-    """A value as JSON, cut where it is long; of what holds others only the kind."""
+    """Return a value as JSON, cut where it is long; of what holds others only the kind."""
     if isinstance(value, (list, dict)):
         return NAMES[type(value)]
     if isinstance(value, str):

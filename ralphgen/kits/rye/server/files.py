@@ -29,7 +29,7 @@ NEW = 0o644  # the mode of a new file, less what the umask takes
 
 
 def is_there(item: Item) -> bool:
-    """Whether the file of an item is one: a regular file, not too long, behind no link."""
+    """Return whether the file of an item is one: a regular file, not too long, behind no link."""
     try:
         found = os.lstat(item.path)
     except OSError:
@@ -39,7 +39,7 @@ def is_there(item: Item) -> bool:
 
 
 def has_no_link(space: Space, path: str) -> bool:
-    """Whether a path lies in a space and is its own real path: then nothing leads out of it.
+    """Return whether a path lies in a space and is its own real path: then nothing leads out of it.
 
     A link within the space would give one file two ids, so those are not followed either.
     """
@@ -49,7 +49,7 @@ def has_no_link(space: Space, path: str) -> bool:
 
 
 def read_item(item: Item) -> str:
-    """The text of an item, with its line ends and its byte order mark.
+    """Return the text of an item, with its line ends and its byte order mark.
 
     Raises `CodedError`.
     """
@@ -119,13 +119,13 @@ def _make_folder(path: str) -> None:
 
 
 def _is_denied(error: OSError) -> bool:
-    """Whether a write failed since we may not, and not since it could not be done."""
+    """Return whether a write failed since we may not, and not since it could not be done."""
     import errno
 
     return isinstance(error, PermissionError) or error.errno == errno.EROFS
 
 
 def _failure(code: str, item: Item, why: str) -> CodedError:
-    """The error that tells of an item why it is not read or written."""
+    """Return the error that tells of an item why it is not read or written."""
     message = f'the {item.type} "{item.id}" of the {item.source} space {why}'
     return CodedError(code, message, item_type=item.type, item_id=item.id, source=item.source)

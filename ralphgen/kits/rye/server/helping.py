@@ -165,7 +165,7 @@ TOPICS = (OVERVIEW, *TOOLS, *FORMATS)
 
 
 def help_on(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any]:
-    """What there is to say on a topic, and all topics."""
+    """Return what there is to say on a topic, and all topics."""
     seen = rye.tools()
     topics = _topics(seen)
     topic = arguments.get("topic", OVERVIEW)
@@ -178,7 +178,7 @@ def help_on(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _topics(seen: Mapping[str, Tool]) -> list[str]:
-    """The topics without those on tools that the session does not have."""
+    """Return the topics without those on tools that the session does not have."""
     return [topic for topic in TOPICS if topic in seen or topic not in TOOLS]
 
 
@@ -193,7 +193,7 @@ def _content(topic: str, seen: Mapping[str, Tool]) -> str:
 
 
 def _on_tool(tool: Tool) -> Iterator[str]:
-    """The lines on a tool: what it is for, its arguments and a call."""
+    """Yield the lines on a tool: what it is for, its arguments and a call."""
     import json
 
     yield from (f"# {tool.name}", "", tool.description, "", FURTHER[tool.name], "")
@@ -205,7 +205,7 @@ def _on_tool(tool: Tool) -> Iterator[str]:
 
 
 def _told(name: str, rule: Mapping[str, Any], *, must: bool) -> str:
-    """An argument in a line."""
+    """Return an argument in a line."""
     limits = [str(rule[limit]) for limit in ("minimum", "maximum") if limit in rule]
     facts = [str(rule["type"]), *(["required"] if must else ())]
     if "enum" in rule:
@@ -220,7 +220,7 @@ def _told(name: str, rule: Mapping[str, Any], *, must: bool) -> str:
 
 
 def _on_format(topic: str, seen: Mapping[str, Tool]) -> Iterator[str]:
-    """The paragraphs on how items of a type are written."""
+    """Yield the paragraphs on how items of a type are written."""
     item_type, format_id, about = FORMATS[topic]
     yield f"# {topic.capitalize()}"
     yield about

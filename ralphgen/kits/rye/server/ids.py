@@ -33,7 +33,7 @@ BUILT_IN = ("params_json", "project_path", "shim", "tool_dir", "tool_path", "too
 
 
 def check_id(text: str) -> str:
-    """The text, where it is an id; raises `CodedError`."""
+    """Return the text, where it is an id; raises `CodedError`."""
     problem = _problem(text, _SEGMENT)
     if problem:
         raise CodedError(INVALID_ID, f"{shown(text)} is no id: {problem}")
@@ -41,7 +41,7 @@ def check_id(text: str) -> str:
 
 
 def check_pattern(text: str) -> str:
-    """The text, where it is a pattern of ids; raises `CodedError`.
+    """Return the text, where it is a pattern of ids; raises `CodedError`.
 
     `*` stands for any characters of a segment, `?` for one, `**` for any number of segments. A
     pattern with a slash begins at the type's folder; one without is of the last segments alone.
@@ -55,17 +55,20 @@ def check_pattern(text: str) -> str:
 
 
 def is_pattern(text: str) -> bool:
-    """Whether a text means items by a pattern, and not one by its id."""
+    """Return whether a text means items by a pattern, and not one by its id."""
     return "*" in text or "?" in text
 
 
 def is_segment(name: str) -> bool:
-    """Whether a folder or the stem of a file of this name can be a part of an id."""
+    """Return whether a folder or the stem of a file of this name can be a part of an id."""
     return len(name) <= LONGEST_SEGMENT and bool(_SEGMENT.fullmatch(name))
 
 
 def id_of(relative_path: str, item_type: str) -> str | None:
-    """The id of a file, given by its path below the folder of a type; None where it is no item."""
+    """Return the id of a file, given by its path below the folder of a type.
+
+    None where it is no item.
+    """
     for extension in EXTENSIONS[item_type]:
         stem = relative_path.removesuffix(extension)
         if stem != relative_path and not _problem(stem, _SEGMENT):
@@ -74,12 +77,12 @@ def id_of(relative_path: str, item_type: str) -> str | None:
 
 
 def is_reserved(item_type: str, item_id: str, source: str) -> bool:
-    """Whether a space may not have an item of this id, since it belongs to the system's."""
+    """Return whether a space may not have an item of this id, since it belongs to the system's."""
     return item_type == TOOL and source != SYSTEM and item_id.startswith(RESERVED)
 
 
 def matches(pattern: str, item_id: str) -> bool:
-    """Whether an id is one of those that a pattern means."""
+    """Return whether an id is one of those that a pattern means."""
     from fnmatch import fnmatchcase
 
     names = item_id.split("/")
@@ -98,7 +101,7 @@ def matches(pattern: str, item_id: str) -> bool:
 
 
 def _problem(text: str, segment: re.Pattern[str]) -> str:
-    """Why a text is no id, or no pattern of some; empty where it is."""
+    """Return why a text is no id, or no pattern of some; empty where it is."""
     if len(text) > LONGEST:
         return f"it has {len(text)} characters, and an id has {LONGEST} at most"
     parts = text.split("/")

@@ -13,7 +13,7 @@ LARGEST = 1 << 20  # bytes of an item's file
 
 
 class Space:
-    """A place of items: `name` is one of `SOURCES`.
+    """A place that holds items: `name` is one of `SOURCES`.
 
     `folder` is the real path of its `.ai`, which need not be there.
     """
@@ -26,12 +26,12 @@ class Space:
 
     @property
     def writable(self) -> bool:
-        """Whether items may be written into it."""
+        """Return whether items may be written into it."""
         return self.name != SYSTEM
 
 
 class Item:
-    """One item that is there.
+    """An item: a file of one type in one space.
 
     `type` is one of `TYPES`; `id` is its path below the type's folder without its extension, parted
     by slashes.
@@ -47,20 +47,20 @@ class Item:
 
     @property
     def path(self) -> str:
-        """Its file, absolute."""
+        """Return its file, absolute."""
         return f"{self.space.folder}/{FOLDERS[self.type]}/{self.id}{self.extension}"
 
     @property
     def source(self) -> str:
-        """The name of its space."""
+        """Return the name of its space."""
         return self.space.name
 
     @property
     def name(self) -> str:
-        """The last part of its id: the stem of its file."""
+        """Return the last part of its id: the stem of its file."""
         return self.id.rpartition("/")[2]
 
     @property
     def category(self) -> str:
-        """The folder that it lies in, below the type's; empty at its top."""
+        """Return the folder that it lies in, below the type's; empty at its top."""
         return self.id.rpartition("/")[0]

@@ -31,7 +31,10 @@ def traced(
     rye: Rye,
     arguments: dict[str, Any],
 ) -> Result:
-    """What a call comes to; with RYE_DEBUG, a line says of which item and how long it took."""
+    """Return what a call comes to.
+
+    With RYE_DEBUG, a line says of which item and how long it took.
+    """
     if os.environ.get(VARIABLE, "").strip().lower() not in TRUE:
         return work(rye, arguments)
     facts = {"tool": tool, **{name: arguments[name] for name in SHOWN if name in arguments}}
@@ -45,7 +48,10 @@ def traced(
 
 
 def _noted(facts: dict[str, Any], begun: float, work: Callable[[], Any]) -> Any:
-    """What work returns or raises, with a line on it; none where the answer is still to come."""
+    """Return what work returns or raises, with a line on it.
+
+    None where the answer is still to come.
+    """
     outcome = "failed"
     try:
         answer = work()
@@ -64,35 +70,35 @@ def _noted(facts: dict[str, Any], begun: float, work: Callable[[], Any]) -> Any:
 
 
 def search(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Items that a query matches, the best first (reference, section 3)."""
+    """Return items that a query matches, the best first (reference, section 3)."""
     from . import searching
 
     return traced("search", searching.search, rye, arguments)
 
 
 def load(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The text of an item and what it says; or a copy of it (reference, section 4)."""
+    """Return the text of an item and what it says; or a copy of it (reference, section 4)."""
     from . import loading
 
     return traced("load", loading.load, rye, arguments)
 
 
 def execute(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any] | Waiting:
-    """What an item does, or what it tells an agent to do (reference, section 5)."""
+    """Return what an item does, or what it tells an agent to do (reference, section 5)."""
     from . import executing
 
     return traced("execute", executing.execute, rye, arguments)
 
 
 def sign(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any]:
-    """An item, or those of a pattern, checked and signed (reference, section 6)."""
+    """Return an item, or those of a pattern, checked and signed (reference, section 6)."""
     from . import signing
 
     return traced("sign", signing.sign, rye, arguments)
 
 
 def help(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any]:
-    """How the tools and the formats are used (reference, section 7)."""
+    """Return how the tools and the formats are used (reference, section 7)."""
     from . import helping
 
     return traced("help", helping.help_on, rye, arguments)

@@ -26,7 +26,10 @@ LONGEST_SPELLING = 6  # of one character in JSON
 
 
 def load(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any]:
-    """An item's text and what is known of it; a copy is made where a destination is given."""
+    """Return an item's text and what is known of it.
+
+    A copy is made where a destination is given.
+    """
     spaces = rye.spaces(arguments["project_path"])
     source = arguments.get("source")
     item = spaces.find(arguments["item_type"], arguments["item_id"], source)
@@ -41,7 +44,7 @@ def load(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _about(rye: Rye, spaces: Spaces, item: Item, text: str) -> dict[str, Any]:
-    """What an answer says of an item besides its text."""
+    """Return what an answer says of an item besides its text."""
     parsed = parse(item, split(text, item.extension)[1])
     metadata = dict(parsed.metadata)
     if parsed.problems:
@@ -103,7 +106,7 @@ def _check_extension(spaces: Spaces, target: Item) -> None:
 
 
 def _with_content(answer: dict[str, Any], text: str) -> dict[str, Any]:
-    """The answer with as much of an item's text as it has room for."""
+    """Return the answer with as much of an item's text as it has room for."""
     answer |= fitted({"metadata": answer.pop("metadata")}, ABOUT)
     room = MAX_CHARACTERS - AROUND - size(answer)
     content = text[:room]

@@ -180,7 +180,7 @@ class _Search:
             yield {name: value for name, value in entry.items() if value not in EMPTY}
 
     def _entry(self, hit: Hit, leaves: Sequence[Leaf]) -> dict[str, Any]:
-        """What an answer says of a hit."""
+        """Return what an answer says of a hit."""
         item, facts = hit.item, hit.facts()
         return {
             "id": item.id,
@@ -202,7 +202,7 @@ class _Search:
     def _text_of(
         self, item: Item, facts: Mapping[str, Any], leaves: Sequence[Leaf]
     ) -> dict[str, Any]:
-        """What its text is shown by; nothing where it is gone since it was looked at."""
+        """Return what its text is shown by; nothing where it is gone since it was looked at."""
         from .authenticity.signatures import split
         from .files import read_item
 
@@ -219,7 +219,7 @@ class _Search:
 
 
 def _values(hit: Hit) -> Callable[[str], Any]:
-    """What an item says of itself, by the names that filters have for it."""
+    """Return what an item says of itself, by the names that filters have for it."""
     item, facts = hit.item, hit.facts()
     own = {
         "id": item.id,
@@ -275,7 +275,7 @@ def _meant(name: str, known: Iterable[str]) -> str:
 
 
 def preview(text: str, start: int, opening: int, leaves: Sequence[Leaf]) -> str:
-    """Some words around the first place of any leaf: in the body, else before it.
+    """Return some words around the first place of any leaf: in the body, else before it.
 
     The body begins at `start`. Where there is no such place, or only one far behind, they are the
     ones at `opening`.
@@ -305,7 +305,7 @@ def _first_place(text: str, start: int, leaves: Sequence[Leaf]) -> int | None:
 
 
 def _on_one_line(text: str) -> str:
-    """The text without the ends of its lines, and without what cannot be seen."""
+    """Return the text without the ends of its lines, and without what cannot be seen."""
     shown = " ".join(text.split())
     if shown.isprintable():
         return shown

@@ -54,16 +54,16 @@ def sign(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any]:
     spaces = rye.spaces(arguments["project_path"])
     item_type, item_id = arguments["item_type"], arguments["item_id"]
     if is_pattern(item_id):
-        return _signed_all(Pen(rye), _meant(spaces, item_type, item_id, location))
+        return _signed_all(Signer(rye), _meant(spaces, item_type, item_id, location))
     try:
         item = spaces.find(item_type, item_id, location)
     except CodedError as error:
         raise _elsewhere(rye, spaces, error, item_type, item_id) from error
-    return _signed(Pen(rye), item)
+    return _signed(Signer(rye), item)
 
 
 def _location(arguments: Mapping[str, Any]) -> str:
-    """The space whose items are signed; raises `CodedError`."""
+    """Return the space whose items are signed; raises `CodedError`."""
     parameters = arguments.get("parameters") or {}
     if parameters.keys() - {"location"}:
         raise CodedError(VALIDATION_FAILED, '"parameters" takes nothing but "location"')
@@ -86,7 +86,7 @@ def _location(arguments: Mapping[str, Any]) -> str:
 def _elsewhere(
     rye: Rye, spaces: Spaces, error: CodedError, item_type: str, item_id: str
 ) -> CodedError:
-    """The error of an item that was not found, with what to do where another space has it."""
+    """Return the error of an item that was not found, which names another space that has it."""
     if error.code != ITEM_NOT_FOUND:
         return error
     found = filter(None, (spaces.at(item_type, item_id, source) for source in SOURCES))
@@ -94,8 +94,8 @@ def _elsewhere(
     if item is None or (item.source != SYSTEM and not rye.takes("sign", "source")):
         return error
     if item.source != SYSTEM:
-        mend = f': give source "{item.source}" to sign it there'
-        return CodedError(error.code, f"{error}{mend}", **error.facts)
+        fix = f': give source "{item.source}" to sign it there'
+        return CodedError(error.code, f"{error}{fix}", **error.facts)
     text = f'the {item_type} "{item_id}" is in the {SYSTEM} space alone, and needs no signature'
     reserved = is_reserved(item_type, item_id, PROJECT)
     if rye.takes("load", "destination") and not reserved:
@@ -106,7 +106,7 @@ def _elsewhere(
 
 
 def _meant(spaces: Spaces, item_type: str, pattern: str, location: str) -> list[Item]:
-    """The items that a pattern means, at least one; raises `CodedError`."""
+    """Return the items that a pattern means, at least one; raises `CodedError`."""
     items = spaces.matching(item_type, pattern, location)
     if not items:
         text = f'the {location} space has no {item_type} whose id is like "{pattern}"'
@@ -114,9 +114,9 @@ def _meant(spaces: Spaces, item_type: str, pattern: str, location: str) -> list[
     return items
 
 
-def _signed(pen: Pen, item: Item) -> dict[str, Any]:
-    """What came of one item; raises `CodedError`."""
-    signed = pen.sign(item)
+def _signed(signer: Signer, item: Item) -> dict[str, Any]:
+    """Return what came of one item; raises `CodedError`."""
+    signed = signer.sign(item)
     answer = {
         "status": "signed",
         "item_id": item.id,
@@ -126,19 +126,19 @@ def _signed(pen: Pen, item: Item) -> dict[str, Any]:
         "signature_info": signed.signature.info(),
         "timestamp": signed.signature.timestamp,
         "location": item.source,
-        "warnings": [*pen.warnings, *signed.warnings],
+        "warnings": [*signer.warnings, *signed.warnings],
     }
     return fitted({**answer, "unchanged": True} if signed.unchanged else answer)
 
 
-def _signed_all(pen: Pen, items: Sequence[Item]) -> dict[str, Any]:
-    """What came of each of several items; raises `CodedError` where none could be signed."""
+def _signed_all(signer: Signer, items: Sequence[Item]) -> dict[str, Any]:
+    """Return what came of each of several items; raises `CodedError` where none could be signed."""
     signed: list[str] = []
     failed: list[dict[str, Any]] = []
     warnings: list[str] = []
     for item in items:
         try:
-            warnings += [f"{item.id}: {warning}" for warning in pen.sign(item).warnings]
+            warnings += [f"{item.id}: {warning}" for warning in signer.sign(item).warnings]
             signed.append(item.id)
         except NoKeyError:
             raise
@@ -152,23 +152,23 @@ def _signed_all(pen: Pen, items: Sequence[Item]) -> dict[str, Any]:
         code = codes.pop() if len(codes) == 1 else VALIDATION_FAILED
         raise CodedError(code, text, **fitted(facts, MAX_CHARACTERS - AROUND))
     status = "partial" if failed else "completed"
-    told = {"summary": summary, "warnings": [*pen.warnings, *warnings]}
+    told = {"summary": summary, "warnings": [*signer.warnings, *warnings]}
     return fitted({"status": status, **facts, **told})
 
 
 def _failure(item: Item, error: CodedError) -> dict[str, Any]:
-    """Why an item of several was not signed."""
+    """Return why an item of several was not signed."""
     told = {"code": error.code, "message": str(error)}
     issues = error.facts.get("issues")
     return {"item": item.id, "error": told, **({"issues": issues} if issues else {})}
 
 
 class NoKeyError(CodedError):
-    """Nothing can be signed at all, whichever item it is."""
+    """No item can be signed, since there is no key."""
 
 
 class Signed:
-    """An item's signature; `unchanged` says that the item had it already."""
+    """The result of signing an item; `unchanged` says that the item had it already."""
 
     __slots__ = ("signature", "unchanged", "warnings")
 
@@ -178,7 +178,7 @@ class Signed:
         self.unchanged = unchanged
 
 
-class Pen:
+class Signer:
     """Signs items with the key that the first of them asks for.
 
     `warnings` are those that are not of one item alone.
@@ -211,7 +211,7 @@ class Pen:
         return Signed(signature, warnings, unchanged=False)
 
     def _own_key(self) -> Key | None:
-        """The person's key; None where there is none and none can be made.
+        """Return the person's key; None where there is none and none can be made.
 
         Raises `NoKeyError` where that must not be used.
         """
@@ -261,14 +261,14 @@ class Pen:
             self.warnings.append(f'what you sign is "{UNTRUSTED}" here: {error}')
 
     def _suffices(self, item: Item, text: str, standing: Signature, key: Key | None) -> bool:
-        """Whether the signature that an item has says as much as a new one would."""
+        """Return whether the signature that an item has says as much as a new one would."""
         state = self._rye.trust().verdict(item, text).state
         if key is None:
             return state in {VALID, UNTRUSTED}
         return state == VALID and standing.fingerprint == key.fingerprint
 
     def _signature(self, item: Item, bare: str, key: Key | None) -> Signature:
-        """A new signature; raises `NoKeyError` where one without a key would not do."""
+        """Return a new signature; raises `NoKeyError` where one without a key would not do."""
         digest = digest_of(bare)
         timestamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         if key is not None:
@@ -284,7 +284,7 @@ class Pen:
 
 
 def _checked(item: Item, bare: str) -> list[str]:
-    """The warnings about an item; raises `CodedError` where it must not be signed."""
+    """Return the warnings about an item; raises `CodedError` where it must not be signed."""
     from .formats.parsing import parse
     from .formats.validation import issues_of
 
@@ -297,7 +297,7 @@ def _checked(item: Item, bare: str) -> list[str]:
     facts = {"item_type": item.type, "item_id": item.id, "issues": issues}
     raise CodedError(
         VALIDATION_FAILED,
-        f'the {item.type} "{item.id}" is not signed, mend its file first: {issues[0]}',
+        f'the {item.type} "{item.id}" is not signed, fix its file first: {issues[0]}',
         **fitted(facts, MAX_CHARACTERS - AROUND),
     )
 

@@ -1,4 +1,4 @@
-"""Finds items in three spaces, of which the first that has an item shadows the others."""
+"""Lists and finds items in three spaces, of which the first that has an item shadows the others."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ MOST_SUGGESTIONS = 5
 
 
 def files_of(item_type: str, space: Space) -> Iterator[File]:
-    """What is an item by its name and kind, in no order; those too long are none, but are here."""
+    """Yield what is an item by its name and kind, in no order.
+
+    Those too long are none, but are here.
+    """
     top = os.path.join(space.folder, FOLDERS[item_type])
     pending = [(top, "")] if has_no_link(space, top) else []
     while pending:
@@ -53,7 +56,10 @@ def files_of(item_type: str, space: Space) -> Iterator[File]:
 
 
 def items_in(files: Iterable[File]) -> dict[str, Item]:
-    """The items among these files by their ids, in order; of several with one id the first."""
+    """Return the items among these files by their ids, in order.
+
+    Of several with one id the first.
+    """
     found = [item for item, entry in files if _is_short(entry)]
     found.sort(key=lambda item: (item.id, EXTENSIONS[item.type].index(item.extension)))
     items: dict[str, Item] = {}
@@ -63,7 +69,7 @@ def items_in(files: Iterable[File]) -> dict[str, Item]:
 
 
 def links_before(item_types: Iterable[str], space: Space) -> list[str]:
-    """What is a link, and so not followed, of a space and of its folders of these types."""
+    """Return what is a link, and so not followed, of a space and of its folders of these types."""
     if not space.folder:
         return []
     if os.path.islink(space.folder):
@@ -73,7 +79,7 @@ def links_before(item_types: Iterable[str], space: Space) -> list[str]:
 
 
 def _item(item_type: str, relative: str, space: Space) -> Item | None:
-    """The item that a file may be, given its path below the folder of its type."""
+    """Return the item that a file may be, given its path below the folder of its type."""
     item_id = id_of(relative, item_type)
     if item_id is None or is_reserved(item_type, item_id, space.name):
         return None
@@ -81,7 +87,7 @@ def _item(item_type: str, relative: str, space: Space) -> Item | None:
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
-    """What is in a folder; nothing where it is not there or may not be read."""
+    """Return what is in a folder; nothing where it is not there or may not be read."""
     try:
         with os.scandir(folder) as entries:
             return [*entries]
@@ -90,7 +96,7 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
 
 
 def _is_short(entry: os.DirEntry[str]) -> bool:
-    """Whether a file is no longer than an item's may be, and still there."""
+    """Return whether a file is no longer than an item's may be, and still there."""
     try:
         return entry.stat(follow_symlinks=False).st_size <= LARGEST
     except OSError:
@@ -110,11 +116,11 @@ class Spaces:
         self._spaces = {space.name: space for space in (project, user, system)}
 
     def of(self, name: str) -> Space:
-        """The space of a name out of `SOURCES`."""
+        """Return the space of a name out of `SOURCES`."""
         return self._spaces[name]
 
     def find(self, item_type: str, item_id: str, source: str | None = None) -> Item:
-        """The item that an id means, in the space `source` or in the first that has it.
+        """Return the item that an id means, in the space `source` or in the first that has it.
 
         Raises `CodedError`.
         """
@@ -127,7 +133,7 @@ class Spaces:
         return found
 
     def executor(self, executor_id: str, space: Space) -> Item:
-        """The tool that carries out one of `space`, out of this space or one further down.
+        """Return the tool that carries out one of `space`, out of this space or one further down.
 
         Raises `CodedError`.
         """
@@ -144,7 +150,7 @@ class Spaces:
         return found
 
     def at(self, item_type: str, item_id: str, source: str) -> Item | None:
-        """The item of exactly this id in a space, None where it has none."""
+        """Return the item of exactly this id in a space, None where it has none."""
         if is_reserved(item_type, item_id, source):
             return None
         space = self.of(source)
@@ -152,17 +158,17 @@ class Spaces:
         return next(filter(is_there, places), None)
 
     def shadows(self, item: Item) -> list[str]:
-        """The names of the spaces further down that have an item of the same id."""
+        """Return the names of the spaces further down that have an item of the same id."""
         further = SOURCES[SOURCES.index(item.source) + 1 :]
         return [name for name in further if self.at(item.type, item.id, name)]
 
     def shadowed_by(self, item: Item) -> str | None:
-        """The name of the space whose item of the same id goes before this one, if there is any."""
+        """Return the name of the space whose item of the same id shadows this one, if any does."""
         before = SOURCES[: SOURCES.index(item.source)]
         return next((name for name in before if self.at(item.type, item.id, name)), None)
 
     def matching(self, item_type: str, pattern: str, source: str | None = None) -> list[Item]:
-        """The items that a pattern means, by their ids; of several with one id the first.
+        """Return the items that a pattern means, by their ids; of several with one id the first.
 
         Raises `CodedError`.
         """
@@ -182,7 +188,7 @@ class Spaces:
         return [found[item_id] for item_id in sorted(found)]
 
     def warnings(self, item_types: Iterable[str], sources: Sequence[str] = SOURCES) -> list[str]:
-        """What keeps items of these types from being seen, of which nobody would know."""
+        """Return what keeps items of these types from being seen, of which nobody would know."""
         kinds = [*item_types]
         return [
             f'"{name}" of the {source} space is a link, which is not followed: nothing behind it '
@@ -192,13 +198,13 @@ class Spaces:
         ]
 
     def target(self, item: Item, space_name: str) -> Item:
-        """The place of a copy of an item in another space; raises `CodedError` for none."""
+        """Return the place of a copy of an item in another space; raises `CodedError` for none."""
         copy = Item(item.type, item.id, item.extension, self.of(space_name))
         check_writable(copy)
         return copy
 
     def _found(self, item_type: str, item_id: str, sources: Sequence[str]) -> Item | None:
-        """The item that an id means in the first of these spaces; raises `CodedError`."""
+        """Return the item that an id means in the first of these spaces; raises `CodedError`."""
         for name in sources:
             if found := self.at(item_type, item_id, name):
                 return found
@@ -218,7 +224,7 @@ class Spaces:
         return None
 
     def _with_stem(self, item_type: str, stem: str, source: str) -> list[str]:
-        """The ids in a space whose last part is this one, in order."""
+        """Return the ids in a space whose last part is this one, in order."""
         files = files_of(item_type, self.of(source))
         ids = {item.id for item, _ in files if item.name == stem}
         return sorted(item_id for item_id in ids if self.at(item_type, item_id, source))
@@ -231,7 +237,7 @@ class Spaces:
         sources: Sequence[str],
         suggestions: Sequence[str],
     ) -> CodedError:
-        """The error that says where an item was looked for, and which ones are like it."""
+        """Return the error that says where an item was looked for, and which ones are like it."""
         searched = [name for name in sources if self.of(name).folder]
         elsewhere = [name for name in SOURCES if name not in sources]
         elsewhere = [name for name in elsewhere if self.at(item_type, item_id, name)]
@@ -251,7 +257,7 @@ class Spaces:
         )
 
     def _suggestions(self, item_type: str, item_id: str, sources: Sequence[str]) -> list[str]:
-        """The ids that a wrong one most likely meant, the likeliest first."""
+        """Return the ids that a wrong one most likely meant, the likeliest first."""
         files = (file for name in sources for file in files_of(item_type, self.of(name)))
         known = {
             item.id: item.name for _, (item, _) in zip(range(MOST_COMPARED), files, strict=False)
@@ -265,14 +271,17 @@ class Spaces:
 
 
 def _executors_like(executor_id: str) -> list[str]:
-    """What of the server's own a wrong executor most likely meant: any other tool may be none."""
+    """Return what of the server's own a wrong executor most likely meant.
+
+    Any other tool may be none.
+    """
     known = (*EXECUTORS, *EXECUTORS.values())
     near = nearest(executor_id, known) or nearest(executor_id.rpartition("/")[2], known)
     return [near] if near else []
 
 
 def _named(sources: Sequence[str]) -> str:
-    """Spaces as a sentence names them."""
+    """Return spaces as a sentence names them."""
     if not sources:
         return "the user space, which has no place"
     return f"the {' and '.join(sources)} space{'s' if sources[1:] else ''}"

@@ -13,7 +13,7 @@ LEFT_OUT = object()  # what a member of a body is that no value was given for
 
 
 def value_of(text: str) -> Any:
-    """The value of a JSON text; raises ValueError where it is none."""
+    """Return the value of a JSON text; raises ValueError where it is none."""
     try:
         return json.loads(text, parse_constant=_refused, parse_float=_finite)
     except RecursionError as error:
@@ -21,7 +21,7 @@ def value_of(text: str) -> Any:
 
 
 def is_finite(value: Any) -> bool:
-    """Whether JSON can hold a value that was read more freely, as 1e999 is."""
+    """Return whether JSON can hold a value that was read more freely, as 1e999 is."""
     try:
         json.dumps(value, allow_nan=False)
     except (ValueError, RecursionError):
@@ -41,7 +41,7 @@ def _finite(text: str) -> float:
 
 
 def as_text(value: Any) -> str:
-    """A value as it stands in a text: what is no scalar as JSON, and nothing for none."""
+    """Return a value as it stands in a text: what is no scalar as JSON, and nothing for none."""
     if value is None or value is LEFT_OUT:
         return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""What the tools on items share: the spaces, the index, whom is trusted, and what runs."""
+"""Holds what the five tools share: the spaces, the index, whom to trust, and what runs."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class Rye:
     """
 
     __slots__ = (
-        "_hurried",
         "_index",
         "_jobs",
+        "_on_fast_path",
         "_session",
         "_settings",
         "_suite",
@@ -64,26 +64,26 @@ class Rye:
         self._index: Index | None = None
         self._trust: Trust | None = None
         self._jobs: Jobs | None = None
-        self._hurried = False
+        self._on_fast_path = False
 
     def sees(self, tool: str) -> bool:
-        """Whether the session has a tool: what it does not have is not spoken of."""
+        """Return whether the session has a tool: what it does not have is not spoken of."""
         return tool in self._session.enabled
 
     def takes(self, tool: str, argument: str) -> bool:
-        """Whether the session has an argument of a tool that it sees."""
+        """Return whether the session has an argument of a tool that it sees."""
         return self.sees(tool) and self._session.leaves(tool, argument)
 
     def tools(self) -> dict[str, Tool]:
-        """The tools that the session sees, by name, with the arguments that it sees."""
+        """Return the tools that the session sees, by name, with the arguments that it sees."""
         return self._session.tools(self._suite)
 
     def setting(self, name: str) -> Any:
-        """The value of one of the kit's settings."""
+        """Return the value of one of the kit's settings."""
         return self._settings[name]
 
     def spaces(self, project_path: str) -> Spaces:
-        """The spaces of a project, which is the server's own or a folder within it.
+        """Return the spaces of a project, which is the server's own or a folder within it.
 
         Raises `CodedError`.
         """
@@ -94,7 +94,7 @@ class Rye:
         return Spaces(Space(PROJECT, folder), Space(USER, self.user), Space(SYSTEM, system))
 
     def index(self) -> Index:
-        """What searches look into; made at the first one."""
+        """Return what searches look into; made at the first one."""
         if self._index is None:
             from .search.index import Index
 
@@ -110,12 +110,12 @@ class Rye:
         return self._trust
 
     def may_take_long(self) -> None:
-        """Say that what comes takes its time; raises `LaterError` in a hurry."""
-        if self._hurried:
+        """Raise `LaterError` on the fast path: what comes next may take long."""
+        if self._on_fast_path:
             raise LaterError
 
     def jobs(self) -> Jobs:
-        """The processes that run for this session."""
+        """Return the processes that run for this session."""
         if self._jobs is None:
             from ralphgen.runtime.processes.jobs import Jobs
 
@@ -130,29 +130,29 @@ class Rye:
             self._index.close()
 
     def hurry(self, seconds: float | None) -> None:
-        """From now on, carry out nothing that takes its time; None takes that back."""
-        self._hurried = seconds is not None
+        """Set whether the fast path calls, on which nothing may take long; None is for no."""
+        self._on_fast_path = seconds is not None
 
     def _project_folder(self, path: str) -> str:
-        """The real path of a project that a client names; raises `CodedError`."""
-        mend = f'give "{self.project}"'
+        """Return the real path of a project that a client names; raises `CodedError`."""
+        fix = f'give "{self.project}"'
         if not os.path.isabs(path) or "\0" in path:
             raise CodedError(
-                INVALID_PROJECT_PATH, f'"project_path" must be an absolute path: {mend}'
+                INVALID_PROJECT_PATH, f'"project_path" must be an absolute path: {fix}'
             )
         real = os.path.realpath(path)
         if not os.path.isdir(real):
-            raise CodedError(INVALID_PROJECT_PATH, f'"project_path" names no folder: {mend}')
+            raise CodedError(INVALID_PROJECT_PATH, f'"project_path" names no folder: {fix}')
         if not is_within(real, self.project):
             raise CodedError(
                 INVALID_PROJECT_PATH,
-                f'"project_path" is outside the project that this server belongs to: {mend}',
+                f'"project_path" is outside the project that this server belongs to: {fix}',
             )
         return real
 
 
 def user_space(named: str) -> str:
-    """The real path of the user space.
+    """Return the real path of the user space.
 
     `named` is what the variable USER_SPACE says: the space itself, if its name is `.ai` or it holds
     a folder of items, else the folder around it (reference, section 2). Nothing said is the home
@@ -166,12 +166,12 @@ def user_space(named: str) -> str:
 
 
 def is_within(path: str, folder: str) -> bool:
-    """Whether a real path is that of a folder or lies below it."""
+    """Return whether a real path is that of a folder or lies below it."""
     return path == folder or path.startswith(os.path.join(folder, ""))
 
 
 def open_workspace(
     folder: str, session: Session, settings: Mapping[str, Any], suite: Sequence[Tool]
 ) -> Rye:
-    """The items around the emitted server in `folder`, whose tools are `suite`."""
+    """Return the items around the emitted server in `folder`, whose tools are `suite`."""
     return Rye(folder, session, settings, suite)

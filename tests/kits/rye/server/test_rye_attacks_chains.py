@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,7 @@ from rye_projects import (
     Rye,
     put,
     python_tool,
-    rye_project,
     serving,
-    session,
     yaml_tool,
 )
 
@@ -170,11 +169,30 @@ def test_chains_end(rye: Rye) -> None:
     assert ["CIRCULAR_DEPENDENCY"] * 2 == [ran(rye, "x"), ran(rye, "y")]
 
 
-@pytest.fixture
-def usual(tmp_path: Path) -> Iterator[Rye]:
+@pytest.fixture(scope="module")
+def session_as_usual(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
     """A session under the usual policies, under which the project's own Python is used."""
-    with session(tmp_path, rye_project(tmp_path / "project")) as rye:
+    with serving(tmp_path_factory.mktemp("usual")) as rye:
         yield rye
+
+
+@pytest.fixture
+def usual(session_as_usual: Rye) -> Rye:
+    """The same, without items."""
+    session_as_usual.clear()
+    (session_as_usual.folder / "marker").unlink(missing_ok=True)
+    return session_as_usual
+
+
+@contextmanager
+def kept(path: Path) -> Iterator[None]:
+    """A file that is as it was in the end, whatever is done to it."""
+    data = path.read_bytes()
+    try:
+        yield
+    finally:
+        path.unlink()
+        path.write_bytes(data)
 
 
 def test_what_was_verified_is_what_runs(usual: Rye) -> None:
@@ -216,40 +234,38 @@ def test_a_link_that_takes_the_place_of_the_file_is_not_run(usual: Rye) -> None:
 
 
 @pytest.mark.parametrize("kind", MANIFESTS)
-def test_without_its_manifest_nothing_of_the_server_is_valid(tmp_path: Path, kind: str) -> None:
+def test_without_its_manifest_nothing_of_the_server_is_valid(usual: Rye, kind: str) -> None:
     """S18: a file that cannot be read proves nothing, and breaks nothing."""
-    root = rye_project(tmp_path / "project")
-    with session(tmp_path, root) as rye:
-        rye.signed("tool", "a", python_tool("a", "def main(): return 1\n"))
-        before = ran(rye, "a")
-        put(root / ".ralph/mcp/manifest.json", MANIFESTS[kind])
-        after = ran(rye, "a")
-        state = rye.load("tool", PYTHON_RUNTIME)["signature"]["state"]
+    usual.signed("tool", "a", python_tool("a", "def main(): return 1\n"))
+    before = ran(usual, "a")
+    manifest = usual.root / ".ralph/mcp/manifest.json"
+    with kept(manifest):
+        put(manifest, MANIFESTS[kind])
+        after = ran(usual, "a")
+        state = usual.load("tool", PYTHON_RUNTIME)["signature"]["state"]
 
     assert ("success", "INTEGRITY_FAILED", "modified") == (before, after, state)
 
 
 @pytest.mark.parametrize("how", ["text", "link", "manifest"])
-def test_what_comes_with_the_server_is_as_it_came(tmp_path: Path, how: str) -> None:
+def test_what_comes_with_the_server_is_as_it_came(usual: Rye, how: str) -> None:
     """S18: neither its file, nor one in its place, nor what the manifest says may differ."""
-    root = rye_project(tmp_path / "project")
-    marker = tmp_path / "marker"
-    with session(tmp_path, root) as rye:
-        rye.signed("tool", "a", python_tool("a", "def main(): return 1\n"))
-        path = rye.file("tool", PYTHON_RUNTIME, space="system", extension=".yaml")
+    marker = usual.folder / "marker"
+    usual.signed("tool", "a", python_tool("a", "def main(): return 1\n"))
+    path = usual.file("tool", PYTHON_RUNTIME, space="system", extension=".yaml")
+    manifest = usual.root / ".ralph/mcp/manifest.json"
     evil = path.read_text("utf-8").replace("${RYE_PYTHON}", "touch").replace('"-I"', f'"{marker}"')
-    if how == "text":
-        path.write_text(evil, "utf-8")
-    elif how == "link":
-        path.unlink()
-        path.symlink_to(put(tmp_path / "evil.yaml", evil))
-    else:
-        manifest = root / ".ralph/mcp/manifest.json"
-        listed = json.loads(manifest.read_text("utf-8"))
-        listed["files"][str(path.relative_to(manifest.parent))] = "0" * 64
-        manifest.write_text(json.dumps(listed), "utf-8")
-    with session(tmp_path, root) as rye:
-        found = ran(rye, "a")
+    with kept(path), kept(manifest):
+        if how == "text":
+            path.write_text(evil, "utf-8")
+        elif how == "link":
+            path.unlink()
+            path.symlink_to(put(usual.folder / "evil.yaml", evil))
+        else:
+            listed = json.loads(manifest.read_text("utf-8"))
+            listed["files"][str(path.relative_to(manifest.parent))] = "0" * 64
+            manifest.write_text(json.dumps(listed), "utf-8")
+        found = ran(usual, "a")
 
     assert ("EXECUTOR_NOT_FOUND" if how == "link" else "INTEGRITY_FAILED") == found
     assert not marker.exists()

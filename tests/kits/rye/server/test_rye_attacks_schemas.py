@@ -12,7 +12,7 @@ import pytest
 from rye_attacks import ran, stamped
 from rye_projects import Rye, python_tool, serving
 
-from ralphgen.kits.rye.server.execution import schema_check
+from ralphgen.kits.rye.server.execution import parameters, schema_check
 
 SOON = 20.0  # seconds, of which it takes about two where the machine is idle
 LETTERS = "a" * 40 + "!"
@@ -26,6 +26,7 @@ SLOW: dict[str, tuple[dict[str, Any], object]] = {
     "sizes": ({"items": {"allOf": [{"type": "string"}] * 4_000}}, ["x"] * 30_000),
     "words": ({"items": {"enum": [[n] for n in range(9_000)]}}, [[8_999]] * 9_000),
 }
+USUAL = ("a regular expression", "references")  # the others take the same way, as a test below says
 
 
 @pytest.fixture(scope="module")
@@ -47,12 +48,19 @@ def rye(served: Rye) -> Iterator[Rye]:
 
 def lay(rye: Rye, schema: dict[str, Any]) -> None:
     """A tool whose parameter `value` is to be as a schema says."""
+    text = python_tool("a", "def main(**_): return 1\n", schema=schema_of(schema))
+    rye.put("tool", "a", stamped(text))
+
+
+def schema_of(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of parameters of which `value` is to be as a schema says."""
     definitions = {**BRANCHING, "d40": {"maxLength": 3}}
-    whole = {"type": "object", "$defs": definitions, "properties": {"value": schema}}
-    rye.put("tool", "a", stamped(python_tool("a", "def main(**_): return 1\n", schema=whole)))
+    return {"type": "object", "$defs": definitions, "properties": {"value": schema}}
 
 
-@pytest.mark.parametrize("kind", SLOW)
+@pytest.mark.parametrize(
+    "kind", [kind if kind in USUAL else pytest.param(kind, marks=pytest.mark.soak) for kind in SLOW]
+)
 def test_parameters_are_checked_in_their_time_or_not_at_all(rye: Rye, kind: str) -> None:
     """S21: a dry run ends as well, and so does the time in which others wait."""
     schema, value = SLOW[kind]
@@ -64,6 +72,22 @@ def test_parameters_are_checked_in_their_time_or_not_at_all(rye: Rye, kind: str)
     assert "VALIDATION_FAILED" == refusal["code"]
     assert "cannot be checked within 2 seconds" in refusal["message"]
     assert 1 == after["total"]
+
+
+@pytest.mark.parametrize("kind", SLOW)
+def test_what_could_be_slow_is_checked_apart(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S21: by a program that ends itself."""
+    schema, value = SLOW[kind]
+    sent: list[str] = []
+
+    def note(text: str) -> list[str]:
+        sent.append(text)
+        return []
+
+    monkeypatch.setattr(parameters, "_problems_apart", note)
+    parameters.checked(schema_of(schema), {"value": value}, "a")
+
+    assert 1 == len(sent)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 from rye_projects import python_tool, serving
+from rye_workspaces import opened
+
+from ralphgen.kits.rye.server import items
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
@@ -15,9 +18,8 @@ def lines(folder: Path) -> list[dict[str, Any]]:
     return [line["data"] for line in told if line["level"] == "debug"]
 
 
-@pytest.mark.parametrize("word", ["1", "true", "Yes", " on "])
-def test_each_call_is_told_with_its_item_and_its_milliseconds(tmp_path: Path, word: str) -> None:
-    with serving(tmp_path, environment={"RYE_DEBUG": word}) as rye:
+def test_each_call_is_told_with_its_item_and_its_milliseconds(tmp_path: Path) -> None:
+    with serving(tmp_path, environment={"RYE_DEBUG": " on "}) as rye:
         rye.put("tool", "demo/echo")
         rye.says("help", topic="tools")
         rye.sign("tool", "demo/echo")
@@ -62,14 +64,33 @@ def test_neither_parameters_nor_queries_are_told(tmp_path: Path) -> None:
     assert "hush" not in (tmp_path / "log.txt").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("word", ["", "0", "false", "off", "2"])
-def test_without_it_no_call_is_told(tmp_path: Path, word: str) -> None:
-    with serving(tmp_path, environment={"RYE_DEBUG": word}) as rye:
-        rye.found("anything")
+def test_without_it_no_call_is_told_and_a_port_means_nothing(tmp_path: Path) -> None:
+    with serving(tmp_path, environment={"RYE_DEBUG": "", "RYE_PORT": "no number"}) as rye:
+        assert 9 == rye.says("search", item_type="all", query="", source="system")["total"]
 
     assert "" == (tmp_path / "log.txt").read_text(encoding="utf-8")
 
 
-def test_a_port_means_nothing(tmp_path: Path) -> None:
-    with serving(tmp_path, environment={"RYE_PORT": "no number"}) as rye:
-        assert 9 == rye.says("search", item_type="all", query="", source="system")["total"]
+@pytest.mark.parametrize(
+    ("word", "logs"),
+    [
+        *((word, True) for word in ("1", "true", "Yes", " on ")),
+        *((word, False) for word in ("", "0", "false", "off", "2")),
+    ],
+)
+def test_some_words_ask_for_it(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    word: str,
+    *,
+    logs: bool,
+) -> None:
+    monkeypatch.setenv("RYE_DEBUG", word)
+    with opened(tmp_path) as workspace:
+        items.search(
+            workspace.rye,
+            {"item_type": "all", "query": "x", "project_path": str(workspace.root)},
+        )
+
+    assert logs == ('"tool": "search"' in capsys.readouterr().err)

@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from rye_projects import (
     python_tool,
     rye_project,
     serving,
-    session,
     variables,
     yaml_tool,
 )
@@ -33,6 +33,7 @@ OFFSPRING = {
     "with a deaf child": f'sh -c "{DEAF} while :; do sleep 600; done" &',
     "with a child in a session of its own": "setsid sleep 600 &",
 }
+NO_DRIVER: Any = None  # nothing is called through it
 GATE = 'read -r line < "$1"; echo "$line"'
 
 
@@ -55,6 +56,11 @@ def rye(shared: Rye) -> Rye:
     """The same, without any item."""
     shared.clear()
     return shared
+
+
+def unserved(folder: Path) -> Rye:
+    """A new project in a folder, to lay items down in before its server is started."""
+    return Rye(folder, rye_project(folder / "project", FREE), NO_DRIVER)
 
 
 def put_shell(rye: Rye, item_id: str, script: str, **config: Any) -> None:
@@ -134,26 +140,29 @@ class TestCancelling:
 
     @pytest.mark.parametrize("era", ["auto", "legacy"])
     def test_a_client_of_the_sdk_that_gives_up_ends_the_tool(
-        self, tmp_path: Path, lifeline: Lifeline, era: Era
+        self, rye: Rye, tmp_path: Path, lifeline: Lifeline, era: Era
     ) -> None:
-        with serving(tmp_path, settings=FREE, era=era) as rye:
-            put_shell(rye, "demo/slow", HOLDS.format(more="sleep 600 &"))
-            waiting = begin(rye, "demo/slow", path=str(lifeline.path))
+        """The session that most tests share is one of them."""
+        with (
+            nullcontext(rye) if era == "auto" else serving(tmp_path, settings=FREE, era=era)
+        ) as served:
+            put_shell(served, "demo/slow", HOLDS.format(more="sleep 600 &"))
+            waiting = begin(served, "demo/slow", path=str(lifeline.path))
             assert lifeline.was_held()
             waiting.cancel()
 
             assert lifeline.was_let_go()
-            assert ["demo/slow"] == rye.found("slow")
+            assert ["demo/slow"] == served.found("slow", source="project")
 
     @pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25", "2026-07-28"])
     def test_so_does_the_notification(
         self, tmp_path: Path, lifeline: Lifeline, version: str
     ) -> None:
-        root = rye_project(tmp_path / "project", FREE)
         envelope = {"_meta": MODERN} if version >= "2026" else {}
-        with session(tmp_path, root) as rye:
-            put_shell(rye, "demo/slow", HOLDS.format(more=""))
-            given = call_of(rye, "demo/slow", path=str(lifeline.path))
+        rye = unserved(tmp_path)
+        root = rye.root
+        put_shell(rye, "demo/slow", HOLDS.format(more=""))
+        given = call_of(rye, "demo/slow", path=str(lifeline.path))
         with frames(root, variables(tmp_path), version=version) as wire:
             params = {"name": "execute", "arguments": given, **envelope}
             wire.send("tools/call", params, id="slow")
@@ -165,10 +174,10 @@ class TestCancelling:
             assert 0 == wire.end()
 
     def test_the_end_of_the_server_ends_what_runs(self, tmp_path: Path, lifeline: Lifeline) -> None:
-        root = rye_project(tmp_path / "project", FREE)
-        with session(tmp_path, root) as rye:
-            put_shell(rye, "demo/slow", HOLDS.format(more="setsid sleep 600 &"))
-            given = call_of(rye, "demo/slow", path=str(lifeline.path))
+        rye = unserved(tmp_path)
+        root = rye.root
+        put_shell(rye, "demo/slow", HOLDS.format(more="setsid sleep 600 &"))
+        given = call_of(rye, "demo/slow", path=str(lifeline.path))
         with frames(root, variables(tmp_path)) as wire:
             wire.send("tools/call", {"name": "execute", "arguments": given}, id="slow")
             assert lifeline.was_held()
@@ -225,24 +234,20 @@ class TestAtOnce:
 class TestStandardInput:
     """The client's words are never a tool's."""
 
-    @pytest.mark.parametrize("kind", ["command", "python"])
     def test_a_tool_that_reads_gets_nothing_and_the_next_call_is_answered(
-        self, tmp_path: Path, kind: str
+        self, tmp_path: Path
     ) -> None:
-        root = rye_project(tmp_path / "project", FREE)
-        with session(tmp_path, root) as rye:
-            if kind == "command":
-                put_shell(rye, "demo/reads", "cat")
-            else:
-                code = "import sys\n\ndef execute(p, q): return {'stdout': sys.stdin.read()}"
-                rye.put("tool", "demo/reads", python_tool("demo/reads", code))
-            given = call_of(rye, "demo/reads")
-        with frames(root, variables(tmp_path)) as wire:
-            found = [told(wire, given) for _ in range(2)]
+        rye = unserved(tmp_path)
+        put_shell(rye, "demo/command", "cat")
+        code = "import sys\n\ndef execute(p, q): return {'stdout': sys.stdin.read()}"
+        rye.put("tool", "demo/python", python_tool("demo/python", code))
+        calls = [call_of(rye, item_id) for item_id in ("demo/command", "demo/python")] * 2
+        with frames(rye.root, variables(tmp_path)) as wire:
+            found = [told(wire, given) for given in calls]
             wire.leave()
             assert 0 == wire.end()
 
-        assert ["", ""] == [each["data"]["stdout"] for each in found]
+        assert [""] * 4 == [each["data"]["stdout"] for each in found]
 
     def test_a_tool_has_none_of_the_servers_open_files(self, rye: Rye) -> None:
         put_shell(rye, "demo/lists", "ls -l /proc/self/fd")

@@ -147,7 +147,7 @@ def test_the_metadata_of_knowledge_are_its_fields(rye: Rye, fenced: bool) -> Non
 def test_an_item_is_shown_whatever_the_state_of_its_signature(
     rye: Rye, item_type: str, change: Change | None, state: str
 ) -> None:
-    """To look at it is how one mends it; only execution is refused."""
+    """To look at it is how one fixes it; only execution is refused."""
     path = rye.signed(item_type, "demo/greet")
     if change:
         change(path)

@@ -127,11 +127,11 @@ def test_an_item_of_another_space_is_not_there_for_who_pins_one(
         error = rye.refuses(tool, item_type=item_type, item_id="demo/git", source=source)
 
         assert ("ITEM_NOT_FOUND", [source]) == (error["code"], error["searched"])
-        where, _, mend = error["message"].partition(
+        where, _, fix = error["message"].partition(
             f"in the {source} space, but in the {other} space"
         )
         assert where
-        assert mend == (f': give source "{other}" to sign it there' if tool == "sign" else "")
+        assert fix == (f': give source "{other}" to sign it there' if tool == "sign" else "")
 
 
 @pytest.mark.parametrize("item_type", TYPES)

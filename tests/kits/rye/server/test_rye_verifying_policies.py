@@ -43,6 +43,7 @@ CODES = {
     "modified": "INTEGRITY_FAILED",
     "untrusted": "UNTRUSTED_KEY",
 }
+YAML = ".yaml"
 TIME = "2026-02-03T10:20:30Z"
 RUNS = "def execute(params, project_path):\n    open('ran.txt', 'a').close()\n"
 
@@ -130,8 +131,8 @@ def test_it_refuses_what_it_says_and_tells_the_rest(
             error["signature"]["state"],
         )
         assert "demo/a" in error["message"]
-        mend = "trusted_keys/" if how == "by a stranger" else 'sign it with "sign"'
-        assert mend in error["message"]
+        fix = "trusted_keys/" if how == "by a stranger" else 'sign it with "sign"'
+        assert fix in error["message"]
     else:
         metadata = answer["metadata"]
         assert (policy, state) == (metadata["policy"], metadata["signature"])
@@ -160,24 +161,22 @@ class TestChains:
     """Every element of a chain is held to the policy of tools, wherever it lies."""
 
     @pytest.mark.parametrize("space", ["project", "user"])
-    @pytest.mark.parametrize(
-        ("policy", "expected"), [("off", ""), ("warn", ""), ("integrity", "UNSIGNED")]
-    )
-    def test_an_unsigned_one_in_the_middle(
-        self, tmp_path: Path, space: str, policy: str, expected: str
-    ) -> None:
-        with serving(tmp_path, settings=f'policy = "{policy}"') as rye:
-            runner = yaml_tool("demo/runner")
-            tool = yaml_tool("demo/a", executor_id="demo/runner", config={})
-            rye.put("tool", "demo/runner", runner, space=space, extension=".yaml")
-            rye.signed("tool", "demo/a", tool, extension=".yaml")
-            failed, answer = rye.ask(
-                "execute", item_type="tool", item_id="demo/a", parameters={"text": "x"}
-            )
+    def test_an_unsigned_one_in_the_middle(self, strict: tuple[str, Rye], space: str) -> None:
+        policy, rye = strict
+        tool = yaml_tool("demo/chained", executor_id="demo/runner", config={})
+        files = [
+            rye.put("tool", "demo/runner", yaml_tool("demo/runner"), space=space, extension=YAML),
+            rye.signed("tool", "demo/chained", tool, extension=YAML),
+        ]
+        failed, answer = rye.ask(
+            "execute", item_type="tool", item_id="demo/chained", parameters={"text": "x"}
+        )
+        for file in files:
+            file.unlink()
 
-        assert bool(expected) == failed
+        assert ("unsigned" in REFUSED[policy]) == failed
         if failed:
-            assert (expected, True) == (
+            assert ("UNSIGNED", True) == (
                 answer["error"]["code"],
                 '"demo/runner"' in answer["error"]["message"],
             )
@@ -188,25 +187,19 @@ class TestChains:
             warned = any('"demo/runner"' in each for each in answer["metadata"].get("warnings", ()))
             assert (policy == "warn") == warned
 
-    @pytest.mark.parametrize(("policy", "refused"), [("off", False), ("integrity", True)])
-    def test_a_changed_file_of_the_server(self, tmp_path: Path, policy: str, refused: bool) -> None:
-        with serving(tmp_path, settings=f'policy = "{policy}"') as rye:
-            rye.signed("tool", "demo/a", python_tool("demo/a"))
-            path = rye.system / f"tools/{PYTHON_RUNTIME}.yaml"
-            path.write_bytes(path.read_bytes() + b"# x\n")
-            failed, answer = rye.ask("execute", item_type="tool", item_id="demo/a")
+    def test_a_changed_file_of_the_server(self, strict: tuple[str, Rye]) -> None:
+        policy, rye = strict
+        rye.signed("tool", "demo/b", python_tool("demo/b"))
+        path = rye.system / f"tools/{PYTHON_RUNTIME}.yaml"
+        text = path.read_bytes()
+        path.write_bytes(text + b"# x\n")
+        failed, answer = rye.ask("execute", item_type="tool", item_id="demo/b")
+        path.write_bytes(text)
 
-        assert refused == failed
+        assert ("modified" in REFUSED[policy]) == failed
         if failed:
             assert "INTEGRITY_FAILED" == answer["error"]["code"]
             assert "ralphgen regen --force" in answer["error"]["message"]
-
-    def test_a_tool_that_nobody_ran_is_not_run_by_its_chain(self, tmp_path: Path) -> None:
-        with serving(tmp_path) as rye:
-            rye.put("tool", "demo/a", python_tool("demo/a", RUNS))
-            rye.refuses("execute", item_type="tool", item_id="demo/a")
-
-        assert not (rye.root / "ran.txt").exists()
 
 
 class TestTypes:
@@ -219,7 +212,6 @@ class TestTypes:
             ('policy = { tool = "warn" }', []),
             ('policy = { directive = "integrity" }', ["directive", "tool"]),
             ('policy = { knowledge = "trusted", tool = "off" }', ["knowledge"]),
-            ('policy = "trusted"', ["directive", "tool", "knowledge"]),
         ],
     )
     def test_an_unsigned_item_is_refused_where_its_type_is_strict(
@@ -233,6 +225,7 @@ class TestTypes:
                     found.append(item_type)
 
         assert refused == found
+        assert ("tool" not in refused) == (rye.root / "ran.txt").exists()
 
     def test_it_is_fixed_when_the_server_is_written(self, tmp_path: Path) -> None:
         """Neither the config nor the emitted settings are read while it runs."""

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ralphgen.kits.rye.server.execution.filling import Filling
-from ralphgen.kits.rye.server.execution.http_requests import query_of, url_of
+from ralphgen.kits.rye.server.execution.http_requests import ready_request, url_of
 from ralphgen.kits.rye.server.values import LEFT_OUT
 from ralphgen.runtime.errors import CodedError
 
@@ -169,7 +169,7 @@ class TestRequest:
     @staticmethod
     def query(most: float = 60, **config: Any) -> Any:
         config = {"url": "https://h.example.com/{a}", **config}
-        return query_of(config, filling(("no",), a="x", b="y"), hosts=(), max_timeout=most)
+        return ready_request(config, filling(("no",), a="x", b="y"), hosts=(), max_timeout=most)
 
     def test_everything_is_filled_in(self) -> None:
         found = self.query(
@@ -195,7 +195,7 @@ class TestRequest:
     @pytest.mark.parametrize("value", ["x\r\nY: z", "x\ny", "a\0b"])
     def test_a_header_has_no_end_of_line(self, value: str) -> None:
         with pytest.raises(CodedError, match="a line break or a control character"):
-            query_of(
+            ready_request(
                 {"url": "https://h.example.com", "headers": {"X": "{v}"}},
                 filling(v=value),
                 hosts=(),

@@ -18,7 +18,7 @@ from http_hosts import Host, Names, answering, ask, host, refusal_of
 from lifelines import PATIENCE, until
 
 from ralphgen.kits.rye.server.execution.http_client import pause_after
-from ralphgen.kits.rye.server.execution.http_connection import Line
+from ralphgen.kits.rye.server.execution.http_connection import TimedConnection
 
 
 @pytest.fixture(autouse=True)
@@ -91,7 +91,7 @@ class TestConnecting:
 
     def test_a_line_that_was_cut_takes_no_connection_any_more(self) -> None:
         """Who leaves while a name is looked up must not be connected afterwards."""
-        line = Line(PATIENCE)
+        line = TimedConnection(PATIENCE)
         line.cut()
         with socket.socket() as connection, pytest.raises(TimeoutError):
             line.hold(connection)

@@ -212,7 +212,7 @@ class TestRefusals:
         assert "VALIDATION_FAILED" == error.code
         assert [] != error.facts["issues"]
         assert issue in " ".join(error.facts["issues"]).lower()
-        assert str(error).startswith(f'the {item_type} "a" is not signed, mend its file first: ')
+        assert str(error).startswith(f'the {item_type} "a" is not signed, fix its file first: ')
         assert (text.encode(), False) == (path.read_bytes(), workspace.user.exists())
 
     def test_all_issues_are_named(self, workspace: Workspace) -> None:

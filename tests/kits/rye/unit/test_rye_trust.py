@@ -202,9 +202,9 @@ class TestPolicies:
         item = world.item()
         with pytest.raises(CodedError) as error:
             world.trust("trusted").require(item, world.in_state(state, item), signs=signs)
-        mend = 'sign it with "sign"' if signs else "ask a person to sign it"
+        fix = 'sign it with "sign"' if signs else "ask a person to sign it"
 
-        assert str(error.value).endswith(mend)
+        assert str(error.value).endswith(fix)
         assert signs == bool(re.search(r'"sign"', str(error.value)))
 
     @pytest.mark.parametrize("signs", [True, False])

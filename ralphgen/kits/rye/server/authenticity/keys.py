@@ -35,14 +35,14 @@ class Key:
         self.public = _public_pem(public)
 
     def signature_of(self, message: bytes) -> str:
-        """The signature of a message, as base64 for URLs."""
+        """Return the signature of a message, as base64 for URLs."""
         from base64 import urlsafe_b64encode
 
         return urlsafe_b64encode(self._private.sign(message)).decode("ascii")
 
 
 def own_key(user: str) -> Key:
-    """The key of the user space `user`, made where there is none.
+    """Return the key of the user space `user`, made where there is none.
 
     However many servers sign for the first time at once, they get the same. Raises
     `UnfitKeyError`, and `OSError` where it cannot be made.
@@ -57,7 +57,7 @@ def own_key(user: str) -> Key:
 
 
 def is_published(user: str, key: Key) -> bool:
-    """Whether the public half of one's own key was laid down: it was trusted once, then.
+    """Return whether the public half of one's own key was written: it was trusted once, then.
 
     Raises `UnfitKeyError`, and `OSError` where there is no such folder.
     """
@@ -66,7 +66,7 @@ def is_published(user: str, key: Key) -> bool:
 
 
 def publish(user: str, key: Key) -> None:
-    """Trust one's own key, and lay down its public half, which says that this was done.
+    """Trust one's own key, and write its public half, which says that this was done.
 
     Raises `UnfitKeyError` and `OSError`.
     """
@@ -82,7 +82,7 @@ def check_trusted(user: str, fingerprint: str) -> None:
 
 
 def is_signed(user: str, fingerprint: str, signature: str, message: bytes) -> bool:
-    """Whether a signature is that of a trusted key.
+    """Return whether a signature is that of a trusted key.
 
     Raises `UnfitKeyError` where the key is not trusted.
     """
@@ -99,7 +99,7 @@ def is_signed(user: str, fingerprint: str, signature: str, message: bytes) -> bo
 
 
 def fingerprint_of(key: Ed25519PublicKey) -> str:
-    """How a key is named: by the beginning of its sha256."""
+    """Return how a key is named: by the beginning of its sha256."""
     return sha256_hex(key.public_bytes_raw())[:16]
 
 
@@ -117,13 +117,13 @@ def _read_own(folder: str) -> Key:
         private = None
     if not isinstance(private, Ed25519PrivateKey):
         path = os.path.join(folder, PRIVATE)
-        mend = "move it away to get a new one, or put such a key there"
-        raise UnfitKeyError(f'"{path}" is no Ed25519 key without a password: {mend}')
+        fix = "move it away to get a new one, or put such a key there"
+        raise UnfitKeyError(f'"{path}" is no Ed25519 key without a password: {fix}')
     return Key(private)
 
 
 def _new_pem() -> bytes:
-    """The file of a new private key."""
+    """Return the file of a new private key."""
     add_packages()
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -136,14 +136,14 @@ def _new_pem() -> bytes:
 
 
 def _public_pem(key: Ed25519PublicKey) -> bytes:
-    """The file of a public key."""
+    """Return the file of a public key."""
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
     return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 
 def _holds(keys: KeyFolder, name: str, data: bytes) -> bool:
-    """Whether a file has this content, and nobody else may change that."""
+    """Return whether a file has this content, and nobody else may change that."""
     try:
         return keys.public(name) == data
     except (FileNotFoundError, UnfitKeyError):
@@ -151,7 +151,7 @@ def _holds(keys: KeyFolder, name: str, data: bytes) -> bool:
 
 
 def _trusted_key(user: str, fingerprint: str) -> Ed25519PublicKey:
-    """The trusted key of this fingerprint; raises `UnfitKeyError`."""
+    """Return the trusted key of this fingerprint; raises `UnfitKeyError`."""
     if not user:
         text = (
             "no key is trusted, since the user space lies within the project: set USER_SPACE to a "
@@ -177,7 +177,7 @@ def _trusted_key(user: str, fingerprint: str) -> Ed25519PublicKey:
 
 
 def _public_key(data: bytes) -> Ed25519PublicKey | None:
-    """The key of a file; None where that holds no such key."""
+    """Return the key of a file; None where that holds no such key."""
     add_packages()
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey

@@ -40,7 +40,7 @@ _STALE_HTML_COMMENT = re.compile(
 
 
 class Signature:
-    """What the line of a signature says.
+    """The parts of a signature's line.
 
     `form` is `SIGNED` or `VALIDATED`; the second has neither `signature` nor `fingerprint`.
     """
@@ -58,12 +58,12 @@ class Signature:
 
     @property
     def payload(self) -> str:
-        """Its line, without what makes that a comment."""
+        """Return its line, without what makes that a comment."""
         parts = ["rye", self.form, self.timestamp, self.hash]
         return ":".join([*parts, self.signature, self.fingerprint] if self.signature else parts)
 
     def info(self) -> dict[str, Any]:
-        """What an answer says of it; `fingerprint` is None where nobody signed."""
+        """Return what an answer says of it; `fingerprint` is None where nobody signed."""
         return {
             "form": self.form,
             "timestamp": self.timestamp,
@@ -73,13 +73,19 @@ class Signature:
 
 
 def line_of(signature: Signature, extension: str) -> str:
-    """The line of a signature, as a comment of a file with this extension; without its end."""
+    """Return the line of a signature, as a comment of a file with this extension.
+
+    Without its end.
+    """
     payload = signature.payload
     return f"<!-- {payload} -->" if extension == MARKDOWN else f"# {payload}"
 
 
 def split(text: str, extension: str) -> tuple[Signature | None, str]:
-    """The signature of a text and the rest of it; None and the whole text where it has none."""
+    """Return the signature of a text and the rest of it.
+
+    None and the whole text where it has none.
+    """
     pattern = _HTML_COMMENT if extension == MARKDOWN else _COMMENT
     found = pattern.match(text, _place(text, extension))
     if found is None:
@@ -98,7 +104,7 @@ def split(text: str, extension: str) -> tuple[Signature | None, str]:
 
 
 def with_line(bare: str, extension: str, line: str) -> str:
-    """The text with a line at its beginning, after a shebang; `split` takes it out again.
+    """Return the text with a line at its beginning, after a shebang; `split` takes it out again.
 
     The line ends as the first one of the text does.
     """
@@ -111,7 +117,7 @@ def with_line(bare: str, extension: str, line: str) -> str:
 
 
 def without_stale(bare: str, extension: str) -> str:
-    """What `split` leaves, without lines that another tool or a slip left where signatures stand.
+    """Return what `split` leaves, without lines like signatures that stand where one would.
 
     To sign adds a line, and must not pile them up.
     """
@@ -122,22 +128,25 @@ def without_stale(bare: str, extension: str) -> str:
 
 
 def digest_of(bare: str) -> str:
-    """The sha256 of a text without its signature, the same however its lines end."""
+    """Return the sha256 of a text without its signature, the same however its lines end."""
     return sha256_hex(_normal(bare).encode())
 
 
 def message_of(item_type: str, item_id: str, digest: str, timestamp: str) -> bytes:
-    """What a key signs: that this text, under this name, was signed at this time."""
+    """Return what a key signs: that this text, under this name, was signed at this time."""
     return f"{VERSION}\n{item_type}\n{item_id}\n{digest}\n{timestamp}".encode()
 
 
 def _normal(text: str) -> str:
-    """The text with the ends of lines that do not count as a change."""
+    """Return the text with the ends of lines that do not count as a change."""
     return text.replace("\r\n", "\n")
 
 
 def _place(text: str, extension: str) -> int:
-    """Where the line of a signature stands: after a byte order mark, and a tool's shebang."""
+    """Return where the line of a signature stands.
+
+    After a byte order mark, and a tool's shebang.
+    """
     start = int(text.startswith(_BOM))
     if extension == MARKDOWN or not text.startswith("#!", start):
         return start
@@ -145,6 +154,6 @@ def _place(text: str, extension: str) -> int:
 
 
 def _without(text: str, found: re.Match[str]) -> str:
-    """The text without a line, and without the end of the one before where it ended the text."""
+    """Return the text without a line; where that ended the text, without the line end before it."""
     before = text[: found.start()]
     return (before if found["end"] else before.removesuffix("\n")) + text[found.end() :]

@@ -32,7 +32,7 @@ REFUSED = {
 
 
 class Verdict:
-    """How far a text can be trusted.
+    """The result of verifying a text: how far it can be trusted.
 
     `state` is one of the four; `reason` says why it is not `VALID`. `form` is that of the
     signature, or `MANIFEST`, empty where there is none; `fingerprint` names the key of a signature.
@@ -52,7 +52,7 @@ class Verdict:
         self.warnings: list[str] = []
 
     def entry(self) -> dict[str, Any]:
-        """What an answer says of it; what is not there is left out."""
+        """Return what an answer says of it; what is not there is left out."""
         names = ("form", "fingerprint", "timestamp", "reason")
         parts = {name: getattr(self, name) for name in names}
         return {"state": self.state, **{name: part for name, part in parts.items() if part}}
@@ -75,11 +75,11 @@ class Trust:
         self._seen: tuple[int, int, int] | None = None
 
     def policy_of(self, item_type: str) -> str:
-        """What is asked of the items of a type."""
+        """Return what is asked of the items of a type."""
         return self._policy[item_type]
 
     def verdict(self, item: Item, text: str) -> Verdict:
-        """How far the text of an item can be trusted."""
+        """Return how far the text of an item can be trusted."""
         if item.source == SYSTEM:
             return self._of_the_server(item, text)
         signature, bare = split(text, item.extension)
@@ -93,7 +93,7 @@ class Trust:
         return self._by_key(item, signature)
 
     def require(self, item: Item, text: str, *, signs: bool) -> Verdict:
-        """How far a text can be trusted, where that is far enough for the policy of its type.
+        """Return how far a text can be trusted, where the policy of its type allows that.
 
         `signs` says whether the session has the tool that signs. Raises `CodedError`.
         """
@@ -119,7 +119,7 @@ class Trust:
         )
 
     def _by_key(self, item: Item, signature: Signature) -> Verdict:
-        """What the key of a signature says of a text whose hash is right."""
+        """Return what the key of a signature says of a text whose hash is right."""
         from .key_folder import UnfitKeyError
         from .keys import is_signed
 
@@ -136,14 +136,14 @@ class Trust:
         return Verdict(MODIFIED, reason, signature=signature)
 
     def _of_the_server(self, item: Item, text: str) -> Verdict:
-        """Whether a file that comes with the server is as it was emitted."""
+        """Return whether a file that comes with the server is as it was emitted."""
         path = os.path.relpath(item.path, self._folder).replace(os.sep, "/")
         if self._emitted().get(path) == sha256_hex(text.encode()):
             return Verdict(VALID, form=MANIFEST)
         return Verdict(MODIFIED, "it is not as the server came", form=MANIFEST)
 
     def _emitted(self) -> Mapping[str, str]:
-        """The digests of the server's files by their paths, empty where they cannot be read."""
+        """Return the digests of the server's files by their paths; empty without a manifest."""
         path = os.path.join(self._folder, "manifest.json")
         try:
             status = os.stat(path)
@@ -157,7 +157,7 @@ class Trust:
 
 
 def _digests_in(manifest: str) -> Mapping[str, str]:
-    """What a manifest lists; raises `OSError`, `ValueError` and `RecursionError`."""
+    """Return what a manifest lists; raises `OSError`, `ValueError` and `RecursionError`."""
     import json
 
     with open(manifest, "rb") as file:
@@ -167,7 +167,7 @@ def _digests_in(manifest: str) -> Mapping[str, str]:
 
 
 def _mend(item: Item, verdict: Verdict, *, signs: bool) -> str:
-    """What to do about an item that is refused, where the reason does not say that."""
+    """Return what to do about an item that is refused, where the reason does not say that."""
     if item.source == SYSTEM:
         return '; run "ralphgen regen --force" in the project'
     if verdict.state == UNTRUSTED and verdict.form == SIGNED:

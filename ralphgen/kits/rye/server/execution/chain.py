@@ -32,7 +32,7 @@ MERGED = "env"  # what is put together member by member
 
 
 class Link:
-    """An item that was verified and understood; of tools, an element of a chain.
+    """A verified and parsed item; of tools, an element of a chain.
 
     `digest` is the SHA-256 of the bytes of its file, as they were read.
     """
@@ -47,11 +47,11 @@ class Link:
 
     @property
     def executor_id(self) -> Any:
-        """What carries this tool out; None for a primitive."""
+        """Return what carries this tool out; None for a primitive."""
         return self.parsed.metadata.get("executor_id")
 
     def entry(self) -> dict[str, Any]:
-        """What an answer says of an element of a chain."""
+        """Return what an answer says of an element of a chain."""
         return {
             "item_id": self.item.id,
             "source": self.item.source,
@@ -62,7 +62,7 @@ class Link:
 
 
 def link_of(rye: Rye, item: Item) -> Link:
-    """An item as the policy of its type lets it through; raises `CodedError`."""
+    """Return an item as the policy of its type lets it through; raises `CodedError`."""
     text = read_item(item)
     verdict = rye.trust().require(item, text, signs=rye.sees("sign"))
     parsed = require(item, split(text, item.extension)[1])
@@ -70,7 +70,7 @@ def link_of(rye: Rye, item: Item) -> Link:
 
 
 def chain_of(rye: Rye, spaces: Spaces, tool: Link) -> list[Link]:
-    """The tool, what it names as its executor, and so on to the primitive.
+    """Return the tool, what it names as its executor, and so on to the primitive.
 
     Each is looked for from the space of the one before it downwards, and let through by the policy
     of tools. Raises `CodedError`.
@@ -89,17 +89,17 @@ def chain_of(rye: Rye, spaces: Spaces, tool: Link) -> list[Link]:
 
 
 def entries(chain: Sequence[Link]) -> list[dict[str, Any]]:
-    """What an answer says of a chain."""
+    """Return what an answer says of a chain."""
     return [link.entry() for link in chain]
 
 
 def has_python_runtime(chain: Sequence[Link]) -> bool:
-    """Whether the server's own Python runtime carries the tool out."""
+    """Return whether the server's own Python runtime carries the tool out."""
     return any(_is_built_in(link, (PYTHON_RUNTIME,)) for link in chain)
 
 
 def is_part(tool: Link) -> bool:
-    """Whether a tool is one of the server's own that carry others out, and nothing by itself."""
+    """Return whether a tool is a primitive or runtime of the server, which does nothing alone."""
     return _is_built_in(tool, (*PRIMITIVES, PYTHON_RUNTIME))
 
 
@@ -115,7 +115,7 @@ def _check_room(chain: Sequence[Link], item: Item) -> None:
 
 
 def _next(spaces: Spaces, chain: Sequence[Link]) -> Item:
-    """The item that the last element names as its executor."""
+    """Return the item that the last element names as its executor."""
     last = chain[-1]
     named = last.executor_id
     try:
@@ -179,14 +179,14 @@ def _check_version(executor: Link, tool: Link) -> None:
 
 
 def _version(where: str, written: object) -> tuple[int, ...]:
-    """The numbers of a version, X.Y.Z."""
+    """Return the numbers of a version, X.Y.Z."""
     if not isinstance(written, str) or not _VERSION.fullmatch(written):
         raise CodedError(VALIDATION_FAILED, f'"{where}" must be a version as "1.2.3"')
     return tuple(int(part) for part in written.split("."))
 
 
 def configuration_of(chain: Sequence[Link]) -> dict[str, Any]:
-    """The configs of a chain, from the primitive's to the tool's, which wins.
+    """Return the configs of a chain, from the primitive's to the tool's, which wins.
 
     No parameter has a say in it. Raises `CodedError`.
     """

@@ -35,7 +35,7 @@ TEXT, DOCUMENT = "text", "document"
 LONGEST_REASON = 300  # characters of what a tool says of its failure, in the sentence about it
 
 
-class Order:
+class ReadyCommand:
     """A command that is ready to be run.
 
     `shown` is what may be said of it: its variables, which may be secrets, stand in it by their
@@ -64,15 +64,15 @@ class Order:
         return lambda: data_of(running.outcome(), self.command.timeout), running.leave
 
 
-def order_of(
+def ready_command(
     config: Mapping[str, Any],
     filling: Filling,
     variables: Mapping[str, str],
     *,
     project: str,
     max_timeout: float,
-) -> Order:
-    """The command of a config, with everything filled in; raises `CodedError`."""
+) -> ReadyCommand:
+    """Return the command of a config, with everything filled in; raises `CodedError`."""
     from .processes import Command
 
     program = text_at("config.command", config.get("command"))
@@ -89,7 +89,7 @@ def order_of(
         stdin=_input(config.get("input_data"), filling),
         timeout=limit,
     )
-    return Order(
+    return ReadyCommand(
         command,
         {"command": [filling.shown(word) for word in (program, *words)], "timeout": limit},
         documented=output == DOCUMENT,
@@ -103,7 +103,10 @@ def _args(config: Mapping[str, Any]) -> Any:
 
 
 def _arguments(filling: Filling, words: list[str]) -> Iterator[str]:
-    """The arguments; each stays one, and one that is nothing but what was not given is none."""
+    """Yield the arguments.
+
+    Each stays one, and one that is nothing but what was not given is none.
+    """
     for word in words:
         argument = filling.argument(word)
         if argument is not None:
@@ -117,7 +120,7 @@ def _program(name: str) -> str:
 
 
 def _folder(written: object, filling: Filling, project: str) -> str:
-    """The folder that a command runs in, which lies in the project."""
+    """Return the folder that a command runs in, which lies in the project."""
     if written is None:
         return project
     named = _passable("config.cwd", filling.text(text_at("config.cwd", written)))
@@ -150,7 +153,7 @@ def _input(written: object, filling: Filling) -> bytes:
 
 
 def _passable(where: str, text: str) -> str:
-    """The text, where a process can be given it; raises `CodedError`."""
+    """Return the text, where a process can be given it; raises `CodedError`."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -162,7 +165,10 @@ def _passable(where: str, text: str) -> str:
 
 
 def data_of_command(outcome: Outcome, timeout: float) -> dict[str, Any]:
-    """What a command has written; raises `CodedError`, with that as `details`, if it failed."""
+    """Return what a command has written.
+
+    Raises `CodedError`, with that as `details`, if it failed.
+    """
     data = _written(outcome)
     if failure := _failure(outcome, timeout):
         raise CodedError(*failure, details=data)
@@ -176,7 +182,10 @@ def data_of_command(outcome: Outcome, timeout: float) -> dict[str, Any]:
 
 
 def data_of_document(outcome: Outcome, timeout: float) -> Any:
-    """What a Python tool has returned; raises `CodedError` where it did not, or says it failed."""
+    """Return what a Python tool has returned.
+
+    Raises `CodedError` where it did not, or says it failed.
+    """
     details = _written(outcome)
     document = _document(outcome.stdout)
     if document is not None:
@@ -212,7 +221,7 @@ def _written(outcome: Outcome) -> dict[str, Any]:
 
 
 def _failure(outcome: Outcome, timeout: float) -> tuple[str, str] | None:
-    """The code and the sentence of a command that has not ended well."""
+    """Return the code and the sentence of a command that has not ended well."""
     if outcome.timed_out:
         error = _timed_out(timeout, {})
         return error.code, str(error)
@@ -229,7 +238,7 @@ def _timed_out(timeout: float, details: dict[str, Any]) -> CodedError:
 
 
 def _document(text: str) -> dict[str, Any] | None:
-    """What the runtime says of a tool; None where it did not come to that."""
+    """Return what the runtime says of a tool; None where it did not come to that."""
     try:
         found = value_of(text)
     except ValueError:
@@ -238,7 +247,7 @@ def _document(text: str) -> dict[str, Any] | None:
 
 
 def _reason(value: dict[str, Any]) -> str:
-    """What a tool says of its failure."""
+    """Return what a tool says of its failure."""
     said = value.get("error")
     if not isinstance(said, str) or not said.strip():
         return "the tool says that it failed"

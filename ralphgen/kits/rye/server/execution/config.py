@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 def refusal(where: str, expected: str, found: object) -> CodedError:
-    """What says that a value is of the wrong kind."""
+    """Return what says that a value is of the wrong kind."""
     kind = NAMES.get(type(found), type(found).__name__)
     return CodedError(VALIDATION_FAILED, f'"{where}" must be {expected}, and is {kind}')
 
 
 def text_at(where: str, value: object) -> str:
-    """The value, which must be a text with anything in it."""
+    """Return the value, which must be a text with anything in it."""
     if not isinstance(value, str):
         raise refusal(where, "a text", value)
     if not value.strip():
@@ -28,28 +28,28 @@ def text_at(where: str, value: object) -> str:
 
 
 def scalar_at(where: str, value: object) -> str:
-    """A text, or a number written as one."""
+    """Return a text, or a number written as one."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise refusal(where, "a text or a number", value)
     return str(value)
 
 
 def list_at(where: str, value: object) -> list[Any]:
-    """The value, which must be a list."""
+    """Return the value, which must be a list."""
     if not isinstance(value, list):
         raise refusal(where, "a list", value)
     return value
 
 
 def mapping_at(where: str, value: object) -> dict[str, Any]:
-    """The value, which must be an object."""
+    """Return the value, which must be an object."""
     if not isinstance(value, dict):
         raise refusal(where, "an object", value)
     return value
 
 
 def choice_at(where: str, value: object, choices: tuple[str, ...]) -> str:
-    """The value, which must be one of some words."""
+    """Return the value, which must be one of some words."""
     if not isinstance(value, str) or value not in choices:
         words = " or ".join(f'"{choice}"' for choice in choices)
         raise CodedError(VALIDATION_FAILED, f'"{where}" must be {words}, and is {shown(value)}')
@@ -57,7 +57,7 @@ def choice_at(where: str, value: object, choices: tuple[str, ...]) -> str:
 
 
 def seconds_at(where: str, value: object) -> float:
-    """The value, which must be a number of seconds."""
+    """Return the value, which must be a number of seconds."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise refusal(where, "a number of seconds above 0", value)
     if not 0 < value < float("inf"):
@@ -68,7 +68,7 @@ def seconds_at(where: str, value: object) -> float:
 
 
 def count_at(where: str, value: object, most: int) -> int:
-    """The value, which must be a whole number from 1 on."""
+    """Return the value, which must be a whole number from 1 on."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise refusal(where, f"a whole number from 1 to {most}", value)
     if not 1 <= value <= most:
@@ -79,7 +79,7 @@ def count_at(where: str, value: object, most: int) -> int:
 
 
 def unknown_keys(config: Mapping[str, Any], known: Sequence[str], primitive: str) -> list[str]:
-    """What to warn of: keys that the primitive does not know, which do nothing."""
+    """Return what to warn of: keys that the primitive does not know, which do nothing."""
     return [
         f'the config says "{key}", which "{primitive}" does not know: it knows {", ".join(known)}'
         for key in config
@@ -88,7 +88,7 @@ def unknown_keys(config: Mapping[str, Any], known: Sequence[str], primitive: str
 
 
 def timeout_of(seconds: float | None, most: float) -> tuple[float, list[str]]:
-    """How long a tool may take, where it says so or not, and what to warn of."""
+    """Return how long a tool may take, where it says so or not, and what to warn of."""
     if seconds is None or seconds <= most:
         return most if seconds is None else seconds, []
     text = f"the config asks for a timeout of {seconds:g} seconds, and gets the most: {most:g}"

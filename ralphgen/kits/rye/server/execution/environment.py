@@ -1,6 +1,6 @@
-"""What the processes of tools see of the environment: little of the server's, and the chain's own.
+"""Makes the environment of a tool's process: little of the server's, and what the chain sets.
 
-A server's environment holds secrets, so a name must be allowed to be handed on.
+A server's environment holds secrets, so only variables that are allowed are passed on.
 """
 
 from __future__ import annotations
@@ -92,7 +92,10 @@ class Environment:
         self.variables[name] = self.interpreters[name] = found
 
     def _venv(self, where: str, members: Mapping[str, Any]) -> str:
-        """The Python of an environment in the project; its own target lies elsewhere by nature."""
+        """Return the Python of an environment in the project.
+
+        Its own target lies elsewhere by nature.
+        """
         written = text_at(f"{where}.venv_path", members.get("venv_path", VENV_PATH))
         folder = os.path.normpath(os.path.join(self._project, written))
         if folder == self._project or not is_within(folder, self._project):
@@ -109,14 +112,14 @@ class Environment:
         return self._which(text_at(f"{where}.binary", members.get("binary")))
 
     def _which(self, name: str) -> str:
-        """The path of a program that the child would find by its name; empty for none."""
+        """Return the path of a program that the child would find by its name; empty for none."""
         from shutil import which
 
         return which(name, path=self.variables.get("PATH", os.defpath)) or ""
 
 
 def allowed(server: Mapping[str, str], further: frozenset[str]) -> dict[str, str]:
-    """What of a server's environment is handed on."""
+    """Return the variables of a server's environment that are passed on."""
     names = ALLOWED | further
     return {
         name: value
@@ -126,7 +129,7 @@ def allowed(server: Mapping[str, str], further: frozenset[str]) -> dict[str, str
 
 
 def checked_name(where: str, name: str) -> str:
-    """The name of a variable; raises `CodedError` for one that no environment can hold."""
+    """Return the name of a variable; raises `CodedError` for one that no environment can hold."""
     if not name or "=" in name or not name.isprintable() or not name.isascii():
         raise CodedError(VALIDATION_FAILED, f'"{where}" has a name that is no variable\'s')
     return name
@@ -144,7 +147,7 @@ def _first_program(paths: Sequence[str]) -> str:
 
 
 def _own_python(kind: str) -> str:
-    """The interpreter that runs this server, in the place of another Python."""
+    """Return the interpreter that runs this server, in the place of another Python."""
     import sys
 
     return sys.executable if kind == VENV else ""

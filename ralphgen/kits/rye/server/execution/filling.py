@@ -24,7 +24,7 @@ MOST = 1 << 24
 
 
 class Filling:
-    """The values that an author's text may name.
+    """Fills the values that an author's text names into it.
 
     `{name}` is a built-in value, else a parameter; `${VARIABLE}` or `${VARIABLE:-default}` is one
     of the child's environment. `declared` are the names of all parameters that may be given: of
@@ -51,16 +51,16 @@ class Filling:
         self.unset: dict[str, None] = {}
 
     def text(self, author: str) -> str:
-        """The text with everything put in."""
+        """Return the text with everything put in."""
         return "".join(as_text(value) for value, _ in self.pieces(author))
 
     def argument(self, author: str) -> str | None:
-        """The text, but none where all of it is a parameter that was not given."""
+        """Return the text, but none where all of it is a parameter that was not given."""
         value = self._only(author)
         return None if value is None or value is LEFT_OUT else self.text(author)
 
     def value(self, author: Any) -> Any:
-        """A JSON value with everything put in.
+        """Return a JSON value with everything put in.
 
         A text that is one placeholder becomes the parameter as it is, of whatever type; a member
         that is a parameter which was not given is left out.
@@ -77,7 +77,7 @@ class Filling:
         return author
 
     def shown(self, author: str) -> str:
-        """The text with everything but the variables put in: those may be secrets."""
+        """Return the text with everything but the variables put in: those may be secrets."""
         parts: list[str] = []
         end = 0
         for found in _PLACEHOLDER.finditer(author):
@@ -87,7 +87,7 @@ class Filling:
         return "".join(parts) + author[end:]
 
     def pieces(self, author: str) -> Iterator[tuple[Any, bool]]:
-        """The parts of a text, and of each whether it was given with the call.
+        """Yield the parts of a text, and of each whether it was given with the call.
 
         What comes from the environment is the author's, as is what is written there.
         """
@@ -102,7 +102,7 @@ class Filling:
         yield author[end:], False
 
     def _taken(self, value: Any) -> Any:
-        """The value, which is to be put in; raises `CodedError` where that is too much."""
+        """Return the value, which is to be put in; raises `CodedError` where that is too much."""
         self._room -= len(as_text(value))
         if self._room < 0:
             text = f"more than {MOST:,} characters would be put in: let the tool name values less"
@@ -110,7 +110,7 @@ class Filling:
         return value
 
     def _only(self, author: str) -> Any:
-        """The parameter that a text is, where it is nothing but one; else a text."""
+        """Return the parameter that a text is, where it is nothing but one; else a text."""
         found = _PLACEHOLDER.fullmatch(author)
         return "" if found is None or found["name"] is None else self._given(found)
 

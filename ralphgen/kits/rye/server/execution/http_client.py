@@ -10,7 +10,7 @@ from ralphgen.runtime.processes.jobs import FullError
 from ralphgen.runtime.processes.latch import Latch
 
 from ..failures import EXECUTION_FAILED, TIMEOUT, VALIDATION_FAILED
-from .http_connection import Line, UnreachableError, ask, connect
+from .http_connection import TimedConnection, UnreachableError, ask, connect
 from .http_messages import body_to_send, headers_received, headers_to_send, value_received
 from .http_targets import check_allowed, target_of
 from .processes import too_many
@@ -31,7 +31,7 @@ EXPONENTIAL = "exponential"
 
 
 class Request:
-    """What is asked for; `body` is a JSON value or None, `timeout` is in seconds, for everything.
+    """A request to send; `body` is a JSON value or None, `timeout` is in seconds, for everything.
 
     A body of text is sent as it is where the headers name a content type that is not JSON. `retry`
     has `max_attempts` and `backoff`, "exponential" or "linear".
@@ -57,7 +57,7 @@ class Request:
 
 
 class Response:
-    """What was answered: `body` is a JSON value where the answer says that it is one, else text.
+    """The answer to a request: `body` is a JSON value where the answer says so, else text.
 
     The names of `headers` are in small letters. `truncated` says that the body is only its begin.
     """
@@ -98,7 +98,7 @@ class Call:
         check_allowed(self._target, hosts)
         self._body = body_to_send(request.method, request.headers, request.body)
         self._headers = headers_to_send(request.headers, self._target.authority, self._body)
-        self._line = Line(request.timeout)
+        self._line = TimedConnection(request.timeout)
         self._lock = _thread.allocate_lock()
         self._done = Latch()
         self._settled: Response | CodedError | None = None
@@ -112,7 +112,7 @@ class Call:
         raise self._settled or self._late()
 
     def leave(self) -> None:
-        """Let the request be given up; never waits for that."""
+        """Give the request up, without waiting for that."""
         self._settle(CodedError(EXECUTION_FAILED, "nobody waits for the answer any longer"))
         self._line.cut()
 
@@ -179,7 +179,10 @@ class Call:
 
 
 def pause_after(attempt: int, backoff: str) -> float:
-    """The seconds between an attempt and the next: 1, 2, 4, 8, or 1, 2, 3, 4 where it is linear."""
+    """Return the seconds between an attempt and the next.
+
+    1, 2, 4, 8, or 1, 2, 3, 4 where it is linear.
+    """
     return PAUSE * (2 ** (attempt - 1) if backoff == EXPONENTIAL else attempt)
 
 

@@ -1,4 +1,4 @@
-"""Asks one host over HTTP and reads its answer, at the addresses that were checked."""
+"""Sends a request to one host, at the addresses that were checked, and reads its answer."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class UnreachableError(CodedError):
         super().__init__(EXECUTION_FAILED, message)
 
 
-class Line:
-    """A connection that can be cut by others, and the time at which it must be over."""
+class TimedConnection:
+    """A connection that another thread can cut, with the time at which it must be over."""
 
     __slots__ = ("_deadline", "_is_cut", "_socket")
 
@@ -38,23 +38,23 @@ class Line:
         self._is_cut = False
 
     def seconds(self) -> float:
-        """The seconds that are left; fewer than none when it is over."""
+        """Return the seconds that are left; fewer than none when it is over."""
         return self._deadline - time.monotonic()
 
     def left(self) -> float:
-        """The seconds that are left; raises TimeoutError where there are none."""
+        """Return the seconds that are left; raises TimeoutError where there are none."""
         left = self.seconds()
         if left <= 0 or self._is_cut:
             raise TimeoutError
         return left
 
     def hold(self, connection: socket) -> None:
-        """From now on, this is what is cut."""
+        """Set the connection that `cut` shuts down."""
         self._socket = connection
         self.left()
 
     def cut(self) -> None:
-        """Wake whoever reads or writes; there is nothing more to be read."""
+        """Shut the connection down, which wakes whoever reads or writes."""
         import socket
 
         self._is_cut = True
@@ -66,12 +66,12 @@ class Line:
                 return
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         if self._socket is not None:
             self._socket.close()
 
     def read(self, most: int, **_timeout: Any) -> bytes:
-        """Some bytes that have come; none at the end."""
+        """Return some bytes that have come; none at the end."""
         connection = self._open()
         connection.settimeout(self.left())
         return connection.recv(most)
@@ -96,7 +96,7 @@ class Line:
 
 
 class Answer:
-    """What a host has answered: the header lines as they came, and the begin of the body."""
+    """The answer of a host: the header lines as they came, and the beginning of the body."""
 
     __slots__ = ("body", "headers", "status", "truncated")
 
@@ -107,11 +107,11 @@ class Answer:
         self.truncated = False
 
 
-def connect(target: Target, line: Line, *, anywhere: bool) -> None:
-    """Connect the line with a host; `anywhere` says that it need not be a public one.
+def connect(target: Target, line: TimedConnection, *, anywhere: bool) -> None:
+    """Connect with a host; `anywhere` says that it need not be a public one.
 
-    Its name is resolved once: what was checked is what is connected to. Raises
-    `UnreachableError`, `CodedError` and TimeoutError.
+    Its name is resolved once: the addresses that were checked are those that are connected to.
+    Raises `UnreachableError`, `CodedError` and TimeoutError.
     """
     addresses = _addresses(target)
     if not anywhere:
@@ -122,8 +122,10 @@ def connect(target: Target, line: Line, *, anywhere: bool) -> None:
         _secure(target, connection, line)
 
 
-def ask(target: Target, line: Line, method: str, headers: dict[str, str], body: bytes) -> Answer:
-    """What the host answers; raises OSError, and the errors of the protocol of httpcore."""
+def ask(
+    target: Target, line: TimedConnection, method: str, headers: dict[str, str], body: bytes
+) -> Answer:
+    """Return what the host answers; raises OSError, and the errors of the protocol of httpcore."""
     from httpcore2 import URL, HTTP11Connection, Origin, Request
 
     scheme, host = target.scheme.encode(), target.host.encode()
@@ -147,7 +149,7 @@ def ask(target: Target, line: Line, method: str, headers: dict[str, str], body: 
 
 
 def _addresses(target: Target) -> list[str]:
-    """The addresses of a host, in the order in which they should be tried."""
+    """Return the addresses of a host, in the order in which they should be tried."""
     import socket
 
     try:
@@ -157,8 +159,8 @@ def _addresses(target: Target) -> list[str]:
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
-def _connection(target: Target, addresses: list[str], line: Line) -> socket:
-    """A connection to the first of the addresses that takes it."""
+def _connection(target: Target, addresses: list[str], line: TimedConnection) -> socket:
+    """Return a connection to the first of the addresses that takes it."""
     import socket
 
     problem = ""
@@ -175,8 +177,8 @@ def _connection(target: Target, addresses: list[str], line: Line) -> socket:
     raise UnreachableError(f'"{target.authority}" cannot be connected to: {problem}')
 
 
-def _secure(target: Target, connection: socket, line: Line) -> None:
-    """Let the line speak TLS, with the certificate of the host's name."""
+def _secure(target: Target, connection: socket, line: TimedConnection) -> None:
+    """Speak TLS over the connection, with the certificate of the host's name."""
     import ssl
 
     from httpcore2 import default_ssl_context

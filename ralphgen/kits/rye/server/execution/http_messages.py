@@ -26,7 +26,7 @@ _CHARSET = re.compile(r";\s*charset\s*=\s*\"?([\w.:-]+)", re.IGNORECASE)
 
 
 def headers_to_send(own: Mapping[str, str], host: str, body: bytes | None) -> dict[str, str]:
-    """All headers of a request, those of the tool among them; raises `CodedError`."""
+    """Return all headers of a request, those of the tool among them; raises `CodedError`."""
     headers = {"host": host, **COMMON}
     for name, value in own.items():
         if not _TOKEN.fullmatch(name):
@@ -46,7 +46,7 @@ def headers_to_send(own: Mapping[str, str], host: str, body: bytes | None) -> di
 
 
 def body_to_send(method: str, own: Mapping[str, str], body: Any) -> bytes | None:
-    """The bytes of a body; None for a method that has none. Raises `CodedError`."""
+    """Return the bytes of a body; None for a method that has none. Raises `CodedError`."""
     if method not in WITH_BODY:
         if body is not None:
             message = f"a request with the method {method} has no body: leave it out"
@@ -64,7 +64,10 @@ def body_to_send(method: str, own: Mapping[str, str], body: Any) -> bytes | None
 
 
 def headers_received(lines: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
-    """The headers of an answer by their names in small letters; those of one name are one."""
+    """Return the headers of an answer by their names in small letters.
+
+    Those of one name are one.
+    """
     headers: dict[str, str] = {}
     for name, value in lines:
         key, text = name.decode("latin-1").lower(), value.decode("latin-1")
@@ -73,7 +76,10 @@ def headers_received(lines: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
 
 
 def value_received(body: bytes | bytearray, kind: str) -> Any:
-    """The JSON value that a body is, where its content type says so and it is one; else text."""
+    """Return the JSON value that a body is, where its content type says so and it is one.
+
+    Else text.
+    """
     if is_json(kind):
         try:
             value = json.loads(body)
@@ -86,12 +92,12 @@ def value_received(body: bytes | bytearray, kind: str) -> Any:
 
 
 def is_json(kind: str) -> bool:
-    """Whether a content type says that a body is JSON."""
+    """Return whether a content type says that a body is JSON."""
     return bool(_JSON.fullmatch(kind))
 
 
 def _text(body: bytes | bytearray, kind: str) -> str:
-    """A body as text, in its own character set where that is known."""
+    """Return a body as text, in its own character set where that is known."""
     named = _CHARSET.search(kind)
     try:
         text = body.decode(named.group(1) if named else "utf-8-sig", "replace")

@@ -39,7 +39,7 @@ _WHOLE = re.compile(r"\{[A-Za-z_][A-Za-z0-9_-]*\}")
 SUCCESSFUL = range(200, 400)  # status codes
 
 
-class Query:
+class ReadyRequest:
     """A request that is ready to be sent, to `hosts` only where there are any.
 
     `shown` is what may be said of it: its variables, which may be secrets, stand in it by their
@@ -67,10 +67,10 @@ class Query:
         return lambda: data_of_response(call.outcome()), call.leave
 
 
-def query_of(
+def ready_request(
     config: Mapping[str, Any], filling: Filling, *, hosts: tuple[str, ...], max_timeout: float
-) -> Query:
-    """The request of a config, with everything filled in; raises `CodedError`."""
+) -> ReadyRequest:
+    """Return the request of a config, with everything filled in; raises `CodedError`."""
     from .http_client import METHODS, Request
 
     seconds = config.get("timeout")
@@ -91,11 +91,13 @@ def query_of(
     )
     check_allowed(target_of(request.url), hosts)
     shown = {"method": request.method, "url": filling.shown(url), "timeout": limit}
-    return Query(request, hosts, shown, [*unknown_keys(config, KEYS, "http_client"), *warnings])
+    return ReadyRequest(
+        request, hosts, shown, [*unknown_keys(config, KEYS, "http_client"), *warnings]
+    )
 
 
 def url_of(author: str, filling: Filling, hosts: tuple[str, ...]) -> str:
-    """The URL with everything filled in; what was given with the call is percent-encoded.
+    """Return the URL with everything filled in; what was given with the call is percent-encoded.
 
     Who calls a tool must not choose where its request goes, with the author's keys perhaps. So a
     parameter stands after the host, unless a person has said which hosts there are: then a URL may
@@ -126,7 +128,7 @@ def url_of(author: str, filling: Filling, hosts: tuple[str, ...]) -> str:
 
 
 def _headers(config: Mapping[str, Any], filling: Filling) -> dict[str, str]:
-    """The headers, without those that are nothing but a parameter that was not given."""
+    """Return the headers, without those that are nothing but a parameter that was not given."""
     said = config.get("headers")
     headers: dict[str, str] = {}
     for name, text in mapping_at("config.headers", {} if said is None else said).items():
@@ -137,7 +139,7 @@ def _headers(config: Mapping[str, Any], filling: Filling) -> dict[str, str]:
 
 
 def _credentials(said: object, filling: Filling) -> dict[str, str]:
-    """The header that says who asks."""
+    """Return the header that says who asks."""
     if said is None:
         return {}
     auth = mapping_at("config.auth", said)
@@ -160,7 +162,7 @@ def _secret(auth: Mapping[str, Any], key: str, filling: Filling) -> str:
 
 
 def _header_value(where: str, value: str) -> str:
-    """The value, which must not end its line: a second header could follow."""
+    """Return the value, which must not end its line: a second header could follow."""
     if not value.replace("\t", " ").isprintable():
         raise CodedError(
             VALIDATION_FAILED, f'the header "{where}" holds a line break or a control character'
@@ -169,12 +171,12 @@ def _header_value(where: str, value: str) -> str:
 
 
 def _body(written: Any, filling: Filling) -> Any:
-    """The body; where it is one parameter that was not given, there is none."""
+    """Return the body; where it is one parameter that was not given, there is none."""
     return next(iter(filling.value([written])), None)
 
 
 def _retry(said: object) -> dict[str, Any]:
-    """How often to try, and how the pauses between grow."""
+    """Return how often to try, and how the pauses between grow."""
     from .http_client import MOST_ATTEMPTS
 
     retry = mapping_at("config.retry", {} if said is None else said)
@@ -187,7 +189,10 @@ def _retry(said: object) -> dict[str, Any]:
 
 
 def data_of_response(response: Response) -> dict[str, Any]:
-    """What a server has answered; raises `CodedError`, with that as `details`, if it is a no."""
+    """Return what a server has answered.
+
+    Raises `CodedError`, with that as `details`, if it is a no.
+    """
     data: dict[str, Any] = {
         "status_code": response.status_code,
         "headers": dict(response.headers),

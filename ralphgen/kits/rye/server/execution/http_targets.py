@@ -23,7 +23,7 @@ _CONTROL = re.compile(r"[\x00-\x20\x7f\\]")
 
 
 class Target:
-    """What a URL names: a host in its one spelling, its port, and the path with the query."""
+    """The parts of a URL: a host in its one spelling, its port, and the path with the query."""
 
     __slots__ = ("host", "path", "port", "scheme")
 
@@ -35,13 +35,13 @@ class Target:
 
     @property
     def authority(self) -> str:
-        """The host and its port, unless that is the scheme's own."""
+        """Return the host and its port, unless that is the scheme's own."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
 
 
 def target_of(url: str) -> Target:
-    """What a URL names; raises `CodedError`."""
+    """Return what a URL names; raises `CodedError`."""
     from urllib.parse import quote, urlsplit
 
     if _CONTROL.search(url):
@@ -67,7 +67,10 @@ def target_of(url: str) -> Target:
 
 
 def host_of(text: str) -> str:
-    """A host in its one spelling: an address, or a name in small ASCII letters; empty if none."""
+    """Return a host in its one spelling: an address, or a name in small ASCII letters.
+
+    Empty if none.
+    """
     from ipaddress import IPv6Address
 
     try:
@@ -105,7 +108,7 @@ def check_public(target: Target, addresses: Sequence[str]) -> None:
 
 
 def is_public(text: str) -> bool:
-    """Whether an address is one of the public internet's, and of no other network in disguise."""
+    """Return whether an address is public, and is no tunnel to one that is not."""
     from ipaddress import IPv4Address, ip_address, ip_network
 
     address = ip_address(text)
@@ -125,7 +128,10 @@ def is_public(text: str) -> bool:
 
 
 def _entry(text: str) -> tuple[str, str]:
-    """The host and the port of what people have written; an empty port where they named none."""
+    """Return the host and the port of what people have written.
+
+    An empty port where they named none.
+    """
     if text.count(":") > 1 and not text.startswith("["):
         return host_of(text), ""
     host, _, port = text.removeprefix("[").partition("]:" if "[" in text else ":")

@@ -30,7 +30,7 @@ _HEAVY = re.compile(
 
 
 def checked(schema: object, given: dict[str, Any], tool_id: str) -> dict[str, Any]:
-    """The parameters with the defaults of what was not given; without a schema, as they are.
+    """Return the parameters with the defaults of what was not given; without a schema, as they are.
 
     Nothing else is changed: a text is no number. Raises `CodedError`, which names all that is
     wrong, or what is wrong with the schema itself.
@@ -47,7 +47,7 @@ def checked(schema: object, given: dict[str, Any], tool_id: str) -> dict[str, An
 
 
 def declared(schema: object) -> frozenset[str]:
-    """The names of the parameters that a schema speaks of."""
+    """Return the names of the parameters that a schema speaks of."""
     return frozenset(_properties(schema))
 
 
@@ -57,7 +57,7 @@ def _properties(schema: object) -> dict[str, Any]:
 
 
 def _with_defaults(schema: object, given: dict[str, Any], depth: int) -> dict[str, Any]:
-    """A copy of an object with the defaults of its members, and of theirs."""
+    """Return a copy of an object with the defaults of its members, and of theirs."""
     from copy import deepcopy
 
     completed = dict(given)
@@ -70,7 +70,10 @@ def _with_defaults(schema: object, given: dict[str, Any], depth: int) -> dict[st
 
 
 def _problems(schema: dict[str, Any], given: dict[str, Any], tool_id: str) -> list[str]:
-    """What is wrong with the parameters; what could take long is checked in a process apart."""
+    """Return what is wrong with the parameters.
+
+    What could take long is checked in a process apart.
+    """
     written = json.dumps(schema), json.dumps(given)
     try:
         if len(written[0]) * (len(written[1]) + LEAST) < LIGHT and not _HEAVY.search(written[0]):
@@ -83,7 +86,10 @@ def _problems(schema: dict[str, Any], given: dict[str, Any], tool_id: str) -> li
 
 
 def _problems_apart(written: str) -> list[str]:
-    """What the program that checks finds in the time that it has; raises `UnfitSchemaError`."""
+    """Return what the program that checks finds in the time that it has.
+
+    Raises `UnfitSchemaError`.
+    """
     import subprocess
     import sys
 

@@ -25,7 +25,7 @@ NOT_FOUND, NOT_STARTED = 127, 126  # what a shell says of such a command
 
 
 class Command:
-    """What is to be run: the words of its command line, no shell; `timeout` is in seconds.
+    """A command to run: the words of its command line, no shell; `timeout` is in seconds.
 
     `environment` is all of its environment, and `stdin` all that it reads.
     """
@@ -48,7 +48,7 @@ class Command:
 
 
 class Outcome:
-    """What has become of a command.
+    """The result of a command.
 
     One that ended by itself has a `return_code`, one that a signal ended the `signal`'s number.
     With `timed_out`, the time limit has ended it, whichever way it took that.
@@ -64,7 +64,9 @@ class Outcome:
         "timed_out",
     )
 
-    def __init__(self, job: Job, stdout: Kept, stderr: Kept, *, timed_out: bool) -> None:
+    def __init__(
+        self, job: Job, stdout: CappedOutput, stderr: CappedOutput, *, timed_out: bool
+    ) -> None:
         self.return_code: int | None = job.exit_code
         self.signal: int | None = job.signal
         self.stdout = stdout.text()
@@ -74,7 +76,7 @@ class Outcome:
         self.timed_out = timed_out
 
 
-class Kept:
+class CappedOutput:
     """The first bytes of an output; `truncated` says that there were more than `most`."""
 
     __slots__ = ("_bytes", "_most", "truncated")
@@ -86,7 +88,7 @@ class Kept:
 
     @property
     def weight(self) -> int:
-        """How many bytes are kept."""
+        """Return how many bytes are kept."""
         return len(self._bytes)
 
     def add(self, data: bytes) -> None:
@@ -103,7 +105,7 @@ class Kept:
         self._bytes = bytearray()
 
     def text(self) -> str:
-        """The bytes as text, what is no UTF-8 replaced; without a character that was cut."""
+        """Return the bytes as text, what is no UTF-8 replaced; without a character that was cut."""
         from codecs import getincrementaldecoder
 
         decoder = getincrementaldecoder("utf-8")("replace")
@@ -115,7 +117,9 @@ class Running:
 
     __slots__ = ("_deadline", "_job", "_jobs", "_stderr", "_stdout")
 
-    def __init__(self, jobs: Jobs, job: Job, timeout: float, kept: tuple[Kept, Kept]) -> None:
+    def __init__(
+        self, jobs: Jobs, job: Job, timeout: float, kept: tuple[CappedOutput, CappedOutput]
+    ) -> None:
         self._jobs = jobs
         self._job = job
         self._deadline = job.started + timeout
@@ -134,7 +138,7 @@ class Running:
         return outcome
 
     def leave(self) -> None:
-        """Let the command be ended, with all its offspring; never waits for that."""
+        """End the command, with all its offspring, without waiting for that."""
         _thread.start_new_thread(self._end, ())
 
     def _end(self) -> None:
@@ -156,7 +160,7 @@ def begin(jobs: Jobs, command: Command) -> Running:
     Raises `CodedError` where that cannot be, with the `return_code` of a shell where it is the
     command's fault.
     """
-    stdout, stderr = Kept(MOST), Kept(MOST)
+    stdout, stderr = CappedOutput(MOST), CappedOutput(MOST)
     try:
         job = jobs.start(
             command.argv,
@@ -174,7 +178,7 @@ def begin(jobs: Jobs, command: Command) -> Running:
 
 
 def too_many(jobs: Jobs) -> CodedError:
-    """The error where as much is being done as may be at once."""
+    """Return the error where as much is being done as may be at once."""
     message = f"{jobs.most} commands and requests run at once, which is the most: wait for one"
     return CodedError(EXECUTION_FAILED, f"{message} to end")
 

@@ -31,7 +31,7 @@ class RefusedError(Exception):
 
 
 def result_of(tool: str, digest: str, project: str, given: bytes) -> bytes:
-    """The document of a tool that is run with these parameters."""
+    """Return the document of a tool that is run with these parameters."""
     try:
         value = call(load(tool, digest), json.loads(given), project)
         document = as_json(value)
@@ -44,7 +44,7 @@ def result_of(tool: str, digest: str, project: str, given: bytes) -> bytes:
 
 
 def load(tool: str, digest: str) -> ModuleType:
-    """The tool as a module, made of the bytes that were checked, and of no others."""
+    """Return the tool as a module, made of the bytes that were checked, and of no others."""
     from hashlib import sha256
     from types import ModuleType
 
@@ -62,7 +62,7 @@ def load(tool: str, digest: str) -> ModuleType:
 
 
 def call(module: ModuleType, parameters: dict[str, Any], project: str) -> Any:
-    """What the tool's function returns, which may be a coroutine's."""
+    """Return what the tool's function returns, which may be a coroutine's."""
     execute, main = getattr(module, "execute", None), getattr(module, "main", None)
     if callable(execute):
         value = execute(parameters, project)
@@ -76,7 +76,7 @@ def call(module: ModuleType, parameters: dict[str, Any], project: str) -> Any:
 
 
 def wait_for(value: Any) -> Any:
-    """What an awaitable comes to."""
+    """Return what an awaitable comes to."""
     from asyncio import run
 
     async def result() -> Any:
@@ -86,7 +86,7 @@ def wait_for(value: Any) -> Any:
 
 
 def as_json(value: Any) -> bytes:
-    """The document of a value."""
+    """Return the document of a value."""
     try:
         text = json.dumps({"ok": True, "value": value}, ensure_ascii=False, allow_nan=False)
         check(value)
@@ -118,13 +118,13 @@ def check(value: Any) -> None:
 
 
 def failure(sentence: str) -> bytes:
-    """The document of an error."""
+    """Return the document of an error."""
     clean = sentence[:LONGEST].encode("utf-8", "backslashreplace").decode()
     return json.dumps({"ok": False, "error": clean}, ensure_ascii=False).encode()
 
 
 def sentence_of(error: BaseException) -> str:
-    """What went wrong, without where."""
+    """Return what went wrong, without where."""
     name = type(error).__name__
     try:
         text = str(error)
@@ -156,7 +156,7 @@ def flush(stream: Any) -> None:
 
 
 def read_all(source: int) -> bytes:
-    """All that there is to be read."""
+    """Return all that there is to be read."""
     chunks: list[bytes] = []
     while True:
         chunk = os.read(source, CHUNK)

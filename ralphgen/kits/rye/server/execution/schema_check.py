@@ -27,7 +27,7 @@ class UnfitSchemaError(Exception):
 
 
 def problems(schema: dict[str, Any], given: Any) -> list[str]:
-    """What is wrong with a value, each with its path, in the order of the paths.
+    """Return what is wrong with a value, each with its path, in the order of the paths.
 
     Raises `UnfitSchemaError`.
     """
@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def _path(error: Any, top: str) -> str:
-    """Where the wrong value stands."""
+    """Return where the wrong value stands."""
     return top + "".join(_steps(error))
 
 

@@ -46,7 +46,7 @@ _SAME = {"model_class": "model", "success": "outputs"}
 
 
 def parse_directive(text: str, name: str) -> Parsed:
-    """What a directive says, from its text with plain line ends; `name` is for lists."""
+    """Return what a directive says, from its text with plain line ends; `name` is for lists."""
     fence = _fence(text)
     if fence is None:
         why = (
@@ -72,7 +72,7 @@ def parse_directive(text: str, name: str) -> Parsed:
 
 
 def _fence(text: str) -> re.Match[str] | None:
-    """The line that opens the XML block, which lies within no block of more backticks."""
+    """Return the line that opens the XML block, which lies within no block of more backticks."""
     outer = ""
     for found in _FENCE.finditer(text):
         backticks = found[1] or ""
@@ -86,7 +86,7 @@ def _fence(text: str) -> re.Match[str] | None:
 
 
 class _Reading:
-    """What the elements of a directive say."""
+    """The metadata that the elements of a directive state."""
 
     __slots__ = ("metadata", "problems")
 
@@ -182,7 +182,7 @@ class _Reading:
 
 
 def _object(element: Element, key: str) -> dict[str, Any]:
-    """The attributes of an element with its text under a key, and what else is within it."""
+    """Return the attributes of an element with its text under a key, and what else is within it."""
     found = element.json()
     members: dict[str, Any] = dict(element.attributes)
     if found["text"]:
@@ -193,7 +193,10 @@ def _object(element: Element, key: str) -> dict[str, Any]:
 
 
 def _step(element: Element) -> dict[str, Any]:
-    """A step: what is plain in it by name, and all of it in order where that is not everything."""
+    """Return a step.
+
+    What is plain in it by name, and all of it in order where that is not everything.
+    """
     further = dict(element.attributes)
     step: dict[str, Any] = {"name": further.pop("name")} if "name" in further else {}
     if further:

@@ -33,13 +33,13 @@ MOST_ISSUES = 20
 
 
 def filled_parts(parsed: Parsed) -> dict[str, Any]:
-    """The parts of a directive that its inputs are put into."""
+    """Return the parts of a directive that its inputs are put into."""
     parts = {**parsed.metadata, "body": parsed.body}
     return {name: parts[name] for name in FILLED if name in parts}
 
 
 def named_inputs(value: Any) -> Iterator[str]:
-    """The names of the inputs that the texts of a JSON value refer to, each time they do."""
+    """Yield the names of the inputs that the texts of a JSON value refer to, each time they do."""
     if isinstance(value, str):
         for found in REFERENCE.finditer(value):
             yield found["name"] or found["other"]
@@ -49,16 +49,16 @@ def named_inputs(value: Any) -> Iterator[str]:
 
 
 class WrongValueError(Exception):
-    """Why a value does not fit an input."""
+    """A value does not fit an input: the text says why."""
 
 
 def kind_of(entry: Mapping[str, Any]) -> str:
-    """The word for the type of an input: one of `KINDS`, where it is a right one."""
+    """Return the word for the type of an input: one of `KINDS`, where it is a right one."""
     return str(entry.get("type") or "string").strip().lower()
 
 
 def choices_of(entry: Mapping[str, Any]) -> list[str] | None:
-    """The only values that an input may have, as texts; None where there is no such list."""
+    """Return the only values that an input may have, as texts; None where there is no such list."""
     written = entry.get("enum")
     if not isinstance(written, str):
         return None
@@ -66,7 +66,7 @@ def choices_of(entry: Mapping[str, Any]) -> list[str] | None:
 
 
 def fitting(entry: Mapping[str, Any], value: Any) -> Any:
-    """The value in the type of an input, within its limits; raises `WrongValueError`."""
+    """Return the value in the type of an input, within its limits; raises `WrongValueError`."""
     made = KINDS.get(kind_of(entry), _any)(value)
     choices = choices_of(entry)
     if choices is not None and _written(made) not in choices:
@@ -83,7 +83,7 @@ def _written(value: Any) -> str:
 
 
 def limit_of(written: Any) -> float | None:
-    """The number of a limit; None for what is none."""
+    """Return the number of a limit; None for what is none."""
     try:
         number = float(written)
     except (TypeError, ValueError):
@@ -92,7 +92,7 @@ def limit_of(written: Any) -> float | None:
 
 
 def _beyond(value: Any, limit: float, attribute: str) -> bool:
-    """Whether a number, or the length of a text or a list, is beyond a limit."""
+    """Return whether a number, or the length of a text or a list, is beyond a limit."""
     if isinstance(value, bool):
         return False
     measure = value if isinstance(value, (int, float)) else len(value)
@@ -148,7 +148,7 @@ def _structure(value: Any, kind: type) -> Any:
 
 
 def _read(text: str) -> Any:
-    """The value of a JSON text; the text itself where it is none."""
+    """Return the value of a JSON text; the text itself where it is none."""
     try:
         return value_of(text)
     except ValueError:
@@ -166,7 +166,7 @@ KINDS: dict[str, Callable[[Any], Any]] = {
 
 
 def input_issues(parsed: Parsed) -> Iterator[str]:
-    """What is wrong with the inputs that a directive declares, and with those that it names."""
+    """Yield what is wrong with the inputs that a directive declares and those that it names."""
     entries: Sequence[Mapping[str, Any]] = parsed.metadata["inputs"]
     names = [entry["name"] for entry in entries]
     yield from _name_issues(names)
@@ -180,7 +180,7 @@ def input_issues(parsed: Parsed) -> Iterator[str]:
 
 
 def _name_issues(names: Sequence[str]) -> Iterator[str]:
-    """What is wrong with the names of inputs, which stand between braces in the text."""
+    """Yield what is wrong with the names of inputs, which stand between braces in the text."""
     seen: set[str] = set()
     for name in names:
         if name in seen:
@@ -191,7 +191,7 @@ def _name_issues(names: Sequence[str]) -> Iterator[str]:
 
 
 def _value_issues(entry: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with the type of an input, its limits, its choices and its default."""
+    """Yield what is wrong with the type of an input, its limits, its choices and its default."""
     of = f"of the input {shown(entry['name'])}"
     if kind_of(entry) not in KINDS:
         yield f'"type" {of} must be {" or ".join(KINDS)}, found {shown(entry["type"])}'
@@ -214,7 +214,9 @@ def _default(entry: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def checked_inputs(inputs: Sequence[Mapping[str, Any]], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of the inputs, by their names: what is given, of its type, else the default.
+    """Return the values of the inputs, by their names.
+
+    What is given, of its type, else the default.
 
     A directive is text for an agent, so a value may be given as a text. Raises `CodedError`, which
     names all that is wrong; what is not declared is wrong too.
@@ -250,7 +252,7 @@ def _refused(inputs: Sequence[Mapping[str, Any]], issues: list[str]) -> CodedErr
 
 
 def _unknown(name: str, names: list[str]) -> str:
-    """What is wrong with a name that is none of the inputs'."""
+    """Return what is wrong with a name that is none of the inputs'."""
     if not names:
         return f'"{name}" is not known: it takes no parameters'
     meant = nearest(name, names)
@@ -261,7 +263,7 @@ def _unknown(name: str, names: list[str]) -> str:
 
 
 def with_inputs(value: Any, inputs: Mapping[str, Any]) -> Any:
-    """A JSON value in whose texts the inputs stand; what was put in is not looked at again.
+    """Return a JSON value in whose texts the inputs stand; what was put in is not looked at again.
 
     A reference to what is not there stays as it is written, unless it is optional or says what
     stands there instead. Raises `CodedError` where too much would be put in.
@@ -281,7 +283,7 @@ def with_inputs(value: Any, inputs: Mapping[str, Any]) -> Any:
 
 
 def _mapped(value: Any, put_in: Callable[[re.Match[str]], str]) -> Any:
-    """A JSON value, the references in its texts replaced."""
+    """Return a JSON value, the references in its texts replaced."""
     if isinstance(value, str):
         return REFERENCE.sub(put_in, value)
     if isinstance(value, (list, tuple)):

@@ -20,7 +20,7 @@ _BLOCK_END = re.compile(r"^```[ \t]*+$", re.MULTILINE)
 
 
 def parse_knowledge(text: str, name: str) -> Parsed:
-    """What knowledge says, from its text with plain line ends; `name` is for lists."""
+    """Return what knowledge says, from its text with plain line ends; `name` is for lists."""
     if opening := _OPENING.match(text):
         before, end = "", _END.search(text, opening.end())
     elif opening := _BLOCK.match(text):

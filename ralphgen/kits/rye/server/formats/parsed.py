@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-MOST_PROBLEMS = 20  # of one item: who mends those sees the others
+MOST_PROBLEMS = 20  # of one item: who fixes those sees the others
 
 
 class Parsed:
-    """An item, understood.
+    """The parsed text of an item.
 
     `metadata` is a JSON object of what it says of itself (for each type, see the module that parses
     it); `body` is the text that is for the reader: of knowledge what follows its metadata, of a
@@ -43,19 +43,22 @@ class Parsed:
 
 
 def place(text: str, line: int) -> str:
-    """A line by its number and what stands there: a signature line may have moved its number."""
+    """Return a line by its number and what stands there.
+
+    A signature line may have moved its number.
+    """
     found = text.split("\n", line)[line - 1 : line]
     return f"line {line} ({shown(found[0].strip())})" if found else f"line {line}"
 
 
 def text_of(metadata: Mapping[str, Any], key: str) -> str:
-    """A field that is a text; empty where there is none, or one of another kind."""
+    """Return a field that is a text; empty where there is none, or one of another kind."""
     value = metadata.get(key)
     return value if isinstance(value, str) else ""
 
 
 def tags_of(metadata: Mapping[str, Any]) -> tuple[str, ...]:
-    """The tags, which are a list or a text with commas."""
+    """Return the tags, which are a list or a text with commas."""
     tags = metadata.get("tags")
     if isinstance(tags, str):
         tags = tags.split(",")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def parse(item: Item, bare: str) -> Parsed:
-    """What an item says, from its text without its signature line.
+    """Return what an item says, from its text without its signature line.
 
     Raises nothing: what the format does not allow is among its problems.
     """
@@ -39,7 +39,10 @@ def parse(item: Item, bare: str) -> Parsed:
 
 
 def require(item: Item, bare: str) -> Parsed:
-    """What an item says; raises `CodedError` where its format does not allow what it holds."""
+    """Return what an item says.
+
+    Raises `CodedError` where its format does not allow what it holds.
+    """
     parsed = parse(item, bare)
     if parsed.problems:
         raise CodedError(

@@ -44,7 +44,7 @@ _FORMATTED = re.compile(r"""[fF][rR]?["']""")
 
 
 def tool_problems(metadata: Mapping[str, Any]) -> list[str]:
-    """What a tool says in a shape that it cannot be run with."""
+    """Return what a tool says in a shape that it cannot be run with."""
     problems = [
         f'"{key}" must be an object, found {shown(metadata[key])}'
         for key in _OBJECTS
@@ -57,7 +57,7 @@ def tool_problems(metadata: Mapping[str, Any]) -> list[str]:
 
 
 def schema_of(parameters: Any) -> tuple[dict[str, Any], list[str]]:
-    """The JSON Schema of a list of parameters, and what is wrong with the list."""
+    """Return the JSON Schema of a list of parameters, and what is wrong with the list."""
     properties: dict[str, Any] = {}
     problems: list[str] = []
     needed: list[str] = []
@@ -82,7 +82,7 @@ def schema_of(parameters: Any) -> tuple[dict[str, Any], list[str]]:
 
 
 def parse_yaml_tool(text: str, name: str) -> Parsed:
-    """What a tool says, from its text with plain line ends; `name` is for lists."""
+    """Return what a tool says, from its text with plain line ends; `name` is for lists."""
     metadata, problems = read_yaml(text)
     if not isinstance(metadata, dict):
         why = problems or ["must be an object in YAML: expected keys and values"]
@@ -109,7 +109,7 @@ class RefusedPythonError(Exception):
 
 
 def parse_python_tool(text: str, name: str) -> Parsed:
-    """What a tool says, from its text with plain line ends; `name` is for lists."""
+    """Return what a tool says, from its text with plain line ends; `name` is for lists."""
     try:
         tree = _tree(text)
     except RefusedPythonError as error:
@@ -134,7 +134,7 @@ def parse_python_tool(text: str, name: str) -> Parsed:
 
 
 def _assigned(tree: ast.Module, text: str) -> tuple[dict[str, Any], list[str], set[str]]:
-    """The fields, what is wrong with them, and all names that have a value at the top level."""
+    """Return the fields, what is wrong with them, and all names that are set at the top level."""
     metadata: dict[str, Any] = {}
     problems: list[str] = []
     defined: set[str] = set()
@@ -150,7 +150,7 @@ def _assigned(tree: ast.Module, text: str) -> tuple[dict[str, Any], list[str], s
 
 
 def _tree(text: str) -> ast.Module:
-    """The syntax of a module; raises `RefusedPythonError`."""
+    """Return the syntax of a module; raises `RefusedPythonError`."""
     import ast
     import warnings
 
@@ -176,7 +176,7 @@ def _tree(text: str) -> ast.Module:
 
 
 def _definitions(statement: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
-    """The names that a statement gives a value, each with it; None for a value in parts."""
+    """Yield the names that a statement gives a value, each with it; None for a value in parts."""
     import ast
 
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -195,7 +195,7 @@ def _definitions(statement: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
 
 
 def _changed(target: ast.expr) -> Iterator[tuple[str, None]]:
-    """The fields of which a target changes a part, or that it gives values with others."""
+    """Yield the fields of which a target changes a part, or that it gives values with others."""
     import ast
 
     pending = [target]
@@ -210,7 +210,7 @@ def _changed(target: ast.expr) -> Iterator[tuple[str, None]]:
 
 
 def _first_line(tree: ast.Module) -> str:
-    """The first line of the docstring."""
+    """Return the first line of the docstring."""
     import ast
 
     docstring = (ast.get_docstring(tree, clean=False) or "").strip()
@@ -218,7 +218,7 @@ def _first_line(tree: ast.Module) -> str:
 
 
 def _literal(node: ast.expr | None, depth: int = 0) -> Any:
-    """The JSON value of a literal; raises `RefusedPythonError`."""
+    """Return the JSON value of a literal; raises `RefusedPythonError`."""
     import ast
 
     if depth > DEEPEST:
@@ -238,7 +238,7 @@ def _literal(node: ast.expr | None, depth: int = 0) -> Any:
 
 
 def _key(node: ast.expr | None) -> str:
-    """The key of a dictionary; raises `RefusedPythonError`."""
+    """Return the key of a dictionary; raises `RefusedPythonError`."""
     import ast
 
     key = _constant(node.value) if isinstance(node, ast.Constant) else None
@@ -248,7 +248,7 @@ def _key(node: ast.expr | None) -> str:
 
 
 def _constant(value: object) -> Any:
-    """A value that JSON has; raises `RefusedPythonError`."""
+    """Return a value that JSON has; raises `RefusedPythonError`."""
     if isinstance(value, str):
         if not value.isascii() and any("\ud800" <= each <= "\udfff" for each in value):
             raise RefusedPythonError("holds half of a character")

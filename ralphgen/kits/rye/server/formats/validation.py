@@ -30,7 +30,7 @@ _VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")
 
 
 def issues_of(item: Item, parsed: Parsed) -> tuple[list[str], list[str]]:
-    """What forbids that an item is signed, and what its author should be warned of."""
+    """Return what forbids that an item is signed, and what its author should be warned of."""
     if parsed.problems:
         return list(parsed.problems), []
     found = parsed.metadata
@@ -48,7 +48,7 @@ def issues_of(item: Item, parsed: Parsed) -> tuple[list[str], list[str]]:
 
 
 def _common_issues(item: Item, found: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with the fields that are texts, the name and the category."""
+    """Yield what is wrong with the fields that are texts, the name and the category."""
     named = "id" if item.type not in _TEXTS and "id" in found else "name"
     for key in _TEXTS.get(item.type, (named, *_OF_KNOWLEDGE)):
         value = found.get(key)
@@ -81,7 +81,7 @@ def _missing_warnings(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _name_warnings(names: Iterable[str]) -> Iterator[str]:
-    """What is said of parameters whose names stand for something else in the author's text."""
+    """Yield warnings of parameters whose names stand for values of the server."""
     for name in names:
         if name in BUILT_IN:
             yield (
@@ -99,7 +99,7 @@ def _executor_issues(item: Item, found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _schema_issues(found: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with the schema of the parameters, a JSON Schema of Draft 2020-12."""
+    """Yield what is wrong with the schema of the parameters, a JSON Schema of Draft 2020-12."""
     if "config_schema" not in found:
         return
     add_packages()

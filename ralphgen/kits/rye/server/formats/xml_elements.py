@@ -41,26 +41,26 @@ class Element:
 
     @property
     def elements(self) -> list[Element]:
-        """The elements directly within it."""
+        """Return the elements directly within it."""
         return [each for each in self.content if isinstance(each, Element)]
 
     @property
     def text(self) -> str:
-        """The text directly within it, without what is blank around it."""
+        """Return the text directly within it, without what is blank around it."""
         return "".join(each for each in self.content if isinstance(each, str)).strip()
 
     @property
     def flat_text(self) -> str:
-        """All text within it, that of other elements too."""
+        """Return all text within it, that of other elements too."""
         return "".join(self.texts()).strip()
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is a text and nothing else."""
+        """Return whether it is a text and nothing else."""
         return not self.attributes and not any(isinstance(each, Element) for each in self.content)
 
     def parts(self) -> list[Any]:
-        """Its texts, where they are not blank, and its elements as JSON objects, in order."""
+        """Return its texts that are not blank, and its elements as JSON objects, in order."""
         return [
             each.json() if isinstance(each, Element) else each.strip()
             for each in self.content
@@ -68,13 +68,16 @@ class Element:
         ]
 
     def json(self) -> dict[str, Any]:
-        """The whole of it: `text` stands before the first of the `children`, which may be texts."""
+        """Return the whole of it.
+
+        `text` stands before the first of the `children`, which may be texts.
+        """
         parts = self.parts()
         text = parts.pop(0) if parts and isinstance(parts[0], str) else ""
         return {"tag": self.tag, "attributes": self.attributes, "text": text, "children": parts}
 
     def texts(self) -> Iterator[str]:
-        """All texts within it, in order."""
+        """Yield all texts within it, in order."""
         for each in self.content:
             if isinstance(each, Element):
                 yield from each.texts()
@@ -100,7 +103,7 @@ class Cut:
         self.xml, self.end = self._cut()
 
     def place(self, line: int) -> str:
-        """The place in the text of what stands in a line of the XML."""
+        """Return the place in the text of what stands in a line of the XML."""
         before = self._text.count("\n", 0, self._start)
         lost = sum(lines for above, lines in self._lost if above < line)
         return place(self._text, before + line + lost)
@@ -128,14 +131,14 @@ class Cut:
         raise RefusedXmlError("the XML block has no end: close it by a line of three backticks")
 
     def _section(self, tag: str, text: str) -> str:
-        """The placeholder of a section."""
+        """Return the placeholder of a section."""
         name = f"[[{tag}-{len(self.sections) + 1}]]"
         self.sections[name] = text
         return name
 
 
 def read_elements(cut: Cut) -> Element:
-    """The root element; raises `RefusedXmlError`."""
+    """Return the root element; raises `RefusedXmlError`."""
     from xml.parsers.expat import ExpatError, ParserCreate
 
     builder = _Builder()

@@ -48,7 +48,7 @@ def _moved(text: str, line: int, before: int) -> str:
 
 
 class _Reader:
-    """Makes values of nodes, as long as they do not become too many."""
+    """Makes JSON values of YAML nodes, up to a bound on their number."""
 
     __slots__ = ("_before", "_left", "_text", "problems")
 
@@ -59,7 +59,7 @@ class _Reader:
         self.problems: list[str] = []
 
     def value(self, node: Any, depth: int) -> Any:
-        """The value of a node; raises `YamlError`."""
+        """Return the value of a node; raises `YamlError`."""
         self._left -= 1
         if self._left < 0:
             raise YamlError("grows too much by its aliases: write out what they stand for")
@@ -75,7 +75,7 @@ class _Reader:
         return [self.value(each, depth + 1) for each in node.value]
 
     def _mapping(self, node: Any, depth: int) -> dict[str, Any]:
-        """The members of a mapping, its own before those that it takes from others by `<<`."""
+        """Return the members of a mapping; its own win over those that `<<` brings."""
         members: dict[str, Any] = {}
         taken: list[Any] = []
         for key, value in node.value:
@@ -104,7 +104,7 @@ class _Reader:
                 members.setdefault(key, member)
 
     def _scalar(self, node: Any) -> Any:
-        """The value of a scalar; a text where JSON has no other one for it."""
+        """Return the value of a scalar; a text where JSON has no other one for it."""
         kind = node.tag.removeprefix(_TAG)
         if kind == "str":
             return node.value
@@ -135,7 +135,10 @@ def _boolean(text: str) -> bool:
 
 
 def _whole(text: str) -> int | str:
-    """A whole number; what YAML takes for one to the base of sixty is a time and stays a text."""
+    """Return a whole number.
+
+    What YAML takes for one to the base of sixty is a time and stays a text.
+    """
     if ":" in text:
         return text
     plain = text.replace("_", "")
@@ -173,7 +176,7 @@ def _decimal(text: str) -> float | str:
 
 
 def _date(text: str) -> str:
-    """A date and time as ISO 8601 writes it; the text where it is a date alone, or none."""
+    """Return a date and time as ISO 8601 writes it; the text where it is a date alone, or none."""
     if len(text) == _DATE:
         return text
     from datetime import datetime

@@ -30,7 +30,7 @@ _LISTING = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC"
 
 
 class Change:
-    """What became of an item: its text, or None where it is no item any more."""
+    """A change of an item: its text now, or None where it is no item any more."""
 
     __slots__ = ("extension", "id", "text")
 
@@ -41,7 +41,7 @@ class Change:
 
 
 class _Folder:
-    """What is known of a folder: its stamp, those of its files, and the folders in it.
+    """The known state of a folder: its stamp, those of its files, and the folders in it.
 
     A stamp is None where what it stands for is to be looked at again.
     """
@@ -68,7 +68,7 @@ class Watch:
         self._top = _Folder("")
 
     def changes(self) -> Iterator[Change]:
-        """The items that are new, changed or gone since the last time.
+        """Yield the items that are new, changed or gone since the last time.
 
         Whoever stops behind a change that has a text gets the rest the next time.
         """
@@ -78,7 +78,7 @@ class Watch:
         yield from self._changes_at(self._top, self._folder, None)
 
     def _changes_at(self, folder: _Folder, name: str, parent: int | None) -> Iterator[Change]:
-        """What was changed in a folder, and in those within it."""
+        """Yield what was changed in a folder, and in those within it."""
         try:
             descriptor = os.open(name, _LISTING, dir_fd=parent)
         except OSError:
@@ -120,7 +120,7 @@ class Watch:
         folder.stamp = stamp if _is_settled(stamp, now) else None
 
     def _names(self, prefix: str, descriptor: int) -> tuple[set[str], set[str]]:
-        """The names of the files that may be items, and of the folders that may hold some."""
+        """Return the names of files that may be items, and of folders that may hold some."""
         files, folders = set(), set()
         with os.scandir(descriptor) as entries:
             for entry in entries:
@@ -134,7 +134,10 @@ class Watch:
         return files, folders
 
     def _item(self, folder: _Folder, stem: str, descriptor: int) -> Change:
-        """The item of a stem: the first of its files that is one; the others are known then too."""
+        """Return the item of a stem: the first of its files that is one.
+
+        The others are known then too.
+        """
         item = None
         for extension in self._extensions:
             if stem + extension in folder.files:
@@ -155,7 +158,10 @@ class Watch:
 
 
 def _changed_files(folder: _Folder, descriptor: int) -> list[str]:
-    """The names of the files that are not as they were; each search asks this of every file."""
+    """Return the names of the files that are not as they were.
+
+    Each search asks this of every file.
+    """
     if not any(folder.files.values()):  # as of a new folder
         return [*folder.files]
     changed = []
@@ -172,7 +178,10 @@ def _changed_files(folder: _Folder, descriptor: int) -> list[str]:
 
 
 def _read(folder: _Folder, name: str, parent: int) -> tuple[bool, str | None]:
-    """Whether a file is an item, and its text: None where it cannot be read. Takes its stamp."""
+    """Return whether a file is an item, and its text.
+
+    None where it cannot be read. Takes its stamp.
+    """
     now = time.time_ns()
     folder.files[name] = None
     try:
@@ -199,6 +208,6 @@ def _stamp(found: os.stat_result) -> Stamp:
 
 
 def _is_settled(stamp: Stamp, now: int) -> bool:
-    """Whether a change that is made from `now` on is sure to make another stamp."""
+    """Return whether a change that is made from `now` on is sure to make another stamp."""
     newest = max(stamp[2], stamp[3])
     return newest < now - (TICK if newest % SECOND else COARSE_TICK)

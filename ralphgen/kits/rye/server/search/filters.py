@@ -37,12 +37,17 @@ def check_filters(filters: Mapping[str, Any]) -> None:
 
 
 def passes(filters: Mapping[str, Any], values: Callable[[str], Any]) -> bool:
-    """Whether an item passes all of some checked filters; `values` has its own by their names."""
+    """Return whether an item passes all of some checked filters.
+
+    `values` has its own by their names.
+    """
     return all(_passes(name, wanted, values) for name, wanted in filters.items())
 
 
 def moment_of(text: object, *, ends: bool = False) -> datetime | None:
-    """The moment that a date, with or without a time, begins or `ends`; None for anything else.
+    """Return the moment that a date, with or without a time, begins or `ends`.
+
+    None for anything else.
 
     What names no time zone is meant as UTC.
     """
@@ -89,7 +94,7 @@ def _passes(name: str, wanted: Any, values: Callable[[str], Any]) -> bool:
 
 
 def _matches(wanted: object, found: Any) -> bool:
-    """Whether a value, or one of a list of them, is as wanted; none of them for "!"."""
+    """Return whether a value, or one of a list of them, is as wanted; none of them for "!"."""
     operator, operand = _split(wanted) if isinstance(wanted, str) else ("", _word(wanted))
     values = found if isinstance(found, list) else [found]
     if operator == "!":
@@ -100,19 +105,19 @@ def _matches(wanted: object, found: Any) -> bool:
 
 
 def _split(wanted: str) -> tuple[str, str]:
-    """The operator before a wanted value, and the value."""
+    """Return the operator before a wanted value, and the value."""
     text = wanted.strip()
     operator = next((sign for sign in _OPERATORS if text.startswith(sign)), "")
     return operator, text[len(operator) :].strip()
 
 
 def _word(value: object) -> str:
-    """A value as it is compared, however its letters are written."""
+    """Return a value as it is compared, however its letters are written."""
     return str(value).strip().casefold()
 
 
 def _compares(found: object, operator: str, operand: str) -> bool:
-    """Whether numbers, versions or dates are in an order; what is neither never is."""
+    """Return whether numbers, versions or dates are in an order; what is neither never is."""
     one, other = _both(found, operator, operand)
     if one is None or other is None:
         return False
@@ -122,7 +127,7 @@ def _compares(found: object, operator: str, operand: str) -> bool:
 
 
 def _both(found: object, operator: str, operand: str) -> tuple[Any, Any]:
-    """Two values that can be compared, None for one that cannot be with the other."""
+    """Return two values that can be compared, None for one that cannot be with the other."""
     if isinstance(found, (int, float)):
         return found, float(operand) if _NUMBER.fullmatch(operand) else None
     one, other = _version(str(found)), _version(operand)
@@ -132,7 +137,7 @@ def _both(found: object, operator: str, operand: str) -> tuple[Any, Any]:
 
 
 def _version(text: str) -> list[int] | None:
-    """The numbers of a version, without the zeros at its end; None for what is none."""
+    """Return the numbers of a version, without the zeros at its end; None for what is none."""
     match = _VERSION.fullmatch(text.strip())
     if match is None:
         return None

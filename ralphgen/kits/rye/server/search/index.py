@@ -30,7 +30,7 @@ CACHE = 2_000  # kibibytes of the database in memory
 
 
 class Index:
-    """The tables that were searched so far."""
+    """The tables of the projects that were searched so far."""
 
     __slots__ = ("_connection", "_in_use", "_made", "_tables")
 

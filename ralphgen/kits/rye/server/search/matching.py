@@ -125,7 +125,7 @@ def _alike(table: Table, leaf: Leaf, word: str) -> str | None:
 
 
 def may_be_mistyped(leaf: Leaf) -> bool:
-    """Whether other words are looked up for a leaf, where that is asked for."""
+    """Return whether other words are looked up for a leaf, where that is asked for."""
     return leaf.plain and len(leaf.words) == 1
 
 
@@ -156,25 +156,31 @@ def _check_number(query: Node) -> None:
 
 
 def _expression(leaf: Leaf, words: Sequence[str], *, beginning: bool) -> str:
-    """Words as an expression of FTS5; they hold nothing but letters, digits and their marks."""
+    """Return words as an expression of FTS5.
+
+    They hold nothing but letters, digits and their marks.
+    """
     phrase = f'"{" ".join(words)}"{" *" if beginning else ""}'
     return f"{leaf.field} : {phrase}" if leaf.field else phrase
 
 
 def pattern_of(leaf: Leaf) -> str:
-    """The words of a leaf as a regular expression on folded texts, which takes linear time."""
+    """Return the words of a leaf as a regular expression that takes linear time."""
     patterns = map(_word_pattern, _whole_words(leaf))
     return f"(?<!{WORD}){f'{APART}+'.join(patterns)}(?!{WORD})"
 
 
 def _whole_words(leaf: Leaf) -> list[str]:
-    """The words of a leaf, each as a whole word is."""
+    """Return the words of a leaf, each as a whole word is."""
     *words, last = leaf.words
     return [*words, f"{last}*" if leaf.beginning else last]
 
 
 def _word_pattern(word: str) -> str:
-    """A word; behind each `*` but the last, the first place of what follows is as good as any."""
+    """Return a word.
+
+    Behind each `*` but the last, the first place of what follows is as good as any.
+    """
     if word == "*":
         return f"{WORD}+"
     first, *others = word.split("*")

@@ -54,34 +54,34 @@ class Leaf:
 
     @property
     def wild(self) -> bool:
-        """Whether a `*` stands elsewhere than at its end."""
+        """Return whether a `*` stands elsewhere than at its end."""
         return any("*" in word for word in self.words)
 
     @property
     def held(self) -> str:
-        """What every text holds that has its words, which is found faster than these."""
+        """Return what every text holds that has its words, which is found faster than these."""
         return max("*".join(self.words).split("*"), key=len)
 
 
 def means_something(token: str) -> bool:
-    """Whether a piece of a query is an operator, a parenthesis, an open quote, or has a word."""
+    """Return whether a piece of a query is an operator, a bracket, an open quote, or has a word."""
     if token[0] == '"':
         return is_open(token) or bool(words_of(token))
     return token in ("(", ")") or "*" in token or bool(words_of(token))
 
 
 def is_open(phrase: str) -> bool:
-    """Whether the second quote of a phrase is missing."""
+    """Return whether the second quote of a phrase is missing."""
     return len(phrase) == 1 or phrase[-1] != '"'
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """The words of a text, folded."""
+    """Return the words of a text, folded."""
     return tuple(re.findall(f"{WORD}+", fold(text)))
 
 
 def read_term(text: str, field: str, position: int) -> Leaf:
-    """The leaf of a term that stands in no quotes."""
+    """Return the leaf of a term that stands in no quotes."""
     if "*" not in text:
         return Leaf(words_of(text), field, position, beginning=True, plain=True)
     folded = "*".join(map(fold, text.split("*")))
@@ -99,7 +99,7 @@ def read_term(text: str, field: str, position: int) -> Leaf:
 
 
 class Both:
-    """What matches every one of its parts."""
+    """A node that matches what each of its parts matches."""
 
     __slots__ = ("parts",)
 
@@ -108,7 +108,7 @@ class Both:
 
 
 class Either:
-    """What matches any of its parts."""
+    """A node that matches what any of its parts matches."""
 
     __slots__ = ("parts",)
 
@@ -117,7 +117,7 @@ class Either:
 
 
 class Without:
-    """What does not match its part."""
+    """A node that matches what its part does not."""
 
     __slots__ = ("part",)
 
@@ -126,7 +126,7 @@ class Without:
 
 
 def parse_query(text: str) -> Node | None:
-    """What a query means; None for a blank one, which everything matches.
+    """Return what a query means; None for a blank one, which everything matches.
 
     Raises `CodedError` with the `position` of what is wrong, counted in characters from 0.
     """
@@ -141,7 +141,7 @@ def parse_query(text: str) -> Node | None:
 
 
 def leaves_of(node: Node | None) -> list[Leaf]:
-    """What a query looks for, in its order, without what must not be there."""
+    """Return what a query looks for, in its order, without what must not be there."""
     if isinstance(node, Leaf):
         return [node]
     parts = node.parts if isinstance(node, (Both, Either)) else []
@@ -173,11 +173,11 @@ class _Parser:
         self._at = self._depth = self._terms = self._wildcards = 0
 
     def is_empty(self) -> bool:
-        """Whether there is nothing to look for, and no operator and no group either."""
+        """Return whether there is nothing to look for, and no operator and no group either."""
         return not self._tokens
 
     def whole(self) -> Node:
-        """What the whole query means."""
+        """Return what the whole query means."""
         node = self._either("")
         if token := self._next():
             raise _invalid(token.position, UNOPENED)
@@ -241,7 +241,7 @@ class _Parser:
         return node
 
     def _of_field(self, token: _Token, field: str) -> Node:
-        """The phrase or the group that stands right behind the name of a field."""
+        """Return the phrase or the group that stands right behind the name of a field."""
         after = self._next()
         if after is None or after.position != token.end or after.text[0] not in '("':
             raise _invalid(
@@ -269,7 +269,7 @@ class _Parser:
         return leaf
 
     def _nothing_here(self, token: _Token | None) -> CodedError:
-        """The error where something to look for should stand, and this or nothing does."""
+        """Return the error where something to look for should stand, and this or nothing does."""
         before = self._tokens[max(self._at - 1, 0)]
         if before is not token and before.text in (AND, OR, NOT):
             return _dangling(before, "after")

@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-WORD = "[0-9a-z\x80-\U0010ffff]"  # a character of a folded word; all others part words
+WORD = "[0-9a-z\x80-\U0010ffff]"  # a character of a word; all others separate words
 APART = "[^0-9a-z\x80-\U0010ffff]"
 REMEMBERED = 8_192  # characters
 _MARKS = dict.fromkeys(range(0x300, 0x370))  # the accents that are left out
@@ -17,7 +17,7 @@ LONGEST_MISTYPED = 64  # characters of a word that may be mistyped
 
 
 class _Characters(dict[int, str]):
-    """What stands for a character: itself where it belongs to a word, else a blank."""
+    """Maps a character to itself where it belongs to a word, else to a blank."""
 
     def __missing__(self, code: int) -> str:
         from unicodedata import category
@@ -36,7 +36,7 @@ _CHARACTERS = _Characters()
 
 
 def fold(text: str) -> str:
-    """A text in small letters without accents, in which all that is no part of a word parts words.
+    """Return a text in small letters without accents, with blanks for all that is in no word.
 
     Letters, digits and the marks that belong to letters make words; "_", "-" and "/" part them.
     Each character of a script without blanks is a word of its own.
@@ -50,7 +50,7 @@ def fold(text: str) -> str:
 
 
 def allowed_distance(word: str, most: int) -> int:
-    """How many letters of a word may be wrong: never so many that half of it would be left.
+    """Return how many letters of a word may be wrong: never so many that half of it would be left.
 
     None of one or two letters, one of three or four, two of five or six, else up to three.
     """
@@ -58,7 +58,7 @@ def allowed_distance(word: str, most: int) -> int:
 
 
 def pattern_near(word: str, distance: int) -> str:
-    """A regular expression that each word within a distance matches, though not they alone.
+    """Return a regular expression that each word within a distance matches, though not they alone.
 
     Cut into one piece more than letters are wrong, a word has a piece in which none is: it stands
     there as it is, and what goes before and after has nearly the same length.
@@ -77,7 +77,10 @@ def _letters(number: int, distance: int) -> str:
 
 
 def nearest_words(word: str, candidates: Iterable[str], most: int) -> dict[int, list[str]]:
-    """The candidates within a distance, by how far they are: the nearest ones, then the first."""
+    """Return the candidates within a distance, by how far they are.
+
+    The nearest ones, then the first.
+    """
     found = ((distance_between(word, candidate, most), candidate) for candidate in candidates)
     near = sorted(pair for pair in found if 0 < pair[0] <= most)
     by_distance: dict[int, list[str]] = {}
@@ -87,7 +90,10 @@ def nearest_words(word: str, candidates: Iterable[str], most: int) -> dict[int, 
 
 
 def distance_between(one: str, other: str, most: int) -> int:
-    """How many letters must be added, removed or replaced; any number over `most` for too many."""
+    """Return how many letters must be added, removed or replaced.
+
+    Any number over `most` for too many.
+    """
     row = list(range(len(other) + 1))
     for number, letter in enumerate(one, 1):
         before, row = row, [number]
