@@ -1,10 +1,8 @@
 """Projects with items, spaces beside them, and a person's session of the kit rye on them."""
 
 import atexit
-import compileall
 import json
 import os
-import py_compile
 import shutil
 import subprocess
 import textwrap
@@ -268,37 +266,31 @@ def rye_project(root: Path, settings: str = "", *, more: str = "") -> Path:
 @cache
 def _made(config: str) -> Path:
     """A project with this config, to be copied."""
-    folder = TemporaryDirectory(prefix="rye-project-")
-    atexit.register(folder.cleanup)
-    root = create_project(Path(folder.name), config=config)
-    runtime = root / ".ralph" / "mcp" / "runtime"
-    for compiled in _compiled() if config != KITS else ():
-        shutil.copytree(compiled, runtime / compiled.relative_to(_runtime()), dirs_exist_ok=True)
-    return root
+    return create_project(_own_folder(), config=config)
 
 
 @cache
-def _compiled() -> tuple[Path, ...]:
-    """The folders of a server's compiled modules: what takes long at the start of a new one.
-
-    They are known by the text that they were made of, so that a changed one is compiled again.
-    """
-    compileall.compile_dir(
-        _runtime(), quiet=1, invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH
-    )
-    return tuple(_runtime().rglob("__pycache__"))
+def _bytecode() -> Path:
+    """The folder of what servers keep between their starts."""
+    return _own_folder()
 
 
-def _runtime() -> Path:
-    """The runtime of the plainest server."""
-    return _made(KITS) / ".ralph" / "mcp" / "runtime"
+def _own_folder() -> Path:
+    """A new folder, which goes with this process."""
+    folder = TemporaryDirectory(prefix="rye-")
+    atexit.register(folder.cleanup)
+    return Path(folder.name)
 
 
 def variables(folder: Path, **more: str) -> dict[str, str]:
-    """An environment with a home and a user space of its own in a folder."""
+    """An environment with a home and a user space of its own in a folder.
+
+    What servers keep between starts is shared, since to compile them anew takes half a second.
+    """
     home = folder / "home"
     home.mkdir(parents=True, exist_ok=True)
-    return {"HOME": str(home), "USER_SPACE": str(folder / "user"), **more}
+    own = {"HOME": str(home), "USER_SPACE": str(folder / "user")}
+    return {**own, "XDG_CACHE_HOME": str(_bytecode()), **more}
 
 
 @contextmanager
