@@ -142,7 +142,11 @@ def tested(tree: Path, arguments: list[str], output: int) -> int | None:
         sys.path[:0] = [str(tree), str(HERE)]
         sys.argv[:] = ["pytest", *arguments]
         os.environ["PYTHONPATH"] = f"{tree}{os.pathsep}{HERE}"
-        os._exit(pytest.main(arguments))
+        code = 1
+        try:
+            code = pytest.main(arguments)
+        finally:  # whatever it raises, a fork must not clean up what is its parent's
+            os._exit(code)
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         ended, status = os.waitpid(child, os.WNOHANG)

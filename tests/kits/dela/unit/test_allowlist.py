@@ -60,6 +60,7 @@ class TestScopes:
             ("{project}/Makefile", "File", (), {"build", "test"}),
             ("{project}/Makefile", "File", ("build",), {"build", "test"}),
             ("{project}", "File", (), set()),
+            ("{project}/justfile", "File", (), set()),
             ("{project}/Makefile", "Directory", (), {"build", "test"}),
             ("{project}", "Directory", (), {"build", "test", "sub"}),
             ("{project}/", "Directory", (), {"build", "test", "sub"}),

@@ -173,6 +173,15 @@ class TestLinks:
         assert [] == [*found.tasks]
         assert [(os.path.realpath(tmp_path / "project") + f"/{name}", OUTSIDE)] == found.problems
 
+    def test_its_text_is_not_read_either(self, secret: Path, tmp_path: Path) -> None:
+        write(tmp_path, {"project/x": ""})
+        link = tmp_path / "project" / "link"
+        link.symlink_to(secret)
+        top = os.path.realpath(tmp_path / "project")
+
+        with pytest.raises(folders.UnreadableError, match="leads out of the project"):
+            folders.Folder(top, top).text(f"{top}/link")
+
     def test_a_folder_that_leads_out_is_empty(self, secret: Path, tmp_path: Path) -> None:
         write(tmp_path, {"outside/hidden.yml": "jobs: {}", "project/.github/x": ""})
         link = tmp_path / "project/.github/workflows"
