@@ -1,6 +1,7 @@
 """Emitted servers are code that we would have written: linted, formatted, typed, importable."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -14,19 +15,21 @@ import pytest
 from cases import FIXTURES, case_names, lay_down
 
 from ralphgen.generate.workflows import generate
+from ralphgen.kits.registry import KITS
 
 ROOT = FIXTURES.parent
 CASES = case_names(failing=False)
-SILENCING = re.compile("noqa|type: ?ignore|mypy:|ruff:|fmt:|pylint|pragma|nosec")
+WHOLE = "whole"  # the tree with every kit, whose runtime serves the checks of all others
+SILENCING = re.compile(r"noqa|type: ?ignore|mypy:|ruff:|fmt:|pylint|pragma|\bnosec")
 IMPORT_ALL = """
 import os, sys
 sys.dont_write_bytecode = True
 folder = sys.argv[1]
-sys.path.insert(0, folder)
+sys.path[:0] = sys.argv[1:]
 for place, _, names in sorted(os.walk(folder)):
     for name in sorted(names):
         path = os.path.relpath(os.path.join(place, name), folder)
-        if path.endswith(".py") and (len(sys.argv) == 3 or not path.endswith("sdk_server.py")):
+        if path.endswith(".py"):
             __import__(path[:-3].replace(os.sep, ".").removesuffix(".__init__"))
             print(path)
 """
@@ -34,12 +37,25 @@ for place, _, names in sorted(os.walk(folder)):
 
 @pytest.fixture(scope="module")
 def trees(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the whole server of every case; no dot folder, since linters skip those."""
+    """A folder with the server of every case; no dot folder, since linters skip those.
+
+    What lies in `runtime/` is written once, with all kits, since it is the same everywhere.
+    """
     trees = tmp_path_factory.mktemp("emitted") / "trees"
     trees.mkdir()
+    root = lay_down("full", tmp_path_factory.mktemp("project") / WHOLE)
+    config = root / ".ralph" / "ralphgen.toml"
+    every = f"kits = {json.dumps([kit.key for kit in KITS])}"
+    text = config.read_text(encoding="utf-8").replace('kits = ["ralph"]', every)
+    config.write_text(text, encoding="utf-8")
+    whole = generate(root).files
+    _write(trees / WHOLE, whole)
     for case in CASES:
         root = lay_down(case, tmp_path_factory.mktemp("project") / case)
-        _write(trees / case, generate(root).files)
+        files = generate(root).files
+        runtime = {name: text for name, text in files.items() if name.startswith("runtime/")}
+        assert runtime.items() <= whole.items()
+        _write(trees / case, {name: files[name] for name in files.keys() - runtime.keys()})
     (trees / "ruff.toml").write_text(_ruff_config(), encoding="utf-8")
     return trees
 
@@ -64,17 +80,18 @@ def test_the_linter_and_the_formatter_look_at_every_emitted_module(trees: Path) 
 
 
 def test_emitted_code_passes_the_strict_type_checker(trees: Path) -> None:
-    """Each tree by itself, since all have modules of the same names; they share what is known."""
-    for case in CASES:
+    """Each tree by itself, since all have modules of the same names; they share the runtime."""
+    for case in (WHOLE, *CASES):
         options = ("--strict", "--config-file", str(ROOT / "pyproject.toml"))
         cache = ("--cache-dir", str(trees.parent / "types"))
-        done = _run(trees / case, sys.executable, "-m", "mypy", *options, *cache, ".")
+        found = {**os.environ, "MYPYPATH": str(trees / WHOLE)}
+        done = _run(trees / case, sys.executable, "-m", "mypy", *options, *cache, ".", env=found)
 
         assert done.stdout.startswith("Success: no issues found"), f"{case}\n{done.stdout}"
 
 
 def test_emitted_code_silences_no_checker(trees: Path) -> None:
-    for path in (*trees.glob("full/**/*.py"), *trees.glob("*/ralph/*.py"), *trees.glob("*/*.py")):
+    for path in (*trees.glob(f"{WHOLE}/**/*.py"), *trees.glob("*/*/*.py"), *trees.glob("*/*.py")):
         with path.open("rb") as file:
             comments = [
                 token for token in tokenize.tokenize(file.readline) if token.type == COMMENT
@@ -84,11 +101,10 @@ def test_emitted_code_silences_no_checker(trees: Path) -> None:
 
 
 def test_every_emitted_module_can_be_imported_from_a_cold_start(trees: Path) -> None:
-    """The SDK's binding once, since it is the same everywhere and costs half a second."""
-    for case in CASES:
-        options = ["with the SDK"] if case == "full" else []
+    """The runtime once, since it is the same everywhere, and the SDK costs half a second."""
+    for case in (WHOLE, *CASES):
         command = (sys.executable, "-I", "-W", "error", "-c", IMPORT_ALL)
-        done = _run(trees, *command, str(trees / case), *options)
+        done = _run(trees, *command, str(trees / case), str(trees / WHOLE))
 
         assert (0, "") == (done.returncode, done.stderr), case
         assert "policy.py" in done.stdout
@@ -142,7 +158,15 @@ def _write(folder: Path, files: Mapping[str, str]) -> None:
         path.write_bytes(text.encode())
 
 
-def _run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+def _run(
+    folder: Path, *command: str, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command, cwd=folder, capture_output=True, encoding="utf-8", check=False, timeout=120
+        command,
+        cwd=folder,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=120,
+        env=env,
     )

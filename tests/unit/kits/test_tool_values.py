@@ -70,6 +70,9 @@ def test_interactive_sessions_have_exactly_what_only_reads(plan: ServerPlan) -> 
         }
 
         assert reading == {*seen}
+        assert instruction_lines([tools[name] for name in seen]) == instruction_lines(
+            [*seen.values()]
+        )
         assert all(tool.hints.get("readOnlyHint") for tool in seen.values())
 
 

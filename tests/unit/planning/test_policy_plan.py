@@ -32,7 +32,7 @@ PROFILES: dict[str, dict[str, Names]] = {
     "braindump": SMALL,
     "yap": LARGE,
     "ramble": SMALL,
-    "discuss": SMALL,
+    "discuss": LARGE,
     "task_execution": SMALL,
     "opus_review": LARGE,
     "enrichment": SMALL,
@@ -309,7 +309,7 @@ def test_a_session_about_no_discipline_lacks_the_tools_that_would_change_one() -
     session = Session("one", facts, "discuss", policy_of(own), None)
 
     assert {"read"} == session.enabled
-    assert "the recipe" in session.why_hidden("write")
+    assert "it needs a session that is about one row" in session.why_hidden("write")
     with pytest.raises(StartError, match='the recipe "own" needs a discipline'):
         session_of(policy_of(own), "one", {**WHOLE, "recipe": "own", "base": "own"})
 
@@ -390,8 +390,8 @@ BAD_RECIPES = {
         'no kit has a tool "one:run"',
     ),
     "with more than its base": (
-        Recipe("own", "discuss", (("one", ("write",)),), "f"),
-        'the base "discuss" does not have "write"',
+        Recipe("own", "ramble", (("one", ("write",)),), "f"),
+        'the base "ramble" does not have "write"',
     ),
     "named as a command": (
         Recipe("list", "yap", (), "f"),
@@ -402,8 +402,8 @@ BAD_RECIPES = {
         'no kit has a tool "raed"',
     ),
     "narrowing what its base has not": (
-        Recipe("own", "discuss", (), "f", narrow=(("one:write", ("id",)),)),
-        'the base "discuss" does not have "write"',
+        Recipe("own", "ramble", (), "f", narrow=(("one:write", ("id",)),)),
+        'the base "ramble" does not have "write"',
     ),
     "narrowing to an unknown argument": (
         Recipe("own", "yap", (), "f", narrow=(("write", ("id", "stauts")),)),
