@@ -54,7 +54,7 @@ LAYERS = (
     ("generate",),
     ("clients", "sessions"),
     ("doctor", "launch", "skills"),
-    ("board.outcomes", "board.requests"),
+    ("board.requests",),
     ("board.views",),
     ("board.edit",),
     ("board",),

@@ -1,22 +1,21 @@
-"""A project as the board shows it: what is known of it is kept until something has moved."""
+"""A project as the board shows it: what is known of it is kept until something has changed."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
 
-from ralphgen.board.edit.discipline_forms import PersonaForm, fields_of
-from ralphgen.board.edit.edits import FormError, problems_of
-from ralphgen.board.edit.save import save
-from ralphgen.board.outcomes import FieldProblem, Outcome
-from ralphgen.board.requests import Form
-from ralphgen.board.views import drift, open_sessions
-from ralphgen.board.views.changes import Changes, Marks
-from ralphgen.board.views.disciplines import personas
+from ralphgen.board.changes import Changes, Marks
+from ralphgen.board.edit.forms import DisciplineForm, fields_of
+from ralphgen.board.edit.save import regenerate, save
+from ralphgen.board.edit.validate import FormError, problems_of
+from ralphgen.board.requests import FieldProblem, Form, Outcome
+from ralphgen.board.views.disciplines import read_disciplines
+from ralphgen.board.views.drift import drift
 from ralphgen.board.views.matrix import matrix
-from ralphgen.board.views.project_title import project_title
-from ralphgen.board.views.status import standing
+from ralphgen.board.views.sessions import read_sessions
+from ralphgen.board.views.status import project_status, project_title
+from ralphgen.doctor.examine import CheckResult, examine
 from ralphgen.errors import Problem, ProjectError, RalphgenError
 from ralphgen.generate.workflows import Generated, generate
 from ralphgen.kits.registry import KITS
@@ -24,9 +23,7 @@ from ralphgen.project.database import open_without_trace
 from ralphgen.project.inspect import DATABASE, read_schema
 from ralphgen.project.model import Names
 from ralphgen.project.root import FOLDER
-
-if TYPE_CHECKING:
-    from ralphgen.doctor.examine import CheckResult
+from ralphgen.sessions.processes import end_session
 
 RELOAD = "load the page again"
 Values = Mapping[str, object]
@@ -34,8 +31,8 @@ Values = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What a page is asked to show; no discipline is an empty text.
+class PageQuery:
+    """What a page shows; no discipline is an empty text.
 
     `typed` is the form of the discipline as it was sent, where it could not be saved.
     """
@@ -44,77 +41,77 @@ class Asked:
     typed: Form | None = None
 
     @classmethod
-    def of(cls, query: Mapping[str, str]) -> "Asked":
-        """What a query asks for."""
-        return cls(query.get("discipline", ""))
+    def of(cls, fields: Mapping[str, str]) -> "PageQuery":
+        """Read the query of a page."""
+        return cls(fields.get("discipline", ""))
 
 
 @dataclass(frozen=True, slots=True)
-class Moves:
-    """How often something has moved: `number` counts, and `last` has it by section."""
+class ChangeCounts:
+    """The number of changes; `last` has the number of the last one by section."""
 
     number: int
     last: Mapping[str, int]
 
-    def then(self, sections: Sequence[str]) -> "Moves":
-        """The moves with one more, of these sections; the same where there are none."""
+    def then(self, sections: Sequence[str]) -> "ChangeCounts":
+        """Return the counts with one more, of these sections; the same where there are none."""
         if not sections:
             return self
         number = self.number + 1
-        return Moves(number, {**self.last, **dict.fromkeys(sections, number)})
+        return ChangeCounts(number, {**self.last, **dict.fromkeys(sections, number)})
 
 
 class Board:
     """What the board knows of the project in `root`; every method may be called in any thread."""
 
     def __init__(self, root: Path) -> None:
-        """Reads nothing yet."""
+        """Start with nothing read."""
         self.root = root
         self._changes = Changes(root)
         self._noting = Lock()
         self._marks: Marks | None = None
-        self._moves = Moves(1, {})
+        self._counts = ChangeCounts(1, {})
         self._generating = Lock()
         self._generated: tuple[int, Generated] | None = None
         self._acting = Lock()
         self._findings: tuple[CheckResult, ...] | None = None
 
     def title(self) -> str:
-        """What the project calls itself; the name of its folder where that cannot be read."""
+        """Return the project's title; the name of its folder where that cannot be read."""
         try:
             return project_title(self.root, self._as_generated().project.schema)
         except RalphgenError:
             return self.root.name
 
-    def look(self) -> None:
-        """Note which sections have moved since the last look."""
+    def check(self) -> None:
+        """Note which sections have changed since the last check."""
         with self._noting:
-            before, self._marks = self._marks, self._changes.moved()
+            before, self._marks = self._marks, self._changes.marks()
             if before is not None:
-                self._moves = self._moves.then(_moved(before, self._marks))
+                self._counts = self._counts.then(_differing(before, self._marks))
 
-    def moved_since(self, number: int) -> tuple[int, tuple[str, ...]]:
-        """The number of the last move, and the sections that have moved after `number`."""
-        moves = self._moves
-        return moves.number, tuple(name for name, last in moves.last.items() if last > number)
+    def changed_since(self, number: int) -> tuple[int, tuple[str, ...]]:
+        """Return the number of the last change, and the sections changed after `number`."""
+        counts = self._counts
+        return counts.number, tuple(name for name, last in counts.last.items() if last > number)
 
-    def view(self, section: str, asked: Asked) -> Values:
-        """What a section shows; raises `RalphgenError` where it cannot be said."""
-        views: Mapping[str, Callable[[Asked], Values]] = {
+    def view(self, section: str, query: PageQuery) -> Values:
+        """Return the values that a section shows; raises `RalphgenError` where it cannot."""
+        views: Mapping[str, Callable[[PageQuery], Values]] = {
             "matrix": self._matrix,
-            "standing": self._standing,
-            "drift": lambda _: {"view": drift.drift(self.root)},
-            "personas": self._personas,
-            "sessions": lambda _: {"view": open_sessions.open_sessions(self.root)},
+            "status": self._status,
+            "drift": lambda _: {"view": drift(self.root)},
+            "disciplines": self._disciplines_view,
+            "sessions": lambda _: {"view": read_sessions(self.root)},
             "diagnosis": lambda _: {"view": self._findings},
         }
-        return views[section](asked)
+        return views[section](query)
 
     def regenerate(self) -> Outcome:
         """Write the server anew and make its environment."""
         said: list[str] = []
         with self._acting:
-            problems = drift.regenerate(self.root, said.append)
+            problems = regenerate(self.root, said.append)
         if not problems:
             return Outcome(True, "the server is as the project is now", tuple(said))
         written = any(line.startswith(f"{FOLDER}: ") for line in said)
@@ -123,41 +120,41 @@ class Board:
         return Outcome(False, message, tuple(said), _fieldless(problems))
 
     def diagnose(self) -> Outcome:
-        """Look everything over, and keep what was found for its section."""
+        """Run `ralphgen doctor`, and keep its findings for their section."""
         with self._acting:
-            self._findings = tuple(drift.diagnosis(self.root))
+            self._findings = tuple(diagnosis(self.root))
         with self._noting:
-            self._moves = self._moves.then(("diagnosis",))
+            self._counts = self._counts.then(("diagnosis",))
         ill = sum(bool(finding.fix) for finding in self._findings)
         count = f"{len(self._findings)} things were looked at"
         if ill:
-            return Outcome(False, f"{count}, of which {ill} must be mended")
+            return Outcome(False, f"{count}, of which {ill} need a fix")
         return Outcome(True, f"{count}, and all is well")
 
     def end(self, session_id: str) -> Outcome:
         """End a session; waits for no other action, for it writes none of the server."""
         try:
-            return Outcome(True, open_sessions.end(self.root, session_id).sentence)
+            return Outcome(True, end_session(self.root, session_id).sentence)
         except RalphgenError as error:
             return Outcome(False, "no session was ended", (), _fieldless(error.problems))
 
     def problems(self, form: Form) -> tuple[FieldProblem, ...]:
-        """What keeps the edit of a form from being saved; writes nothing."""
-        given = PersonaForm(form)
+        """Return why the edit of a form cannot be saved; writes nothing."""
+        given = DisciplineForm(form)
         try:
             edit = given.edit()
-            persona = personas(self.root).named(edit.discipline)
+            discipline = read_disciplines(self.root).named(edit.discipline)
         except FormError as error:
             return error.problems
         except ProjectError as error:
             return _fieldless(error.problems)
-        if persona is None:
+        if discipline is None:
             return (FieldProblem("", "there is no such discipline any more", RELOAD),)
-        return tuple(map(given.shown, problems_of(edit, persona)))
+        return tuple(map(given.shown, problems_of(edit, discipline)))
 
     def save(self, form: Form) -> Outcome:
         """Save the edit of a form, and regenerate."""
-        given, said = PersonaForm(form), list[str]()
+        given, said = DisciplineForm(form), list[str]()
         try:
             edit = given.edit()
         except FormError as error:
@@ -167,51 +164,60 @@ class Board:
         problems = (*map(given.shown, saved.fields), *_fieldless(saved.problems))
         return Outcome(saved.state == "saved", saved.sentence, tuple(said), problems)
 
-    def _matrix(self, asked: Asked) -> Values:
+    def _matrix(self, query: PageQuery) -> Values:
         names = self._disciplines()
-        chosen = asked.discipline if asked.discipline in names else None
+        chosen = query.discipline if query.discipline in names else None
         return {"view": matrix(self._as_generated(), chosen), "disciplines": names}
 
-    def _standing(self, _: Asked) -> Values:
+    def _status(self, _: PageQuery) -> Values:
         with open_without_trace(self.root / DATABASE) as connection:
             schema = read_schema(connection, self.root, KITS)
-            return {"view": standing(connection, schema, self.root)}
+            return {"view": project_status(connection, schema, self.root)}
 
-    def _personas(self, asked: Asked) -> Values:
-        found = personas(self.root)
-        chosen, typed = found.named(asked.discipline), asked.typed
+    def _disciplines_view(self, query: PageQuery) -> Values:
+        found = read_disciplines(self.root)
+        chosen, typed = found.named(query.discipline), query.typed
         fields = None
         if chosen is not None and typed is None:
             fields = fields_of(chosen)
         elif chosen is not None and typed is not None:
-            fields = PersonaForm(typed).fields()
+            fields = DisciplineForm(typed).fields()
             # What was typed is about what was seen: its positions mean other servers by now.
             chosen = replace(chosen, fingerprint=typed.text("fingerprint"))
-        names = tuple(persona.name for persona in found.disciplines)
+        names = tuple(row.name for row in found.rows)
         problems = (*found.problems, *(chosen.problems if chosen is not None else ()))
         return {"view": chosen, "fields": fields, "disciplines": names, "problems": problems}
 
     def _disciplines(self) -> Names:
-        """The names of the disciplines; none where the database cannot be read."""
+        """Return the names of the disciplines; none where the database cannot be read."""
         try:
-            return tuple(persona.name for persona in personas(self.root).disciplines)
+            return tuple(row.name for row in read_disciplines(self.root).rows)
         except ProjectError:
             return ()
 
     def _as_generated(self) -> Generated:
-        """What the project comes to now, kept until what it follows from has moved."""
+        """Generate the project in memory, or return the last result if nothing has changed."""
         with self._generating:
-            number = self._moves.last.get("matrix", 0)
+            number = self._counts.last.get("matrix", 0)
             if self._generated is None or self._generated[0] != number:
                 self._generated = number, generate(self.root)
             return self._generated[1]
 
 
-def _moved(before: Marks, after: Marks) -> tuple[str, ...]:
-    """The sections that differ; disciplines stand where the matrix finds them."""
+def _differing(before: Marks, after: Marks) -> tuple[str, ...]:
+    """Return the sections that differ; disciplines stand where the matrix finds them."""
     found = [name for name in Marks._fields if getattr(before, name) != getattr(after, name)]
-    return (*found, *(["personas"] if "matrix" in found else []))
+    return (*found, *(["disciplines"] if "matrix" in found else []))
 
 
 def _fieldless(problems: Iterable[Problem]) -> tuple[FieldProblem, ...]:
     return tuple(FieldProblem("", problem.text, problem.hint) for problem in problems)
+
+
+def diagnosis(root: Path) -> Iterator[CheckResult]:
+    """Yield what `ralphgen doctor` finds, as it is found."""
+    try:
+        yield from examine(root)
+    except RalphgenError as error:
+        for problem in error.problems:
+            yield CheckResult("project", problem.text, problem.hint or "fix what it names")

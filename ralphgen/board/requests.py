@@ -1,6 +1,7 @@
-"""Reads what a request of the board says: its query, and the fields of a form."""
+"""What a browser sends to the board, a query or a form, and the outcome that it is answered."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
 from starlette.exceptions import HTTPException
@@ -10,34 +11,56 @@ FORM = "application/x-www-form-urlencoded"
 MOST_FIELDS = 10_000
 
 
+@dataclass(frozen=True, slots=True)
+class FieldProblem:
+    """What is wrong with one field, such as `servers.0.command`; never with a secret in it.
+
+    The field is empty where it is not about one.
+    """
+
+    field: str
+    text: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`message` is a sentence for people, `lines` are further ones; `problems` say why not."""
+
+    ok: bool
+    message: str
+    lines: tuple[str, ...] = ()
+    problems: tuple[FieldProblem, ...] = ()
+
+
 class Form:
     """The fields of a form, in the order in which they were sent."""
 
     def __init__(self, fields: tuple[tuple[str, str], ...]) -> None:
-        """A name may stand several times, as that of a checkbox does."""
+        """Group the texts by name: that of a checkbox may stand several times."""
         self._texts: dict[str, list[str]] = {}
         for name, text in fields:
             self._texts.setdefault(name, []).append(text.replace("\r\n", "\n"))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the fields, each once."""
+        """Return the names of the fields, each once."""
         return tuple(self._texts)
 
     def text(self, name: str) -> str:
-        """The one text of a field; refuses the request where it is not there once."""
+        """Return the one text of a field; refuses the request where it is not there once."""
         found = self.texts(name)
         if len(found) != 1:
             raise _bad(f'the field "{name}" is missing' if not found else f'"{name}" stands twice')
         return found[0]
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """All texts of a field, none where it is not there; line ends are single line feeds."""
+        """Return all texts of a field, with single line feeds as line ends."""
         return tuple(self._texts.get(name, ()))
 
 
 async def form_of(request: Request) -> Form:
-    """The form that a request brings; refuses one that brings something else."""
+    """Return the form that a request brings; refuses one that brings something else."""
     kind = request.headers.get("content-type", FORM).partition(";")[0].strip().lower()
     if kind != FORM:
         raise HTTPException(415, f"a form is {FORM}")
@@ -45,12 +68,12 @@ async def form_of(request: Request) -> Form:
 
 
 def query_of(request: Request) -> Mapping[str, str]:
-    """The fields behind the question mark; of two of a name the last one counts."""
+    """Return the fields behind the question mark; of two of a name the last one counts."""
     return dict(_pairs(request.scope["query_string"]))
 
 
 def wants_json(request: Request) -> bool:
-    """Whether a program of the page asks, and no plain form."""
+    """Return whether a program of the page asks, and no plain form."""
     return "application/json" in request.headers.get("accept", "")
 
 

@@ -1,27 +1,44 @@
-"""The servers that hold a session's lock: found without guessing, and ended as a client would."""
+"""Ends a session: its files, and the server processes that hold its lock."""
 
 import os
 import select
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from ralphgen.errors import ProjectError, UsageError
 from ralphgen.runtime.access.session_lock import LOCK
-from ralphgen.sessions.store import try_lock
+from ralphgen.runtime.errors import one_line
+from ralphgen.sessions.store import CONTEXT, SESSIONS, remove, stored_sessions, try_lock
 
 PATIENCE = 5_000  # milliseconds for what takes some
 OPTION = "--context"  # that names the session on a server's command line
 _PROC = Path("/proc")
 
 
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What ending a session did, and `sentence` says so.
+
+    `stopped` servers have ended, and `left` ones go on. `pruned` is whether its folder is gone.
+    """
+
+    session_id: str
+    pruned: bool
+    stopped: int
+    left: bool
+    sentence: str
+
+
 class Lock:
     """The lock of a session's folder, kept open so that it is known after its file is gone."""
 
     def __init__(self, folder: Path) -> None:
-        """Opens the lock in `folder`, if there is one; a link is none."""
+        """Open the lock in `folder`, if there is one; a link is none."""
         self._file: int | None = None
         flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
         with suppress(OSError):
@@ -40,10 +57,10 @@ class Lock:
             os.close(self._file)
 
     def is_held(self) -> bool:
-        """Whether a server holds it; none where the machine has no such locks."""
+        """Return whether a server holds it; none where the machine has no such locks."""
         return self._file is not None and not try_lock(self._file)
 
-    def end_holders(self, context: Path) -> int:
+    def end_processes(self, context: Path) -> int:
         """End each server that was started with `context` and holds this lock; how many ended.
 
         Only where the machine lets a process be named for certain (Linux): a number alone may mean
@@ -52,6 +69,51 @@ class Lock:
         if self._file is None or not hasattr(os, "pidfd_open"):
             return 0
         return sum(_ended(pid, context, self._file) for pid in _numbers())
+
+
+def end_session(root: Path, session_id: str) -> Ended:
+    """End a session: no server can start in it any more, and those that run are ended.
+
+    Its files go first, so that a server which starts meanwhile either is seen or refuses. A server
+    ends as its client would end it; the agent goes on without its tools. Raises `UsageError` where
+    there is no session of this name, `ProjectError` where it cannot be ended.
+    """
+    folder = _folder(root, session_id)
+    with Lock(folder) as lock:
+        pruned = remove(folder)
+        if (folder / CONTEXT).exists():
+            raise ProjectError(
+                f'the session "{session_id}" cannot be ended: its files cannot be removed',
+                f'see who may write to "{folder.parent}"',
+            )
+        stopped = lock.end_processes(folder / CONTEXT)
+        left = lock.is_held()
+    return Ended(session_id, pruned, stopped, left, _sentence(session_id, pruned, stopped, left))
+
+
+def _folder(root: Path, session_id: str) -> Path:
+    """Return the folder of a session that is listed: no other name, and no link, leads anywhere."""
+    if (root / SESSIONS).is_symlink():
+        text = f'"{SESSIONS}" is a link, and what it leads to is not this project\'s to remove'
+        raise ProjectError(text, "remove the link")
+    named = [kept for kept in stored_sessions(root) if one_line(kept.session_id) == session_id]
+    if len(named) == 1:
+        return named[0].folder
+    text = f'there is no session "{one_line(session_id[:100])}"'
+    raise UsageError(text, 'see those that there are with "ralphgen session list"')
+
+
+def _sentence(session_id: str, pruned: bool, stopped: int, left: bool) -> str:
+    """Return what a person should know of a session that was ended."""
+    parts = [f'the session "{session_id}" is ended: no server can start in it']
+    if stopped:
+        servers = "1 server has" if stopped == 1 else f"{stopped} servers have"
+        parts.append(f"{servers} ended, and an agent in it goes on without their tools")
+    if left:
+        parts.append("a server that runs goes on until its client leaves")
+    if not pruned:
+        parts.append("its folder stays, for it holds files that are none of a session")
+    return "; ".join(parts)
 
 
 def _numbers() -> Iterator[int]:
@@ -76,7 +138,7 @@ def _ended(pid: int, context: Path, lock: int) -> bool:
 
 
 def _terminated(process: int) -> bool:
-    """Whether the process of a descriptor ends when it is asked to."""
+    """Return whether the process of a descriptor ends when it is asked to."""
     signal.pidfd_send_signal(process, signal.SIGTERM)
     poller = select.poll()
     poller.register(process, select.POLLIN)
@@ -84,7 +146,7 @@ def _terminated(process: int) -> bool:
 
 
 def _serves(pid: int, context: Path) -> bool:
-    """Whether the command line of a process names the context."""
+    """Return whether the command line of a process names the context."""
     words = (_PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
     named = [words[at + 1] for at, word in enumerate(words[:-1]) if word == OPTION.encode()]
     return os.path.realpath(context) in [os.path.realpath(os.fsdecode(path)) for path in named]

@@ -6,18 +6,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from board_browsers import Running, running_board
+from board_browsers import BoardProcess, board_process
 from browsing import BROWSER, Chromium, Page, open_chromium
 from command_line import ralphgen, run_sql
 from driving import create_project, query
 from making_sessions import opened
 
-from ralphgen.board.views.open_sessions import open_sessions
+from ralphgen.board.views.sessions import read_sessions
 
 pytestmark = BROWSER
 SERVERS = [{"name": "db", "command": "npx", "args": ["-y", "a b"], "env": {"KEY": "s3cret-value"}}]
 DISABLED = '[disciplines.backend]\ndisable = ["get_task"]\n'
-FORM = "#personas form[data-persona]"
+SECTIONS = ("matrix", "status", "drift", "disciplines", "sessions")
+FORM = "#disciplines form[data-discipline-form]"
 
 
 @pytest.fixture(scope="module")
@@ -42,13 +43,13 @@ def root(made: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def board(root: Path) -> Iterator[Running]:
-    with running_board(root) as running:
+def board(root: Path) -> Iterator[BoardProcess]:
+    with board_process(root) as running:
         yield running
 
 
 @pytest.fixture
-def page(chromium: Chromium, board: Running) -> Iterator[Page]:
+def page(chromium: Chromium, board: BoardProcess) -> Iterator[Page]:
     with chromium.page(board.url) as opened_page:
         opened_page.wait('#pulse[data-state="live"]')
         yield opened_page
@@ -57,8 +58,10 @@ def page(chromium: Chromium, board: Running) -> Iterator[Page]:
 
 
 @pytest.fixture
-def plain(chromium: Chromium, board: Running) -> Iterator[Page]:
-    """The page in a browser that runs no scripts."""
+def plain(chromium: Chromium, board: BoardProcess) -> Iterator[Page]:
+    """The page in a browser that runs no scripts; what is late never comes, so nothing is."""
+    for name in SECTIONS:
+        board.get(f"sections/{name}")
     with chromium.page(board.url, javaScriptEnabled=False) as opened_page:
         yield opened_page
 
@@ -108,14 +111,14 @@ class TestMatrix:
         assert page.script("window.same")
         assert "taken away by .ralph/ralphgen.toml" in page.text("#explain")
         assert page.script("location.search") == "?discipline=backend"
-        assert "backend" == page.value("#personas-discipline")
+        assert "backend" == page.value("#disciplines-discipline")
 
     def test_without_scripts_a_button_shows_the_discipline(self, plain: Page) -> None:
         plain.at("#matrix-discipline", "selectOption", "backend")
         plain.click("#matrix form button")
-        plain.wait('#matrix .head:has-text("persona")')
+        plain.wait('#matrix .head:has-text("as the discipline")')
 
-        assert "with backend as the persona" in plain.text("#matrix .head")
+        assert "as the discipline backend" in plain.text("#matrix .head")
 
 
 @pytest.fixture
@@ -186,7 +189,7 @@ class TestSessions:
         page.click(f"{row} .end button")
         page.wait(row, "detached")
 
-        assert () == open_sessions(root)
+        assert () == read_sessions(root)
         assert f'the session "{session}" is ended' in page.text("#notices")
 
     def test_the_keyboard_ends_one(self, session: str, root: Path, page: Page) -> None:
@@ -195,14 +198,14 @@ class TestSessions:
         page.press("Enter", "Tab", "Enter")
         page.wait(row, "detached")
 
-        assert () == open_sessions(root)
+        assert () == read_sessions(root)
         assert page.focused("#sessions-title")
 
     def test_its_launch_command_is_copied(self, session: str, root: Path, page: Page) -> None:
         page.click(f'#sessions tr[data-key="{session}"] [data-copy]')
         page.wait("#sessions [data-copy]:text-is('Copied')")
 
-        assert open_sessions(root)[0].launch == page.script("navigator.clipboard.readText()")
+        assert read_sessions(root)[0].launch == page.script("navigator.clipboard.readText()")
 
     def test_without_scripts_one_is_ended(self, session: str, root: Path, plain: Page) -> None:
         plain.click(f'#sessions tr[data-key="{session}"] .end summary')
@@ -210,15 +213,15 @@ class TestSessions:
         plain.wait("#notices .notice")
 
         assert f'"{session}" is ended' in plain.text("#notices")
-        assert () == open_sessions(root)
+        assert () == read_sessions(root)
 
 
-class TestPersonas:
+class TestDisciplines:
     """A discipline's servers and disabled tools."""
 
     @pytest.fixture
     def editor(self, page: Page) -> Page:
-        page.at("#personas-discipline", "selectOption", "backend")
+        page.at("#disciplines-discipline", "selectOption", "backend")
         page.wait(FORM)
         return page
 
@@ -290,7 +293,7 @@ class TestPersonas:
         assert [] == stored(root, "backend")
 
     def test_without_scripts_there_is_room_for_one_more(
-        self, root: Path, board: Running, plain: Page
+        self, root: Path, board: BoardProcess, plain: Page
     ) -> None:
         plain.go(f"{board.url}?discipline=backend")
         plain.fill('[name="servers.1.name"]', "docs")

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from board_browsers import Running, running_board
+from board_browsers import BoardProcess, board_process
 from browsing import BROWSER, Chromium, Page, open_chromium
 from driving import connected, create_project, query
 
 pytestmark = BROWSER
 LIVE = '#pulse[data-state="live"]'
-FORM = "#personas form[data-persona]"
+FORM = "#disciplines form[data-discipline-form]"
 TASKS = "".join(
     f"INSERT INTO tasks (id, feature, discipline, title, depends_on)"
     f" VALUES ({number}, 'auth', 'backend', 'Step {number}', '[{number - 1}]');"
@@ -37,20 +37,20 @@ def root(made: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def board(root: Path) -> Iterator[Running]:
-    with running_board(root) as running:
+def board(root: Path) -> Iterator[BoardProcess]:
+    with board_process(root) as running:
         yield running
 
 
 @pytest.fixture
-def page(chromium: Chromium, board: Running) -> Iterator[Page]:
+def page(chromium: Chromium, board: BoardProcess) -> Iterator[Page]:
     with chromium.page(board.url) as opened:
         opened.wait(LIVE)
         yield opened
 
 
 def test_two_people_see_what_an_agent_writes(
-    root: Path, board: Running, chromium: Chromium, page: Page
+    root: Path, board: BoardProcess, chromium: Chromium, page: Page
 ) -> None:
     with chromium.page(board.url, colorScheme="dark") as other, connected(root) as agent:
         other.wait(LIVE)
@@ -58,29 +58,29 @@ def test_two_people_see_what_an_agent_writes(
             agent.call("add_task_comment", task_id=1, body=f"note {number}", author="agent")
         agent.call("set_task_status", id=1, status="done")
         for one in (page, other):
-            one.wait("#standing [data-key=comments] li:has-text('note 29')")
-            one.wait("#standing [data-key=ready] li[data-key='2']")
+            one.wait("#status [data-key=comments] li:has-text('note 29')")
+            one.wait("#status [data-key=ready] li[data-key='2']")
 
             assert [] == one.said()
-            assert 1 == one.count("#standing")
+            assert 1 == one.count("#status")
 
 
 def test_focus_scroll_and_what_is_open_stay(root: Path, page: Page) -> None:
-    page.click("#standing .sentences summary")
-    page.script("document.querySelector('#standing .features').dataset.mine = 'yes'")
-    page.focus("#standing [data-key=ready] .tall")
+    page.click("#status .sentences summary")
+    page.script("document.querySelector('#status .features').dataset.mine = 'yes'")
+    page.focus("#status [data-key=ready] .tall")
     page.script("document.querySelector('.graph').scrollLeft = 90")
     before = page.script("scrollY")
     query(root, "UPDATE tasks SET status = 'done' WHERE id IN (1, 2)")
-    page.wait("#standing [data-key=ready] li[data-key='3']")
+    page.wait("#status [data-key=ready] li[data-key='3']")
 
-    assert page.focused("#standing [data-key=ready] .tall")
-    assert page.script("document.querySelector('#standing .sentences').open")
+    assert page.focused("#status [data-key=ready] .tall")
+    assert page.script("document.querySelector('#status .sentences').open")
     assert [90, before] == page.script("[document.querySelector('.graph').scrollLeft, scrollY]")
 
 
 def test_a_form_that_is_edited_is_left_alone_and_says_so(root: Path, page: Page) -> None:
-    page.at("#personas-discipline", "selectOption", "backend")
+    page.at("#disciplines-discipline", "selectOption", "backend")
     page.click(f'{FORM} [data-add="new-server"]')
     page.type("docs")
     servers = json.dumps([{"name": "db", "command": "npx"}])
@@ -90,8 +90,8 @@ def test_a_form_that_is_edited_is_left_alone_and_says_so(root: Path, page: Page)
     assert page.focused("[name^='servers.'][name$='.name']")
     page.type("-too")
     assert "docs-too" == page.script("document.activeElement.value")
-    page.at("#personas-discipline", "selectOption", "frontend")
-    assert "backend" == page.value("#personas-discipline")
+    page.at("#disciplines-discipline", "selectOption", "frontend")
+    assert "backend" == page.value("#disciplines-discipline")
     assert "Save or discard your changes first" == page.text("#notices .notice p")
     page.click(f"{FORM} button.main")
     page.wait('#notices .notice[data-ok="false"]:not(:has-text("first"))')
@@ -113,19 +113,21 @@ def test_a_cell_keeps_its_place_in_the_matrix(root: Path, page: Page) -> None:
 
 
 def test_a_board_that_stops_is_told_and_a_new_one_serves(
-    root: Path, board: Running, chromium: Chromium, page: Page
+    root: Path, board: BoardProcess, chromium: Chromium, page: Page
 ) -> None:
     board.end()
     page.wait('#pulse[data-state="stopped"]')
 
     assert "ralphgen board" in page.text("#pulse")
-    with running_board(root) as again, chromium.page(again.url) as anew:
+    with board_process(root) as again, chromium.page(again.url) as anew:
         anew.wait(LIVE)
-        assert 1 == anew.count("#standing .figures")
+        assert 1 == anew.count("#status .figures")
 
 
 @pytest.mark.parametrize("token", ["", "wrong/", "../"])
-def test_without_the_token_there_is_nothing(board: Running, chromium: Chromium, token: str) -> None:
+def test_without_the_token_there_is_nothing(
+    board: BoardProcess, chromium: Chromium, token: str
+) -> None:
     with chromium.page("about:blank") as stranger:
         status = stranger.status(f"{board.origin}/{token}")
 
@@ -133,10 +135,10 @@ def test_without_the_token_there_is_nothing(board: Running, chromium: Chromium, 
 
 
 def test_another_site_gets_neither_the_page_nor_an_action(
-    root: Path, board: Running, chromium: Chromium
+    root: Path, board: BoardProcess, chromium: Chromium
 ) -> None:
     (root / ".ralph/mcp/policy.py").unlink()
-    with running_board(root) as site, chromium.page(site.url) as other:
+    with board_process(root) as site, chromium.page(site.url) as other:
         framed = f"""new Promise(resolve => {{
             const form = Object.assign(document.createElement('form'),
                 {{method: 'post', action: '{board.url}regenerate'}});

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from board_browsers import Running, running_board
+from board_browsers import BoardProcess, board_process
 from browsing import BROWSER, Chromium, Page, open_chromium
 from command_line import initialized, ralphgen
 from driving import query
@@ -15,7 +15,7 @@ from making_sessions import opened
 
 pytestmark = BROWSER
 LIVE = '#pulse[data-state="live"]'
-SECTIONS = ("matrix", "standing", "drift", "personas", "sessions", "diagnosis")
+SECTIONS = ("matrix", "status", "drift", "disciplines", "sessions", "diagnosis")
 SCHEMES = pytest.mark.parametrize("scheme", ["light", "dark"])
 HOSTILE = (
     "</title></textarea></script><script>window.hit = 1</script>",
@@ -71,13 +71,13 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def board(hostile: Path) -> Iterator[Running]:
-    with running_board(hostile) as running:
+def board(hostile: Path) -> Iterator[BoardProcess]:
+    with board_process(hostile) as running:
         yield running
 
 
 @pytest.fixture
-def page(chromium: Chromium, board: Running) -> Iterator[Page]:
+def page(chromium: Chromium, board: BoardProcess) -> Iterator[Page]:
     with chromium.page(board.url) as opened_page:
         opened_page.wait(LIVE)
         yield opened_page
@@ -104,24 +104,24 @@ def test_a_name_that_no_session_can_read_is_there_to_be_mended(page: Page) -> No
 @pytest.mark.parametrize("name", HOSTILE[1:], ids=range(1, len(HOSTILE)))
 def test_no_name_becomes_anything_but_text(page: Page, name: str) -> None:
     page.at("#matrix-discipline", "selectOption", name)
-    page.wait('#personas form[data-persona] [name="discipline"] >> nth=0', "attached")
+    page.wait('#disciplines form[data-discipline-form] [name="discipline"] >> nth=0', "attached")
     page.wait('[name="servers.0.name"]')
 
     assert name == page.script(
-        "document.querySelector('#personas [name=discipline][type=hidden]').value"
+        "document.querySelector('#disciplines [name=discipline][type=hidden]').value"
     )
     assert name == page.value('[name="servers.0.command"]')
     assert name == page.value('[name="servers.0.env.0.name"]')
     page.fill('[name="servers.0.name"]', f"{name[:40]}<i>")
     page.at("#matrix td[data-state=bound] >> nth=0", "hover")
-    page.click("#personas button.main")
+    page.click("#disciplines button.main")
     page.wait("#notices .notice")
     harmless(page)
     assert "hidden" not in page.script("document.body.innerText.split(/\\W/)")
     page.click("[data-discard]")
 
 
-def test_no_text_widens_the_page(chromium: Chromium, board: Running) -> None:
+def test_no_text_widens_the_page(chromium: Chromium, board: BoardProcess) -> None:
     for width in (320, 360, 768, 1280):
         size = {"width": width, "height": 800}
         with chromium.page(board.url, viewport=size) as narrow:
@@ -131,7 +131,7 @@ def test_no_text_widens_the_page(chromium: Chromium, board: Running) -> None:
 
 
 @SCHEMES
-def test_axe_finds_nothing(chromium: Chromium, board: Running, scheme: str) -> None:
+def test_axe_finds_nothing(chromium: Chromium, board: BoardProcess, scheme: str) -> None:
     with chromium.page(board.url, colorScheme=scheme) as page:
         page.wait(LIVE)
         page.at("#matrix-discipline", "selectOption", HOSTILE[2])
@@ -188,12 +188,12 @@ def test_the_first_paint_of_20_000_tasks(
         for (const { name, startTime } of list.getEntries())
             if (name === 'first-contentful-paint') resolve(startTime);
     }).observe({ type: 'paint', buffered: true }))"""
-    with running_board(root) as board:
+    with board_process(root) as board:
         paints = []
         for _ in range(5):
             started = time.perf_counter()
             with chromium.page(board.url) as page:
-                page.wait("#standing .figures")
+                page.wait("#status .figures")
                 paints.append(round(float(page.script(paint))))
                 whole = time.perf_counter() - started
         status = Path(f"/proc/{board.process.pid}/status").read_text(encoding="utf-8")

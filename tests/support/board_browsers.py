@@ -1,20 +1,25 @@
-"""The board as browsers meet it: a real process of the command line, and requests to it."""
+"""The board as browsers meet it: in a thread or as a real process, and requests to it."""
 
 import json
 import re
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
+from threading import Thread
 from typing import Any
+from unittest.mock import patch
 from urllib.parse import urlencode, urlsplit
 
 from command_line import RALPHGEN
 from lifelines import PATIENCE
+
+from ralphgen.board.web.server import LOOPBACK, BoardServer, quiet_log
 
 Fields = Mapping[str, str] | Sequence[tuple[str, str]]
 
@@ -82,14 +87,12 @@ def notice_in(page: str) -> str:
 
 
 class Running:
-    """A board that runs."""
+    """A board that runs, at an address."""
 
-    def __init__(self, process: "subprocess.Popen[str]") -> None:
-        """Waits for its address."""
-        assert process.stdout is not None
-        self.process = process
-        self.url = process.stdout.readline().strip()
-        parts = urlsplit(self.url)
+    def __init__(self, url: str) -> None:
+        """Nothing is asked for yet."""
+        self.url = url
+        parts = urlsplit(url)
         self.port = parts.port or 0
         self.path = parts.path
         self.origin = f"http://127.0.0.1:{self.port}"
@@ -155,6 +158,16 @@ class Running:
         assert 303 == answer.status, answer
         return self.get(answer.headers["location"].partition("#")[0])
 
+
+class BoardProcess(Running):
+    """A board that is a process of the command line."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        """Waits for its address."""
+        assert process.stdout is not None
+        self.process = process
+        super().__init__(process.stdout.readline().strip())
+
     def end(self, number: int = signal.SIGINT) -> tuple[int, str, str]:
         """Exit code, further output and words of a board that is told to end."""
         self.process.send_signal(number)
@@ -163,8 +176,34 @@ class Running:
 
 
 @contextmanager
-def running_board(root: Path, *, words: str = "") -> Iterator[Running]:
-    """A board on the project; in the end it has said nothing but `words`."""
+def running_board(root: Path) -> Iterator[Running]:
+    """A board on the project, in a thread; in the end it has crashed nowhere."""
+    crashes: list[BaseException] = []
+
+    def note(_kind: object, error: BaseException, _trace: object) -> None:
+        crashes.append(error)
+
+    with ExitStack() as stack:
+        for module in ("app", "server"):
+            stack.enter_context(patch(f"ralphgen.board.web.{module}.show_crash", note))
+        stack.enter_context(quiet_log())
+        listening = stack.enter_context(socket.create_server((LOOPBACK, 0)))
+        server = BoardServer(root, listening)
+        thread = Thread(target=server.run, args=([listening],))
+        thread.start()
+        try:
+            yield Running(server.address)
+        finally:
+            server.should_exit = True
+            thread.join(PATIENCE)
+
+    assert not thread.is_alive()
+    assert [] == crashes
+
+
+@contextmanager
+def board_process(root: Path, *, words: str = "") -> Iterator[BoardProcess]:
+    """A real process of the board on the project; in the end it has said nothing but `words`."""
     process = subprocess.Popen(
         [RALPHGEN, "board", root, "--no-open"],
         stdout=subprocess.PIPE,
@@ -173,7 +212,7 @@ def running_board(root: Path, *, words: str = "") -> Iterator[Running]:
     )
     with process:
         try:
-            running = Running(process)
+            running = BoardProcess(process)
             yield running
             if process.poll() is None:
                 code, out, said = running.end()

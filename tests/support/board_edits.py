@@ -9,8 +9,8 @@ from typing import Any
 from command_line import initialized, ralphgen
 from driving import query
 
-from ralphgen.board.edit.edits import Edit, Server, Variable
-from ralphgen.board.views.disciplines import Persona, personas
+from ralphgen.board.edit.validate import Edit, Server, Variable
+from ralphgen.board.views.disciplines import Discipline, read_disciplines
 
 PRIVATE, FRESH = "s3cr3t-1", "s3cr3t-2"
 DOCS = {"name": "docs", "command": "docs-server", "args": ["--port", "1"], "env": {"KEY": PRIVATE}}
@@ -39,9 +39,9 @@ def editable_project(root: Path) -> Path:
     return root
 
 
-def seen(root: Path, name: str = "testing") -> Persona:
+def seen(root: Path, name: str = "testing") -> Discipline:
     """The discipline as the board shows it."""
-    found = personas(root).named(name)
+    found = read_disciplines(root).named(name)
     assert found is not None
     return found
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 
-from ralphgen.board.views.status import Standing, standing
+from ralphgen.board.views.status import Status, project_status
 from ralphgen.project.model import Schema
 
 LAX = """
@@ -51,9 +51,9 @@ def add_tasks(connection: sqlite3.Connection, tasks: Iterable[tuple[int, str, li
         add_task(connection, task, status, depends_on=json.dumps(needed))
 
 
-def stands(connection: sqlite3.Connection, root: Path = Path("nowhere")) -> Standing:
+def stands(connection: sqlite3.Connection, root: Path = Path("nowhere")) -> Status:
     """How such a database stands on a certain day; it can be told as JSON."""
-    found = standing(connection, Schema((), ""), root, TODAY)
+    found = project_status(connection, Schema((), ""), root, TODAY)
     json.dumps(asdict(found), allow_nan=False).encode()
     assert isinstance(connection.execute("SELECT 'text'").fetchone()[0], str)
     return found

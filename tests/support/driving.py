@@ -1,10 +1,14 @@
 """Real projects in temporary folders, and the official SDK's client on their real servers."""
 
+import atexit
 import json
+import shutil
 import sqlite3
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
@@ -50,7 +54,18 @@ def create_database(root: Path, schema: str, *statements: str) -> Path:
 def create_project(
     root: Path, *statements: str, schema: str = "a8", config: str = "", rows: str = ROWS
 ) -> Path:
-    """A project with its server; `schema` names a file in fixtures/schemas."""
+    """A project with its server; `schema` names a file in fixtures/schemas.
+
+    It is generated once in a test process, and copied: nothing in it depends on where it lies.
+    """
+    model = _model_project(statements, schema, config, rows)
+    return Path(shutil.copytree(model, root, copy_function=shutil.copy, dirs_exist_ok=True))
+
+
+@cache
+def _model_project(statements: tuple[str, ...], schema: str, config: str, rows: str) -> Path:
+    root = Path(tempfile.mkdtemp(prefix="ralphgen-model-")) / "p"
+    atexit.register(shutil.rmtree, root.parent, ignore_errors=True)
     text = (SCHEMAS / f"{schema}.sql").read_text(encoding="utf-8")
     create_database(root, text, rows, *statements)
     if config:

@@ -76,8 +76,13 @@ function redraw(name) {
 
 async function load(name) {
     if (!document.getElementById(name)) return;
-    const answer = await fetch(`sections/${name}?${query(name)}`).catch(() => null);
-    if (answer?.ok) draw(name, await answer.text());
+    const asked = `${query(name)}`;
+    const answer = await fetch(`sections/${name}?${asked}`).catch(() => null);
+    const html = answer?.ok && (await answer.text());
+    if (!html) return;
+    // Of another discipline, it would undo the choice that was made meanwhile.
+    if (asked === `${query(name)}`) draw(name, html);
+    else redraw(name);
 }
 
 function query(name) {
@@ -96,19 +101,19 @@ function draw(name, html) {
     dress(old);
 }
 
-// Events: what has moved is drawn anew, and said at most every few seconds.
+// Events: what has changed is drawn anew, and said at most every few seconds.
 
 let [events, failures, told] = [null, 0, 0];
 
 function listen() {
     if (document.hidden || events) return;
-    events = new EventSource(`events?since=${document.body.dataset.moved}`);
+    events = new EventSource(`events?since=${document.body.dataset.change}`);
     events.addEventListener("open", () => {
         failures = 0;
         showPulse("live", "Live");
     });
-    events.addEventListener("moved", (event) => {
-        document.body.dataset.moved = event.lastEventId;
+    events.addEventListener("changed", (event) => {
+        document.body.dataset.change = event.lastEventId;
         const { sections } = JSON.parse(event.data);
         for (const name of sections) redraw(name);
         say(sections);
@@ -173,7 +178,7 @@ async function submit(form, button) {
     button?.setAttribute("aria-disabled", "true");
     try {
         const outcome = await send(form);
-        if (form.matches("[data-persona]")) settle(form, outcome);
+        if (form.matches("[data-discipline-form]")) settle(form, outcome);
         notice(outcome);
         if (outcome.ok) await redraw(form.closest(SECTIONS).id);
     } catch (error) {
@@ -265,7 +270,7 @@ document.addEventListener("pointerover", (event) => explain(cellAt(event)));
 document.addEventListener("focusin", (event) => explain(cellAt(event)));
 document.addEventListener("keydown", step);
 
-// Personas: rows come and go, and every field is checked while it is typed.
+// Disciplines: rows come and go, and every field is checked while it is typed.
 
 let typing = 0;
 const blank = new Map(); // by template, the number of the last row that was made from it
@@ -312,7 +317,7 @@ function settle(form, { ok, problems }) {
 }
 
 async function check(form) {
-    const { ok, problems } = await send(form, "personas/check").catch(() => ({ ok: true }));
+    const { ok, problems } = await send(form, "disciplines/check").catch(() => ({ ok: true }));
     if (form.dataset.edited !== undefined) showProblems(form, ok ? [] : problems);
 }
 
@@ -345,7 +350,7 @@ function tellElsewhere(form, fresh) {
 }
 
 document.addEventListener("input", (event) => {
-    const form = event.target.closest("form[data-persona]");
+    const form = event.target.closest("form[data-discipline-form]");
     if (form) edited(form);
 });
 

@@ -5,40 +5,58 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from ralphgen.board.edit.edits import Edit, problems_of
-from ralphgen.board.edit.orders import planned, secrets_of
-from ralphgen.board.edit.store import PATIENCE, stored
-from ralphgen.board.outcomes import FieldProblem
+from ralphgen.board.edit.plan import PlannedWrite, plan_write, secrets_of
+from ralphgen.board.edit.validate import Edit, problems_of
+from ralphgen.board.requests import FieldProblem
 from ralphgen.board.views.discipline_facts import Facts, read_facts
-from ralphgen.board.views.disciplines import Persona, persona
-from ralphgen.board.views.drift import regenerate
+from ralphgen.board.views.disciplines import Discipline, discipline_of
 from ralphgen.errors import Problem, ProjectError, RalphgenError, Say
+from ralphgen.generate import workflows
+from ralphgen.output.files import put
 from ralphgen.output.stage import explained
 from ralphgen.output.write import exclusive
 from ralphgen.project.config import FILE
+from ralphgen.project.database import ALONE
 from ralphgen.project.inspect import DATABASE
 from ralphgen.project.root import FOLDER
-from ralphgen.runtime.errors import one_line
+from ralphgen.runtime.errors import StartError, ToolError, one_line
+from ralphgen.runtime.sqlite.database import Database
 
 State = Literal["saved", "stale", "refused"]
+PATIENCE = 5.0  # seconds that a person waits for other writers
+FOUND = "SELECT typeof(COLUMN), hex(CAST(COLUMN AS BLOB)) FROM disciplines WHERE name = ?"
+SAME = "SELECT COLUMN FROM disciplines WHERE name = ?"
+CHANGE = "UPDATE disciplines SET COLUMNS WHERE name = ?"
 SHORTEST_SECRET = 4
 """Characters; shorter values are in many a word."""
 
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """What came of an edit: it is all there (`saved`), or nothing of it is.
+    """The result of an edit: all of it is stored (`saved`), or nothing is.
 
-    `stale` is one that was made from what is no longer there. `persona` is what is there now, None
-    where that cannot be told. `fields` are what is wrong with a refused edit, `problems` what else
-    is in the way; with `saved`, they are what kept the server from being written anew.
+    `stale` is one that was made from what is no longer there. `discipline` is what is there now,
+    None where that cannot be read. `fields` are what is wrong with a refused edit, `problems` what
+    else is in the way; with `saved`, they are what kept the server from being written anew.
     """
 
     state: State
     sentence: str
-    persona: Persona | None = None
+    discipline: Discipline | None = None
     fields: tuple[FieldProblem, ...] = ()
     problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The result of a planned write; `changed` and `refused` leave everything as it was."""
+
+    state: Literal["stored", "changed", "refused"]
+    problems: tuple[Problem, ...] = ()
+
+
+class _ChangedError(Exception):
+    """The discipline or the config is no longer what the write was planned from."""
 
 
 def save(root: Path, edit: Edit, say: Say, patience: float = PATIENCE) -> Saved:
@@ -63,6 +81,38 @@ def save(root: Path, edit: Edit, say: Say, patience: float = PATIENCE) -> Saved:
     return replace(saved, sentence=sentence, problems=problems)
 
 
+def regenerate(root: Path, say: Say) -> tuple[Problem, ...]:
+    """Write the server and make its environment as `ralphgen regen` does; return what hinders it.
+
+    Files that were edited by hand hinder it, and stay as they are.
+    """
+    try:
+        workflows.regenerate(root, force=False, say=say)
+        workflows.install_environment(root, say=say)
+    except RalphgenError as error:
+        return error.problems
+    return ()
+
+
+def stored(planned: PlannedWrite, patience: float = PATIENCE) -> Stored:
+    """Write the row and the config, both or neither; wait so many seconds for other writers.
+
+    No other thread opens the database meanwhile: SQLite's locks are those of the process, and end
+    when any of its threads closes the file (POSIX). What a power failure can part is the config,
+    which is moved into place last, and the commit that follows it at once.
+    """
+    try:
+        with ALONE:
+            _Writer(planned).write(patience)
+    except _ChangedError:
+        return Stored("changed")
+    except ProjectError as error:
+        return Stored("refused", error.problems)
+    except (OSError, StartError, ToolError) as error:
+        return Stored("refused", (Problem(str(error)),))
+    return Stored("stored")
+
+
 def _saved(root: Path, edit: Edit, patience: float) -> Saved:
     facts = read_facts(root)
     if facts.problems:
@@ -70,43 +120,113 @@ def _saved(root: Path, edit: Edit, patience: float) -> Saved:
     shown = one_line(edit.discipline)
     if edit.discipline not in facts.rows:
         raise ProjectError(f'there is no discipline "{shown}" any more', "load the page again")
-    before = persona(facts, facts.rows[edit.discipline])
+    before = discipline_of(facts, facts.rows[edit.discipline])
     if before.fingerprint != edit.fingerprint:
         return _stale(before)
     fields = problems_of(edit, before)
     if fields:
         return Saved("refused", "nothing was saved", before, fields)
-    order = planned(root, facts, edit)
-    if not order.values and order.after is None:
+    planned = plan_write(root, facts, edit)
+    if not planned.values and planned.after is None:
         return Saved("saved", f'"{shown}" is like that already', before)
-    done = stored(order, patience)
+    done = stored(planned, patience)
     now = _now(root, edit.discipline)
     if done.state == "changed":
         return _stale(now)
     if done.state == "refused":
         problems = tuple(_without_secrets(problem, facts, edit) for problem in done.problems)
         return Saved("refused", "nothing was saved", now, problems=problems)
-    places = [DATABASE] * bool(order.values) + [FILE] * (order.after is not None)
+    places = [DATABASE] * bool(planned.values) + [FILE] * (planned.after is not None)
     return Saved("saved", f'saved "{shown}" in {" and ".join(places)}', now)
 
 
-def _stale(now: Persona | None) -> Saved:
-    hint = "look at what is there now, and edit that"
+def _stale(now: Discipline | None) -> Saved:
+    hint = "read what is there now, and edit that"
     problem = Problem("the discipline was changed by somebody else since the page was loaded", hint)
     return Saved("stale", "nothing was saved", now, problems=(problem,))
 
 
-def _now(root: Path, discipline: str) -> Persona | None:
-    """The discipline as it is now."""
+def _now(root: Path, discipline: str) -> Discipline | None:
+    """Return the discipline as it is now."""
     facts = read_facts(root)
     row = facts.rows.get(discipline)
-    return None if row is None else persona(facts, row)
+    return None if row is None else discipline_of(facts, row)
 
 
 def _without_secrets(problem: Problem, facts: Facts, edit: Edit) -> Problem:
-    """The problem, or less of it where a trigger's sentence repeats what it was given."""
+    """Return the problem, or less of it where a trigger's sentence repeats what it was given."""
     for secret in secrets_of(facts, edit):
         spelled = (secret, one_line(secret), json.dumps(secret)[1:-1])
         if len(secret) >= SHORTEST_SECRET and any(one in problem.text for one in spelled):
             return Problem("the database refuses this: what it says is a secret")
     return Problem(one_line(problem.text), problem.hint)
+
+
+class _Writer:
+    """Writes what was planned; the caller holds `ALONE`."""
+
+    def __init__(self, planned: PlannedWrite) -> None:
+        self._planned = planned
+        self._config = Path(planned.config)
+        self._is_put = False
+
+    def write(self, patience: float) -> None:
+        """Write the row and the config; raises with nothing written."""
+        try:
+            if not self._planned.values:
+                self._put()
+                return
+            database = Database(self._planned.database, patience)
+            try:
+                database.writing(lambda: self._both(database))
+            finally:
+                database.close()
+        except BaseException:
+            self._put_back()
+            raise
+
+    def _both(self, database: Database) -> None:
+        """Write the row and the config in one transaction, which may run several times."""
+        planned = self._planned
+        for column, found in planned.expected.items():
+            if _rows(database, FOUND, column, planned.discipline) != [found]:
+                raise _ChangedError
+        columns = ", ".join(f"{column} = ?" for column in planned.values)
+        change = CHANGE.replace("COLUMNS", columns)
+        database.change(change, [*planned.values.values(), planned.discipline])
+        for column, value in planned.values.items():
+            if _rows(database, SAME, column, planned.discipline) != [(value,)]:
+                raise ToolError(
+                    f'the database keeps something else in "{column}" than it was given'
+                )
+        self._put()
+
+    def _put(self) -> None:
+        planned = self._planned
+        if planned.after is None:
+            return
+        if _text(self._config) != (planned.after if self._is_put else planned.before):
+            raise _ChangedError
+        put(self._config, planned.after)
+        self._is_put = True
+
+    def _put_back(self) -> None:
+        """Let the config be as it was, unless somebody else has changed it since."""
+        if not self._is_put or _text(self._config) != self._planned.after:
+            return
+        if self._planned.before is None:
+            self._config.unlink()
+        else:
+            put(self._config, self._planned.before)
+
+
+def _rows(database: Database, sql: str, column: str, discipline: str) -> list[tuple[object, ...]]:
+    return database.rows(sql.replace("COLUMN", column), [discipline])
+
+
+def _text(path: Path) -> str | None:
+    """Return the text of the config; None where there is no file."""
+    try:
+        return path.read_bytes().decode("utf-8", "replace")
+    except FileNotFoundError:
+        return None

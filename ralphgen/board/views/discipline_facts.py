@@ -49,7 +49,7 @@ class Stored:
 
     @property
     def value(self) -> str | bytes | None:
-        """The value as sessions read it; a number is what stands for it."""
+        """Return the value as sessions read it; a number is what stands for it."""
         if self.type == "null":
             return None
         return self.data if self.type == "blob" else self.data.decode(self.encoding, "replace")
@@ -71,7 +71,7 @@ class Row:
     columns: Mapping[str, Stored]
 
     def listed(self) -> tuple[Listed, tuple[Problem, ...]]:
-        """What its columns list, and why one cannot be read."""
+        """Return the servers and disabled tools of its columns, and why one cannot be read."""
         found: list[NamedMcpServer] | None = []
         problems: list[Problem] = []
         values = {column: stored.value for column, stored in self.columns.items()}
@@ -102,11 +102,11 @@ class Facts:
     problems: tuple[Problem, ...]
 
     def settings(self, discipline: str) -> DisciplineSettings:
-        """What the config says of a discipline."""
+        """Return the config's settings of a discipline."""
         return self.config.values.disciplines.get(discipline, DisciplineSettings())
 
     def configured(self, discipline: str) -> Listed:
-        """What the config lists of a discipline."""
+        """Return the servers and disabled tools that the config lists."""
         settings = self.settings(discipline)
         named = (
             NamedMcpServer(name=name, command=one.command, args=one.args, env=one.env)
@@ -116,7 +116,7 @@ class Facts:
 
 
 def read_facts(root: Path, connection: sqlite3.Connection | None = None) -> Facts:
-    """The facts of the project in `root`, by a connection that is open or without a trace.
+    """Return the facts of the project in `root`, by a connection that is open or without a trace.
 
     Raises `ProjectError` where the database cannot be read.
     """

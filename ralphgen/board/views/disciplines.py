@@ -46,7 +46,7 @@ class DisabledRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Persona:
+class Discipline:
     """A discipline: `name` as it is, `shown` and `display_name` on one line, `color` for CSS or "".
 
     `servers` and `disabled` are what an edit replaces, None where that cannot be read; an edit of
@@ -69,29 +69,29 @@ class Persona:
 
 
 @dataclass(frozen=True, slots=True)
-class Personas:
+class Disciplines:
     """All of them, by name; nothing can be edited where `problems` say what the config lacks."""
 
-    disciplines: tuple[Persona, ...]
+    rows: tuple[Discipline, ...]
     problems: tuple[Problem, ...] = ()
 
-    def named(self, name: str) -> Persona | None:
-        """The discipline of a name."""
-        return next((persona for persona in self.disciplines if persona.name == name), None)
+    def named(self, name: str) -> Discipline | None:
+        """Return the discipline of a name."""
+        return next((row for row in self.rows if row.name == name), None)
 
 
-def personas(root: Path, connection: sqlite3.Connection | None = None) -> Personas:
-    """The disciplines of the project in `root`, read by `connection` or without a trace.
+def read_disciplines(root: Path, connection: sqlite3.Connection | None = None) -> Disciplines:
+    """Return the disciplines of the project in `root`, read by `connection` or without a trace.
 
     Raises `ProjectError` where the database cannot be read.
     """
     facts = read_facts(root, connection)
-    rows = tuple(persona(facts, row) for row in facts.rows.values())
-    return Personas(rows, facts.problems)
+    rows = tuple(discipline_of(facts, row) for row in facts.rows.values())
+    return Disciplines(rows, facts.problems)
 
 
-def persona(facts: Facts, row: Row) -> Persona:
-    """One discipline."""
+def discipline_of(facts: Facts, row: Row) -> Discipline:
+    """Return one discipline."""
     stored, problems = row.listed()
     configured = facts.configured(row.name)
     shown = one_line(row.name)
@@ -112,7 +112,7 @@ def persona(facts: Facts, row: Row) -> Persona:
         facts.homes[disciplines.COLUMN],
     )
     color = _text(row, "color")
-    return Persona(
+    return Discipline(
         name=row.name,
         shown=shown,
         display_name=line(_text(row, "display_name")) or shown,
@@ -148,14 +148,14 @@ def _column(column: str, discipline: str) -> str:
 
 
 def _text(row: Row, column: str) -> str:
-    """A column's text; empty where it is missing or holds something else."""
+    """Return a column's text; empty where it is missing or holds something else."""
     stored = row.columns.get(column)
     value = stored.value if stored is not None else None
     return value if isinstance(value, str) else ""
 
 
 def _fingerprint(facts: Facts, row: Row) -> str:
-    """Another one as soon as anything that an edit replaces, or that it is checked by, changes."""
+    """Return a digest of all that an edit replaces or is checked by."""
     stored = [
         (home, known.type, known.data.hex()) if known is not None else (home,)
         for column, home in facts.homes.items()

@@ -1,12 +1,11 @@
-"""What `check`, `regen` and `doctor` say of the project, as values."""
+"""What `ralphgen check` says of the project: the files that differ, each with its diff."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from ralphgen.doctor.examine import CheckResult, examine
-from ralphgen.errors import Problem, RalphgenError, Say
+from ralphgen.errors import Problem, RalphgenError
 from ralphgen.generate import workflows
 from ralphgen.output import Drift
 from ralphgen.output.files import modules_below
@@ -46,7 +45,7 @@ class Drifted:
 
 
 def drift(root: Path) -> Drifted:
-    """Return how the server on disk differs from what would be written now."""
+    """Return the difference between the server on disk and what would be written now."""
     said: list[str] = []
     try:
         report = workflows.checked(root, say=said.append)
@@ -56,42 +55,15 @@ def drift(root: Path) -> Drifted:
     if not report.drift:
         return Drifted(ok=True, summary=UP_TO_DATE, warnings=warnings)
     files, summary = tuple(_files(report.drift)), report.summary()
-    if _is_without_server(root / FOLDER, report.drift):
+    if {*modules_below(root / FOLDER)} <= {*report.drift.unknown}:  # no module of a server is there
         count = len(report.drift.missing)
         summary = f"there is no server yet: {count} files would be written"
         files = tuple(replace(file, diff="") if file.kind == "missing" else file for file in files)
     return Drifted(False, summary, report.hint(), (), warnings, files)
 
 
-def regenerate(root: Path, say: Say) -> tuple[Problem, ...]:
-    """Write the server and make its environment as `ralphgen regen` does; returns what hinders it.
-
-    Files that were edited by hand hinder it, and stay as they are.
-    """
-    try:
-        workflows.regenerate(root, force=False, say=say)
-        workflows.install_environment(root, say=say)
-    except RalphgenError as error:
-        return error.problems
-    return ()
-
-
-def diagnosis(root: Path) -> Iterator[CheckResult]:
-    """What `ralphgen doctor` finds, one after the other as it is found."""
-    try:
-        yield from examine(root)
-    except RalphgenError as error:
-        for problem in error.problems:
-            yield CheckResult("project", problem.text, problem.hint or "fix what it names")
-
-
-def _is_without_server(folder: Path, found: Drift) -> bool:
-    """Whether no module of the server is there: what is missing would be all of its text."""
-    return set(modules_below(folder)) <= set(found.unknown)
-
-
 def _files(found: Drift) -> Iterator[FileDiff]:
-    """By path: what has a part of the diff, and the modules that have none, being unknown."""
+    """Yield the files that differ by path, also unknown modules, which have no diff."""
     kinds: dict[str, Kind] = {}
     for kind in reversed(KINDS):
         kinds |= dict.fromkeys(getattr(found, kind), kind)

@@ -63,16 +63,16 @@ class Graph:
 
 
 def drawn_tasks(waiting: Waiting, most: Sequence[int]) -> tuple[tuple[int, ...], int]:
-    """The tasks to draw, by place, and how many more wait or are waited for.
+    """Return the tasks to draw, by place, and how many more wait or are waited for.
 
     They are all of those where these are few; else some of the circles, and those that hold up
     most, with their neighbours.
     """
     needs = waiting.needs
-    tied = {task for task, needed in enumerate(needs) if needed}
-    tied.update(chain.from_iterable(needs))
-    if len(tied) <= NODES:
-        return tuple(sorted(tied)), 0
+    linked = {task for task, needed in enumerate(needs) if needed}
+    linked.update(chain.from_iterable(needs))
+    if len(linked) <= NODES:
+        return tuple(sorted(linked)), 0
     circles = chain.from_iterable(circle[:2] for circle in waiting.circles[:CIRCLES])
     heads = dict.fromkeys((*circles, *most))
     behind: dict[int, list[int]] = {head: [] for head in heads}
@@ -87,11 +87,11 @@ def drawn_tasks(waiting: Waiting, most: Sequence[int]) -> tuple[tuple[int, ...],
         if len(chosen) >= NODES:
             break
     drawn = sorted([*chosen][:NODES])
-    return tuple(drawn), len(tied) - len(drawn)
+    return tuple(drawn), len(linked) - len(drawn)
 
 
 def graph(waiting: Waiting, lines: Mapping[int, TaskLine], left_out: int = 0) -> Graph:
-    """The drawing of the tasks in `lines`, by their places; the same for the same ones."""
+    """Return the drawing of the tasks in `lines`, by their places; the same for the same ones."""
     circle = {task: at for at, tasks in enumerate(waiting.circles) for task in tasks}
     needs = {
         task: [other for other in dict.fromkeys(waiting.needs[task]) if other in lines]
@@ -119,7 +119,7 @@ def graph(waiting: Waiting, lines: Mapping[int, TaskLine], left_out: int = 0) ->
 
 
 def _nearest(waiting: Waiting, tasks: Sequence[int]) -> list[int]:
-    """Those of the tasks that hold up most, and so many only."""
+    """Return the first few of the tasks that hold up most."""
     return sorted(tasks, key=lambda task: (-waiting.held_up(task), task))[:NEIGHBOURS]
 
 
@@ -128,41 +128,36 @@ def _together(circle: Mapping[int, int], task: int, other: int) -> bool:
 
 
 def _layers(needs: Mapping[int, Sequence[int]], circle: Mapping[int, int]) -> dict[int, int]:
-    """By task, the longest way to it; tasks of one circle are of one layer."""
+    """Return the longest path to each task; tasks of one circle are in one layer."""
     layers = dict.fromkeys(needs, 0)
-    moved = True
-    while moved:
-        moved = False
+    changed = True
+    while changed:
+        changed = False
         for task, needed in needs.items():
             least = max(
                 (layers[other] + (not _together(circle, task, other)) for other in needed),
                 default=0,
             )
             if least > layers[task]:
-                layers[task], moved = least, True
+                layers[task], changed = least, True
     return layers
 
 
 def _columns(
     needs: Mapping[int, Sequence[int]], layers: Mapping[int, int], held_up: Sequence[int]
 ) -> list[list[int]]:
-    """The tasks of each layer from the top: near to what they wait for, and who holds up more."""
+    """Return the tasks of each layer from the top, near to what they wait for."""
     weight = dict(zip(needs, held_up, strict=True))
     rows: dict[int, float] = {}
     columns: list[list[int]] = []
     for layer in range(max(layers.values(), default=-1) + 1):
         column = [task for task in needs if layers[task] == layer]
-        middle = {
-            task: _middle([rows[one] for one in needs[task] if one in rows]) for task in column
-        }
+        above = {task: [rows[one] for one in needs[task] if one in rows] for task in column}
+        middle = {task: sum(found) / len(found) if found else 0.0 for task, found in above.items()}
         column.sort(key=lambda task: (middle[task], -weight[task], task))
         rows.update({task: row for row, task in enumerate(column)})
         columns.append(column)
     return columns
-
-
-def _middle(rows: Sequence[float]) -> float:
-    return sum(rows) / len(rows) if rows else 0.0
 
 
 def _edge(
@@ -179,7 +174,7 @@ def _edge(
 
 
 def _sentence(task: int, needs: Mapping[int, Sequence[int]], lines: Mapping[int, TaskLine]) -> str:
-    """What is drawn of a task, in words."""
+    """Return a sentence on all that is drawn of a task."""
     line = lines[task]
     dependents = [other for other, needed in needs.items() if task in needed]
     parts = [f'task {line.id} "{line.title}" is {line.status}']

@@ -1,9 +1,9 @@
-"""Who sees what: every tool of every recipe, alone or with a discipline as the persona."""
+"""Who sees what: every tool of every recipe, alone or in a discipline."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ralphgen.board.views.policy_cells import Cell, Sight, absent_cell, cell
+from ralphgen.board.views.policy_cells import PolicyCell, SessionView, absent_cell, policy_cell
 from ralphgen.generate.workflows import Generated
 from ralphgen.kits.registry import KITS
 from ralphgen.planning.catalog import Catalog
@@ -38,7 +38,7 @@ class ToolRow:
 
     tool: str
     description: str
-    cells: tuple[Cell, ...]
+    cells: tuple[PolicyCell, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +52,10 @@ class KitGrid:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """All recipes and tools; `discipline` is the persona, None where there is none.
+    """All recipes and tools; `discipline` is the one that sessions work as, or None.
 
-    In a recipe that is about a discipline, the chosen one is what the session is about, and no
-    persona: there it takes nothing away.
+    In a recipe that is about a discipline, the chosen one is what the session is about, and not
+    what it works as: there it takes nothing away.
     """
 
     discipline: str | None
@@ -64,42 +64,42 @@ class Matrix:
 
 
 def matrix(generated: Generated, discipline: str | None) -> Matrix:
-    """The matrix for a discipline, or for sessions without a persona.
+    """Return the matrix for a discipline, or for sessions without one.
 
     Sessions are supposed to be about a row where the recipe needs one.
     """
     policy = runtime_policy(generated.plan.policy)
     suites = {kit.key: suite(generated.plan, kit) for kit in generated.plan.kits}
-    sights = {
-        kit.key: tuple(_sights(generated, policy, kit, suites[kit.key], discipline))
+    views = {
+        kit.key: tuple(_session_views(generated, policy, kit, suites[kit.key], discipline))
         for kit in generated.plan.kits
     }
-    by_recipe = zip(*sights.values(), strict=True)
+    by_recipe = zip(*views.values(), strict=True)
     heads = tuple(_head(policy, columns) for columns in by_recipe)
-    grids = tuple(_grid(kit, suites[kit.key], sights[kit.key]) for kit in generated.plan.kits)
+    grids = tuple(_grid(kit, suites[kit.key], views[kit.key]) for kit in generated.plan.kits)
     return Matrix(discipline, heads, grids)
 
 
-def _sights(
+def _session_views(
     generated: Generated,
     policy: Policy,
     kit: KitPlan,
     tools: Sequence[Tool],
     discipline: str | None,
-) -> Iterator[Sight]:
-    """By recipe, what a session sees of the kit."""
+) -> Iterator[SessionView]:
+    """Yield what a session of each recipe sees of the kit."""
     own = {recipe.name: recipe for recipe in generated.project.recipes}
     taken = tuple(_removals(generated, discipline))
     for recipe in policy.recipes:
-        persona = None if "discipline" in policy.targets(recipe) else discipline
-        session = supposed_session(policy, recipe, kit.key, discipline=persona)
-        yield Sight(
+        works_as = None if "discipline" in policy.targets(recipe) else discipline
+        session = supposed_session(policy, recipe, kit.key, discipline=works_as)
+        yield SessionView(
             policy=policy,
             kit=kit,
             session=session,
             tools=session.tools(tools),
             own=own.get(recipe),
-            removals=() if persona is None else taken,
+            removals=() if works_as is None else taken,
             catalog=CATALOG,
         )
 
@@ -111,10 +111,10 @@ def _removals(generated: Generated, discipline: str | None) -> Iterator[Removal]
             yield removal
 
 
-def _head(policy: Policy, sights: Sequence[Sight]) -> RecipeHead:
-    """A recipe with what it sees of every kit."""
-    name = sights[0].session.recipe
-    lists = [[tool.entry() for tool in sight.tools.values()] for sight in sights]
+def _head(policy: Policy, views: Sequence[SessionView]) -> RecipeHead:
+    """Return a recipe with what it sees of every kit."""
+    name = views[0].session.recipe
+    lists = [[tool.entry() for tool in view.tools.values()] for view in views]
     size = sum(listed_bytes(tools) for tools in lists)
     return RecipeHead(
         name=name,
@@ -125,19 +125,18 @@ def _head(policy: Policy, sights: Sequence[Sight]) -> RecipeHead:
     )
 
 
-def _grid(kit: KitPlan, tools: Sequence[Tool], sights: Sequence[Sight]) -> KitGrid:
+def _grid(kit: KitPlan, tools: Sequence[Tool], views: Sequence[SessionView]) -> KitGrid:
     whole = {tool.name: tool for tool in tools}
     known = [name for name in CATALOG.tools[kit.key] if name in whole or name in kit.absent]
-    return KitGrid(kit.key, kit.title, tuple(_row(kit, name, whole, sights) for name in known))
+    return KitGrid(kit.key, kit.title, tuple(_row(kit, name, whole, views) for name in known))
 
 
-def _row(kit: KitPlan, name: str, whole: Mapping[str, Tool], sights: Sequence[Sight]) -> ToolRow:
+def _row(
+    kit: KitPlan, name: str, whole: Mapping[str, Tool], views: Sequence[SessionView]
+) -> ToolRow:
     if name in whole:
         tool = whole[name]
-        return ToolRow(name, tool.description, tuple(cell(sight, tool) for sight in sights))
+        return ToolRow(name, tool.description, tuple(policy_cell(view, tool) for view in views))
     purpose = PURPOSES[kit.key][name]
-    return ToolRow(
-        name,
-        f"To {purpose}." if purpose else "",
-        tuple(absent_cell(sight, name) for sight in sights),
-    )
+    cells = tuple(absent_cell(view, name) for view in views)
+    return ToolRow(name, f"To {purpose}." if purpose else "", cells)

@@ -43,7 +43,7 @@ class OpenTasks:
     lacks: str
 
     def of(self, state: str) -> list[int]:
-        """The tasks in a state."""
+        """Return the tasks in a state."""
         return [task for task, found in enumerate(self.states) if found == state]
 
 
@@ -89,7 +89,7 @@ class ReadTasks:
 
 
 def read_tasks(rows: Rows) -> ReadTasks:
-    """What is needed of every task."""
+    """Read the columns that all lists need, of every task."""
     columns = ["id", "status", "feature", *rows.chosen("tasks", "depends_on", "priority")]
     read = rows.read("tasks", columns, "ORDER BY id")
     still_open = [row for row in read if row[1] not in MET]
@@ -102,12 +102,12 @@ def read_tasks(rows: Rows) -> ReadTasks:
 
 
 def open_tasks(rows: Rows, read: ReadTasks) -> OpenTasks:
-    """The open tasks of the project."""
+    """Return the open tasks of the project."""
     ids = read.columns["id"]
     nothing = (None,) * len(ids)
-    tied = _tied(ids, read.columns.get("depends_on", nothing), read.closed)
-    waits = {*tied.missing, *(task for task, needed in enumerate(tied.waiting.needs) if needed)}
-    states = _states(read.columns["status"], waits, tied.unreadable)
+    links = _links(ids, read.columns.get("depends_on", nothing), read.closed)
+    waits = {*links.missing, *(task for task, needed in enumerate(links.waiting.needs) if needed)}
+    states = _states(read.columns["status"], waits, links.unreadable)
     for task in _worded(rows, ids):
         states[task] = BLOCKED if states[task] in PENDING else states[task]
     priorities = read.columns.get("priority", nothing)
@@ -115,9 +115,9 @@ def open_tasks(rows: Rows, read: ReadTasks) -> OpenTasks:
         ids=ids,
         states=states,
         urgencies=[URGENCY.get(name, NO_URGENCY) for name in priorities],
-        missing=tied.missing,
-        unreadable=tied.unreadable,
-        waiting=tied.waiting,
+        missing=links.missing,
+        unreadable=links.unreadable,
+        waiting=links.waiting,
         lacks=rows.lacks("tasks", "depends_on"),
     )
 
@@ -125,7 +125,7 @@ def open_tasks(rows: Rows, read: ReadTasks) -> OpenTasks:
 def task_lines(
     rows: Rows, tasks: OpenTasks, wanted: Iterable[int], today: date
 ) -> dict[int, TaskLine]:
-    """By their place, the lines of some tasks."""
+    """Return the lines of some tasks, by place."""
     places = sorted({*wanted})
     columns = ["id", "title", "status", "feature", "discipline"]
     optional = ["priority", "blocked_by", "updated", "created"]
@@ -136,7 +136,7 @@ def task_lines(
 
 
 def last_changed(rows: Rows, tasks: OpenTasks, state: str) -> list[int]:
-    """The tasks in a state, those first that nobody has touched for longest."""
+    """Return the tasks in a state, those first that nobody has touched for longest."""
     found = tasks.of(state)
     columns = ["id", *rows.chosen("tasks", "updated", "created")]
     read = rows.read("tasks", columns, NAMED, _json(tasks, found))
@@ -146,7 +146,7 @@ def last_changed(rows: Rows, tasks: OpenTasks, state: str) -> list[int]:
 
 
 def shown_id(task_id: object) -> int | str:
-    """The id of a task; text in a table that allows any."""
+    """Return the id of a task; text in a table that allows any."""
     return task_id if isinstance(task_id, int) else line(task_id)
 
 
@@ -171,13 +171,13 @@ def _line(tasks: OpenTasks, task: int, row: dict[str, Any], today: date) -> Task
 
 
 def _json(tasks: OpenTasks, places: Iterable[int]) -> str:
-    """The ids of some tasks, for `NAMED`."""
+    """Return the ids of some tasks, for `NAMED`."""
     ids = (tasks.ids[task] for task in places)
     return dumps([one for one in ids if isinstance(one, int | str)])
 
 
 @dataclass(frozen=True, slots=True)
-class _Tied:
+class _Links:
     """What follows from the ids of tasks and from what they depend on, whatever else changes."""
 
     waiting: Waiting
@@ -186,8 +186,8 @@ class _Tied:
 
 
 @lru_cache(maxsize=1)  # most writes of agents change none of it, and it is half of the work
-def _tied(ids: tuple[Any, ...], stored: tuple[Any, ...], closed: frozenset[Any]) -> _Tied:
-    """What each task waits for among the open ones, and the ids that are of no task at all."""
+def _links(ids: tuple[Any, ...], stored: tuple[Any, ...], closed: frozenset[Any]) -> _Links:
+    """Return the links between open tasks, and the ids that belong to no task."""
     known = prerequisites(stored)
     places = {one: task for task, one in enumerate(ids)}
     lists = [needed or [] for needed in known]
@@ -199,13 +199,13 @@ def _tied(ids: tuple[Any, ...], stored: tuple[Any, ...], closed: frozenset[Any])
         if gone and not gone.isdisjoint(needed)
     }
     unreadable = tuple(task for task, needed in enumerate(known) if needed is None)
-    return _Tied(waiting(needs), missing, unreadable)
+    return _Links(waiting(needs), missing, unreadable)
 
 
 def _states(
     statuses: Sequence[object], waits: Collection[int], unreadable: Iterable[int]
 ) -> list[str]:
-    """What each status comes to, as the tools infer it."""
+    """Return the state of each task, as the tools infer it."""
     free = {status: inferred(str(plain(status)), waits=False) for status in {*statuses}}
     held = {status: inferred(str(plain(status)), waits=True) for status in free}
     states = [free[status] for status in statuses]
@@ -217,7 +217,7 @@ def _states(
 
 
 def _worded(rows: Rows, ids: Sequence[Any]) -> list[int]:
-    """The tasks that have words on what blocks them."""
+    """Return the tasks that have words on what blocks them."""
     if rows.lacks("tasks", "blocked_by"):
         return []
     worded = {one for (one,) in rows.read("tasks", ["id"], WORDED)}

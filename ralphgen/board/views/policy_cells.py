@@ -1,23 +1,26 @@
 """What a recipe makes of a tool: one state, and the sentence that explains it to a person."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ralphgen.board.views.bound_rows import bound_clauses, loose_clauses
 from ralphgen.planning.catalog import Catalog
 from ralphgen.planning.model import KitPlan, Names
 from ralphgen.project.model import Recipe, Removal
+from ralphgen.runtime.access.row_scope import ANY, OWN, RULES, WITHIN
 from ralphgen.runtime.errors import one_line
-from ralphgen.runtime.policy import Policy
+from ralphgen.runtime.policy import GRANTS, Policy
 from ralphgen.runtime.session import Session
 from ralphgen.runtime.tool import Tool
+
+OTHERS = {"task": "another task of its feature"}
+"""By kind of row that may be named within bounds, which others those are."""
 
 State = Literal["visible", "narrowed", "bound", "removed", "absent"]
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class PolicyCell:
     """One recipe and one tool.
 
     `visible`, `narrowed` (to fewer arguments or values) and `bound` (to the session's own row, and
@@ -33,11 +36,11 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class SessionView:
     """What a session of one recipe sees of one kit, and what took the rest away.
 
     `tools` are those that it is listed, by name. `own` is the recipe where it is one of the
-    project's, and `removals` are those of the persona.
+    project's, and `removals` are those of the discipline.
     """
 
     policy: Policy
@@ -50,41 +53,77 @@ class Sight:
 
     @property
     def recipe(self) -> str:
-        """The recipe's name."""
+        """Return the recipe's name."""
         return self.session.recipe
 
 
-def cell(sight: Sight, whole: Tool) -> Cell:
-    """The cell of a tool that the project has; `whole` is the tool before anything narrows it."""
-    seen = sight.tools.get(whole.name)
-    return _removed(sight, whole.name) if seen is None else _listed(sight, whole, seen)
+def policy_cell(view: SessionView, whole: Tool) -> PolicyCell:
+    """Return the cell of a tool that the project has; `whole` is the tool before narrowing."""
+    seen = view.tools.get(whole.name)
+    return _removed(view, whole.name) if seen is None else _listed(view, whole, seen)
 
 
-def absent_cell(sight: Sight, tool: str) -> Cell:
-    """The cell of a tool that the project has no place for."""
-    return _cell(sight, "absent", f"{tool} is not there: {sight.kit.absent[tool]}")
+def absent_cell(view: SessionView, tool: str) -> PolicyCell:
+    """Return the cell of a tool that the project has no place for."""
+    return _cell(view, "absent", f"{tool} is not there: {view.kit.absent[tool]}")
 
 
-def _listed(sight: Sight, whole: Tool, seen: Tool) -> Cell:
-    bound = bound_clauses(seen)
+def _listed(view: SessionView, whole: Tool, seen: Tool) -> PolicyCell:
+    bound = _bound_clauses(seen)
     lost = [name for name in whole.properties if name not in {*seen.properties, *seen.ties}]
     fewer = _fewer_values(whole, seen)
     notes = (
-        *_who_narrowed(sight, whole, lost),
-        *loose_clauses(sight.policy, sight.kit.key, sight.session, seen),
+        *_who_narrowed(view, whole, lost),
+        *_open_clauses(view.policy, view.kit.key, view.session, seen),
     )
-    start = f"{sight.recipe} sees {seen.name}"
+    start = f"{view.recipe} sees {seen.name}"
     if bound:
         alone = [f"it takes {_alone(seen)}"] if lost else []
         details = (*bound[1:], *alone, *fewer, *notes)
-        return _cell(sight, "bound", f"{start}, where {bound[0]}", details, seen)
+        return _cell(view, "bound", f"{start}, where {bound[0]}", details, seen)
     if lost:
-        return _cell(sight, "narrowed", f"{start} with {_alone(seen)}", (*fewer, *notes), seen)
+        return _cell(view, "narrowed", f"{start} with {_alone(seen)}", (*fewer, *notes), seen)
     if fewer:
         sentence = f"{start}, where {fewer[0]}"
-        return _cell(sight, "narrowed", sentence, (*fewer[1:], *notes), seen)
+        return _cell(view, "narrowed", sentence, (*fewer[1:], *notes), seen)
     extent = "with all its arguments" if whole.properties else "as it is: it takes no arguments"
-    return _cell(sight, "visible", f"{start} {extent}", notes, seen)
+    return _cell(view, "visible", f"{start} {extent}", notes, seen)
+
+
+def _bound_clauses(tool: Tool) -> Names:
+    """Return a clause for each argument that can name none, or not all, of the other rows."""
+    return tuple(
+        _bound_clause(tool, argument, bound.kind, bound.reach)
+        for argument, bound in tool.ties.items()
+        if bound.reach != ANY or argument not in tool.properties
+    )
+
+
+def _open_clauses(policy: Policy, kit: str, session: Session, tool: Tool) -> Iterator[str]:
+    """Yield clauses on what a bound argument leaves open, and on sessions about other rows."""
+    for argument, rule in policy.bound(session.base, kit).get(tool.name, {}).items():
+        kind, reach = RULES[rule]
+        clause = _bound_clause(tool, argument, kind, reach)
+        if argument not in tool.ties:
+            yield f"in a session about a {kind}, {clause}"
+        elif reach == ANY and argument in tool.properties:
+            yield clause
+    for kind, need in policy.targets(session.base).items():
+        if need == GRANTS and tool.name in policy.ungranted(session.base, kit, [kind]):
+            yield f"a session that is about no {kind} does not have it"
+
+
+def _bound_clause(tool: Tool, argument: str, kind: str, reach: str) -> str:
+    """Return a clause on the row that an argument names, or may name."""
+    own = f"the session's own {kind}"
+    if argument not in tool.properties:
+        return f'"{argument}" is not an argument: it is {own}'
+    words = {
+        OWN: f"is {own} and no other",
+        WITHIN: f"is {own} or {OTHERS.get(kind, 'one near it')}",
+        ANY: f"is {own} where it is left out",
+    }
+    return f'"{argument}" {words[reach]}'
 
 
 def _alone(seen: Tool) -> str:
@@ -92,7 +131,7 @@ def _alone(seen: Tool) -> str:
 
 
 def _fewer_values(whole: Tool, seen: Tool) -> list[str]:
-    """A clause for each argument of which some values are taken away."""
+    """Return a clause for each argument of which some values are taken away."""
     return [
         f'"{name}" is one of {_quoted(left)}' if "enum" in schema else f'"{name}" names {shown}'
         for name, schema in seen.properties.items()
@@ -103,73 +142,73 @@ def _fewer_values(whole: Tool, seen: Tool) -> list[str]:
 
 
 def _values(schema: Mapping[str, Any]) -> Sequence[object]:
-    """What an argument, or an item of it, may be; empty where that is anything."""
+    """Return the allowed values of an argument or its items; empty where any is."""
     values: Sequence[object] = schema.get("enum") or schema.get("items", {}).get("enum", ())
     return values
 
 
-def _who_narrowed(sight: Sight, whole: Tool, lost: Sequence[str]) -> list[str]:
-    """A clause for each of those that took arguments away, but for a built-in recipe itself."""
-    missing = [name for name in lost if _lacks_need(sight, whole, name)]
+def _who_narrowed(view: SessionView, whole: Tool, lost: Sequence[str]) -> list[str]:
+    """Return a clause for each that took arguments away, except a built-in recipe itself."""
+    missing = [name for name in lost if _lacks_need(view, whole, name)]
     needs = dict.fromkeys(whole.needs[name] for name in missing)
     clauses = [
         f"{_quoted([name for name in missing if whole.needs[name] == need])} comes with the tool "
         f'"{need}" alone'
         for need in needs
     ]
-    own = sight.own
+    own = view.own
     if own is None:
         return clauses
-    kept = sight.policy.narrowed(own.base, sight.kit.key).get(whole.name, whole.properties)
+    kept = view.policy.narrowed(own.base, view.kit.key).get(whole.name, whole.properties)
     by_base = [name for name in lost if name not in {*kept, *missing}]
     by_own = [name for name in lost if name not in {*by_base, *missing}]
     if by_base:
         clauses.append(f'its base "{own.base}" leaves {_quoted(by_base)} out')
     places = [
-        own.place(f"narrow {entry}") for entry, _ in own.narrow if _means(sight, entry, whole)
+        own.place(f"narrow {entry}")
+        for entry, _ in own.narrow
+        if (view.kit.key, whole.name) in view.catalog.resolved(entry)
     ]
     if by_own:
         clauses.append(f"{' and '.join(places)} leaves {_quoted(by_own)} out")
     return clauses
 
 
-def _lacks_need(sight: Sight, whole: Tool, argument: str) -> bool:
+def _lacks_need(view: SessionView, whole: Tool, argument: str) -> bool:
     need = whole.needs.get(argument)
-    return need is not None and not sight.session.grants(*need.split(":"))
+    return need is not None and not view.session.grants(*need.split(":"))
 
 
-def _means(sight: Sight, entry: str, tool: Tool) -> bool:
-    return (sight.kit.key, tool.name) in sight.catalog.resolved(entry)
+def _removed(view: SessionView, tool: str) -> PolicyCell:
+    """Return the cell of a tool that the recipe or the discipline takes away."""
+    start = f"{view.recipe} does not have {tool}"
+    removed_by, spellings = _removals(view, tool)
+    if tool not in view.policy.allowed(view.recipe, view.kit.key):
+        besides = (f"besides, it is {removed_by}",) if removed_by else ()
+        return _cell(view, "removed", f"{start}: {_left_out(view, tool)}", besides)
+    sentence = (
+        f"{start}, {removed_by}" if removed_by else f"{start}: {view.session.why_hidden(tool)}"
+    )
+    return _cell(view, "removed", sentence, spellings)
 
 
-def _removed(sight: Sight, tool: str) -> Cell:
-    """The cell of a tool that the recipe or the persona takes away."""
-    start = f"{sight.recipe} does not have {tool}"
-    takers, spellings = _takers(sight, tool)
-    if tool not in sight.policy.allowed(sight.recipe, sight.kit.key):
-        besides = (f"besides, it is {takers}",) if takers else ()
-        return _cell(sight, "removed", f"{start}: {_left_out(sight, tool)}", besides)
-    sentence = f"{start}, {takers}" if takers else f"{start}: {sight.session.why_hidden(tool)}"
-    return _cell(sight, "removed", sentence, spellings)
-
-
-def _left_out(sight: Sight, tool: str) -> str:
-    """How the recipe leaves a tool out."""
-    own, kit = sight.own, sight.kit.key
+def _left_out(view: SessionView, tool: str) -> str:
+    """Return a clause on what leaves a tool out of the recipe."""
+    own, kit = view.own, view.kit.key
     if own is None:
         return "the recipe leaves it out"
-    if tool not in sight.policy.allowed(own.base, kit):
+    if tool not in view.policy.allowed(own.base, kit):
         return f'its base "{own.base}" leaves it out'
     return f"{own.place(kit)} does not allow it"
 
 
-def _takers(sight: Sight, tool: str) -> tuple[str, Names]:
-    """Where the persona takes a tool away, in words, and how it is spelled there if otherwise."""
+def _removals(view: SessionView, tool: str) -> tuple[str, Names]:
+    """Return where the discipline takes a tool away, and how it is spelled there if otherwise."""
     pairs = [
         (removal.origin, entry)
-        for removal in sight.removals
+        for removal in view.removals
         for entry in removal.entries
-        if (sight.kit.key, tool) in sight.catalog.resolved(entry)
+        if (view.kit.key, tool) in view.catalog.resolved(entry)
     ]
     origins = dict.fromkeys(origin for origin, _ in pairs)
     words = f"taken away by {' and by '.join(origins)}" if origins else ""
@@ -177,12 +216,16 @@ def _takers(sight: Sight, tool: str) -> tuple[str, Names]:
 
 
 def _cell(
-    sight: Sight, state: State, sentence: str, detail: Sequence[str] = (), seen: Tool | None = None
-) -> Cell:
-    """A cell whose words fit on a line, whatever names are in them."""
+    view: SessionView,
+    state: State,
+    sentence: str,
+    detail: Sequence[str] = (),
+    seen: Tool | None = None,
+) -> PolicyCell:
+    """Return a cell whose words fit on a line, whatever names are in them."""
     arguments = () if seen is None else tuple(seen.properties)
-    told = tuple(one_line(clause) for clause in detail)
-    return Cell(sight.recipe, state, one_line(sentence), told, arguments)
+    details = tuple(one_line(clause) for clause in detail)
+    return PolicyCell(view.recipe, state, one_line(sentence), details, arguments)
 
 
 def _quoted(names: Sequence[object] | Mapping[str, object]) -> str:

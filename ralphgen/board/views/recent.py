@@ -1,4 +1,4 @@
-"""What was said last: comments on tasks, what features have learned, and the two state files."""
+"""What was written last: comments on tasks, what features have learned, and the two state files."""
 
 import re
 from dataclasses import dataclass
@@ -97,7 +97,7 @@ class Notes:
 
 
 def recent_comments(rows: Rows) -> Comments:
-    """The newest comments of all tasks."""
+    """Return the newest comments of all tasks."""
     lacks = rows.lacks("task_comments", "id", "task_id", "body")
     if lacks:
         return Comments(0, (), lacks)
@@ -106,12 +106,12 @@ def recent_comments(rows: Rows) -> Comments:
     read = rows.read("task_comments", columns, COMMENTS, NEWEST)
     found = [dict(zip(columns, row, strict=True)) for row in read]
     titles = _titles(rows, [comment["task_id"] for comment in found])
-    ((total,),) = rows.asked(COMMENTS_COUNTED)
+    ((total,),) = rows.execute(COMMENTS_COUNTED)
     return Comments(total, tuple(_comment(comment, titles) for comment in found), "")
 
 
 def recent_learnings(rows: Rows) -> Learnings:
-    """The newest learnings of all features."""
+    """Return the newest learnings of all features."""
     lacks = rows.lacks("features", "learnings")
     if lacks:
         return Learnings(0, (), (), 0, lacks)
@@ -135,7 +135,7 @@ def recent_learnings(rows: Rows) -> Learnings:
 
 
 def recent_notes(root: Path) -> tuple[Notes, ...]:
-    """The newest entries of the project's state files."""
+    """Return the newest entries of the project's state files."""
     return tuple(_notes(root, name) for name in (PROGRESS, LEARNINGS))
 
 
@@ -145,9 +145,9 @@ def _remembered(stored: str) -> Learned | None:
 
 
 def _learned(stored: object) -> Learned | None:
-    """What a feature has learned; None where that cannot be read.
+    """Return the learnings of a feature; None where they cannot be read.
 
-    Short lists are remembered: of hundreds of features, one has changed since the last look.
+    Short lists are remembered: of hundreds of features, one has changed since the last time.
     """
     short = isinstance(stored, str) and len(stored) <= SHORT
     return _remembered(stored) if short else _newest(stored)

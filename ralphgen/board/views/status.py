@@ -1,12 +1,13 @@
-"""How the project stands: progress, what can be done now, what holds it up, and what was said."""
+"""How the project stands: progress, tasks that can be done, tasks that wait, newest notes."""
 
 import sqlite3
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from ralphgen.board.views.graph import NODES, Graph, drawn_tasks, graph
 from ralphgen.board.views.open_tasks import (
@@ -21,7 +22,6 @@ from ralphgen.board.views.open_tasks import (
     shown_id,
     task_lines,
 )
-from ralphgen.board.views.progress import Progress, progress
 from ralphgen.board.views.recent import (
     Comments,
     Learnings,
@@ -30,13 +30,57 @@ from ralphgen.board.views.recent import (
     recent_learnings,
     recent_notes,
 )
-from ralphgen.kits.ralph.rows import Rows, reading_rows
+from ralphgen.board.views.stored_text import line, natural
+from ralphgen.kits.ralph.rows import NOT_ACTIONABLE, STATUSES, Rows, reading_rows
 from ralphgen.project.model import Schema
+from ralphgen.project.rows import open_rows
 
 LISTED = 50
 HOLDING_UP = 20
 CIRCLES = 10
 CIRCLE_IDS = 20
+FEATURES = 200
+STATUS_NAMES = 30
+OTHERS = "others"
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Tasks by status: `by_status` has a number for each of the statuses of the whole progress.
+
+    `actionable` are all but drafts and skipped ones, and `percent` is the whole part of what is
+    done of those.
+    """
+
+    total: int
+    actionable: int
+    done: int
+    percent: int
+    by_status: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureProgress:
+    """A feature and its tasks; `known` is whether it has a row of its own."""
+
+    name: str
+    display_name: str
+    known: bool
+    counts: Counts
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The tasks of all features; `statuses` are the columns, the known ones in their usual order.
+
+    Where there are too many features, the first are shown and `features_left_out` counts the rest;
+    of too many statuses, the rarest are one, `"others"`.
+    """
+
+    statuses: tuple[str, ...]
+    overall: Counts
+    features: tuple[FeatureProgress, ...]
+    features_left_out: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +92,7 @@ class TaskList:
 
     @property
     def left_out(self) -> int:
-        """How many are not shown."""
+        """Return the number of those not shown."""
         return self.total - len(self.tasks)
 
 
@@ -61,7 +105,7 @@ class Circle:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Status:
     """How the project stands at one moment.
 
     `ready` are pending tasks that wait for nothing, by priority and by how many wait for them;
@@ -89,10 +133,10 @@ class Standing:
     lacks: str
 
 
-def standing(
+def project_status(
     connection: sqlite3.Connection, schema: Schema, root: Path, today: date | None = None
-) -> Standing:
-    """How the project in `root` stands; ages are counted to `today`, the day in UTC by itself.
+) -> Status:
+    """Return the status of the project in `root`; ages count to `today`, by default that of UTC.
 
     However many rows there are, the lists are short and say how much they leave out. Raises
     `ProjectError` where the database is not the project's any more, and what `sqlite3` raises.
@@ -109,13 +153,16 @@ def standing(
             for kind, places in kinds.items()
         }
         circles = tasks.waiting.circles
-        return Standing(
+        return Status(
             open_total=len(tasks.ids),
             states=tuple(sorted(Counter(tasks.states).items())),
-            progress=progress(rows, read.counts),
+            progress=_progress(rows, read.counts),
             **lists,
             holding_up=tuple(lines[task] for task in most[:HOLDING_UP]),
-            circles=tuple(_circle(tasks, circle) for circle in circles[:CIRCLES]),
+            circles=tuple(
+                Circle(len(circle), tuple(shown_id(tasks.ids[one]) for one in circle[:CIRCLE_IDS]))
+                for circle in circles[:CIRCLES]
+            ),
             circles_total=len(circles),
             graph=graph(tasks.waiting, {task: lines[task] for task in drawn}, left_out),
             comments=recent_comments(rows),
@@ -125,8 +172,18 @@ def standing(
         )
 
 
+def project_title(root: Path, schema: Schema) -> str:
+    """Return the project's own title: the name of its folder may differ from clone to clone.
+
+    Raises `ProjectError` where the database cannot be read.
+    """
+    with open_rows(root, schema) as rows:
+        title, _ = rows.identity()
+    return line(title or "Project")
+
+
 def _kinds(rows: Rows, tasks: OpenTasks) -> dict[str, list[int]]:
-    """By the name of a list, the tasks that belong to it, by their places and in its order."""
+    """Return the tasks of each list by its name, as places in its order."""
     held_up = tasks.waiting.held_up
     return {
         "ready": sorted(
@@ -139,6 +196,55 @@ def _kinds(rows: Rows, tasks: OpenTasks) -> dict[str, list[int]]:
     }
 
 
-def _circle(tasks: OpenTasks, circle: Sequence[int]) -> Circle:
-    ids = tuple(shown_id(tasks.ids[task]) for task in circle[:CIRCLE_IDS])
-    return Circle(len(circle), ids)
+def _progress(rows: Rows, counts: Mapping[tuple[Any, Any], int]) -> Progress:
+    """Return the progress of every feature, those without tasks too, by the names that people see.
+
+    `counts` are tasks by feature and status, as they are stored.
+    """
+    by_feature: dict[str, dict[str, int]] = {}
+    overall: dict[str, int] = {}
+    for (feature, stored), count in counts.items():
+        tasks, status = by_feature.setdefault(line(feature), {}), line(stored)
+        tasks[status] = tasks.get(status, 0) + count
+        overall[status] = overall.get(status, 0) + count
+    names = _display_names(rows)
+    statuses = _statuses(overall)
+    listed = sorted(
+        {*by_feature, *names}, key=lambda name: (natural(names.get(name) or name), name)
+    )
+    features = tuple(
+        FeatureProgress(
+            name=name,
+            display_name=names.get(name, name),
+            known=name in names,
+            counts=_counts(by_feature.get(name, {}), statuses),
+        )
+        for name in listed[:FEATURES]
+    )
+    left_out = max(0, len(listed) - FEATURES)
+    return Progress(statuses, _counts(overall, statuses), features, left_out)
+
+
+def _display_names(rows: Rows) -> dict[str, str]:
+    columns = ["name", *rows.chosen("features", "display_name")]
+    found = {line(row[0]): line(row[-1]) for row in rows.read("features", columns)}
+    return {name: shown.strip() or name for name, shown in found.items()}
+
+
+def _statuses(overall: Mapping[str, int]) -> tuple[str, ...]:
+    """Return the statuses in use: the known ones in their order, then others by name."""
+    known = [status for status in STATUSES if status in overall]
+    others = sorted(set(overall) - {*known}, key=lambda status: (-overall[status], status))
+    if len(others) > STATUS_NAMES:
+        return (*known, *sorted(others[:STATUS_NAMES]), OTHERS)
+    return (*known, *sorted(others))
+
+
+def _counts(by_status: Mapping[str, int], statuses: tuple[str, ...]) -> Counts:
+    total, done = sum(by_status.values()), by_status.get("done", 0)
+    actionable = total - sum(by_status.get(status, 0) for status in NOT_ACTIONABLE)
+    counted = [by_status.get(status, 0) for status in statuses]
+    if statuses and statuses[-1] == OTHERS:
+        counted[-1] = total - sum(counted[:-1])
+    percent = done * 100 // actionable if actionable else 0
+    return Counts(total, actionable, done, percent, tuple(counted))

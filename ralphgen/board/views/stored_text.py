@@ -14,7 +14,7 @@ _DIGITS = re.compile(r"(\d+)", re.ASCII)
 
 
 def line(value: object, most: int = LONG_LINE) -> str:
-    """A stored value on one line; empty where there is none."""
+    """Return a stored value on one line; empty where there is none."""
     text = "" if value is None else str(plain(value))
     whole = text[:most]
     if not whole.isprintable():
@@ -23,14 +23,14 @@ def line(value: object, most: int = LONG_LINE) -> str:
 
 
 def paragraph(value: object, most: int = LONG_TEXT) -> str:
-    """A stored value with its lines, without control characters."""
+    """Return a stored value with its lines, without control characters."""
     text = "" if value is None else str(plain(value))
     whole = without_controls(text[:most]).strip()
     return f"{whole}{MORE}" if len(text.strip()) > most else whole
 
 
 def moment(value: object) -> datetime | None:
-    """A stored date or moment, in whatever form it was written; None where it cannot be read."""
+    """Parse a stored date or moment in any ISO form; None where it cannot be read."""
     if not isinstance(value, str):
         return None
     try:
@@ -41,14 +41,14 @@ def moment(value: object) -> datetime | None:
 
 
 def days_since(value: object, today: date) -> int | None:
-    """The whole days since a stored date; None where it cannot be read, or is still to come."""
+    """Return the whole days since a stored date; None where it is unreadable or in the future."""
     found = moment(value)
     days = -1 if found is None else (today - found.date()).days
     return days if days >= 0 else None
 
 
 def natural(text: str) -> tuple[tuple[int, int | str], ...]:
-    """By what people expect names to be sorted: numbers by their value, whatever the case."""
+    """Return a sort key: numbers by their value, letters whatever their case."""
     parts = _DIGITS.split(text[:LONG_LINE].casefold())
     return tuple(
         (0, int(part)) if part.isdecimal() and part.isascii() else (1, part) for part in parts

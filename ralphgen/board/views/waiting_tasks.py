@@ -22,11 +22,11 @@ class Waiting:
     behind: Sequence[int]
 
     def held_up(self, task: int) -> int:
-        """How many other tasks wait for a task, also by way of others."""
+        """Return how many other tasks wait for a task, also by way of others."""
         return self.behind[task].bit_count()
 
     def most(self, count: int) -> list[int]:
-        """The tasks that hold up most others, those first that hold up more; none that do not.
+        """Return the tasks that hold up most others, the worst first; only those that hold up some.
 
         To count the bits of all of them would take as long as all the rest: only those are counted
         that may have more than the ones that were found.
@@ -42,7 +42,7 @@ class Waiting:
 
 
 def waiting(needs: Needs) -> Waiting:
-    """What follows from what each task waits for."""
+    """Return circles and dependents, given the tasks that each task waits for."""
     if all(max(needed) < task for task, needed in enumerate(needs) if needed):
         return Waiting(needs, (), _behind(needs, range(len(needs)), ()))
     dependents = dependents_of(needs)
@@ -55,7 +55,7 @@ def waiting(needs: Needs) -> Waiting:
 
 
 def dependents_of(needs: Needs) -> list[list[int]]:
-    """Task by task, the others that wait for it."""
+    """Return task by task, the others that wait for it."""
     dependents: list[list[int]] = [[] for _ in needs]
     for task, needed in enumerate(needs):
         for other in needed:
@@ -64,7 +64,7 @@ def dependents_of(needs: Needs) -> list[list[int]]:
 
 
 def _order(needs: Needs, dependents: Needs) -> list[int]:
-    """The tasks, each after those that it waits for; none that is in a circle or waits for one."""
+    """Return the tasks, each after those that it waits for; none of a circle or after one."""
     left = [len(needed) for needed in needs]
     order = [task for task, count in enumerate(left) if not count]
     for task in order:  # which grows meanwhile
@@ -76,7 +76,7 @@ def _order(needs: Needs, dependents: Needs) -> list[int]:
 
 
 def _groups(needs: Needs, dependents: Needs, order: Sequence[int]) -> Iterator[list[int]]:
-    """The tasks beside `order`, those that wait for each other together, after what they wait for.
+    """Yield the other tasks in groups that wait for each other, each after what it waits for.
 
     Kosaraju's strongly connected components.
     """
@@ -92,7 +92,7 @@ def _groups(needs: Needs, dependents: Needs, order: Sequence[int]) -> Iterator[l
 
 
 def _walked(start: int, ways: Needs, free: set[int]) -> list[int]:
-    """Those of the free tasks to which ways lead, each after those behind it; they are taken.
+    """Return the free tasks that can be reached, in post-order; they are free no longer.
 
     Without recursion: a way may be of any length.
     """
@@ -109,7 +109,7 @@ def _walked(start: int, ways: Needs, free: set[int]) -> list[int]:
 
 
 def _behind(needs: Needs, order: Sequence[int], groups: Sequence[Sequence[int]]) -> list[int]:
-    """Task by task, a number with one bit for each other that waits for it.
+    """Return task by task, a number with one bit for each other that waits for it.
 
     They are taken from the end: a number is as long as the tasks are many that come after it.
     """

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import secrets
+from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import asdict
 from functools import partial
@@ -16,9 +18,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from ralphgen.board.outcomes import Notices, Outcome
-from ralphgen.board.project import Asked, Board
-from ralphgen.board.requests import Form, form_of, query_of, wants_json
+from ralphgen.board.project import Board, PageQuery
+from ralphgen.board.requests import Form, Outcome, form_of, query_of, wants_json
 from ralphgen.board.web import pages
 from ralphgen.board.web.events import Events
 from ralphgen.board.web.threads import in_thread
@@ -29,20 +30,41 @@ Result = TypeVar("Result")
 ASSETS = Path(__file__).parents[1] / "assets"
 KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 LARGEST_BODY = 256 * 1024
+MOST_KEPT = 64
 PATIENCE = 1.0
 """Seconds after which the page goes out without a section that is not there yet."""
+
+
+class Notices:
+    """Outcomes by a random id, each given out once; the oldest go first where nobody asks."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._kept: OrderedDict[str, Outcome] = OrderedDict()
+
+    def keep(self, outcome: Outcome) -> str:
+        """Return the id under which the outcome is kept."""
+        key = secrets.token_urlsafe(12)
+        self._kept[key] = outcome
+        if len(self._kept) > MOST_KEPT:
+            self._kept.popitem(last=False)
+        return key
+
+    def take(self, key: str) -> Outcome | None:
+        """Return the outcome of an id, kept no longer; None where there is none."""
+        return self._kept.pop(key, None)
 
 
 class Site:
     """The board over HTTP; `app` is what answers. All of it belongs to the event loop."""
 
     def __init__(self, board: Board) -> None:
-        """The site of a project's board."""
+        """Build the routes for a project's board."""
         self._board = board
         self._events = Events(board)
         self._notices = Notices()
-        self._turns = {name: asyncio.Lock() for name in pages.SECTIONS}
-        self._waiting: dict[tuple[str, Asked], asyncio.Task[Markup]] = {}
+        self._locks = {name: asyncio.Lock() for name in pages.SECTIONS}
+        self._waiting: dict[tuple[str, PageQuery], asyncio.Task[Markup]] = {}
         self._late: set[asyncio.Task[Any]] = set()
         routes = [
             Route("/", self._page),
@@ -62,19 +84,21 @@ class Site:
             "/regenerate": self._regenerate,
             "/diagnosis": self._diagnose,
             "/sessions/end": self._end,
-            "/personas/check": self._check,
-            "/personas/save": self._save,
+            "/disciplines/check": self._check,
+            "/disciplines/save": self._save,
         }
 
     async def _page(self, request: Request) -> Response:
         query = query_of(request)
-        return await self._drawn_page(Asked.of(query), self._notices.take(query.get("said", "")))
+        return await self._drawn_page(
+            PageQuery.of(query), self._notices.take(query.get("notice", ""))
+        )
 
-    async def _drawn_page(self, asked: Asked, outcome: Outcome | None) -> Response:
-        """The page with each section that is there in time."""
-        await self._in_time(in_thread(self._board.look))  # what is seen later, is told of later
-        number, _ = self._board.moved_since(0)
-        tasks = {name: self._drawn(name, asked) for name in pages.SECTIONS}
+    async def _drawn_page(self, query: PageQuery, outcome: Outcome | None) -> Response:
+        """Return the page with each section that is there in time."""
+        await self._in_time(in_thread(self._board.check))  # a later change is announced later
+        number, _ = self._board.changed_since(0)
+        tasks = {name: self._drawn(name, query) for name in pages.SECTIONS}
         titled = self._going_on(in_thread(self._board.title))
         await asyncio.wait({titled, *tasks.values()}, timeout=PATIENCE)
         drawn = {
@@ -88,8 +112,10 @@ class Site:
         name = request.path_params["name"]
         if name not in pages.SECTIONS:
             raise HTTPException(404)
-        await self._in_time(in_thread(self._board.look))
-        return HTMLResponse(await asyncio.shield(self._drawn(name, Asked.of(query_of(request)))))
+        await self._in_time(in_thread(self._board.check))
+        return HTMLResponse(
+            await asyncio.shield(self._drawn(name, PageQuery.of(query_of(request))))
+        )
 
     async def _in_time(self, work: Coroutine[Any, Any, object]) -> None:
         """Wait for work, which goes on where it is late."""
@@ -102,18 +128,18 @@ class Site:
         task.add_done_callback(self._late.discard)
         return task
 
-    def _drawn(self, name: str, asked: Asked) -> asyncio.Task[Markup]:
-        """The drawing of a section that begins next: all who ask before it has begun share it."""
-        key = name, asked
+    def _drawn(self, name: str, query: PageQuery) -> asyncio.Task[Markup]:
+        """Return the next drawing of a section, shared by all requests until it begins."""
+        key = name, query
         if key not in self._waiting:
-            self._waiting[key] = self._going_on(self._draw(name, asked))
+            self._waiting[key] = self._going_on(self._draw(name, query))
         return self._waiting[key]
 
-    async def _draw(self, name: str, asked: Asked) -> Markup:
-        """A section, or why there is none; the same section is drawn once at a time."""
-        async with self._turns[name]:
-            del self._waiting[name, asked]
-            work = in_thread(partial(_draw, self._board, name, asked))
+    async def _draw(self, name: str, query: PageQuery) -> Markup:
+        """Return a section, or why there is none; the same section is drawn once at a time."""
+        async with self._locks[name]:
+            del self._waiting[name, query]
+            work = in_thread(partial(_draw, self._board, name, query))
             (drawn,) = await asyncio.gather(work, return_exceptions=True)
         if isinstance(drawn, Markup):
             return drawn
@@ -142,34 +168,34 @@ class Site:
         form = await form_of(request)
         outcome = await in_thread(partial(self._board.save, form))
         if outcome.ok or wants_json(request):
-            return self._told(request, form, "personas", outcome)
-        return await self._drawn_page(Asked(form.text("discipline"), form), outcome)
+            return self._answered(request, form, "disciplines", outcome)
+        return await self._drawn_page(PageQuery(form.text("discipline"), form), outcome)
 
     async def _done(
         self, request: Request, form: Form, section: str, act: Callable[[], Outcome]
     ) -> Response:
-        return self._told(request, form, section, await in_thread(act))
+        return self._answered(request, form, section, await in_thread(act))
 
-    def _told(self, request: Request, form: Form, section: str, outcome: Outcome) -> Response:
-        """What an action came to: as JSON, or shown once by the page that the browser goes to."""
+    def _answered(self, request: Request, form: Form, section: str, outcome: Outcome) -> Response:
+        """Answer with the outcome as JSON, or redirect to the page, which shows it once."""
         if wants_json(request):
             return _json(asdict(outcome))
         shown = [("discipline", name) for name in form.texts("discipline")]
-        query = urlencode([*shown, ("said", self._notices.keep(outcome))])
+        query = urlencode([*shown, ("notice", self._notices.keep(outcome))])
         return RedirectResponse(f"{request.scope['root_path']}/?{query}#{section}", 303)
 
 
 def _json(value: object) -> Response:
-    """JSON in ASCII: half of a surrogate pair, as a name can hold it, is no UTF-8."""
+    """Return JSON in ASCII: half of a surrogate pair, as a name can hold it, is no UTF-8."""
     return Response(json.dumps(value), media_type="application/json")
 
 
-def _draw(board: Board, name: str, asked: Asked) -> Markup:
-    return pages.section(name, board.view(name, asked))
+def _draw(board: Board, name: str, query: PageQuery) -> Markup:
+    return pages.section(name, board.view(name, query))
 
 
 async def _asset(request: Request) -> Response:
-    """A file of the assets; a name leads nowhere else."""
+    """Return a file of the assets; a name leads nowhere else."""
     name = request.path_params["name"]
     found = {path.name: path for path in ASSETS.iterdir() if path.suffix in KINDS}
     if name not in found:

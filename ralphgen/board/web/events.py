@@ -1,4 +1,4 @@
-"""Tells pages which sections have moved, over server-sent events, while somebody listens."""
+"""Sends pages the sections that have changed, over server-sent events, while somebody listens."""
 
 import asyncio
 import json
@@ -19,17 +19,17 @@ PATIENCE = 15.0  # seconds for a client to take a few bytes
 
 
 class Events:
-    """The streams that are open; they share one look at the project every quarter of a second.
+    """The streams that are open; they share one check of the project every quarter of a second.
 
     A listener keeps a number alone: what it has not taken yet never piles up. Everything here
     belongs to the event loop.
     """
 
     def __init__(self, board: Board) -> None:
-        """Nobody listens yet."""
+        """Start without a listener."""
         self._board = board
         self._listeners: set[asyncio.Event] = set()
-        self._looking: asyncio.Task[None] | None = None
+        self._checking: asyncio.Task[None] | None = None
         self._closed = False
 
     def close(self) -> None:
@@ -45,8 +45,8 @@ class Events:
             return
         woken = asyncio.Event()
         self._listeners.add(woken)
-        if self._looking is None:
-            self._looking = asyncio.create_task(self._look())
+        if self._checking is None:
+            self._checking = asyncio.create_task(self._check())
         leaving = asyncio.create_task(_left(receive))
         stream = asyncio.create_task(self._stream(_seen(Request(scope)), woken, send))
         try:
@@ -59,17 +59,17 @@ class Events:
             with suppress(TimeoutError):  # nobody takes anything
                 stream.result()
 
-    async def _look(self) -> None:
-        """Wake the listeners after each look that found something, until there are none."""
-        last = self._board.moved_since(0)
+    async def _check(self) -> None:
+        """Wake the listeners after each check that found something, until there are none."""
+        last = self._board.changed_since(0)
         while self._listeners and not self._closed:
             await asyncio.sleep(INTERVAL)
-            await in_thread(self._board.look)
-            found = self._board.moved_since(0)
+            await in_thread(self._board.check)
+            found = self._board.changed_since(0)
             if found != last:
                 last = found
                 self._wake()
-        self._looking = None
+        self._checking = None
 
     def _wake(self) -> None:
         for woken in self._listeners:
@@ -79,11 +79,11 @@ class Events:
         await _send(send, ": begin\n\n")
         while not self._closed:
             woken.clear()
-            number, sections = self._board.moved_since(seen)
+            number, sections = self._board.changed_since(seen)
             if sections:
                 seen = number
                 data = json.dumps({"sections": sections})
-                await _send(send, f"id: {number}\nevent: moved\ndata: {data}\n\n")
+                await _send(send, f"id: {number}\nevent: changed\ndata: {data}\n\n")
                 continue
             try:
                 await asyncio.wait_for(woken.wait(), BEAT)
@@ -105,6 +105,6 @@ async def _send(send: Send, text: str) -> None:
 
 
 def _seen(request: Request) -> int:
-    """The number of what a page has shown already; 0 where it does not say."""
-    said = request.headers.get("last-event-id") or query_of(request).get("since", "")
-    return int(said) if re.fullmatch("[0-9]{1,15}", said) else 0
+    """Return the number of what a page has shown already; 0 where it does not say."""
+    number = request.headers.get("last-event-id") or query_of(request).get("since", "")
+    return int(number) if re.fullmatch("[0-9]{1,15}", number) else 0

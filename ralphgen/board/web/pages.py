@@ -9,15 +9,15 @@ from typing import cast
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from ralphgen.board.outcomes import Outcome
+from ralphgen.board.requests import Outcome
 from ralphgen.errors import Problem, RalphgenError
 from ralphgen.rendering.templates import template_folder
 
 SECTIONS: Mapping[str, str] = {
     "matrix": "Who sees what",
-    "standing": "How it stands",
+    "status": "How it stands",
     "drift": "Drift",
-    "personas": "Disciplines",
+    "disciplines": "Disciplines",
     "sessions": "Sessions",
     "diagnosis": "Doctor",
 }
@@ -25,35 +25,35 @@ SECTIONS: Mapping[str, str] = {
 HALVES = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 TEMPLATES = {
     "matrix": "matrix.html.jinja",
-    "standing": "standing.html.jinja",
+    "status": "status.html.jinja",
     "drift": "drift.html.jinja",
-    "personas": "personas.html.jinja",
+    "disciplines": "disciplines.html.jinja",
     "sessions": "sessions.html.jinja",
     "diagnosis": "diagnosis.html.jinja",
 }
 
 
 def page(
-    title: str, root: Path, moved: int, sections: Mapping[str, Markup], outcome: Outcome | None
+    title: str, root: Path, change: int, sections: Mapping[str, Markup], outcome: Outcome | None
 ) -> str:
-    """The whole page; `moved` is the number of the last move that it may show."""
+    """Return the whole page; `change` is the number of the last change that it shows."""
     return html(
         "page.html.jinja",
         title=title,
         root=str(root),
-        moved=moved,
+        change=change,
         sections=[(name, SECTIONS[name], text) for name, text in sections.items()],
         notice="" if outcome is None else notice(outcome),
     )
 
 
 def section(name: str, values: Mapping[str, object]) -> Markup:
-    """One section."""
+    """Return one section."""
     return html(TEMPLATES[name], name=name, title=SECTIONS[name], **values)
 
 
 def problem(name: str, error: BaseException) -> Markup:
-    """What stands in place of a section that cannot be drawn."""
+    """Return the section that says why it cannot be shown."""
     problems: Iterable[Problem] = [
         Problem(f"this cannot be shown: {type(error).__name__}: {error}", "please report this bug")
     ]
@@ -63,12 +63,12 @@ def problem(name: str, error: BaseException) -> Markup:
 
 
 def late(name: str) -> Markup:
-    """What stands in place of a section that is not there yet."""
+    """Return the section that says that it is being loaded."""
     return html("late.html.jinja", name=name, title=SECTIONS[name])
 
 
 def notice(outcome: Outcome) -> Markup:
-    """What an action came to."""
+    """Return the outcome of an action."""
     return html("notice.html.jinja", outcome=outcome)
 
 
@@ -86,7 +86,7 @@ def _templates() -> Environment:
 
 
 def html(template: str, **values: object) -> Markup:
-    """A template filled with values, all of which it must know.
+    """Return a template filled with values, all of which it must know.
 
     Halves of surrogate pairs, as JSON and names of files can hold, are no UTF-8: each is U+FFFD.
     """

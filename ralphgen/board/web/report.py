@@ -8,12 +8,11 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from ralphgen.board.views.disciplines import personas
+from ralphgen.board.views.disciplines import read_disciplines
 from ralphgen.board.views.drift import Drifted, drift
 from ralphgen.board.views.matrix import matrix
-from ralphgen.board.views.open_sessions import open_sessions
-from ralphgen.board.views.project_title import project_title
-from ralphgen.board.views.status import standing
+from ralphgen.board.views.sessions import read_sessions
+from ralphgen.board.views.status import project_status, project_title
 from ralphgen.board.web.pages import SECTIONS, html
 from ralphgen.errors import Problem
 from ralphgen.generate.workflows import generate
@@ -24,18 +23,18 @@ SHEET = Path(__file__).parents[1] / "assets" / "board.css"
 LEFT_OUT = ("diagnosis",)
 """What depends on the machine alone."""
 NO_DAY = date.min
-"""Nothing is told an age by it: a report says the same on every day."""
+"""With it nothing has an age: a report is the same on every day."""
 
 
 def report(root: Path) -> str:
-    """The report on the project in `root` as HTML; the same for the same state of the project.
+    """Return the report on the project in `root` as HTML, a function of the project's state.
 
     Nothing in it depends on the machine, the folder or the day: of sessions there is no age.
     Raises `ProjectError` where the project cannot be read.
     """
     generated = generate(root)
     with open_without_trace(root / DATABASE) as connection:
-        standing_now = standing(connection, generated.project.schema, root, NO_DAY)
+        status = project_status(connection, generated.project.schema, root, NO_DAY)
     sheet = SHEET.read_text(encoding="utf-8")
     filled = html(
         "report.html.jinja",
@@ -44,16 +43,16 @@ def report(root: Path) -> str:
         sheet=Markup(sheet),
         digest=b64encode(sha256(sheet.encode()).digest()).decode(),
         matrix=matrix(generated, None),
-        standing=standing_now,
+        status=status,
         drift=_anywhere(drift(root), root),
-        personas=personas(root),
-        sessions=sorted(open_sessions(root), key=lambda row: row.session_id),
+        disciplines=read_disciplines(root),
+        sessions=sorted(read_sessions(root), key=lambda row: row.session_id),
     )
     return str(filled)
 
 
 def _anywhere(found: Drifted, root: Path) -> Drifted:
-    """The same with paths below the project's folder, wherever that is."""
+    """Return the same with paths below the project's folder, wherever that is."""
     problems = (
         Problem(problem.text.replace(f"{root}/", ""), problem.hint.replace(f"{root}/", ""))
         for problem in found.problems

@@ -1,14 +1,13 @@
 """Runs the board on loopback until it is asked to end, and shows it in a browser."""
 
-import ctypes
 import logging
 import secrets
 import signal
 import socket
 import webbrowser
 from asyncio import CancelledError
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 
@@ -21,7 +20,6 @@ from ralphgen.terminal.console import show_crash
 
 LOOPBACK = "127.0.0.1"
 SECRET_BYTES = 32
-ARENA_MAX = -8  # glibc's M_ARENA_MAX
 LAST_WORDS = 2
 """Seconds that an action has to come to its end in when the board ends."""
 
@@ -29,15 +27,33 @@ LAST_WORDS = 2
 def serve(root: Path, *, announce: Callable[[str], None], browse: bool) -> None:
     """Serve the board of the project in `root` until Ctrl-C or a request to terminate.
 
-    `announce` is told its address as soon as it answers there.
+    `announce` is called with its address as soon as it answers there.
     """
-    _share_one_heap()  # before the first thread
-    site = Site(Board(root))
-    with socket.create_server((LOOPBACK, 0)) as listening:
+    with socket.create_server((LOOPBACK, 0)) as listening, quiet_log():
+        server = BoardServer(root, listening, one_time=browse)
+        for number in (signal.SIGINT, signal.SIGTERM):  # before anybody knows that we run
+            signal.signal(number, server.handle_exit)
+        announce(server.address)
+        if browse:
+            Thread(target=webbrowser.open, args=(server.one_time_address,), daemon=True).start()
+        server.run([listening])
+
+
+class BoardServer(uvicorn.Server):
+    """Serves the board on a socket; `address` is the page, behind a token of its own.
+
+    `one_time_address` leads there once, empty where none is wanted.
+    """
+
+    def __init__(self, root: Path, listening: socket.socket, *, one_time: bool = False) -> None:
+        """Make the tokens; nothing is answered before it runs."""
         port = listening.getsockname()[1]
-        token, door = (secrets.token_urlsafe(SECRET_BYTES) for _ in range(2))
+        token, once = (secrets.token_urlsafe(SECRET_BYTES) for _ in range(2))
+        self.address = f"http://{LOOPBACK}:{port}/{token}/"
+        self.one_time_address = f"http://{LOOPBACK}:{port}/{once}/" if one_time else ""
+        self._site = Site(Board(root))
         config = uvicorn.Config(
-            Guard(site.app, port, token, door if browse else ""),
+            Guard(self._site.app, port, token, once if one_time else ""),
             loop="asyncio",
             http="h11",
             ws="none",
@@ -49,32 +65,10 @@ def serve(root: Path, *, announce: Callable[[str], None], browse: bool) -> None:
             proxy_headers=False,
             timeout_graceful_shutdown=LAST_WORDS,
         )
-        server = _Server(config, site)
-        _log_quietly()
-        for number in (signal.SIGINT, signal.SIGTERM):  # before anybody knows that we run
-            signal.signal(number, server.handle_exit)
-        announce(f"http://{LOOPBACK}:{port}/{token}/")
-        if browse:
-            address = f"http://{LOOPBACK}:{port}/{door}/"
-            Thread(target=webbrowser.open, args=(address,), daemon=True).start()
-        server.run([listening])
-
-
-def _share_one_heap() -> None:
-    """Let no thread keep a heap of its own, a third of the memory, where the C library does so."""
-    with suppress(AttributeError, OSError, TypeError):
-        ctypes.CDLL(None).mallopt(ARENA_MAX, 1)
-
-
-class _Server(uvicorn.Server):
-    """Ends the open streams with itself: their clients would never leave of their own."""
-
-    def __init__(self, config: uvicorn.Config, site: Site) -> None:
         super().__init__(config)
-        self._site = site
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End what is open and then the server."""
+        """End the open streams, which their clients would never leave, and then the server."""
         self._site.close()
         await super().shutdown(sockets)
 
@@ -92,8 +86,13 @@ class _Crashes(logging.Handler):
             show_crash(type(error), error, error.__traceback__)
 
 
-def _log_quietly() -> None:
-    """Say what uvicorn has to say in our own words."""
-    logger = logging.getLogger("uvicorn.error")
-    logger.addHandler(_Crashes())
+@contextmanager
+def quiet_log() -> Iterator[None]:
+    """Show of uvicorn's log only what nothing has explained, in our own words."""
+    logger, crashes = logging.getLogger("uvicorn.error"), _Crashes()
+    logger.addHandler(crashes)
     logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(crashes)

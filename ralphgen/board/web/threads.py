@@ -11,7 +11,7 @@ Result = TypeVar("Result")
 
 
 async def in_thread(work: Callable[[], Result]) -> Result:
-    """What `work` returns or raises.
+    """Return or raise what `work` does.
 
     It goes on where nobody waits for it any more, but ends with the process: a pool's threads
     would have to come to an end of their own first.
@@ -23,12 +23,12 @@ async def in_thread(work: Callable[[], Result]) -> Result:
 
 
 def _run(work: Callable[[], Result], future: "Future[Result]") -> None:
-    with _Handing(future):
+    with _Failures(future):
         future.set_result(work())
 
 
-class _Handing(Generic[Result]):
-    """Hands whatever is raised to those who wait for the result."""
+class _Failures(Generic[Result]):
+    """Passes whatever is raised to those who wait for the result."""
 
     def __init__(self, future: "Future[Result]") -> None:
         self._future = future

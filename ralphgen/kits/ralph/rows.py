@@ -54,7 +54,7 @@ class Rows:
     tables: dict[str, Table]
 
     def lacks(self, table: str, *columns: str) -> str:
-        """What a section that needs these columns has to say instead; empty where all are there."""
+        """Return why a section cannot be shown that needs these columns; "" where it can."""
         if table not in self.tables:
             return f'the database has no table "{table}"'
         missing = [f'"{column}"' for column in columns if column not in self.tables[table]]
@@ -64,17 +64,17 @@ class Rows:
         return f'the table "{table}" has no {noun} {" and ".join(missing)}'
 
     def chosen(self, table: str, *columns: str) -> list[str]:
-        """Those of the columns that the table has."""
+        """Return the columns that the table has."""
         return self.tables[table].chosen(columns)
 
     def read(
         self, table: str, columns: Sequence[str], rest: str = "", *values: object
     ) -> list[tuple[Any, ...]]:
-        """The columns of a table's rows; `rest` is SQL of our own, with a value for each mark."""
-        return self.asked(self.tables[table].select(columns, rest), *values)
+        """Return the columns of a table's rows; `rest` is our SQL with a value for each mark."""
+        return self.execute(self.tables[table].select(columns, rest), *values)
 
-    def asked(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
-        """What a statement answers; text that is no UTF-8 is shown with U+FFFD.
+    def execute(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        """Return the rows of a statement; text that is no UTF-8 is shown with U+FFFD.
 
         It is looked for only where there is some: each text would cost a call of Python.
         """
@@ -89,7 +89,7 @@ class Rows:
 
 @contextmanager
 def reading_rows(connection: sqlite3.Connection, schema: Schema) -> Iterator[Rows]:
-    """The rows as the connection sees them; `schema` says what the config hides.
+    """Yield the rows as the connection sees them; `schema` says what the config hides.
 
     Raises `ProjectError` where a migration has taken away what every server needs.
     """
@@ -103,7 +103,7 @@ def reading_rows(connection: sqlite3.Connection, schema: Schema) -> Iterator[Row
 
 
 def prerequisites(stored: Sequence[object]) -> list[list[int] | None]:
-    """The ids in each stored `depends_on`, None for one that cannot be read.
+    """Return the ids in each stored `depends_on`, None for one that cannot be read.
 
     What is plainly a JSON list of numbers, as nearly all are, is read all at once: one by one,
     20,000 of them take a tenth of a second.
@@ -123,7 +123,7 @@ def prerequisites(stored: Sequence[object]) -> list[list[int] | None]:
 
 
 def _at_once(texts: Sequence[object]) -> list[list[int]] | None:
-    """The lists, where each text is plainly one and stands on a line of its own."""
+    """Return the lists, where each text is plainly one and stands on a line of its own."""
     try:
         lines = "".join([f"{text}\n" for text in texts])
         if _PLAIN_LISTS.fullmatch(lines) is None or lines.count("\n") != len(texts):
@@ -145,7 +145,7 @@ def _plainly(text: str) -> list[int] | None:
 
 
 def _by_rule(stored: object) -> list[int] | None:
-    """What the tools read: they mend what older programs wrote."""
+    """Return the list as the tools read it: leniently, as older programs wrote it."""
     found = decode_integers(stored)
     return list(found.values) if found.readable else None
 

@@ -26,12 +26,12 @@ _LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 
 
 def fold(name: str) -> str:
-    """A name as SQLite compares it: ASCII letters in lower case, all others as they are."""
+    """Return a name as SQLite compares it: ASCII letters in lower case, all others as they are."""
     return name.lower() if name.isascii() else name.translate(_LOWER)
 
 
 def check_values(create_table_sql: str) -> dict[str, list[str]]:
-    """Column to the values that its CHECKs allow, for columns where that is certain.
+    """Return column to the values that its CHECKs allow, for columns where that is certain.
 
     Certain are `col IN ('a', ...)` and `col IS NULL OR col IN (...)`, in either order and in any
     number of parentheses, with text literals alone or whole numbers alone (given as decimal text).
@@ -52,7 +52,7 @@ def check_values(create_table_sql: str) -> dict[str, list[str]]:
 
 
 def is_strict(create_table_sql: str) -> bool:
-    """Whether the table is STRICT, which its text says behind the last parenthesis."""
+    """Return whether the table is STRICT, which its text says behind the last parenthesis."""
     tokens = _tokens(create_table_sql)
     behind = len(tokens) - tokens[::-1].index(")") if ")" in tokens else len(tokens)
     return "STRICT" in _upper(tokens[behind:])
@@ -67,7 +67,7 @@ def _upper(tokens: list[str]) -> list[str]:
 
 
 def _depths(tokens: list[str]) -> Iterator[tuple[int, str, int]]:
-    """Each token with its index and the number of parentheses around it."""
+    """Yield each token with its index and the number of parentheses around it."""
     depth = 0
     for index, part in enumerate(tokens):
         depth -= part == ")"
@@ -83,14 +83,14 @@ def _column_names(tokens: list[str]) -> Iterator[str]:
 
 
 def _check_expressions(tokens: list[str]) -> Iterator[list[str]]:
-    """What stands in the parentheses of each CHECK; an unquoted CHECK can be nothing else."""
+    """Yield the tokens inside the parentheses of each CHECK; unquoted, it can be nothing else."""
     for index, word in enumerate(_upper(tokens)):
         if word == "CHECK" and tokens[index + 1 : index + 2] == ["("]:
             yield tokens[index + 2 : _closing(tokens, index + 1)]
 
 
 def _closing(tokens: list[str], opening: int) -> int:
-    """The index of the parenthesis that closes the one at `opening`."""
+    """Return the index of the parenthesis that closes the one at `opening`."""
     for index, part, depth in _depths(tokens[opening:]):
         if depth == 0 and part == ")":
             return opening + index
@@ -98,7 +98,7 @@ def _closing(tokens: list[str], opening: int) -> int:
 
 
 def _listed(expression: list[str]) -> tuple[str, list[str]] | None:
-    """The folded column and the values of one CHECK, `None` for any form that is not certain."""
+    """Return the casefolded column and the values of one CHECK, `None` where it is not certain."""
     match _split(_unwrapped(expression), "OR"):
         case [only]:
             return _in_list(only)
@@ -127,14 +127,14 @@ def _null_test(tokens: list[str]) -> str | None:
 
 
 def _column(tokens: list[str]) -> str | None:
-    """The folded name of a column that stands alone."""
+    """Return the folded name of a column that stands alone."""
     tokens = _unwrapped(tokens)
     name = _name(tokens[0]) if len(tokens) == 1 else None
     return None if name is None else fold(name)
 
 
 def _name(token: str, *, strings: bool = False) -> str | None:
-    """The name that a token spells; where columns are declared, SQLite takes 'x' for one too."""
+    """Return the name that a token spells; with `strings` also 'x', as in declarations."""
     quote = token[0]
     if quote == "[":
         return token[1:-1]
@@ -144,7 +144,7 @@ def _name(token: str, *, strings: bool = False) -> str | None:
 
 
 def _literals(tokens: list[str]) -> list[str] | None:
-    """The values of a list, each once; `None` unless all are text or all are whole numbers."""
+    """Return the distinct values of a list; `None` unless all are text or all whole numbers."""
     items = [_unwrapped(item) for item in _split(tokens, ",")]
     texts = [_text(item) for item in items]
     integers = [_integer(item) for item in items]
@@ -170,14 +170,14 @@ def _integer(tokens: list[str]) -> str | None:
 
 
 def _unwrapped(tokens: list[str]) -> list[str]:
-    """The tokens without the parentheses that enclose all of them."""
+    """Return the tokens without the parentheses that enclose all of them."""
     while tokens[:1] == ["("] and _closing(tokens, 0) == len(tokens) - 1:
         tokens = tokens[1:-1]
     return tokens
 
 
 def _split(tokens: list[str], separator: str) -> list[list[str]]:
-    """The parts between separators that stand outside of parentheses."""
+    """Return the parts between separators that stand outside of parentheses."""
     parts: list[list[str]] = [[]]
     for _, token, depth in _depths(tokens):
         if depth == 0 and token.upper() == separator:

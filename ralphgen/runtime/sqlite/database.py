@@ -27,27 +27,27 @@ BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 class Database:
     """A connection with foreign keys on, and its journal mode as the file has it.
 
-    `patience` is for how many seconds a call waits for other writers; where `hurry` is not None,
-    it waits so many for one that does not come to an end, and raises `LaterError` then. Raises
+    `patience` is for how many seconds a call waits for other writers. Where `time_limit` is not
+    None, it waits so many for one that does not end, and raises `LaterError` then. Raises
     `StartError` when the file cannot be opened as a database.
     """
 
-    __slots__ = ("_file", "_in_use", "_patience", "connection", "hurry", "path")
+    __slots__ = ("_file", "_in_use", "_patience", "connection", "path", "time_limit")
 
     def __init__(self, path: str, patience: float = PATIENCE) -> None:
         self.path = path
         self._patience = patience
-        self.hurry: float | None = None
+        self.time_limit: float | None = None
         self.connection = _connect(path)
         self._file = _identity(path)
         self._in_use = _thread.allocate_lock()
 
     def rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Every row that the statement answers."""
+        """Return every row that the statement answers."""
         return self.connection.execute(sql, values).fetchall()
 
     def row(self, sql: str, values: Sequence[object] = ()) -> tuple[Any, ...] | None:
-        """The first row, or None."""
+        """Return the first row, or None."""
         found: tuple[Any, ...] | None = self.connection.execute(sql, values).fetchone()
         return found
 
@@ -56,11 +56,11 @@ class Database:
         return self.connection.execute(sql, values).rowcount
 
     def reading(self, work: Callable[[], Result]) -> Result:
-        """`work()` on one consistent snapshot; raises `ToolError` when the file stays locked."""
+        """Return `work()`, run on one snapshot; raises `ToolError` where the file stays locked."""
         return self._transaction("BEGIN", work)
 
     def writing(self, work: Callable[[], Result]) -> Result:
-        """`work()` in one transaction that nobody else writes into, or not at all.
+        """Return `work()` in one transaction that nobody else writes into, or not at all.
 
         It may run more than once: a lost race is rolled back and tried again, until the patience
         is at its end.
@@ -84,7 +84,7 @@ class Database:
             self.connection.close()
 
     def _transaction(self, begin: str, work: Callable[[], Result]) -> Result:
-        wait = _Wait(self.path, self._patience, self.hurry)
+        wait = _Wait(self.path, self._patience, self.time_limit)
         while True:
             try:
                 return self._attempt(begin, work)
@@ -139,29 +139,29 @@ class Database:
 class _Wait:
     """One call's wait for other writers: short pauses, until the patience is at its end.
 
-    In a hurry it ends sooner, but not in a crowd of short writes, where the file keeps changing:
-    the call's own turn comes before anybody else could take care of it.
+    With a time limit it ends sooner, but not among many short writes, where the file keeps
+    changing: the call succeeds before the SDK could have taken it over.
     """
 
-    __slots__ = ("_begun", "_file", "_hurry", "_patience", "_seen", "deadline")
+    __slots__ = ("_begun", "_file", "_patience", "_seen", "_time_limit", "deadline")
 
-    def __init__(self, file: str, patience: float, hurry: float | None) -> None:
+    def __init__(self, file: str, patience: float, time_limit: float | None) -> None:
         self._file = file
-        self._hurry = hurry
+        self._time_limit = time_limit
         self._patience = patience
         self._begun = time.monotonic()
         self._seen: list[int] = []
-        self.deadline = self._begun + (patience if hurry is None else hurry)
+        self.deadline = self._begun + (patience if time_limit is None else time_limit)
 
     def pause(self, error: sqlite3.Error) -> None:
         """Sleep; raises `LaterError` or, at the end of the patience, `ToolError`."""
         now = time.monotonic()
         self._seen = self._seen or _written(self._file)
-        if now > self.deadline and self._hurry is not None:
+        if now > self.deadline and self._time_limit is not None:
             seen, self._seen = self._seen, _written(self._file)
             if seen == self._seen:
                 raise LaterError from error
-            self.deadline = min(now + self._hurry, self._begun + self._patience)
+            self.deadline = min(now + self._time_limit, self._begun + self._patience)
         if now > self.deadline:
             text = (
                 "the database is busy: another program has held it for "
@@ -172,7 +172,7 @@ class _Wait:
 
 
 def _written(path: str) -> list[int]:
-    """When the database was last written to, as its files tell."""
+    """Return the times at which the files of the database were last written."""
     times: list[int] = []
     for end in ("", "-wal"):
         try:
@@ -183,7 +183,7 @@ def _written(path: str) -> list[int]:
 
 
 def _identity(path: str) -> tuple[int, int] | None:
-    """Which file has the name; None where there is none."""
+    """Return device and inode of a file; None where there is none."""
     try:
         status = os.stat(path)
     except OSError:
@@ -207,16 +207,16 @@ def _connect(path: str) -> sqlite3.Connection:
     except sqlite3.Error as error:
         if connection is not None:
             connection.close()
-        mend = 'run "ralphgen doctor"'
+        hint = 'run "ralphgen doctor"'
         if getattr(error, "sqlite_errorcode", 0) & 0xFF in UNWRITABLE:
-            mend = "give yourself the right to write to it and to its folder"
-        text = f'"{path}" cannot be opened as a database ({error}): {mend}'
+            hint = "give yourself the right to write to it and to its folder"
+        text = f'"{path}" cannot be opened as a database ({error}): {hint}'
         raise StartError(text) from error
     return connection
 
 
 def _settle(connection: sqlite3.Connection) -> None:
-    """Foreign keys on; in WAL, fsync at checkpoints only, as the app that shares the file does."""
+    """Turn foreign keys on; in WAL, sync at checkpoints only, as the app that shares the file."""
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
@@ -233,12 +233,12 @@ def _settle(connection: sqlite3.Connection) -> None:
 
 
 def _text(raw: bytes) -> str:
-    """Stored text; bytes that are no UTF-8 are shown as U+FFFD instead of failing the row."""
+    """Decode stored text, with U+FFFD for bytes that are no UTF-8."""
     return raw.decode("utf-8", "replace")
 
 
 def _jitter(waited: float = 0.0) -> float:
-    """Seconds to wait for another writer: 0.5 to 10 ms, so that two losers do not meet again.
+    """Return a random pause of 0.5 to 10 ms, so that two losers do not collide again.
 
     Who has waited longer looks more often, so that nobody is left behind; but only in the first
     second, since whoever holds the file for that long is no crowd of short writes.
@@ -259,7 +259,7 @@ def _is_busy(error: sqlite3.Error) -> bool:
 
 
 def _sentence(error: sqlite3.Error) -> str:
-    """What an agent can do about an SQLite error, without SQL text."""
+    """Return a sentence on an SQLite error and what to do, without SQL text."""
     code = getattr(error, "sqlite_errorcode", 0)  # not there where Python itself refuses
     name = str(UNNAMED.get(code) or getattr(error, "sqlite_errorname", ""))
     column = str(error).rpartition(": ")[2]
@@ -273,7 +273,7 @@ def _sentence(error: sqlite3.Error) -> str:
         "SQLITE_CONSTRAINT_DATATYPE": "the database refuses this: a value has the wrong type",
         "SQLITE_CONSTRAINT_TRIGGER": f"the database refuses this: {column}",
         "SQLITE_FULL": "the disk is full: nothing was changed; free some space and try again",
-        "SQLITE_READONLY": "the database is read-only: nothing was changed; mend its permissions",
+        "SQLITE_READONLY": "the database is read-only: nothing was changed; fix its permissions",
         "SQLITE_TOOBIG": "the database refuses this: a value is too long",
     }
     known = sentences.get(name) or sentences.get("_".join(name.split("_")[:2]))

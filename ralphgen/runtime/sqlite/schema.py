@@ -57,7 +57,7 @@ _ASPECTS = (
 
 
 def read_tables(connection: sqlite3.Connection) -> dict[str, list[Column]]:
-    """Those of `TABLES` that exist as tables, by name, each with its columns in schema order.
+    """Return by name those of `TABLES` that exist, each with its columns in schema order.
 
     A column is `name`, `type` (INTEGER, TEXT, REAL, BLOB, NUMERIC by SQLite's affinity rules, ANY
     in STRICT tables), `not_null`, `default` (SQL text; `None` also for NULL), `primary_key` (0, or
@@ -82,7 +82,7 @@ def read_tables(connection: sqlite3.Connection) -> dict[str, list[Column]]:
 
 
 def fingerprint(tables: Tables, hide: Iterable[str] = ()) -> str:
-    """The sha256, in hex, of the columns outside of `hide` (`"table.column"`).
+    """Return the sha256, in hex, of the columns outside of `hide` (`"table.column"`).
 
     It depends on name, type, NOT NULL, default, keys, CHECK values and being generated alone: not
     on the order of tables, columns or values, on spelling, indexes, triggers or other tables.
@@ -96,7 +96,7 @@ def fingerprint(tables: Tables, hide: Iterable[str] = ()) -> str:
 
 
 def differences(built_for: Tables, found: Tables, hide: Iterable[str] = ()) -> list[str]:
-    """One sentence for each table or column in which two schemas differ, sorted by name.
+    """Return one sentence for each table or column in which two schemas differ, sorted by name.
 
     Empty exactly where the fingerprints are equal. Both arguments are as `read_tables` returns
     them, or as JSON gives that back.
@@ -140,7 +140,7 @@ def _affinity(declared: str, sql: str) -> str:
 
 
 def _values(kind: str, allowed: list[str] | None) -> list[str] | None:
-    """The CHECK list, where a value of the column's type is spelled as the list spells it."""
+    """Return the CHECK list where the column's type stores values as the list spells them."""
     if allowed is None or kind == "TEXT":
         return allowed
     plain = kind == "INTEGER" and all(re.fullmatch(_PLAIN_INTEGER, value) for value in allowed)
@@ -148,7 +148,7 @@ def _values(kind: str, allowed: list[str] | None) -> list[str] | None:
 
 
 def _references(cursor: sqlite3.Cursor) -> dict[tuple[str, str], str]:
-    """The foreign key of each column; of several, the first by name."""
+    """Return the foreign key of each column; of several, the first by name."""
     found: dict[tuple[str, str], str] = {}
     for table, column, parent, parent_column in cursor.execute(_FOREIGN_KEYS, TABLES):
         name = fold(parent) if fold(parent) in TABLES else parent
@@ -158,7 +158,7 @@ def _references(cursor: sqlite3.Cursor) -> dict[tuple[str, str], str]:
 
 
 def _visible(tables: Tables, hide: Iterable[str]) -> dict[str, dict[str, Column]]:
-    """Table to column name to column, without what is hidden; CHECK values sorted."""
+    """Return table to column name to column, without what is hidden; CHECK values sorted."""
     hidden = {fold(entry) for entry in hide}
     visible: dict[str, dict[str, Column]] = {}
     for table, columns in tables.items():

@@ -15,7 +15,7 @@ from driving import create_project, query
 from making_sessions import opened
 
 from ralphgen.board.project import Board
-from ralphgen.board.views.disciplines import personas
+from ralphgen.board.views.disciplines import read_disciplines
 
 pytestmark = pytest.mark.slow
 
@@ -41,9 +41,9 @@ def board(root: Path) -> Iterator[Running]:
         yield running
 
 
-def persona_form(board: Running, **fields: str) -> list[tuple[str, str]]:
+def discipline_form(board: Running, **fields: str) -> list[tuple[str, str]]:
     """The form of the discipline "backend" as it is now, with one server more."""
-    fragment = board.get("sections/personas?discipline=backend")
+    fragment = board.get("sections/disciplines?discipline=backend")
     fingerprint = hidden(fragment, "fingerprint")
     start = [("discipline", "backend"), ("fingerprint", fingerprint), ("edits", "servers")]
     server = {"name": "docs", "command": "docs-server", "args": "", **fields}
@@ -51,9 +51,9 @@ def persona_form(board: Running, **fields: str) -> list[tuple[str, str]]:
 
 
 def servers_of(root: Path) -> list[tuple[str, str, tuple[str, ...], tuple[str, ...]]]:
-    persona = personas(root).named("backend")
-    assert persona is not None
-    return [(row.name, row.command, row.args, row.env) for row in persona.servers or ()]
+    discipline = read_disciplines(root).named("backend")
+    assert discipline is not None
+    return [(row.name, row.command, row.args, row.env) for row in discipline.servers or ()]
 
 
 @pytest.mark.slow
@@ -91,7 +91,7 @@ def test_a_plain_form_is_answered_with_the_page_that_tells_once(board: Running) 
 
 
 def test_nobody_can_make_the_page_say_something(board: Running) -> None:
-    page = board.get("?said=%3Cb%3EYour+token+please%3C%2Fb%3E&message=x")
+    page = board.get("?notice=%3Cb%3EYour+token+please%3C%2Fb%3E&message=x")
 
     assert "" == notice_in(page)
     assert "token please" not in page
@@ -139,10 +139,10 @@ def test_a_session_is_ended_while_doctor_waits_for_the_database(root: Path) -> N
 
 
 def test_a_server_is_saved(board: Running, root: Path) -> None:
-    form = persona_form(board, args="-y 'two words' ''")
+    form = discipline_form(board, args="-y 'two words' ''")
     form += [("servers.7.env.3.name", "TOKEN"), ("servers.7.env.3.value", "s3cr3t-value")]
-    check = board.post("personas/check", form).json
-    answer = board.act("personas/save", form)
+    check = board.post("disciplines/check", form).json
+    answer = board.act("disciplines/save", form)
 
     assert {"ok": True, "problems": []} == check
     assert answer["ok"], answer
@@ -151,21 +151,21 @@ def test_a_server_is_saved(board: Running, root: Path) -> None:
 
 
 def test_a_plain_form_saves_too_and_stays_at_its_discipline(board: Running, root: Path) -> None:
-    page = board.follow(board.post("personas/save", persona_form(board)))
+    page = board.follow(board.post("disciplines/save", discipline_form(board)))
 
     assert ["docs"] == [name for name, *_ in servers_of(root)]
     assert "backend" in notice_in(page)
-    assert "docs-server" in part(page, "personas")
+    assert "docs-server" in part(page, "disciplines")
 
 
 def test_what_is_wrong_is_said_at_its_field(board: Running, root: Path) -> None:
     form = [
-        *persona_form(board, command=" "),
+        *discipline_form(board, command=" "),
         ("edits", "disabled"),
         ("disabled", "\nnone_such"),
     ]
-    check = board.post("personas/check", form).json
-    answer = board.act("personas/save", form)
+    check = board.post("disciplines/check", form).json
+    answer = board.act("disciplines/save", form)
     fields = ["servers.7.command", "disabled"]
 
     assert not check["ok"]
@@ -175,8 +175,8 @@ def test_what_is_wrong_is_said_at_its_field(board: Running, root: Path) -> None:
 
 
 def test_arguments_that_are_no_words_are_said_at_their_field(board: Running) -> None:
-    form = persona_form(board, args="'open")
-    answers = [board.post("personas/check", form).json, board.act("personas/save", form)]
+    form = discipline_form(board, args="'open")
+    answers = [board.post("disciplines/check", form).json, board.act("disciplines/save", form)]
 
     assert [["servers.7.args"]] * 2 == [
         [one["field"] for one in answer["problems"]] for answer in answers
@@ -184,9 +184,9 @@ def test_arguments_that_are_no_words_are_said_at_their_field(board: Running) -> 
 
 
 def test_what_was_typed_into_a_plain_form_stays_there(board: Running) -> None:
-    form = [*persona_form(board, name="not a name!"), ("servers.7.env.1.name", "KEY")]
+    form = [*discipline_form(board, name="not a name!"), ("servers.7.env.1.name", "KEY")]
     form += [("servers.7.env.1.value", "s3cr3t-value")]
-    answer = board.post("personas/save", form)
+    answer = board.post("disciplines/save", form)
     values = [one.get("value") for one in Elements(answer.text).of("input")]
 
     assert 200 == answer.status
@@ -196,8 +196,8 @@ def test_what_was_typed_into_a_plain_form_stays_there(board: Running) -> None:
 
 
 def test_an_edit_of_what_has_changed_meanwhile_is_refused(board: Running, root: Path) -> None:
-    first, second = persona_form(board), persona_form(board, command="another")
-    saved, refused = board.act("personas/save", first), board.act("personas/save", second)
+    first, second = discipline_form(board), discipline_form(board, command="another")
+    saved, refused = board.act("disciplines/save", first), board.act("disciplines/save", second)
 
     assert (True, False) == (saved["ok"], refused["ok"])
     assert ["docs-server"] == [command for _, command, *_ in servers_of(root)]
@@ -207,14 +207,14 @@ def test_an_edit_of_what_has_changed_meanwhile_is_refused(board: Running, root: 
 def test_what_is_removed_goes_and_what_is_left_blank_stays(
     board: Running, root: Path, change: dict[str, str]
 ) -> None:
-    form = persona_form(board)
+    form = discipline_form(board)
     form += [("servers.7.env.0.name", "KEY"), ("servers.7.env.0.value", "s3cr3t")]
-    board.act("personas/save", form)
-    again = [(key, value) for key, value in persona_form(board) if "servers.7" not in key]
+    board.act("disciplines/save", form)
+    again = [(key, value) for key, value in discipline_form(board) if "servers.7" not in key]
     again += [("servers.0.was", "0"), ("servers.0.name", "docs"), ("servers.0.command", "new")]
     again += [("servers.0.args", ""), ("servers.0.env.0.name", "KEY")]
     again += [("servers.0.env.0.value", ""), ("servers.199.name", ""), *change.items()]
-    answer = board.act("personas/save", again)
+    answer = board.act("disciplines/save", again)
     wanted: list[Any] = [
         ("docs", "new", (), () if "servers.0.env.0.remove" in change else ("KEY",))
     ]

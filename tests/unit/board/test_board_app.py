@@ -9,14 +9,14 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
-from board_browsers import Elements, Running, part, running_board
+from board_browsers import Elements, Running, board_process, part, running_board
 from command_line import run_sql
 from driving import create_project
 from making_sessions import opened
 
 pytestmark = pytest.mark.slow
 
-SECTIONS = ("matrix", "standing", "drift", "personas", "sessions", "diagnosis")
+SECTIONS = ("matrix", "status", "drift", "disciplines", "sessions", "diagnosis")
 HOSTILE = (
     "</title><script>alert(1)</script>",
     "\"><img src=x onerror='alert(2)'>",
@@ -69,7 +69,7 @@ def test_circles_that_are_not_shown_are_counted(root: Path) -> None:
     )
     run_sql(root, f"INSERT INTO tasks (id, feature, discipline, title, depends_on) VALUES {rows}")
     with running_board(root) as board:
-        page = board.get("sections/standing")
+        page = board.get("sections/status")
     shown = page.count("tasks wait for each other")
 
     assert f"{100 - shown} more circles are not shown." in page
@@ -150,7 +150,7 @@ def test_a_config_that_cannot_be_read_is_told_of_where_it_matters(root: Path) ->
     with running_board(root) as board:
         page = board.get()
 
-    for name in ("matrix", "standing", "drift"):
+    for name in ("matrix", "status", "drift"):
         assert "ralphgen.toml:" in part(page, name)
     assert "ralphgen.toml" not in part(page, "sessions")
     assert "Traceback" not in page
@@ -160,7 +160,7 @@ def test_a_mistake_in_a_recipe_takes_away_no_more_than_it_must(root: Path) -> No
     (root / ".ralph/recipes").mkdir(exist_ok=True)
     (root / ".ralph/recipes/own.toml").write_text("base = 7\n", encoding="utf-8")
     with running_board(root) as board:
-        grid, stands = board.get("sections/matrix"), board.get("sections/standing")
+        grid, stands = board.get("sections/matrix"), board.get("sections/status")
 
     assert "own.toml" in grid
     assert "own.toml" not in stands
@@ -172,23 +172,23 @@ def test_without_a_database_the_page_says_so(root: Path) -> None:
     with running_board(root) as board:
         page = board.get()
 
-    assert "no database" in part(page, "standing")
-    assert "no database" in part(page, "personas")
+    assert "no database" in part(page, "status")
+    assert "no database" in part(page, "disciplines")
     assert "no database" not in part(page, "matrix")  # the facts of the last run are there
 
 
 def test_what_takes_long_holds_up_no_other_section(root: Path) -> None:
     """Another program has the database for itself."""
     with (
-        running_board(root) as board,
+        board_process(root) as board,
         closing(sqlite3.connect(root / ".ralph/db/ralph.db")) as other,
     ):
         other.execute("PRAGMA journal_mode = delete")
         other.execute("BEGIN EXCLUSIVE")
         page = board.get()
         other.rollback()
-        after = board.get("sections/standing")
+        after = board.get("sections/status")
 
-    assert "data-late" in part(page, "standing")
+    assert "data-late" in part(page, "status")
     assert "data-late" not in part(page, "diagnosis")
     assert "data-late" not in after

@@ -11,7 +11,7 @@ import pytest
 from driving import create_project, query
 from making_sessions import opened
 
-from ralphgen.board.views.changes import PACE, Changes, Marks
+from ralphgen.board.changes import PACE, Changes, Marks
 from ralphgen.project.inspect import DATABASE
 from ralphgen.project.root import FOLDER
 from ralphgen.runtime.access.session_lock import LOCK
@@ -31,12 +31,12 @@ class Watched:
         self.database = root / DATABASE
         self._now = 0.0
         self._changes = Changes(root, lambda: self._now)
-        self.marks = self._changes.moved()
+        self.marks = self._changes.marks()
 
     def moved(self, *, later: bool = False) -> set[str]:
         """The sections that have moved since the last look."""
         self._now += PACE if later else 0.0
-        before, self.marks = self.marks, self._changes.moved()
+        before, self.marks = self.marks, self._changes.marks()
         names = Marks._fields
         return {name for name in names if getattr(before, name) != getattr(self.marks, name)}
 
@@ -46,7 +46,7 @@ def watched(
     tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Watched:
     """A project in each journal mode, whose files never settle while the test runs."""
-    monkeypatch.setattr("ralphgen.board.views.changes.SETTLED", 1e9)
+    monkeypatch.setattr("ralphgen.board.changes.SETTLED", 1e9)
     root = create_project(tmp_path / "a project")
     query(root, f"PRAGMA journal_mode = {request.param}")
     return Watched(root)
@@ -74,7 +74,7 @@ def test_nothing_moves_where_nothing_was_written_and_looking_leaves_no_trace(
 
     assert [set()] * 4 == [watched.moved(later=later) for later in (False, True, False, True)]
     assert before == listing(watched.root)
-    assert Changes(watched.root).moved() == watched.marks
+    assert Changes(watched.root).marks() == watched.marks
 
 
 def test_what_agents_write_moves_how_the_project_stands_and_nothing_that_is_generated(
@@ -88,14 +88,14 @@ def test_what_agents_write_moves_how_the_project_stands_and_nothing_that_is_gene
     ):
         writer.execute(sql)
 
-        assert {"standing", "sessions"} == watched.moved()
+        assert {"status", "sessions"} == watched.moved()
         assert set() == watched.moved()
 
 
 def test_a_write_of_a_process_that_comes_and_goes_is_seen(watched: Watched) -> None:
     query(watched.root, DONE)
 
-    assert "standing" in watched.moved()
+    assert "status" in watched.moved()
     assert set() == watched.moved(later=True)
 
 
@@ -107,7 +107,7 @@ def test_a_transaction_that_is_open_moves_nothing_until_its_end(
     watched.moved()
     writer.execute("COMMIT")
 
-    assert "standing" in watched.moved()
+    assert "status" in watched.moved()
 
 
 def test_a_locked_database_keeps_nobody_waiting(
@@ -116,7 +116,7 @@ def test_a_locked_database_keeps_nobody_waiting(
     writer.execute(DONE)
     writer.execute("BEGIN EXCLUSIVE")
 
-    assert "standing" in watched.moved()
+    assert "status" in watched.moved()
     assert set() == watched.moved()
 
 
@@ -154,9 +154,9 @@ def test_a_file_that_has_settled_counts_once_more(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its time would not have told two writes of one moment apart."""
-    monkeypatch.setattr("ralphgen.board.views.changes.SETTLED", -1.0)
+    monkeypatch.setattr("ralphgen.board.changes.SETTLED", -1.0)
 
-    assert "standing" in watched.moved(later=True)
+    assert "status" in watched.moved(later=True)
     assert set() == watched.moved(later=True)
 
 
@@ -167,10 +167,10 @@ def test_settings_move_all_that_follows_from_them(watched: Watched, file: str) -
     for text in ("# one", "# two"):
         path.write_text(text, encoding="utf-8")
 
-        assert {"standing", "matrix", "drift"} == watched.moved()
+        assert {"status", "matrix", "drift"} == watched.moved()
     path.unlink()
 
-    assert {"standing", "matrix", "drift"} == watched.moved()
+    assert {"status", "matrix", "drift"} == watched.moved()
 
 
 def test_the_manifest_moves_drift_at_once_and_hand_edits_a_little_later(watched: Watched) -> None:
@@ -193,7 +193,7 @@ def test_a_note_moves_how_the_project_stands(watched: Watched, name: str) -> Non
     with (watched.root / ".ralph" / name).open("a", encoding="utf-8") as file:
         file.write("- an entry\n")
 
-    assert {"standing"} == watched.moved()
+    assert {"status"} == watched.moved()
 
 
 @pytest.mark.slow

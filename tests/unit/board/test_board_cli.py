@@ -12,7 +12,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
-from board_browsers import Running, running_board
+from board_browsers import BoardProcess, board_process
 from command_line import RALPHGEN, ralphgen, refused
 from driving import create_project
 from lifelines import PATIENCE
@@ -28,6 +28,13 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return create_project(tmp_path_factory.mktemp("board") / "p")
 
 
+@pytest.fixture(scope="module")
+def board(root: Path) -> Iterator[BoardProcess]:
+    """A board that was started in a folder of the project."""
+    with board_process(root / ".ralph" / "mcp") as running:
+        yield running
+
+
 def browser(folder: Path) -> dict[str, str]:
     """An environment in which a program takes down the address that a browser is to show."""
     pipe, program = folder / "addresses", folder / "browser"
@@ -38,7 +45,7 @@ def browser(folder: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def shown(root: Path, tmp_path: Path) -> Iterator[tuple[Running, str]]:
+def shown(root: Path, tmp_path: Path) -> Iterator[tuple[BoardProcess, str]]:
     """A board that opens a browser, and the address that this is given."""
     process = subprocess.Popen(
         [RALPHGEN, "board", root],
@@ -49,34 +56,36 @@ def shown(root: Path, tmp_path: Path) -> Iterator[tuple[Running, str]]:
     )
     with process:
         try:
-            board = Running(process)
+            board = BoardProcess(process)
             yield board, (tmp_path / "addresses").read_text(encoding="utf-8").strip()
             board.end()
         finally:
             process.kill()
 
 
-def test_it_prints_its_address_and_nothing_else(root: Path) -> None:
-    with running_board(root, words="Ctrl-C ends the board\n") as board:
+def test_it_prints_its_address_alone_and_each_start_has_another(
+    board: BoardProcess, root: Path
+) -> None:
+    with board_process(root, words="Ctrl-C ends the board\n") as other:
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{43}/", board.url)
-        assert 200 == board.ask("GET", "").status
+        assert board.path != other.path
+        assert board.port != other.port
+        assert 404 == board.ask("GET", other.path).status
 
 
-def test_each_start_has_an_address_of_its_own(root: Path) -> None:
-    with running_board(root) as one, running_board(root) as other:
-        assert one.path != other.path
-        assert one.port != other.port
-        assert 404 == one.ask("GET", other.path).status
+def test_it_finds_the_project_around_a_folder(board: BoardProcess) -> None:
+    assert 200 == board.ask("GET", "").status
 
 
-def test_it_finds_the_project_around_a_folder(root: Path) -> None:
-    with running_board(root / ".ralph" / "mcp") as board:
-        assert 200 == board.ask("GET", "").status
+def test_it_listens_on_loopback_alone(board: BoardProcess) -> None:
+    """Bound to every address, it would answer at this one as well."""
+    with pytest.raises(OSError, match=r"refused|assign"):
+        socket.create_connection(("127.0.0.2", board.port))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_ends_at_once_while_pages_listen(root: Path, number: int) -> None:
-    with running_board(root) as board, ExitStack() as stack:
+    with board_process(root) as board, ExitStack() as stack:
         for _ in range(3):
             stack.enter_context(board.asked("GET", "events"))
         before = time.monotonic()
@@ -86,10 +95,11 @@ def test_it_ends_at_once_while_pages_listen(root: Path, number: int) -> None:
     assert time.monotonic() - before < AT_ONCE
 
 
-def test_it_ends_though_nobody_has_asked_for_anything(root: Path) -> None:
+@pytest.mark.parametrize("times", [1, pytest.param(20, marks=pytest.mark.soak)])
+def test_it_ends_though_nobody_has_asked_for_anything(root: Path, times: int) -> None:
     """A signal may come as soon as the address is there."""
-    for _ in range(5):
-        with running_board(root) as board:
+    for _ in range(times):
+        with board_process(root) as board:
             code, *_ = board.end()
 
             assert 0 == code
@@ -97,7 +107,7 @@ def test_it_ends_though_nobody_has_asked_for_anything(root: Path) -> None:
 
 def test_it_ends_while_it_looks_everything_over(root: Path) -> None:
     """Doctor takes seconds; nothing of it is lost."""
-    with running_board(root) as board, ExitStack() as stack:
+    with board_process(root) as board, ExitStack() as stack:
         stack.enter_context(board.asked("GET", "events"))
         form = "application/x-www-form-urlencoded"
         connection = board.sent("POST", "diagnosis", {"Origin": board.origin, "Content-Type": form})
@@ -108,7 +118,7 @@ def test_it_ends_while_it_looks_everything_over(root: Path) -> None:
 
 
 def test_it_does_not_wait_for_what_a_client_never_sends(root: Path) -> None:
-    with running_board(root) as board:
+    with board_process(root) as board:
         given = {"Origin": board.origin, "Content-Length": "10"}
         with closing(board.sent("POST", "regenerate", given)):
             board.get()  # by then the other one has been looked at
@@ -118,7 +128,7 @@ def test_it_does_not_wait_for_what_a_client_never_sends(root: Path) -> None:
 
 
 def test_the_address_that_a_browser_is_given_leads_to_the_page_once(
-    shown: tuple[Running, str],
+    shown: tuple[BoardProcess, str],
 ) -> None:
     """Every user of a machine can read what its processes were started with."""
     board, address = shown
@@ -135,7 +145,7 @@ def test_the_address_that_a_browser_is_given_leads_to_the_page_once(
     sys.platform != "linux" or os.getuid() != 0, reason="only root can ask as another user"
 )
 def test_no_other_user_is_let_in_by_the_address_that_a_browser_is_given(
-    shown: tuple[Running, str],
+    shown: tuple[BoardProcess, str],
 ) -> None:
     board, address = shown
     path = address.removeprefix(board.origin)
@@ -160,7 +170,7 @@ def test_without_a_browser_there_is_no_second_address(root: Path, tmp_path: Path
         encoding="utf-8",
     )
     with process:
-        Running(process).get()
+        BoardProcess(process).get()
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=PATIENCE)
         addresses = os.open(tmp_path / "addresses", os.O_RDONLY | os.O_NONBLOCK)
@@ -183,7 +193,7 @@ def test_the_help_names_it(root: Path) -> None:
 
 
 def test_other_commands_do_not_wait_for_what_it_needs() -> None:
-    program = "import sys, ralphgen.cli; print(*sys.modules, sep='\\n')"
+    program = "import sys, ralphgen.cli.commands; print(*sys.modules, sep='\\n')"
     command = [sys.executable, "-c", program]
     loaded = subprocess.run(
         command, capture_output=True, encoding="utf-8", check=True

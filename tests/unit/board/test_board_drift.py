@@ -10,7 +10,9 @@ import pytest
 from command_line import initialized, ralphgen, run_sql, snapshot, texts
 from driving import quiet
 
-from ralphgen.board.views.drift import Drifted, diagnosis, drift, regenerate
+from ralphgen.board.edit.save import regenerate
+from ralphgen.board.project import diagnosis
+from ralphgen.board.views.drift import Drifted, drift
 
 pytestmark = pytest.mark.slow
 

@@ -11,15 +11,15 @@ from driving import create_project
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.board.edit.edits import Edit, FormError, Server, Variable, edit_of, problems_of
+from ralphgen.board.edit.validate import Edit, FormError, Server, Variable, parse_edit, problems_of
 from ralphgen.board.views.discipline_facts import RESERVED
-from ralphgen.board.views.disciplines import Persona, ServerRow, personas
+from ralphgen.board.views.disciplines import Discipline, ServerRow, read_disciplines
 from ralphgen.errors import ProjectError
 from ralphgen.project.config import McpServer
 from ralphgen.sessions.discipline_servers import discipline_servers
 
 PRIVATE = "s3cr3t"
-SAW = Persona(
+SAW = Discipline(
     name="backend",
     shown="backend",
     display_name="Backend",
@@ -48,7 +48,7 @@ def variables(*pairs: tuple[str, str | None], was: int | None = 0) -> Edit:
     return server(env=tuple(Variable(name=name, value=value) for name, value in pairs), was=was)
 
 
-def problems(edit: Edit, saw: Persona = SAW) -> list[tuple[str, str]]:
+def problems(edit: Edit, saw: Discipline = SAW) -> list[tuple[str, str]]:
     return [(one.field, one.text) for one in problems_of(edit, saw)]
 
 
@@ -141,7 +141,7 @@ def test_where_the_column_cannot_be_read_no_value_can_be_kept() -> None:
 
 def test_a_check_touches_no_file(tmp_path: Path) -> None:
     root = create_project(tmp_path / "p")
-    saw = personas(root).disciplines[0]
+    saw = read_disciplines(root).rows[0]
     before = snapshot(root)
     for wrong, _, _ in WRONG.values():
         problems_of(wrong, saw)
@@ -184,7 +184,7 @@ def test_what_a_page_sends_is_an_edit() -> None:
 
     kept = (Variable(name="KEY"), Variable(name="K", value="v"))
     wanted = Server(name="docs", command="x", env=kept, was=0)
-    assert edit(servers=(wanted,)) == edit_of(body)
+    assert edit(servers=(wanted,)) == parse_edit(body)
 
 
 BAD_BODIES: dict[str, tuple[bytes, str, str]] = {
@@ -224,7 +224,7 @@ BAD_BODIES: dict[str, tuple[bytes, str, str]] = {
 @pytest.mark.parametrize(("body", "field", "text"), BAD_BODIES.values(), ids=BAD_BODIES)
 def test_what_is_no_edit_is_refused_without_its_values(body: bytes, field: str, text: str) -> None:
     with pytest.raises(FormError) as caught:
-        edit_of(body)
+        parse_edit(body)
     (problem,) = caught.value.problems
 
     assert (field, True) == (problem.field, text in problem.text), problem

@@ -9,12 +9,12 @@ from http.client import HTTPResponse
 from pathlib import Path
 
 import pytest
-from board_browsers import Running, running_board
+from board_browsers import Running, board_process, running_board
 from driving import create_project, query
 from making_sessions import opened
 
 SOON = 1.0  # seconds in which a write is told of
-NAMES = {"matrix", "standing", "drift", "personas", "sessions"}
+NAMES = {"matrix", "status", "drift", "disciplines", "sessions"}
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def board(root: Path) -> Iterator[Running]:
 
 def number_in(page: str) -> int:
     """The number of what a page shows."""
-    found = re.search(r'<body[^>]* data-moved="(\d+)"', page)
+    found = re.search(r'<body[^>]* data-change="(\d+)"', page)
     assert found
     return int(found[1])
 
@@ -54,7 +54,7 @@ class Listener:
     def moved(self) -> tuple[int, set[str]]:
         """The number and the sections of the next event."""
         key, event, data = self.line(), self.line(), self.line()
-        assert "event: moved" == event
+        assert "event: changed" == event
         return int(key.removeprefix("id: ")), {*json.loads(data.removeprefix("data: "))["sections"]}
 
     def hears(self, *sections: str) -> bool:
@@ -98,16 +98,16 @@ def test_a_write_is_told_of_within_a_second(board: Running, root: Path) -> None:
         before = time.monotonic()
         rename(root, "Told")
 
-        assert page.hears("standing")
+        assert page.hears("status")
         assert time.monotonic() - before < SOON
 
 
 def test_what_is_drawn_after_it_was_told_of_is_new(board: Running, root: Path) -> None:
     with listening(board) as page:
         rename(root, "Quite new")
-        page.hears("standing")
+        page.hears("status")
 
-        assert "Quite new" in board.get("sections/standing")
+        assert "Quite new" in board.get("sections/status")
 
 
 @pytest.mark.slow
@@ -122,11 +122,14 @@ def test_a_change_of_the_config_is_told_of(board: Running, root: Path) -> None:
     with listening(board) as page:
         (root / ".ralph/ralphgen.toml").write_text('kits = ["ralph", "acm"]\n', encoding="utf-8")
 
-        assert page.hears("matrix", "drift", "personas")
+        assert page.hears("matrix", "drift", "disciplines")
         assert "acm" in board.get("sections/matrix")
 
 
-def test_an_action_is_told_of_to_the_other_pages(board: Running) -> None:
+def test_an_action_is_told_of_to_the_other_pages(
+    board: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ralphgen.board.project.examine", lambda _: iter(()))
     with listening(board) as page:
         board.act("diagnosis")
 
@@ -138,18 +141,18 @@ def test_each_listener_is_told(board: Running, root: Path) -> None:
         pages = [stack.enter_context(listening(board)) for _ in range(5)]
         rename(root, "For all")
 
-        assert all(page.hears("standing") for page in pages)
+        assert all(page.hears("status") for page in pages)
 
 
 def test_a_listener_that_leaves_is_not_missed(board: Running, root: Path) -> None:
     with listening(board) as page:
         with listening(board) as other:
             rename(root, "With two")
-            other.hears("standing")
-        page.hears("standing")
+            other.hears("status")
+        page.hears("status")
         rename(root, "With one")
 
-        assert page.hears("standing")
+        assert page.hears("status")
 
 
 def test_what_was_written_while_nobody_listened_is_told_of_at_once(
@@ -159,7 +162,7 @@ def test_what_was_written_while_nobody_listened_is_told_of_at_once(
     rename(root, "Unheard")
     before = time.monotonic()
     with listening(board, seen) as page:
-        assert page.hears("standing")
+        assert page.hears("status")
         assert time.monotonic() - before < SOON
 
 
@@ -169,19 +172,19 @@ def test_a_listener_that_comes_back_is_told_what_it_missed(board: Running, root:
         seen, _ = page.moved()
     with listening(board) as other:
         rename(root, "Missed")
-        other.hears("standing")
+        other.hears("status")
     with listening(board, 999_999, {"Last-Event-ID": str(seen)}) as page:
         number, sections = page.moved()
 
     assert number > seen
-    assert "standing" in sections
+    assert "status" in sections
 
 
 @pytest.mark.parametrize("since", ["", "x", "-1", "1e3", "9" * 400, "%00"])
 def test_a_number_that_is_none_tells_of_everything(board: Running, root: Path, since: str) -> None:
     rename(root, f"Since {since}")
     with listening(board, since) as page:
-        assert page.hears("standing")
+        assert page.hears("status")
 
 
 def test_a_head_of_the_stream_comes_to_its_end(board: Running) -> None:
@@ -192,7 +195,7 @@ def test_a_head_of_the_stream_comes_to_its_end(board: Running) -> None:
 
 @pytest.mark.slow
 def test_a_board_that_ends_ends_its_streams(root: Path) -> None:
-    with running_board(root) as board, listening(board) as page:
+    with board_process(root) as board, listening(board) as page:
         code, *_ = board.end()
 
         assert page.has_ended()
@@ -206,5 +209,5 @@ def test_a_board_that_is_started_again_tells_again(root: Path) -> None:
     with running_board(root) as second, listening(second) as page:
         rename(root, "Again")
 
-        assert page.hears("standing")
+        assert page.hears("status")
         assert 404 == second.ask("GET", f"{first.path}events").status

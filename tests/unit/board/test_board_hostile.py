@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from board_browsers import hidden, part, running_board
+from board_browsers import board_process, hidden, part, running_board
 from command_line import ralphgen
 from driving import create_project, query
 from making_sessions import opened
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 HALF = "\ud800"
 ENDLESS = "x" * 1_000_000
-SECTIONS = ("matrix", "standing", "drift", "personas", "sessions", "diagnosis")
+SECTIONS = ("matrix", "status", "drift", "disciplines", "sessions", "diagnosis")
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def test_half_a_character_takes_no_section_away(halves: Path) -> None:
 
         for name in SECTIONS:
             assert f'<section id="{name}"' in board.get(f"sections/{name}?discipline=backend")
-    assert "\ufffd" in part(page, "personas")
+    assert "\ufffd" in part(page, "disciplines")
     assert "<title>\ufffd" in page
 
 
@@ -99,13 +99,13 @@ def test_endless_names_are_cut(root: Path) -> None:
 
 def test_who_asks_often_while_the_database_is_locked_waits_no_longer(root: Path) -> None:
     with (
-        running_board(root) as board,
+        board_process(root) as board,
         closing(sqlite3.connect(root / ".ralph/db/ralph.db")) as other,
         ThreadPoolExecutor(20) as browsers,
     ):
         other.execute("PRAGMA journal_mode = delete")
         other.execute("BEGIN EXCLUSIVE")
-        found = list(browsers.map(board.get, ["sections/standing"] * 20))
+        found = list(browsers.map(board.get, ["sections/status"] * 20))
         other.rollback()
 
     assert 20 == sum("is locked by another process" in section for section in found)
@@ -120,14 +120,14 @@ def test_what_was_typed_for_other_servers_is_refused_as_often_as_it_is_sent(root
     sql = "UPDATE disciplines SET mcp_servers = ? WHERE name = 'backend'"
     query(root, sql, json.dumps([first, second]))
     with running_board(root) as board:
-        seen = hidden(board.get("sections/personas?discipline=backend"), "fingerprint")
+        seen = hidden(board.get("sections/disciplines?discipline=backend"), "fingerprint")
         query(root, sql, json.dumps([second, first]))
         typed = [("discipline", "backend"), ("edits", "servers"), ("servers.0.was", "0")]
         typed += [("servers.0.name", "one"), ("servers.0.command", "mine")]
         typed += [("servers.0.env.0.name", "KEY")]
-        again = board.post("personas/save", [*typed, ("fingerprint", seen)]).text
-        shown = hidden(part(again, "personas"), "fingerprint")
-        found = board.act("personas/save", [*typed, ("fingerprint", shown)])
+        again = board.post("disciplines/save", [*typed, ("fingerprint", seen)]).text
+        shown = hidden(part(again, "disciplines"), "fingerprint")
+        found = board.act("disciplines/save", [*typed, ("fingerprint", shown)])
 
     assert "changed by somebody else" in again
     assert not found["ok"]

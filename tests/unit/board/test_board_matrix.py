@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from cases import lay_down
 
-from ralphgen.board.views.bound_rows import OTHERS
 from ralphgen.board.views.matrix import Matrix, matrix
+from ralphgen.board.views.policy_cells import OTHERS
 from ralphgen.generate.workflows import Generated, generate
 from ralphgen.planning.preview import listed_bytes, listed_tools, runtime_policy, suite
 from ralphgen.project.rows import open_rows
@@ -20,7 +20,7 @@ from ralphgen.sessions.decide import context_facts, decide_subject
 from ralphgen.sessions.model import Request
 
 LISTED = {"visible", "narrowed", "bound"}
-PERSONAS = (None, "backend", "intern")
+DISCIPLINES = (None, "backend", "intern")
 TASKS = {"backend": 1, "intern": 2}
 RECIPES = (
     "braindump",
@@ -51,7 +51,7 @@ def cells(found: Matrix, recipe: str, kit: str = "ralph") -> dict[str, Any]:
     return {row.tool: cell for row in grid.rows for cell in row.cells if cell.recipe == recipe}
 
 
-def real(project: Project, recipe: str, persona: str | None) -> dict[str, Tool]:
+def real(project: Project, recipe: str, discipline: str | None) -> dict[str, Tool]:
     """What a session sees that `ralphgen session` would make, with its context."""
     root, generated = project
     plan = generated.plan
@@ -59,9 +59,9 @@ def real(project: Project, recipe: str, persona: str | None) -> dict[str, Tool]:
     needs = plan.policy.recipes[recipe].targets
     request = Request(
         recipe,
-        task=TASKS[persona or "backend"] if needs.get("task") == "required" else None,
+        task=TASKS[discipline or "backend"] if needs.get("task") == "required" else None,
         feature="auth" if needs.get("feature") == "required" else "",
-        discipline=persona or ("backend" if "discipline" in needs else ""),
+        discipline=discipline or ("backend" if "discipline" in needs else ""),
     )
     with open_rows(root, generated.project.schema) as rows:
         subject = decide_subject(plan, request, rows)
@@ -70,13 +70,13 @@ def real(project: Project, recipe: str, persona: str | None) -> dict[str, Tool]:
     return session.tools(suite(plan, kit))
 
 
-@pytest.mark.parametrize("persona", PERSONAS)
+@pytest.mark.parametrize("discipline", DISCIPLINES)
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_a_cell_says_what_a_real_session_has(
-    full: Project, recipe: str, persona: str | None
+    full: Project, recipe: str, discipline: str | None
 ) -> None:
-    seen = real(full, recipe, persona)
-    found = cells(matrix(full[1], persona), recipe)
+    seen = real(full, recipe, discipline)
+    found = cells(matrix(full[1], discipline), recipe)
 
     assert {name: tuple(tool.properties) for name, tool in seen.items()} == {
         name: cell.arguments for name, cell in found.items() if cell.state in LISTED
@@ -103,15 +103,15 @@ def test_what_is_listed_and_what_it_costs_is_what_a_server_lists(case: str, tmp_
         assert (size, round(size / 3.2)) == (head.bytes, head.tokens)
 
 
-@pytest.mark.parametrize("persona", PERSONAS)
+@pytest.mark.parametrize("discipline", DISCIPLINES)
 def test_a_tool_is_called_visible_only_where_nothing_is_taken_from_it(
-    full: Project, persona: str | None
+    full: Project, discipline: str | None
 ) -> None:
     (kit,) = full[1].plan.kits
     whole = {tool.name: tool for tool in suite(full[1].plan, kit)}
-    found = matrix(full[1], persona)
+    found = matrix(full[1], discipline)
     for recipe in RECIPES:
-        for name, tool in real(full, recipe, persona).items():
+        for name, tool in real(full, recipe, discipline).items():
             plain = {
                 argument: {key: value for key, value in schema.items() if key != "default"}
                 for argument, schema in tool.properties.items()
@@ -167,8 +167,8 @@ SENTENCES = {
     ("triage", None, "append_feature_learning"): (
         "bound",
         (
-            'triage sees append_feature_learning, where "feature_name" is not asked for: it is the '
-            "session's own feature"
+            'triage sees append_feature_learning, where "feature_name" is not an argument: it is '
+            "the session's own feature"
         ),
         (
             'it takes "text", "reason" alone',
@@ -219,8 +219,8 @@ SENTENCES = {
 def test_a_sentence_says_what_is_left_and_who_took_the_rest(
     full: Project, place: tuple[str, str | None, str], expected: tuple[str, str, tuple[str, ...]]
 ) -> None:
-    recipe, persona, tool = place
-    cell = cells(matrix(full[1], persona), recipe)[tool]
+    recipe, discipline, tool = place
+    cell = cells(matrix(full[1], discipline), recipe)[tool]
 
     assert expected == (cell.state, cell.sentence, cell.detail)
 
@@ -262,7 +262,7 @@ def test_a_tool_that_is_taken_away_twice_names_both(tmp_path: Path) -> None:
 
 
 def test_a_discipline_that_a_session_is_about_takes_nothing_away(tmp_path: Path) -> None:
-    """There it is no persona, as `ralphgen session discuss --discipline` makes it."""
+    """There no session works as it, as `ralphgen session discuss --discipline` makes it."""
     root = lay_down("full", tmp_path / "p")
     config = root / ".ralph" / "ralphgen.toml"
     text = config.read_text(encoding="utf-8").replace("create_discipline", "get_discipline")

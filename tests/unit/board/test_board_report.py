@@ -14,9 +14,11 @@ from command_line import ralphgen, refused
 from driving import create_project, query
 from making_sessions import opened
 
+from ralphgen.board.web.report import report
+
 pytestmark = pytest.mark.slow
 
-SECTIONS = ["matrix", "standing", "drift", "personas", "sessions"]
+SECTIONS = ["matrix", "status", "drift", "disciplines", "sessions"]
 SERVERS = [{"name": "db", "command": "npx", "args": ["-y"], "env": {"KEY": "s3cret-value"}}]
 
 
@@ -30,9 +32,10 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def reported(root: Path, *options: str) -> str:
+@pytest.fixture(scope="module")
+def html(root: Path) -> str:
     """The report on standard output."""
-    done = ralphgen("report", root, "-o", "-", *options)
+    done = ralphgen("report", root, "-o", "-")
     assert (0, "") == (done.returncode, done.stderr)
     return done.stdout
 
@@ -51,8 +54,8 @@ class Elements(HTMLParser):
 
 
 @pytest.mark.slow
-def test_it_has_the_sections_without_what_depends_on_the_machine(root: Path) -> None:
-    found = Elements(reported(root)).found
+def test_it_has_the_sections_without_what_depends_on_the_machine(html: str) -> None:
+    found = Elements(html).found
 
     assert SECTIONS == [attributes["id"] for tag, attributes in found if tag == "section"]
     tags = {tag for tag, _ in found}
@@ -60,21 +63,22 @@ def test_it_has_the_sections_without_what_depends_on_the_machine(root: Path) -> 
     assert [] == [name for _, attributes in found for name in attributes if name.startswith("on")]
 
 
-def test_it_is_the_same_in_every_folder_and_on_every_day(root: Path, tmp_path: Path) -> None:
+def test_it_is_the_same_in_every_folder_and_on_every_day(
+    root: Path, html: str, tmp_path: Path
+) -> None:
     copy = shutil.copytree(root, tmp_path / "elsewhere" / "q")
     for path in copy.rglob("*"):
         os.utime(path, (1, 1))
-    found = reported(copy)
+    found = report(copy)
 
-    assert reported(root) == found
+    assert html == found
     assert str(tmp_path) not in found
     assert "s3cret-value" not in found
     assert "KEY" in found
     assert "Shop" in found
 
 
-def test_its_sheet_is_the_only_thing_that_its_policy_lets_in(root: Path) -> None:
-    html = reported(root)
+def test_its_sheet_is_the_only_thing_that_its_policy_lets_in(html: str) -> None:
     (sheet,) = re.findall("<style>(.*?)</style>", html, re.DOTALL)
     digest = b64encode(sha256(sheet.encode()).digest()).decode()
     (policy,) = [
@@ -87,13 +91,13 @@ def test_its_sheet_is_the_only_thing_that_its_policy_lets_in(root: Path) -> None
     assert "url(" not in sheet
 
 
-def test_it_is_written_whole_and_says_how_much(root: Path, tmp_path: Path) -> None:
+def test_it_is_written_whole_and_says_how_much(root: Path, html: str, tmp_path: Path) -> None:
     target = tmp_path / "new" / "report.html"
     done = ralphgen("report", root, "-o", target)
     size = len(target.read_bytes())
 
     assert (0, "", f"{target}: {size:,} bytes\n") == (done.returncode, done.stdout, done.stderr)
-    assert reported(root) == target.read_text(encoding="utf-8")
+    assert html == target.read_text(encoding="utf-8")
     assert [target] == list(target.parent.iterdir())
 
 

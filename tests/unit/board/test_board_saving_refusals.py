@@ -2,9 +2,12 @@
 
 import shutil
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -24,9 +27,11 @@ from board_edits import (
 from command_line import run_sql, texts
 from driving import query, quiet
 
-from ralphgen.board.edit.edits import Server, Variable
-from ralphgen.board.edit.save import save
-from ralphgen.board.edit.store import Order, Stored, stored
+from ralphgen.board.edit.plan import PlannedWrite
+from ralphgen.board.edit.save import Stored, save, stored
+from ralphgen.board.edit.validate import Server, Variable
+from ralphgen.board.views.disciplines import read_disciplines
+from ralphgen.output.files import put
 from ralphgen.project.inspect import DATABASE
 
 pytestmark = pytest.mark.slow
@@ -157,7 +162,7 @@ def test_a_wrong_edit_is_refused_at_its_fields(root: Path) -> None:
     assert ("refused", "nothing was saved", seen(root)) == (
         saved.state,
         saved.sentence,
-        saved.persona,
+        saved.discipline,
     )
     fields = ["servers.2.name", "servers.2.command", "servers.2.env.0.value", "disabled.0"]
     assert fields == [one.field for one in saved.fields]
@@ -170,7 +175,7 @@ def test_a_discipline_that_is_gone_is_said(root: Path) -> None:
     query(root, "UPDATE disciplines SET name = 'tests' WHERE name = 'testing'")
     saved = save(root, wanted, quiet)
 
-    assert ("refused", None) == (saved.state, saved.persona)
+    assert ("refused", None) == (saved.state, saved.discipline)
     assert 'there is no discipline "testing" any more' == saved.problems[0].text
 
 
@@ -207,12 +212,21 @@ def test_without_a_database_nothing_is_saved(root: Path) -> None:
     (root / DATABASE).unlink()
     saved = save(root, wanted, quiet)
 
-    assert ("refused", None) == (saved.state, saved.persona)
+    assert ("refused", None) == (saved.state, saved.discipline)
     assert "no database at" in saved.problems[0].text
 
 
-def order(root: Path, **changes: Any) -> Order:
-    """An order for both places, made from what is there."""
+WRITER = """
+import sqlite3, sys
+try:
+    sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None).execute("BEGIN IMMEDIATE")
+except sqlite3.OperationalError as error:
+    print(error)
+"""
+
+
+def planned(root: Path, **changes: Any) -> PlannedWrite:
+    """A write of both places, made from what is there."""
     facts = {
         "database": str(root / DATABASE),
         "discipline": "testing",
@@ -222,11 +236,11 @@ def order(root: Path, **changes: Any) -> Order:
         "before": CONFIG,
         "after": f"# new\n{CONFIG}",
     }
-    return Order(**{**facts, **changes})
+    return PlannedWrite(**{**facts, **changes})
 
 
-def test_an_order_is_carried_out_in_both_places(root: Path) -> None:
-    assert Stored("stored") == stored(order(root))
+def test_a_planned_write_reaches_both_places(root: Path) -> None:
+    assert Stored("stored") == stored(planned(root))
     assert "{}" == row(root)["mcp_tool_overrides"]
     assert f"# new\n{CONFIG}" == (root / FILE).read_text(encoding="utf-8")
 
@@ -241,19 +255,41 @@ STALE: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("changes", STALE.values(), ids=STALE)
-def test_an_order_made_from_something_else_changes_nothing(
+def test_a_write_planned_from_something_else_changes_nothing(
     root: Path, changes: dict[str, Any]
 ) -> None:
     before = kept(root)
 
-    assert Stored("changed") == stored(order(root, **changes))
+    assert Stored("changed") == stored(planned(root, **changes))
     assert before == kept(root)
 
 
-def test_a_process_that_fails_is_said_and_nothing_is_saved(root: Path) -> None:
-    """An order for no column at all is no order."""
+def test_no_other_program_writes_meanwhile_though_the_board_reads(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The locks of a process end when any of its threads closes the file (POSIX)."""
+    query(root, "PRAGMA journal_mode = delete")
+    reader, found = Thread(target=read_disciplines, args=[root]), list[str]()
+
+    def meanwhile(path: Path, text: str) -> None:
+        reader.start()
+        reader.join(0.2)
+        command = [sys.executable, "-c", WRITER, str(root / DATABASE)]
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
+        found.append(done.stdout)
+        put(path, text)
+
+    monkeypatch.setattr("ralphgen.board.edit.save.put", meanwhile)
+
+    assert Stored("stored") == stored(planned(root))
+    assert ["database is locked\n"] == found
+    reader.join()
+
+
+def test_what_fails_is_said_and_nothing_is_saved(root: Path) -> None:
+    """A write of no column at all is none."""
     before = kept(root)
-    found = stored(order(root, values={"nothing": "x"}, expected={}))
+    found = stored(planned(root, values={"nothing": "x"}, expected={}))
 
     assert "refused" == found.state
     assert found.problems

@@ -17,9 +17,10 @@ from driving import create_project, query
 from making_sessions import opened
 from wire import Wire, refused, running
 
-from ralphgen.board.views.open_sessions import KitTools, end, open_sessions
+from ralphgen.board.views.sessions import KitTools, read_sessions
 from ralphgen.errors import ProjectError, UsageError
 from ralphgen.sessions.model import PreparedSession
+from ralphgen.sessions.processes import end_session
 from ralphgen.sessions.store import SESSIONS, stored_sessions
 
 pytestmark = pytest.mark.slow
@@ -56,7 +57,7 @@ def has_ended(wire: Wire) -> bool:
 def test_a_row_says_whose_session_it_is_and_how_to_start_it(project: Path, shelf: Path) -> None:
     session = opened(project, "task_execution", task=1)
     (title,) = query(project, "SELECT title FROM tasks WHERE id = 1")[0]
-    (row,) = open_sessions(project)
+    (row,) = read_sessions(project)
     (kit,) = row.kits
 
     assert (session.session_id, "task_execution", "task_execution") == (
@@ -69,7 +70,7 @@ def test_a_row_says_whose_session_it_is_and_how_to_start_it(project: Path, shelf
         row.title,
         row.feature,
         row.target,
-        row.persona,
+        row.discipline,
     )
     assert KitTools("ralph", session.served[0].names) == kit
     assert 9 == kit.count
@@ -82,7 +83,7 @@ def test_a_row_says_whose_session_it_is_and_how_to_start_it(project: Path, shelf
 def test_the_launch_command_is_what_the_session_command_says(project: Path, shelf: Path) -> None:
     """Quoted, for this project's folder has a blank in its name."""
     said = ralphgen("session", "yap", "--project", project).stderr
-    (row,) = open_sessions(project)
+    (row,) = read_sessions(project)
 
     assert f"start it: {row.launch}\n" in said
     config = str(shelf / row.session_id / "mcp.json")
@@ -95,7 +96,7 @@ def test_rows_come_newest_first_and_say_what_runs(project: Path, shelf: Path) ->
         wire.shake_hands()
         then = shelf.stat().st_mtime - 3 * 60 * 60
         os.utime(older.folder / "lock", (then, then))
-        first, second = open_sessions(project)
+        first, second = read_sessions(project)
         wire.leave()
         wire.end()
 
@@ -110,7 +111,7 @@ def test_titles_come_from_a_connection_that_is_open_already(project: Path) -> No
     connection = sqlite3.connect(":memory:")
     connection.execute("CREATE TABLE tasks (id INTEGER PRIMARY KEY, title)")
     connection.execute("INSERT INTO tasks VALUES (1, CAST(x'61ff0a62' AS TEXT))")
-    (row,) = open_sessions(project, connection)
+    (row,) = read_sessions(project, connection)
     connection.close()
 
     assert "a\ufffd\\nb" == row.title
@@ -122,7 +123,7 @@ def test_without_a_database_there_are_no_titles(project: Path) -> None:
     database = project / ".ralph" / "db" / "ralph.db"
     database.rename(database.with_name("away"))
     try:
-        (row,) = open_sessions(project)
+        (row,) = read_sessions(project)
     finally:
         database.with_name("away").rename(database)
 
@@ -143,8 +144,8 @@ def test_a_context_written_by_hand_gives_a_row_of_plain_text(
 ) -> None:
     (shelf / "odd").mkdir()
     (shelf / "odd" / "context.json").write_text(json.dumps(facts), encoding="utf-8")
-    (row,) = open_sessions(project)
-    texts = [row.recipe, row.base, row.task, row.title, row.feature, row.target, row.persona]
+    (row,) = read_sessions(project)
+    texts = [row.recipe, row.base, row.task, row.title, row.feature, row.target, row.discipline]
     texts += [text for kit in row.kits for text in (kit.kit, *kit.tools)]
 
     assert ("odd", "", "") == (row.session_id, row.launch, row.title)
@@ -153,7 +154,7 @@ def test_a_context_written_by_hand_gives_a_row_of_plain_text(
 
 def test_ending_a_session_that_runs_nowhere_sweeps_its_folder(project: Path, shelf: Path) -> None:
     session, other = opened(project, "yap"), opened(project, "yap")
-    ended = end(project, session.session_id)
+    ended = end_session(project, session.session_id)
 
     assert (session.session_id, True, 0, False) == (
         ended.session_id,
@@ -176,7 +177,7 @@ def test_ending_a_session_ends_its_servers_and_no_others(project: Path, shelf: P
     ):
         for wire in (one, two, third):
             wire.shake_hands()
-        ended = end(project, session.session_id)
+        ended = end_session(project, session.session_id)
 
         assert [True, True] == [has_ended(one), has_ended(two)]
         assert "result" in third.ask("tools/list")
@@ -190,7 +191,7 @@ def test_ending_a_session_ends_its_servers_and_no_others(project: Path, shelf: P
 
 def test_no_server_starts_in_a_session_that_was_ended(project: Path, shelf: Path) -> None:
     session = opened(project, "yap")
-    end(project, session.session_id)
+    end_session(project, session.session_id)
 
     assert [] == list(shelf.iterdir())
     assert "make a new session" in refused(project, *arguments(session))
@@ -201,7 +202,7 @@ def test_a_server_that_starts_meanwhile_is_ended_or_refuses(project: Path, shelf
     with ExitStack() as stack:
         servers = [running(project, *arguments(session)) for _ in range(6)]
         wires = [stack.enter_context(server) for server in servers]
-        ended = end(project, session.session_id)
+        ended = end_session(project, session.session_id)
         codes = {wire.process.wait(timeout=20) for wire in wires}
 
     assert codes <= {0, 2, -signal.SIGTERM}
@@ -230,7 +231,7 @@ def test_a_process_that_only_names_the_context_or_holds_the_lock_is_left_alone(
         waiting("-c", f"import sys; {waits}", "--context", str(session.context)) as one,
         waiting("-c", f"import fcntl, sys; {holds}; {waits}", lock) as two,
     ):
-        ended = end(project, session.session_id)
+        ended = end_session(project, session.session_id)
         codes = [one.poll(), two.poll()]
         one.communicate(b"")
         two.communicate(b"")
@@ -269,7 +270,7 @@ def test_no_other_name_ends_anything(project: Path, shelf: Path, tmp_path: Path,
     (shelf / "file").write_text("mine", encoding="utf-8")
     before = snapshot(project), snapshot(tmp_path)
     with pytest.raises(UsageError) as refusal:
-        end(project, name)
+        end_session(project, name)
 
     assert str(refusal.value).replace("\n", "").isprintable()
     assert before == (snapshot(project), snapshot(tmp_path))
@@ -284,7 +285,7 @@ def test_files_that_are_links_are_removed_and_not_what_they_lead_to(
     for file in FILES:
         (tmp_path / file).write_text("{}", encoding="utf-8")
         (shelf / "linked" / file).symlink_to(tmp_path / file)
-    ended = end(project, "linked")
+    ended = end_session(project, "linked")
 
     assert (True, 0) == (ended.pruned, ended.stopped)
     assert ["{}"] * 3 == [(tmp_path / file).read_text(encoding="utf-8") for file in FILES]
@@ -298,7 +299,7 @@ def test_a_shelf_that_is_a_link_is_refused(tmp_path: Path) -> None:
     (tmp_path / ".ralph" / "mcp").mkdir(parents=True)
     (tmp_path / SESSIONS).symlink_to(outside)
     with pytest.raises(ProjectError, match="is a link"):
-        end(tmp_path, "yap")
+        end_session(tmp_path, "yap")
 
     assert (outside / "yap" / "context.json").is_file()
 
@@ -307,7 +308,7 @@ def test_a_shelf_that_is_a_link_is_refused(tmp_path: Path) -> None:
 def test_a_folder_with_more_in_it_stays_without_what_a_server_needs(project: Path) -> None:
     session = opened(project, "yap")
     (session.folder / "notes.md").write_text("mine", encoding="utf-8")
-    ended = end(project, session.session_id)
+    ended = end_session(project, session.session_id)
 
     assert not ended.pruned
     assert ended.sentence.endswith(
@@ -319,13 +320,13 @@ def test_a_folder_with_more_in_it_stays_without_what_a_server_needs(project: Pat
 def test_what_cannot_be_removed_is_said(project: Path, shelf: Path) -> None:
     (shelf / "odd" / "context.json").mkdir(parents=True)
     with pytest.raises(ProjectError, match='the session "odd" cannot be ended'):
-        end(project, "odd")
+        end_session(project, "odd")
 
 
 def test_a_name_that_is_no_text_is_shown_and_ended_all_the_same(project: Path, shelf: Path) -> None:
     (shelf / os.fsdecode(b"a\xff\n")).mkdir()
-    (row,) = open_sessions(project)
+    (row,) = read_sessions(project)
 
     assert row.session_id.isprintable()
-    assert end(project, row.session_id).pruned
+    assert end_session(project, row.session_id).pruned
     assert [] == stored_sessions(project)

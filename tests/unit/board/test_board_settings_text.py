@@ -3,6 +3,7 @@
 import difflib
 import tomllib
 
+import hypothesis
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -178,6 +179,7 @@ SETTINGS = st.fixed_dictionaries(
 HOSTILE = ["__proto__", 'a"b', "a\nb", "]x[", "😀", "a.b", "", "x" * 3000, "'", "#", "\x7f\x00"]
 
 
+@hypothesis.settings(max_examples=30, deadline=None)  # each takes 50 ms
 @given(st.sampled_from(HOSTILE), SETTINGS, SETTINGS, st.sampled_from(sorted(LAYOUTS)))
 def test_whatever_is_wanted_of_whatever_name_is_there_afterwards(
     name: str, first: DisciplineSettings, second: DisciplineSettings, layout: str

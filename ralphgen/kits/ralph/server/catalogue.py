@@ -46,7 +46,7 @@ _CURSOR = re.compile("(features|disciplines):((?:[0-9A-F]{2})*)")
 
 
 def listed(workspace: Workspace, cursor: str | None) -> tuple[list[Entry], str]:
-    """A page of the list, and the cursor that leads on, empty at the end.
+    """Return a page of the list, and the cursor that leads on, empty at the end.
 
     Rows come in the order of their names, after the place that the cursor stands for, so that
     none is missed or shown twice where others are added. Raises `NotThereError` for a cursor
@@ -65,20 +65,20 @@ def listed(workspace: Workspace, cursor: str | None) -> tuple[list[Entry], str]:
 
 
 def names(workspace: Workspace, table: Table) -> list[str]:
-    """The names of a table's rows that a URI can spell, sorted."""
+    """Return the names of a table's rows that a URI can spell, sorted."""
     sql = f"SELECT hex(name), name FROM {table.quoted} WHERE typeof(name) = 'text' ORDER BY 1"
     return [name for key, name in workspace.database.rows(sql) if _is_whole(key, name)]
 
 
 def task_ids(workspace: Workspace, beginning: str) -> list[str]:
-    """The ids of the tasks that begin so, in their order."""
+    """Return the ids of the tasks that begin so, in their order."""
     tasks = workspace.tables.tasks
     sql = tasks.select(["id"], "WHERE substr(CAST(id AS TEXT), 1, ?) = ? ORDER BY id")
     return [str(row[0]) for row in workspace.database.rows(sql, [len(beginning), beginning])]
 
 
 def spelled(kind: str, name: str) -> str:
-    """The URI of a row; all but RFC 3986's unreserved characters of its name are escaped."""
+    """Return the URI of a row; all but RFC 3986's unreserved characters of its name are escaped."""
     escaped = "".join(
         chr(byte) if byte in _UNRESERVED else f"%{byte:02X}" for byte in name.encode("utf-8")
     )
@@ -86,7 +86,7 @@ def spelled(kind: str, name: str) -> str:
 
 
 def located(uri: str) -> tuple[str, str | None]:
-    """The kind and the name that a URI stands for, None for one that names no row.
+    """Return the kind and the name that a URI stands for, None for one that names no row.
 
     Raises `NotThereError` for what is no URI of ours.
     """
@@ -114,7 +114,7 @@ def _name(uri: str, segment: str) -> str:
 
 
 def _place(cursor: str | None) -> tuple[str, str]:
-    """The kind and the key after which a page begins."""
+    """Return the kind and the key after which a page begins."""
     if cursor is None:
         return next(iter(KINDS)), ""
     found = _CURSOR.fullmatch(cursor)
@@ -127,7 +127,7 @@ def _place(cursor: str | None) -> tuple[str, str]:
 
 
 def _rows(workspace: Workspace, kind: str, after: str) -> Iterator[tuple[tuple[str, str], Entry]]:
-    """Each row that comes after a place, with its own place."""
+    """Yield each row that comes after a place, with its own place."""
     kinds = list(KINDS)
     for following in kinds[kinds.index(kind) :]:
         table = getattr(workspace.tables, following)
@@ -147,22 +147,22 @@ def _rows(workspace: Workspace, kind: str, after: str) -> Iterator[tuple[tuple[s
 
 
 def _entry(kind: str, record: dict[str, Any]) -> Entry:
-    """A row as the list shows it."""
+    """Return a row as the list shows it."""
     name = record["name"]
-    told = {
+    shown = {
         "title": _brief(record.get("display_name")),
         "description": _brief(record.get("description")),
     }
     return {
         "uri": spelled(kind, name),
         "name": f"{KINDS[kind]} {_brief(name)}",
-        **{key: text for key, text in told.items() if text},
+        **{key: text for key, text in shown.items() if text},
         "mimeType": "application/json",
     }
 
 
 def _own_task(workspace: Workspace) -> list[Entry]:
-    """The task that the session is about, where it still exists."""
+    """Return the task that the session is about, where it still exists."""
     task = workspace.session.task
     row = None
     if task is not None:
@@ -170,12 +170,12 @@ def _own_task(workspace: Workspace) -> list[Entry]:
         row = workspace.database.row(sql, [task])
     if row is None:
         return []
-    told = {"title": _brief(row[0])} if row[0] else {}
+    shown = {"title": _brief(row[0])} if row[0] else {}
     return [
         {
             "uri": spelled("tasks", str(task)),
             "name": f"task {task}",
-            **told,
+            **shown,
             "description": "The task that this session is about.",
             "mimeType": "application/json",
         }
@@ -183,11 +183,11 @@ def _own_task(workspace: Workspace) -> list[Entry]:
 
 
 def _brief(value: object) -> str:
-    """A stored text, cut where it is long."""
+    """Return a stored text, cut where it is long."""
     text = "" if value is None else str(plain(value))
     return text if len(text) <= LONG_TEXT_IN_LIST else f"{text[:LONG_TEXT_IN_LIST]}…"
 
 
 def _is_whole(key: str, name: str) -> bool:
-    """Whether a name is UTF-8, so that its text leads back to its row."""
+    """Return whether a name is UTF-8, so that its text leads back to its row."""
     return bool(name) and name.encode("utf-8").hex().upper() == key

@@ -54,11 +54,11 @@ class Changes:
         return sorted(self.table.field(column) for column in changed)
 
     def answer(self, facts: dict[str, Any]) -> dict[str, Any]:
-        """The facts of an answer, with the warnings where there are any."""
+        """Return the facts of an answer, with the warnings where there are any."""
         return {**facts, "warnings": self.warnings} if self.warnings else facts
 
     def _checked_paths(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The path lists among the arguments, in normal form."""
+        """Return the path lists among the arguments, in normal form."""
         columns = [column for column, kind in self.table.columns.items() if kind == PATHS]
         return {
             self.table.field(column): self._paths(self.table.field(column), given)

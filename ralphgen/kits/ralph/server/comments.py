@@ -79,7 +79,7 @@ def delete_all(workspace: Workspace, task: int) -> None:
 
 
 def newest(workspace: Workspace, task: int, most: int = NEWEST) -> dict[str, Any]:
-    """The newest comments of a task, oldest first, and how many there are in all."""
+    """Return the newest comments of a task, oldest first, and how many there are in all."""
     comments = workspace.tables.comments
     if comments is None:
         return {}
@@ -94,7 +94,7 @@ def newest(workspace: Workspace, task: int, most: int = NEWEST) -> dict[str, Any
 
 
 def last(workspace: Workspace, tasks: Sequence[int]) -> dict[int, dict[str, Any]]:
-    """By task, its last comment as `{"last_comment": …}`, for those tasks that have one."""
+    """Return `{"last_comment": …}` by task, for those tasks that have a comment."""
     comments = workspace.tables.comments
     if comments is None:
         return {}
@@ -113,7 +113,7 @@ def last(workspace: Workspace, tasks: Sequence[int]) -> dict[int, dict[str, Any]
 
 
 def written_for(workspace: Workspace, task: int) -> list[str]:
-    """The comments on other tasks that were written by an agent at work on this one."""
+    """Return the comments on other tasks that were written by an agent at work on this one."""
     comments = workspace.tables.comments
     if comments is None or "agent_task_id" not in comments:
         return []
@@ -133,7 +133,7 @@ def signed_by(workspace: Workspace, discipline: str) -> list[str]:
 
 
 def _signature(workspace: Workspace, comments: Table) -> dict[str, Any]:
-    """Who writes: the session's discipline, else its recipe where the column takes any text.
+    """Return who writes: the session's discipline, else its recipe where the column takes any text.
 
     A discipline that was deleted during the session still signs, where that is text alone.
     """
@@ -155,8 +155,8 @@ def _table(workspace: Workspace) -> Table:
 def _refuse_foreign(workspace: Workspace, tool: str, task: int) -> None:
     """Raise `ToolError` for a task out of the feature that the session is bound to."""
     session = workspace.session
-    tie = session.ties(tool).get("task_id")
-    if tie is None or tie.reach != WITHIN or task == tie.value:
+    bound = session.ties(tool).get("task_id")
+    if bound is None or bound.reach != WITHIN or task == bound.value:
         return
     sql = workspace.tables.tasks.select(["feature"], "WHERE id = ?")
     if workspace.database.row(sql, [task]) != (session.feature,):
@@ -173,7 +173,7 @@ def _existing_task(workspace: Workspace, task: int) -> None:
 
 
 def _existing(workspace: Workspace, arguments: Mapping[str, Any]) -> int:
-    """The comment's id; raises `ToolError` where the task has no such comment."""
+    """Return the comment's id; raises `ToolError` where the task has no such comment."""
     task, comment = arguments["task_id"], arguments["comment_id"]
     _existing_task(workspace, task)
     where = f"WHERE id = ? AND {quoted('task_id')} = ?"

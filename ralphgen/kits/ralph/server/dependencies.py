@@ -36,12 +36,12 @@ INFERRED = {
 
 
 def prerequisites(stored: object) -> list[int]:
-    """The ids in a stored `depends_on`; text that cannot be read names none."""
+    """Return the ids in a stored `depends_on`; text that cannot be read names none."""
     return list(decode_integers(stored).values)
 
 
 def found(workspace: Workspace, ids: Iterable[int], columns: Sequence[str]) -> dict[int, Any]:
-    """By id, the columns of those tasks that exist; one statement for every 500 ids."""
+    """Return the columns of those tasks that exist, by id; one statement for every 500 ids."""
     tasks = workspace.tables.tasks
     wanted = sorted({task for task in ids if -LIMIT <= task < LIMIT})
     rows: dict[int, Any] = {}
@@ -54,19 +54,19 @@ def found(workspace: Workspace, ids: Iterable[int], columns: Sequence[str]) -> d
 
 
 def met(workspace: Workspace, ids: Iterable[int]) -> set[int]:
-    """Those of the tasks that nobody needs to wait for; a missing one is not met."""
+    """Return the done and skipped ones among the tasks; a missing one is neither."""
     return {task for task, (status,) in found(workspace, ids, ["status"]).items() if status in MET}
 
 
 def inferred(status: str, *, waits: bool) -> str:
-    """What a status comes to: a pending task is ready, or waits for others."""
+    """Return the inferred state: a pending task is ready, or waits for others."""
     if status == "pending":
         return "waiting_on_deps" if waits else "ready"
     return INFERRED.get(status, UNKNOWN)
 
 
 def dependents(workspace: Workspace, task: int) -> list[dict[str, Any]]:
-    """The other tasks that name this one in `depends_on`, by id, with their own prerequisites."""
+    """Return the tasks that name this one in `depends_on`, by id, with their prerequisites."""
     described = [
         {
             "id": row[0],
@@ -80,13 +80,13 @@ def dependents(workspace: Workspace, task: int) -> list[dict[str, Any]]:
 
 
 def unreadable_dependents(workspace: Workspace, task: int) -> list[int]:
-    """The other tasks whose `depends_on` cannot be read and may name this one."""
+    """Return the other tasks whose `depends_on` cannot be read and may name this one."""
     rows = _naming(workspace, task)
     return [row[0] for row in rows if not decode_integers(row[3]).readable]
 
 
 def _naming(workspace: Workspace, task: int) -> list[tuple[Any, ...]]:
-    """Id, title, status and `depends_on` of the other tasks that may name this one, by id.
+    """Return id, title, status and `depends_on` of the other tasks that may name this one, by id.
 
     The text holds the number alone, or numbers that are spelled in another way (1e1).
     """
@@ -100,14 +100,14 @@ def _naming(workspace: Workspace, task: int) -> list[tuple[Any, ...]]:
 
 
 def unblocked(workspace: Workspace, task: int) -> list[int]:
-    """The pending tasks that waited for this one and now wait for nothing."""
+    """Return the pending tasks that waited for this one and now wait for nothing."""
     waiting = [row for row in dependents(workspace, task) if row["status"] == "pending"]
     done = met(workspace, [needed for row in waiting for needed in row["depends_on"]])
     return [row["id"] for row in waiting if done.issuperset(row["depends_on"])]
 
 
 def checked(workspace: Workspace, task: int, ids: Sequence[int]) -> list[int]:
-    """The ids without repeats.
+    """Return the ids without repeats.
 
     Raises `ToolError` where one is the task itself, does not exist, or waits for the task.
     """
@@ -125,13 +125,13 @@ def checked(workspace: Workspace, task: int, ids: Sequence[int]) -> list[int]:
 
 
 def _listed(ids: Sequence[int], between: str = ", ") -> str:
-    """The ids, without their middle where there are very many."""
+    """Return the ids, without their middle where there are very many."""
     shown = [shortened(task) for task in ids]
     return between.join(shown if len(shown) <= LISTED else [*shown[:-2][:LISTED], "…", shown[-1]])
 
 
 def _circle(workspace: Workspace, task: int, wanted: Sequence[int]) -> list[int]:
-    """The way from the task back to itself over stored prerequisites; empty where there is none."""
+    """Return the path from the task over stored prerequisites back to itself, or an empty list."""
     came_from: dict[int, int] = dict.fromkeys(wanted, task)
     frontier = list(wanted)
     while frontier:

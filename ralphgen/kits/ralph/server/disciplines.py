@@ -1,4 +1,4 @@
-"""Disciplines: listing, reading, creating, changing and deleting agent personas."""
+"""The tools on disciplines: listing, reading, creating, changing and deleting them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ OPEN = ("name", "command", "args")  # what an MCP server may show of itself
 
 @reading
 def list_disciplines(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
-    """A page of disciplines by name (SPEC-070, category 4)."""
+    """Return a page of disciplines by name (SPEC-070, category 4)."""
     return listed(workspace, workspace.tables.disciplines, LISTED, arguments, "disciplines")
 
 
 @reading
 def get_discipline(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Every field of a discipline; the environment of its MCP servers is masked (SPEC-070)."""
+    """Return every field of a discipline, with masked environments of MCP servers (SPEC-070)."""
     disciplines = workspace.tables.disciplines
     name = arguments["name"]
     workspace.known(disciplines, name, "discipline")
@@ -61,9 +61,11 @@ def delete_discipline(workspace: Workspace, arguments: dict[str, Any]) -> dict[s
 
 
 def _masked(server: dict[str, Any]) -> dict[str, Any]:
-    """An MCP server without the values of its environment, and of all else that holds secrets."""
-    return {key: value if key in OPEN else _hidden(value) for key, value in server.items()}
-
-
-def _hidden(value: object) -> object:
-    return dict.fromkeys(value, MASK) if isinstance(value, dict) else MASK
+    """Return an MCP server with its environment and all else that may be secret masked."""
+    masked: dict[str, Any] = {}
+    for key, value in server.items():
+        if key in OPEN:
+            masked[key] = value
+        else:
+            masked[key] = dict.fromkeys(value, MASK) if isinstance(value, dict) else MASK
+    return masked

@@ -29,13 +29,13 @@ MOST_FILES = 100  # context files of a feature
 
 @reading
 def list_features(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
-    """A page of features by name (SPEC-070, category 3)."""
+    """Return a page of features by name (SPEC-070, category 3)."""
     return listed(workspace, workspace.tables.features, LISTED, arguments, "features")
 
 
 @reading
 def get_feature(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Every field of a feature, its best learnings and its task counts (SPEC-070)."""
+    """Return every field of a feature, its best learnings and its task counts (SPEC-070)."""
     features, tasks = workspace.tables.features, workspace.tables.tasks
     name = arguments["name"]
     workspace.known(features, name, "feature")
@@ -147,7 +147,7 @@ def add_feature_context_file(workspace: Workspace, arguments: dict[str, Any]) ->
 
 
 def mentions(workspace: Workspace, task: int) -> list[str]:
-    """The features that have a learning from this task."""
+    """Return the features that have a learning from this task."""
     features = workspace.tables.features
     if "learnings" not in features:
         return []
@@ -162,7 +162,7 @@ def mentions(workspace: Workspace, task: int) -> list[str]:
 
 
 def _naming(workspace: Workspace, name: str) -> list[str]:
-    """The other features that list this one among their dependencies."""
+    """Return the other features that list this one among their dependencies."""
     features = workspace.tables.features
     if "dependencies" not in features:
         return []
@@ -184,7 +184,7 @@ def _refuse_too_many_files(arguments: Mapping[str, Any]) -> None:
 
 
 def _learnings_of(workspace: Workspace, name: str) -> dict[str, Any]:
-    """The best learnings of a feature and how many there are; as stored where unreadable."""
+    """Return the best learnings of a feature and how many there are; as stored where unreadable."""
     features = workspace.tables.features
     if "learnings" not in features:
         return {}
@@ -198,7 +198,7 @@ def _learnings_of(workspace: Workspace, name: str) -> dict[str, Any]:
 
 
 def _exact(workspace: Workspace, column: str, name: str) -> str | None:
-    """A column's text, to be written back; raises `ToolError` where its bytes are no UTF-8."""
+    """Return a column's exact text; raises `ToolError` where its bytes are no UTF-8."""
     table = workspace.tables.features.quoted
     sql = f"SELECT CAST({column} AS BLOB) FROM {table} WHERE name = ?"
     raw = workspace.database.rows(sql, [name])[0][0]
@@ -211,12 +211,12 @@ def _exact(workspace: Workspace, column: str, name: str) -> str | None:
 def _unreadable(column: str, name: str) -> str:
     return (
         f'"{column}" of the feature {shortened(name)} cannot be read as a list, and adding to it '
-        "would lose what is there: a person has to mend it first"
+        "would lose what is there: a person has to fix it first"
     )
 
 
 def _rewritten(text: object, read: Sequence[object], kept: Sequence[object]) -> str:
-    """The list to store: those learnings that stay as they are, also as they were written."""
+    """Return the list to store; learnings that stay the same also keep their spelling."""
     written = decode_list(text).values
     before = [
         old if new is same else new for old, same, new in zip(written, read, kept, strict=False)

@@ -42,7 +42,7 @@ class Decoded:
 
 
 def decode_strings(stored: object) -> Decoded:
-    """The texts of a stored list; integers among them become text, with a warning.
+    """Return the texts of a stored list; integers among them become text, with a warning.
 
     `stored` is what the column holds: NULL and blank text are the empty list. Older servers left
     lists with escaped quotes and lists separated by semicolons: both are read, with a warning.
@@ -51,17 +51,17 @@ def decode_strings(stored: object) -> Decoded:
 
 
 def decode_integers(stored: object) -> Decoded:
-    """The integers of a stored list; "7" and 7.0 are read as 7, with a warning."""
+    """Return the integers of a stored list; "7" and 7.0 are read as 7, with a warning."""
     return _converted(decode_list(stored, plain=True), _integer, TEXTS)
 
 
 def decode_objects(stored: object) -> Decoded:
-    """The objects of a stored list; with anything else among them it is unreadable."""
+    """Return the objects of a stored list; with anything else among them it is unreadable."""
     return _converted(decode_list(stored), _object, "")
 
 
 def decode_list(stored: object, *, plain: bool = False) -> Decoded:
-    """The items of a stored list, of whatever JSON type they are.
+    """Return the items of a stored list, of whatever JSON type they are.
 
     `plain` allows text that does not look like JSON: it is split at its semicolons.
     """
@@ -84,12 +84,12 @@ def decode_list(stored: object, *, plain: bool = False) -> Decoded:
 
 
 def unreadable() -> Decoded:
-    """The answer for text that is no list: nothing can be said of it, nor written over it."""
+    """Return the result for text that is no list, which must not be overwritten."""
     return Decoded([], UNREADABLE, readable=False)
 
 
 def encode(values: Sequence[Any]) -> str:
-    """A list as compact JSON text, the way Ralph itself writes it: no spaces, UTF-8 as it is.
+    """Return a list as compact JSON text as Ralph itself writes it: no spaces, no ASCII escapes.
 
     Half a surrogate pair, which SQLite cannot store, is escaped. Raises `ValueError` for NaN and
     infinity, which JSON does not know.
@@ -101,12 +101,12 @@ def encode(values: Sequence[Any]) -> str:
 
 
 def joined(*warnings: str | None) -> str | None:
-    """Several warnings as one, `None` where there is none."""
+    """Return several warnings as one, `None` where there is none."""
     return "; ".join(warning for warning in warnings if warning) or None
 
 
 def _candidates(text: str) -> Iterator[tuple[str, str | None]]:
-    """The texts that may be the JSON that was meant, each with what had to be mended for it."""
+    """Yield the texts that may be the JSON that was meant, each with its warning."""
     yield text, None
     yield text, RAW
     if '\\"' in text:
@@ -117,7 +117,7 @@ def _candidates(text: str) -> Iterator[tuple[str, str | None]]:
 
 
 def _parsed(text: str, *, strict: bool) -> object:
-    """The JSON value, `None` for text that is none or that would come back as another."""
+    """Return the JSON value, `None` for text that is none or that would come back as another."""
     import json
 
     try:
@@ -145,7 +145,7 @@ def _finite(digits: str) -> float:
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose keys stand once each: of two, one would be lost."""
+    """Return an object whose keys stand once each: of two, one would be lost."""
     members = dict(pairs)
     if len(members) != len(pairs):
         raise ValueError("a key stands twice in an object")
@@ -153,7 +153,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _converted(found: Decoded, convert: Callable[[Any], object], warning: str) -> Decoded:
-    """The items converted, with the warning where one changed; unreadable where one cannot be."""
+    """Return the items converted, with the warning where one changed; else an unreadable list."""
     items = [convert(item) for item in found.values]
     if not found.readable or any(item is None for item in items):
         return unreadable()

@@ -77,7 +77,7 @@ class Outcome:
 
 
 def decode(stored: object) -> Decoded:
-    """The learnings that a column holds, each an object with "text" and a known "source".
+    """Return the learnings that a column holds, each an object with "text" and a known "source".
 
     A bare text is an automatic learning, and an unknown source reads as "auto". Anything else
     makes the whole list unreadable: it must not be written over.
@@ -128,12 +128,12 @@ def append(
 
 
 def best(learnings: Sequence[Learning], limit: int = 50) -> list[Learning]:
-    """The learnings that deserve most trust: reviewed first, then by source, then by hits."""
+    """Return the learnings most to be trusted: reviewed first, then by source, then by hits."""
     return sorted(learnings, key=_trust, reverse=True)[:limit]
 
 
 def sanitised(text: str, source: str, field: str) -> tuple[str, list[str]]:
-    """Text that is safe to show to an agent, with warnings on what was changed.
+    """Return text that is safe to show to an agent, with warnings on what was changed.
 
     A person's text only loses control characters. All other text also loses invisible characters
     and phrases that give orders, and what exceeds 500 characters; no letter changes its case.
@@ -154,7 +154,7 @@ def sanitised(text: str, source: str, field: str) -> tuple[str, list[str]]:
 
 
 def _learning(item: object) -> Learning | None:
-    """A stored item as a learning, `None` where it is none."""
+    """Return a stored item as a learning, `None` where it is none."""
     if isinstance(item, str):
         return _new(item, UNKNOWN_SOURCE, "", None, "")
     if not isinstance(item, dict) or not isinstance(item.get("text"), str):
@@ -163,7 +163,7 @@ def _learning(item: object) -> Learning | None:
 
 
 def _new(text: str, source: str, reason: str, task_id: int | None, now: str) -> Learning:
-    """A learning with the keys and in the order that Ralph itself writes."""
+    """Return a learning with the keys and in the order that Ralph itself writes."""
     learning: Learning = {"text": text}
     if reason.strip():
         learning["reason"] = reason
@@ -174,7 +174,7 @@ def _new(text: str, source: str, reason: str, task_id: int | None, now: str) -> 
 
 
 def _met(learnings: Sequence[Learning], text: str) -> tuple[str, int]:
-    """What a text is beside the others, and the place of the one that decides it.
+    """Return whether a text is new, a duplicate or a conflict, and the index of the one it met.
 
     A duplicate anywhere comes before a conflict: else, of two learnings in conflict, the second
     would be added again each time it is said.
@@ -193,19 +193,19 @@ def _met(learnings: Sequence[Learning], text: str) -> tuple[str, int]:
 
 
 def _words(text: str) -> set[str]:
-    """The words of three bytes or more, in lower case, without the marks around them."""
+    """Return the words of three bytes or more, in lower case, without the marks around them."""
     words = (_bare(word).lower() for word in text.split())
     return {word for word in words if len(word.encode("utf-8", "surrogatepass")) >= SHORTEST}
 
 
 def _bare(word: str) -> str:
-    """The word from its first letter or digit to its last."""
+    """Return the word from its first letter or digit to its last."""
     places = [at for at, character in enumerate(word) if character.isalnum()]
     return word[places[0] : places[-1] + 1] if places else ""
 
 
 def _likeness(these: set[str], those: set[str]) -> float:
-    """The shared part of all words (Jaccard); nothing is like a text without words."""
+    """Return the shared part of all words (Jaccard); nothing is like a text without words."""
     return len(these & those) / len(these | those) if these and those else 0
 
 
@@ -214,7 +214,7 @@ def _negated(text: str) -> bool:
 
 
 def _hit(learning: Learning, task_id: int | None) -> Learning:
-    """The learning with one hit more, unless the task that wrote it says it again."""
+    """Return the learning with one hit more, unless the task that wrote it says it again."""
     own = task_id is not None and learning.get("task_id") == task_id
     return {**learning, "hit_count": _hits(learning) + (not own)}
 
@@ -225,7 +225,7 @@ def _hits(learning: Learning) -> int:
 
 
 def _source(learning: Learning) -> str:
-    """The source, as far as it is known."""
+    """Return the source, as far as it is known."""
     source = learning.get("source")
     return source if isinstance(source, str) and source in RANKS else UNKNOWN_SOURCE
 

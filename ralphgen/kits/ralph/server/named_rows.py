@@ -35,7 +35,7 @@ def listed(
     arguments: dict[str, Any],
     key: str,
 ) -> dict[str, Any]:
-    """A page of the rows under `key`, in the order of their names."""
+    """Return a page of the rows under `key`, in the order of their names."""
     limit = arguments.get("limit", PAGE)
     shown = table.chosen([*columns, *table.added])
     after = _after(arguments)
@@ -111,7 +111,7 @@ def deleted(
 
 
 def _after(arguments: dict[str, Any]) -> list[str]:
-    """The key after which the page begins; none on the first page."""
+    """Return the key after which the page begins; none on the first page."""
     cursor = arguments.get("cursor")
     if cursor is None:
         return []

@@ -32,7 +32,7 @@ _VOWELS = re.compile("[AEIOU]")
 
 
 def name_problem(name: str) -> str | None:
-    """One sentence on why nothing new may have this name, `None` where it may.
+    """Return one sentence on why nothing new may have this name, `None` where it may.
 
     Names are looked up exactly as they are stored, so only new ones are held to a form: lower-case
     letters and digits, with single "-" or "_" between them.
@@ -50,7 +50,7 @@ def name_problem(name: str) -> str | None:
 
 
 def similar(name: str, known: Iterable[str]) -> list[str]:
-    """Up to five of the `known` names that may mean the same, the likeliest first.
+    """Return up to five of the `known` names that may mean the same, the likeliest first.
 
     One is similar if it begins with the other ("auth", "authentication") or is spelled much
     alike. Case, hyphens, underscores and spaces do not count; the order of `known` neither.
@@ -70,7 +70,7 @@ def similar(name: str, known: Iterable[str]) -> list[str]:
 
 
 def acronym(name: str, display_name: str, taken: Collection[str]) -> str:
-    """Four characters of A-Z and 0-9 for a new row, none of those in `taken`.
+    """Return four characters of A-Z and 0-9 for a new row, none of those in `taken`.
 
     They come from the display name if it has several words, else from the name. The same
     arguments give the same answer. Raises `ToolError` where all 36^4 are taken.
@@ -86,7 +86,7 @@ def acronym(name: str, display_name: str, taken: Collection[str]) -> str:
 
 
 def _normal_form(name: str) -> str:
-    """The name that was most likely meant, in the form of a new one; empty where none is left."""
+    """Return a name in the form of a new one; empty where nothing of it is left."""
     from unicodedata import normalize
 
     plain = normalize("NFKD", name).encode("ascii", "ignore").decode("ascii")
@@ -95,12 +95,12 @@ def _normal_form(name: str) -> str:
 
 
 def _letters(name: str) -> str:
-    """A name without case and without what separates its words."""
+    """Return a name without case and without what separates its words."""
     return name.casefold().replace("_", "").replace("-", "").replace(" ", "")
 
 
 def _likeness(matcher: SequenceMatcher[str], letters: str, other: str) -> float:
-    """How much alike two names are: 2 for the same letters, 1 to 2 where one begins the other."""
+    """Return the likeness: 2 for the same letters, 1 to 2 where one name begins the other."""
     shorter, longer = sorted((letters, other), key=len)
     if len(shorter) >= SHORTEST_PREFIX and longer.startswith(shorter):
         return 1 + len(shorter) / len(longer)
@@ -112,7 +112,7 @@ def _likeness(matcher: SequenceMatcher[str], letters: str, other: str) -> float:
 
 
 def _words(text: str) -> list[str]:
-    """The words in A-Z and 0-9: accents go, "-" and "_" separate, all other marks are dropped."""
+    """Return the words in A-Z and 0-9: accents are dropped, "-" and "_" separate words."""
     if not text.isascii():
         from unicodedata import normalize
 
@@ -123,7 +123,7 @@ def _words(text: str) -> list[str]:
 
 
 def _initials(words: list[str]) -> str:
-    """The first letters that stand for the words, filled up with the last of them."""
+    """Return the first letters that stand for the words, filled up with the last of them."""
     if not words:
         return UNKNOWN
     consonants = _VOWELS.sub("", words[0])
@@ -135,7 +135,7 @@ def _initials(words: list[str]) -> str:
 
 
 def _candidates(wanted: str) -> Iterator[str]:
-    """The wanted one, then its first letter with a number, then every one there is."""
+    """Yield the wanted one, then its first letter with a number, then every one there is."""
     yield wanted
     for number in range(1, COUNTED):
         yield f"{wanted[0]}{number:03}"

@@ -32,7 +32,7 @@ _NOISE_FOLDERS = frozenset(
 
 
 def checked_path(path: str, argument: str) -> str:
-    """A path in normal form; raises `ToolError` where it may not be stored."""
+    """Return a path in normal form; raises `ToolError` where it may not be stored."""
     problem = path_problem(path)
     if problem:
         raise ToolError(f'"{argument}": {problem}')
@@ -40,7 +40,7 @@ def checked_path(path: str, argument: str) -> str:
 
 
 def path_warnings(workspace: Workspace, path: str) -> list[str]:
-    """What is odd about a path that may be stored all the same."""
+    """Return warnings on a path that may be stored all the same."""
     if is_noise(path):
         return [
             f"{shortened(path)} looks like a lock file or build output: it tells a reader little"
@@ -51,7 +51,7 @@ def path_warnings(workspace: Workspace, path: str) -> list[str]:
 
 
 def path_problem(path: str) -> str | None:
-    """One sentence on why a path may not be stored, `None` where it may.
+    """Return one sentence on why a path may not be stored, `None` where it may.
 
     A path is relative to the project, with "/" between its parts, and stays inside; "a..b.ts" is
     an ordinary name. It need not exist.
@@ -67,12 +67,12 @@ def path_problem(path: str) -> str | None:
 
 
 def normalise(path: str) -> str:
-    """The one form of a path under which it is stored: no ".", no empty part, no "/" at its end."""
+    """Return a path in the form in which it is stored: no ".", no empty part, no "/" at its end."""
     return "/".join(part for part in path.split("/") if part not in {"", "."})
 
 
 def is_noise(path: str) -> bool:
-    """Whether a path is a lock file, a dependency or build output: nothing to read for meaning."""
+    """Return whether a path is a lock file, a dependency or build output."""
     *folders, name = normalise(path).lower().split("/")
     return (
         name in _LOCK_FILES
@@ -82,7 +82,7 @@ def is_noise(path: str) -> bool:
 
 
 def _what_is_wrong(path: str) -> str | None:
-    """What a path is or holds that it must not."""
+    """Return why a path is refused, `None` where it is not."""
     checks = (
         (re.search(_HIDDEN, path), "holds a control character"),
         (path != path.strip(), "begins or ends with a space"),

@@ -22,7 +22,7 @@ NOT_ACTIONABLE = ("draft", "skipped")
 
 @reading
 def get_project_info(workspace: Workspace, _: dict[str, Any]) -> dict[str, Any]:
-    """Title, description and creation date (SPEC-070, category 5)."""
+    """Return title, description and creation date (SPEC-070, category 5)."""
     metadata = workspace.tables.metadata
     if metadata is None:
         return {"title": UNTITLED}
@@ -35,7 +35,7 @@ def get_project_info(workspace: Workspace, _: dict[str, Any]) -> dict[str, Any]:
 
 @reading
 def get_project_progress(workspace: Workspace, _: dict[str, Any]) -> dict[str, Any]:
-    """Tasks by status, in all and by feature (SPEC-070, category 5).
+    """Return tasks by status, in all and by feature (SPEC-070, category 5).
 
     `actionable` counts all but drafts and skipped ones; `percent` is the whole part of what is
     done of those.

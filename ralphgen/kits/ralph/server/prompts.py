@@ -28,7 +28,7 @@ LONGEST_ID = 18  # digits
 
 
 def prompts(session: Session, tools: Sequence[Tool]) -> list[Prompt]:
-    """The one prompt of a session; none where a person works or looks around (SPEC-070)."""
+    """Return the one prompt of a session; none where a person works or looks around (SPEC-070)."""
     procedure = PROCEDURES.get(session.profile)
     if procedure is None:
         return []
@@ -48,17 +48,17 @@ def prompts(session: Session, tools: Sequence[Tool]) -> list[Prompt]:
 def _steps(
     steps: Sequence[tuple[Sequence[str], str]], seen: Mapping[str, Tool], *, chosen: bool
 ) -> list[str]:
-    """The steps that the visible tools allow, numbered; `chosen` where the row is known."""
-    said = [
+    """Return the steps that the visible tools allow, numbered; `chosen` where the row is known."""
+    shown = [
         _said(text, seen, chosen=chosen)
         for needed, text in steps
         if all(name in seen for name in needed)
     ]
-    return [f"{at}. {text}" for at, text in enumerate(filter(None, said), 1)]
+    return [f"{at}. {text}" for at, text in enumerate(filter(None, shown), 1)]
 
 
 def _said(text: str, seen: Mapping[str, Tool], *, chosen: bool) -> str:
-    """A step in words; empty where it says nothing to this session."""
+    """Return a step in words; empty where it says nothing to this session."""
     if text == CHOOSE:
         return "" if chosen else "Take the first draft that list_tasks shows."
     if text == CLOSE:
@@ -70,7 +70,7 @@ def _said(text: str, seen: Mapping[str, Tool], *, chosen: bool) -> str:
 
 
 def _subject(workspace: Workspace, given: Mapping[str, str]) -> str:
-    """The row that the session is about, or that the arguments name; empty where there is none.
+    """Return in words the row that the session is about or that the arguments name, or "".
 
     Raises `ToolError` for a row that there is not.
     """
@@ -93,7 +93,7 @@ def _is_id(given: str) -> bool:
 
 
 def _task(workspace: Workspace, given: str) -> str:
-    """A task in words; raises `ToolError` where there is none."""
+    """Return a task in words; raises `ToolError` where there is none."""
     sql = workspace.tables.tasks.select(["title", "feature"], "WHERE id = ?")
     row = workspace.database.row(sql, [int(given)]) if _is_id(given) else None
     if row is None:

@@ -74,13 +74,13 @@ class ProjectResources:
     )
 
     def listed(self, workspace: Workspace, cursor: str | None) -> tuple[list[dict[str, str]], str]:
-        """The state files, the session's task, and every feature and discipline, in pages."""
+        """Return a page of state files, own task, features and disciplines, and a cursor."""
         from .catalogue import listed
 
         return workspace.snapshot(lambda: listed(workspace, cursor))
 
     def read(self, workspace: Workspace, uri: str) -> tuple[str, str]:
-        """The media type and the text of a resource.
+        """Return the media type and the text of a resource.
 
         Raises `NotThereError` for a URI that is malformed or of a row that does not exist.
         """
@@ -100,7 +100,7 @@ class ProjectResources:
     def completed(
         self, workspace: Workspace, template: str | None, argument: str, value: str
     ) -> list[str]:
-        """Names by their beginning, whatever its case, and ids by theirs."""
+        """Return names by their beginning, whatever its case, and ids by theirs."""
         from .catalogue import names, task_ids
 
         named = VARIABLES.get((template, argument))
@@ -116,7 +116,7 @@ class ProjectResources:
         return [name for name in known if name.casefold().startswith(value.casefold())]
 
     def watched(self, folder: str, workspace: Workspace) -> Workspace:
-        """The same project on another connection, which is closed with the first.
+        """Return the same project on another connection, which is closed with the first.
 
         Raises `ToolError` where the database cannot be opened.
         """
@@ -128,7 +128,7 @@ class ProjectResources:
         return other
 
     def moved(self, workspace: Workspace) -> object:
-        """What other connections' writes change, and what those of the state files do."""
+        """Return a value that differs after a write of another connection or to a state file."""
         version = workspace.database.reading(lambda: workspace.database.row("PRAGMA data_version"))
         files = [os.path.join(workspace.ralph_folder, name) for name in FILES.values()]
         return (version, *(_stamp(path) for path in files))
@@ -138,7 +138,7 @@ RESOURCES = ProjectResources()
 
 
 def _row(workspace: Workspace, kind: str, name: str) -> str:
-    """A feature or a discipline, as the tool of that name answers it."""
+    """Return a feature or a discipline, as the tool of that name answers it."""
     argument, get = NAMED[kind]
     table = _table(workspace, argument)
 
@@ -153,7 +153,7 @@ def _row(workspace: Workspace, kind: str, name: str) -> str:
 
 
 def _task(workspace: Workspace, name: str) -> str:
-    """A whole task: nothing is cut, and every comment is there."""
+    """Return a whole task: nothing is cut, and every comment is there."""
     task = int(name) if re.fullmatch(_ID, name) else None
     if task is None or not -LIMIT <= task < LIMIT:
         raise NotThereError(f"there is no task {shortened(name)}: an id is a number")
@@ -168,7 +168,7 @@ def _task(workspace: Workspace, name: str) -> str:
 
 
 def _json(record: Mapping[str, object]) -> str:
-    """Compact JSON, with U+FFFD for each half of a surrogate pair, which UTF-8 cannot carry."""
+    """Return compact JSON, with U+FFFD for each lone surrogate, which UTF-8 cannot carry."""
     text = json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 

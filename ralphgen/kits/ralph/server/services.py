@@ -72,7 +72,7 @@ def import_tasks(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, A
 
 @reading
 def statuses(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
-    """How the tasks from `source` stand, by id: `tasks` of key, mark, id and status.
+    """Return the tasks from `source`, by id: `tasks` of key, mark, id and status.
 
     `met` are the pairs of key and mark of those that need no more work.
     """
@@ -86,7 +86,7 @@ def statuses(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
 
 @reading
 def spec_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The `source`, `key` and `mark` of the task `id`, where it was imported; else nothing."""
+    """Return `source`, `key` and `mark` of the task `id` where it was imported; else nothing."""
     tasks = workspace.tables.tasks
     if "tags" not in tasks:
         return {}
@@ -97,7 +97,7 @@ def spec_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]
 
 
 def _imported(workspace: Workspace, source: str) -> dict[tuple[str, str], tuple[int, str]]:
-    """By key and mark, the id and the status of each task that bears the tags of a source.
+    """Return id and status of each task with the tags of a source, by key and mark.
 
     A key alone does not tell a task: a spec may be planned anew, or begun anew under its name. A
     task that was tagged by hand may have no mark.
@@ -118,7 +118,7 @@ def _imported(workspace: Workspace, source: str) -> dict[tuple[str, str], tuple[
 
 
 def _tagged(tags: Sequence[str], name: str) -> str:
-    """What the first of the tags of a name says; empty where there is none."""
+    """Return the value of the first tag of a name; empty where there is none."""
     return next((tag.removeprefix(f"{name}:") for tag in tags if tag.startswith(f"{name}:")), "")
 
 

@@ -27,12 +27,12 @@ def append_progress(workspace: Workspace, arguments: dict[str, Any]) -> dict[str
 
 
 def read_learnings(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The newest entries of `.ralph/learnings.txt` (SPEC-070, category 6)."""
+    """Return the newest entries of `.ralph/learnings.txt` (SPEC-070, category 6)."""
     return _read(workspace, LEARNINGS, arguments)
 
 
 def read_progress(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The newest entries of `.ralph/progress.txt` (SPEC-070, category 6)."""
+    """Return the newest entries of `.ralph/progress.txt` (SPEC-070, category 6)."""
     return _read(workspace, PROGRESS, arguments)
 
 

@@ -60,20 +60,20 @@ class Table:
         self._columns = {field: column for column, field in self._fields.items()}
 
     def __contains__(self, column: str) -> bool:
-        """Whether the project's table has this column."""
+        """Return whether the project's table has this column."""
         return column in self.columns
 
     def chosen(self, columns: Iterable[str]) -> list[str]:
-        """Those of the columns that the table has, in the given order."""
+        """Return the columns that the table has, in the given order."""
         return [column for column in columns if column in self.columns]
 
     def select(self, columns: Sequence[str], rest: str = "") -> str:
-        """A SELECT of the columns; `rest` is SQL text of our own (WHERE, ORDER BY)."""
+        """Return a SELECT of the columns; `rest` is SQL text of our own (WHERE, ORDER BY)."""
         names = ", ".join(quoted(column) for column in columns)
         return f"SELECT {names} FROM {self.quoted} {rest}"
 
     def decoded(self, columns: Sequence[str], row: Sequence[Any]) -> dict[str, Any]:
-        """A row as JSON: empty fields left out, lists that cannot be read shown as they are."""
+        """Return a row as JSON without empty fields; unreadable lists are shown as stored."""
         record: dict[str, Any] = {}
         unreadable: dict[str, str] = {}
         for column, value in zip(columns, row, strict=True):
@@ -89,7 +89,7 @@ class Table:
         return {**record, "unreadable": unreadable} if unreadable else record
 
     def values(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments that are columns of this table, by column, as the database stores them."""
+        """Return the values to store by column, of those arguments that are columns."""
         return {
             self._columns[field]: self.stored(self._columns[field], value)
             for field, value in arguments.items()
@@ -97,11 +97,11 @@ class Table:
         }
 
     def stored(self, column: str, value: Any) -> Any:
-        """A value as the column stores it: a list becomes JSON text."""
+        """Return a value as the column stores it: a list becomes JSON text."""
         return encode(value) if self.columns[column] in DECODERS else value
 
     def cleared(self, fields: Iterable[str], arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """By column, what empties the fields; raises `ToolError` for one that is also set."""
+        """Return the empty values by column; raises `ToolError` for a field that is also set."""
         both = [field for field in fields if field in arguments]
         if both:
             raise ToolError(f'"{both[0]}" is both set and named in "clear": do one of the two')
@@ -109,7 +109,7 @@ class Table:
         return {column: "[]" if self.columns[column] in DECODERS else None for column in columns}
 
     def field(self, column: str) -> str:
-        """The name under which tools offer a column."""
+        """Return the name under which tools offer a column."""
         return self._fields[column]
 
     def insert(self, database: Database, values: Mapping[str, Any]) -> int:
@@ -133,7 +133,7 @@ class Table:
         database.change(sql, [*stored, identity])
 
     def _storable(self, column: str, value: Any) -> Any:
-        """The value; raises `ToolError` for text that SQLite's own functions would cut."""
+        """Return the value; raises `ToolError` for text that SQLite's own functions would cut."""
         if isinstance(value, str) and "\0" in value:
             raise ToolError(
                 f'"{self._fields[column]}" holds the character U+0000, which the database cannot '
@@ -143,27 +143,27 @@ class Table:
 
 
 def quoted(name: str) -> str:
-    """An SQL identifier for any name."""
+    """Return an SQL identifier for any name."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def plain(value: Any) -> Any:
-    """A stored value as JSON: blobs, which only old tables hold as text, and infinity as text."""
+    """Return a stored value as JSON: infinity as text, and blobs, which old tables hold as text."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return str(value) if isinstance(value, float) and abs(value) == _INFINITY else value
 
 
 def today() -> str:
-    """The date in UTC, as tasks, features and metadata store it: 2026-02-10."""
+    """Return the date in UTC, as tasks, features and metadata store it: 2026-02-10."""
     return time.strftime("%Y-%m-%d", time.gmtime())
 
 
 def now() -> str:
-    """The moment in UTC, as comments and recipes store it: 2026-02-10T17:56:00Z."""
+    """Return the moment in UTC, as comments and recipes store it: 2026-02-10T17:56:00Z."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 def now_offset() -> str:
-    """The moment in UTC, as learnings store it: 2026-02-10T17:56:00+00:00."""
+    """Return the moment in UTC, as learnings store it: 2026-02-10T17:56:00+00:00."""
     return time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())

@@ -40,7 +40,7 @@ LISTED = ("id", "title", "status", "priority", "feature", "discipline", "depends
 
 @reading
 def list_tasks(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
-    """A page of tasks by id; filters by status, feature and discipline (SPEC-070, category 1)."""
+    """Return a page of tasks by id, filtered by status, feature and discipline (SPEC-070)."""
     tasks = workspace.tables.tasks
     clauses, values = _filters(workspace, arguments)
     limit = arguments.get("limit", PAGE)
@@ -62,7 +62,7 @@ def list_tasks(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any
 
 @reading
 def get_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Every field of a task, its dependencies, dependents and newest comments (SPEC-070)."""
+    """Return every field of a task, its dependencies, dependents and newest comments (SPEC-070)."""
     return fitted(described(workspace, arguments["id"], comments.NEWEST))
 
 
@@ -170,7 +170,7 @@ def enrich_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, An
 
 
 def described(workspace: Workspace, task: int, most_comments: int) -> dict[str, Any]:
-    """A task as it is, nothing cut, inside a transaction that is open.
+    """Return a task as it is, nothing cut, inside a transaction that is open.
 
     Raises `ToolError` where there is no such task.
     """
@@ -198,7 +198,7 @@ def refuse_unknown_homes(workspace: Workspace, arguments: dict[str, Any]) -> Non
 
 
 def _existing(workspace: Workspace, task: int, columns: list[str]) -> tuple[Any, ...]:
-    """Those columns of a task; raises `ToolError` where there is no such task."""
+    """Return these columns of a task; raises `ToolError` where there is no such task."""
     row = workspace.database.row(workspace.tables.tasks.select(columns, "WHERE id = ?"), [task])
     if row is None:
         raise ToolError(f"there is no task {shortened(task)}")
@@ -206,7 +206,7 @@ def _existing(workspace: Workspace, task: int, columns: list[str]) -> tuple[Any,
 
 
 def _filters(workspace: Workspace, arguments: dict[str, Any]) -> tuple[list[str], list[Any]]:
-    """The conditions; raises `ToolError` for a feature or discipline that does not exist."""
+    """Return the conditions; raises `ToolError` for a feature or discipline that does not exist."""
     tables = workspace.tables
     for argument, table in (("feature", tables.features), ("discipline", tables.disciplines)):
         if f"filter_{argument}" in arguments:
@@ -219,14 +219,14 @@ def _filters(workspace: Workspace, arguments: dict[str, Any]) -> tuple[list[str]
 
 
 def _refuse_unused(workspace: Workspace, table: Table, name: str, argument: str) -> None:
-    """A name without a row may be looked for all the same, where old tasks still bear it."""
+    """Raise `ToolError` for a name without a row, unless old tasks still bear it."""
     sql = workspace.tables.tasks.select(["id"], f"WHERE {argument} = ? LIMIT 1")
     if workspace.database.row(sql, [name]) is None:
         workspace.known(table, name, argument)
 
 
 def _after(arguments: dict[str, Any]) -> tuple[list[str], list[int]]:
-    """The condition for what comes after the cursor; none on the first page."""
+    """Return the condition for what comes after the cursor; none on the first page."""
     text = arguments.get("cursor")
     if text is None:
         return [], []
@@ -253,7 +253,7 @@ def _infer(record: dict[str, Any], done: set[int]) -> None:
 def _dependencies(
     workspace: Workspace, ids: list[int], rows: dict[int, Any]
 ) -> list[dict[str, Any]]:
-    """Each prerequisite with title, status and last comment; one that is not in `rows` is gone."""
+    """Return each prerequisite with title, status and last comment, or as missing."""
     last = comments.last(workspace, list(rows))
     described: list[dict[str, Any]] = []
     for task in ids:
@@ -266,10 +266,10 @@ def _dependencies(
 
 
 def _needs_reason(workspace: Workspace) -> bool:
-    """Whether the session is about this very task, and can say a reason."""
+    """Return whether the session is about this very task, and can say a reason."""
     session, tasks = workspace.session, workspace.tables.tasks
-    tie = session.ties("set_task_status").get("id")
-    own = tie is not None and tie.reach == OWN
+    bound = session.ties("set_task_status").get("id")
+    own = bound is not None and bound.reach == OWN
     return own and "blocked_by" in tasks and session.leaves("set_task_status", "reason")
 
 

@@ -84,7 +84,9 @@ class Workspace:
         self.beside: list[Workspace] = []
         self.database = Database(os.path.join(self.ralph_folder, "db", "ralph.db"))
         try:
-            self._schema_version, self._known_as = self.database.reading(self._read_schema)
+            self._schema_version, self._known_as = self.database.reading(
+                lambda: (self._version(), record_name(self.database.connection, self._manifest))
+            )
         except ToolError as error:
             self.close()
             raise StartError(f'cannot read "{self.database.path}": {error}') from error
@@ -96,7 +98,7 @@ class Workspace:
         self.database.close()
 
     def snapshot(self, work: Callable[[], Result]) -> Result:
-        """`work()` on one consistent state of the database, with the columns it was built for."""
+        """Return `work()`, run on one state of a database that has the expected columns."""
 
         def checked() -> Result:
             self.refuse_moved_schema()
@@ -106,7 +108,7 @@ class Workspace:
 
     def hurry(self, seconds: float | None) -> None:
         """Raise `LaterError` where a call would wait for other writers longer than that."""
-        self.database.hurry = seconds
+        self.database.time_limit = seconds
 
     def refuse_another_schema(self) -> None:
         """Raise `StartError`, naming the columns, where the server was built for other ones."""
@@ -147,7 +149,7 @@ class Workspace:
         self._schema_version = version
 
     def _in_use(self, found: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
-        """What the tools read and write of some tables."""
+        """Return the columns that the tools use, of some tables."""
         from ralphgen.runtime.sqlite.check_constraints import fold
 
         tables = self.tables
@@ -172,12 +174,9 @@ class Workspace:
         raise ToolError(f"there is no {argument} {shortened(name)}{hint}")
 
     def names(self, table: Table) -> list[str]:
-        """The names of the table's rows, sorted; old tables may hold some that are no text."""
+        """Return the names of the table's rows, sorted, without those that are no text."""
         rows = self.database.rows(table.select(["name"], "ORDER BY name"))
         return [row[0] for row in rows if isinstance(row[0], str)]
-
-    def _read_schema(self) -> tuple[int, str]:
-        return self._version(), record_name(self.database.connection, self._manifest)
 
     def _version(self) -> int:
         row = self.database.row("PRAGMA schema_version")
@@ -185,18 +184,18 @@ class Workspace:
 
 
 def open_workspace(folder: str, session: Session, tables: Tables) -> Workspace:
-    """The workspace of the server in `folder`; raises `StartError` where it must not start."""
+    """Open the workspace of the server in `folder`; raises `StartError` where it must not start."""
     workspace = Workspace(folder, session, tables)
     workspace.refuse_another_schema()
     try:
         workspace.database.reading(lambda: refuse_another_project(workspace))
     except ToolError as error:
         workspace.close()
-        mend = "make a new session"
+        hint = "make a new session"
         if session.project is None:  # the file beside the server, which names no project
-            mend = 'make another with "ralphgen session RECIPE --default"'
+            hint = 'make another with "ralphgen session RECIPE --default"'
         raise StartError(
-            f'the context "{session.context}" cannot be used: {error}; {mend}'
+            f'the context "{session.context}" cannot be used: {error}; {hint}'
         ) from error
     return workspace
 
@@ -241,7 +240,7 @@ def _refuse_another_title(workspace: Workspace) -> None:
 
 
 def reading(run: Run) -> Run:
-    """A tool that reads one consistent state of the database."""
+    """Return a tool that reads one consistent state of the database."""
 
     def call(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
         return workspace.snapshot(lambda: run(workspace, arguments))
@@ -250,7 +249,7 @@ def reading(run: Run) -> Run:
 
 
 def writing(run: Run) -> Run:
-    """A tool that changes the database wholly or not at all."""
+    """Return a tool that changes the database wholly or not at all."""
 
     def call(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
         def work() -> dict[str, Any]:
@@ -270,7 +269,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _inspected(folder: str) -> dict[str, list[dict[str, Any]]]:
-    """The tables that the server was built for, from the facts beside it."""
+    """Return the tables that the server was built for, from the facts beside it."""
     import json
 
     try:

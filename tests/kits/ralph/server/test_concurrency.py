@@ -134,7 +134,7 @@ def test_a_call_waits_for_a_foreign_writer_and_a_clean_end_leaves_one_file(
         foreign.execute("UPDATE features SET description = 'foreign' WHERE name = 'auth'")
         waiting = thread.submit(server.call, "update_feature", name="auth", boundaries=mode)
         with pytest.raises(TimeoutError):
-            waiting.result(timeout=2)
+            waiting.result(timeout=1)
         foreign.execute("COMMIT")
         answer = waiting.result(timeout=10)
         foreign.close()

@@ -291,23 +291,23 @@ def test_a_file_that_is_no_database_stops_the_start(tmp_path: Path, content: byt
         Database(str(file))
 
 
-def test_in_a_hurry_a_call_leaves_a_writer_that_does_not_come_to_an_end(
+def test_with_a_time_limit_a_call_leaves_a_writer_that_does_not_come_to_an_end(
     database: Database, foreign: sqlite3.Connection
 ) -> None:
     foreign.execute("BEGIN IMMEDIATE")
-    database.hurry = 0.05
+    database.time_limit = 0.05
 
     with pytest.raises(LaterError):
         database.writing(lambda: database.change("DELETE FROM children"))
-    database.hurry = None
+    database.time_limit = None
     with pytest.raises(ToolError, match="nothing was changed, try again"):
         database.writing(lambda: database.change("DELETE FROM children"))
 
 
-def test_in_a_hurry_a_call_still_waits_its_turn_in_a_crowd_of_writers(path: Path) -> None:
+def test_with_a_time_limit_a_call_still_waits_among_many_writers(path: Path) -> None:
     """Whoever took care of it would only wait behind the same writers."""
     opened = Database(str(path))
-    opened.hurry = 0.05
+    opened.time_limit = 0.05
     crowd = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     crowd.execute("BEGIN IMMEDIATE")
     waited = threading.Event()

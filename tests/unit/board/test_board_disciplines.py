@@ -12,7 +12,7 @@ import pytest
 from command_line import initialized, run_sql, snapshot
 from driving import SCHEMAS, create_database, create_project, query
 
-from ralphgen.board.views.disciplines import DisabledRow, Persona, ServerRow, personas
+from ralphgen.board.views.disciplines import DisabledRow, Discipline, ServerRow, read_disciplines
 from ralphgen.errors import ProjectError
 
 PRIVATE = "s3cr3t"
@@ -30,7 +30,7 @@ FILE = ".ralph/ralphgen.toml"
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = create_project(tmp_path_factory.mktemp("personas"), config=CONFIG)
+    root = create_project(tmp_path_factory.mktemp("disciplines"), config=CONFIG)
     stored(root, "backend", [DOCS])
     return root
 
@@ -46,15 +46,15 @@ def stored(root: Path, discipline: str, value: object) -> None:
     query(root, "UPDATE disciplines SET mcp_servers = ? WHERE name = ?", text, discipline)
 
 
-def backend(root: Path) -> Persona:
-    found = personas(root).named("backend")
+def backend(root: Path) -> Discipline:
+    found = read_disciplines(root).named("backend")
     assert found is not None
     return found
 
 
 def everything(root: Path) -> str:
     """All that a view says, by every way that it could be written down."""
-    found = personas(root)
+    found = read_disciplines(root)
     return f"{found!r}{json.dumps(asdict(found))}"
 
 
@@ -83,9 +83,9 @@ def test_both_places_are_shown_as_they_are(project: Path) -> None:
 
 
 def test_all_disciplines_are_there_by_name_and_nobody_else(project: Path) -> None:
-    found = personas(project)
+    found = read_disciplines(project)
 
-    assert ["backend", "frontend"] == [one.name for one in found.disciplines]
+    assert ["backend", "frontend"] == [one.name for one in found.rows]
     assert () == found.problems
     assert found.named("nobody") is None
 
@@ -96,16 +96,16 @@ def test_no_secret_is_in_a_view(project: Path) -> None:
 
 def test_looking_leaves_no_trace(project: Path) -> None:
     before = snapshot(project)
-    personas(project)
+    read_disciplines(project)
 
     assert before == snapshot(project)
 
 
 def test_a_connection_that_is_open_shows_the_same(project: Path) -> None:
     with closing(sqlite3.connect(project / ".ralph/db/ralph.db")) as connection:
-        found = personas(project, connection)
+        found = read_disciplines(project, connection)
 
-    assert personas(project) == found
+    assert read_disciplines(project) == found
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_servers_whose_names_no_session_takes_are_shown_to_be_mended(own: Path) 
 def test_an_override_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
     root = initialized(tmp_path / "p")
     query(root, "UPDATE disciplines SET mcp_tool_overrides = '{\"aditional\": []}'")
-    found = personas(root).disciplines[0]
+    found = read_disciplines(root).rows[0]
     (problem,) = found.problems
 
     assert ("database", None) == (found.disabled_home, found.disabled)
@@ -155,7 +155,7 @@ def test_an_override_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
 def test_a_config_that_cannot_be_read_is_everybodys_problem(own: Path) -> None:
     text = f'plum = 1\n[disciplines.backend.mcp_servers.x]\nenv = {{A = ["{PRIVATE}"]}}\n'
     (own / FILE).write_text(text, encoding="utf-8")
-    found = personas(own)
+    found = read_disciplines(own)
 
     assert 3 == len(found.problems), found.problems
     assert ("docs",) == tuple(one.name for one in backend(own).servers or ())
@@ -205,7 +205,7 @@ def test_a_hostile_name_stays_what_it_is_and_is_shown_on_one_line(own: Path, nam
     values = [name, f"{name}\n", "X", "i", "#fff;background:url(x)"]
     sql = "INSERT INTO disciplines (name, display_name, acronym, icon, color) VALUES (?,?,?,?,?)"
     query(own, sql, *values)
-    found = personas(own).named(name)
+    found = read_disciplines(own).named(name)
     assert found is not None
 
     assert found.shown.isprintable()
@@ -229,7 +229,7 @@ def test_a_database_of_another_encoding_is_read(tmp_path: Path) -> None:
         "VALUES (?, ?, ?, ?, ?, ?)"
     )
     query(tmp_path, sql, *values)
-    (found,) = personas(tmp_path).disciplines
+    (found,) = read_disciplines(tmp_path).rows
 
     assert ("dö", "Ü", "ö") == (found.name, found.display_name, (found.servers or ())[0].command)
 
@@ -237,7 +237,7 @@ def test_a_database_of_another_encoding_is_read(tmp_path: Path) -> None:
 def test_tables_of_the_least_schema_are_enough(tmp_path: Path) -> None:
     create_database(tmp_path, "CREATE TABLE disciplines (name); INSERT INTO disciplines VALUES (1)")
     query(tmp_path, "INSERT INTO disciplines VALUES ('only')")
-    (found,) = personas(tmp_path).disciplines
+    (found,) = read_disciplines(tmp_path).rows
 
     assert ("only", "only", "") == (found.name, found.display_name, found.color)
 
@@ -247,7 +247,7 @@ def test_a_database_that_cannot_be_asked_is_said(tmp_path: Path, text: str) -> N
     if text:
         create_database(tmp_path, text)
     with pytest.raises(ProjectError):
-        personas(tmp_path)
+        read_disciplines(tmp_path)
 
 
 CHANGES: dict[str, Any] = {
@@ -285,6 +285,6 @@ def test_the_fingerprint_stays_where_others_change(own: Path) -> None:
 def test_fingerprints_of_equal_disciplines_differ(own: Path) -> None:
     (own / FILE).unlink()
     stored(own, "backend", "[]")
-    first, second = personas(own).disciplines
+    first, second = read_disciplines(own).rows
 
     assert first.fingerprint != second.fingerprint

@@ -35,7 +35,7 @@ class Marks(NamedTuple):
     Marks of another process on the same state are the same, but those of files just written.
     """
 
-    standing: str
+    status: str
     matrix: str
     drift: str
     sessions: str
@@ -52,7 +52,7 @@ class Changes:
     """
 
     def __init__(self, root: Path, clock: Callable[[], float] = time.monotonic) -> None:
-        """Watches the project in `root`, which need not be whole."""
+        """Watch the project in `root`, which need not be complete."""
         self._root = root
         self._clock = clock
         self._next = float("-inf")
@@ -61,19 +61,20 @@ class Changes:
         self._listed: tuple[object, tuple[str, ...]] = (None, ())
         self._known: tuple[object, str] = ("", "")
 
-    def moved(self) -> Marks:
-        """The marks as they are now; they differ after any write that a section could show."""
+    def marks(self) -> Marks:
+        """Return the marks as of now; they differ after any write that a section could show."""
         if self._clock() >= self._next:
             self._next = self._clock() + PACE
             self._generated = tuple(self._generated_files())
             self._sessions = tuple(self._started_sessions())
         database = (self._stamp(DATABASE), self._log(f"{DATABASE}-wal"))
         facts = self._facts(database)
-        settings = (facts, self._stamp(CONFIG), *self._recipes())
+        recipes = [(entry.name, _stamp(entry)) for entry in _entries(self._root / RECIPES)]
+        settings = (facts, self._stamp(CONFIG), *recipes)
         notes = [self._stamp(f".ralph/{name}") for name in (PROGRESS, LEARNINGS)]
         manifest = (self._stamp(f"{FOLDER}/{MANIFEST}"), self._stamp(FOLDER))
         return Marks(
-            standing=_mark(database, settings, notes),
+            status=_mark(database, settings, notes),
             matrix=_mark(settings),
             drift=_mark(settings, manifest, self._generated),
             sessions=_mark(database, self._stamp(SESSIONS), self._sessions),
@@ -83,7 +84,7 @@ class Changes:
         return _stamp(self._root / path)
 
     def _log(self, path: str) -> object:
-        """What a write-ahead log has; one without a byte holds no more than one that is not there.
+        """Return the stamp of a write-ahead log; an empty one counts as a missing one.
 
         Whoever opens the database makes one, and whoever leaves it last takes it away.
         """
@@ -94,7 +95,7 @@ class Changes:
         return None if empty else self._stamp(path)
 
     def _facts(self, database: object) -> str:
-        """What of the database a server is made for; read again when the file has changed.
+        """Return a mark for the schema and the disciplines, read again when the file has changed.
 
         Agents write all the time, and nearly never this.
         """
@@ -106,13 +107,8 @@ class Changes:
             self._known = database, known
         return self._known[1]
 
-    def _recipes(self) -> Iterator[object]:
-        """The recipe files, and whatever else lies beside them."""
-        for entry in _entries(self._root / RECIPES):
-            yield entry.name, _stamp(entry)
-
     def _generated_files(self) -> Iterator[object]:
-        """The files that the manifest lists, and the folders that they are in."""
+        """Yield the files that the manifest lists, and the folders that they are in."""
         folder = self._root / FOLDER
         manifest = _stamp(folder / MANIFEST)
         if manifest != self._listed[0]:
@@ -121,14 +117,14 @@ class Changes:
             yield _stamp(folder / path)
 
     def _started_sessions(self) -> Iterator[object]:
-        """The sessions: when a server was last started in each, and whether one runs."""
+        """Yield the sessions: when a server was last started in each, and whether one runs."""
         for entry in _entries(self._root / SESSIONS):
             with Lock(entry) as lock:
                 yield entry.name, _stamp(entry / CONTEXT), _stamp(entry / LOCK), lock.is_held()
 
 
 def _listed_paths(folder: Path) -> tuple[str, ...]:
-    """The generated files and their folders; none where the manifest cannot be read."""
+    """Return the generated files and their folders; none where the manifest cannot be read."""
     try:
         paths = listed(folder) or {}
     except OSError:
@@ -137,14 +133,14 @@ def _listed_paths(folder: Path) -> tuple[str, ...]:
 
 
 def _read_facts(path: Path) -> str:
-    """A mark for the schema and the disciplines, as they are now or not at all."""
+    """Return a mark for the schema and the disciplines, as they are now or not at all."""
     with open_without_trace(path, patience=0) as connection:
         connection.text_factory = bytes
         return _mark(*(connection.execute(sql).fetchall() for sql in FACTS))
 
 
 def _entries(folder: Path) -> list[Path]:
-    """What a folder holds, by name; nothing where it cannot be read."""
+    """Return the entries of a folder by name; none where it cannot be read."""
     try:
         return sorted(folder.iterdir())
     except OSError:
@@ -152,7 +148,7 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _stamp(path: Path) -> object:
-    """What tells a file from what it was before, and whether later writes would be told.
+    """Return what identifies a file's state, and whether a later write would change it.
 
     Not the time at which the file's owner or mode changed: root's own reading of a database sets
     that of its log.

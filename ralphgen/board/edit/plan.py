@@ -2,12 +2,12 @@
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from ralphgen.board.edit.edits import Edit, Server
 from ralphgen.board.edit.settings_text import with_settings
-from ralphgen.board.edit.store import Order
+from ralphgen.board.edit.validate import Edit, Server
 from ralphgen.board.views.discipline_facts import COLUMNS, RESERVED, Facts, Row
 from ralphgen.errors import ProjectError
 from ralphgen.init.scaffold import CONFIG_TEXT
@@ -19,8 +19,25 @@ from ralphgen.sessions import discipline_servers
 MARK = "\ufeff"
 
 
-def planned(root: Path, facts: Facts, edit: Edit) -> Order:
-    """What an edit without problems has to write; nothing where all is like that already.
+@dataclass(frozen=True, slots=True)
+class PlannedWrite:
+    """What to write: `values` by column, and the text of the config, None where it stays.
+
+    Only where all is as it was when this was decided: `expected` are the SQLite type and the bytes,
+    in hex, of columns, and `before` is the text of the config, None where there was no file.
+    """
+
+    database: str
+    discipline: str
+    expected: Mapping[str, tuple[str, str]] = field(repr=False)
+    values: Mapping[str, str] = field(repr=False)
+    config: str
+    before: str | None = field(repr=False)
+    after: str | None = field(repr=False)
+
+
+def plan_write(root: Path, facts: Facts, edit: Edit) -> PlannedWrite:
+    """Return what an edit without problems writes; nothing where it changes nothing.
 
     Raises `ProjectError` where sessions could not read it, or the config cannot be changed.
     """
@@ -33,7 +50,11 @@ def planned(root: Path, facts: Facts, edit: Edit) -> Order:
         old = listed[home].servers
         wanted = tuple(_with_values(edit.servers, old or ()))
         if home == "config":
-            settings = settings.model_copy(update={"mcp_servers": _by_name(wanted)})
+            by_name = {
+                one.name: McpServer(command=one.command, args=one.args, env=one.env)
+                for one in wanted
+            }
+            settings = settings.model_copy(update={"mcp_servers": by_name})
         elif wanted != old:
             values[discipline_servers.COLUMN] = _json([one.model_dump() for one in wanted])
         _refuse_unreadable(row, values, settings)
@@ -46,11 +67,11 @@ def planned(root: Path, facts: Facts, edit: Edit) -> Order:
             settings = settings.model_copy(update={"disable": list(edit.disabled)})
         else:
             values[disciplines.COLUMN] = _json({disciplines.KEY: list(edit.disabled)})
-    return _order(root, facts, row, values, settings)
+    return _planned(root, facts, row, values, settings)
 
 
 def secrets_of(facts: Facts, edit: Edit) -> Iterator[str]:
-    """Every value that a variable of one of the discipline's servers has, or shall have."""
+    """Yield every value that a variable of one of the discipline's servers has, or shall have."""
     stored = facts.rows[edit.discipline].listed()[0]
     for listed in (stored, facts.configured(edit.discipline)):
         for one in listed.servers or ():
@@ -62,17 +83,13 @@ def secrets_of(facts: Facts, edit: Edit) -> Iterator[str]:
 def _with_values(
     wanted: Sequence[Server], old: Sequence[NamedMcpServer]
 ) -> Iterator[NamedMcpServer]:
-    """The servers, where variables without a value have the one of the server that it was."""
+    """Yield the servers, where variables without a value have the one of the server that it was."""
     for server in wanted:
         known = old[server.was].env if server.was is not None else {}
         env = {one.name: known[one.name] if one.value is None else one.value for one in server.env}
         yield NamedMcpServer(
             name=server.name, command=server.command, args=list(server.args), env=env
         )
-
-
-def _by_name(wanted: Sequence[NamedMcpServer]) -> dict[str, McpServer]:
-    return {one.name: McpServer(command=one.command, args=one.args, env=one.env) for one in wanted}
 
 
 def _refuse_unreadable(row: Row, values: dict[str, str], settings: DisciplineSettings) -> None:
@@ -82,9 +99,9 @@ def _refuse_unreadable(row: Row, values: dict[str, str], settings: DisciplineSet
     discipline_servers.discipline_servers(row.name, stored, settings.mcp_servers, RESERVED)
 
 
-def _order(
+def _planned(
     root: Path, facts: Facts, row: Row, values: dict[str, str], settings: DisciplineSettings
-) -> Order:
+) -> PlannedWrite:
     path, text = root / FILE, facts.config.text
     before = after = None
     if os.path.lexists(path):
@@ -97,9 +114,9 @@ def _order(
             raise ProjectError(
                 f"{FILE} is laid out in a way that cannot be changed without loss",
                 'edit it by hand, then run "ralphgen regen"',
-            ) from None  # what is said of it may hold values
+            ) from None  # its message may hold values
         after = before.removesuffix(text) + changed if before is not None else changed
-    return Order(
+    return PlannedWrite(
         database=str(root / DATABASE),
         discipline=row.name,
         expected={

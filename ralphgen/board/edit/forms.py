@@ -6,10 +6,9 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ralphgen.board.edit.edits import Edit, FormError, edit_of
-from ralphgen.board.outcomes import FieldProblem
-from ralphgen.board.requests import Form
-from ralphgen.board.views.disciplines import Persona
+from ralphgen.board.edit.validate import Edit, FormError, parse_edit
+from ralphgen.board.requests import FieldProblem, Form
+from ralphgen.board.views.disciplines import Discipline
 
 LISTS = ("servers", "disabled")
 EDITS = "edits"
@@ -37,15 +36,15 @@ class ServerFields:
 
 
 @dataclass(frozen=True, slots=True)
-class PersonaFields:
+class DisciplineFields:
     """What the fields of the form hold; `disabled` has a name on each line."""
 
     servers: tuple[ServerFields, ...]
     disabled: str
 
 
-def fields_of(persona: Persona) -> PersonaFields:
-    """The fields of a discipline as it is."""
+def fields_of(discipline: Discipline) -> DisciplineFields:
+    """Return the fields of a discipline as it is."""
     servers = (
         ServerFields(
             number=number,
@@ -55,13 +54,13 @@ def fields_of(persona: Persona) -> PersonaFields:
             args=shlex.join(row.args),
             variables=tuple(VariableFields(at, name) for at, name in enumerate(row.env)),
         )
-        for number, row in enumerate(persona.servers or ())
+        for number, row in enumerate(discipline.servers or ())
     )
-    disabled = "\n".join(row.entry for row in persona.disabled or ())
-    return PersonaFields(tuple(servers), disabled)
+    disabled = "\n".join(row.entry for row in discipline.disabled or ())
+    return DisciplineFields(tuple(servers), disabled)
 
 
-class PersonaForm:
+class DisciplineForm:
     """A form whose fields are `discipline`, `fingerprint`, `edits` and those of the two lists.
 
     A server has `servers.N.name`, `.command`, `.args` (words as a shell reads them), `.was` and
@@ -71,7 +70,7 @@ class PersonaForm:
     """
 
     def __init__(self, form: Form) -> None:
-        """Numbers need not follow on each other: rows come and go while a person edits."""
+        """Find the rows; their numbers need not be consecutive."""
         self._form = form
         self._servers = tuple(
             number
@@ -88,15 +87,15 @@ class PersonaForm:
         }
 
     def edit(self) -> Edit:
-        """The edit; raises `FormError`, of which the problems name fields of the form."""
+        """Return the edit; raises `FormError`, of which the problems name fields of the form."""
         try:
-            return edit_of(self._as_json())
+            return parse_edit(self._as_json())
         except FormError as error:
             raise FormError(tuple(map(self.shown, error.problems))) from error
 
-    def fields(self) -> PersonaFields:
-        """What was typed, but for the values of variables: those are secrets."""
-        return PersonaFields(
+    def fields(self) -> DisciplineFields:
+        """Return the typed fields without the values of variables, which are secrets."""
+        return DisciplineFields(
             tuple(map(self._typed, self._servers)), "\n".join(self._form.texts("disabled"))
         )
 
@@ -119,7 +118,7 @@ class PersonaForm:
         return json.dumps(edit).encode()
 
     def shown(self, problem: FieldProblem) -> FieldProblem:
-        """The problem at the field of the form that it is about."""
+        """Return the problem at the field of the form that it is about."""
         match problem.field.split("."):
             case ["servers", at, "args", *_]:
                 parts = ["servers", self._number(at), "args"]
@@ -133,11 +132,11 @@ class PersonaForm:
         return FieldProblem(".".join(parts), problem.text, problem.hint)
 
     def _number(self, at: str) -> str:
-        """The number that the form has for the server at a place of the list."""
+        """Return the number that the form has for the server at a place of the list."""
         return str(self._servers[int(at)])
 
     def _is_there(self, start: str, *names: str) -> bool:
-        """Whether one of the fields is filled, and the row is not to be removed."""
+        """Return whether one of the fields is filled, and the row is not to be removed."""
         filled = [name for name in (*names, "remove") if self._optional(f"{start}.{name}").strip()]
         return bool(filled) and "remove" not in filled
 
@@ -164,12 +163,12 @@ class PersonaForm:
         return [line.strip() for line in lines if line.strip()]
 
     def _optional(self, name: str) -> str:
-        """The text of a field; empty where there is none."""
+        """Return the text of a field; empty where there is none."""
         return next(iter(self._form.texts(name)), "")
 
 
 def _numbers(form: Form, start: str) -> Iterator[int]:
-    """The numbers of the rows below a name, in the order of the form."""
+    """Yield the numbers of the rows below a name, in the order of the form."""
     pattern = re.compile(rf"{re.escape(start)}\.([0-9]{{1,6}})\..+")
     found = (pattern.fullmatch(name) for name in form.names)
     yield from dict.fromkeys(int(match[1]) for match in found if match)

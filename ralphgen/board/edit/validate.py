@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ralphgen.board.outcomes import FieldProblem
+from ralphgen.board.requests import FieldProblem
 from ralphgen.board.views.discipline_facts import RESERVED
-from ralphgen.board.views.disciplines import Persona, ServerRow
+from ralphgen.board.views.disciplines import Discipline, ServerRow
 from ralphgen.board.views.matrix import CATALOG
 from ralphgen.project.config import NamedMcpServer
 from ralphgen.project.toml import EXPECTED
@@ -48,7 +48,7 @@ class Server(_Form):
 class Edit(_Form):
     """The whole lists of a discipline as they shall be; None leaves one as it is.
 
-    `fingerprint` is that of the `Persona` which the person saw.
+    `fingerprint` is that of the `Discipline` which the person saw.
     """
 
     discipline: str
@@ -65,8 +65,8 @@ class FormError(ValueError):
         self.problems = problems
 
 
-def edit_of(body: bytes) -> Edit:
-    """The edit that a page sends as JSON; raises `FormError`, which holds nothing of it."""
+def parse_edit(body: bytes) -> Edit:
+    """Return the edit that a page sends as JSON; raises `FormError`, which holds nothing of it."""
     if len(body) > LARGEST:
         text = f"the edit is longer than {LARGEST:,} bytes"
         raise FormError((FieldProblem("", text, "shorten its texts"),))
@@ -82,20 +82,20 @@ def edit_of(body: bytes) -> Edit:
     raise FormError(tuple(problems))
 
 
-def problems_of(edit: Edit, persona: Persona) -> tuple[FieldProblem, ...]:
-    """Everything that keeps an edit of `persona` from being saved, in the order of its fields.
+def problems_of(edit: Edit, discipline: Discipline) -> tuple[FieldProblem, ...]:
+    """Return why an edit of `discipline` cannot be saved, in the order of its fields.
 
     Touches neither file nor database.
     """
     found: list[FieldProblem] = []
     if edit.servers is not None:
         found += _list_problems("servers", edit.servers)
-        names = [row.name for row in persona.other_servers]
+        names = [row.name for row in discipline.other_servers]
         for at, server in enumerate(edit.servers[:MOST]):
             field = f"servers.{at}"
             if problem := name_problem(server.name, names, RESERVED):
                 found.append(_name(field, server.name, problem))
-            found += _server_problems(field, server, persona.servers or ())
+            found += _server_problems(field, server, discipline.servers or ())
             names.append(server.name)
     if edit.disabled is not None:
         found += _list_problems("disabled", edit.disabled)
@@ -113,7 +113,7 @@ def _name(field: str, name: str, problem: str) -> FieldProblem:
 def _server_problems(
     field: str, server: Server, old: Sequence[ServerRow]
 ) -> Iterator[FieldProblem]:
-    """What is wrong with a server besides its name."""
+    """Yield the problems of a server besides its name."""
     texts = {"command": server.command}
     texts |= {f"args.{at}": text for at, text in enumerate(server.args[:MOST])}
     unfit = [one for key, text in texts.items() for one in _text_problems(f"{field}.{key}", text)]
@@ -133,7 +133,7 @@ def _server_problems(
 
 
 def _rule_problems(field: str, server: Server) -> Iterator[FieldProblem]:
-    """What a reader says of a server, but for its name and its variables."""
+    """Yield the config's problems with a server's command and arguments."""
     entry = {"name": "any", "command": server.command, "args": list(server.args)}
     try:
         NamedMcpServer.model_validate(entry)
@@ -146,7 +146,7 @@ def _rule_problems(field: str, server: Server) -> Iterator[FieldProblem]:
 def _variable_problems(
     field: str, variable: Variable, before: Sequence[str], kept: Sequence[str]
 ) -> Iterator[FieldProblem]:
-    """What is wrong with a variable: who types "NAME=secret" into the name shall not see it."""
+    """Yield the problems of a variable, without its name: it may be "NAME=secret"."""
     if not variable.name or "=" in variable.name:
         text = 'the variable needs a name without "="'
         yield FieldProblem(f"{field}.name", text, "the value has a field of its own")
@@ -160,7 +160,7 @@ def _variable_problems(
 
 
 def _entry_problems(field: str, entry: str, before: Sequence[str]) -> Iterator[FieldProblem]:
-    """What is wrong with an entry that takes a tool away."""
+    """Yield the problems of an entry that removes a tool."""
     if len(entry) > LONGEST_NAME:
         yield FieldProblem(field, f"no tool has a name of over {LONGEST_NAME} characters")
     elif not CATALOG.resolved(entry):
@@ -178,7 +178,7 @@ def _list_problems(field: str, items: Sequence[object]) -> Iterator[FieldProblem
 
 
 def _text_problems(field: str, text: str) -> Iterator[FieldProblem]:
-    """What keeps a text from reaching a process."""
+    """Yield why a text cannot be given to a process."""
     if NUL in text:
         yield FieldProblem(field, "the text holds a NUL character", "no process can be given one")
     elif len(text) > LONGEST:
@@ -189,7 +189,7 @@ def _text_problems(field: str, text: str) -> Iterator[FieldProblem]:
 
 
 def _expected(kind: str) -> str:
-    """What a field should hold, given pydantic's word for what is wrong."""
+    """Return a sentence on what a field should hold, given pydantic's error type."""
     sentences = {
         UNKNOWN: "it has a field that is unknown",
         "int_type": "expected a number",
