@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lifelines import PATIENCE, Lifeline
+from lifelines import PATIENCE, Lifeline, until
 
 from ralphgen.kits.dela.server.output_buffer import OutputBuffer
 from ralphgen.runtime.processes import groups, guard
@@ -139,11 +139,11 @@ def test_where_no_mark_is_seen_the_groups_of_descendants_are_ended(
 ) -> None:
     monkeypatch.setattr(guard, "TABLE", "/nowhere")
     leader = sleeper(lifeline, "setsid sleep 60")
+    assert until(lambda: len(guard.with_descendants({leader.pid})) == 2)  # once setsid has run
     found = guard.with_descendants({leader.pid})
     guard.reach(found, b"", signal.SIGTERM)
 
     assert leader.pid in found
-    assert 2 == len(found)
     assert -signal.SIGTERM == leader.wait(PATIENCE)
     assert lifeline.was_let_go()
 
