@@ -13,6 +13,8 @@ from board_browsers import Running, board_process, running_board
 from driving import create_project, query
 from making_sessions import opened
 
+pytestmark = pytest.mark.slow
+
 SOON = 1.0  # seconds in which a write is told of
 NAMES = {"matrix", "status", "drift", "disciplines", "sessions"}
 
@@ -84,7 +86,6 @@ def rename(root: Path, title: str) -> None:
     query(root, "UPDATE tasks SET title = ? WHERE id = 1", title)
 
 
-@pytest.mark.slow
 def test_it_is_a_stream_of_events(board: Running) -> None:
     with board.asked("GET", "events") as response:
         kind, policy = response.headers["content-type"], response.headers["cache-control"]
@@ -92,7 +93,6 @@ def test_it_is_a_stream_of_events(board: Running) -> None:
     assert ("text/event-stream; charset=utf-8", "no-store") == (kind, policy)
 
 
-@pytest.mark.slow
 def test_a_write_is_told_of_within_a_second(board: Running, root: Path) -> None:
     with listening(board) as page:
         before = time.monotonic()
@@ -110,7 +110,6 @@ def test_what_is_drawn_after_it_was_told_of_is_new(board: Running, root: Path) -
         assert "Quite new" in board.get("sections/status")
 
 
-@pytest.mark.slow
 def test_a_session_that_is_made_is_told_of(board: Running, root: Path) -> None:
     with listening(board) as page:
         opened(root, "task_execution", task=1)
@@ -193,7 +192,6 @@ def test_a_head_of_the_stream_comes_to_its_end(board: Running) -> None:
     assert (200, "") == (answer.status, answer.text)
 
 
-@pytest.mark.slow
 def test_a_board_that_ends_ends_its_streams(root: Path) -> None:
     with board_process(root) as board, listening(board) as page:
         code, *_ = board.end()
@@ -202,7 +200,6 @@ def test_a_board_that_ends_ends_its_streams(root: Path) -> None:
         assert 0 == code
 
 
-@pytest.mark.slow
 def test_a_board_that_is_started_again_tells_again(root: Path) -> None:
     with running_board(root) as first, listening(first):
         pass

@@ -78,6 +78,7 @@ def test_any_other_path_is_not_found(board: Running, change: "type[str]") -> Non
     assert refusal(404, "not found", board.ask("POST", f"{path}regenerate"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "host",
     [
@@ -99,6 +100,7 @@ def test_another_host_is_refused_even_with_the_token(board: Running, host: str) 
     assert refusal(403, "forbidden", answer)
 
 
+@pytest.mark.slow
 def test_the_machine_may_be_called_localhost(board: Running) -> None:
     host = f"localhost:{board.port}"
     seen = board.ask("GET", "", {"Host": host})
@@ -107,6 +109,7 @@ def test_the_machine_may_be_called_localhost(board: Running) -> None:
     assert (200, 200) == (seen.status, acted.status)
 
 
+@pytest.mark.slow
 def test_a_request_of_no_host_is_refused(board: Running) -> None:
     with socket.create_connection(("127.0.0.1", board.port)) as client:
         client.sendall(f"GET {board.path} HTTP/1.0\r\n\r\n".encode())
@@ -116,6 +119,7 @@ def test_a_request_of_no_host_is_refused(board: Running) -> None:
     assert b" 403 " in first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "headers",
     [
@@ -143,6 +147,7 @@ def test_another_page_can_do_nothing(board: Running, path: str, headers: dict[st
     assert refusal(403, "forbidden", board.ask("POST", path, given))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "headers",
     [
@@ -160,6 +165,7 @@ def test_a_page_of_the_board_can(board: Running, headers: dict[str, str]) -> Non
     assert is_guarded(answer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "POST", "MADEUP"])
 def test_the_page_is_there_to_be_read(board: Running, method: str) -> None:
     answer = board.ask(method, "", {"Origin": board.origin})
@@ -168,6 +174,7 @@ def test_the_page_is_there_to_be_read(board: Running, method: str) -> None:
     assert is_guarded(answer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path", ["regenerate", "diagnosis", "sessions/end", "disciplines/save", "disciplines/check"]
 )
@@ -178,6 +185,7 @@ def test_an_action_cannot_be_read(board: Running, path: str) -> None:
     assert is_guarded(answer)
 
 
+@pytest.mark.slow
 def test_only_the_head_of_a_page_may_be_asked_for(board: Running) -> None:
     answer = board.ask("HEAD", "")
 
@@ -185,6 +193,7 @@ def test_only_the_head_of_a_page_may_be_asked_for(board: Running) -> None:
     assert is_guarded(answer)
 
 
+@pytest.mark.slow
 def test_reading_changes_nothing(board: Running, root: Path) -> None:
     before = texts(root)
     names = ("matrix", "status", "drift", "disciplines", "sessions", "diagnosis")
@@ -194,6 +203,7 @@ def test_reading_changes_nothing(board: Running, root: Path) -> None:
     assert before == texts(root)
 
 
+@pytest.mark.slow
 def test_a_body_that_says_it_is_too_large_is_not_read(board: Running) -> None:
     length = {"Origin": board.origin, "Content-Length": str(LIMIT + 1)}
     answer = board.ask("POST", "disciplines/check", length)
@@ -202,6 +212,7 @@ def test_a_body_that_says_it_is_too_large_is_not_read(board: Running) -> None:
     assert is_guarded(answer)
 
 
+@pytest.mark.slow
 def test_a_body_that_does_not_say_how_large_it_is_is_counted(board: Running) -> None:
     with socket.create_connection(("127.0.0.1", board.port)) as client:
         head = (
@@ -217,6 +228,7 @@ def test_a_body_that_does_not_say_how_large_it_is_is_counted(board: Running) -> 
     assert b" 413 " in first
 
 
+@pytest.mark.slow
 def test_a_body_of_the_largest_size_is_read(board: Running) -> None:
     body = "a=".ljust(LIMIT, "x")
     answer = board.ask("POST", "disciplines/check", {"Origin": board.origin}, body)
@@ -225,6 +237,7 @@ def test_a_body_of_the_largest_size_is_read(board: Running) -> None:
     assert is_guarded(answer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "status"),
     [
@@ -242,6 +255,7 @@ def test_whatever_is_answered_is_guarded(board: Running, path: str, status: int)
     assert is_guarded(answer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
@@ -267,6 +281,7 @@ def test_an_asset_leads_to_no_other_file(board: Running, name: str) -> None:
     assert is_guarded(answer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["", ".", "..", "../..", "../../db", "/etc", "a/../b", "\0", "*", "\u202e", "x" * 5000]
 )
@@ -281,6 +296,7 @@ def test_the_name_of_a_session_leads_to_no_other_folder(
     assert before == texts(root)
 
 
+@pytest.mark.slow
 def test_a_socket_of_the_web_is_not_there(board: Running) -> None:
     """A request to become one is a request like any other."""
     given = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13"}
