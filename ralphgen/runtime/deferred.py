@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class Waiting:
+class DeferredResult:
     """What a call returns whose answer is not there yet.
 
     `outcome` waits for the answer and returns it, or raises what the call would have raised;
@@ -22,6 +22,6 @@ class Waiting:
         self.leave = leave
 
 
-def settled(answer: dict[str, Any] | Waiting) -> dict[str, Any]:
+def settled(answer: dict[str, Any] | DeferredResult) -> dict[str, Any]:
     """An answer that is there, waited for where it takes time."""
-    return answer.outcome() if isinstance(answer, Waiting) else answer
+    return answer.outcome() if isinstance(answer, DeferredResult) else answer

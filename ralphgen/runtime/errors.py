@@ -43,7 +43,7 @@ class RefusedError(Exception):
         self.data = data
 
 
-class LaterError(Exception):
+class DeferToSdkError(Exception):
     """A call would wait for others longer than it may now; nothing was done for it."""
 
 

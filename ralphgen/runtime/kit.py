@@ -19,8 +19,8 @@ if TYPE_CHECKING:
         def close(self) -> None:
             """Let go of everything; called on every way in which the server ends."""
 
-        def hurry(self, seconds: float | None) -> None:
-            """From now on, raise `LaterError` where a call would wait for others any longer.
+        def fast_path_deadline(self, seconds: float | None) -> None:
+            """From now on, raise `DeferToSdkError` where a call would wait for others any longer.
 
             None takes that back: a call waits as long as the kit sees fit.
             """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .access.row_scope import tied_to
+from .access.row_scope import names_own_row
 from .errors import one_line
 
 TYPE_CHECKING = False
@@ -96,7 +96,7 @@ class Policy:
         """The tools of a kit that a session lacks as long as it is about none of `kinds`."""
         granting = [kind for kind in kinds if self.targets(recipe).get(kind) == GRANTS]
         rules = self.bound(recipe, kit)
-        return frozenset(tool for tool in rules if tied_to(rules[tool], granting))
+        return frozenset(tool for tool in rules if names_own_row(rules[tool], granting))
 
     def narrowed(self, recipe: str, kit: str) -> dict[str, Sequence[str]]:
         """By tool, the arguments that a recipe leaves, for the tools that it narrows."""

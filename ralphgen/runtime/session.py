@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from .access.context import read_context
-from .access.row_scope import OWN, Tie, ties_to
+from .access.row_scope import OWN, BoundArgument, bound_arguments
 from .errors import StartError, ToolError, one_line
 from .policy import OPTIONAL, REQUIRED
 from .values.arguments import check_arguments
@@ -35,11 +35,11 @@ class Session:
     """
 
     __slots__ = (
+        "_bound",
         "_facts",
         "_kit",
         "_narrowed",
         "_policy",
-        "_ties",
         "_ungranted",
         "base",
         "context",
@@ -73,7 +73,7 @@ class Session:
         self._narrowed: Mapping[str, Sequence[str]] = facts.get("narrowed_arguments", {}).get(
             kit, {}
         )
-        self._ties = _ties(policy.bound(base, kit), facts, kit)
+        self._bound = _bound_arguments(policy.bound(base, kit), facts, kit)
         self.enabled = policy.allowed(base, kit) - policy.removed(self.discipline, kit)
         self._ungranted = policy.ungranted(base, kit, _missing_rows(facts))
         self.enabled -= self._ungranted
@@ -98,7 +98,7 @@ class Session:
                 seen[tool.name] = tool.tailored(
                     keep=keep,
                     values=values.get(tool.name, {}),
-                    ties=self.ties(tool.name),
+                    bound_arguments=self.bound_arguments(tool.name),
                     loaded_first=tool.name in first,
                 )
         return seen
@@ -122,9 +122,9 @@ class Session:
         keep = self._kept(tool, narrowed.get(tool))
         return keep is None or argument in keep
 
-    def ties(self, tool: str) -> Mapping[str, Tie]:
+    def bound_arguments(self, tool: str) -> Mapping[str, BoundArgument]:
         """The rows that arguments of a tool stand for by themselves."""
-        return self._ties.get(tool, {})
+        return self._bound.get(tool, {})
 
     def open_kinds(self) -> list[str]:
         """The kinds of rows that a session of this recipe can be about, and this one is not."""
@@ -160,38 +160,38 @@ class Session:
 
         `recipe` are the arguments that the recipe leaves, `keep` those that the context does too.
         """
-        tied = self.ties(tool.name)
+        bound = self.bound_arguments(tool.name)
         problem = next(
             (
                 f'"{tool.name}" has no argument "{one_line(name)}"'
-                for name in (*self._narrowed.get(tool.name, ()), *tied)
+                for name in (*self._narrowed.get(tool.name, ()), *bound)
                 if name not in tool.properties
             ),
             "",
         )
         left = tool.required if recipe is None else [n for n in tool.required if n in recipe]
-        lost = [] if keep is None else [n for n in left if n not in keep and n not in tied]
+        lost = [] if keep is None else [n for n in left if n not in keep and n not in bound]
         if lost and not problem and tool.name in self.enabled:
             problem = f'"{tool.name}" cannot be called without "{one_line(lost[0])}"'
         if not problem:
-            problem = _value_problem(tool, tied)
+            problem = _value_problem(tool, bound)
         if problem:
             raise StartError(
                 f'the context "{self.context}" cannot be used: {problem}; make a new session'
             )
 
 
-def _value_problem(tool: Tool, tied: Mapping[str, Tie]) -> str:
-    """Why a row that a tool is tied to could never be one; empty where it could."""
-    schemas = {name: tool.properties[name] for name in tied}
+def _value_problem(tool: Tool, bound: Mapping[str, BoundArgument]) -> str:
+    """Why a row that a tool is bound to could never be one; empty where it could."""
+    schemas = {name: tool.properties[name] for name in bound}
     try:
-        check_arguments({"properties": schemas}, {name: tie.value for name, tie in tied.items()})
+        check_arguments({"properties": schemas}, {name: own.value for name, own in bound.items()})
     except ToolError as error:
         return f'"{tool.name}": {one_line(str(error))}'
     return ""
 
 
-def open_session(
+def read_session(
     kit: str, folder: str, context: str | None, sha256: str | None, policy: Policy
 ) -> Session:
     """The session of a kit: from `context`, else from the file beside the server, else read-only.
@@ -261,18 +261,18 @@ def _refuse_missing_rows(facts: Mapping[str, Any], base: str, policy: Policy) ->
             raise StartError(f'the recipe "{one_line(facts["recipe"])}" needs a {kind}')
 
 
-def _ties(
+def _bound_arguments(
     rules: Mapping[str, Mapping[str, str]], facts: Mapping[str, Any], kit: str
-) -> dict[str, dict[str, Tie]]:
+) -> dict[str, dict[str, BoundArgument]]:
     """The policy's ties to the session's rows, and those that the context adds to them.
 
     Raises `StartError` for a context that binds an argument to another row than the session's.
     """
-    found = ties_to(rules, {kind: facts.get(key) for kind, key in ROWS.items()})
+    found = bound_arguments(rules, {kind: facts.get(key) for kind, key in ROWS.items()})
     for tool, arguments in facts.get("bindings", {}).get(kit, {}).items():
         for argument, value in arguments.items():
             own = found.setdefault(tool, {}).get(argument)
             if own is not None and own.reach == OWN and own.value != value:
                 raise StartError(f'"bindings" ties "{argument}" of "{tool}" to another row')
-            found[tool][argument] = Tie(own.kind if own else "row", OWN, value)
+            found[tool][argument] = BoundArgument(own.kind if own else "row", OWN, value)
     return found

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from .kit import Kit
     from .policy import Policy
-    from .protocol.handlers import Service
+    from .protocol.handlers import Handlers
     from .session import Session
 
 USAGE = (
@@ -124,57 +124,57 @@ def _serve(asked: CommandLine, name: str, folder: str, ending: Ending) -> int:
         raise StartError('a "ralphgen regen" was interrupted: run it again')
     manifest = read_manifest(folder)
     wire = Wire()
-    from .session import open_session
+    from .session import read_session
 
     if asked.context is not None and not (asked.check or asked.describe):
         from .access.session_lock import hold
 
         hold(asked.context)
     policy: Policy = _emitted("policy", "POLICY")
-    session = open_session(name, folder, asked.context, asked.sha256, policy)
+    session = read_session(name, folder, asked.context, asked.sha256, policy)
     kit: Kit = _emitted(name, "KIT")  # the other kits are not imported
     tools = session.tools(kit.tools)
     workspace = kit.open_workspace(folder, session)
     ending.hold(workspace)
-    from .protocol.handlers import Service
+    from .protocol.handlers import Handlers
 
-    service = Service(kit, session, tools, workspace, manifest["ralphgen"])
+    handlers = Handlers(kit, session, tools, workspace, manifest["ralphgen"])
     if asked.check or asked.describe:
         _refuse_without_sdk()
         if asked.describe:
-            wire.write(_described(service))
+            wire.write(_described(handlers))
         workspace.close()
         return 0
     _announce(session, name)
-    return _converse(service, folder, wire, ending)
+    return _converse(handlers, folder, wire, ending)
 
 
-def _converse(service: Service, folder: str, wire: Wire, ending: Ending) -> int:
+def _converse(handlers: Handlers, folder: str, wire: Wire, ending: Ending) -> int:
     """Speak with the client until it leaves; the SDK is loaded when something asks for it."""
-    from .protocol.fast_path import Front
+    from .protocol.fast_path import FastPath
 
-    front = Front(service)
+    fast_path = FastPath(handlers)
     gc.freeze()
     gc.enable()
     try:
-        left = front.run(wire.source, wire.sink)
+        left = fast_path.run(wire.source, wire.sink)
     except OSError:
         left = False  # the client is gone
     if not left:
         return ending.end()
     try:
-        serve = _binding()
+        serve = _sdk_server()
     except StartError as error:
-        front.refuse(wire.sink, one_line(str(error)))
-        service.workspace.close()
+        fast_path.refuse(wire.sink, one_line(str(error)))
+        handlers.workspace.close()
         raise
     from .protocol.handover import streams
 
-    serve(service, folder, streams(front.replay, front.rest, wire.source, wire.sink))
+    serve(handlers, folder, streams(fast_path.replay, fast_path.rest, wire.source, wire.sink))
     return ending.end()
 
 
-def _described(service: Service) -> str:
+def _described(handlers: Handlers) -> str:
     """What a session sees of a kit, as JSON: `tools`, `instructions`, `prompts` with their text.
 
     Raises `StartError` where a prompt cannot be made.
@@ -182,9 +182,9 @@ def _described(service: Service) -> str:
     import json
 
     def told_by(method: str, params: dict[str, str]) -> dict[str, Any]:
-        return settled(service.methods[method](params))
+        return settled(handlers.methods[method](params))
 
-    prompts = told_by("prompts/list", {})["prompts"] if "prompts/list" in service.methods else []
+    prompts = told_by("prompts/list", {})["prompts"] if "prompts/list" in handlers.methods else []
     try:
         texts = [told_by("prompts/get", {"name": prompt["name"]}) for prompt in prompts]
     except RefusedError as error:
@@ -195,7 +195,7 @@ def _described(service: Service) -> str:
     ]
     tools = told_by("tools/list", {})["tools"]
     return (
-        json.dumps({"tools": tools, "instructions": service.instructions, "prompts": told}) + "\n"
+        json.dumps({"tools": tools, "instructions": handlers.instructions, "prompts": told}) + "\n"
     )
 
 
@@ -217,7 +217,7 @@ def _refuse_without_sdk() -> None:
         raise StartError(f'there is no MCP SDK for "{sys.executable}": run "ralphgen doctor"')
 
 
-def _binding() -> Any:
+def _sdk_server() -> Any:
     """The function that speaks the protocol; raises `StartError` where the SDK is missing."""
     add_packages()
     gc.disable()  # the SDK makes thousands of classes, none of them garbage

@@ -7,8 +7,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Any
 
-    from .access.row_scope import Tie
-    from .deferred import Waiting
+    from .access.row_scope import BoundArgument
+    from .deferred import DeferredResult
 
 NOTHING: Mapping[str, str] = {}
 STRING = {"type": "string"}
@@ -46,6 +46,7 @@ class Tool:
 
     __slots__ = (
         "advice",
+        "bound_arguments",
         "description",
         "hints",
         "instruction",
@@ -58,7 +59,6 @@ class Tool:
         "returns",
         "run",
         "search_hint",
-        "ties",
         "writes_by",
     )
 
@@ -68,7 +68,7 @@ class Tool:
         description: str,
         *,
         hints: Mapping[str, bool],
-        run: Callable[[Any, dict[str, Any]], dict[str, Any] | str | Waiting],
+        run: Callable[[Any, dict[str, Any]], dict[str, Any] | str | DeferredResult],
         properties: Mapping[str, Mapping[str, Any]],
         required: Sequence[str] = (),
         needs: Mapping[str, str] = NOTHING,
@@ -92,7 +92,7 @@ class Tool:
         self.advice = advice
         self.loaded_first = False
         self.writes_by: Sequence[str] = ()
-        self.ties: Mapping[str, Tie] = {}
+        self.bound_arguments: Mapping[str, BoundArgument] = {}
 
     def reading_without(self, *arguments: str) -> Tool:
         """The same tool, which only reads in a session that has none of these arguments."""
@@ -127,10 +127,10 @@ class Tool:
 
         Raises `ToolError` for a row that the session may not touch.
         """
-        for name, tie in self.ties.items():
+        for name, bound in self.bound_arguments.items():
             if name in arguments:
-                tie.refuse_another(name, arguments[name])
-        own = {name: tie.value for name, tie in self.ties.items()}
+                bound.refuse_another(name, arguments[name])
+        own = {name: bound.value for name, bound in self.bound_arguments.items()}
         return {**own, **arguments} if own else arguments
 
     def tailored(
@@ -138,22 +138,22 @@ class Tool:
         *,
         keep: Collection[str] | None,
         values: Mapping[str, Sequence[str]],
-        ties: Mapping[str, Tie],
+        bound_arguments: Mapping[str, BoundArgument],
         loaded_first: bool,
     ) -> Tool:
         """The same tool as one session sees it.
 
         `keep` names the arguments that remain, None for all of them; `values` the only values of
-        an argument; `ties` the rows that need not be named.
+        an argument; `bound_arguments` the rows that need not be named.
         """
         tool = self.narrowed(keep) if keep is not None else self.narrowed(tuple(self.properties))
         tool.properties = {
-            name: _restricted(schema, values.get(name), ties.get(name))
+            name: _restricted(schema, values.get(name), bound_arguments.get(name))
             for name, schema in tool.properties.items()
         }
-        tool.required = [name for name in tool.required if name not in ties]
+        tool.required = [name for name in tool.required if name not in bound_arguments]
         tool.loaded_first = loaded_first
-        tool.ties = ties
+        tool.bound_arguments = bound_arguments
         return tool
 
     def narrowed(self, keep: Collection[str]) -> Tool:
@@ -200,9 +200,9 @@ def _clearing(schema: Mapping[str, Any], keep: Collection[str]) -> Mapping[str, 
 
 
 def _restricted(
-    schema: Mapping[str, Any], values: Sequence[str] | None, tie: Tie | None
+    schema: Mapping[str, Any], values: Sequence[str] | None, bound: BoundArgument | None
 ) -> Mapping[str, Any]:
     """The schema of an argument with fewer values, or with the row that stands for nothing."""
     if values is not None:
         schema = {**schema, "enum": [value for value in schema["enum"] if value in values]}
-    return {**schema, "default": tie.value} if tie is not None else schema
+    return {**schema, "default": bound.value} if bound is not None else schema

@@ -102,7 +102,11 @@ def context_facts(
 
 def _own_rows(session: Session, tool: str) -> dict[str, int | str]:
     """Return the arguments of a tool that can name only the session's own row, with the row."""
-    return {argument: tie.value for argument, tie in session.ties(tool).items() if tie.reach == OWN}
+    return {
+        argument: tie.value
+        for argument, tie in session.bound_arguments(tool).items()
+        if tie.reach == OWN
+    }
 
 
 def _base(plan: ServerPlan, recipe: str, rows: ProjectRows) -> str:

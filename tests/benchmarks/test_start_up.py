@@ -1,6 +1,8 @@
 """From spawn to the first answers, one at a time and many at once, beside other servers."""
 
+import ast
 import selectors
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,8 +14,11 @@ from installed import OF_THE_FIELD, SAME_TOOLS, there
 from processes import HANDSHAKE, STATELESS, Conversation, Server, conversation, memory
 from projects import ours, plain_sdk, project
 
+from ralphgen.environment.location import INTERPRETER_OPTIONS
+
 pytestmark = pytest.mark.benchmark
 
+INTERPRETER = Path(__file__).parent / "peers" / "interpreter.py"
 ROUNDS = 15
 ROUNDS_AT_ONCE = 7
 
@@ -68,6 +73,45 @@ def test_start_up_beside_others(root: Path) -> None:
         for _ in range(ROUNDS):
             for server in servers:
                 start(server, table)
+
+
+def test_start_beside_an_interpreter_that_answers_one_line(root: Path) -> None:
+    """From spawn to the line, and to `tools/list`: the ratio of the minima is what counts."""
+    source = ast.parse(INTERPRETER.read_text(encoding="utf-8"))
+    command = (
+        sys.executable,
+        *INTERPRETER_OPTIONS,
+        "-c",
+        ast.unparse(ast.Module(source.body[1:], [])),
+    )
+    server = ours(root)
+    taken: dict[str, list[float]] = {"peer": [], "ours": []}
+    used: dict[str, list[float]] = {"peer": [], "ours": []}
+    resident: list[float] = []
+    for _ in range(3):  # the bytecode is kept by then
+        start(server, Topic("warm-up"))
+    with topic("Start-up beside an interpreter that answers one line") as table:
+        for _ in range(ROUNDS):
+            with conversation(Server("peer", command)) as talk:
+                talk.send(b"{}\n")
+                assert talk.process.stdout is not None
+                talk.process.stdout.readline()
+                taken["peer"].append(talk.since())
+                used["peer"].append(talk.end()[1])
+            with conversation(server) as talk:
+                talk.shake_hands()
+                talk.ask("tools/list")
+                taken["ours"].append(talk.since())
+                resident.append(memory(talk.process.pid)[0])
+                used["ours"].append(talk.end()[1])
+        table.add("an interpreter", "answer ms", *taken["peer"])
+        table.add(server.name, "answer ms", *taken["ours"])
+        table.add("an interpreter", "CPU ms", *used["peer"])
+        table.add(server.name, "CPU ms", *used["ours"])
+        table.add(server.name, "RSS MB", *resident)
+        for measure, found in (("wall", taken), ("CPU", used)):
+            ratio = min(found["ours"]) / min(found["peer"])
+            table.note(f"ratio of the minima, {measure}: {ratio:.2f} (goal: 1.7)")
 
 
 def all_at_once(server: Server, number: int) -> list[float]:

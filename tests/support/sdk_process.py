@@ -63,9 +63,9 @@ def serve(order: dict[str, Any], folder: str, kits: Sequence[str]) -> None:
     """Be the server; never returns."""
     front = import_module("runtime.protocol.fast_path")
     if "first" in order["front"]:
-        vars(front)["Front"] = reserved(front, order["front"]["first"])
+        vars(front)["FastPath"] = reserved(front, order["front"]["first"])
     elif order["front"]:
-        vars(front)["Front"] = probed(front, afresh=order["front"]["afresh"])
+        vars(front)["FastPath"] = probed(front, afresh=order["front"]["afresh"])
     code = import_module("runtime.start").start(order["arguments"], folder, kits)
     sys.stderr.flush()
     os._exit(code)
@@ -73,7 +73,7 @@ def serve(order: dict[str, Any], folder: str, kits: Sequence[str]) -> None:
 
 def reserved(front: ModuleType, first: int) -> type:
     """A front that doubts every line after the first ones."""
-    answer = vars(front.Front)["_answer"]
+    answer = vars(front.FastPath)["_answer"]
     lines = count()
 
     def answer_first(self: object, line: bytes) -> bytes:
@@ -82,25 +82,25 @@ def reserved(front: ModuleType, first: int) -> type:
         found: bytes = answer(self, line)
         return found
 
-    return type("Front", (front.Front,), {"__slots__": (), "_answer": answer_first})
+    return type("FastPath", (front.FastPath,), {"__slots__": (), "_answer": answer_first})
 
 
 def probed(front: ModuleType, *, afresh: bool) -> type:
     """A front that tells which lines it answers, and how."""
-    answer, service = vars(front.Front)["_answer"], vars(front.Front)["_service"]
+    answer, handlers = vars(front.FastPath)["_answer"], vars(front.FastPath)["_handlers"]
     lines = count()
 
     def answer_each(self: Any, line: bytes) -> bytes:
         number = next(lines)
         if afresh:
-            self.__init__(service.__get__(self))
+            self.__init__(handlers.__get__(self))
         try:
             found = answer(self, line)
-        except (front.DoubtError, front.LaterError, ValueError, RecursionError):
+        except (front.DoubtError, front.DeferToSdkError, ValueError, RecursionError):
             return b""
         return b'{"line":%d,"answer":%b}\n' % (number, found.strip() or b"null")
 
-    return type("Front", (front.Front,), {"__slots__": (), "_answer": answer_each})
+    return type("FastPath", (front.FastPath,), {"__slots__": (), "_answer": answer_each})
 
 
 if __name__ == "__main__":

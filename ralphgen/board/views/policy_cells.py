@@ -70,7 +70,9 @@ def absent_cell(view: SessionView, tool: str) -> PolicyCell:
 
 def _listed(view: SessionView, whole: Tool, seen: Tool) -> PolicyCell:
     bound = _bound_clauses(seen)
-    lost = [name for name in whole.properties if name not in {*seen.properties, *seen.ties}]
+    lost = [
+        name for name in whole.properties if name not in {*seen.properties, *seen.bound_arguments}
+    ]
     fewer = _fewer_values(whole, seen)
     notes = (
         *_who_narrowed(view, whole, lost),
@@ -94,7 +96,7 @@ def _bound_clauses(tool: Tool) -> Names:
     """Return a clause for each argument that can name none, or not all, of the other rows."""
     return tuple(
         _bound_clause(tool, argument, bound.kind, bound.reach)
-        for argument, bound in tool.ties.items()
+        for argument, bound in tool.bound_arguments.items()
         if bound.reach != ANY or argument not in tool.properties
     )
 
@@ -104,7 +106,7 @@ def _open_clauses(policy: Policy, kit: str, session: Session, tool: Tool) -> Ite
     for argument, rule in policy.bound(session.base, kit).get(tool.name, {}).items():
         kind, reach = RULES[rule]
         clause = _bound_clause(tool, argument, kind, reach)
-        if argument not in tool.ties:
+        if argument not in tool.bound_arguments:
             yield f"in a session about a {kind}, {clause}"
         elif reach == ANY and argument in tool.properties:
             yield clause

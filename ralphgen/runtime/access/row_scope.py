@@ -21,7 +21,7 @@ RULES: Mapping[str, tuple[str, str]] = {
 }
 
 
-class Tie:
+class BoundArgument:
     """One argument that may be left out, because the session knows the row.
 
     `kind` is task, feature or discipline, `value` the session's own row. `reach` says which others
@@ -48,23 +48,23 @@ class Tie:
             )
 
 
-def ties_to(
+def bound_arguments(
     rules: Mapping[str, Mapping[str, str]], rows: Mapping[str, int | str | None]
-) -> dict[str, dict[str, Tie]]:
+) -> dict[str, dict[str, BoundArgument]]:
     """By tool and argument, the ties to the rows that a session is about.
 
     `rules` holds the keys of `RULES` by tool and argument, `rows` the session's row by kind.
     """
-    found: dict[str, dict[str, Tie]] = {}
+    found: dict[str, dict[str, BoundArgument]] = {}
     for tool, arguments in rules.items():
         for argument, rule in arguments.items():
             kind, reach = RULES[rule]
             value = rows.get(kind)
             if value is not None:
-                found.setdefault(tool, {})[argument] = Tie(kind, reach, value)
+                found.setdefault(tool, {})[argument] = BoundArgument(kind, reach, value)
     return found
 
 
-def tied_to(rules: Mapping[str, str], kinds: Sequence[str]) -> bool:
+def names_own_row(rules: Mapping[str, str], kinds: Sequence[str]) -> bool:
     """Whether an argument of a tool can name nothing but the session's own row of a kind."""
     return any(RULES[rule][1] == OWN and RULES[rule][0] in kinds for rule in rules.values())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from ..deferred import settled
-from ..errors import INTERNAL_ERROR, LaterError, RefusedError
+from ..errors import INTERNAL_ERROR, DeferToSdkError, RefusedError
 from ..values.json_text import JsonReader, read_json, write_json
 from . import messages
 
@@ -17,10 +17,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .handlers import Service
+    from .handlers import Handlers
 
 CHUNK = 1 << 16
-HURRY = 0.4  # seconds that a call may keep the others waiting: by then the SDK would be there
+FAST_PATH_DEADLINE = 0.4  # seconds for a call, in which the SDK would be loaded
 LONGEST = 1 << 22  # bytes of a line that is not yet whole
 NESTED = 190  # objects and lists of a line: where 200 stand in each other the SDK reads none
 # Half a surrogate pair, and a carriage return, which is a line's end to some readers.
@@ -42,18 +42,18 @@ class DoubtError(Exception):
     """A line that only the SDK knows the answer to; nothing was done for it."""
 
 
-class Front:
+class FastPath:
     """One connection, as long as its requests are plain.
 
     `rest` are the bytes that were read and not answered. `replay` are the lines that bring the SDK
     to where the connection is; their answer, of the id `REPLAYED`, is not the client's.
     """
 
-    __slots__ = ("_about", "_era", "_opened", "_service", "replay", "rest")
+    __slots__ = ("_about", "_era", "_handlers", "_opened", "replay", "rest")
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
-        self._about = {"name": service.kit.server_name, "version": service.version}
+    def __init__(self, handlers: Handlers) -> None:
+        self._handlers = handlers
+        self._about = {"name": handlers.kit.server_name, "version": handlers.version}
         self._era = ""  # the version of the protocol, once the first request has said it
         self._opened = False  # the client knows that its handshake was answered
         self.replay: list[bytes] = []
@@ -64,11 +64,11 @@ class Front:
 
         Raises OSError where the client is gone.
         """
-        self._service.workspace.hurry(HURRY)
+        self._handlers.workspace.fast_path_deadline(FAST_PATH_DEADLINE)
         try:
             return self._run(source, sink)
         finally:
-            self._service.workspace.hurry(None)
+            self._handlers.workspace.fast_path_deadline(None)
 
     def _run(self, source: int, sink: int) -> bool:
         while True:
@@ -76,7 +76,7 @@ class Front:
             if mark:
                 try:
                     answer = self._answer(line)
-                except (DoubtError, LaterError, ValueError, RecursionError):
+                except (DoubtError, DeferToSdkError, ValueError, RecursionError):
                     return True
                 self.rest = after
                 _write(sink, answer)
@@ -156,13 +156,13 @@ class Front:
         self.replay.append(_line(request))
 
     def _introduction(self) -> dict[str, Any]:
-        instructions, capabilities = self._service.instructions, self._service.capabilities
+        instructions, capabilities = self._handlers.instructions, self._handlers.capabilities
         return {"capabilities": capabilities, "instructions": instructions}
 
     def _request(self, identity: int | str, method: str, params: dict[str, Any]) -> bytes:
         """The line that answers a request of a known shape.
 
-        Whatever happens in it, it is answered; only `LaterError` leaves it to the SDK.
+        Whatever happens in it, it is answered; only `DeferToSdkError` leaves it to the SDK.
         """
         if method == "ping":
             return _framed(identity, {})
@@ -170,7 +170,7 @@ class Front:
         if method == "server/discover":
             result = {**self._introduction(), "supportedVersions": [messages.MODERN]}
         else:
-            answer = self._service.methods.get(method)
+            answer = self._handlers.methods.get(method)
             if answer is None:
                 raise DoubtError
             try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
-    LaterError,
+    DeferToSdkError,
     NotThereError,
     RefusedError,
     ToolError,
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 BROKEN = "the request failed inside the server: tell a person; the server's log says why"
 
 
-class Service:
+class Handlers:
     """One kit in one session, without a protocol around it.
 
     `methods` holds, by the name of each request, the function that takes the request's parameters,
     which have the right shape, and returns its result, or what waits for it; it raises
-    `RefusedError`, and `LaterError` where the workspace is in a hurry.
+    `RefusedError`, and `DeferToSdkError` before the fast path's deadline.
     `capabilities` and `instructions` are what the server says of itself.
     """
 
@@ -79,7 +79,7 @@ def guarded(
         data = {"uri": params["uri"]} if "uri" in params else None
         try:
             return method(params)
-        except (LaterError, RefusedError):
+        except (DeferToSdkError, RefusedError):
             raise
         except NotThereError as error:
             raise RefusedError(INVALID_PARAMS, str(error), data) from error

@@ -9,17 +9,17 @@ import mcp.types as t
 from mcp.server import Server, ServerRequestContext
 from mcp.server.stdio import stdio_server
 
-from ..deferred import Waiting
+from ..deferred import DeferredResult
 from ..log import log, log_exception
-from .subscriptions import Updates
-from .worker import Turns, awaited, refusing
+from .subscriptions import Subscriptions
+from .worker import Worker, awaited, refusing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from typing import IO, Any
 
-    from .handlers import Service
+    from .handlers import Handlers
     from .tools import Method
 
     Streams = tuple[IO[str], IO[str]]
@@ -48,27 +48,31 @@ class KitServer(Server[None]):
     said: t.ServerCapabilities
 
     def get_capabilities(self, *_options: Any, **_named: Any) -> t.ServerCapabilities:
-        """The capabilities as the service tells them, without a word on `listChanged`."""
+        """The capabilities as the handlers tell them, without a word on `listChanged`."""
         return self.said
 
 
-def serve(service: Service, folder: str, streams: Streams) -> None:
+def serve(handlers: Handlers, folder: str, streams: Streams) -> None:
     """Speak the protocol on two streams until the client closes one of them.
 
     `folder` is the emitted server's.
     """
-    kit, workspace = service.kit, service.workspace
-    server = KitServer(kit.server_name, version=service.version, instructions=service.instructions)
-    server.said = t.ServerCapabilities.model_validate(service.capabilities)
-    turns = Turns()
-    for name, method in service.methods.items():
+    kit, workspace = handlers.kit, handlers.workspace
+    server = KitServer(
+        kit.server_name, version=handlers.version, instructions=handlers.instructions
+    )
+    server.said = t.ServerCapabilities.model_validate(handlers.capabilities)
+    worker = Worker()
+    for name, method in handlers.methods.items():
         params, result = MODELS[name]
         server.add_request_handler(
-            name, params, _handler(method, result, None if name in AT_ONCE else turns)
+            name, params, _handler(method, result, None if name in AT_ONCE else worker)
         )
     resources, updates = kit.resources, None
     if resources is not None:
-        updates = Updates(resources, lambda: resources.watched(folder, workspace), kit.server_name)
+        updates = Subscriptions(
+            resources, lambda: resources.watched(folder, workspace), kit.server_name
+        )
         updates.offer(server)
     try:
         anyio.run(_run, server, updates, streams)
@@ -78,7 +82,7 @@ def serve(service: Service, folder: str, streams: Streams) -> None:
         log_exception(kit.server_name)
 
 
-async def _run(server: Server[None], updates: Updates | None, streams: Streams) -> None:
+async def _run(server: Server[None], updates: Subscriptions | None, streams: Streams) -> None:
     source, sink = (anyio.wrap_file(stream) for stream in streams)
     async with stdio_server(source, sink) as (read, write), anyio.create_task_group() as beside:
         if updates is not None:
@@ -94,15 +98,15 @@ async def _run(server: Server[None], updates: Updates | None, streams: Streams) 
 
 
 def _handler(
-    method: Method, result: type[t.Result], turns: Turns | None
+    method: Method, result: type[t.Result], worker: Worker | None
 ) -> Callable[[Context, t.RequestParams], Awaitable[t.Result]]:
     """What answers a request on the SDK's side, in its turn where there are any."""
 
     async def handle(_: Context, params: t.RequestParams) -> t.Result:
         given = params.model_dump(by_alias=True, exclude_unset=True)
         with refusing():
-            answer = method(given) if turns is None else await turns.run(lambda: method(given))
-            if isinstance(answer, Waiting):
+            answer = method(given) if worker is None else await worker.run(lambda: method(given))
+            if isinstance(answer, DeferredResult):
                 answer = await awaited(answer)
         return result.model_validate(answer)
 

@@ -11,7 +11,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Res
 from ..errors import NotThereError
 from ..values.digest import sha256_hex
 from .handlers import guarded
-from .worker import Turns, refusing
+from .worker import Worker, refusing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ PAUSE = 1.0  # seconds more after a look that failed
 GONE = ""  # stands for the text of what is not there
 
 
-class Updates:
+class Subscriptions:
     """The resources that clients listen to, and what was last seen of each.
 
     `watched` opens a workspace of its own: a connection never sees that it has written itself.
@@ -46,8 +46,8 @@ class Updates:
         "_seen",
         "_somebody",
         "_subscribed",
-        "_turns",
         "_watched",
+        "_worker",
         "_workspace",
     )
 
@@ -57,7 +57,7 @@ class Updates:
         self._workspace: Any = None
         self._moved: object = None
         self._name = name
-        self._turns = Turns()
+        self._worker = Worker()
         self._listeners: dict[str, int] = {}  # by URI, how many listen to it
         self._seen: dict[str, str] = {}  # by URI, the digest of its text
         self._somebody = anyio.Event()
@@ -158,7 +158,7 @@ class Updates:
         """What a look finds, on the worker thread; raises `MCPError`, with the URI as its data."""
         method = guarded(self._name, "updates", lambda _: look())
         with refusing():
-            return await self._turns.run(lambda: method({} if uri is None else {"uri": uri}))
+            return await self._worker.run(lambda: method({} if uri is None else {"uri": uri}))
 
     def _look(self, uris: Sequence[str]) -> dict[str, str]:
         """The digests of the resources, where anything was written since they were last taken."""

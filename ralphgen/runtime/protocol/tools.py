@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..deferred import Waiting, settled
-from ..errors import INVALID_PARAMS, CodedError, LaterError, RefusedError, ToolError
+from ..deferred import DeferredResult, settled
+from ..errors import INVALID_PARAMS, CodedError, DeferToSdkError, RefusedError, ToolError
 from ..log import log_exception
 from ..values.arguments import check_arguments, shortened
 from ..values.json_text import write_json
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..tool import Tool
 
     Params = Mapping[str, Any]
-    Answer = dict[str, Any] | Waiting
+    Answer = dict[str, Any] | DeferredResult
     Result = Answer | str
     Method = Callable[[Params], Answer]
 
@@ -65,12 +65,12 @@ def _answered(kit: Kit, tool: Tool, work: Callable[[], Result]) -> Answer:
     """What a call comes to; whatever goes wrong comes back as words, never as a traceback."""
     try:
         result = work()
-        if isinstance(result, Waiting):
+        if isinstance(result, DeferredResult):
             outcome = result.outcome
-            return Waiting(lambda: settled(_answered(kit, tool, outcome)), result.leave)
+            return DeferredResult(lambda: settled(_answered(kit, tool, outcome)), result.leave)
         text = result if isinstance(result, str) else write_json(result)
         text.encode()
-    except (LaterError, RefusedError):
+    except (DeferToSdkError, RefusedError):
         raise
     except ToolError as error:
         return _result(_told(kit, error), failed=True)

@@ -9,7 +9,7 @@ import anyio
 from anyio import to_thread
 from mcp import MCPError
 
-from ..deferred import Waiting
+from ..deferred import DeferredResult
 from ..errors import INTERNAL_ERROR, RefusedError
 
 TYPE_CHECKING = False
@@ -29,7 +29,7 @@ def refusing() -> Iterator[None]:
         raise MCPError(error.code, error.message, error.data) from error
 
 
-class Turns:
+class Worker:
     """The queue before one workspace, which belongs to one call at a time."""
 
     __slots__ = ("_in_order", "_one_at_a_time")
@@ -41,14 +41,14 @@ class Turns:
     async def run(self, work: Callable[[], Result]) -> Result:
         """`work()` when its turn has come; whoever waits may leave, even while it runs."""
         wanted = True
-        begun: list[Waiting] = []
+        begun: list[DeferredResult] = []
 
         def turn() -> Result:
             with self._one_at_a_time:
                 if not wanted:
                     raise RefusedError(INTERNAL_ERROR, "cancelled before it began")
                 result = work()
-            if isinstance(result, Waiting):
+            if isinstance(result, DeferredResult):
                 begun.append(result)
                 if not wanted:
                     result.leave()
@@ -64,7 +64,7 @@ class Turns:
             raise
 
 
-async def awaited(waiting: Waiting) -> dict[str, Any]:
+async def awaited(waiting: DeferredResult) -> dict[str, Any]:
     """The outcome, on a thread of its own; whoever leaves, says so."""
     nobody_in_line = anyio.CapacityLimiter(1)
     try:

@@ -6,7 +6,7 @@ import _thread
 import os
 import time
 
-from ..errors import LaterError, StartError, ToolError
+from ..errors import DeferToSdkError, StartError, ToolError
 from .library import sqlite3
 
 TYPE_CHECKING = False
@@ -28,7 +28,7 @@ class Database:
     """A connection with foreign keys on, and its journal mode as the file has it.
 
     `patience` is for how many seconds a call waits for other writers. Where `time_limit` is not
-    None, it waits so many for one that does not end, and raises `LaterError` then. Raises
+    None, it waits so many for one that does not end, and raises `DeferToSdkError` then. Raises
     `StartError` when the file cannot be opened as a database.
     """
 
@@ -154,13 +154,13 @@ class _Wait:
         self.deadline = self._begun + (patience if time_limit is None else time_limit)
 
     def pause(self, error: sqlite3.Error) -> None:
-        """Sleep; raises `LaterError` or, at the end of the patience, `ToolError`."""
+        """Sleep; raises `DeferToSdkError` or, at the end of the patience, `ToolError`."""
         now = time.monotonic()
         self._seen = self._seen or _written(self._file)
         if now > self.deadline and self._time_limit is not None:
             seen, self._seen = self._seen, _written(self._file)
             if seen == self._seen:
-                raise LaterError from error
+                raise DeferToSdkError from error
             self.deadline = min(now + self._time_limit, self._begun + self._patience)
         if now > self.deadline:
             text = (

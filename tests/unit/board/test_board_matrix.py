@@ -117,7 +117,7 @@ def test_a_tool_is_called_visible_only_where_nothing_is_taken_from_it(
                 for argument, schema in tool.properties.items()
             }
             same = plain == whole[name].properties
-            strict = any(tie.reach != "any" for tie in tool.ties.values())
+            strict = any(tie.reach != "any" for tie in tool.bound_arguments.values())
             expected = "bound" if strict else "visible" if same else "narrowed"
             assert expected == cells(found, recipe)[name].state, (recipe, name)
 

@@ -19,7 +19,7 @@ from ralphgen.planning.preview import runtime_policy
 from ralphgen.project.model import Project, Recipe, Removal, Schema
 from ralphgen.runtime.errors import StartError, ToolError
 from ralphgen.runtime.policy import Policy
-from ralphgen.runtime.session import Session, open_session
+from ralphgen.runtime.session import Session, read_session
 from ralphgen.runtime.tool import Tool
 from ralphgen.runtime.values.arguments import check_arguments
 
@@ -115,7 +115,7 @@ def session_of(policy: Policy, kit: str, facts: dict[str, Any]) -> Session:
         path = folder / "given.json"
         path.write_text(json.dumps(told), encoding="utf-8")
         digest = sha256(path.read_bytes()).hexdigest()
-        return open_session(kit, str(folder), str(path), digest, policy)
+        return read_session(kit, str(folder), str(path), digest, policy)
 
 
 def suite(kit: str) -> list[Tool]:

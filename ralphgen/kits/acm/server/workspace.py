@@ -80,7 +80,7 @@ class Acm:
     def close(self) -> None:
         """Close nothing: files are closed as soon as they are read."""
 
-    def hurry(self, seconds: float | None) -> None:
+    def fast_path_deadline(self, seconds: float | None) -> None:
         """Change nothing: documents never wait for anyone."""
 
 

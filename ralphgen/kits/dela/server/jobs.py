@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ralphgen.runtime.deferred import Waiting
+from ralphgen.runtime.deferred import DeferredResult
 from ralphgen.runtime.processes.jobs import NotRunningError
 from ralphgen.runtime.values.paging import fitted
 
@@ -73,14 +73,14 @@ def task_output(dela: Dela, arguments: dict[str, Any]) -> dict[str, Any]:
     return _with_lines(answer, [line.removesuffix("\n") for line in page.lines], offset is None)
 
 
-def task_stop(dela: Dela, arguments: dict[str, Any]) -> Waiting:
+def task_stop(dela: Dela, arguments: dict[str, Any]) -> DeferredResult:
     """End a process and all that it has started."""
     jobs, job = _find_job(dela, arguments["pid"])
     grace = arguments.get("grace_period", GRACE)
     if job.state != "running":
         raise not_running(job.pid)
     dela.started()  # which takes its time
-    return Waiting(lambda: _stopped(jobs, job, grace), _nothing)
+    return DeferredResult(lambda: _stopped(jobs, job, grace), _nothing)
 
 
 def _nothing() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import _thread
 import os
 
-from ralphgen.runtime.deferred import Waiting
+from ralphgen.runtime.deferred import DeferredResult
 from ralphgen.runtime.errors import INVALID_PARAMS, RefusedError
 from ralphgen.runtime.processes.job import RUNNING
 from ralphgen.runtime.processes.jobs import FullError, NotRunningError
@@ -59,7 +59,7 @@ def list_tasks(dela: Dela, arguments: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
-def task_start(dela: Dela, arguments: dict[str, Any]) -> Waiting:
+def task_start(dela: Dela, arguments: dict[str, Any]) -> DeferredResult:
     """Start a task, and wait a little for its end.
 
     Raises `RefusedError`, each check in its turn, before anything is started.
@@ -92,7 +92,7 @@ def task_start(dela: Dela, arguments: dict[str, Any]) -> Waiting:
     except OSError as error:
         raise not_started(error.strerror or str(error)) from error
     seconds = arguments.get("wait_for_exit_seconds", WAIT)
-    return Waiting(lambda: _outcome(job, seconds), lambda: _stop_unwanted(jobs, job))
+    return DeferredResult(lambda: _outcome(job, seconds), lambda: _stop_unwanted(jobs, job))
 
 
 def _stop_unwanted(jobs: Jobs, job: Job) -> None:

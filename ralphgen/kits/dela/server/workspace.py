@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ralphgen.runtime.errors import LaterError, StartError
+from ralphgen.runtime.errors import DeferToSdkError, StartError
 from ralphgen.runtime.files.read import is_within
 from ralphgen.runtime.processes.jobs import Jobs
 
@@ -113,10 +113,10 @@ class Dela:
     def started(self) -> Jobs:
         """Return the processes, where one may be started now.
 
-        Raises `LaterError` where the workspace is in a hurry: a task takes its time.
+        Raises `DeferToSdkError` before the fast path's deadline: a task takes its time.
         """
         if self._hurried:
-            raise LaterError
+            raise DeferToSdkError
         if self.jobs is None:
             largest = weight_of(self._settings["lines"], self._settings["bytes"])
             self.jobs = Jobs(
@@ -132,7 +132,7 @@ class Dela:
         if self.jobs is not None:
             self.jobs.close()
 
-    def hurry(self, seconds: float | None) -> None:
+    def fast_path_deadline(self, seconds: float | None) -> None:
         """From now on, start nothing; None takes that back."""
         self._hurried = seconds is not None
 

@@ -155,7 +155,7 @@ def _table(workspace: Workspace) -> Table:
 def _refuse_foreign(workspace: Workspace, tool: str, task: int) -> None:
     """Raise `ToolError` for a task out of the feature that the session is bound to."""
     session = workspace.session
-    bound = session.ties(tool).get("task_id")
+    bound = session.bound_arguments(tool).get("task_id")
     if bound is None or bound.reach != WITHIN or task == bound.value:
         return
     sql = workspace.tables.tasks.select(["feature"], "WHERE id = ?")

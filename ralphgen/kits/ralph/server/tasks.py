@@ -268,7 +268,7 @@ def _dependencies(
 def _needs_reason(workspace: Workspace) -> bool:
     """Return whether the session is about this very task, and can say a reason."""
     session, tasks = workspace.session, workspace.tables.tasks
-    bound = session.ties("set_task_status").get("id")
+    bound = session.bound_arguments("set_task_status").get("id")
     own = bound is not None and bound.reach == OWN
     return own and "blocked_by" in tasks and session.leaves("set_task_status", "reason")
 

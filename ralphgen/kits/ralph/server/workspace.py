@@ -106,8 +106,8 @@ class Workspace:
 
         return self.database.reading(checked)
 
-    def hurry(self, seconds: float | None) -> None:
-        """Raise `LaterError` where a call would wait for other writers longer than that."""
+    def fast_path_deadline(self, seconds: float | None) -> None:
+        """Raise `DeferToSdkError` where a call would wait for other writers longer than that."""
         self.database.time_limit = seconds
 
     def refuse_another_schema(self) -> None:

@@ -6,7 +6,7 @@ import json
 import os
 import time
 
-from ralphgen.runtime.deferred import Waiting
+from ralphgen.runtime.deferred import DeferredResult
 from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.values.paging import MAX_CHARACTERS, fitted, shortened, size
 
@@ -117,7 +117,7 @@ def _told(details: dict[str, Any]) -> dict[str, Any]:
     return {**details, "stderr": last_of(written), "stderr_truncated": True}
 
 
-def execute(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any] | Waiting:
+def execute(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any] | DeferredResult:
     """Return what an item does, or what it tells an agent; with `dry_run`, only whether it could.
 
     Raises `CodedError`, with the item, the policy and its signature among the facts.
@@ -150,7 +150,7 @@ def _given(arguments: dict[str, Any]) -> dict[str, Any]:
 
 def _tool(
     rye: Rye, spaces: Spaces, link: Link, given: dict[str, Any], report: Report, *, dry_run: bool
-) -> dict[str, Any] | Waiting:
+) -> dict[str, Any] | DeferredResult:
     call = prepare(rye, spaces, link, given, report)
     if not dry_run:
         return start(rye, call, report)
@@ -233,7 +233,7 @@ def prepare(rye: Rye, spaces: Spaces, tool: Link, given: dict[str, Any], report:
     return Call(tool, parameters, work, environment.interpreters)
 
 
-def start(rye: Rye, call: Call, report: Report) -> Waiting:
+def start(rye: Rye, call: Call, report: Report) -> DeferredResult:
     """Return the work of a tool, start; raises `CodedError` where it cannot be."""
     work = call.work
     if work is None:
@@ -249,7 +249,7 @@ def start(rye: Rye, call: Call, report: Report) -> Waiting:
         except CodedError as error:
             raise report.failure(error) from error
 
-    return Waiting(outcome, leave)
+    return DeferredResult(outcome, leave)
 
 
 def _work(

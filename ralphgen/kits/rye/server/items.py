@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import time
 
-from ralphgen.runtime.deferred import Waiting
-from ralphgen.runtime.errors import LaterError, ToolError
+from ralphgen.runtime.deferred import DeferredResult
+from ralphgen.runtime.errors import DeferToSdkError, ToolError
 from ralphgen.runtime.log import log
 
 from .values import TRUE
@@ -40,9 +40,9 @@ def traced(
     facts = {"tool": tool, **{name: arguments[name] for name in SHOWN if name in arguments}}
     begun = time.monotonic()
     answer: Any = _noted(facts, begun, lambda: work(rye, arguments))
-    if isinstance(answer, Waiting):
+    if isinstance(answer, DeferredResult):
         outcome, leave = answer.outcome, answer.leave
-        answer = Waiting(lambda: _noted(facts, begun, outcome), leave)
+        answer = DeferredResult(lambda: _noted(facts, begun, outcome), leave)
     noted: Result = answer
     return noted
 
@@ -55,8 +55,8 @@ def _noted(facts: dict[str, Any], begun: float, work: Callable[[], Any]) -> Any:
     outcome = "failed"
     try:
         answer = work()
-        outcome = LATER if isinstance(answer, Waiting) else "done"
-    except LaterError:
+        outcome = LATER if isinstance(answer, DeferredResult) else "done"
+    except DeferToSdkError:
         outcome = LATER
         raise
     except ToolError as error:
@@ -83,7 +83,7 @@ def load(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any]:
     return traced("load", loading.load, rye, arguments)
 
 
-def execute(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any] | Waiting:
+def execute(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any] | DeferredResult:
     """Return what an item does, or what it tells an agent to do (reference, section 5)."""
     from . import executing
 

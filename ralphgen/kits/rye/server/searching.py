@@ -170,7 +170,7 @@ class _Search:
         return "; ".join(hints)
 
     def _entries(self, hits: Sequence[Hit]) -> Iterator[dict[str, Any]]:
-        """Yield what an answer says of hits; raises `LaterError` where that may take long."""
+        """Yield what an answer says of hits; raises `DeferToSdkError` where that may take long."""
         leaves = leaves_of(self._query)
         end = time.monotonic() + LONG
         for hit in hits:

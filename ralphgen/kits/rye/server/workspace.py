@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ralphgen.runtime.errors import CodedError, LaterError
+from ralphgen.runtime.errors import CodedError, DeferToSdkError
 
 from .failures import INVALID_PROJECT_PATH
 from .item import FOLDERS, PROJECT, SYSTEM, USER, Space
@@ -110,9 +110,9 @@ class Rye:
         return self._trust
 
     def may_take_long(self) -> None:
-        """Raise `LaterError` on the fast path: what comes next may take long."""
+        """Raise `DeferToSdkError` on the fast path: what comes next may take long."""
         if self._on_fast_path:
-            raise LaterError
+            raise DeferToSdkError
 
     def jobs(self) -> Jobs:
         """Return the processes that run for this session."""
@@ -129,7 +129,7 @@ class Rye:
         if self._index is not None:
             self._index.close()
 
-    def hurry(self, seconds: float | None) -> None:
+    def fast_path_deadline(self, seconds: float | None) -> None:
         """Set whether the fast path calls, on which nothing may take long; None is for no."""
         self._on_fast_path = seconds is not None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from ralphgen.runtime.errors import LaterError, StartError, ToolError
+from ralphgen.runtime.errors import DeferToSdkError, StartError, ToolError
 from ralphgen.runtime.files.read import read_file, reason
 
 from .store import FOLDER, Specs
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from ralphgen.runtime.access.row_scope import Tie
+    from ralphgen.runtime.access.row_scope import BoundArgument
     from ralphgen.runtime.services import Offer
     from ralphgen.runtime.session import Session
 
@@ -62,9 +62,9 @@ class Specum:
         creates = self.session.of(RALPH)
         return all(creates.leaves(CREATES, argument) for argument in GIVEN)
 
-    def homes(self) -> Mapping[str, Tie]:
+    def homes(self) -> Mapping[str, BoundArgument]:
         """Return the rows of its own that the session makes tasks in, by argument."""
-        return self.session.of(RALPH).ties(CREATES)
+        return self.session.of(RALPH).bound_arguments(CREATES)
 
     def text(self, kind: str, name: str) -> str:
         """Return a text of the kit, `kind` being prompts or templates, or the project's own one.
@@ -85,13 +85,13 @@ class Specum:
     def tasks(self) -> Offer | None:
         """Return the service of the project's tasks; None where that kit is not switched on.
 
-        Raises `LaterError` where the workspace is in a hurry: others may be writing tasks. Raises
+        Raises `DeferToSdkError` on the fast path, since others may be writing tasks, and
         `ToolError` where that kit's own server would not start.
         """
         if RALPH not in self.session.kits:
             return None
         if self._hurried:
-            raise LaterError
+            raise DeferToSdkError
         if self._ralph is None:
             from ralphgen.runtime.services import open_offer
 
@@ -122,7 +122,7 @@ class Specum:
         if self._ralph is not None:
             self._ralph.close()
 
-    def hurry(self, seconds: float | None) -> None:
+    def fast_path_deadline(self, seconds: float | None) -> None:
         """From now on, wait for nobody; None takes that back."""
         self._hurried = seconds is not None
 

@@ -10,7 +10,7 @@ from rye_projects import directive, knowledge, python_tool, yaml_tool
 from rye_workspaces import Workspace, opened
 
 from ralphgen.kits.rye.server.executing import execute
-from ralphgen.runtime.errors import LaterError
+from ralphgen.runtime.errors import DeferToSdkError
 
 TWO = {"type": "object", "properties": {"a": {"type": "integer", "default": 2}}, "required": ["b"]}
 
@@ -164,8 +164,8 @@ class TestOrder:
         put_command(workspace, "touch", "made")
         workspace.put("directive", "demo/y", directive("demo/y", inputs=""))
         given = {"project_path": str(workspace.root), "item_type": "tool", "item_id": "demo/x"}
-        workspace.rye.hurry(0.4)
-        with pytest.raises(LaterError):
+        workspace.rye.fast_path_deadline(0.4)
+        with pytest.raises(DeferToSdkError):
             execute(workspace.rye, given)
 
         assert not (workspace.root / "made").exists()

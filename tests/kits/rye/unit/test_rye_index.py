@@ -15,7 +15,7 @@ from rye_workspaces import Workspace, opened
 from ralphgen.kits.rye.server.item import LARGEST
 from ralphgen.kits.rye.server.search import index
 from ralphgen.kits.rye.server.search.index import MOST_TABLES
-from ralphgen.runtime.errors import CodedError, LaterError
+from ralphgen.runtime.errors import CodedError, DeferToSdkError
 
 
 @pytest.fixture
@@ -164,11 +164,11 @@ class TestTheDatabase:
         for number in range(3):
             put(workspace, f"n{number}", "needle")
         monkeypatch.setattr(index, "LONG", 0.0)
-        workspace.rye.hurry(0.1)
+        workspace.rye.fast_path_deadline(0.1)
         for _ in range(3):
-            with pytest.raises(LaterError):
+            with pytest.raises(DeferToSdkError):
                 found(workspace, "needle")
-        workspace.rye.hurry(None)
+        workspace.rye.fast_path_deadline(None)
 
         assert ["n0", "n1", "n2"] == found(workspace, "needle")
 
@@ -177,14 +177,14 @@ class TestTheDatabase:
     ) -> None:
         files = [put(workspace, f"n{number}", "needle") for number in range(3)]
         monkeypatch.setattr(index, "LONG", 0.0)
-        workspace.rye.hurry(0.1)
+        workspace.rye.fast_path_deadline(0.1)
         for _ in files:
-            with pytest.raises(LaterError):
+            with pytest.raises(DeferToSdkError):
                 found(workspace, "needle")
         put(workspace, "n0", "hay")
         put(workspace, "n1", "another needle")
         files[2].unlink()
-        workspace.rye.hurry(None)
+        workspace.rye.fast_path_deadline(None)
 
         assert ["n1"] == found(workspace, "needle")
         assert ["n0"] == found(workspace, "hay")

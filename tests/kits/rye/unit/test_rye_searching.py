@@ -13,7 +13,7 @@ from rye_workspaces import Workspace, opened
 
 from ralphgen.kits.rye.server import searching
 from ralphgen.kits.rye.server.signing import sign
-from ralphgen.runtime.errors import LaterError
+from ralphgen.runtime.errors import DeferToSdkError
 from ralphgen.runtime.values.paging import MAX_CHARACTERS, size
 
 
@@ -168,10 +168,10 @@ class TestAnswers:
     ) -> None:
         put(workspace, "one", "needle")
         monkeypatch.setattr(searching, "LONG", -1.0)
-        workspace.rye.hurry(0.1)
-        with pytest.raises(LaterError):
+        workspace.rye.fast_path_deadline(0.1)
+        with pytest.raises(DeferToSdkError):
             found(workspace, "needle")
-        workspace.rye.hurry(None)
+        workspace.rye.fast_path_deadline(None)
 
         assert ["one"] == found(workspace, "needle")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ralphgen.runtime.errors import LaterError, StartError, ToolError
+from ralphgen.runtime.errors import DeferToSdkError, StartError, ToolError
 from ralphgen.runtime.sqlite.database import Database
 
 SCHEMA = """
@@ -297,7 +297,7 @@ def test_with_a_time_limit_a_call_leaves_a_writer_that_does_not_come_to_an_end(
     foreign.execute("BEGIN IMMEDIATE")
     database.time_limit = 0.05
 
-    with pytest.raises(LaterError):
+    with pytest.raises(DeferToSdkError):
         database.writing(lambda: database.change("DELETE FROM children"))
     database.time_limit = None
     with pytest.raises(ToolError, match="nothing was changed, try again"):
