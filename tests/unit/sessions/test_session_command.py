@@ -11,6 +11,7 @@ from driving import (
     ROWS,
     SCHEMAS,
     Era,
+    accept,
     create_database,
     create_project,
     query,
@@ -312,6 +313,8 @@ def test_a_policy_that_was_edited_to_allow_more_allows_no_more(own: Path) -> Non
     path = own / ".ralph" / "mcp" / "policy.py"
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace('"list_tasks"', '"delete_task", "list_tasks"'), encoding="utf-8")
+    assert 'policy.py" is not as it was generated' in no_session(own, "yap", code=1)
+    accept(own)
     with client_of(opened(own, "yap").mcp_config) as driver:
         names = driver.names()
         code, message = driver.protocol_error("delete_task", id=1)
@@ -323,6 +326,7 @@ def test_a_policy_that_was_edited_to_allow_more_allows_no_more(own: Path) -> Non
 
 def test_a_policy_that_cannot_be_loaded_stops_the_session(own: Path) -> None:
     (own / ".ralph" / "mcp" / "policy.py").write_text("<<<<<<< ours\n", encoding="utf-8")
+    accept(own)
 
     assert "SyntaxError" in no_session(own, "yap", code=1)
 
