@@ -220,6 +220,7 @@ PROJECT = {
 # The server as a user whom no right of root helps: what is loaded later must be loaded before.
 AS_NOBODY = """
 import __future__, json, os, re, runpy, signal, sqlite3, sys, time
+import encodings.unicode_escape
 import encodings.utf_8_sig, hashlib, pkgutil, stat, traceback, unicodedata, yaml
 if not os.getuid():
     os.setgroups([])

@@ -54,6 +54,7 @@ TASK_LIST = """\
 """
 # The server as a user whom no right of root helps: what is loaded later must be loaded before.
 AS_NOBODY = """
+import encodings.unicode_escape
 import __future__, encodings.utf_8_sig, encodings.utf_16_le, gc, hashlib, json, os, re, signal
 import sqlite3, stat, sys, time, traceback, unicodedata
 if not os.getuid():
