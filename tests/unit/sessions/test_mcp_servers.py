@@ -274,5 +274,5 @@ def test_summary_and_launch_name_the_servers(project: Path) -> None:
     told = ralphgen("session", "task_execution", *options).stderr
     line = ralphgen("launch", "task_execution", "--dry-run", *options).stdout
 
-    assert "the persona's own servers: docs, Bare_2-x, search\n" in told
+    assert "the discipline's own servers: docs, Bare_2-x, search\n" in told
     assert " mcp__docs mcp__Bare_2-x mcp__search " in line

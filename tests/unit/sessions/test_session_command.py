@@ -75,7 +75,7 @@ def test_standard_output_is_the_path_of_the_config_and_people_are_told_the_rest(
 
     assert 0 == done.returncode
     assert str(own / SESSIONS / session_id / "mcp.json") == path
-    expected = f"session {session_id}, task 2, feature auth, persona frontend"
+    expected = f"session {session_id}, task 2, feature auth, discipline frontend"
     assert expected == lines[0]
     assert lines[1].startswith("ralph: 9 tools, ")
     assert f"start it: claude --strict-mcp-config --mcp-config {path}" == lines[2]
