@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralphgen.environment.build import check_environment
-from ralphgen.environment.location import Environment, environment_for
-from ralphgen.environment.lock import LOCK_NAME, read_lock
+from ralphgen.environment.location import LOCK_NAME, Environment, environment_for, read_lock
 from ralphgen.errors import ProjectError, RalphgenError
 from ralphgen.generate.workflows import Generated, generate
 from ralphgen.output import compare

@@ -1,4 +1,4 @@
-"""Builds and checks the Python environment in which emitted servers run."""
+"""Builds and checks the Python environment in which emitted servers run; explains failures."""
 
 import json
 import os
@@ -14,10 +14,14 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from ralphgen.environment.failures import build_failure
-from ralphgen.environment.location import COMPLETE, Environment, is_complete
-from ralphgen.environment.lock import LOCK_NAME
-from ralphgen.errors import Say
+from ralphgen.environment.location import (
+    COMPLETE,
+    HOME_VARIABLE,
+    LOCK_NAME,
+    Environment,
+    is_complete,
+)
+from ralphgen.errors import Problem, ProjectError, Say
 
 CHECK_SECONDS = 60
 
@@ -64,6 +68,29 @@ _MODULES = {
 }
 _PIN = re.compile(r"^([\w.-]+)==([^\s;\\]+)[ \t]*\\?$", re.MULTILINE)
 _PACKAGE_LINE = re.compile(r"^(?:Collecting | \+ )(\S+)")
+TAIL_LINES = 15
+_LATER = '"ralphgen init --no-install" does without it for now'
+_ELSEWHERE = f"{HOME_VARIABLE}=FOLDER puts it elsewhere"
+_CAUSES = {
+    r"No space left on device|Disk quota exceeded|os error (28|122)\b": Problem(
+        "there is no disk space left for the server's environment",
+        f"free some; {_ELSEWHERE}, {_LATER}",
+    ),
+    r"DO NOT MATCH THE HASHES|Hash mismatch": Problem(
+        "a package is not the one that is locked: its hash differs, and nothing of it was kept",
+        f"ask whoever runs the package index or mirror; {_LATER}",
+    ),
+    r"ensurepip is not available|No module named '?(ensurepip|venv)\b": Problem(
+        "this Python cannot make virtual environments",
+        f'run "apt install python3-venv" (Debian, Ubuntu), or install uv; {_LATER}',
+    ),
+    r"NewConnectionError|ConnectTimeout|NameResolutionError|ReadTimeout|ProxyError|SSLError"
+    r"|Failed to fetch|error sending request|network was disabled"
+    r"|No matching distribution|No solution found": Problem(
+        "the package index cannot be reached, or it lacks a locked package",
+        f"go online, or set PIP_INDEX_URL (pip) or UV_DEFAULT_INDEX (uv) to a mirror; {_LATER}",
+    ),
+}
 
 
 def build(environment: Environment, lock: str, say: Say) -> None:
@@ -80,7 +107,7 @@ def build(environment: Environment, lock: str, say: Say) -> None:
 
 
 def base_interpreter() -> Path:
-    """The interpreter below every virtual environment: it outlives the one ralphgen runs in.
+    """Return the interpreter below every virtual environment: it outlives the one ralphgen runs in.
 
     Preferred is the one named after its version in the installation's own folder, since names such
     as `python3` move on to the next version, and wrappers such as pyenv's to any.
@@ -96,7 +123,7 @@ def base_interpreter() -> Path:
 
 
 def check_environment(environment: Environment) -> list[str]:
-    """What is broken, a sentence each: the interpreter, a locked version, an import."""
+    """Return what is broken, a sentence each: the interpreter, a locked version, an import."""
     if not is_complete(environment):
         return [f'the environment "{environment.folder}" is missing or was not built to its end']
     try:
@@ -202,7 +229,7 @@ def _verify(environment: Environment, lock: str) -> None:
 
 
 def _contradictions(environment: Environment, lock: str) -> list[str]:
-    """Where the environment is not what the lock says; one process of at most a minute."""
+    """Return where the environment is not what the lock says; one process of at most a minute."""
     pins = dict(_PIN.findall(lock))  # those for every machine
     modules = [module for name, module in _MODULES.items() if name in pins]
     command = (environment.python, "-I", "-c", _CHECK, json.dumps([pins, modules]))
@@ -226,3 +253,20 @@ def _contradictions(environment: Environment, lock: str) -> list[str]:
         return [f'the interpreter "{command[0]}" failed with exit code {done.returncode} ({last})']
     problems: list[str] = json.loads(last)
     return problems
+
+
+# What a failure says, and what it means: the first that is found counts.
+
+
+def explain_failure(output: str) -> Problem | None:
+    """What the output of a failed pip, uv or venv means, with what helps; None if unknown."""
+    found = (problem for pattern, problem in _CAUSES.items() if re.search(pattern, output))
+    return next(found, None)
+
+
+def build_failure(otherwise: str, *lines: str) -> ProjectError:
+    """The cause if the lines name a known one, or else a sentence of ours, and the last lines."""
+    cause = explain_failure("\n".join(lines))
+    problem = cause or Problem(otherwise, f"fix what is said above; {_ELSEWHERE}, {_LATER}")
+    shown = "".join(f"\n  {line}" for line in lines[-TAIL_LINES:])
+    return ProjectError(f"{problem.text}:{shown}" if shown else problem.text, problem.hint)

@@ -5,7 +5,7 @@ from ralphgen.errors import Say
 
 
 def ensure_environment(lock: str, *, say: Say) -> Environment:
-    """The environment for this lock, built if it is not there; `say` gets lines of progress.
+    """Return the environment for this lock, built if it is not there; `say` gets lines of progress.
 
     Of several processes one builds and the others wait. Raises `ProjectError` when it cannot be
     built; nothing half-made is kept or counts as complete.

@@ -1,4 +1,4 @@
-"""Finds the Python environment in which emitted servers run; whether it is there costs nothing."""
+"""Finds the Python environment of emitted servers by its lock, at no cost."""
 
 import os
 import sys
@@ -11,6 +11,7 @@ from ralphgen.runtime.values.digest import sha256_hex
 COMPLETE = "complete"
 HOME_VARIABLE = "RALPHGEN_HOME"
 INTERPRETER_OPTIONS = ("-I", "-S")  # alone, and without looking for packages at once
+LOCK_NAME = "requirements.lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +65,8 @@ def _home() -> Path:
     except RuntimeError as error:
         text = f'the home folder in {HOME_VARIABLE}, "{asked}", is not known'
         raise ProjectError(text, f"set {HOME_VARIABLE} to an absolute path") from error
+
+
+def read_lock() -> str:
+    """Return the text of the lock that ships with this ralphgen."""
+    return Path(__file__).with_name(LOCK_NAME).read_text(encoding="utf-8")

@@ -13,7 +13,7 @@ from ralphgen.project.model import Project
 
 
 def _relative(path: str) -> str:
-    """A place below the project's folder, so that a config serves wherever that lies."""
+    """Return a place below the project's folder, so that a config serves wherever that lies."""
     if path.startswith(("/", "\\", "~")) or "\0" in path or path[1:2] == ":":
         raise ValueError("a path relative to the project's folder")
     return path

@@ -235,7 +235,7 @@ class KitPlan:
         return tuple(tool.name for tool in self.tools if tool.offered(profile))
 
     def members(self, noun: str) -> tuple[ToolPlan, ...]:
-        """The tools that stand in the module of a noun, in order."""
+        """Return the tools that stand in the module of a noun, in order."""
         return tuple(tool for tool in self.tools if tool.module == noun)
 
     @property

@@ -23,9 +23,9 @@ def listed_tools(
     discipline: str | None = None,
     rows: Mapping[str, int | str] | None = None,
 ) -> list[dict[str, Any]]:
-    """The tools of a kit as a session of the recipe receives them, in order.
+    """Return the tools of a kit as a session of the recipe receives them, in order.
 
-    `discipline` is the persona, `rows` what the session is about, by kind; without it, made-up
+    `discipline` is the agent's, `rows` what the session is about, by kind; without it, made-up
     rows where the recipe needs some.
     """
     policy = runtime_policy(plan.policy)
@@ -53,17 +53,17 @@ def supposed_session(
 
 
 def suite(plan: ServerPlan, kit: KitPlan) -> list[runtime_tool.Tool]:
-    """Every tool of a kit as its emitted module builds it, before a session narrows it."""
+    """Return every tool of a kit as its emitted module builds it, before a session narrows it."""
     return [_built(tool, kit.constants, structured=plan.structured_output) for tool in kit.tools]
 
 
 def listed_bytes(tools: list[dict[str, Any]]) -> int:
-    """The bytes of the tools in the answer to `tools/list`, as compact JSON."""
+    """Return the bytes of the tools in the answer to `tools/list`, as compact JSON."""
     return len(json.dumps(tools, ensure_ascii=False, separators=(",", ":")).encode())
 
 
 def runtime_policy(plan: PolicyPlan) -> Policy:
-    """The policy as the emitted module builds it."""
+    """Return the policy as the emitted module builds it."""
     return Policy(
         recipes={name: _runtime_recipe(recipe) for name, recipe in plan.recipes.items()},
         removed_tools=plan.removed,
@@ -85,7 +85,7 @@ def needed_rows(policy: Policy, recipe: str) -> dict[str, int | str]:
 def _built(
     planned: ToolPlan, constants: Mapping[str, Values], *, structured: bool
 ) -> runtime_tool.Tool:
-    """The tool as the emitted module builds it."""
+    """Return the tool as the emitted module builds it."""
     tool = runtime_tool.Tool(
         planned.name,
         planned.description,
@@ -112,7 +112,7 @@ def _never(_workspace: object, _arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _resolved(value: Any, constants: Mapping[str, Values]) -> Any:
-    """A value with the constants that it names spelled out."""
+    """Return a value with the constants that it names spelled out."""
     if isinstance(value, Name):
         named = constants.get(value.text)
         return getattr(runtime_tool, value.text) if named is None else list(named)

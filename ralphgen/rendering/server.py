@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen import __version__
-from ralphgen.environment.lock import LOCK_NAME, read_lock
+from ralphgen.environment.location import LOCK_NAME, read_lock
 from ralphgen.output.manifest import Files, seal
 from ralphgen.planning.model import KitPlan, Module, PolicyPlan, RecipePlan, ServerPlan, ToolPlan
 from ralphgen.rendering.templates import rendered
@@ -43,7 +43,7 @@ def render_files(plan: ServerPlan) -> Files:
 
 
 def _kit(kit: KitPlan, *, structured: bool) -> Files:
-    """The package of a kit: what it is, its tools by noun, its own modules and texts."""
+    """Return the package of a kit: what it is, its tools by noun, its own modules and texts."""
     tools = Lines(tuple(Name(f"*{noun}.TOOLS") for noun in kit.emitted_nouns))
     package = {
         "kit": kit,
@@ -76,7 +76,7 @@ def _workspace(kit: KitPlan) -> tuple[tuple[str, str], ...]:
 
 
 def _package_imports(kit: KitPlan) -> list[tuple[str, Sequence[str]]]:
-    """What the package of a kit imports, by module, in the linter's order."""
+    """Return what the package of a kit imports, by module, in the linter's order."""
     own = f"runtime.{kit.key}"
     imports: dict[str, Sequence[str]] = {
         "runtime.kit": ("Kit", "standard_instructions") if kit.about else ("Kit",),
@@ -98,7 +98,7 @@ def _package_imports(kit: KitPlan) -> list[tuple[str, Sequence[str]]]:
 
 
 def _tools(kit: KitPlan, noun: str, *, structured: bool) -> str:
-    """The table of the tools that stand in one module."""
+    """Return the table of the tools that stand in one module."""
     spelled = [_tool(tool, structured=structured) for tool in kit.members(noun)]
     used = {name for tool in spelled for name in _names((tool["properties"], Name(tool["hints"])))}
     constants = [
@@ -138,7 +138,7 @@ def _tool(tool: ToolPlan, *, structured: bool) -> dict[str, Any]:
 
 
 def _names(value: object) -> Iterator[str]:
-    """The constants that a value refers to."""
+    """Yield the constants that a value refers to."""
     if isinstance(value, Name):
         yield value.text
     elif isinstance(value, Lines):
@@ -151,7 +151,7 @@ def _names(value: object) -> Iterator[str]:
 
 
 def _policy_lines(policy: PolicyPlan) -> dict[str, Any]:
-    """The policy with one name a line, so that a change of one is a diff of one line."""
+    """Return the policy with one name a line, so that a change of one is a diff of one line."""
     return {
         "recipes": {name: _recipe_lines(recipe) for name, recipe in policy.recipes.items()},
         "removed_tools": _nested(policy.removed),
@@ -160,7 +160,7 @@ def _policy_lines(policy: PolicyPlan) -> dict[str, Any]:
 
 
 def _recipe_lines(recipe: RecipePlan) -> dict[str, Value]:
-    """What a recipe leaves, without what nothing is said of."""
+    """Return what a recipe leaves, without what nothing is said of."""
     spelled: dict[str, Value] = {
         "tools": _one_a_line(recipe.tools),
         "base": recipe.base,
@@ -218,7 +218,7 @@ def _runtime(kits: Sequence[KitPlan]) -> Files:
 
 
 def _modules(folder: Path, pattern: str) -> Iterator[tuple[str, str]]:
-    """The texts of the modules of a folder, by path below it."""
+    """Yield the texts of the modules of a folder, by path below it."""
     for path in sorted(folder.glob(pattern)):
         yield path.relative_to(folder).as_posix(), path.read_text(encoding="utf-8")
 
@@ -228,6 +228,6 @@ def _json(value: object) -> str:
 
 
 def _digest(files: Mapping[str, str]) -> str:
-    """One sha256 over everything that the plan decided."""
+    """Return one sha256 over everything that the plan decided."""
     whole = json.dumps(sorted(files.items()), ensure_ascii=True)
     return sha256(whole.encode()).hexdigest()

@@ -21,7 +21,7 @@ PACKAGE = Path(__file__).parents[1]
 
 
 def template_folder() -> Path:
-    """Where the templates lie: in the package once it is installed, beside it in a clone."""
+    """Return where the templates lie: in the package once it is installed, beside it in a clone."""
     folder = PACKAGE / "templates"
     return folder if folder.is_dir() else PACKAGE.parent / "templates"
 
@@ -48,10 +48,10 @@ def _templates() -> Environment:
 
 
 def _argument(value: Value, indent: int) -> str:
-    """A positional argument on a line of its own, with its comma."""
+    """Return a positional argument on a line of its own, with its comma."""
     return f"{literal(value, indent, suffix=',')},"
 
 
 def rendered(template: str, **values: object) -> str:
-    """A template filled with values, all of which it must know."""
+    """Return a template filled with values, all of which it must know."""
     return _templates().get_template(template).render(values)

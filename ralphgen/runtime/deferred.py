@@ -23,5 +23,5 @@ class DeferredResult:
 
 
 def settled(answer: dict[str, Any] | DeferredResult) -> dict[str, Any]:
-    """An answer that is there, waited for where it takes time."""
+    """Return an answer that is there, waited for where it takes time."""
     return answer.outcome() if isinstance(answer, DeferredResult) else answer

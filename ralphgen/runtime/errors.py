@@ -52,7 +52,7 @@ class StartError(Exception):
 
 
 def one_line(text: str) -> str:
-    """The text with everything that could break or colour its line spelled as an escape."""
+    """Return the text with everything that could break or colour its line spelled as an escape."""
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
         for character in text

@@ -40,24 +40,24 @@ if TYPE_CHECKING:
             """A page of `resources/list`, and the cursor of the next one, empty at the end."""
 
         def read(self, workspace: Any, uri: str) -> tuple[str, str]:
-            """The media type and the text of a resource."""
+            """Return the media type and the text of a resource."""
 
         def completed(
             self, workspace: Any, template: str | None, argument: str, value: str
         ) -> list[str]:
-            """The values that begin like `value`, for a variable of a template.
+            """Return the values that begin like `value`, for a variable of a template.
 
             Where `template` is None, it is for an argument of a prompt.
             """
 
         def watched(self, folder: str, workspace: Any) -> Any:
-            """A workspace of its own, for another thread, that sees what all others write.
+            """Return a workspace of its own, for another thread, that sees what all others write.
 
             `folder` is the emitted server's; closing `workspace` closes this one too.
             """
 
         def moved(self, workspace: Any) -> object:
-            """A value that differs after any write that could change a resource; cheap."""
+            """Return a value that differs after any write that could change a resource; cheap."""
 
 
 NOTHING: Mapping[str, Any] = {}

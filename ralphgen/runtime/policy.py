@@ -76,7 +76,7 @@ class Policy:
         return tuple(self.recipes[FULL].tools)
 
     def profile(self, recipe: str) -> str:
-        """The built-in kind of session that a recipe comes from."""
+        """Return the built-in kind of session that a recipe comes from."""
         return self.recipes[recipe].base or recipe
 
     def targets(self, recipe: str) -> Mapping[str, str]:
@@ -84,16 +84,16 @@ class Policy:
         return self.recipes[recipe].targets
 
     def allowed(self, recipe: str, kit: str) -> frozenset[str]:
-        """The tools of a kit that a recipe leaves; a kit that it does not name has none."""
+        """Return the tools of a kit that a recipe leaves; a kit that it does not name has none."""
         return frozenset(self.recipes[recipe].tools.get(kit, ()))
 
     def removed(self, discipline: str | None, kit: str) -> frozenset[str]:
-        """The tools of a kit that a discipline takes away."""
+        """Return the tools of a kit that a discipline takes away."""
         taken = {} if discipline is None else self._removed.get(discipline, {})
         return frozenset(taken.get(kit, ()))
 
     def ungranted(self, recipe: str, kit: str, kinds: Sequence[str]) -> frozenset[str]:
-        """The tools of a kit that a session lacks as long as it is about none of `kinds`."""
+        """Return the tools of a kit that a session lacks as long as it is about none of `kinds`."""
         granting = [kind for kind in kinds if self.targets(recipe).get(kind) == GRANTS]
         rules = self.bound(recipe, kit)
         return frozenset(tool for tool in rules if names_own_row(rules[tool], granting))
@@ -111,7 +111,7 @@ class Policy:
         return _of_kit(self.recipes[recipe].bound, kit)
 
     def loaded_first(self, recipe: str, kit: str) -> frozenset[str]:
-        """The tools of a kit that an agent needs from its first turn on."""
+        """Return the tools of a kit that an agent needs from its first turn on."""
         return frozenset(self.recipes[recipe].first.get(kit, ()))
 
     def knows(self, kit: str, name: str) -> bool:
@@ -136,6 +136,6 @@ class Policy:
 
 
 def _of_kit(found: Mapping[str, Kept], kit: str) -> dict[str, Kept]:
-    """What stands under `"kit:tool"`, by tool."""
+    """Return what stands under `"kit:tool"`, by tool."""
     prefix = f"{kit}:"
     return {key.removeprefix(prefix): kept for key, kept in found.items() if key.startswith(prefix)}

@@ -32,7 +32,7 @@ class Prompt:
         self.text = text
 
     def entry(self) -> dict[str, Any]:
-        """The prompt as `prompts/list` shows it."""
+        """Return the prompt as `prompts/list` shows it."""
         arguments: Sequence[dict[str, Any]] = [
             {"name": name, "description": description, "required": False}
             for name, description in self.arguments.items()

@@ -25,7 +25,7 @@ class Offer:
         self._workspace = workspace
 
     def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """What a service answers; raises `ToolError` as the kit's own tools do."""
+        """Return what a service answers; raises `ToolError` as the kit's own tools do."""
         return self._services[name](self._workspace, arguments)
 
     def close(self) -> None:
@@ -34,7 +34,7 @@ class Offer:
 
 
 def open_offer(kit: str, folder: str, session: Session) -> Offer:
-    """The services of another kit for a session; `folder` is the emitted server's.
+    """Return the services of another kit for a session; `folder` is the emitted server's.
 
     Raises `StartError` where that kit's own server would not start.
     """

@@ -28,7 +28,7 @@ class Session:
     """What one agent run may see of one kit.
 
     `recipe` is what it calls itself, `base` the recipe of the policy that rules it, `profile` the
-    built-in kind of session that this comes from. `discipline` is the persona, if there is one.
+    built-in kind of session that this comes from. `discipline` is the agent's, if there is one.
     `task` (an id), `feature` and `target` (a discipline) are the rows that it is about. `enabled`
     are names of tools. `context` is the path of the file that says so, None where there is none;
     `project` what it says of the project it was made for, None where it says nothing.
@@ -109,21 +109,21 @@ class Session:
         return self._policy.kits
 
     def of(self, kit: str) -> Session:
-        """What the same agent run may see of another kit that is switched on."""
+        """Return what the same agent run may see of another kit that is switched on."""
         return Session(kit, self._facts, self.base, self._policy, self.context)
 
     def grants(self, kit: str, tool: str) -> bool:
-        """Whether the same agent run has a tool of another kit."""
+        """Return whether the same agent run has a tool of another kit."""
         return kit in self.kits and tool in self.of(kit).enabled
 
     def leaves(self, tool: str, argument: str) -> bool:
-        """Whether neither the recipe nor the context takes an argument of a tool away."""
+        """Return whether neither the recipe nor the context takes an argument of a tool away."""
         narrowed = self._policy.narrowed(self.base, self._kit)
         keep = self._kept(tool, narrowed.get(tool))
         return keep is None or argument in keep
 
     def bound_arguments(self, tool: str) -> Mapping[str, BoundArgument]:
-        """The rows that arguments of a tool stand for by themselves."""
+        """Return the rows that arguments of a tool stand for by themselves."""
         return self._bound.get(tool, {})
 
     def open_kinds(self) -> list[str]:
@@ -133,7 +133,7 @@ class Session:
         return [kind for kind, row in own.items() if row is None and targets.get(kind) == OPTIONAL]
 
     def why_hidden(self, name: str) -> str:
-        """One sentence on why a tool of this name cannot be called here."""
+        """Return one sentence on why a tool of this name cannot be called here."""
         if name in self._ungranted:
             return "it needs a session that is about one row, and this one is about none"
         reasons = self._policy.reasons(self._kit, one_line(self.recipe), self.base, self.discipline)
@@ -147,7 +147,7 @@ class Session:
         return [name for name in (tool.properties if keep is None else keep) if name not in lacking]
 
     def _kept(self, tool: str, keep: Sequence[str] | None) -> Sequence[str] | None:
-        """The arguments that both the recipe and the context leave of a tool."""
+        """Return the arguments that both the recipe and the context leave of a tool."""
         further = self._narrowed.get(tool)
         if keep is None or further is None:
             return further if keep is None else keep
@@ -182,7 +182,7 @@ class Session:
 
 
 def _value_problem(tool: Tool, bound: Mapping[str, BoundArgument]) -> str:
-    """Why a row that a tool is bound to could never be one; empty where it could."""
+    """Return why a row that a tool is bound to could never be one; empty where it could."""
     schemas = {name: tool.properties[name] for name in bound}
     try:
         check_arguments({"properties": schemas}, {name: own.value for name, own in bound.items()})
@@ -225,7 +225,7 @@ def _refuse_another_folder(project: Mapping[str, Any] | None, folder: str) -> No
 
 
 def _base(facts: Mapping[str, Any], policy: Policy) -> str:
-    """The recipe that rules the session: its own, or the base of a recipe that is a row."""
+    """Return the recipe that rules the session: its own, or the base of a recipe that is a row."""
     named = [facts[key] for key in ("recipe", "base") if key in facts]
     known = [name for name in named if name in policy.recipes]
     if named[-1] not in known:
@@ -250,7 +250,7 @@ def _refuse_unknown_tools(
 
 
 def _missing_rows(facts: Mapping[str, Any]) -> list[str]:
-    """The kinds of rows of which the session has none."""
+    """Return the kinds of rows of which the session has none."""
     return [kind for kind, key in ROWS.items() if facts.get(key) is None]
 
 
@@ -264,7 +264,7 @@ def _refuse_missing_rows(facts: Mapping[str, Any], base: str, policy: Policy) ->
 def _bound_arguments(
     rules: Mapping[str, Mapping[str, str]], facts: Mapping[str, Any], kit: str
 ) -> dict[str, dict[str, BoundArgument]]:
-    """The policy's ties to the session's rows, and those that the context adds to them.
+    """Return the policy's ties to the session's rows, and those that the context adds to them.
 
     Raises `StartError` for a context that binds an argument to another row than the session's.
     """

@@ -64,7 +64,7 @@ def start(arguments: Sequence[str], folder: str, kits: Sequence[str]) -> int:
 
 
 def read_manifest(folder: str) -> dict[str, Any]:
-    """The manifest beside the server; raises `StartError` when it cannot be read."""
+    """Return the manifest beside the server; raises `StartError` when it cannot be read."""
     path = os.path.join(folder, "manifest.json")
     try:
         with open(path, encoding="utf-8") as file:

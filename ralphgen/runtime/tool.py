@@ -95,12 +95,12 @@ class Tool:
         self.bound_arguments: Mapping[str, BoundArgument] = {}
 
     def reading_without(self, *arguments: str) -> Tool:
-        """The same tool, which only reads in a session that has none of these arguments."""
+        """Return the same tool, which only reads in a session that has none of these arguments."""
         self.writes_by = arguments
         return self
 
     def input_schema(self) -> dict[str, Any]:
-        """The JSON Schema of the arguments; unknown ones are refused."""
+        """Return the JSON Schema of the arguments; unknown ones are refused."""
         schema: dict[str, Any] = {"type": "object", "properties": self.properties}
         if self.required:
             schema["required"] = list(self.required)
@@ -108,7 +108,7 @@ class Tool:
         return schema
 
     def entry(self) -> dict[str, Any]:
-        """The tool as `tools/list` shows it."""
+        """Return the tool as `tools/list` shows it."""
         entry = {
             "name": self.name,
             "description": self.description,
@@ -123,7 +123,7 @@ class Tool:
         return {**entry, "_meta": meta} if meta else entry
 
     def completed(self, arguments: dict[str, object]) -> dict[str, object]:
-        """The arguments of a call with the session's own rows where they were left out.
+        """Return the arguments of a call with the session's own rows where they were left out.
 
         Raises `ToolError` for a row that the session may not touch.
         """
@@ -141,7 +141,7 @@ class Tool:
         bound_arguments: Mapping[str, BoundArgument],
         loaded_first: bool,
     ) -> Tool:
-        """The same tool as one session sees it.
+        """Return the same tool as one session sees it.
 
         `keep` names the arguments that remain, None for all of them; `values` the only values of
         an argument; `bound_arguments` the rows that need not be named.

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen.environment.ensure import ensure_environment
-from ralphgen.environment.location import INTERPRETER_OPTIONS
-from ralphgen.environment.lock import LOCK_NAME
+from ralphgen.environment.location import INTERPRETER_OPTIONS, LOCK_NAME
 from ralphgen.errors import ProjectError, Say, UsageError
 from ralphgen.kits.registry import KITS
 from ralphgen.output import finish_interrupted

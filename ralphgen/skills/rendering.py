@@ -11,9 +11,15 @@ from ralphgen.output import Files, seal
 from ralphgen.planning.model import KitPlan, ServerPlan, SkillPlan, ToolPlan
 from ralphgen.planning.preview import listed_tools
 from ralphgen.rendering.templates import rendered
-from ralphgen.skills.arguments import argument_rows, codes
-from ralphgen.skills.sessions import MOST, differences, removal_rows, session_rows
-from ralphgen.skills.workflows import told_workflows
+from ralphgen.skills.sections import (
+    MOST,
+    argument_rows,
+    codes,
+    differences,
+    removal_rows,
+    session_rows,
+    told_workflows,
+)
 
 SKILLS = ".claude/skills"
 TEXT, GUIDE = "SKILL.md", "references/tool-guide.md"
@@ -45,7 +51,7 @@ class Skill:
 
 
 def render_skills(plan: ServerPlan) -> tuple[Skill, ...]:
-    """The skill of every kit of the plan that has one, in the order of the kits.
+    """Return the skill of every kit of the plan that has one, in the order of the kits.
 
     The same plan gives the same bytes: nothing in them names a machine or a day, and only the
     manifest names a version.

@@ -42,7 +42,7 @@ def write_skills(root: Path, skills: Sequence[Skill], *, force: bool) -> dict[st
 
 
 def compare_skills(root: Path, skills: Sequence[Skill]) -> dict[str, Drift]:
-    """How each skill's folder differs from what would be written now, by folder.
+    """Return how each skill's folder differs from what would be written now, by folder.
 
     Writes nothing, but for a write that was broken off and is finished first. Raises `ProjectError`
     where a folder cannot be read.
@@ -68,7 +68,7 @@ def leftovers(root: Path, kits: Collection[str]) -> tuple[Leftover, ...]:
 
 
 def _kit(manifest: Path) -> str:
-    """The kit that a manifest of ours names; empty for one that is not ours."""
+    """Return the kit that a manifest of ours names; empty for one that is not ours."""
     try:
         facts = json.loads(manifest.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -78,7 +78,7 @@ def _kit(manifest: Path) -> str:
 
 
 def _placed(skill: Skill, problem: Problem) -> Problem:
-    """A problem of a file in a skill, which names the file from the project's folder on."""
+    """Return a problem of a file in a skill, which names the file from the project's folder on."""
     text = problem.text.removeprefix('"')
     return Problem(f'"{skill.folder}/{text}', _hint(problem.hint))
 

@@ -14,7 +14,7 @@ from goldens import Goldens
 from sources import runtime_text
 
 import ralphgen
-from ralphgen.environment.lock import read_lock
+from ralphgen.environment.location import read_lock
 from ralphgen.generate.workflows import Generated, generate
 from ralphgen.output.manifest import Files
 from ralphgen.planning.model import ServerPlan

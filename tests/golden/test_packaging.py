@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import ralphgen
-from ralphgen.environment.lock import read_lock
+from ralphgen.environment.location import read_lock
 
 ROOT = Path(__file__).parents[2]
 BUILD = """

@@ -39,7 +39,7 @@ PROJECT: dict[str, tuple[type, ...]] = {
 
 
 def read_context(path: str, sha256: str | None) -> dict[str, Any]:
-    """The facts of a context; raises `StartError` for the first thing that is wrong.
+    """Return the facts of a context; raises `StartError` for the first thing that is wrong.
 
     `sha256` is what the file must have, in hex, None for the file that lies beside a server.
     """
@@ -60,7 +60,7 @@ def read_context(path: str, sha256: str | None) -> dict[str, Any]:
 
 
 def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object, where no key may stand twice: readers disagree on which one counts."""
+    """Return a JSON object, where no key may stand twice: readers disagree on which one counts."""
     facts = dict(pairs)
     if len(facts) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -70,7 +70,7 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _shape_problem(facts: object, required: tuple[str, ...]) -> str | None:
-    """The first thing about a context's shape that is wrong."""
+    """Return the first thing about a context's shape that is wrong."""
     if not isinstance(facts, dict):
         return "expected a JSON object"
     if facts.get("version") != VERSION:
@@ -96,7 +96,7 @@ def _project_problem(project: Mapping[str, Any] | None) -> str | None:
 
 
 def _tables_problem(facts: Mapping[str, Any]) -> str | None:
-    """What is wrong about the objects that are keyed by kit."""
+    """Return what is wrong about the objects that are keyed by kit."""
     for key, whole, expected in (
         ("enabled_tools", _is_names, "list of names"),
         ("disabled_tools", _is_names, "list of names"),
@@ -118,7 +118,7 @@ def _is_row(value: object) -> bool:
 
 
 def _each(whole: Callable[[object], bool]) -> Callable[[object], bool]:
-    """Whether something is an object of which every value is whole."""
+    """Return whether something is an object of which every value is whole."""
     return lambda value: isinstance(value, dict) and all(map(whole, value.values()))
 
 

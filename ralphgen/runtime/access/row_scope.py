@@ -66,5 +66,5 @@ def bound_arguments(
 
 
 def names_own_row(rules: Mapping[str, str], kinds: Sequence[str]) -> bool:
-    """Whether an argument of a tool can name nothing but the session's own row of a kind."""
+    """Return whether an argument of a tool can name nothing but the session's own row of a kind."""
     return any(RULES[rule][1] == OWN and RULES[rule][0] in kinds for rule in rules.values())

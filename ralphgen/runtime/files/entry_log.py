@@ -167,7 +167,7 @@ def _take_back(file: int, written: int) -> None:
 
 
 def _offset(cursor: str, size: int) -> int:
-    """The place in the file that a cursor stands for."""
+    """Return the place in the file that a cursor stands for."""
     if not _CURSOR.fullmatch(cursor) or int(cursor) > size:
         raise ToolError(
             f'the cursor "{cursor[:40]}" is none of this file: take "next_cursor" of a page, or '
@@ -177,7 +177,7 @@ def _offset(cursor: str, size: int) -> int:
 
 
 def _last(window: bytes, first: int, limit: int) -> tuple[int, str, int]:
-    """Where the page begins in the file, its text, and how many entries begin in it.
+    """Return where the page begins in the file, its text, and how many entries begin in it.
 
     `window` is what stands before the page's end, from the file's byte `first` on.
     """
@@ -209,7 +209,7 @@ def _tail(text: str) -> str:
 
 
 def _decoded(data: bytes) -> str:
-    """Text from which the same bytes can be made again."""
+    """Return text from which the same bytes can be made again."""
     return data.decode("utf-8", "surrogateescape")
 
 
@@ -219,12 +219,12 @@ def _shown(text: str) -> str:
 
 
 def _characters(text: str) -> int:
-    """The characters of a text as JSON, without its quotes."""
+    """Return the characters of a text as JSON, without its quotes."""
     return len(json.dumps(text, ensure_ascii=False)) - 2
 
 
 def _count(file: BufferedReader, size: int) -> int:
-    """The entries that begin in the first `size` bytes."""
+    """Return the entries that begin in the first `size` bytes."""
     file.seek(0)
     total, before = 0, b"n"
     for at in range(0, size, _CHUNK):

@@ -98,7 +98,7 @@ class FastPath:
         _write(sink, _refusal(identity, RefusedError(INTERNAL_ERROR, message)))
 
     def _answer(self, line: bytes) -> bytes:
-        """The line that answers a line; empty for a notification, which has no answer.
+        """Return the line that answers a line; empty for a notification, which has no answer.
 
         Raises `DoubtError` or ValueError for a line that is not plain.
         """
@@ -134,7 +134,7 @@ class FastPath:
         return True
 
     def _shake_hands(self, params: dict[str, Any]) -> dict[str, Any]:
-        """The result of the first request of a handshake connection."""
+        """Return the result of the first request of a handshake connection."""
         if self._era or not messages.is_initialize(params):
             raise DoubtError
         self._era = params["protocolVersion"]
@@ -160,7 +160,7 @@ class FastPath:
         return {"capabilities": capabilities, "instructions": instructions}
 
     def _request(self, identity: int | str, method: str, params: dict[str, Any]) -> bytes:
-        """The line that answers a request of a known shape.
+        """Return the line that answers a request of a known shape.
 
         Whatever happens in it, it is answered; only `DeferToSdkError` leaves it to the SDK.
         """
@@ -202,7 +202,7 @@ def _line(frame: dict[str, Any]) -> bytes:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object, where no key stands twice: readers disagree on which one counts."""
+    """Return an object, where no key stands twice: readers disagree on which one counts."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise DoubtError

@@ -28,7 +28,7 @@ META = (f"{PREFIX}protocolVersion", f"{PREFIX}clientInfo", f"{PREFIX}clientCapab
 
 
 def is_message(frame: dict[str, Any]) -> bool:
-    """Whether a frame is a request or a notification, and holds nothing else."""
+    """Return whether a frame is a request or a notification, and holds nothing else."""
     return (
         frame.keys() <= {"jsonrpc", "id", "method", "params"}
         and frame.get("jsonrpc") == "2.0"
@@ -39,7 +39,7 @@ def is_message(frame: dict[str, Any]) -> bool:
 
 
 def fits(method: str, params: dict[str, Any]) -> bool:
-    """Whether parameters, without `_meta`, are those of a request that is known."""
+    """Return whether parameters, without `_meta`, are those of a request that is known."""
     known = PARAMETERS.get(method)
     if known is None or not params.keys() <= known.keys():
         return False
@@ -55,14 +55,14 @@ def fits(method: str, params: dict[str, Any]) -> bool:
 
 
 def is_plain_meta(meta: object) -> bool:
-    """Whether `_meta` is that of a handshake connection, or there is none."""
+    """Return whether `_meta` is that of a handshake connection, or there is none."""
     if type(meta) is not dict:
         return False
     return _plain_token(meta) and not any(key.startswith(PREFIX) for key in meta)
 
 
 def is_modern_meta(meta: object) -> bool:
-    """Whether `_meta` is a whole envelope of the stateless era."""
+    """Return whether `_meta` is a whole envelope of the stateless era."""
     if type(meta) is not dict:
         return False
     ours = {key for key in meta if key.startswith(PREFIX)}
@@ -76,7 +76,7 @@ def is_modern_meta(meta: object) -> bool:
 
 
 def is_info(value: object) -> bool:
-    """Whether a client says who it is in words alone."""
+    """Return whether a client says who it is in words alone."""
     return (
         type(value) is dict
         and {"name", "version"} <= value.keys() <= INFO
@@ -85,7 +85,7 @@ def is_info(value: object) -> bool:
 
 
 def is_capabilities(value: object) -> bool:
-    """Whether a client says what it can do in flags and empty objects alone."""
+    """Return whether a client says what it can do in flags and empty objects alone."""
     return (
         type(value) is dict
         and value.keys() <= CAPABILITIES
@@ -94,7 +94,7 @@ def is_capabilities(value: object) -> bool:
 
 
 def is_initialize(params: dict[str, Any]) -> bool:
-    """Whether these are the parameters of a handshake in a version that is known."""
+    """Return whether these are the parameters of a handshake in a version that is known."""
     return (
         {"protocolVersion", "capabilities", "clientInfo"} == params.keys() - {"_meta"}
         and params["protocolVersion"] in HANDSHAKES
@@ -122,5 +122,5 @@ def _is_capability(name: str, members: object) -> bool:
 
 
 def _plain_token(meta: dict[str, Any]) -> bool:
-    """Whether the token for progress, if there is one, is of a type that it can have."""
+    """Return whether the token for progress, if there is one, is of a type that it can have."""
     return type(meta.get("progressToken", "")) in (int, str)

@@ -63,7 +63,7 @@ def resource_methods(resources: Resources, workspace: Any) -> dict[str, Method]:
 def completion_method(
     resources: Resources, prompts: Mapping[str, Prompt], workspace: Any
 ) -> dict[str, Method]:
-    """What completes the variables of templates and the arguments of prompts."""
+    """Return what completes the variables of templates and the arguments of prompts."""
 
     def complete(params: Params) -> dict[str, Any]:
         ref, argument = params["ref"], params["argument"]

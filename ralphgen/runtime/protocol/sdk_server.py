@@ -48,7 +48,7 @@ class KitServer(Server[None]):
     said: t.ServerCapabilities
 
     def get_capabilities(self, *_options: Any, **_named: Any) -> t.ServerCapabilities:
-        """The capabilities as the handlers tell them, without a word on `listChanged`."""
+        """Return the capabilities as the handlers tell them, without a word on `listChanged`."""
         return self.said
 
 
@@ -100,7 +100,7 @@ async def _run(server: Server[None], updates: Subscriptions | None, streams: Str
 def _handler(
     method: Method, result: type[t.Result], worker: Worker | None
 ) -> Callable[[Context, t.RequestParams], Awaitable[t.Result]]:
-    """What answers a request on the SDK's side, in its turn where there are any."""
+    """Return what answers a request on the SDK's side, in its turn where there are any."""
 
     async def handle(_: Context, params: t.RequestParams) -> t.Result:
         given = params.model_dump(by_alias=True, exclude_unset=True)

@@ -86,7 +86,7 @@ def _answered(kit: Kit, tool: Tool, work: Callable[[], Result]) -> Answer:
 
 
 def _told(kit: Kit, error: ToolError) -> str:
-    """What an agent reads of a failure: a sentence, or an object where the kit says so."""
+    """Return what an agent reads of a failure: a sentence, or an object where the kit says so."""
     if kit.refusals != "object":
         return str(error)
     code, facts = (error.code, error.facts) if isinstance(error, CodedError) else (INVALID, {})

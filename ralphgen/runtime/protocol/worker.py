@@ -65,7 +65,7 @@ class Worker:
 
 
 async def awaited(waiting: DeferredResult) -> dict[str, Any]:
-    """The outcome, on a thread of its own; whoever leaves, says so."""
+    """Return the outcome, on a thread of its own; whoever leaves, says so."""
     nobody_in_line = anyio.CapacityLimiter(1)
     try:
         return await to_thread.run_sync(

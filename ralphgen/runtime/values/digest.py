@@ -12,6 +12,6 @@ except ImportError:
 
 
 def sha256_hex(data: bytes) -> str:
-    """The sha256 of `data` as 64 lower-case hex digits."""
+    """Return the sha256 of `data` as 64 lower-case hex digits."""
     digest: str = sha256(data).hexdigest()
     return digest

@@ -24,14 +24,14 @@ NAMED_CUTS = 20  # beyond them, the fields are named without their parts
 
 
 def size(value: object) -> int:
-    """The characters of a value as compact JSON."""
+    """Return the characters of a value as compact JSON."""
     return len(write_json(value))
 
 
 def page(
     name: str, rows: Sequence[dict[str, Any]], cursors: Sequence[object], *, limit: int, total: int
 ) -> dict[str, Any]:
-    """The first rows of a list, at most `limit` of them and within the size of an answer.
+    """Return the first rows of a list, at most `limit` of them and within the size of an answer.
 
     `rows` may hold one row more than `limit`, the sign that there are others; `cursors` says,
     row by row, after what the next page begins.
@@ -62,7 +62,7 @@ def leading(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def fitted(record: dict[str, Any], room: int = MAX_CHARACTERS) -> dict[str, Any]:
-    """The record, its longest parts cut until it fits; `cut` names what is not whole."""
+    """Return the record, its longest parts cut until it fits; `cut` names what is not whole."""
     candidate: dict[str, Any] = {}
     for characters, items in STEPS:
         candidate = shortened(record, characters, items)
@@ -72,7 +72,7 @@ def fitted(record: dict[str, Any], room: int = MAX_CHARACTERS) -> dict[str, Any]
 
 
 def shortened(record: dict[str, Any], characters: int, items: int) -> dict[str, Any]:
-    """A copy without texts over `characters` or lists over `items`, its cut fields in `cut`.
+    """Return a copy without texts over `characters` or lists over `items`, its cut fields in `cut`.
 
     What UTF-8 cannot carry, half of a surrogate pair, is shown as U+FFFD.
     """
@@ -95,7 +95,7 @@ class _Cut:
         self.names: set[str] = set()
 
     def short(self, value: Any, name: str, depth: int) -> Any:
-        """The value, short; `name` says where it stands, `depth` in how many others."""
+        """Return the value, short; `name` says where it stands, `depth` in how many others."""
         if isinstance(value, str):
             return self._text(value, name, self._characters)
         if not isinstance(value, (list, dict)):
@@ -122,7 +122,7 @@ class _Cut:
 
 
 def _whole(text: str) -> str:
-    """The text with U+FFFD for each half of a surrogate pair."""
+    """Return the text with U+FFFD for each half of a surrogate pair."""
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -17,11 +17,9 @@ import pytest
 from filelock import FileLock
 
 import ralphgen
-from ralphgen.environment.build import check_environment
+from ralphgen.environment.build import check_environment, explain_failure
 from ralphgen.environment.ensure import ensure_environment
-from ralphgen.environment.failures import explain_failure
-from ralphgen.environment.location import Environment, environment_for, is_complete
-from ralphgen.environment.lock import read_lock
+from ralphgen.environment.location import Environment, environment_for, is_complete, read_lock
 from ralphgen.errors import ProjectError
 
 pytestmark = pytest.mark.slow

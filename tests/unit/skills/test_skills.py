@@ -18,7 +18,7 @@ from ralphgen.kits.registry import KITS
 from ralphgen.planning.model import KitPlan, ServerPlan, SkillPlan
 from ralphgen.planning.preview import listed_tools
 from ralphgen.skills.rendering import GUIDE, TEXT, Skill, render_skills
-from ralphgen.skills.sessions import MOST
+from ralphgen.skills.sections import MOST
 
 KIT_KEYS = [kit.key for kit in KITS]
 ERAS = ("a0", "a8", "b6")

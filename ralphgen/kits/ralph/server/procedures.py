@@ -33,7 +33,7 @@ PROCEDURES: Mapping[str, Procedure] = {
         (("create_feature",), "Make a feature with create_feature for each part users would name."),
         (
             ("create_discipline",),
-            "Add a discipline with create_discipline only where no persona fits the work.",
+            "Add a discipline with create_discipline only where no discipline fits the work.",
         ),
         (
             ("create_task",),
@@ -71,7 +71,7 @@ PROCEDURES: Mapping[str, Procedure] = {
         (("create_feature",), "Where a feature splits, make the new one with create_feature."),
     ),
     "discuss": Procedure(
-        "Shape a discipline, the persona that agents work as, with a person.",
+        "Shape a discipline, the role that agents work in, with a person.",
         (("get_discipline",), "Read the discipline with get_discipline."),
         (
             ("list_disciplines",),
