@@ -71,7 +71,6 @@ class Report:
         """Return the report for other programs."""
         return {
             "ok": not self.drift,
-            "interrupted": self.drift.interrupted,
             "ralphgen": __version__,
             "written_by": self.written_by,
             "stale": list(self.drift.stale),
@@ -81,6 +80,7 @@ class Report:
             "unknown": list(self.drift.unknown),
             "diff": self.drift.diff,
             "warnings": list(self.warnings),
+            "interrupted": self.drift.interrupted,
         }
 
 

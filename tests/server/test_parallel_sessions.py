@@ -32,9 +32,9 @@ folder, context, sha256, task = sys.argv[1:]
 sys.path.insert(0, folder)
 from policy import POLICY
 from ralph import KIT
-from runtime.session import open_session
+from runtime.session import read_session
 
-session = open_session("ralph", folder, context, sha256, POLICY)
+session = read_session("ralph", folder, context, sha256, POLICY)
 tools = session.tools(KIT.tools)
 workspace = KIT.open_workspace(folder, session)
 

@@ -31,7 +31,7 @@ class Scratch(sqlite3.Connection):
 
 def lax_database(schema: str = LAX) -> sqlite3.Connection:
     """An empty database in memory."""
-    connection = sqlite3.connect(":memory:", factory=Scratch)
+    connection = sqlite3.connect(":memory:", factory=Scratch, check_same_thread=False)
     connection.executescript(schema)
     return connection
 

@@ -57,9 +57,14 @@ def create_project(
     """A project with its server; `schema` names a file in fixtures/schemas.
 
     It is generated once in a test process, and copied: nothing in it depends on where it lies.
+    Where something of the project is there already, such as recipes, it is generated anew.
     """
+    has_own = (root / ".ralph").exists()
     model = _model_project(statements, schema, config, rows)
-    return Path(shutil.copytree(model, root, copy_function=shutil.copy, dirs_exist_ok=True))
+    shutil.copytree(model, root, copy_function=shutil.copy, dirs_exist_ok=True)
+    if has_own:
+        regenerate(root, force=False, say=quiet)
+    return root
 
 
 @cache
