@@ -32,15 +32,22 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave modules without fast tests unread in the fast lane."""
-    alone = config.option.markexpr == "fast"
-    return True if alone and lanes.holds_no_fast_test(collection_path) else None
+    """Leave modules that hold no test of the lane unread."""
+    wanted = config.option.markexpr
+    if wanted == "fast" and lanes.holds_no_fast_test(collection_path):
+        return True
+    is_test = collection_path.name.startswith("test_")
+    if wanted == "thorough" and is_test and not lanes.is_thorough(collection_path):
+        return True
+    return True if "not thorough" in wanted and lanes.is_thorough(collection_path) else None
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the fast tests."""
+    """Mark the fast and the thorough tests."""
     for item in items:
+        if lanes.is_thorough(item.path) and not item.get_closest_marker("soak"):
+            item.add_marker("thorough")
         if lanes.is_fast(item):
             item.add_marker("fast")
 

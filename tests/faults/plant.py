@@ -115,6 +115,7 @@ def outcome(fault: Fault, tree: Path, tests: Sequence[Path]) -> tuple[str, str]:
     """Return what the tests say of the tree as it is."""
     arguments = ["-x", "-q", "-n", "0", "-p", "no:cacheprovider", "-p", "without_shrinking"]
     arguments += ["--no-header", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+    arguments += ["-m", "not (benchmark or soak or interop or browser)"]
     arguments += [*map(str, tests), *(["-k", fault.words] if fault.words else [])]
     with TemporaryFile() as output:
         code = tested(tree, arguments, output.fileno())

@@ -1,7 +1,8 @@
 """The lanes of the suite: which tests are fast, what these may not do, how many examples are tried.
 
 What lies in `tests/unit` and `tests/kits/<kit>/unit` is fast, but for the tests, classes and
-modules that are marked `slow`. A fast test that starts a process fails.
+modules that are marked `slow`. A fast test that starts a process fails. The modules of `THOROUGH`
+are a lane of their own, which CI runs besides the default one.
 """
 
 import os
@@ -13,8 +14,42 @@ import pytest
 from hypothesis import settings
 
 TESTS = Path(__file__).parents[1]
-NOT_FAST = ("slow", "soak", "benchmark", "interop", "browser")
+NOT_FAST = ("slow", "thorough", "soak", "benchmark", "interop", "browser")
 SLOW_MODULE = re.compile(r"^pytestmark = pytest\.mark\.slow$", re.MULTILINE)
+# Attacks, kills, time limits and sweeps, each with a server or a process of its own. What they hold
+# at large is held by a few tests of the default lane too.
+THOROUGH = (
+    "golden/test_emitted_code.py",
+    "kits/dela/server/test_dela_policy.py",
+    "kits/dela/server/test_dela_regressions_*.py",
+    "kits/dela/unit/test_hostile_tasks.py",
+    "kits/rye/server/test_rye_attacks_*.py",
+    "kits/rye/server/test_rye_executing_once.py",
+    "kits/rye/server/test_rye_executing_processes.py",
+    "kits/rye/server/test_rye_fast_path.py",
+    "kits/rye/server/test_rye_protocol*.py",
+    "kits/rye/server/test_rye_settings.py",
+    "kits/rye/server/test_rye_signed_items.py",
+    "kits/rye/server/test_rye_spaces_places.py",
+    "kits/rye/server/test_rye_verifying_*.py",
+    "kits/rye/unit/test_rye_parsing_hostile.py",
+    "kits/rye/unit/test_rye_subprocess.py",
+    "kits/rye/unit/test_rye_tampering.py",
+    "kits/specum/server/test_specum_bridge.py",
+    "kits/specum/server/test_specum_policy.py",
+    "server/fast_path/test_generated_conversations.py",
+    "server/fast_path/test_handover.py",
+    "server/test_fails_closed.py",
+    "server/test_loader.py",
+    "server/test_resource_updates.py",
+    "server/test_wire_schema.py",
+    "unit/board/test_board_cli.py",
+    "unit/board/test_board_events.py",
+    "unit/board/test_board_hostile.py",
+    "unit/cli/test_bad_input.py",
+    "unit/environment/test_environment.py",
+    "unit/output/test_output_crashes.py",
+)
 STARTS = (
     "os.exec",
     "os.fork",
@@ -64,6 +99,12 @@ def lies_among_fast_tests(path: Path) -> bool:
     return parts[:1] == ("unit",) or (parts[:1] == ("kits",) and "unit" in parts[1:3])
 
 
+def is_thorough(path: Path) -> bool:
+    """Whether a test module is of the thorough lane."""
+    inside = path.relative_to(TESTS) if path.is_relative_to(TESTS) else path
+    return any(inside.match(pattern) for pattern in THOROUGH)
+
+
 def is_fast(item: pytest.Item) -> bool:
     """Whether a test is in the fast lane."""
     return lies_among_fast_tests(item.path) and not any(map(item.get_closest_marker, NOT_FAST))
@@ -73,4 +114,6 @@ def holds_no_fast_test(path: Path) -> bool:
     """Whether a module need not be imported for the fast lane."""
     if not path.name.startswith("test_"):
         return False
+    if is_thorough(path):
+        return True
     return not lies_among_fast_tests(path) or bool(SLOW_MODULE.search(path.read_text("utf-8")))
