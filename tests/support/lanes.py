@@ -20,7 +20,9 @@ SLOW_MODULE = re.compile(r"^pytestmark = pytest\.mark\.slow$", re.MULTILINE)
 # at large is held by a few tests of the default lane too.
 THOROUGH = (
     "golden/test_emitted_code.py",
+    "kits/dela/server/test_dela_front.py",
     "kits/dela/server/test_dela_policy.py",
+    "kits/dela/server/test_dela_real_runners.py",
     "kits/dela/server/test_dela_regressions_*.py",
     "kits/dela/unit/test_hostile_tasks.py",
     "kits/rye/server/test_rye_attacks_*.py",
@@ -41,6 +43,7 @@ THOROUGH = (
     "server/fast_path/test_handover.py",
     "server/test_fails_closed.py",
     "server/test_loader.py",
+    "server/test_parallel_sessions.py",
     "server/test_resource_updates.py",
     "server/test_wire_schema.py",
     "unit/board/test_board_cli.py",
@@ -49,6 +52,7 @@ THOROUGH = (
     "unit/cli/test_bad_input.py",
     "unit/environment/test_environment.py",
     "unit/output/test_output_crashes.py",
+    "unit/runtime/processes/test_jobs.py",
 )
 STARTS = (
     "os.exec",
