@@ -32,7 +32,7 @@ MOST = {
 }  # files that are kept, by the beginning of their names
 EARLY = ("runtime/modules.py",)  # runs before there is a finder
 UNKEPT = (OSError, RecursionError, SyntaxError, ValueError)  # the last for a file that is no Python
-MEND = 'run "ralphgen regen --force"'
+FIX = 'run "ralphgen regen --force"'
 
 
 def verified(folder: str, manifest: bytes) -> tuple[Parts, Callable[[str], CodeType]]:
@@ -127,10 +127,10 @@ def _digests(path: str, manifest: bytes) -> dict[str, str]:
     except (LookupError, TypeError, AttributeError):
         problem = "it does not say what the server was built for"
     if problem:
-        raise ValueError(f'the manifest "{path}" cannot be used ({problem}): {MEND}')
+        raise ValueError(f'the manifest "{path}" cannot be used ({problem}): {FIX}')
     for file in digests:
         if file.partition("/")[0].removesuffix(".py") in sys.stdlib_module_names:
-            raise ValueError(f"{file!a} has the name of a standard module: {MEND}")
+            raise ValueError(f"{file!a} has the name of a standard module: {FIX}")
     return digests
 
 
@@ -156,9 +156,9 @@ def _source(path: str, digest: str) -> tuple[bytes, Stamp | None]:
         with open(path, "rb") as file:
             source = file.read()
     except OSError as error:
-        raise ValueError(f'cannot read "{shown}" ({error.strerror}): {MEND}') from error
+        raise ValueError(f'cannot read "{shown}" ({error.strerror}): {FIX}') from error
     if sha256(source).hexdigest() != digest:
-        raise ValueError(f'"{shown}" is not as it was generated: put it back, or {MEND}')
+        raise ValueError(f'"{shown}" is not as it was generated: put it back, or {FIX}')
     written = max(known[1:3]) if known else time.time_ns()
     return source, known if time.time_ns() - written > UNSETTLED else None
 
