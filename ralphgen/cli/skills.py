@@ -102,13 +102,13 @@ def _check(root: Path, skills: "Sequence[Skill]", tell: Say) -> None:
     for folder, drift in drifted.items():
         sys.stdout.write(drift.diff)
         sys.stdout.flush()
-        say(f"ralphgen: {folder} is not what would be written now\nhint: {_mend(folder, drift)}")
+        say(f"ralphgen: {folder} is not what would be written now\nhint: {_fix(folder, drift)}")
     if drifted:
         raise typer.Exit(1)
     tell("the skills are up to date")
 
 
-def _mend(folder: str, drift: "Drift") -> str:
+def _fix(folder: str, drift: "Drift") -> str:
     if drift.hint:
         return drift.hint
     if drift.edited:

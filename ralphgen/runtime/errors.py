@@ -48,7 +48,7 @@ class DeferToSdkError(Exception):
 
 
 class StartError(Exception):
-    """The server must not start: one line for stderr that names the mend (exit code 2)."""
+    """The server must not start: one line for stderr that names the fix (exit code 2)."""
 
 
 def one_line(text: str) -> str:

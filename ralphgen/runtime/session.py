@@ -213,8 +213,8 @@ def read_session(
         _refuse_missing_rows(facts, base, policy)
         return Session(kit, facts, base, policy, path)
     except StartError as error:
-        mend = 'remove it and run "ralphgen init"' if context is None else "make a new session"
-        raise StartError(f'the context "{path}" cannot be used: {error}; {mend}') from error
+        fix = 'remove it and run "ralphgen init"' if context is None else "make a new session"
+        raise StartError(f'the context "{path}" cannot be used: {error}; {fix}') from error
 
 
 def _refuse_another_folder(project: Mapping[str, Any] | None, folder: str) -> None:

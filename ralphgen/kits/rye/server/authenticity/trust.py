@@ -110,7 +110,7 @@ class Trust:
         raise CodedError(
             CODES[verdict.state],
             f'{told}, and the policy "{policy}" refuses that: {verdict.reason}'
-            f"{_mend(item, verdict, signs=signs)}",
+            f"{_fix(item, verdict, signs=signs)}",
             item_type=item.type,
             item_id=item.id,
             source=item.source,
@@ -166,7 +166,7 @@ def _digests_in(manifest: str) -> Mapping[str, str]:
     return files if isinstance(files, dict) else {}
 
 
-def _mend(item: Item, verdict: Verdict, *, signs: bool) -> str:
+def _fix(item: Item, verdict: Verdict, *, signs: bool) -> str:
     """Return what to do about an item that is refused, where the reason does not say that."""
     if item.source == SYSTEM:
         return '; run "ralphgen regen --force" in the project'
