@@ -4,8 +4,32 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from ralphgen.runtime.errors import one_line
+
 Say = Callable[[str], None]
 """Takes a line for people, such as progress."""
+
+LONGEST = 2_000  # characters of a sentence: names may be as long as a file
+# Control characters but tab and newline, what reverses the direction, and lone surrogates.
+_TREACHEROUS = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+def plain(text: str) -> str:
+    """Return text as one line that steers no terminal, cut where it is longer than `LONGEST`."""
+    spelled = one_line(text[: LONGEST + 1])
+    if len(spelled) <= LONGEST:
+        return spelled
+    return f"{spelled[:LONGEST]}… ({len(text):,} characters)"
+
+
+def harmless(text: str) -> str:
+    r"""Return lines with each character that could steer a terminal as `\xNN` or `\uNNNN`."""
+    return _TREACHEROUS.sub(
+        lambda found: found[0].encode("unicode_escape", "surrogatepass").decode("ascii"),
+        text.replace("\r\n", "\n"),
+    )
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -13,15 +37,22 @@ class Problem:
     """One thing that is wrong.
 
     `text` is one sentence, lower-case, without a full stop, with names in quotes and, for text
-    files, `path:line: ` in front. `hint` is a command or a step that helps.
+    files, `path:line: ` in front; names come from anywhere, so that it is made `plain`. `hint` is a
+    command or a step that helps. `output` are lines of another program, shown between both.
     """
 
     text: str
     hint: str = ""
+    output: str = ""
+
+    def __post_init__(self) -> None:
+        """Keep the text to one line that steers no terminal."""
+        object.__setattr__(self, "text", plain(self.text))
 
     def __str__(self) -> str:
-        """Return the sentence, and a second line with the hint where there is one."""
-        return f"{self.text}\nhint: {self.hint}" if self.hint else self.text
+        """Return the sentence, the other program's lines, and a last line with the hint."""
+        hint = f"hint: {self.hint}" if self.hint else ""
+        return harmless("\n".join(part for part in (self.text, self.output, hint) if part))
 
 
 class RalphgenError(Exception):
@@ -29,9 +60,9 @@ class RalphgenError(Exception):
 
     exit_code = 1
 
-    def __init__(self, text: str, hint: str = "") -> None:
+    def __init__(self, text: str, hint: str = "", output: str = "") -> None:
         super().__init__(text)
-        self.problems: tuple[Problem, ...] = (Problem(text, hint),)
+        self.problems: tuple[Problem, ...] = (Problem(text, hint, output),)
 
     @classmethod
     def of(cls, problems: Iterable[Problem]) -> "RalphgenError":

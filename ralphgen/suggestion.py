@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from ralphgen.runtime.errors import one_line
-from ralphgen.runtime.values.nearest import nearest
+from ralphgen.runtime.values.arguments import nearest
 
 
 def suggestion(name: str, known: Iterable[str], listed: str) -> str:

@@ -1,13 +1,16 @@
 """Options and fixtures of the whole suite."""
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import lanes
+import memory
 import pytest
 from goldens import Goldens
 
@@ -17,6 +20,14 @@ if TYPE_CHECKING:
 # Thousands of processes are started: none is to compile again what the one before it compiled.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# Under `nohup` all that is started would ignore a terminal that is closed, as it should then.
+if hasattr(signal, "SIGHUP"):
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+# What tests trust is nobody's but theirs.
+CONFIGURATION = TemporaryDirectory(prefix="ralphgen-configuration-")
+os.environ["XDG_CONFIG_HOME"] = CONFIGURATION.name
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -28,6 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Take the lane before tests are imported: they read how many examples it tries."""
+    memory.keep_temporary_files(config.option.markexpr)
     lanes.choose(config.option.markexpr)
 
 
@@ -37,9 +49,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if wanted == "fast" and lanes.holds_no_fast_test(collection_path):
         return True
     is_test = collection_path.name.startswith("test_")
-    if wanted == "thorough" and is_test and not lanes.is_thorough(collection_path):
+    if wanted == "thorough" and is_test and not lanes.holds_a_thorough_test(collection_path):
         return True
     return True if "not thorough" in wanted and lanes.is_thorough(collection_path) else None
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """A worker for each processor; one more for the lane whose tests wait for time limits."""
+    return (os.cpu_count() or 1) + int(config.option.markexpr == "thorough")
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects
@@ -93,3 +110,13 @@ def server(project: Path) -> "Iterator[Driver]":
 def driving() -> Any:
     """The SDK's client, which costs a second to import."""
     return import_module("driving")
+
+
+@pytest.fixture
+def postgresql() -> Iterator[str]:
+    """The DSN of a fresh database in a real PostgreSQL."""
+    found = import_module("postgresql")
+    if reason := found.missing():
+        pytest.skip(reason)
+    with found.database() as dsn:
+        yield dsn

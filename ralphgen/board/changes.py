@@ -3,21 +3,34 @@
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
+from threading import Event, Thread
 from typing import NamedTuple
 
+from ralphgen.board.views.claims import liveness, read_claims
 from ralphgen.errors import RalphgenError
-from ralphgen.kits.ralph.rows import LEARNINGS, PROGRESS
+from ralphgen.kits.ralph.rows import LEARNINGS, PROGRESS, Rows
 from ralphgen.output.manifest import MANIFEST, listed
 from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.database import open_without_trace
-from ralphgen.project.inspect import DATABASE
+from ralphgen.project.postgresql import open_postgresql
 from ralphgen.project.recipes import FOLDER as RECIPES
-from ralphgen.project.root import FOLDER
-from ralphgen.runtime.access.session_lock import LOCK
+from ralphgen.project.root import (
+    DATABASE,
+    FOLDER,
+    SESSIONS,
+    Postgresql,
+    database_path,
+    postgresql_place,
+)
+from ralphgen.project.schema import read_facts
+from ralphgen.runtime.context import LOCK
+from ralphgen.runtime.database.claims import Claim
+from ralphgen.runtime.postgresql.notices import WriteNotices
 from ralphgen.sessions.processes import Lock
-from ralphgen.sessions.store import CONTEXT, SESSIONS
+from ralphgen.sessions.store import CONTEXT
 
 PACE = 2.0
 """Seconds between two looks at what is many files: the generated ones, and who holds a session."""
@@ -27,6 +40,8 @@ SETTLED = 3.0
 
 FACTS = ("SELECT name, sql FROM sqlite_master", "SELECT * FROM disciplines")
 """What a server is made for, and what people edit besides."""
+SNAPSHOT = "SELECT pg_catalog.pg_current_snapshot()::text"
+"""What differs after any write in the cluster of PostgreSQL."""
 
 
 class Marks(NamedTuple):
@@ -38,10 +53,11 @@ class Marks(NamedTuple):
     status: str
     matrix: str
     drift: str
+    record: str
     sessions: str
 
 
-class Changes:
+class ChangeWatch:
     """What a project's board shows, watched by the times, sizes and identities of files.
 
     No file is opened for long and no lock is held: a connection of our own, whose `data_version`
@@ -59,53 +75,118 @@ class Changes:
         self._generated: tuple[object, ...] = ()
         self._sessions: tuple[object, ...] = ()
         self._listed: tuple[object, tuple[str, ...]] = (None, ())
-        self._known: tuple[object, str] = ("", "")
+        self._known: tuple[object, str, tuple[Claim, ...]] = ("", "", ())
+        self._live: tuple[bool, ...] = ()
+        self._told = False  # that something was written into PostgreSQL, since the last look
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Within the block, see at the next look what one of ours writes into PostgreSQL.
+
+        Nothing is done where there is none, and where it passes on no notices: then a look in
+        `PACE` seconds sees it, as it sees what others write.
+        """
+        place = self._place()
+        if place is None:
+            yield
+            return
+        over = Event()
+        Thread(target=self._listen, args=(place, over), daemon=True).start()
+        try:
+            yield
+        finally:
+            over.set()
 
     def marks(self) -> Marks:
         """Return the marks as of now; they differ after any write that a section could show."""
-        if self._clock() >= self._next:
+        slowly = self._clock() >= self._next
+        if slowly:
             self._next = self._clock() + PACE
             self._generated = tuple(self._generated_files())
             self._sessions = tuple(self._started_sessions())
-        database = (self._stamp(DATABASE), self._log(f"{DATABASE}-wal"))
-        facts = self._facts(database)
+        before, place = self._known, self._place()
+        if place is None:
+            self._look_at_file()
+        elif slowly or self._told:
+            self._told = False  # before the look: what is written during it is told again
+            self._look_into(place)
+        database, facts, claims = self._known
+        if slowly or self._known is not before:
+            self._live = liveness(claims)
         recipes = [(entry.name, _stamp(entry)) for entry in _entries(self._root / RECIPES)]
         settings = (facts, self._stamp(CONFIG), *recipes)
         notes = [self._stamp(f".ralph/{name}") for name in (PROGRESS, LEARNINGS)]
         manifest = (self._stamp(f"{FOLDER}/{MANIFEST}"), self._stamp(FOLDER))
         return Marks(
-            status=_mark(database, settings, notes),
+            status=_mark(database, settings, notes, self._live),
             matrix=_mark(settings),
             drift=_mark(settings, manifest, self._generated),
+            record=_mark(database, settings),
             sessions=_mark(database, self._stamp(SESSIONS), self._sessions),
         )
+
+    def _listen(self, place: Postgresql, over: Event) -> None:
+        with closing(WriteNotices(place.named)) as notices:
+            while not over.is_set():
+                self._told = notices.wait(PACE) or self._told
 
     def _stamp(self, path: str) -> object:
         return _stamp(self._root / path)
 
-    def _log(self, path: str) -> object:
+    def _place(self) -> Postgresql | None:
+        try:
+            return postgresql_place(self._root)
+        except RalphgenError:
+            return None
+
+    def _database(self) -> Path:
+        try:
+            return database_path(self._root)
+        except RalphgenError:  # whoever reads rows says it
+            return self._root / DATABASE
+
+    @staticmethod
+    def _log(path: Path) -> object:
         """Return the stamp of a write-ahead log; an empty one counts as a missing one.
 
         Whoever opens the database makes one, and whoever leaves it last takes it away.
         """
         try:
-            empty = not (self._root / path).stat().st_size
+            empty = not path.stat().st_size
         except OSError:
             return None
-        return None if empty else self._stamp(path)
+        return None if empty else _stamp(path)
 
-    def _facts(self, database: object) -> str:
-        """Return a mark for the schema and the disciplines, read again when the file has changed.
+    def _look_at_file(self) -> None:
+        """Know a mark for the schema and the disciplines, and the claims on tasks.
 
-        Agents write all the time, and nearly never this.
+        They are read again when the file has changed. Of the first, agents write nearly never.
         """
+        path = self._database()
+        database = (_stamp(path), self._log(path.with_name(f"{path.name}-wal")))
         if database != self._known[0]:
+            known, claims = _mark(database), tuple[Claim, ...]()
             try:
-                known = _read_facts(self._root / DATABASE)
+                with open_without_trace(path, patience=0) as connection:
+                    connection.text_factory = bytes
+                    known = _mark(*(connection.execute(sql).fetchall() for sql in FACTS))
+                    connection.text_factory = str
+                    claims = tuple(read_claims(Rows(connection, {})).values())
             except (RalphgenError, sqlite3.Error):
-                known = _mark(database)  # whatever is said of it, is said again
-            self._known = database, known
-        return self._known[1]
+                pass  # whatever is said of it, is said again
+            self._known = database, known, claims
+
+    def _look_into(self, place: Postgresql) -> None:
+        """Know the same of a database in PostgreSQL, where no file tells of a write."""
+        try:
+            with open_postgresql(place) as connection:
+                ((moved,),) = connection.execute(SNAPSHOT)
+                if moved != self._known[0]:
+                    disciplines = connection.execute("SELECT * FROM disciplines").fetchall()
+                    facts = _mark(read_facts(connection), disciplines)
+                    self._known = moved, facts, tuple(read_claims(Rows(connection, {})).values())
+        except RalphgenError as error:
+            self._known = str(error), "", ()
 
     def _generated_files(self) -> Iterator[object]:
         """Yield the files that the manifest lists, and the folders that they are in."""
@@ -130,13 +211,6 @@ def _listed_paths(folder: Path) -> tuple[str, ...]:
     except OSError:
         return ()
     return tuple(sorted({*paths, *(str(PurePosixPath(path).parent) for path in paths)}))
-
-
-def _read_facts(path: Path) -> str:
-    """Return a mark for the schema and the disciplines, as they are now or not at all."""
-    with open_without_trace(path, patience=0) as connection:
-        connection.text_factory = bytes
-        return _mark(*(connection.execute(sql).fetchall() for sql in FACTS))
 
 
 def _entries(folder: Path) -> list[Path]:

@@ -1,31 +1,35 @@
 """A project as the board shows it: what is known of it is kept until something has changed."""
 
+import secrets
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 
-from ralphgen.board.changes import Changes, Marks
-from ralphgen.board.edit.forms import DisciplineForm, fields_of
+from ralphgen.board.changes import ChangeWatch, Marks
+from ralphgen.board.edit.forms import DisciplineForm, FormError, fields_of, problems_of
 from ralphgen.board.edit.save import regenerate, save
-from ralphgen.board.edit.validate import FormError, problems_of
-from ralphgen.board.requests import FieldProblem, Form, Outcome
+from ralphgen.board.requests import ActionResult, FieldProblem, Form
 from ralphgen.board.views.disciplines import read_disciplines
 from ralphgen.board.views.drift import drift
 from ralphgen.board.views.matrix import matrix
+from ralphgen.board.views.record import RecordQuery, project_record
 from ralphgen.board.views.sessions import read_sessions
 from ralphgen.board.views.status import project_status, project_title
 from ralphgen.doctor.examine import CheckResult, examine
 from ralphgen.errors import Problem, ProjectError, RalphgenError
 from ralphgen.generate.workflows import Generated, generate
 from ralphgen.kits.registry import KITS
-from ralphgen.project.database import open_without_trace
-from ralphgen.project.inspect import DATABASE, read_schema
+from ralphgen.project.connection import open_database
+from ralphgen.project.inspect import read_schema
 from ralphgen.project.model import Names
 from ralphgen.project.root import FOLDER
 from ralphgen.sessions.processes import end_session
 
 RELOAD = "load the page again"
+NOTHING_ASKED = RecordQuery()
 Values = Mapping[str, object]
 """What a template is filled with."""
 
@@ -34,16 +38,13 @@ Values = Mapping[str, object]
 class PageQuery:
     """What a page shows; no discipline is an empty text.
 
-    `typed` is the form of the discipline as it was sent, where it could not be saved.
+    `record` is what it shows of sessions and a task. `typed` is the form of the discipline as it
+    was sent, where it could not be saved.
     """
 
     discipline: str = ""
+    record: RecordQuery = NOTHING_ASKED
     typed: Form | None = None
-
-    @classmethod
-    def of(cls, fields: Mapping[str, str]) -> "PageQuery":
-        """Read the query of a page."""
-        return cls(fields.get("discipline", ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,9 @@ class Board:
     def __init__(self, root: Path) -> None:
         """Start with nothing read."""
         self.root = root
-        self._changes = Changes(root)
+        moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        self._session = f"board-{moment}-{secrets.token_hex(4)}"  # that of a person, until it ends
+        self._changes = ChangeWatch(root)
         self._noting = Lock()
         self._marks: Marks | None = None
         self._counts = ChangeCounts(1, {})
@@ -79,9 +82,16 @@ class Board:
     def title(self) -> str:
         """Return the project's title; the name of its folder where that cannot be read."""
         try:
-            return project_title(self.root, self._as_generated().project.schema)
+            return project_title(self.root)
         except RalphgenError:
             return self.root.name
+
+    def listening(self) -> AbstractContextManager[None]:
+        """Within the block, `check` finds sooner what was written, where the database tells of it.
+
+        It is for one caller at a time.
+        """
+        return self._changes.listening()
 
     def check(self) -> None:
         """Note which sections have changed since the last check."""
@@ -100,6 +110,7 @@ class Board:
         views: Mapping[str, Callable[[PageQuery], Values]] = {
             "matrix": self._matrix,
             "status": self._status,
+            "record": self._record,
             "drift": lambda _: {"view": drift(self.root)},
             "disciplines": self._disciplines_view,
             "sessions": lambda _: {"view": read_sessions(self.root)},
@@ -107,19 +118,19 @@ class Board:
         }
         return views[section](query)
 
-    def regenerate(self) -> Outcome:
+    def regenerate(self) -> ActionResult:
         """Write the server anew and make its environment."""
         said: list[str] = []
         with self._acting:
             problems = regenerate(self.root, said.append)
         if not problems:
-            return Outcome(True, "the server is as the project is now", tuple(said))
+            return ActionResult(True, "the server is as the project is now", tuple(said))
         written = any(line.startswith(f"{FOLDER}: ") for line in said)
         rest = "is written, but its environment is not ready" if written else "was not written"
         message = f"the server {rest}"
-        return Outcome(False, message, tuple(said), _fieldless(problems))
+        return ActionResult(False, message, tuple(said), _fieldless(problems))
 
-    def diagnose(self) -> Outcome:
+    def diagnose(self) -> ActionResult:
         """Run `ralphgen doctor`, and keep its findings for their section."""
         with self._acting:
             self._findings = tuple(diagnosis(self.root))
@@ -128,15 +139,15 @@ class Board:
         ill = sum(bool(finding.fix) for finding in self._findings)
         count = f"{len(self._findings)} things were looked at"
         if ill:
-            return Outcome(False, f"{count}, of which {ill} need a fix")
-        return Outcome(True, f"{count}, and all is well")
+            return ActionResult(False, f"{count}, of which {ill} need a fix")
+        return ActionResult(True, f"{count}, and all is well")
 
-    def end(self, session_id: str) -> Outcome:
+    def end(self, session_id: str) -> ActionResult:
         """End a session; waits for no other action, for it writes none of the server."""
         try:
-            return Outcome(True, end_session(self.root, session_id).sentence)
+            return ActionResult(True, end_session(self.root, session_id).sentence)
         except RalphgenError as error:
-            return Outcome(False, "no session was ended", (), _fieldless(error.problems))
+            return ActionResult(False, "no session was ended", (), _fieldless(error.problems))
 
     def problems(self, form: Form) -> tuple[FieldProblem, ...]:
         """Return why the edit of a form cannot be saved; writes nothing."""
@@ -152,17 +163,17 @@ class Board:
             return (FieldProblem("", "there is no such discipline any more", RELOAD),)
         return tuple(map(given.shown, problems_of(edit, discipline)))
 
-    def save(self, form: Form) -> Outcome:
+    def save(self, form: Form) -> ActionResult:
         """Save the edit of a form, and regenerate."""
         given, said = DisciplineForm(form), list[str]()
         try:
             edit = given.edit()
         except FormError as error:
-            return Outcome(False, "nothing was saved", (), error.problems)
+            return ActionResult(False, "nothing was saved", (), error.problems)
         with self._acting:
-            saved = save(self.root, edit, said.append)
+            saved = save(self.root, edit, said.append, session=self._session)
         problems = (*map(given.shown, saved.fields), *_fieldless(saved.problems))
-        return Outcome(saved.state == "saved", saved.sentence, tuple(said), problems)
+        return ActionResult(saved.state == "saved", saved.sentence, tuple(said), problems)
 
     def _matrix(self, query: PageQuery) -> Values:
         names = self._disciplines()
@@ -170,9 +181,14 @@ class Board:
         return {"view": matrix(self._as_generated(), chosen), "disciplines": names}
 
     def _status(self, _: PageQuery) -> Values:
-        with open_without_trace(self.root / DATABASE) as connection:
+        with open_database(self.root) as connection:
             schema = read_schema(connection, self.root, KITS)
             return {"view": project_status(connection, schema, self.root)}
+
+    def _record(self, query: PageQuery) -> Values:
+        with open_database(self.root) as connection:
+            schema = read_schema(connection, self.root, KITS)
+            return {"view": project_record(connection, schema, query.record), "query": query}
 
     def _disciplines_view(self, query: PageQuery) -> Values:
         found = read_disciplines(self.root)

@@ -24,7 +24,7 @@ class FieldProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ActionResult:
     """`message` is a sentence for people, `lines` are further ones; `problems` say why not."""
 
     ok: bool

@@ -25,7 +25,9 @@ def board(path: Folder = Path(), no_open: NoOpen = False) -> None:
     """
     from ralphgen.board.web.server import serve
     from ralphgen.project.root import project_root
+    from ralphgen.terminal.person import refuse_agents
 
+    refuse_agents("board")  # whoever has it works as a person
     serve(project_root(path), announce=_announce, browse=not no_open)
 
 
@@ -35,7 +37,7 @@ def report(output: Output, path: Folder = Path(), quiet: Quiet = False) -> None:
 
     The same state of the project gives the same bytes, on every machine and on every day.
     """
-    from ralphgen.board.web.report import report as written
+    from ralphgen.board.web.pages import report as written
     from ralphgen.output.files import put
     from ralphgen.project.root import project_root
 

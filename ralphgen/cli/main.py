@@ -1,4 +1,4 @@
-"""The console script: `serve` starts at once, every other command loads the command line."""
+"""The console script: `serve` and `call` start at once, the others load the command line."""
 
 import sys
 
@@ -12,6 +12,10 @@ def main() -> None:
         from ralphgen.cli.serve import serve
 
         sys.exit(serve(sys.argv[2:]))
+    if sys.argv[1:2] == ["call"] and "--help" not in sys.argv:
+        from ralphgen.cli.call import call
+
+        sys.exit(call(sys.argv[2:]))
     from ralphgen.cli.commands import run
 
     sys.exit(run())

@@ -1,6 +1,5 @@
 """The commands that write, check and show a project's server."""
 
-import shlex
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -8,10 +7,12 @@ from typing import Annotated
 
 import typer
 
+from ralphgen import __version__
 from ralphgen.cli.app import app
-from ralphgen.errors import Say
+from ralphgen.cli.completion import complete_disciplines, complete_recipes, complete_tools
+from ralphgen.errors import RalphgenError, Say, UsageError, harmless, plain
 from ralphgen.terminal.console import print_json, progress, say
-from ralphgen.terminal.options import Folder, Json, Quiet
+from ralphgen.terminal.options import Folder, Json, Quiet, TrustEdited, Yes
 
 Install = Annotated[
     bool, typer.Option("--no-install", help="Leave the server's environment as it is.")
@@ -28,6 +29,13 @@ class StackName(StrEnum):
     empty = "empty"
 
 
+class Engine(StrEnum):
+    """The databases that a project's rows may be in."""
+
+    sqlite = "sqlite"
+    postgresql = "postgresql"
+
+
 @app.command(epilog="Example: [bold]ralphgen init shop --title Shop --stack saas[/bold]")
 def init(
     path: Annotated[Path, typer.Argument(help="The project's folder; made if missing.")] = Path(),
@@ -39,22 +47,41 @@ def init(
         typer.Option(help="The disciplines of a new database: generic if left out."),
     ] = None,
     kit: Annotated[list[str] | None, typer.Option(help="Switch a kit on; repeatable.")] = None,
+    engine: Annotated[
+        Engine | None,
+        typer.Option(
+            help="Where a new project's rows are; for postgresql, RALPH_DSN holds the DSN."
+        ),
+    ] = None,
     no_install: Install = False,
+    yes: Yes = False,
     quiet: Quiet = False,
 ) -> None:
     """Set a project up: a database where there is none, settings, the server and its environment.
 
-    What is there already is kept: a second init behaves as regen.
+    What is there already is kept: a second init behaves as regen. In a clone without its database
+    it asks whether to make one with the tables that the server was written for.
     """
-    from ralphgen.generate.workflows import initialize
+    from ralphgen.cli.next_steps import next_steps
+    from ralphgen.generate.initialize import initialize
+    from ralphgen.terminal.person import agrees
 
     tell = progress(quiet)
     asked = tuple(kit or ())
     chosen = stack.value if stack else ""
-    root = initialize(path, title=title, stack=chosen, kits=asked, say=tell)
+    root = initialize(
+        path,
+        title=title,
+        stack=chosen,
+        kits=asked,
+        say=tell,
+        agree=lambda question: agrees(question, yes=yes),
+        engine=engine.value if engine else "",
+    )
     _finish(root, install=not no_install, say=tell)
-    place = "" if path == Path() else f" {shlex.quote(str(path))}"
-    tell(f'done: see it with "ralphgen tools{place}", try it with "ralphgen doctor{place}"')
+    tell("done; next:")
+    for command in next_steps(root, path):
+        tell(f"  {command}")
 
 
 @app.command(epilog="Example: [bold]ralphgen regen --dry-run[/bold]")
@@ -64,19 +91,33 @@ def regen(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the diff, write nothing.")] = (
         False
     ),
+    allow_removals: Annotated[
+        bool,
+        typer.Option(
+            "--allow-removals", help="Take away what the server on disk has: columns, tools, proof."
+        ),
+    ] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Go on: write it after each change, until Ctrl-C.")
+    ] = False,
     no_install: Install = False,
     quiet: Quiet = False,
 ) -> None:
     """Write the server anew, after a migration or a change of settings."""
     from ralphgen.generate.workflows import preview, regenerate
     from ralphgen.project.root import project_root
+    from ralphgen.terminal.person import refuse_agents
 
     tell = progress(quiet)
+    if allow_removals:
+        refuse_agents("regen --allow-removals")
     root = project_root(path)
+    if watch:
+        _watch(root, tell, alone=not (force or allow_removals or dry_run))
     if dry_run:
-        sys.stdout.write(preview(root, say=tell))
+        sys.stdout.write(harmless(preview(root, say=tell)))
         return
-    regenerate(root, force=force, say=tell)
+    regenerate(root, force=force, say=tell, allow_removals=allow_removals)
     _finish(root, install=not no_install, say=tell)
 
 
@@ -87,11 +128,17 @@ def check(path: Folder = Path(), as_json: Json = False, quiet: Quiet = False) ->
     from ralphgen.project.root import project_root
 
     tell = progress(quiet)
-    report = checked(project_root(path), say=tell)
+    try:
+        report = checked(project_root(path), say=tell)
+    except RalphgenError as error:
+        if as_json:
+            found = [{"text": one.text, "hint": one.hint} for one in error.problems]
+            print_json({"ok": False, "ralphgen": __version__, "problems": found})
+        raise
     if as_json:
         print_json(report.as_json())
     else:
-        sys.stdout.write(report.drift.diff)
+        sys.stdout.write(harmless(report.drift.diff))
         sys.stdout.flush()
         if report.drift:
             say(f"ralphgen: {report.summary()}\nhint: {report.hint()}")
@@ -106,7 +153,7 @@ def inspect(path: Folder = Path(), as_json: Json = False) -> None:
     from ralphgen.generate.workflows import generate
     from ralphgen.kits.registry import KITS
     from ralphgen.project.inspect import found_by_kits
-    from ralphgen.project.root import project_root
+    from ralphgen.project.root import database_shown, project_root
 
     root = project_root(path)
     generated = generate(root)
@@ -116,62 +163,174 @@ def inspect(path: Folder = Path(), as_json: Json = False) -> None:
         text for kit in generated.plan.kits if kit.key in found for text in found[kit.key].warnings
     ]
     for warning in warnings:
-        say(f"warning: {warning}")
+        say(f"warning: {plain(warning)}")
     if as_json:
         absent = {kit.key: dict(kit.absent) for kit in generated.plan.kits}
         details = {kit: finding.details for kit, finding in found.items()}
         facts = generated.plan.facts
-        print_json({**facts, "absent": absent, "found": details, "warnings": warnings})
+        database = database_shown(root)
+        print_json(
+            {
+                **facts,
+                "database": database,
+                "absent": absent,
+                "found": details,
+                "warnings": warnings,
+            }
+        )
         return
     from ralphgen.cli.tables import show_facts
 
-    show_facts(generated, found)
+    show_facts(root, generated, found)
 
 
 @app.command(epilog="Example: [bold]ralphgen tools --json[/bold]")
-def tools(path: Folder = Path(), as_json: Json = False) -> None:
+def tools(
+    path: Folder = Path(),
+    discipline: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="What is left where this one works.",
+            autocompletion=complete_disciplines,
+        ),
+    ] = "",
+    as_json: Json = False,
+) -> None:
     """Show which recipe sees which tool, and the bytes of each recipe's tools/list."""
     from ralphgen.cli.tables import show_tools, tool_matrix
     from ralphgen.generate.workflows import generate
     from ralphgen.project.root import project_root
 
-    generated = generate(project_root(path))
+    root = project_root(path)
+    generated = generate(root)
+    if discipline:
+        _refuse_unknown_discipline(root, discipline)
     for warning in generated.plan.warnings:
-        say(f"warning: {warning}")
+        say(f"warning: {plain(warning)}")
     if as_json:
-        print_json(tool_matrix(generated.plan))
+        print_json(tool_matrix(generated.plan, discipline or None))
         return
-    show_tools(generated.plan)
+    show_tools(generated.plan, discipline or None)
 
 
 @app.command(epilog="Example, in .mcp.json: [bold]ralphgen serve ralph[/bold]")
 def serve(
-    kit: Annotated[str, typer.Argument(help="The kit to serve.")] = "ralph",
+    kits: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KIT]...", help="The kit to serve."),
+    ] = None,
     context: Annotated[str, typer.Option(metavar="FILE", help="The context of a session.")] = "",
     sha256: Annotated[str, typer.Option(metavar="HEX", help="What its digest must be.")] = "",
+    http: Annotated[bool, typer.Option("--http", help="Serve over HTTP, as [http] says.")] = False,
+    host: Annotated[str, typer.Option(help="Where to listen over HTTP.")] = "",
+    port: Annotated[int | None, typer.Option(metavar="N", help="The port of HTTP.")] = None,
+    trust_edited: TrustEdited = False,
 ) -> None:
     """Run the server of the project around the working directory, on standard input and output."""
     from ralphgen.cli.serve import serve as run_server
 
     named = ["--context", context, "--sha256", sha256] if context else []
-    raise typer.Exit(run_server([kit, *named]))
+    listening = ["--host", host] if host else []
+    listening += ["--port", str(port)] if port is not None else []
+    more = [*(["--http"] if http else []), *listening]
+    trusting = ["--trust-edited"] if trust_edited else []
+    raise typer.Exit(run_server([*(kits or []), *more, *trusting, *named]))
+
+
+@app.command(epilog="Example: [bold]ralphgen call ralph:set_task_status id=7 status=done[/bold]")
+def call(
+    tool: Annotated[
+        str,
+        typer.Argument(
+            metavar="KIT:TOOL", help="The tool, and whose it is.", autocompletion=complete_tools
+        ),
+    ],
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KEY=VALUE]...", help="Its arguments; - reads them as JSON."),
+    ] = None,
+    as_json: Annotated[str, typer.Option("--json", metavar="OBJECT", help="Its arguments.")] = "",
+    recipe: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="The kind of session.", autocompletion=complete_recipes),
+    ] = "manual",
+    task: Annotated[int | None, typer.Option(metavar="N", help="The session's task.")] = None,
+    feature: Annotated[str, typer.Option(metavar="NAME", help="The session's feature.")] = "",
+    discipline: Annotated[str, typer.Option(metavar="NAME", help="The agent's discipline.")] = "",
+    trust_edited: TrustEdited = False,
+    project: Annotated[
+        Path, typer.Option(metavar="PATH", help="The project's folder, or one inside it.")
+    ] = Path(),
+) -> None:
+    """Call a tool of any kit, and print its answer; exit 1 where it refuses.
+
+    A value is read as the tool's schema has it: texts as they are, all else as JSON.
+    """
+    from ralphgen.cli.call import call as call_tool
+
+    named = {
+        "--json": as_json,
+        "--recipe": recipe,
+        "--task": task,
+        "--feature": feature,
+        "--discipline": discipline,
+        "--project": project,
+    }
+    options = [f"{name}={value}" for name, value in named.items() if value not in {"", None}]
+    trusting = ["--trust-edited"] if trust_edited else []
+    raise typer.Exit(call_tool([tool, *options, *trusting, *(arguments or ())]))
 
 
 @app.command(epilog="Example: [bold]ralphgen doctor[/bold]")
-def doctor(path: Folder = Path(), quiet: Quiet = False) -> None:
+def doctor(path: Folder = Path(), trust_edited: TrustEdited = False, quiet: Quiet = False) -> None:
     """Look over database, files, environment and server, down to a real handshake."""
     from ralphgen.doctor.examine import examine
     from ralphgen.project.root import project_root
 
     ill = 0
-    for result in examine(project_root(path)):
+    for result in examine(project_root(path), trust_edited=trust_edited):
         ill += bool(result.fix)
         if result.fix:
-            print(f"not ok  {result.subject}: {result.detail}\n        fix: {result.fix}")
+            print(f"not ok  {result.subject}: {plain(result.detail)}")
+            print(f"        fix: {plain(result.fix)}")
         elif not quiet:
-            print(f"ok      {result.subject}: {result.detail}")
+            print(f"ok      {result.subject}: {plain(result.detail)}")
         sys.stdout.flush()
     raise typer.Exit(1 if ill else 0)
+
+
+def _refuse_unknown_discipline(root: Path, discipline: str) -> None:
+    from ralphgen.project.rows import open_rows
+    from ralphgen.suggestion import suggestion
+
+    with open_rows(root) as rows:
+        names = rows.names("disciplines")
+    if discipline not in names:
+        hint = suggestion(discipline, names, "the disciplines")
+        listed = '"ralphgen discipline list" lists them'
+        raise UsageError(f'there is no discipline "{plain(discipline)}"', f"{hint}; {listed}")
+
+
+def _watch(root: Path, tell: Say, *, alone: bool) -> None:
+    """Write the server after each change until a person stops it; then exit with 0."""
+    from ralphgen.generate.watch import watch
+    from ralphgen.project.root import postgresql_place
+
+    if not alone:
+        raise UsageError(
+            '"--watch" overwrites no edit, takes nothing away and prints no diff',
+            "leave --force, --allow-removals and --dry-run out",
+        )
+    if postgresql_place(root) is not None:
+        raise UsageError(
+            '"--watch" looks at files, and sees no change of tables in PostgreSQL',
+            'run "ralphgen regen" after each migration',
+        )
+    try:
+        watch(root, tell)
+    except KeyboardInterrupt:
+        raise typer.Exit from None
 
 
 def _finish(root: Path, *, install: bool, say: Say) -> None:

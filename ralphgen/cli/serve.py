@@ -3,11 +3,14 @@
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from ralphgen.errors import ProjectError, RalphgenError
+from ralphgen.project.root import FOLDER, project_root
+from ralphgen.sessions.server_command import server_command
 
-SERVER = Path(".ralph", "mcp", "server.py")
+SERVER = Path(FOLDER, "server.py")
 
 
 def serve(arguments: Sequence[str]) -> int:
@@ -18,8 +21,9 @@ def serve(arguments: Sequence[str]) -> int:
     """
     try:
         server = _find_server()
-        _finish_write(server.parent)
-        command = [*_interpreter(server.parent), str(server), *arguments]
+        trust_edited = "--trust-edited" in arguments
+        start = server_command(server.parents[2], trust_edited=trust_edited, say=_say)
+        command = [*start, *arguments]
         if os.name == "posix":
             os.execv(command[0], command)
         import subprocess
@@ -41,31 +45,19 @@ def _find_server() -> Path:
     if os.environ.get("CLAUDE_PROJECT_DIR"):
         starts.append(Path(os.environ["CLAUDE_PROJECT_DIR"]).absolute())
     for start in starts:
-        project = next((one for one in (start, *start.parents) if (one / ".ralph").is_dir()), None)
+        around = (start, *start.parents)
+        project = next((one for one in around if (one / ".ralph").is_dir()), None)
         if project is not None and (project / SERVER).is_file():
             return project / SERVER
+        with suppress(RalphgenError):  # a linked work tree need not have a server of its own
+            main = project_root(start)
+            if (main / SERVER).is_file():
+                return main / SERVER
         if project is not None:
             raise ProjectError(f'there is no server in "{project}"', 'run "ralphgen regen" there')
     raise ProjectError(
         f'no "{SERVER.as_posix()}" in "{starts[0]}" or above it', 'run "ralphgen init" there'
     )
-
-
-def _finish_write(folder: Path) -> None:
-    """Finish an interrupted write: until then the server refuses to start."""
-    if (folder / ".commit").exists():
-        from ralphgen.output import finish_interrupted
-
-        finish_interrupted(folder)
-
-
-def _interpreter(folder: Path) -> tuple[str, ...]:
-    """Return the environment's Python with its options; build the environment if it is missing."""
-    from ralphgen.environment.ensure import ensure_environment
-    from ralphgen.environment.location import INTERPRETER_OPTIONS
-
-    lock = (folder / "requirements.lock").read_text(encoding="utf-8")
-    return str(ensure_environment(lock, say=_say).python), *INTERPRETER_OPTIONS
 
 
 def _say(line: str) -> None:

@@ -1,6 +1,5 @@
-"""The commands on agent sessions: making, listing and launching them, and clients' own configs."""
+"""The commands on agent sessions: making and listing them, and clients' own configs."""
 
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,143 +7,143 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ralphgen.cli.app import app
-from ralphgen.errors import RalphgenError, Say, UsageError
-from ralphgen.sessions.model import PreparedSession, Request
+from ralphgen.cli.completion import (
+    complete_disciplines,
+    complete_features,
+    complete_recipes,
+    complete_tasks,
+)
+from ralphgen.cli.recipes import RecipeCommand
+from ralphgen.cli.trust import asked
+from ralphgen.errors import ProjectError, Say, UsageError, plain
+from ralphgen.sessions.decide import Request
 from ralphgen.terminal.console import print_json, progress, say
-from ralphgen.terminal.options import Folder, Json, Quiet
+from ralphgen.terminal.options import Folder, Json, Project, Quiet, TrustEdited
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from ralphgen.project.root import ProjectPlace
+    from ralphgen.sessions.model import PreparedSession
 
-    from ralphgen.launch.command import LaunchOptions
-
-Task = Annotated[int | None, typer.Option(metavar="N", help="The task that it is about.")]
-Feature = Annotated[str, typer.Option(metavar="NAME", help="The feature that it is about.")]
+Task = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="The task that it is about.", autocompletion=complete_tasks),
+]
+Next = Annotated[
+    bool, typer.Option("--next", help="About the next task, which it takes; exit 8 if none.")
+]
+Feature = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME", help="The feature that it is about.", autocompletion=complete_features
+    ),
+]
 Discipline = Annotated[
     str,
-    typer.Option(metavar="NAME", help="The agent's discipline; in discuss, the one it is about."),
+    typer.Option(
+        metavar="NAME",
+        help="The agent's discipline; in discuss, the one it is about.",
+        autocompletion=complete_disciplines,
+    ),
 ]
 Kits = Annotated[
     list[str] | None,
     typer.Option("--kit", metavar="NAME", help="A kit to serve; repeatable. All if left out."),
 ]
-Project = Annotated[
-    Path, typer.Option("--project", metavar="PATH", help="The project's folder, or one inside it.")
-]
-
-
-Recipe = Annotated[str, typer.Argument(help="The kind of session.")]
 Default = Annotated[
     bool, typer.Option("--default", help="For clients that name no session of their own.")
 ]
-Prompt = Annotated[
-    str, typer.Argument(help="What to say first; - reads it. The recipe's own if left out.")
+Token = Annotated[bool, typer.Option("--token", help="Print a token for HTTP, and make no files.")]
+Login = Annotated[
+    bool, typer.Option("--login", help="Print a DSN that can do no more; PostgreSQL's roles.")
 ]
-Model = Annotated[str, typer.Option(metavar="NAME", help="The model to use.")]
-MaxTurns = Annotated[int | None, typer.Option(min=1, metavar="N", help="End after so many turns.")]
-Timeout = Annotated[
-    float | None, typer.Option(min=1, metavar="SECONDS", help="Stop it after so long.")
+Ttl = Annotated[
+    str, typer.Option(metavar="TIME", help="How long a token or login is good: 24h at most.")
 ]
-Printing = Annotated[
-    bool, typer.Option("--print", help="Without a terminal, also for conversations.")
+Http = Annotated[
+    str, typer.Option("--http", metavar="URL", help="Reach what is served over HTTP there.")
 ]
-Raw = Annotated[bool, typer.Option("--raw", help="Print the stream of JSON as it is.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the command line, start nothing.")]
+ENDING = ("end", "revoke")
+STILL_OPEN = (
+    "connections that it has open were not ended: a transaction that is open there goes on as it "
+    "began; let who made the login revoke it with RALPH_ADMIN_DSN"
+)
 Client = Annotated[str, typer.Option(help="claude, cursor, vscode, codex, gemini or desktop.")]
 Write = Annotated[bool, typer.Option("--write", help="Merge it into the client's own file.")]
 
 
-@app.command(epilog="Example: [bold]ralphgen session task_execution --task 7 --json[/bold]")
+@app.command(
+    cls=RecipeCommand,
+    epilog="Example: [bold]ralphgen session task_execution --task 7 --json[/bold]",
+)
 def session(
     recipe: Annotated[
-        str, typer.Argument(help='The kind of session, or "list" for those that there are.')
+        str,
+        typer.Argument(
+            help='The kind of session; "list" for those that there are, "end" for one of them, '
+            '"revoke" for one over HTTP.',
+            autocompletion=complete_recipes,
+        ),
     ],
+    ended: Annotated[str, typer.Argument(metavar="[ID]", help="The session to end.")] = "",
     task: Task = None,
+    next_: Next = False,
     feature: Feature = "",
     discipline: Discipline = "",
     kit: Kits = None,
     default: Default = False,
+    token: Token = False,
+    login: Login = False,
+    ttl: Ttl = "8h",
+    trust_edited: TrustEdited = False,
     project: Project = Path(),
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Make a session: compute what it may see, write its files, and print its MCP config's path."""
-    from ralphgen.project.root import project_root
+    from ralphgen.project.root import project_place
+    from ralphgen.terminal.person import refuse_agents
 
-    root, tell = project_root(project), progress(quiet)
-    request = Request(recipe, task, feature, discipline, tuple(kit or ()))
-    if recipe == "list":
+    refuse_agents("session")
+    place, tell = project_place(project), progress(quiet)
+    root = place.root
+    request = Request(recipe, task, feature, discipline, tuple(kit or ()), next=next_)
+    if (recipe in ENDING) != bool(ended):
+        text = '"session end" and "session revoke" take the id of a session, others do not'
+        raise UsageError(text, '"ralphgen session list" lists them')
+    if recipe == "end":
+        _end_session(root, ended, as_json=as_json)
+    elif recipe == "revoke":
+        _revoke_session(root, ended)
+    elif recipe == "list":
         _list_sessions(root, request, as_json=as_json)
+    elif token:
+        _print_token(root, request, ttl, as_json=as_json, tell=tell, trust_edited=trust_edited)
+    elif login:
+        _make_with_login(place, request, ttl, as_json=as_json, tell=tell, trust_edited=trust_edited)
     elif default:
-        _make_default(root, request, as_json=as_json, tell=tell)
+        _make_default(root, request, as_json=as_json, tell=tell, trust_edited=trust_edited)
     else:
-        _make_session(root, request, as_json=as_json, tell=tell)
-
-
-@app.command(
-    epilog="Example: [bold]ralphgen launch task_execution --task 7 -- --effort high[/bold]"
-)
-def launch(
-    context: typer.Context,
-    recipe: Recipe,
-    prompt: Prompt = "",
-    task: Task = None,
-    feature: Feature = "",
-    discipline: Discipline = "",
-    kit: Kits = None,
-    model: Model = "",
-    max_turns: MaxTurns = None,
-    timeout: Timeout = None,
-    printing: Printing = False,
-    raw: Raw = False,
-    dry_run: DryRun = False,
-    project: Project = Path(),
-    quiet: Quiet = False,
-) -> None:
-    """Start Claude Code in a session of its own; what stands behind -- is passed on to it.
-
-    task_execution, opus_review and enrichment run to their end and print what happens; the others
-    are conversations in the terminal.
-    """
-    from ralphgen.launch.command import LaunchOptions, launch_command, launch_settings, prints
-    from ralphgen.project.root import project_root
-    from ralphgen.sessions.store import remove
-
-    root, tell = project_root(project), progress(quiet)
-    made = _open(root, Request(recipe, task, feature, discipline, tuple(kit or ())), tell)
-    options = LaunchOptions(
-        prompt=sys.stdin.read() if prompt == "-" else prompt or made.prompt,
-        printing=printing or prints(made.profile),
-        model=model,
-        max_turns=max_turns,
-        passed_through=context.obj,
-    )
-    try:
-        command = launch_command(made, launch_settings(root), options)
-        if dry_run:
-            print(shlex.join(command))
-            return
-        code = _run(made, command, options, timeout=timeout, raw=raw)
-    except RalphgenError:
-        remove(made.folder)  # nothing runs in it
-        raise
-    raise typer.Exit(code)
+        make_session(place, request, as_json=as_json, tell=tell, trust_edited=trust_edited)
 
 
 @app.command(epilog="Example: [bold]ralphgen config --client cursor --write[/bold]")
-def config(client: Client = "claude", write: Write = False, path: Folder = Path()) -> None:
-    """Print what an MCP client has to be told to start the project's servers."""
+def config(
+    client: Client = "claude", http: Http = "", write: Write = False, path: Folder = Path()
+) -> None:
+    """Print what an MCP client has to be told to start the project's servers, or to reach them."""
     from ralphgen.clients.forms import CLIENTS, client_file, client_text, write_client
     from ralphgen.kits.registry import KITS
     from ralphgen.project.inspect import inspect_project
     from ralphgen.project.root import project_root
+    from ralphgen.sessions.remote import remote_kits
 
     root = project_root(path)
-    kits = inspect_project(root, KITS).kits
+    project = inspect_project(root, KITS)
+    remote = remote_kits(project, http) if http else {}
     if not write:
-        sys.stdout.write(client_text(client, root, kits))
+        sys.stdout.write(client_text(client, root, project.kits, remote))
         return
-    changed = write_client(client, root, kits)
+    changed = write_client(client, root, project.kits, remote)
     say(f"{'wrote' if changed else 'nothing to change in'} {client_file(client, root)}")
     if CLIENTS[client].note:
         say(f"note: {CLIENTS[client].note}")
@@ -152,64 +151,166 @@ def config(client: Client = "claude", write: Write = False, path: Folder = Path(
 
 def _list_sessions(root: Path, request: Request, *, as_json: bool) -> None:
     from ralphgen.cli.tables import show_sessions
+    from ralphgen.ledger.records import record_as_json, recorded_sessions
     from ralphgen.sessions.store import stored_sessions
 
     if request != Request("list"):
         raise UsageError('"ralphgen session list" takes no row and no kit', "leave them out")
     kept = stored_sessions(root)
+    records = recorded_sessions(root, [one.session_id for one in kept])
     if as_json:
-        print_json([one.as_json() for one in kept])
+        print_json([one.as_json() | record_as_json(records.get(one.session_id)) for one in kept])
     else:
-        show_sessions(kept)
+        show_sessions(kept, records)
 
 
-def _make_default(root: Path, request: Request, *, as_json: bool, tell: Say) -> None:
+def _end_session(root: Path, session_id: str, *, as_json: bool) -> None:
+    from ralphgen.project.root import postgresql_place
+    from ralphgen.sessions.end import end_session
+    from ralphgen.sessions.login import revoke_login
+
+    ended = end_session(root, session_id)
+    database = postgresql_place(root)
+    if database is not None and revoke_login(database, session_id) is False:
+        say(f"warning: {STILL_OPEN}")
+    if as_json:
+        print_json(ended.as_json())
+    else:
+        print(f"session {plain(ended.session_id)} is ended")
+
+
+def _revoke_session(root: Path, session_id: str) -> None:
+    from ralphgen.project.root import postgresql_place
+    from ralphgen.sessions.login import revoke_login
+    from ralphgen.sessions.token import revoke_session
+
+    database = postgresql_place(root)
+    is_gone = None if database is None else revoke_login(database, session_id)
+    if is_gone is not None:
+        print(f"session {plain(session_id)} is ended: its login opens nothing")
+        if not is_gone:
+            say(f"warning: {STILL_OPEN}")
+        return
+    revoke_session(root, session_id)
+    print(f"session {plain(session_id)} is ended: its token opens nothing")
+
+
+def _print_token(
+    root: Path, request: Request, ttl: str, *, as_json: bool, tell: Say, trust_edited: bool
+) -> None:
+    from ralphgen.loop.limits import parse_duration
+    from ralphgen.sessions.token import session_token
+
+    seconds = int(parse_duration(ttl))
+    session_id, token = session_token(root, request, seconds, say=tell, trust_edited=trust_edited)
+    if as_json:
+        print_json({"session_id": session_id, "token": token, "seconds": seconds})
+        return
+    tell(f"session {session_id}, good for {ttl}")
+    print(token)
+
+
+def _make_with_login(
+    place: "ProjectPlace",
+    request: Request,
+    ttl: str,
+    *,
+    as_json: bool,
+    tell: Say,
+    trust_edited: bool,
+) -> None:
+    """Make a session, and a login to PostgreSQL for it; print the login's DSN."""
+    from ralphgen.launch.record import open_record
+    from ralphgen.loop.limits import parse_duration
+    from ralphgen.project.root import postgresql_place
+    from ralphgen.sessions.claims import hand_over
+    from ralphgen.sessions.end import end_session
+    from ralphgen.sessions.login import ADMIN, make_login
+    from ralphgen.sessions.token import LONGEST
+
+    database = postgresql_place(place.root)
+    if database is None:
+        raise UsageError("a project on SQLite has no logins", 'leave "--login" out')
+    seconds = int(parse_duration(ttl))
+    if not 0 < seconds <= LONGEST:
+        raise UsageError("a login is good for a day at most", "write 24h or less")
+    made = open_session(place, request, tell, trust_edited=trust_edited)
+    open_record(made, say)
+    if made.claim is not None:
+        hand_over(made.claim)
+    try:
+        login = make_login(database, made, seconds)
+    except ProjectError:
+        end_session(place.root, made.session_id)
+        raise
+    if as_json:
+        facts = {"session_id": made.session_id, "mcp_config": str(made.mcp_config)}
+        sql = None if login.made else login.sql
+        print_json({**facts, "dsn": login.dsn, "sql": sql, "seconds": seconds})
+        return
+    tell(f"session {made.session_id}, good for {ttl}: {made.mcp_config}")
+    if not login.made:
+        say(f"{ADMIN} is not set: let somebody who may make roles run this first:\n{login.sql}")
+    print(login.dsn)
+
+
+def _make_default(
+    root: Path, request: Request, *, as_json: bool, tell: Say, trust_edited: bool
+) -> None:
     from ralphgen.sessions.create import create_default_context
 
-    path, warnings = create_default_context(root, request, say=tell)
+    path, warnings = create_default_context(
+        root, request, say=tell, ask=asked, trust_edited=trust_edited
+    )
     for warning in warnings:
-        say(f"warning: {warning}")
+        say(f"warning: {plain(warning)}")
     if as_json:
         print_json({"context": str(path), "warnings": list(warnings)})
     else:
         print(path)
 
 
-def _make_session(root: Path, request: Request, *, as_json: bool, tell: Say) -> None:
-    from ralphgen.launch.command import default_command
+def make_session(
+    place: "ProjectPlace", request: Request, *, as_json: bool, tell: Say, trust_edited: bool
+) -> None:
+    """Make a session, which holds its task for whoever starts it, and print it."""
+    from ralphgen.launch.claude.command import default_command
+    from ralphgen.launch.record import open_record
+    from ralphgen.sessions.claims import NothingReadyError, hand_over
     from ralphgen.sessions.model import session_facts, session_summary
 
-    made = _open(root, request, tell)
+    try:
+        made = open_session(place, request, tell, trust_edited=trust_edited)
+    except NothingReadyError:
+        if as_json:
+            print_json(None)
+        raise
+    open_record(made, say)
+    if made.claim is not None:
+        hand_over(made.claim)
     if as_json:
-        print_json(session_facts(made, default_command(made, root)))
+        print_json(session_facts(made, default_command(made)))
         return
     for line in session_summary(made):
         tell(line)
     print(made.mcp_config)
 
 
-def _open(root: Path, request: Request, tell: Say) -> PreparedSession:
-    """Return the session; say its warnings, even where quiet is wanted."""
+def open_session(
+    place: "ProjectPlace", request: Request, tell: Say, *, dry_run: bool = False, trust_edited: bool
+) -> "PreparedSession":
+    """Return the session, which works in the place's work tree; say its warnings in any case."""
     from ralphgen.sessions.create import create_session
 
-    made = create_session(root, request, say=tell)
+    made = create_session(
+        place.root,
+        request,
+        say=tell,
+        ask=asked,
+        work_tree=place.work_tree,
+        dry_run=dry_run,
+        trust_edited=trust_edited,
+    )
     for warning in made.warnings:
-        say(f"warning: {warning}")
+        say(f"warning: {plain(warning)}")
     return made
-
-
-def _run(
-    made: PreparedSession,
-    command: "Sequence[str]",
-    options: "LaunchOptions",
-    *,
-    timeout: float | None,
-    raw: bool,
-) -> int:
-    """Return the exit code of Claude Code."""
-    from ralphgen.launch.runner import run_printing, run_terminal
-
-    if not options.printing:
-        return run_terminal(made, command)
-    prompt = options.prompt
-    return run_printing(made, command, prompt, timeout=timeout, raw=raw, out=sys.stdout, say=say)

@@ -1,65 +1,83 @@
 """Rich tables of facts and of the policy, for people at a terminal."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
 from rich.table import Table
+from rich.text import Text
 
+from ralphgen.cli.row_tables import HUES, page_console
+from ralphgen.errors import plain
 from ralphgen.generate.workflows import Generated
+from ralphgen.ledger.records import SessionRecord
 from ralphgen.planning.model import KitPlan, ServerPlan
 from ralphgen.planning.preview import listed_bytes, listed_tools
 from ralphgen.project.kit import Finding
 from ralphgen.project.model import Column, Project
 from ralphgen.project.model import Table as DatabaseTable
-from ralphgen.runtime.errors import one_line
+from ralphgen.project.root import database_shown
 from ralphgen.sessions.store import StoredSession, age_words
+
+Entries = list[dict[str, Any]]
+"""Tools as `tools/list` gives them."""
 
 ABREAST = 10  # numbered columns that stand beside the names of tools in 80 characters
 
 
-def tool_matrix(plan: ServerPlan) -> dict[str, object]:
-    """Return, by kit, the tools, and by recipe the names that it sees and the bytes of its list."""
+def tool_matrix(plan: ServerPlan, discipline: str | None = None) -> dict[str, object]:
+    """Return, by kit, the tools, and by recipe the names that it sees and the bytes of its list.
+
+    With a `discipline`, that is what it leaves.
+    """
     return {
         kit.key: {
             "tools": [tool.name for tool in kit.tools],
             "absent": dict(kit.absent),
             "recipes": {
-                name: {
-                    "tools": list(recipe.tools[kit.key]),
-                    "bytes": listed_bytes(listed_tools(plan, name, kit)),
-                }
-                for name, recipe in plan.policy.recipes.items()
+                name: {"tools": _names(tools), "bytes": listed_bytes(tools)}
+                for name, tools in _seen(plan, kit, discipline).items()
             },
         }
         for kit in plan.kits
     }
 
 
-def show_tools(plan: ServerPlan) -> None:
-    """Print each kit's matrix of tools and numbered recipes, below a list of the recipes."""
+def show_tools(plan: ServerPlan, discipline: str | None = None) -> None:
+    """Print each kit's matrix of tools and numbered recipes, below a list of the recipes.
+
+    With a `discipline`, that is what it leaves.
+    """
     console = _console()
     recipes = {name: at for at, name in enumerate(plan.policy.recipes, start=1)}
     for kit in plan.kits:
+        seen = _seen(plan, kit, discipline)
         console.print(f"{kit.key}: {len(kit.tools)} tools")
-        console.print(_recipes(plan, kit, recipes))
+        console.print(_recipes(seen, recipes))
         names = list(recipes)
         for start in range(0, len(names), ABREAST):
-            console.print(_matrix(plan, kit, recipes, names[start : start + ABREAST]))
+            console.print(_matrix(kit, seen, recipes, names[start : start + ABREAST]))
         _show_absent(console, kit)
 
 
-def show_facts(generated: Generated, found: Mapping[str, Finding]) -> None:
+def show_facts(root: Path, generated: Generated, found: Mapping[str, Finding]) -> None:
     """Print the inspected schema, removals, recipes and tools, and what was found for each kit."""
     console = _console()
     project = generated.project
+    console.print(f"database: {plain(database_shown(root))}", soft_wrap=True)
     for table in project.schema.tables:
-        console.print(f"{table.name}: {len(table.columns)} columns")
+        console.print(f"{plain(table.name)}: {len(table.columns)} columns")
         console.print(_columns(project, table))
     for removal in (*project.stored_removals, *project.configured_removals):
-        names = ", ".join(removal.entries)
-        console.print(f'discipline "{removal.discipline}" takes away: {names}', soft_wrap=True)
+        taken = f'discipline "{removal.discipline}" takes away: {", ".join(removal.entries)}'
+        console.print(plain(taken), soft_wrap=True)
     for recipe in project.recipes:
-        console.print(f'recipe "{recipe.name}" takes from "{recipe.base}"', soft_wrap=True)
+        console.print(plain(f'recipe "{recipe.name}" takes from "{recipe.base}"'), soft_wrap=True)
+    for one in generated.plan.wordings:
+        told = f"{one.after:,} bytes of your own in place of {one.before:,}"
+        console.print(plain(f'"{one.entry}" is described in {told}'), soft_wrap=True)
     console.print(f"kits: {', '.join(project.kits)}")
     for kit in generated.plan.kits:
         console.print(f"{kit.key}: {len(kit.tools)} tools")
@@ -79,25 +97,52 @@ def _show_found(console: Console, finding: Finding) -> None:
         if rows:
             table = Table(*rows[0])
             for row in rows:
-                table.add_row(*(str(value or "") for value in row.values()))
+                table.add_row(*(plain(str(value or "")) for value in row.values()))
             console.print(table)
 
 
-def show_sessions(stored: Sequence[StoredSession]) -> None:
-    """Print one row for each session, newest first."""
-    console = _console()
+def show_sessions(stored: Sequence[StoredSession], records: Mapping[str, SessionRecord]) -> None:
+    """Print each session, newest first, with what is on record of it.
+
+    Ids are whole, since they are there to be copied.
+    """
+    console = page_console()
     if not stored:
         console.print("there is no session")
         return
-    table = Table("session", "about", "as", "age", "", box=None, pad_edge=False)
-    for one in stored:
-        facts = one.facts
-        about = [facts.get(key) for key in ("task_id", "feature", "target_discipline")]
-        shown = " ".join(one_line(str(row)) for row in about if row is not None)
-        discipline = one_line(str(facts.get("discipline") or ""))
-        running = "running" if one.running else ""
-        table.add_row(one.session_id, shown, discipline, age_words(one.age), running)
+    rows = [_session_cells(one, records.get(one.session_id)) for one in stored]
+    headings = ("session", "about", "as", "age", "turns", "cost", "")
+    taken = [at for at, column in enumerate(zip(*rows, strict=True)) if any(column)]
+    widths = [max(map(cell_len, (headings[at], *(row[at] for row in rows)))) for at in taken]
+    if sum(widths) + 2 * len(taken) > console.width:
+        for row in rows:
+            console.print(Text(row[0], style="bold"), soft_wrap=True)
+            words = [f"{headings[at]} {row[at]}".strip() for at in taken[1:] if row[at]]
+            console.print(f"  {', '.join(words)}")
+        return
+    table = Table(box=None, pad_edge=False)
+    for at in taken:
+        table.add_column(headings[at], justify="right" if at in {4, 5} else "left")
+    for row in rows:
+        cells: list[RenderableType] = [*row[:-1], Text(row[-1], style=HUES.get(row[-1], ""))]
+        table.add_row(*(cells[at] for at in taken))
     console.print(table)
+
+
+def _session_cells(stored: StoredSession, record: SessionRecord | None) -> tuple[str, ...]:
+    """Return id, rows, discipline, age, turns, cost and state of a session."""
+    facts = stored.facts
+    about = [facts.get(key) for key in ("task_id", "feature", "target_discipline")]
+    shown = " ".join(plain(str(row)) for row in about if row is not None)
+    discipline = plain(str(facts.get("discipline") or ""))
+    turns = cost = outcome = ""
+    if record is not None:
+        turns = "" if record.turns is None else f"{record.turns:,}"
+        cost = "" if record.cost_usd is None else f"${record.cost_usd:,.4f}"
+        outcome = plain(record.outcome or "")
+    state = "running" if stored.running else "dry run" if stored.dry_run else outcome
+    name = plain(stored.session_id)
+    return name, shown, discipline, age_words(stored.age), turns, cost, state
 
 
 def _console() -> Console:
@@ -105,7 +150,18 @@ def _console() -> Console:
     return Console(markup=False, emoji=False, highlight=False)
 
 
-def _recipes(plan: ServerPlan, kit: KitPlan, numbers: Mapping[str, int]) -> Table:
+def _seen(plan: ServerPlan, kit: KitPlan, discipline: str | None) -> dict[str, Entries]:
+    """Return what each recipe's sessions are given by `tools/list`."""
+    return {
+        name: listed_tools(plan, name, kit, discipline=discipline) for name in plan.policy.recipes
+    }
+
+
+def _names(tools: Entries) -> list[str]:
+    return [tool["name"] for tool in tools]
+
+
+def _recipes(seen: Mapping[str, Entries], numbers: Mapping[str, int]) -> Table:
     """Return number, name, tools and bytes of each recipe."""
     table = Table()
     table.add_column("", justify="right")
@@ -113,22 +169,21 @@ def _recipes(plan: ServerPlan, kit: KitPlan, numbers: Mapping[str, int]) -> Tabl
     table.add_column("tools", justify="right")
     table.add_column("bytes of tools/list", justify="right")
     for name, number in numbers.items():
-        size = listed_bytes(listed_tools(plan, name, kit))
-        count = len(plan.policy.recipes[name].tools[kit.key])
-        table.add_row(str(number), name, str(count), f"{size:,}")
+        size = listed_bytes(seen[name])
+        table.add_row(str(number), plain(name), str(len(seen[name])), f"{size:,}")
     return table
 
 
 def _matrix(
-    plan: ServerPlan, kit: KitPlan, numbers: Mapping[str, int], names: Sequence[str]
+    kit: KitPlan, seen: Mapping[str, Entries], numbers: Mapping[str, int], names: Sequence[str]
 ) -> Table:
     """Return a row for each tool, a column for each of the recipes, under its number."""
     table = Table("tool")
     for name in names:
         table.add_column(str(numbers[name]), justify="center")
+    by_recipe = [_names(seen[name]) for name in names]
     for tool in kit.tools:
-        seen = (plan.policy.recipes[name].tools[kit.key] for name in names)
-        table.add_row(tool.name, *("●" if tool.name in tools else "" for tools in seen))
+        table.add_row(tool.name, *("●" if tool.name in tools else "" for tools in by_recipe))
     return table
 
 
@@ -136,7 +191,7 @@ def _columns(project: Project, table: DatabaseTable) -> Table:
     shown = Table("column", "type", "not null", "values", "references")
     for column in table.columns:
         hidden = " (hidden)" if project.schema.hidden(table.name, column.name) else ""
-        shown.add_row(f"{column.name}{hidden}", *_column(column))
+        shown.add_row(plain(f"{column.name}{hidden}"), *map(plain, _column(column)))
     return shown
 
 
@@ -147,4 +202,4 @@ def _column(column: Column) -> tuple[str, str, str, str]:
 
 def _show_absent(console: Console, kit: KitPlan) -> None:
     for name, reason in kit.absent.items():
-        console.print(f"not offered: {name}: {reason}", soft_wrap=True)
+        console.print(plain(f"not offered: {name}: {reason}"), soft_wrap=True)

@@ -16,23 +16,29 @@ from ralphgen.project.toml_edit import edited
 from ralphgen.suggestion import suggestion
 
 COMMAND = "ralphgen"  # found on the client's PATH: a file that names no machine can be committed
+BEARER_VARIABLE = "RALPH_TOKEN"  # has the token of the session that a client works in
 PROJECT_VARIABLE = "CLAUDE_PROJECT_DIR"  # where `serve` looks when its own folder is no project
+NOTHING: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class ClientForm:
     """One client: where its file lies, the key that holds its servers, and what an entry needs.
 
-    `typed` adds `"type": "stdio"`. `project` is the client's own name for the project's folder,
-    for a client that may start a server elsewhere. `personal` says that the file is the user's:
-    its entry names the project, and the command in full, since no shell has set the PATH. `note`
-    is what a person has to do besides.
+    `typed` adds `"type"`. `project` is the client's own name for the project's folder, for a client
+    that may start a server elsewhere. `remote` is its key for the address of a server that is
+    reached over HTTP, empty where its file cannot name one, and `variable` how it takes a variable
+    of the environment into a header; without it, it is told the variable's name. `personal` says
+    that the file is the user's: its entry names the project, and the command in full, since no
+    shell has set the PATH. `note` is what a person has to do besides.
     """
 
     file: Callable[[Path], Path]
     key: str = "mcpServers"
     typed: bool = False
     project: str = ""
+    remote: str = "url"
+    variable: str = ""
     personal: bool = False
     toml: bool = False
     note: str = ""
@@ -49,15 +55,21 @@ def _desktop_file(_root: Path) -> Path:
 
 
 CLIENTS: Mapping[str, ClientForm] = {
-    "claude": ClientForm(lambda root: root / ".mcp.json", typed=True),
+    "claude": ClientForm(
+        lambda root: root / ".mcp.json", typed=True, variable=f"${{{BEARER_VARIABLE}}}"
+    ),
     "cursor": ClientForm(
-        lambda root: root / ".cursor" / "mcp.json", typed=True, project="${workspaceFolder}"
+        lambda root: root / ".cursor" / "mcp.json",
+        typed=True,
+        project="${workspaceFolder}",
+        variable=f"${{env:{BEARER_VARIABLE}}}",
     ),
     "vscode": ClientForm(
         lambda root: root / ".vscode" / "mcp.json",
         key="servers",
         typed=True,
         project="${workspaceFolder}",
+        variable=f"${{env:{BEARER_VARIABLE}}}",
     ),
     "codex": ClientForm(
         lambda root: root / ".codex" / "config.toml",
@@ -67,9 +79,11 @@ CLIENTS: Mapping[str, ClientForm] = {
     ),
     "gemini": ClientForm(
         lambda root: root / ".gemini" / "settings.json",
+        remote="httpUrl",
+        variable=f"${{{BEARER_VARIABLE}}}",
         note="Gemini CLI reads it in folders that it trusts",
     ),
-    "desktop": ClientForm(_desktop_file, personal=True),
+    "desktop": ClientForm(_desktop_file, personal=True, remote=""),
 }
 
 
@@ -78,31 +92,37 @@ def client_file(client: str, root: Path) -> Path:
     return _form(client).file(root)
 
 
-def client_text(client: str, root: Path, kits: Sequence[str]) -> str:
+def client_text(
+    client: str, root: Path, kits: Sequence[str], remote: Mapping[str, str] = NOTHING
+) -> str:
     """Return the whole text of a client's file that holds nothing but one server for each kit.
 
-    Raises `UsageError` for an unknown client.
+    `remote` are the addresses of the kits that are reached over HTTP. Raises `UsageError` for an
+    unknown client, and for one whose file can name no such server.
     """
     form = _form(client)
-    entries = {kit: _entry(form, root, kit) for kit in kits}
+    entries = _entries(form, client, root, kits, remote)
     if form.toml:
         return edited("", [((form.key, kit), entries[kit]) for kit in kits])
     return json.dumps({form.key: entries}, indent=2, ensure_ascii=False) + "\n"
 
 
-def write_client(client: str, root: Path, kits: Sequence[str]) -> bool:
+def write_client(
+    client: str, root: Path, kits: Sequence[str], remote: Mapping[str, str] = NOTHING
+) -> bool:
     """Put one server for each kit into the client's file; whether that changed anything.
 
     What is there stays to the letter, but for `command`, `args`, `type` and the project's
-    variable in entries of the same names. Raises `UsageError` for an unknown client, and
-    `ProjectError` where the file cannot be read, written or changed without losing something.
+    variable in entries of the same names, or the address and the header of those in `remote`.
+    Raises `UsageError` as `client_text` does, and `ProjectError` where the file cannot be read,
+    written or changed without losing something.
     """
     path = client_file(client, root)
     old = _content(path)
     text = old.removeprefix("\ufeff")
-    alone = client_text(client, root, kits)
+    alone = client_text(client, root, kits, remote)
     mark = old.removesuffix(text)
-    new = mark + (_merged_text(client, root, kits, text) if text.strip() else alone)
+    new = mark + (_merged_text(client, root, kits, remote, text) if text.strip() else alone)
     if new == old:
         return False
     put(path, new)
@@ -115,6 +135,28 @@ def _form(client: str) -> ClientForm:
     raise UsageError(f'there is no client "{client}"', suggestion(client, CLIENTS, "the clients"))
 
 
+def _entries(
+    form: ClientForm, client: str, root: Path, kits: Sequence[str], remote: Mapping[str, str]
+) -> dict[str, dict[str, Any]]:
+    if remote and not form.remote:
+        with_url = ", ".join(name for name in CLIENTS if CLIENTS[name].remote)
+        text = f'the file of the client "{client}" names no server that is reached over HTTP'
+        raise UsageError(text, f"those of {with_url} do")
+    return {
+        kit: _remote_entry(form, remote[kit]) if kit in remote else _entry(form, root, kit)
+        for kit in kits
+    }
+
+
+def _remote_entry(form: ClientForm, url: str) -> dict[str, Any]:
+    """Return what a client is told of a server by its address; the token is in its environment."""
+    entry: dict[str, Any] = {"type": "http"} if form.typed else {}
+    entry[form.remote] = url
+    if form.variable:
+        return entry | {"headers": {"Authorization": f"Bearer {form.variable}"}}
+    return entry | {"bearer_token_env_var": BEARER_VARIABLE}
+
+
 def _entry(form: ClientForm, root: Path, kit: str) -> dict[str, Any]:
     entry: dict[str, Any] = {"type": "stdio"} if form.typed else {}
     found = shutil.which(COMMAND) if form.personal else None
@@ -123,11 +165,13 @@ def _entry(form: ClientForm, root: Path, kit: str) -> dict[str, Any]:
     return entry | ({"env": {PROJECT_VARIABLE: project}} if project else {})
 
 
-def _merged_text(client: str, root: Path, kits: Sequence[str], text: str) -> str:
+def _merged_text(
+    client: str, root: Path, kits: Sequence[str], remote: Mapping[str, str], text: str
+) -> str:
     """Return the text with the entries in it; raises `ProjectError` with what to add by hand."""
     form = _form(client)
     path = form.file(root)
-    entries = {kit: _entry(form, root, kit) for kit in kits}
+    entries = _entries(form, client, root, kits, remote)
     try:
         return merged(
             text,
@@ -139,7 +183,7 @@ def _merged_text(client: str, root: Path, kits: Sequence[str], text: str) -> str
     except (ValueError, RecursionError) as error:
         raise ProjectError(
             f'"{path}" cannot be added to without loss: {reason(error)}',
-            f"add this by hand:\n{client_text(client, root, kits).rstrip()}",
+            f"add this by hand:\n{client_text(client, root, kits, remote).rstrip()}",
         ) from error
 
 
@@ -148,7 +192,12 @@ def _refuse_others(
 ) -> None:
     """Raise `ProjectError` where a name is taken by a server that is not this project's."""
     for kit in sorted(old.keys() & entries.keys()):
-        taken = "at a URL" if {"url", "httpUrl"} & old[kit].keys() else ""
+        place = next((old[kit][key] for key in ("url", "httpUrl") if key in old[kit]), None)
+        if form.remote in entries[kit]:
+            taken = "that is started here" if "command" in old[kit] else ""
+            taken = "at another URL" if place not in (None, entries[kit][form.remote]) else taken
+        else:
+            taken = "at a URL" if place is not None else ""
         program = old[kit].get("command", COMMAND)
         if not isinstance(program, str) or Path(program).stem != COMMAND:
             taken = "with another command"

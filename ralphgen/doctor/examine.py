@@ -3,24 +3,47 @@
 import json
 import sqlite3
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from ralphgen.doctor.postgresql import look_at, proof_is_walled
 from ralphgen.environment.build import check_environment
 from ralphgen.environment.location import LOCK_NAME, Environment, environment_for, read_lock
 from ralphgen.errors import ProjectError, RalphgenError
 from ralphgen.generate.workflows import Generated, generate
+from ralphgen.ledger.tables import read_state
 from ralphgen.output import compare
+from ralphgen.planning.indexes import MANY, missing_indexes
+from ralphgen.project.connection import open_database
 from ralphgen.project.database import open_without_trace
-from ralphgen.project.inspect import DATABASE
-from ralphgen.project.root import FOLDER
+from ralphgen.project.model import Project
+from ralphgen.project.own_tool import OwnTool
+from ralphgen.project.own_tools import FOLDER as TOOLS
+from ralphgen.project.root import FOLDER, database_path, postgresql_place
+from ralphgen.project.rows import open_rows
+from ralphgen.runtime.database.claims import UNRELEASED, Claim, is_live
+from ralphgen.runtime.database.ledger import MARKER
+from ralphgen.runtime.errors import one_line
+from ralphgen.runtime.own_tools.child import OPTION
+from ralphgen.runtime.processes.inherited import passed_on
+from ralphgen.sessions.items import require_server
+from ralphgen.trust.committed import committed_texts
+from ralphgen.trust.verify import TRUST_EDITED
+from ralphgen.worktrees.look import worktree_notes
 
 HANDSHAKE = Path(__file__).with_name("handshake.py")
 RESTORE = "restore it from a copy"
 SECONDS = 60
+NAMED = 20  # tasks in a line
+BEGUN = (
+    "SELECT id FROM tasks JOIN ralphgen_claims ON id = task_id "
+    "WHERE status = 'in_progress' AND session IS NOT NULL AND began IS NOT NULL"
+)
 FIX_NAMED = "fix what it names, then run this again"
 FIX_FILES = 'run "ralphgen regen"'
+FIX_TOOL = 'fix it, then run "ralphgen regen"; the server has the packages of requirements.lock'
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +55,17 @@ class CheckResult:
     fix: str = ""
 
 
-def examine(root: Path) -> Iterator[CheckResult]:
-    """Yield one result after the other; those that rest on a failed one are left out."""
-    yield _database(root)
+def examine(root: Path, *, trust_edited: bool = False) -> Iterator[CheckResult]:
+    """Yield one result after the other; those that rest on a failed one are left out.
+
+    No server is started that is neither what ralphgen writes nor on record, nor one whose files
+    were edited, unless `trust_edited`. Raises `UntrustedError` in place of starting it.
+    """
+    place = postgresql_place(root)
+    if place is None:
+        yield _database(root)
+    else:
+        yield from (CheckResult("database", *found) for found in look_at(place))
     try:
         generated = generate(root)
     except RalphgenError as error:
@@ -43,19 +74,36 @@ def examine(root: Path) -> Iterator[CheckResult]:
         return
     kits = ", ".join(kit.key for kit in generated.plan.kits)
     yield CheckResult("project", f"config, recipes and schema are readable, kits: {kits}")
+    for problem in generated.project.unusable_servers:
+        yield CheckResult("discipline", problem.text, problem.hint)
     yield _files(root, generated)
     yield _fingerprint(root, generated)
+    yield from _indexes(root, generated.project)
+    yield _ledger(root)
+    if generated.project.schema.table(MARKER) is not None:
+        yield _claims(root)
+    yield _done(generated)
+    if place is not None and generated.project.done is not None:
+        with suppress(ProjectError):  # that it does not answer was said before
+            yield CheckResult("done", proof_is_walled(place))
+    yield from _worktrees(root)
     environment, finding = _environment(root)
     yield finding
-    if finding.fix or not (root / FOLDER / "server.py").is_file():
+    whole = all((root / FOLDER / name).is_file() for name in ("server.py", "manifest.json"))
+    if finding.fix or not whole:
         return
+    require_server(root, trust_edited=trust_edited)
+    trusting = (TRUST_EDITED,) if trust_edited else ()
+    if generated.project.own_tools:
+        own, first = generated.project.own_tools, generated.plan.kits[0]
+        yield from _own_tools(root, environment, own, first.key, *trusting)
     for kit in generated.plan.kits:
-        yield _handshake(root, environment, kit.key)
+        yield _handshake(root, environment, kit.key, *trusting)
 
 
 def _database(root: Path) -> CheckResult:
     try:
-        with open_without_trace(root / DATABASE) as connection:
+        with open_without_trace(database_path(root)) as connection:
             (answer,) = connection.execute("PRAGMA quick_check").fetchone()
     except ProjectError as error:
         return CheckResult("database", error.problems[0].text, error.problems[0].hint or RESTORE)
@@ -63,7 +111,7 @@ def _database(root: Path) -> CheckResult:
         return CheckResult("database", str(error), RESTORE)
     if answer != "ok":
         return CheckResult("database", f"quick_check says {answer}", RESTORE)
-    return CheckResult("database", f"{DATABASE}: quick_check says ok")
+    return CheckResult("database", f"{database_path(root)}: quick_check says ok")
 
 
 def _files(root: Path, generated: Generated) -> CheckResult:
@@ -93,11 +141,78 @@ def _fingerprint(root: Path, generated: Generated) -> CheckResult:
     return CheckResult("schema", f"the server was built for it (fingerprint {built_for[:12]})")
 
 
+def _indexes(root: Path, project: Project) -> Iterator[CheckResult]:
+    """Say which indexes on tasks are missing, once there are so many tasks that it is felt."""
+    try:
+        with open_rows(root) as rows:
+            tasks = rows.tasks()
+            missing = missing_indexes(project, rows.indexes()) if tasks >= MANY else ()
+    except ProjectError:
+        return  # it is told of already
+    if missing:
+        wanted = "; ".join(f"{index.name} for {index.purpose}" for index in missing)
+        text = f'{tasks} tasks lack {wanted}; "ralphgen sql" prints what makes them'
+        yield CheckResult("indexes", text)
+    elif tasks >= MANY:
+        yield CheckResult("indexes", f"{tasks} tasks have the indexes that they want")
+
+
+def _ledger(root: Path) -> CheckResult:
+    """Say whether there is a ledger, which is not made for a database that is committed."""
+    try:
+        version = read_state(root).version
+    except ProjectError as error:
+        return CheckResult("ledger", error.problems[0].text, error.problems[0].hint)
+    if version is None:
+        return CheckResult("ledger", 'off; "ralphgen ledger on" keeps sessions and evidence')
+    if postgresql_place(root) is None and committed_texts(database_path(root)):
+        text = "the database is committed, and changes with each session: better out of git"
+        return CheckResult("ledger", f"on, version {version}; {text}")
+    return CheckResult("ledger", f"on, version {version}")
+
+
+def _claims(root: Path) -> CheckResult:
+    """Say how many tasks are held, and which were begun by sessions that are gone."""
+    with open_database(root) as connection:
+        claims = [Claim(*row) for row in connection.execute(UNRELEASED)]
+        begun = {task for (task,) in connection.execute(BEGUN)}
+    stale = sorted(claim.task for claim in claims if not is_live(claim) and claim.task in begun)
+    held = sum(map(is_live, claims))
+    detail = "1 task is held by a session" if held == 1 else f"{held} tasks are held by sessions"
+    if not stale:
+        return CheckResult("claims", f"{detail}, none is stale")
+    named = ", ".join(map(str, stale[:NAMED])) + (" …" if stale[NAMED:] else "")
+    text = f"{detail}; stale, since their sessions are gone: {named}"
+    return CheckResult("claims", f'{text}; "ralphgen task next --claim" takes them over')
+
+
+def _done(generated: Generated) -> CheckResult:
+    """Say what proves that a task is done; that nothing does is a choice, and no fault."""
+    rules = generated.project.done
+    if rules is None:
+        text = "a word, which nothing proves: .ralph/ralphgen.toml has no [[done.checks]]"
+        return CheckResult("done", text)
+    names = ", ".join(one_line(check.name) for check in rules.checks)
+    return CheckResult("done", f"proved by the checks {names}")
+
+
+def _worktrees(root: Path) -> Iterator[CheckResult]:
+    """Say what work trees of sessions there are, and what waits in them for a person."""
+    try:
+        for note in worktree_notes(root):
+            yield CheckResult("work trees", note)
+    except ProjectError as error:
+        problem = error.problems[0]
+        yield CheckResult("work trees", problem.text, problem.hint or "see what git says there")
+
+
 def _environment(root: Path) -> tuple[Environment, CheckResult]:
     try:
         lock = (root / FOLDER / LOCK_NAME).read_text(encoding="utf-8")
     except (OSError, ValueError):
-        lock = read_lock()  # the files are told of already
+        lock = read_lock(
+            "sqlite" if postgresql_place(root) is None else "postgresql"
+        )  # the files are told of already
     environment = environment_for(lock)
     problems = check_environment(environment)
     if problems:
@@ -108,15 +223,15 @@ def _environment(root: Path) -> tuple[Environment, CheckResult]:
     return environment, CheckResult("environment", f"complete: {environment.folder}")
 
 
-def _handshake(root: Path, environment: Environment, kit: str) -> CheckResult:
+def _handshake(root: Path, environment: Environment, kit: str, *trusting: str) -> CheckResult:
     """Start the server as a client does; the official SDK's client lists and calls its tools."""
     subject = f"server {kit}"
     server = str(root / FOLDER / "server.py")
     try:
-        refusal = _run(environment, server, kit, "--check")
+        refusal = _run(environment, server, kit, *trusting, "--check")
         if refusal.returncode:
             return CheckResult(subject, refusal.stderr.strip() or "it ends at once", FIX_NAMED)
-        shaken = _run(environment, str(HANDSHAKE), str(environment.python), server, kit)
+        shaken = _run(environment, str(HANDSHAKE), str(environment.python), server, kit, *trusting)
         outcome = json.loads(shaken.stdout)
     except (OSError, subprocess.TimeoutExpired) as error:
         return CheckResult(subject, f"it cannot be run: {error}", FIX_NAMED)
@@ -126,6 +241,47 @@ def _handshake(root: Path, environment: Environment, kit: str) -> CheckResult:
         return CheckResult(subject, str(outcome["error"]), FIX_NAMED)
     called = f", {outcome['called']} called" if "called" in outcome else ""
     return CheckResult(subject, f"{outcome['tools']} tools listed{called} by the official client")
+
+
+def _own_tools(
+    root: Path, environment: Environment, tools: Sequence[OwnTool], *arguments: str
+) -> Iterator[CheckResult]:
+    """Have the server load the files of the project's own tools as its first call does.
+
+    To be asked for only where their files are trusted.
+    """
+    subject, folder = "own tools", root / FOLDER
+    asked = [
+        {"root": str(root), "file": tool.file, "sha256": tool.sha256, "tool": tool.name}
+        for tool in tools
+    ]
+    server = [str(environment.python), "-I", "-S", str(folder / "server.py"), *arguments, OPTION]
+    try:
+        done = subprocess.run(
+            server,
+            input="".join(f"{json.dumps(one)}\n" for one in asked),
+            capture_output=True,
+            cwd=root,
+            env=passed_on(str(folder)),
+            encoding="utf-8",
+            errors="replace",
+            timeout=SECONDS,
+            check=False,
+        )
+        _, *answers = [json.loads(line) for line in done.stdout.splitlines()]
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        yield CheckResult(subject, f"they cannot be loaded: {one_line(str(error))}", FIX_TOOL)
+        return
+    failed = {tools[len(answers)].file: "it ends the process"} if len(answers) < len(tools) else {}
+    for tool, answer in zip(tools, answers, strict=False):
+        if "result" not in answer:
+            said = answer.get("refused") or answer["traceback"].strip().splitlines()[-1]
+            failed.setdefault(tool.file, one_line(said))
+    for file, why in failed.items():
+        yield CheckResult(subject, f"{TOOLS}/{file} cannot be loaded: {why}", FIX_TOOL)
+    if not failed:
+        files = ", ".join(dict.fromkeys(tool.file for tool in tools))
+        yield CheckResult(subject, f"can be loaded: {files}")
 
 
 def _run(environment: Environment, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -1,12 +1,13 @@
 """Run by the server's own environment: the official SDK's client lists tools and calls one.
 
-    python handshake.py PYTHON SERVER KIT
+    python handshake.py PYTHON SERVER KIT [OPTION]
 
 It prints one JSON object: the number of `tools`, the name of the tool that was `called`, if there
 is one that reads and needs no argument, and as `error` what went wrong.
 """
 
 import json
+import os
 import sys
 
 import anyio
@@ -17,10 +18,12 @@ from mcp.types import TextContent, Tool
 PATIENCE = 30.0  # seconds for the whole conversation
 
 
-async def shake_hands(python: str, server: str, kit: str) -> dict[str, object]:
+async def shake_hands(python: str, server: str, *arguments: str) -> dict[str, object]:
     """Return what came of one conversation."""
     with anyio.fail_after(PATIENCE):
-        parameters = StdioServerParameters(command=python, args=["-I", "-S", server, kit])
+        parameters = StdioServerParameters(
+            command=python, args=["-I", "-S", server, *arguments], env={**os.environ}
+        )
         async with Client(stdio_client(parameters)) as client:
             tools = (await client.list_tools()).tools
             name = next((tool.name for tool in tools if _can_be_tried(tool)), None)
@@ -39,9 +42,9 @@ def _can_be_tried(tool: Tool) -> bool:
 
 def main() -> None:
     """Print what came of it; a failure is an answer too."""
-    python, server, kit = sys.argv[1:]
+    python, server, *arguments = sys.argv[1:]
     try:
-        outcome = anyio.run(shake_hands, python, server, kit)
+        outcome = anyio.run(shake_hands, python, server, *arguments)
     except (Exception, ExceptionGroup) as error:
         outcome = {"tools": 0, "error": _cause(error)}
     sys.stdout.write(json.dumps(outcome) + "\n")

@@ -42,7 +42,7 @@ _KEPT_BACK = frozenset(
 
 # Run by the environment's own interpreter, where no more than the standard library is sure.
 _CHECK = """\
-import importlib, importlib.metadata, json, os, sys
+import importlib, importlib.metadata, json, marshal, os, sys
 pins, modules = json.loads(sys.argv[1])
 problems = []
 for name, pinned in pins.items():
@@ -57,6 +57,20 @@ for module in modules:
         importlib.import_module(module)
     except Exception as error:
         problems.append(f'"{module}" cannot be imported ({type(error).__name__}: {error})')
+cut = []
+for folder, _, files in os.walk(sys.prefix):
+    for name in files:
+        if name.endswith(f".{sys.implementation.cache_tag}.pyc"):
+            with open(os.path.join(folder, name), "rb") as file:
+                file.seek(16)
+                data = file.read()
+            try:
+                marshal.loads(data)
+            except (EOFError, TypeError, ValueError):
+                cut.append(name)
+if cut:
+    more = f" and {len(cut) - 1} more" if cut[1:] else ""
+    problems.append(f'the bytecode "{min(cut)}"{more} is not whole: was the disk full?')
 print("\\n" + json.dumps(problems), flush=True)
 os._exit(0)
 """
@@ -72,7 +86,8 @@ TAIL_LINES = 15
 _LATER = '"ralphgen init --no-install" does without it for now'
 _ELSEWHERE = f"{HOME_VARIABLE}=FOLDER puts it elsewhere"
 _CAUSES = {
-    r"No space left on device|Disk quota exceeded|os error (28|122)\b": Problem(
+    r"No space left on device|Disk quota exceeded|os error (28|122)\b"
+    r"|the bytecode .* is not whole|marshal data too short": Problem(
         "there is no disk space left for the server's environment",
         f"free some; {_ELSEWHERE}, {_LATER}",
     ),
@@ -259,14 +274,17 @@ def _contradictions(environment: Environment, lock: str) -> list[str]:
 
 
 def explain_failure(output: str) -> Problem | None:
-    """What the output of a failed pip, uv or venv means, with what helps; None if unknown."""
+    """Return what the output of a failed pip, uv or venv means, with what helps.
+
+    None if unknown.
+    """
     found = (problem for pattern, problem in _CAUSES.items() if re.search(pattern, output))
     return next(found, None)
 
 
 def build_failure(otherwise: str, *lines: str) -> ProjectError:
-    """The cause if the lines name a known one, or else a sentence of ours, and the last lines."""
+    """Return the cause that the lines name, or else a sentence of ours, and the last lines."""
     cause = explain_failure("\n".join(lines))
     problem = cause or Problem(otherwise, f"fix what is said above; {_ELSEWHERE}, {_LATER}")
-    shown = "".join(f"\n  {line}" for line in lines[-TAIL_LINES:])
-    return ProjectError(f"{problem.text}:{shown}" if shown else problem.text, problem.hint)
+    shown = "\n".join(f"  {line}" for line in lines[-TAIL_LINES:])
+    return ProjectError(f"{problem.text}:" if shown else problem.text, problem.hint, shown)

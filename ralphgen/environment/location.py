@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralphgen.errors import ProjectError
-from ralphgen.runtime.values.digest import sha256_hex
+from ralphgen.runtime.values.encoding import sha256_hex
 
 COMPLETE = "complete"
 HOME_VARIABLE = "RALPHGEN_HOME"
@@ -23,10 +23,11 @@ class Environment:
 
 
 def environment_for(lock: str, home: Path | None = None) -> Environment:
-    """The user's one environment for this lock, Python and kind of machine, whether made or not.
+    """Return the user's one environment for this lock, Python and kind of machine, made or not.
 
     `home` is `$RALPHGEN_HOME` if it is not given (`~` is expanded), or else the user's cache
-    folder; a relative one counts from the working directory. Raises `ProjectError` for `~nobody`.
+    folder; a relative one counts from the working directory. Raises `ProjectError` for `~nobody`,
+    and where this user has no home.
     """
     digest = sha256_hex(lock.encode())[:16]
     major, minor = sys.version_info[:2]
@@ -38,7 +39,10 @@ def environment_for(lock: str, home: Path | None = None) -> Environment:
 
 
 def is_complete(environment: Environment) -> bool:
-    """Whether it was built to its end and its base interpreter is still there; starts nothing."""
+    """Return whether it was built to its end and its base interpreter is still there.
+
+    Starts nothing.
+    """
     try:
         base = (environment.folder / COMPLETE).read_text(encoding="utf-8").rstrip("\n")
         return base != "" and Path(base).is_file() and environment.python.is_file()
@@ -59,7 +63,15 @@ def _home() -> Path:
     if not asked:
         from platformdirs import user_cache_path
 
-        return user_cache_path("ralphgen", appauthor=False)
+        hint = f"set HOME, or {HOME_VARIABLE} to an absolute path"
+        try:
+            caches = user_cache_path("ralphgen", appauthor=False)
+        except RuntimeError as error:
+            raise ProjectError(f"there is no place for environments: {error}", hint) from error
+        if not caches.is_absolute():  # a clone could bring it along
+            text = f'there is no place for environments: "{caches}" is not absolute'
+            raise ProjectError(text, hint)
+        return caches
     try:
         return Path(asked).expanduser()
     except RuntimeError as error:
@@ -67,6 +79,7 @@ def _home() -> Path:
         raise ProjectError(text, f"set {HOME_VARIABLE} to an absolute path") from error
 
 
-def read_lock() -> str:
-    """Return the text of the lock that ships with this ralphgen."""
-    return Path(__file__).with_name(LOCK_NAME).read_text(encoding="utf-8")
+def read_lock(engine: str = "sqlite") -> str:
+    """Return the text of the lock that ships with this ralphgen, for servers on one engine."""
+    name = LOCK_NAME if engine == "sqlite" else f"requirements-{engine}.lock"
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")

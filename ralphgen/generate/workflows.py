@@ -1,22 +1,79 @@
 """The pipeline of inspect, plan and render, and init, regen and check as its last steps."""
 
-import json
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ralphgen import __version__
-from ralphgen.errors import ProjectError, Say, UsageError
+from ralphgen.errors import EditedError, Problem, ProjectError, Say, plain
+from ralphgen.generate.project_id import name_project
+from ralphgen.generate.removals import Recorded, lag, read_recorded, refuse_removals
+from ralphgen.generate.report import Report
+from ralphgen.init.scaffold import write_ignored
 from ralphgen.kits.registry import KITS
-from ralphgen.output import Drift, Written, compare, diff, finish_interrupted, write
-from ralphgen.output.manifest import Files
+from ralphgen.output import Written, compare, diff, finish_interrupted, write
+from ralphgen.output.manifest import MANIFEST, Files
 from ralphgen.planning.model import ServerPlan
+from ralphgen.planning.preview import long_lists
 from ralphgen.planning.server import plan_server
-from ralphgen.project.inspect import DATABASE, inspect_project
+from ralphgen.project.config import FILE as CONFIG
+from ralphgen.project.config import Config, read_config
+from ralphgen.project.inspect import FACTS, inspect_project, settings_models
+from ralphgen.project.merge import Merge, read_merge
 from ralphgen.project.model import Project
-from ralphgen.project.root import FOLDER, resolved
+from ralphgen.project.prompts import prompt_names, read_words
+from ralphgen.project.root import FOLDER
+from ralphgen.project.rows import open_rows
+from ralphgen.project.versions import (
+    refuse_earlier,
+    refuse_older,
+    refuse_unwanted,
+    written_by,
+)
 from ralphgen.rendering.server import render_files
-from ralphgen.suggestion import suggestion
+from ralphgen.trust.decide import (
+    TrustItem,
+    check_items,
+    is_plain,
+    record_written,
+    tool_items,
+    words_items,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What was generated last: the facts and the versions on disk, or of both sides of a merge."""
+
+    merge: Merge | None
+    recorded: tuple[Recorded, ...]
+    versions: tuple[str, ...]
+
+    def refuse_other_versions(self, root: Path) -> None:
+        """Raise `VersionError` where another ralphgen than this one has to write the project."""
+        for version in self.versions:
+            refuse_older(version)
+        refuse_unwanted(root, CONFIG)
+
+
+def read_before(root: Path) -> Before:
+    """Return what was generated last in the project in `root`, which may be nothing."""
+    merge = read_merge(root)
+    manifests = merge.manifests if merge else _texts(root / FOLDER / MANIFEST)
+    facts = merge.facts if merge else _texts(root / FACTS)
+    return Before(
+        merge,
+        tuple(found for text in facts for found in read_recorded(text)),
+        tuple(version for text in manifests if (version := written_by(text))),
+    )
+
+
+def _texts(path: Path) -> tuple[bytes, ...]:
+    """Return the bytes of a file, or nothing where it cannot be read."""
+    try:
+        return (path.read_bytes(),)
+    except OSError:
+        return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,139 +95,107 @@ def generate(root: Path) -> Generated:
     return Generated(project, plan, render_files(plan))
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What `check` found: the drift, and what else a person should know."""
+def regenerate(
+    root: Path,
+    *,
+    force: bool,
+    say: Say,
+    allow_removals: bool = False,
+    removed: Collection[str] = (),
+) -> Generated:
+    """Write the project's server; raises `EditedError` for hand edits unless forced.
 
-    drift: Drift
-    warnings: tuple[str, ...]
-    written_by: str
-
-    def summary(self) -> str:
-        """Return one sentence on what differs."""
-        if self.drift.interrupted:
-            return f"a write of {FOLDER} was interrupted"
-        kinds = ("stale", "edited", "missing", "leftover", "unknown")
-        found = [f"{kind}: {', '.join(getattr(self.drift, kind))}" for kind in kinds]
-        named = [line for line in found if not line.endswith(": ")]
-        return f"{FOLDER} is not what would be generated now ({'; '.join(named)})"
-
-    def hint(self) -> str:
-        """Return what to do about it."""
-        if self.drift.interrupted:
-            return 'run "ralphgen regen", which finishes it'
-        if self.drift.hint:
-            return self.drift.hint
-        if self.drift.edited:
-            return 'keep what you need, then "ralphgen regen --force" overwrites the edits'
-        if self.drift.stale or self.drift.missing or self.drift.leftover:
-            return 'run "ralphgen regen", and commit what it writes'
-        return "move modules of your own to another folder: these are on the server's path"
-
-    def as_json(self) -> dict[str, object]:
-        """Return the report for other programs."""
-        return {
-            "ok": not self.drift,
-            "ralphgen": __version__,
-            "written_by": self.written_by,
-            "stale": list(self.drift.stale),
-            "edited": list(self.drift.edited),
-            "missing": list(self.drift.missing),
-            "leftover": list(self.drift.leftover),
-            "unknown": list(self.drift.unknown),
-            "diff": self.drift.diff,
-            "warnings": list(self.warnings),
-            "interrupted": self.drift.interrupted,
-        }
-
-
-def initialize(path: Path, *, title: str, stack: str, kits: tuple[str, ...], say: Say) -> Path:
-    """Set a project up in the folder and write its server; return the folder, resolved.
-
-    `title` is the folder's name and `stack` generic where it is empty. Raises `UsageError` for a
-    kit that ralphgen does not have, `ProjectError` for a folder that cannot hold a project. What
-    is there already is kept.
+    Where git has left generated files unmerged, both sides are held against their manifests in
+    place of what is on disk. Raises `VersionError` where another ralphgen has to write it, unless
+    forced, and `ProjectError` where tables, columns, values or tools would go that the server on
+    disk has, or tasks would be done with less proof, unless `allow_removals`. `removed` are tables
+    that the caller itself has taken away.
     """
-    from ralphgen.init.scaffold import (
-        create_database,
-        kits_without_tools,
-        switch_on,
-        write_default_context,
-        write_setup_files,
-    )
-    from ralphgen.init.stacks import load_stack
-
-    _refuse_unknown_kits(kits)
-    root = resolved(path)
-    _make_folder(root, path)
     finish_interrupted(root / FOLDER)
-    _warn_of_nesting(root, say)
-    switch_on(root, kits)  # first: a config that cannot be read stops everything
-    loaded = load_stack(stack or "generic")
-    if create_database(root, _readable(title or root.name) or "Untitled Project", loaded):
-        count = len(loaded.disciplines)
-        say(f"created {DATABASE} with {count} disciplines ({stack or 'generic'})")
-    else:
-        ignored = "; --title and --stack are for a new one" if title or stack else ""
-        say(f"kept {DATABASE} as it is{ignored}")
-    for written in write_setup_files(root, kits):
-        say(f"wrote {written}")
-    generated = regenerate(root, force=False, say=say)
-    if write_default_context(root, generated.plan):
-        say(f"wrote {FOLDER}/context.json: a client of your own sees every tool")
-    for kit in kits_without_tools(root, generated.plan):
-        say(
-            f'warning: {FOLDER}/context.json was kept and enables no tool of "{kit}": '
-            f'"ralphgen session RECIPE --default" makes a new one for a recipe, manual for all'
-        )
-    return root
-
-
-def _warn_of_nesting(root: Path, say: Say) -> None:
-    """Warn of a project inside another: every other command finds the nearest one."""
-    outer = next((folder for folder in root.parents if (folder / ".ralph").is_dir()), None)
-    if outer is not None and not (root / ".ralph").is_dir():
-        say(f'warning: "{root}" lies in the project "{outer}" and becomes one of its own')
-
-
-def _make_folder(root: Path, shown: Path) -> None:
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError) as error:
-        text = f'"{shown}" cannot hold a project: a file is there, expected a folder'
-        raise ProjectError(text, "name another folder") from error
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        text = f'"{shown}" cannot hold a project: {reason}'
-        raise ProjectError(text, "name a folder that you may write to") from error
-
-
-def _readable(title: str) -> str:
-    """Return the title without bytes of another encoding, which no database could keep as text."""
-    return title.encode(errors="replace").decode()
-
-
-def regenerate(root: Path, *, force: bool, say: Say) -> Generated:
-    """Write the project's server; raises `EditedError` for hand edits unless forced."""
-    finish_interrupted(root / FOLDER)
+    before = read_before(root)
+    if not force:
+        before.refuse_other_versions(root)
+    if name_project(root):
+        say(f"wrote the project's id into [http] of {CONFIG}: tokens name the project by it")
+        for path in write_ignored(root):
+            say(f"wrote {path}")
     generated = _generated(root, say)
-    written = write(root / FOLDER, generated.files, force=force)
+    if not allow_removals:
+        refuse_removals(before.recorded, generated.project, generated.plan, removed)
+    if before.merge and not force:
+        _refuse_edited_sides(before.merge)
+    is_first = not (root / FOLDER / MANIFEST).exists()
+    merged = before.merge.listed if before.merge else None
+    written = write(root / FOLDER, generated.files, force=force, merged=merged)
+    made_here = is_first and _is_plain(root, generated.project)
+    failure = record_written(root, generated.files[MANIFEST], _run(root), made_here=made_here)
     say(_written(written))
+    for one in generated.plan.wordings:
+        say(f'"{plain(one.entry)}": {one.after:,} bytes of your own in place of {one.before:,}')
+    for line in long_lists(generated.plan):
+        say(f"warning: {line}")
+    if before.merge:
+        say(f'the merge has what both sides generated from: "git add {FOLDER}" takes it over')
+    if failure:
+        say(f"warning: {plain(failure)}")
     return generated
+
+
+def _is_plain(root: Path, project: Project) -> bool:
+    """Return whether nothing in the project has to be trusted but its server."""
+    words = words_items(read_words(root, prompt_names(root)), project.recipes)
+    with open_rows(root) as rows:
+        return is_plain(_settings(root), rows, [*words, *tool_items(root)])
+
+
+def _run(root: Path) -> list[TrustItem]:
+    """Return what the project's server runs besides itself."""
+    return [*check_items(_settings(root).done), *tool_items(root)]
+
+
+def _settings(root: Path) -> Config:
+    return read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS)).values
+
+
+def _refuse_edited_sides(merge: Merge) -> None:
+    """Raise `EditedError` where a file of a side of the merge is not as it was generated."""
+    if merge.problems:
+        *others, last = merge.problems
+        hint = 'keep what you need of it, then "ralphgen regen --force" overwrites it'
+        raise EditedError.of([*map(Problem, others), Problem(last, hint)])
 
 
 def preview(root: Path, *, say: Say) -> str:
     """Return the unified diff from the files on disk to what would be written now."""
-    return diff(root / FOLDER, _generated(root, say).files)
+    before = read_before(root)
+    before.refuse_other_versions(root)
+    generated = _generated(root, say)
+    try:
+        refuse_removals(before.recorded, generated.project, generated.plan, ())
+    except ProjectError as error:
+        for problem in error.problems:
+            say(f"warning: {problem.text}")
+    return diff(root / FOLDER, generated.files)
 
 
 def checked(root: Path, *, say: Say) -> Report:
-    """Compare the server on disk with what would be written now; writes nothing."""
-    version = _version_on_disk(root)
-    if version not in ("", __version__):
-        say(f"{FOLDER} was written by ralphgen {version}, and this is {__version__}")
+    """Compare the server on disk with what would be written now; writes nothing.
+
+    Raises `VersionError` where another release of ralphgen wrote it or has to, and then compares
+    nothing.
+    """
+    before = read_before(root)
+    before.refuse_other_versions(root)
+    for version in before.versions:
+        refuse_earlier(version)
     generated = _generated(root, say)
-    return Report(compare(root / FOLDER, generated.files), generated.plan.warnings, version)
+    return Report(
+        compare(root / FOLDER, generated.files),
+        generated.plan.warnings,
+        max(before.versions, default=""),
+        lag(before.recorded, generated.project),
+        before.merge is not None,
+    )
 
 
 def install_environment(root: Path, *, say: Say) -> None:
@@ -191,15 +216,8 @@ def install_environment(root: Path, *, say: Say) -> None:
 def _generated(root: Path, say: Say) -> Generated:
     generated = generate(root)
     for warning in generated.plan.warnings:
-        say(f"warning: {warning}")
+        say(f"warning: {plain(warning)}")
     return generated
-
-
-def _refuse_unknown_kits(kits: tuple[str, ...]) -> None:
-    known = [kit.key for kit in KITS]
-    for kit in kits:
-        if kit not in known:
-            raise UsageError(f'there is no kit "{kit}"', suggestion(kit, known, "the kits"))
 
 
 def _written(written: Written) -> str:
@@ -214,11 +232,3 @@ def _written(written: Written) -> str:
     ]
     unknown = f"; left alone: {', '.join(written.unknown)}" if written.unknown else ""
     return f"{FOLDER}: {', '.join(counts) or 'nothing to change'}{unknown}"
-
-
-def _version_on_disk(root: Path) -> str:
-    try:
-        manifest = json.loads((root / FOLDER / "manifest.json").read_text(encoding="utf-8"))
-        return str(manifest["ralphgen"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""

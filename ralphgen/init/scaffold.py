@@ -3,36 +3,58 @@
 import json
 import sqlite3
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
-from importlib import resources
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from ralphgen.errors import ProjectError
+from ralphgen.init.checks import proposal_text, proposed_checks
+from ralphgen.init.recorded import add_row, default_schema, make_tables, take_away
 from ralphgen.init.stacks import Stack
 from ralphgen.kits.registry import KITS
+from ralphgen.ledger.tables import definition, now
 from ralphgen.output.files import WRITE_HINT, put
 from ralphgen.output.write import exclusive
 from ralphgen.planning.model import KitPlan, ServerPlan
 from ralphgen.project.config import FILE, read_config
-from ralphgen.project.inspect import DATABASE, settings_models
-from ralphgen.project.root import FOLDER
-from ralphgen.project.toml import read_text
+from ralphgen.project.inspect import settings_models
+from ralphgen.project.root import FOLDER, Postgresql, database_path, postgresql_place
+from ralphgen.project.toml import KeyPath, read_text
 from ralphgen.project.toml_edit import edited
 
 CONTEXT = ".ralph/mcp/context.json"
+IGNORED = ".ralph/.gitignore"
+IGNORED_TEXT = """\
+# What belongs to one machine. Whether db/ralph.db is committed is up to you.
+/backups/
+/db/*-journal
+/db/*-shm
+/db/*-wal
+/db/revoked-sessions
+/last-export.jsonl
+/mcp/sessions/
+/sessions/
+/worktrees/
+"""
 CONFIG_TEXT = """\
+#:schema ./schemas/config.json
 # Settings of ralphgen; every key is optional. Run "ralphgen regen" after a change.
 kits = ["ralph"]
 """
 
 
-def create_database(root: Path, title: str, stack: Stack) -> bool:
+def create_database(
+    root: Path, title: str, stack: Stack, committed: Mapping[str, Any] | None = None
+) -> bool:
     """Create the project's database with the stack's disciplines; whether there was none.
 
-    The file appears whole or not at all. Raises `ProjectError` where it cannot be written.
+    `committed` are the facts of a server whose tables it shall have, in place of a new project's.
+    The file appears whole or not at all. Raises `ProjectError` where it cannot be written, or those
+    tables cannot be made.
     """
-    path = root / DATABASE
+    path = database_path(root)
     if _is_there(path):
         return False
     unfinished = path.with_name("ralph.db.new")
@@ -42,8 +64,11 @@ def create_database(root: Path, title: str, stack: Stack) -> bool:
                 return False
             path.parent.mkdir(parents=True, exist_ok=True)
             _discard(unfinished)
-            _fill(unfinished, title, stack)
+            _fill(unfinished, title, stack, committed)
             unfinished.rename(path)
+    except ProjectError:
+        _discard(unfinished)
+        raise
     except (OSError, sqlite3.Error) as error:
         with suppress(OSError):
             _discard(unfinished)
@@ -54,19 +79,57 @@ def create_database(root: Path, title: str, stack: Stack) -> bool:
     return True
 
 
-def switch_on(root: Path, kits: Iterable[str]) -> None:
+def switch_on(root: Path, kits: Iterable[str], place: Postgresql | None = None) -> None:
     """Write the config where there is none, and add the kits to its list; comments are kept.
 
-    Raises `ProjectError` where the config is not valid or cannot be written.
+    Where the rows shall be in PostgreSQL, it says where. Raises `ProjectError` where the config is
+    not valid or cannot be written.
     """
     path = root / FILE
     there = _is_there(path)
     wanted = [kit.key for kit in KITS if kit.key in set(kits)]
-    listed = _kits_on(root) if there else ["ralph"]
-    if there and set(wanted) <= set(listed):
+    # One that serves any database takes the place of the usual one.
+    free = any(kit.any_schema for kit in KITS if kit.key in wanted)
+    listed = _kits_on(root) if there else [] if free else ["ralph"]
+    moved = place is not None and postgresql_place(root) is None
+    if there and set(wanted) <= set(listed) and not moved:
         return
     text = read_text(path, FILE) if there else CONFIG_TEXT
-    put(path, edited(text, [(("kits",), list(dict.fromkeys([*listed, *wanted])))]))
+    changes: list[tuple[KeyPath, Any]] = [(("kits",), list(dict.fromkeys([*listed, *wanted])))]
+    if moved and place is not None:
+        said = {"engine": "postgresql", **asdict(place)}
+        changes += [(("database", key), value) for key, value in said.items()]
+    put(path, edited(text, changes))
+
+
+def serves_any_database(root: Path) -> bool:
+    """Return whether the project's database is its own, of whatever tables, and not made here."""
+    kits = _kits_on(root)
+    return any(kit.any_schema for kit in KITS if kit.key in kits)
+
+
+def write_ignored(root: Path) -> list[str]:
+    """Write what git shall ignore, or add the lines that came later; return what was written.
+
+    A line that stands there as a comment stays one. Raises `ProjectError` where it cannot be
+    written.
+    """
+    path = root / IGNORED
+    if not _is_there(path):
+        put(path, IGNORED_TEXT)
+        return [IGNORED]
+    try:
+        text = path.read_bytes().decode()
+    except (OSError, ValueError):  # a folder, or of another program: whoever made it knows why
+        return []
+    said = {line.lstrip("#! \t").rstrip() for line in text.splitlines()}
+    lacking = [line for line in IGNORED_TEXT.splitlines()[1:] if line not in said]
+    if not lacking:
+        return []
+    end = "\r\n" if "\r\n" in text else "\n"
+    gap = end if text and not text.endswith("\n") else ""
+    put(path, text + gap + "".join(f"{line}{end}" for line in lacking))
+    return [IGNORED]
 
 
 def write_setup_files(root: Path, kits: Iterable[str]) -> list[str]:
@@ -83,6 +146,20 @@ def write_setup_files(root: Path, kits: Iterable[str]) -> list[str]:
             put(path, text)
             written.append(relative)
     return written
+
+
+def propose_checks(root: Path) -> list[str]:
+    """Add the checks that the project's files suggest to its config, as comments; return the names.
+
+    A config that speaks of checks already is left alone. Raises `ProjectError` where it cannot be
+    written.
+    """
+    path = root / FILE
+    text = read_text(path, FILE)
+    proposals = [] if "done.checks" in text else proposed_checks(root)
+    if proposals:
+        put(path, text.rstrip("\n") + "\n" + proposal_text(proposals))
+    return [proposal.name for proposal in proposals]
 
 
 def kits_without_tools(root: Path, plan: ServerPlan) -> list[str]:
@@ -116,7 +193,7 @@ def _default_context(kits: Sequence[KitPlan]) -> str:
         "session_id": "manual",
         "recipe": "manual",
         "base": "manual",
-        "enabled_tools": {kit.key: _every_tool(kit) for kit in kits},
+        "enabled_tools": {kit.key: every_tool(kit) for kit in kits},
         "disabled_tools": {kit.key: [] for kit in kits},
     }
     return json.dumps(context, indent=2) + "\n"
@@ -160,38 +237,27 @@ def _is_there(path: Path) -> bool:
     return True
 
 
-def _every_tool(kit: KitPlan) -> list[str]:
+def every_tool(kit: KitPlan) -> list[str]:
     """Return the tools of a kit, with those that a later schema may have a place for."""
     return [*(tool.name for tool in kit.tools), *kit.absent]
 
 
-def _fill(path: Path, title: str, stack: Stack) -> None:
-    schema = resources.files("ralphgen.init").joinpath("schema.sql").read_text(encoding="utf-8")
-    today = time.strftime("%Y-%m-%d", time.gmtime())
+def _fill(path: Path, title: str, stack: Stack, committed: Mapping[str, Any] | None) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.executescript(schema)
-        connection.execute(
-            "INSERT INTO metadata (id, project_title, project_created) VALUES (1, ?, ?)",
-            (title, today),
-        )
-        connection.executemany(
-            "INSERT INTO disciplines (name, display_name, acronym, icon, color, description, "
-            "system_prompt, skills, conventions, stack_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [
-                (
-                    discipline.name,
-                    discipline.display_name,
-                    discipline.acronym,
-                    discipline.icon,
-                    discipline.color,
-                    discipline.description,
-                    discipline.system_prompt,
-                    json.dumps(discipline.skills, ensure_ascii=False, separators=(",", ":")),
-                    discipline.conventions,
-                    stack.id,
-                )
-                for discipline in stack.disciplines
-            ],
-        )
+        if committed is None:
+            connection.executescript(default_schema())
+            connection.executescript(definition())
+            connection.execute("INSERT INTO ralphgen_ledger (created) VALUES (?)", (now(),))
+        else:
+            make_tables(connection, committed["schema"], committed.get("definitions"))
+        today = time.strftime("%Y-%m-%d", time.gmtime())
+        metadata = {"id": 1, "project_title": title, "project_created": today}
+        add_row(connection, "metadata", metadata)
+        for discipline in stack.disciplines:
+            skills = json.dumps(discipline.skills, ensure_ascii=False, separators=(",", ":"))
+            row = {**asdict(discipline), "skills": skills, "stack_id": stack.id}
+            add_row(connection, "disciplines", row)
+        if committed is not None:
+            take_away(connection, committed["disciplines"])
         connection.commit()

@@ -1,10 +1,37 @@
 """The kits that ralphgen has, in the order in which they are emitted."""
 
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
 from ralphgen.kits.acm.kit import ACM
 from ralphgen.kits.dela.kit import DELA
 from ralphgen.kits.ralph.kit import RALPH
 from ralphgen.kits.rye.kit import RYE
 from ralphgen.kits.specum.kit import SPECUM
-from ralphgen.planning.kit import Kit
+from ralphgen.kits.tables.finding import find_tables
+from ralphgen.kits.tables.kit import TABLES
+from ralphgen.kits.tables.tools import plan_tables
+from ralphgen.planning.kit import KitDefinition
+from ralphgen.planning.own_tools import plan_own_tools
+from ralphgen.planning.queries import plan_queries
+from ralphgen.project.kit import Finding
 
-KITS: tuple[Kit, ...] = (RALPH, DELA, SPECUM, ACM, RYE)
+# What a project adds to the server of its rows, in the order in which it is emitted.
+ADDITIONS = (plan_tables, plan_queries, plan_own_tools)
+
+
+def _tables_of(kit: KitDefinition) -> Callable[[Path, Mapping[str, Any]], Finding]:
+    """Return what finds the tables that the server of a kit could have tools on."""
+    return lambda root, _settings: find_tables(root, kit.key)
+
+
+KITS: tuple[KitDefinition, ...] = (
+    replace(RALPH, additions=ADDITIONS, find=_tables_of(RALPH)),
+    DELA,
+    SPECUM,
+    ACM,
+    RYE,
+    replace(TABLES, additions=ADDITIONS, find=_tables_of(TABLES)),
+)

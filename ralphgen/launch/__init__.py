@@ -1,1 +1,1 @@
-"""Starts Claude Code in a session, checks that it has its tools, and shows what it does."""
+"""Starts an agent in a session, watches it, checks that it has its tools, says what it came to."""

@@ -1,25 +1,40 @@
-"""Claude Code as a process: its lines as they come, and an end that leaves nothing behind."""
+"""An agent as a process: its lines as they come, and an end that leaves nothing behind."""
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Self
 
+from ralphgen.runtime.processes.groups import PROGRAM
+from ralphgen.runtime.processes.guard import VARIABLE
 from ralphgen.runtime.processes.jobs import Jobs, NotRunningError
 from ralphgen.runtime.processes.pipes import Pipes
 
 GRACE = 5.0  # seconds to clean up in; Claude Code takes up to 1.5 for the commands it runs
 FOREVER = threading.TIMEOUT_MAX
 POLL = 0.2  # seconds between looks at whether the process still lives
+KEPT = 8_000  # bytes of what it writes as errors
+
+Complain = Callable[[bytes], None]
 
 
 class OutOfTimeError(Exception):
     """The deadline passed while the process still ran."""
+
+
+class AskedToStopError(Exception):
+    """The process still ran when its caller wanted it to end."""
+
+
+class ClaimLostError(Exception):
+    """The process still ran when its session had lost the claim on its task."""
 
 
 class _Pieces:
@@ -40,33 +55,63 @@ class _Pieces:
     drop = end
 
 
-class _PassedOn(_Pieces):
-    """What is read from standard error, which is written to ours."""
+class _Complaints(_Pieces):
+    """What is read from standard error: passed on as it comes, and its end is kept."""
+
+    def __init__(self, pass_on: Complain) -> None:
+        super().__init__()
+        self.tail = b""
+        self._pass_on = pass_on
 
     def add(self, data: bytes) -> None:
-        """Write the next bytes, where anybody reads them."""
-        with suppress(OSError):
-            while data:
-                data = data[os.write(2, data) :]
+        """Take the next bytes."""
+        self.tail = (self.tail + data)[-KEPT:]
+        self._pass_on(data)
+
+    def end(self) -> None:
+        """Say that nothing more comes, by passing nothing on."""
+        self._pass_on(b"")
+
+
+def write_to_stderr(data: bytes) -> None:
+    """Write bytes to our own standard error, where anybody reads it."""
+    with suppress(OSError):
+        while data:
+            data = data[os.write(2, data) :]
 
 
 class Running:
-    """A command in a session of its own that reads `prompt`; its standard error is passed on.
+    """A command in a session of its own that reads `given`.
+
+    What it writes to its standard error goes to `complain`, on another thread. Where `stop` is
+    given and set, waiting for it raises `AskedToStopError`, and where `lost` is, `ClaimLostError`.
 
     Leaving the block ends it with everything that it started, whatever the reason: what is in its
     session or has its mark in the environment, which on Linux finds what has cut itself loose too
     (`nohup … &`), and elsewhere its descendants. Where we are killed, it is ended all the same.
     """
 
-    def __init__(self, command: Sequence[str], prompt: str, root: Path) -> None:
-        """Start it; raises `OSError` where the command cannot be run."""
+    def __init__(
+        self,
+        command: Sequence[str],
+        given: str,
+        folder: Path,
+        environment: Mapping[str, str],
+        *,
+        complain: Complain = write_to_stderr,
+        stop: threading.Event | None = None,
+        lost: threading.Event | None = None,
+    ) -> None:
+        """Start it in the folder; raises `OSError` where the command cannot be run."""
         self._pieces = _Pieces()
+        self._complaints = _Complaints(complain)
+        self._stop = stop
+        self._lost = lost
         self._jobs = Jobs(most=1)
-        given = prompt.encode("utf-8", "surrogateescape")
-        pipes = Pipes(self._pieces, _PassedOn(), given)
+        pipes = Pipes(self._pieces, self._complaints, given.encode("utf-8", "surrogateescape"))
         try:
             self._job = self._jobs.start(
-                command, pipes=pipes, cwd=str(root), environment=os.environ
+                command, pipes=pipes, cwd=str(folder), environment=environment
             )
         except BaseException:  # also where a signal breaks off the start
             self._jobs.close()
@@ -81,11 +126,16 @@ class Running:
         finally:  # also where a signal breaks off the waiting
             self._jobs.close()
 
+    @property
+    def complaint(self) -> str:
+        """The end of what it has written to its standard error."""
+        return self._complaints.tail.decode(errors="replace")
+
     def lines(self, deadline: float | None) -> Iterator[str]:
         """Yield each line without its end, until the process has ended; a last half line counts.
 
         A descendant that keeps the pipe open is not waited for. Raises `OutOfTimeError` when
-        `time.monotonic()` passes the deadline.
+        `time.monotonic()` passes the deadline, `AskedToStopError` and `ClaimLostError`.
         """
         kept: list[bytes] = []
         while piece := self._next(deadline):
@@ -97,11 +147,9 @@ class Running:
         if any(kept):
             yield _decoded(kept)
 
-    def wait(self, deadline: float | None) -> int:
-        """Return the exit code of a process that ends by itself; negative for a signal."""
-        left = FOREVER if deadline is None else deadline - time.monotonic()
-        if not self._job.wait(left):
-            raise OutOfTimeError
+    def wait(self) -> int:
+        """Return the exit code of a process whose lines have come; negative for a signal."""
+        self._job.wait(FOREVER)
         code = self._job.exit_code
         return -(self._job.signal or 0) if code is None else code
 
@@ -122,11 +170,38 @@ class Running:
             ended = self._job.wait(0)
             if not ended and deadline is not None and time.monotonic() >= deadline:
                 raise OutOfTimeError
+            if not ended and self._stop is not None and self._stop.is_set():
+                raise AskedToStopError
+            if not ended and self._lost is not None and self._lost.is_set():
+                raise ClaimLostError
             try:
                 return self._pieces.queue.get(not ended, POLL)
             except Empty:
                 if ended:
                     return b""
+
+
+@contextmanager
+def watched() -> Iterator[dict[str, str]]:
+    """Variables for a program that shares our terminal: it does not outlive us if we are killed.
+
+    On Linux what it has started does not either. When the block is left, nothing is ended: who
+    talks with an agent may want to keep what it has started.
+    """
+    token = os.urandom(8).hex()
+    watcher = subprocess.Popen(
+        (sys.executable, "-I", "-S", PROGRAM, token),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        start_new_session=True,
+    )
+    with watcher:
+        try:
+            yield {VARIABLE: token}
+        finally:
+            watcher.kill()
 
 
 def _decoded(parts: Sequence[bytes]) -> str:

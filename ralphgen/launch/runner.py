@@ -1,30 +1,42 @@
-"""Runs Claude Code in a session: watched line by line, or in the person's own terminal."""
+"""Runs an agent in a session: watched line by line, or in the person's own terminal."""
 
 import json
 import os
 import shutil
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from types import FrameType
 from typing import NoReturn, TextIO
 
-from ralphgen.errors import ProjectError, Say
-from ralphgen.launch.check import lack_error, lacks
-from ralphgen.launch.process import OutOfTimeError, Running
-from ralphgen.launch.stream import Event, Transcript, harmless, is_start, read_event
+from ralphgen.errors import ProjectError, Say, harmless
+from ralphgen.launch.agent import Agent, AgentCall, AgentLine, OnLine, OutputReader
+from ralphgen.launch.outcome import AgentEnd
+from ralphgen.launch.process import (
+    AskedToStopError,
+    ClaimLostError,
+    Complain,
+    OutOfTimeError,
+    Running,
+    watched,
+    write_to_stderr,
+)
+from ralphgen.project.root import FOLDER
+from ralphgen.runtime.processes.inherited import passed_on
+from ralphgen.runtime.processes.launched import SESSION_VARIABLE
 from ralphgen.sessions.model import PreparedSession
 
-OUT_OF_TIME = 124  # as the command `timeout` has it
-BY_SIGNAL = 128  # plus its number, as a shell has it
 TERMINAL = "/dev/tty"
 SHOWN = 200  # characters of a line that is no event
+COMPLAINTS = 4  # lines of a session's errors that a loop tells, beside the last
+LONGEST = 8_000  # bytes that are kept of a line
 _ENDINGS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 Handler = Callable[[int, FrameType | None], object]
-Writer = Callable[[str, Event], None]
 
 
 class StoppedError(Exception):
@@ -37,104 +49,141 @@ class StoppedError(Exception):
 
 def run_printing(
     session: PreparedSession,
-    argv: Sequence[str],
-    prompt: str,
+    agent: Agent,
+    call: AgentCall,
     *,
     timeout: float | None,
-    raw: bool,
-    out: TextIO,
+    out: OnLine,
     say: Say,
-) -> int:
-    """Run Claude Code without a terminal and write to `out` what it does, line by line.
+    stop: threading.Event | None = None,
+    lost: threading.Event | None = None,
+) -> AgentEnd:
+    """Run an agent without a terminal; `out` gets each line of its output that is an event.
 
-    `raw` writes its events as they come, one JSON object a line. `timeout` is in seconds. Returns
-    its exit code, 128 + n where signal n ended it or us, 124 where the time was up. Raises
-    `ProjectError` where there is no Claude Code, and as soon as its first event shows that a
-    server or a tool of the session is missing. In every case nothing that it started is left.
+    `timeout` is in seconds. With `stop`, this may run on any thread: signals are its caller's, the
+    agent is ended once the event is set, and what it writes as errors is said; without, signals end
+    the agent, and its errors are written to ours. Once `lost` is set it is ended too: the session
+    can write no more, and its task may be another's. Raises `ProjectError` where its program is not
+    there, and as soon as its output shows that a server or a tool of the session is missing. In
+    every case nothing that it started is left.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
+    reader, code, by_person = agent.reader(session), 0, 0
+    out_of_time = claim_lost = False
+    handled = _handling(_stop_us, *_ENDINGS) if stop is None else nullcontext()
+    complain = write_to_stderr if stop is None else _said(agent, say)
+    running = None
     try:
-        with _handling(_stop_us, *_ENDINGS), _started(session, argv, prompt) as running:
-            events = _events(running.lines(deadline), say)
-            started = _follow(session, running, events, _writer(out, raw=raw))
-            code = running.wait(deadline)
+        with handled, _started(session, agent, call, complain, stop, lost) as running:
+            for line in running.lines(deadline):
+                _take(line, reader, running, agent, out, say)
+            code = running.wait()
+            reader.close(code, running.complaint)
+        if reader.refusal is not None:
+            raise reader.refusal()
     except OutOfTimeError:
-        say(f"the {timeout:g} s of this session are over: Claude Code was stopped")
-        return OUT_OF_TIME
-    except KeyboardInterrupt:
-        return BY_SIGNAL + signal.SIGINT
+        out_of_time = True
+        reader.close(None, running.complaint if running is not None else "")
+        say(f"the {timeout:g} s of this session are over: {agent.title} was stopped")
+    except ClaimLostError:
+        claim_lost = True
+        say(f"the session has lost its claim on its task: {agent.title} was stopped")
+    except (AskedToStopError, KeyboardInterrupt):
+        by_person = signal.SIGINT
     except StoppedError as stopped:
-        return BY_SIGNAL + stopped.number
-    if code < 0:
-        say(f"Claude Code was ended by signal {-code}")
-    elif code == 0 and not started:
-        raise ProjectError(
-            "Claude Code ended without a word on which servers and tools it had",
-            'behind "--" there must be no option that changes what it prints',
-        )
-    return _exit_code(code)
+        by_person = stopped.number
+    else:
+        _say_end(code, reader, agent, say)
+    end = reader.end(code, by_person=by_person, out_of_time=out_of_time)
+    return replace(end, claim_lost=claim_lost)
 
 
-def run_terminal(session: PreparedSession, argv: Sequence[str]) -> int:
-    """Let a person talk with Claude Code in this terminal; returns its exit code.
+def run_terminal(session: PreparedSession, agent: Agent, call: AgentCall) -> AgentEnd:
+    """Let a person talk with an agent in this terminal.
 
-    Ctrl-C is for Claude Code alone, which shares our process group; other signals that would end
+    Ctrl-C is for the agent alone, which shares our process group; other signals that would end
     us end it instead. Where our own standard input is a file or a pipe, as when the prompt came
-    through it, Claude Code reads from the terminal all the same. Raises `ProjectError` where there
-    is no Claude Code or no terminal.
+    through it, the agent reads from the terminal all the same. Raises `ProjectError` where its
+    program is not there or no terminal.
     """
-    command = (_program(argv), *argv[1:])
-    with _handling(_ignore, signal.SIGINT), _handling(_stop_us, *_ENDINGS):
-        with _terminal() as given, _explained(argv):
-            process = subprocess.Popen(command, cwd=session.root, stdin=given)
+    command = (_program(agent, call), *call.argv[1:])
+    with _handling(_ignore, signal.SIGINT), _handling(_stop_us, *_ENDINGS), watched() as marked:
+        variables = {**_environment(session, call), **marked}
+        with _terminal() as given, _explained(call):
+            folder = session.work_tree
+            process = subprocess.Popen(command, cwd=folder, stdin=given, env=variables)
         try:
             code = process.wait()
         except StoppedError as stopped:
             process.send_signal(stopped.number)
-            code = process.wait()
-    return _exit_code(code)
+            return AgentEnd(process.wait(), by_person=stopped.number)
+    return AgentEnd(code, by_person=signal.SIGINT if code == -signal.SIGINT else 0)
 
 
-def _follow(
-    session: PreparedSession, running: Running, events: Iterator[tuple[str, Event]], write: Writer
-) -> bool:
-    """Write every event; returns whether one of them named the servers and tools."""
-    started = False
-    for line, event in events:
-        if is_start(event) and not started:
-            started = True
-            if found := lacks(session, event):
-                running.stop()  # at once: to ask a server what it lacks takes a while
-                raise lack_error(found)
-        write(line, event)
-    return started
+def _take(
+    line: str, reader: OutputReader, running: Running, agent: Agent, out: OnLine, say: Say
+) -> None:
+    """Take the next line; raise the error of a session that cannot go on."""
+    found = reader.take(line)
+    if reader.refusal is not None:
+        running.stop()  # at once: to ask a server what it lacks takes a while
+        raise reader.refusal()
+    if found is not None:
+        out(found)
+    elif line.strip():
+        say(f"{agent.name}: {harmless(line[:SHOWN])}")
 
 
-def _events(lines: Iterator[str], say: Say) -> Iterator[tuple[str, Event]]:
-    """Yield each line that is an event, and the event; other lines are said."""
-    for line in lines:
-        event = read_event(line)
-        if event is not None:
-            yield line, event
-        elif line.strip():
-            say(f"claude: {harmless(line[:SHOWN])}")
+def _say_end(code: int, reader: OutputReader, agent: Agent, say: Say) -> None:
+    """Say what a person cannot see from the output of an agent that ended by itself."""
+    if code < 0:
+        say(f"{agent.title} was ended by signal {-code}")
+    elif code and not reader.ended:
+        say(f"{agent.title} ended with exit code {code}")
+    elif code == 0 and not reader.started:
+        say(f"{agent.title} ended without a word on which servers and tools it had")
+        say('hint: behind "--" there must be no option that changes what it prints')
 
 
-def _writer(out: TextIO, *, raw: bool) -> Writer:
-    """Return what writes an event to `out`, where it is seen at once."""
-    transcript = Transcript()
+def _said(agent: Agent, say: Say) -> Complain:
+    """Return what says the first lines that an agent writes as errors, and at its end the last."""
+    kept, said, last = b"", 0, ""
 
-    def write(line: str, event: Event) -> None:
-        lines = [_encodable(line, event, out)] if raw else transcript.lines(event)
+    def complain(data: bytes) -> None:
+        nonlocal kept, said, last
+        *whole, kept = (kept + data).split(b"\n")
+        kept = kept[-LONGEST:]  # of a line that never ends
+        if not data:  # nothing more comes
+            whole, kept = [kept], b""
+        for line in filter(None, (one.decode(errors="replace").strip() for one in whole)):
+            said, last = said + 1, f"{agent.name}: {harmless(line[:SHOWN])}"
+            if said <= COMPLAINTS:
+                say(last)
+        if not data and said > COMPLAINTS:
+            if said > COMPLAINTS + 1:
+                say(f"{agent.name}: … {said - COMPLAINTS - 1:,} more lines …")
+            say(last)
+
+    return complain
+
+
+def line_writer(out: TextIO, *, raw: bool) -> OnLine:
+    """Return what writes an agent's lines to `out`, where they are seen at once.
+
+    `raw` writes its events, one JSON object a line, and otherwise lines for people.
+    """
+
+    def write(line: AgentLine) -> None:
+        lines = [_encodable(line.record, out)] if raw else line.texts
         out.writelines(f"{_printable(text, out)}\n" for text in lines)
         out.flush()
 
     return write
 
 
-def _encodable(line: str, event: Event, out: TextIO) -> str:
+def _encodable(record: str, out: TextIO) -> str:
     """Return the line, or where `out` cannot hold it, JSON that says the same in ASCII."""
-    return line if _printable(line, out) == line else json.dumps(event)
+    return record if _printable(record, out) == record else json.dumps(json.loads(record))
 
 
 def _printable(text: str, out: TextIO) -> str:
@@ -143,9 +192,26 @@ def _printable(text: str, out: TextIO) -> str:
 
 
 @contextmanager
-def _started(session: PreparedSession, argv: Sequence[str], prompt: str) -> Iterator[Running]:
-    with _explained(argv):
-        running = Running((_program(argv), *argv[1:]), prompt, session.root)
+def _started(
+    session: PreparedSession,
+    agent: Agent,
+    call: AgentCall,
+    complain: Complain,
+    stop: threading.Event | None,
+    lost: threading.Event | None,
+) -> Iterator[Running]:
+    command = (_program(agent, call), *call.argv[1:])
+    variables = _environment(session, call)
+    with _explained(call):
+        running = Running(
+            command,
+            call.given,
+            session.work_tree,
+            variables,
+            complain=complain,
+            stop=stop,
+            lost=lost,
+        )
     with running:
         try:
             yield running
@@ -154,14 +220,18 @@ def _started(session: PreparedSession, argv: Sequence[str], prompt: str) -> Iter
             raise
 
 
-def _program(argv: Sequence[str]) -> str:
-    """Return where Claude Code is; raises `ProjectError` where PATH has none."""
-    found = shutil.which(argv[0])
+def _environment(session: PreparedSession, call: AgentCall) -> dict[str, str]:
+    """Return the variables of an agent, with the mark by which commands tell one."""
+    inherited = passed_on(str(session.root / FOLDER), to_agent=True)
+    return {**inherited, **call.variables, SESSION_VARIABLE: session.session_id}
+
+
+def _program(agent: Agent, call: AgentCall) -> str:
+    """Return where the agent's program is; raises `ProjectError` where PATH has none."""
+    found = shutil.which(call.argv[0])
     if found is None:
-        raise ProjectError(
-            f'Claude Code is not there: no "{argv[0]}" on PATH',
-            'install it, for example with "npm install -g @anthropic-ai/claude-code"',
-        )
+        text = f'{agent.title} is not there: no "{harmless(call.argv[0])}" on PATH'
+        raise ProjectError(text, agent.install)
     return found
 
 
@@ -182,13 +252,15 @@ def _terminal() -> Iterator[int]:
 
 
 @contextmanager
-def _explained(argv: Sequence[str]) -> Iterator[None]:
+def _explained(call: AgentCall) -> Iterator[None]:
     """Turn what the system says of a program into words."""
     try:
         yield
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise ProjectError(f'"{argv[0]}" cannot be run: {reason}', "reinstall it") from error
+        raise ProjectError(
+            f'"{harmless(call.argv[0])}" cannot be run: {reason}', "reinstall it"
+        ) from error
 
 
 @contextmanager
@@ -209,8 +281,4 @@ def _stop_us(number: int, _frame: FrameType | None) -> NoReturn:
 
 
 def _ignore(_number: int, _frame: FrameType | None) -> None:
-    """Ctrl-C while Claude Code has the terminal."""
-
-
-def _exit_code(code: int) -> int:
-    return BY_SIGNAL - code if code < 0 else code
+    """Ctrl-C while an agent has the terminal."""

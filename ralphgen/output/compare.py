@@ -1,12 +1,12 @@
 """Compares the generated folder with what would be generated now, file by file and line by line."""
 
 import io
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import unified_diff
 from pathlib import Path
 
-from ralphgen.output.files import modules_below, read_files, refuse_irregular
+from ralphgen.output.files import read_files, refuse_irregular, unlisted_below
 from ralphgen.output.manifest import MANIFEST, Files, digest, listed
 from ralphgen.output.stage import explained, interrupted
 
@@ -22,9 +22,10 @@ class Drift:
 
     `stale`: as it was generated, but it would be generated differently now. `edited`: changed since
     it was generated, or there without having been generated. `missing`: not there. `leftover`:
-    generated once, not any more. `unknown`: modules that no manifest lists. All are sorted paths;
-    a leftover that was edited stands in both. `parts` is the diff from the folder to the generated
-    text, by path. `interrupted`: a write has not been finished, so that both texts are mixed.
+    generated once, not any more. `unknown`: whatever no manifest lists, a folder as `name/`.
+    All are sorted paths; a leftover that was edited stands in both. `parts` is the diff from the
+    folder to the generated text, by path. `interrupted`: a write has not been finished, so that
+    both texts are mixed.
     """
 
     stale: tuple[str, ...] = ()
@@ -100,24 +101,28 @@ class FolderState:
         return digest(text) in known | {(self.old or {}).get(path)}
 
 
-def read_state(folder: Path, files: Files) -> FolderState:
+def read_state(folder: Path, files: Files, merged: Collection[str] | None = None) -> FolderState:
     """Return what is on disk next to `files`.
 
-    Raises ProjectError where a link stands in place of a file, or a file cannot be read.
+    `merged` are files that count as generated with the bytes that they have, whatever the manifest
+    on disk lists. Raises ProjectError where a link stands in place of a file, or a file cannot be
+    read.
     """
     with explained(folder, "read"):
         refuse_irregular(folder, files)
-        old = listed(folder)
+        old = listed(folder) if merged is None else dict.fromkeys(merged, "")
         paths = files.keys() | (old or {}).keys()
         refuse_irregular(folder, paths)
         new = {path: text.encode() for path, text in files.items()}
-        return FolderState(old, new, read_files(folder, paths))
+        disk = read_files(folder, paths)
+        if merged is not None:
+            old = {path: digest(disk[path]) for path in sorted(merged) if path in disk}
+        return FolderState(old, new, disk)
 
 
-def unknown_modules(folder: Path, state: FolderState) -> tuple[str, ...]:
-    """Return the modules in the folder that neither the old nor the new manifest lists, sorted."""
-    known = state.new.keys() | (state.old or {}).keys()
-    return tuple(path for path in modules_below(folder) if path not in known)
+def unknown_files(folder: Path, state: FolderState) -> tuple[str, ...]:
+    """Return what neither the old nor the new manifest lists, sorted; a folder as `name/`."""
+    return tuple(unlisted_below(folder, state.new.keys() | (state.old or {}).keys() | {MANIFEST}))
 
 
 def compare(folder: Path, files: Files) -> Drift:
@@ -132,7 +137,7 @@ def compare(folder: Path, files: Files) -> Drift:
         edited=edited,
         missing=state.missing,
         leftover=state.leftover,
-        unknown=unknown_modules(folder, state),
+        unknown=unknown_files(folder, state),
         parts=_parts(state),
         hint=LINE_ENDS_HINT if state.line_ends else "",
         interrupted=interrupted(folder),

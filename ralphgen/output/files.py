@@ -2,16 +2,15 @@
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from ralphgen.errors import Problem, ProjectError
-from ralphgen.output.manifest import COMMIT, NEW, SESSIONS
+from ralphgen.output.manifest import NEVER_GENERATED
 from ralphgen.runtime.files.write import replace_file
 
 WRITE_HINT = "give yourself the right to write there and free disk space, and run the command again"
-_OTHERS = frozenset({NEW, COMMIT, SESSIONS})
 
 
 def put(path: Path, text: str) -> None:
@@ -101,15 +100,23 @@ def _raise(error: OSError) -> None:
     raise error
 
 
-def modules_below(folder: Path) -> list[str]:
-    """Return every Python module in the generated folder, but for sessions and broken writes."""
+def unlisted_below(folder: Path, listed: Collection[str]) -> list[str]:
+    """Return what the generated folder holds besides the listed files, sorted.
+
+    A folder with other files only is named once, as `name/`. Sessions, the default context and what
+    a write leaves for the next one are no part of it. Links are named, not followed.
+    """
+    parents = {str(parent) for path in listed for parent in PurePosixPath(path).parents}
     found: list[str] = []
     for top, folders, names in os.walk(folder):
         here = Path(top).relative_to(folder)
-        skipped = {"__pycache__"} if here.name else {"__pycache__", *_OTHERS}
-        folders[:] = [name for name in folders if name not in skipped]
-        found += [(here / name).as_posix() for name in names if name.endswith(".py")]
-    return sorted(found)
+        for name in tuple(folders):
+            path = (here / name).as_posix()
+            if path not in parents or (Path(top) / name).is_symlink():
+                folders.remove(name)
+                found += [f"{path}/"] if files_below(Path(top) / name) else []
+        found += [path for name in names if (path := (here / name).as_posix()) not in listed]
+    return sorted(path for path in found if path.rstrip("/") not in NEVER_GENERATED)
 
 
 def sync_folder(place: Path) -> None:

@@ -14,7 +14,7 @@ COMMIT = ".commit"
 LOCK = ".lock"
 SESSIONS = "sessions"
 
-_NEVER_GENERATED = frozenset({NEW, COMMIT, LOCK, SESSIONS, "context.json"})
+NEVER_GENERATED = frozenset({NEW, COMMIT, LOCK, SESSIONS, "context.json"})
 
 
 def digest(data: bytes) -> str:
@@ -32,7 +32,7 @@ def legal(path: str) -> bool:
     return (
         inside
         and all(part not in {"", ".", ".."} for part in parts)
-        and parts[0].casefold() not in _NEVER_GENERATED
+        and parts[0].casefold() not in NEVER_GENERATED
     )
 
 
@@ -53,9 +53,15 @@ def listed(folder: Path) -> dict[str, str] | None:
     Raises OSError where the file is there and cannot be opened.
     """
     try:
-        found: object = json.loads((folder / MANIFEST).read_bytes())
+        return listed_in((folder / MANIFEST).read_bytes())
     except FileNotFoundError:
         return {}
+
+
+def listed_in(text: bytes) -> dict[str, str] | None:
+    """Return what a manifest's text lists, path → sha256, `None` if it cannot be read."""
+    try:
+        found: object = json.loads(text)
     except (ValueError, RecursionError):
         return None
     files: object = found.get("files") if isinstance(found, dict) else None

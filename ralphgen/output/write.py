@@ -1,8 +1,9 @@
 """Writes the generated folder: all or nothing, one writer at a time, no hand edit lost."""
 
 import errno
+import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -10,10 +11,11 @@ from pathlib import Path, PurePosixPath
 from filelock import FileLock, Timeout
 
 from ralphgen.errors import EditedError, Problem, ProjectError
-from ralphgen.output.compare import LINE_ENDS_HINT, FolderState, read_state, unknown_modules
+from ralphgen.output.compare import LINE_ENDS_HINT, FolderState, read_state, unknown_files
 from ralphgen.output.files import files_below, is_folder, is_there, refuse_irregular
 from ralphgen.output.manifest import COMMIT, LOCK, MANIFEST, NEW, Files, legal
 from ralphgen.output.stage import discard, excludes, explained, finish, interrupted, stage
+from ralphgen.runtime.files.write import replace_file
 
 PATIENCE_SECONDS = 10.0
 
@@ -28,11 +30,15 @@ class Written:
     unknown: tuple[str, ...] = ()
 
 
-def write(folder: Path, files: Files, *, force: bool = False) -> Written:
+def write(
+    folder: Path, files: Files, *, force: bool = False, merged: Collection[str] | None = None
+) -> Written:
     """Make the folder hold exactly the generated `files`, all of them or none.
 
     An interrupted write is finished first. Files with the right bytes are not touched; a
-    file is removed only if the old manifest lists it. `force` overwrites hand edits.
+    file is removed only if the old manifest lists it. `force` overwrites hand edits. `merged` are
+    the files that take the place of the old manifest's list where git is merging: what is there of
+    them has been seen to be nobody's own.
 
     Raises EditedError, which names every file that was edited by hand or never generated, and
     ProjectError where the folder cannot be written, holds a link, or another process writes it.
@@ -41,14 +47,17 @@ def write(folder: Path, files: Files, *, force: bool = False) -> Written:
     with explained(folder, "written"), exclusive(folder):
         finish(folder)
         discard(folder)
-        state = read_state(folder, files)
-        unknown = unknown_modules(folder, state)
+        state = read_state(folder, files, merged)
+        unknown = unknown_files(folder, state)
         if not force:
             _refuse_edits(state)
         _refuse_obstacles(folder, state)
         staged = _staged(state)
         if staged:
             _require_rights(folder, [*staged, *state.leftover])
+            if merged is not None:  # what the last step removes is told from the list on the disk
+                adopted = json.dumps({"files": state.old}, sort_keys=True)
+                replace_file(str(folder / MANIFEST), adopted.encode())
             stage(folder, staged)
             finish(folder)
     return Written(state.different, state.missing, state.leftover, unknown)

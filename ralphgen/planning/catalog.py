@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 from ralphgen.errors import Problem
 from ralphgen.planning.model import PROFILES, KitPlan, Names, ToolPlan
-from ralphgen.project.model import Recipe
-from ralphgen.runtime.access.row_scope import OWN, RULES
-from ralphgen.runtime.policy import GRANTS, REQUIRED
+from ralphgen.project.model import OwnRecipe
+from ralphgen.runtime.policy import GRANTS, OWN, REQUIRED, RULES
 from ralphgen.suggestion import suggestion
 
 LIST = "list"  # `ralphgen session list` is a command
@@ -40,7 +39,7 @@ class Catalog:
         return Problem(f'{origin}: no kit has a tool "{entry}"', hint)
 
 
-def recipe_problems(recipe: Recipe, kits: Sequence[KitPlan], catalog: Catalog) -> list[Problem]:
+def recipe_problems(recipe: OwnRecipe, kits: Sequence[KitPlan], catalog: Catalog) -> list[Problem]:
     """Return a problem for each name in a recipe that means nothing or that its base lacks."""
     if recipe.name in (*PROFILES, LIST):
         what = "a built-in one" if recipe.name != LIST else 'what "ralphgen session list" means'
@@ -52,7 +51,9 @@ def recipe_problems(recipe: Recipe, kits: Sequence[KitPlan], catalog: Catalog) -
     return [*_allow_problems(recipe, kits, catalog), *_narrow_problems(recipe, kits, catalog)]
 
 
-def _allow_problems(recipe: Recipe, kits: Sequence[KitPlan], catalog: Catalog) -> Iterator[Problem]:
+def _allow_problems(
+    recipe: OwnRecipe, kits: Sequence[KitPlan], catalog: Catalog
+) -> Iterator[Problem]:
     planned = {kit.key: kit for kit in kits}
     for kit, names in recipe.allow:
         if kit not in catalog.tools:
@@ -69,7 +70,7 @@ def _allow_problems(recipe: Recipe, kits: Sequence[KitPlan], catalog: Catalog) -
 
 
 def _narrow_problems(
-    recipe: Recipe, kits: Sequence[KitPlan], catalog: Catalog
+    recipe: OwnRecipe, kits: Sequence[KitPlan], catalog: Catalog
 ) -> Iterator[Problem]:
     planned = {kit.key: kit for kit in kits}
     for entry, names in recipe.narrow:
@@ -88,7 +89,7 @@ def _narrow_problems(
                 yield from (Problem(f"{where}: {text}", hint) for text, hint in problems)
 
 
-def _given_by_session(recipe: Recipe, kits: Sequence[KitPlan], tool: ToolPlan) -> set[str]:
+def _given_by_session(recipe: OwnRecipe, kits: Sequence[KitPlan], tool: ToolPlan) -> set[str]:
     """Return the arguments whose row every session of the recipe that has the tool knows."""
     targets = [pair for one in kits for pair in one.targets.get(recipe.base, {}).items()]
     needed = tuple(kind for kind, need in targets if need == REQUIRED)
@@ -113,7 +114,7 @@ def bound_rows(kinds: Names, tool: ToolPlan) -> dict[str, str]:
 
 
 def _argument_problems(
-    recipe: Recipe, tool: ToolPlan, names: Names, given: Collection[str]
+    recipe: OwnRecipe, tool: ToolPlan, names: Names, given: Collection[str]
 ) -> Iterator[tuple[str, str]]:
     """Yield (sentence, hint) for each argument that is wrong in the list of those that remain.
 

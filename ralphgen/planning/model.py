@@ -1,11 +1,12 @@
 """What a plan says: which modules, tools, arguments and policy to emit."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ralphgen.planning.skill import SkillPlan
 from ralphgen.runtime.policy import FULL
-from ralphgen.spelling import Value
+from ralphgen.spelling import Construction, Value
 
 Names = tuple[str, ...]
 Values = tuple[str, ...] | tuple[int, ...]
@@ -62,22 +63,59 @@ def choice(
     return Argument(name, schema, required=required, refusal=refusal)
 
 
+def typed(
+    name: str,
+    kind: str,
+    description: str = "",
+    *,
+    required: bool = False,
+    needs: str = "",
+    **rules: Any,
+) -> Argument:
+    """Return an argument of a type of JSON; `rules` are further members of its schema."""
+    schema: JsonObject = {"type": kind, **rules}
+    if description:
+        schema["description"] = description
+    return Argument(name, schema, required=required, needs=needs)
+
+
+def answer_of(*required: str, **fields: JsonObject) -> JsonObject:
+    """Return the schema of an answer with these fields, of which some are always there."""
+    schema: JsonObject = {"type": "object", "properties": fields}
+    return schema | {"required": list(required)} if required else schema
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRun:
+    """What makes the function of a tool that is not the kit's own: a function, of some data.
+
+    `module` is the emitted one that has the function, such as `"runtime.tables.tools"`, and `data`
+    the name of a constant of `KitPlan.data`.
+    """
+
+    function: str
+    module: str
+    data: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolPlan:
     """One tool: everything that is known of it but what it does.
 
     What clients are given: `name`, `description`, `arguments`, `hints`, `search_hint` (words that a
     client may search for besides the name) and `returns` (the JSON Schema of the answer's fields).
-    `module` is the module of the kit's `server/` that holds the function of the tool's name, and
-    `writes_by` names the arguments without which the tool only reads, where there are such ones.
+    `module` is the module of the kit's `server/` that holds the function of the tool's name, unless
+    `run` says what makes that function; and `writes_by` names the arguments without which the tool
+    only reads, where there are such ones.
 
-    Which sessions have it: those of `recipes`, those of "interactive" where it only reads, and
-    those of "manual" always. `loaded_first` names the recipes whose agents need it from their first
-    turn on, and `closes` says that sessions close their work with it. Only sessions of
-    "manual" and of the recipes that `reserved` names for an argument are offered that argument;
-    `narrowed` holds, by recipe, the arguments that remain, and `narrowed_values`, by recipe and
-    argument, the values that remain. `bound` says of an argument which rows it may name in a
-    session that is about such a row, in the words of `runtime/access/row_scope.py`.
+    Which sessions have it: those of `recipes`, those of "interactive" where it only reads, unless
+    it is not `interactive`, and those of "manual" always. `loaded_first` names the recipes whose
+    agents need it from their first turn on, and `closes` says that sessions close their work with
+    it. Only sessions of "manual" and of the recipes that `reserved` names for an argument are
+    offered that argument; `narrowed` holds, by recipe, the arguments that remain, and
+    `narrowed_values`, by recipe and argument, the values that remain. `bound` says of an argument
+    which rows it may name in a session that is about such a row, in the words of
+    `runtime/policy.py`.
 
     What agents are told: the server's instructions hold `instruction` and, behind those of all
     tools, `advice`. What several tools share is said once, with the names of those that the session
@@ -94,7 +132,9 @@ class ToolPlan:
     returns: JsonObject = field(default_factory=dict)
     search_hint: str = ""
     writes_by: Names = ()
+    run: ToolRun | None = None
     recipes: Names = ()
+    interactive: bool = True
     loaded_first: Names = ()
     closes: bool = False
     reserved: Mapping[str, Names] = field(default_factory=dict)
@@ -121,7 +161,8 @@ class ToolPlan:
         """Return whether sessions of a profile have the tool."""
         if profile == INTERACTIVE:
             kept = self.remaining(profile)
-            return self.reads or (bool(self.writes_by) and not {*self.writes_by} & {*kept})
+            only_reads = bool(self.writes_by) and not {*self.writes_by} & {*kept}
+            return self.interactive and (self.reads or only_reads)
         return profile == FULL or profile in self.recipes
 
     def remaining(self, profile: str) -> Names:
@@ -145,42 +186,16 @@ class Module:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One step of a workflow: a sentence, and the tool that is called for it, if any.
+class HttpUse:
+    """What a kit leaves out over HTTP, where the server's files are not those of the agent.
 
-    `given` holds the arguments that the step is about: by name the value, or None for any.
+    `withheld` names tools; `withheld_values` holds, by tool and argument, the values that a session
+    about a task may not give there, and `withheld_arguments`, by tool, those that nobody gives.
     """
 
-    text: str
-    tool: str = ""
-    given: Mapping[str, str | bool | None] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Workflow:
-    """A sequence of calls with a title; without the tools in `needs` it makes no sense."""
-
-    title: str
-    steps: tuple[Step, ...]
-    needs: Names = ()
-
-
-@dataclass(frozen=True, slots=True)
-class SkillPlan:
-    """The Agent Skill of a kit, as far as no schema holds it: words that name no tool of their own.
-
-    `description` is in the third person and says what the skill does and when to use it: all that
-    an agent sees before it is loaded. `overview` holds Markdown by heading. What is said of a tool
-    stands in its `ToolPlan`. `variables` are those that the server heeds in its environment, with a
-    sentence each.
-    """
-
-    name: str
-    title: str
-    description: str
-    overview: Mapping[str, str]
-    workflows: tuple[Workflow, ...]
-    variables: Mapping[str, str] = field(default_factory=dict)
+    withheld: Names = ()
+    withheld_values: Mapping[str, Mapping[str, Names]] = field(default_factory=dict)
+    withheld_arguments: Mapping[str, Names] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,13 +203,14 @@ class KitPlan:
     """One server: its tools, its emitted modules and what a session of it is about.
 
     Tools stand in the module of their noun; `nouns` gives each of those its title. `server` is the
-    package that is copied to `runtime/<key>/`; `runtime` names the rooms of `ralphgen/runtime/`
-    that it needs beyond those that every server has. `settings` is emitted as `SETTINGS` in
+    package that is copied to `runtime/<key>/`. `settings` is emitted as `SETTINGS` in
     `<key>/settings.py`, `modules` are emitted besides, and `assets` are texts copied as they are,
-    by path. The kit's workspace is opened with the settings, if there are any, and with the
-    constants in `workspace`, as (module, constant). `constants` holds the lists of values that
-    arguments refer to, by the name they are emitted under. `absent` maps the tools that the project
-    has no place for to the reason.
+    by path. `libraries` are packages, such as `ralphgen.kits.tables.server`, of which the modules
+    that tools run are copied to `runtime/tables/`. The kit's workspace is opened with the settings,
+    if there are any, and with the constants in `workspace`, as (module, constant). `constants`
+    holds the lists of values that arguments refer to, by the name they are emitted under, and
+    `data` what `ToolRun` names: by constant, the module and the call of what it has. `absent` maps
+    the tools that the project has no place for to the reason.
 
     `targets` says, by profile, which kinds of rows (task, feature, discipline) a session is about
     and how much it needs one: none starts without a `"required"` one; an `"optional"` one may be
@@ -204,8 +220,12 @@ class KitPlan:
     has a module `instructions` that writes them.
     `refusals` says how wrong arguments are answered: as a `"result"` that the agent reads, as an
     `"error"` of the protocol, or, like all failures, as an `"object"` of JSON. `skill` is what
-    agents are told of the kit beyond its schemas. `prompts`, `resources` and `services` say whether
-    the kit's server has such a module. `warnings` are sentences for people.
+    agents are told of the kit beyond its schemas. `proves` says that it holds tasks to the checks
+    of the project. `prompts`, `resources` and `services` say whether the kit's server has such a
+    module, and `brief` whether `prompts` has a function of this name, which makes what agents are
+    told when a session begins; `connected` says that its `workspace` has such a function, for when
+    a client is there. `http` says how the kit is served over HTTP; it is None for one that works
+    on the project's files, and so stays on their machine. `warnings` are sentences for people.
     """
 
     key: str
@@ -214,20 +234,25 @@ class KitPlan:
     nouns: Mapping[str, str]
     tools: tuple[ToolPlan, ...]
     server: str
-    runtime: Names = ()
     settings: Value = None
     modules: tuple[Module, ...] = ()
     assets: Mapping[str, str] = field(default_factory=dict)
     workspace: tuple[tuple[str, str], ...] = ()
     constants: Mapping[str, Values] = field(default_factory=dict)
+    data: Mapping[str, tuple[str, Construction]] = field(default_factory=dict)
+    libraries: Names = ()
     absent: Mapping[str, str] = field(default_factory=dict)
     targets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     refusals: Literal["result", "error", "object"] = "result"
     about: str = ""
     skill: SkillPlan | None = None
+    proves: bool = False
     prompts: bool = False
+    brief: bool = False
+    connected: bool = False
     resources: bool = False
     services: bool = False
+    http: HttpUse | None = None
     warnings: Names = ()
 
     def allowed(self, profile: str) -> Names:
@@ -267,10 +292,24 @@ class PolicyPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class Wording:
+    """The project's own words for a tool or an argument: their bytes, and of those they replace."""
+
+    entry: str
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
 class ServerPlan:
     """Everything that is emitted; `facts` are the inspected ones, as JSON.
 
+    `http` holds how the project is served over HTTP, None where it is not.
     `warnings` are for people; `overrides` are those of them that speak of a discipline, with it.
+    `wordings` are what the project says of tools in its own words.
+    `engine` is the database's, of whose rooms in `ralphgen/runtime/` one is emitted. `tables` are
+    those that servers work on besides the usual ones, and views; `reads` are the columns that named
+    queries read, by table.
     """
 
     kits: tuple[KitPlan, ...]
@@ -281,3 +320,8 @@ class ServerPlan:
     facts: JsonObject
     warnings: Names
     overrides: tuple[tuple[str, str], ...] = ()
+    wordings: tuple[Wording, ...] = ()
+    reads: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    engine: Literal["sqlite", "postgresql"] = "sqlite"
+    tables: Names = ()
+    http: JsonObject | None = None

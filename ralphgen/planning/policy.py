@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ralphgen.errors import ProjectError
 from ralphgen.planning.catalog import Catalog, bound_rows, recipe_problems
 from ralphgen.planning.model import PROFILES, KitPlan, Names, PolicyPlan, RecipePlan
-from ralphgen.project.model import Project, Recipe, Removal
+from ralphgen.project.model import OwnRecipe, Project, Removal
 from ralphgen.runtime.policy import FULL
 
 
@@ -34,7 +34,7 @@ def plan_policy(project: Project, kits: Sequence[KitPlan], catalog: Catalog) -> 
     )
 
 
-def _recipe(name: str, own: Recipe | None, kits: Sequence[KitPlan]) -> RecipePlan:
+def _recipe(name: str, own: OwnRecipe | None, kits: Sequence[KitPlan]) -> RecipePlan:
     """Return what a recipe leaves: a built-in one, or `own`, which takes from its base."""
     base = own.base if own is not None else name
     tools = {kit.key: _tools(base, own, kit) for kit in kits}
@@ -50,13 +50,13 @@ def _recipe(name: str, own: Recipe | None, kits: Sequence[KitPlan]) -> RecipePla
     )
 
 
-def _tools(base: str, own: Recipe | None, kit: KitPlan) -> Names:
+def _tools(base: str, own: OwnRecipe | None, kit: KitPlan) -> Names:
     allow = dict(own.allow) if own is not None else {}
     kept = allow.get(kit.key, ())
     return tuple(name for name in kit.allowed(base) if not allow or name in kept)
 
 
-def _narrowed(base: str, own: Recipe | None, kits: Sequence[KitPlan]) -> dict[str, Names]:
+def _narrowed(base: str, own: OwnRecipe | None, kits: Sequence[KitPlan]) -> dict[str, Names]:
     """Return, by `kit:tool`, the arguments that remain of each tool that the recipe narrows."""
     found: dict[str, Names] = {}
     for kit in kits:
@@ -74,7 +74,7 @@ def _narrowed(base: str, own: Recipe | None, kits: Sequence[KitPlan]) -> dict[st
     return found
 
 
-def _targets(base: str, own: Recipe | None, kits: Sequence[KitPlan]) -> dict[str, str]:
+def _targets(base: str, own: OwnRecipe | None, kits: Sequence[KitPlan]) -> dict[str, str]:
     """Return the kinds of rows that a session is about; it must have those that a file binds."""
     found = {kind: need for kit in kits for kind, need in kit.targets.get(base, {}).items()}
     return found | dict.fromkeys(own.bind if own is not None else (), "required")

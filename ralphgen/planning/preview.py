@@ -11,6 +11,7 @@ from ralphgen.runtime.policy import OPTIONAL, Policy, Recipe
 from ralphgen.runtime.session import ROWS, Session
 from ralphgen.spelling import Lines, Name
 
+MOST_BYTES = 25_000  # of a list of tools, which an agent carries along in each of its turns
 # The rows of a session that is about one, where only the size of the answer matters.
 EXAMPLES: Mapping[str, int | str] = {"task": 1, "feature": "name", "discipline": "name"}
 
@@ -41,7 +42,7 @@ def supposed_session(
     discipline: str | None = None,
     rows: Mapping[str, int | str] | None = None,
 ) -> Session:
-    """A session of the recipe, which has no context to take more away (see `listed_tools`)."""
+    """Return a session of the recipe, without a context to take more away (see `listed_tools`)."""
     about = needed_rows(policy, recipe) if rows is None else rows
     facts = {
         "session_id": "",
@@ -62,6 +63,23 @@ def listed_bytes(tools: list[dict[str, Any]]) -> int:
     return len(json.dumps(tools, ensure_ascii=False, separators=(",", ":")).encode())
 
 
+def long_lists(plan: ServerPlan) -> list[str]:
+    """Return a sentence for each kit whose list of tools is long in a recipe, with the bytes."""
+    found = []
+    for kit in plan.kits:
+        sizes = {
+            recipe: listed_bytes(listed_tools(plan, recipe, kit)) for recipe in plan.policy.recipes
+        }
+        long = [f"{recipe} {size:,}" for recipe, size in sizes.items() if size > MOST_BYTES]
+        if long:
+            found.append(
+                f"the server {kit.key} lists more than {MOST_BYTES:,} bytes of tools in "
+                f"{', '.join(long)}: each turn of an agent carries them, so leave out "
+                "what it does not need"
+            )
+    return found
+
+
 def runtime_policy(plan: PolicyPlan) -> Policy:
     """Return the policy as the emitted module builds it."""
     return Policy(
@@ -76,7 +94,7 @@ def _runtime_recipe(plan: RecipePlan) -> Recipe:
 
 
 def needed_rows(policy: Policy, recipe: str) -> dict[str, int | str]:
-    """Made-up rows of the kinds without which a session of the recipe is less than it can be."""
+    """Return made-up rows of the kinds without which a session of the recipe could do less."""
     kinds = [kind for kind, need in policy.targets(recipe).items() if need != OPTIONAL]
     brought = ["feature"] if "task" in kinds else []
     return {kind: EXAMPLES[kind] for kind in (*kinds, *brought)}

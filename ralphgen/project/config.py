@@ -7,15 +7,34 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, WrapValidator, create_model
 
 from ralphgen.errors import Problem, ProjectError
+from ralphgen.project.config_values import (
+    AgentName,
+    Command,
+    Glob,
+    Line,
+    Name,
+    ProjectId,
+    PublicUrl,
+    Remote,
+    Rule,
+    Sentence,
+    Url,
+    VariableName,
+)
+from ralphgen.project.database_settings import DatabaseSettings
+from ralphgen.project.own_tool import OwnToolSettings
+from ralphgen.project.queries.settings import QueriesSettings
+from ralphgen.project.root import CONFIG
+from ralphgen.project.table_settings import TableSettings
 from ralphgen.project.toml import TomlFile, read_toml
+from ralphgen.project.versions import Specifier
 from ralphgen.suggestion import suggestion
 
-FILE = ".ralph/ralphgen.toml"
+FILE = CONFIG
 SERVER_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what Claude Code's `mcp__<name>` may hold
-Name = Annotated[str, Field(min_length=1)]
 PermissionMode = Literal[
     "acceptEdits", "auto", "bypassPermissions", "default", "dontAsk", "manual", "plan"
 ]
@@ -32,6 +51,29 @@ class McpServer(_Strict):
     args: list[str] = []
     env: dict[str, str] = {}
 
+    @property
+    def secrets(self) -> dict[str, str]:
+        """Values that are never shown, by the names under which they are known."""
+        return self.env
+
+
+class RemoteServer(_Strict):
+    """An MCP server that a discipline brings along: one that runs elsewhere, by its address."""
+
+    type: Literal["http", "sse"]
+    url: Url
+    headers: dict[str, str] = {}
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        """Values that are never shown, by the names under which they are known."""
+        return self.headers
+
+    @property
+    def address(self) -> str:
+        """The URL as it may be shown: without a user, a query and a fragment."""
+        return shown_url(self.url)
+
 
 class NamedMcpServer(McpServer):
     """One as it stands in a discipline's column `mcp_servers`."""
@@ -39,18 +81,167 @@ class NamedMcpServer(McpServer):
     name: Name
 
 
+class NamedRemoteServer(RemoteServer):
+    """One as it stands in a discipline's column `mcp_servers`."""
+
+    name: Name
+
+
+def _server(found: object, _: object) -> McpServer | RemoteServer:
+    """Return a server of the one kind or the other; `type` and `url` are those of a remote one."""
+    if isinstance(found, McpServer | RemoteServer):
+        return found
+    return (RemoteServer if _is_remote(found) else McpServer).model_validate(found)
+
+
+def _named_server(found: object, _: object) -> "NamedServer":
+    return (NamedRemoteServer if _is_remote(found) else NamedMcpServer).model_validate(found)
+
+
+def _is_remote(found: object) -> bool:
+    return isinstance(found, dict) and not {"type", "url"}.isdisjoint(found)
+
+
+# Not a union that tries one after the other: a mistake is then said of both.
+AnyServer = Annotated[McpServer | RemoteServer, WrapValidator(_server)]
+AnyNamedServer = Annotated[NamedMcpServer | NamedRemoteServer, WrapValidator(_named_server)]
+
+
+def shown_url(url: str) -> str:
+    """Return a URL without what may be secret in it: a user, a query, a fragment."""
+    scheme, _, rest = url.partition("://")
+    place, mark, _ = rest.partition("?") if "?" in rest else rest.partition("#")
+    host, slash, path = place.partition("/")
+    user, at, host = host.rpartition("@")
+    hidden = "…@" if at or user else ""
+    return f"{scheme}://{hidden}{host}{slash}{path}{mark}{'…' if mark else ''}"
+
+
+NamedServer = NamedMcpServer | NamedRemoteServer
+
+
+def with_name(name: str, server: McpServer | RemoteServer) -> NamedServer:
+    """Return a server of the config as one of the column."""
+    model = NamedRemoteServer if isinstance(server, RemoteServer) else NamedMcpServer
+    return model.model_validate({**server.model_dump(), "name": name})
+
+
+def without_name(server: NamedServer) -> McpServer | RemoteServer:
+    """Return a server of the column as one of the config."""
+    model = RemoteServer if isinstance(server, RemoteServer) else McpServer
+    return model.model_validate(server.model_dump(exclude={"name"}))
+
+
 class DisciplineSettings(_Strict):
     """`[disciplines.<name>]`: what a discipline takes away, and which servers it brings along."""
 
     disable: list[Name] = []
-    mcp_servers: dict[str, McpServer] = {}
+    mcp_servers: dict[str, AnyServer] = {}
 
 
 class LaunchConfig(_Strict):
     """`[launch]`: what Claude Code may do besides the session's own tools."""
 
-    allow: list[Name] = []
+    allow: list[Rule] = []
     permission_mode: PermissionMode | None = None
+
+
+class SessionsConfig(_Strict):
+    """`[sessions]`: what is kept of sessions, and for how many days."""
+
+    transcripts: bool = True
+    keep_days: Annotated[int, Field(ge=1, le=36_500)] = 30
+
+
+class ClaimsConfig(_Strict):
+    """`[claims]`: for how many seconds a session holds a task, unless it says that it goes on."""
+
+    lease: Annotated[int, Field(ge=1, le=86_400)] = 900
+
+
+class BriefConfig(_Strict):
+    """`[brief]`: how many characters agents are told when a session begins."""
+
+    max_characters: Annotated[int, Field(ge=2_000, le=1_000_000)] = 16_000
+
+
+class CheckSettings(_Strict):
+    """`[[done.checks]]`: a command that has to end well before a task is done.
+
+    It is `run`, an argument list, or a task of the kit dela, and has `timeout` seconds. Without
+    `disciplines` it is for tasks of all of them.
+    """
+
+    name: Line
+    run: list[str] | None = None
+    dela: Name | None = None
+    timeout: int = Field(default=600, ge=1, le=86_400)
+    disciplines: list[Name] = []
+
+
+class DoneSettings(_Strict):
+    """`[done]`: what proves that a task is done.
+
+    `protect` and `watch` are globs of files below the project's folder: those that a session may
+    not change, and those of which it is told that they were changed.
+    """
+
+    checks: list[CheckSettings] = []
+    protect: list[Glob] = []
+    watch: list[Glob] | None = None
+
+
+class AgentSettings(_Strict):
+    """`[loop.agents.<name>]`: a program that works in sessions, run without a shell.
+
+    In its arguments `{config}`, `{prompt_file}` and `{system_file}` are replaced by paths. With
+    `reports_cost` its last line tells what it has cost.
+    """
+
+    command: Command
+    reports_cost: bool = False
+
+
+class LoopConfig(_Strict):
+    """`[loop]`: how long `ralphgen loop` goes on, with which agents, and in which work trees.
+
+    A task is blocked after so many `attempts`, the loop stops after `no_progress` tasks in a row
+    that nobody closed, a session ends after `timeout` seconds. New work trees get the files of
+    `copy`; `setup` makes them ready, again when a file of `setup_when` changes. `remote` has the
+    base branch for more machines than one.
+    """
+
+    attempts: Annotated[int, Field(ge=1, le=1_000)] = 3
+    no_progress: Annotated[int, Field(ge=1, le=1_000)] = 3
+    timeout: Annotated[int, Field(ge=1, le=604_800)] = 1_800
+    setup: list[Command] = []
+    copy_files: list[Glob] = Field(default=[], alias="copy")
+    setup_when: list[Glob] = []
+    remote: Remote | None = None
+    agents: dict[AgentName, AgentSettings] = {}
+
+
+class HttpSettings(_Strict):
+    """`[http]`: how sessions on other machines reach the project's rows.
+
+    `url` is the public address, and `id` what tokens name the project by: `regen` writes it once.
+    `key_env` names the variable that has the key of the tokens. `pool` is how many sessions a
+    worker holds open, `rate` how many requests in a second it takes of one session, `max_body` the
+    most bytes of a request, `timeout` and `drain` are seconds.
+    """
+
+    url: PublicUrl
+    id: ProjectId | None = None
+    key_env: VariableName = "RALPH_KEY"
+    algorithm: Literal["HS256", "EdDSA"] = "HS256"
+    allowed_hosts: list[Name] = []
+    allowed_origins: list[Name] = []
+    workers: Annotated[int, Field(ge=1, le=256)] = 2
+    pool: Annotated[int, Field(ge=1, le=10_000)] = 32
+    rate: Annotated[int, Field(ge=1, le=1_000_000)] = 100
+    max_body: Annotated[int, Field(ge=1_000, le=100_000_000)] = 1_000_000
+    timeout: Annotated[int, Field(ge=1, le=3_600)] = 60
+    drain: Annotated[int, Field(ge=1, le=600)] = 10
 
 
 class SchemaSettings(_Strict):
@@ -63,9 +254,21 @@ class Config(_Strict):
     """Every key is optional; a missing file is an empty one."""
 
     kits: list[Name] = ["ralph"]
+    requires: Specifier | None = None
     structured_output: bool = False
+    describe: dict[Name, Sentence] = {}
+    tables: dict[Name, TableSettings] = {}
+    own_tools: dict[Name, OwnToolSettings] = {}
+    queries: QueriesSettings = Field(default_factory=QueriesSettings.usual)
     disciplines: dict[str, DisciplineSettings] = {}
+    done: DoneSettings = DoneSettings()
     launch: LaunchConfig = LaunchConfig()
+    claims: ClaimsConfig = ClaimsConfig()
+    sessions: SessionsConfig = SessionsConfig()
+    brief: BriefConfig = BriefConfig()
+    loop: LoopConfig = LoopConfig()
+    database: DatabaseSettings = DatabaseSettings()
+    http: HttpSettings | None = None
     db_schema: SchemaSettings = Field(default=SchemaSettings(), alias="schema")
 
 
@@ -78,7 +281,7 @@ def read_config(
     with every problem and its line.
     """
     path = root / FILE
-    model = _with_tables(settings or {})
+    model = config_model(settings or {})
     if not os.path.lexists(path):
         return TomlFile(model(), FILE)
     config = read_toml(path, model, FILE)
@@ -124,7 +327,7 @@ def kit_settings(config: Config, kit: str) -> dict[str, Any]:
     return table.model_dump(mode="json") if isinstance(table, BaseModel) else {}
 
 
-def _with_tables(settings: Mapping[str, type[BaseModel]]) -> type[Config]:
-    """Return the model of a config that has a table for each of the kits."""
+def config_model(settings: Mapping[str, type[BaseModel]]) -> type[Config]:
+    """Return the model of a config that has a table for each of the kits, given by key."""
     tables: dict[str, Any] = {kit: (model, model()) for kit, model in settings.items()}
     return create_model("Config", __base__=Config, **tables) if tables else Config

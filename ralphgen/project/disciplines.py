@@ -1,19 +1,30 @@
 """What the disciplines take away: the column `mcp_tool_overrides` and the config."""
 
 import json
-import sqlite3
+from typing import Any
 
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.project.config import Config
+from ralphgen.project.connection import DatabaseConnection
 from ralphgen.project.model import Removal, Schema
 from ralphgen.project.toml import TomlFile
-from ralphgen.runtime.values.nearest import nearest
+from ralphgen.runtime.values.arguments import nearest
 
 COLUMN = "mcp_tool_overrides"
 KEY = "additional_disabled"
 
 
-def stored_removals(connection: sqlite3.Connection, schema: Schema) -> tuple[Removal, ...]:
+def discipline_rows(connection: DatabaseConnection, *columns: str) -> list[tuple[Any, ...]]:
+    """Return the name of each discipline and what these columns hold, sorted by name.
+
+    Those whose name is no text, as tables that are not strict allow, are left out.
+    """
+    sql = f"SELECT {', '.join(('name', *columns))} FROM disciplines"
+    rows = connection.execute(sql).fetchall()
+    return sorted((row for row in rows if isinstance(row[0], str)), key=lambda row: str(row[0]))
+
+
+def stored_removals(connection: DatabaseConnection, schema: Schema) -> tuple[Removal, ...]:
     """Return the removals that stand in the database.
 
     Raises `ProjectError` with a problem for each discipline whose column cannot be read.
@@ -23,10 +34,7 @@ def stored_removals(connection: sqlite3.Connection, schema: Schema) -> tuple[Rem
         return ()
     removals: list[Removal] = []
     problems: list[Problem] = []
-    rows = connection.execute(
-        "SELECT name, mcp_tool_overrides FROM disciplines WHERE typeof(name) = 'text' ORDER BY name"
-    ).fetchall()
-    for name, text in rows:
+    for name, text in discipline_rows(connection, COLUMN):
         entries = stored_entries(text)
         if entries is None:
             problems.append(unreadable_override(name))
@@ -55,10 +63,9 @@ def configured_removals(config: TomlFile[Config]) -> tuple[Removal, ...]:
     )
 
 
-def unknown_disciplines(connection: sqlite3.Connection, config: TomlFile[Config]) -> list[str]:
+def unknown_disciplines(connection: DatabaseConnection, config: TomlFile[Config]) -> list[str]:
     """Return a warning for each discipline of the config that the database does not have."""
-    query = "SELECT name FROM disciplines WHERE typeof(name) = 'text' ORDER BY name"
-    names = [name for (name,) in connection.execute(query)]
+    names = [name for (name,) in discipline_rows(connection)]
     warnings: list[str] = []
     for name in sorted(config.values.disciplines):
         if name not in names:

@@ -1,9 +1,9 @@
 """Everything that decides what is emitted, read from a project's folder."""
 
 import json
-import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,24 +11,57 @@ from pydantic import BaseModel
 
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.project.config import Config, kit_settings, no_config, read_config
-from ralphgen.project.database import open_without_trace
+from ralphgen.project.connection import DatabaseConnection, open_database
+from ralphgen.project.definitions import definitions_of, recorded_parts
+from ralphgen.project.discipline_servers import unusable_servers
 from ralphgen.project.disciplines import (
     configured_removals,
     stored_removal,
     stored_removals,
     unknown_disciplines,
 )
+from ralphgen.project.done import done_problems, done_rules, done_warnings, ledger_problem
 from ralphgen.project.kit import Finding, InspectedKit
-from ralphgen.project.model import Project, Recipe, Removal, Schema
+from ralphgen.project.model import (
+    Names,
+    OwnRecipe,
+    Project,
+    Queries,
+    Removal,
+    Replaced,
+    Schema,
+    ServedTable,
+    table_facts,
+)
+from ralphgen.project.own_tools import NO_TOOLS, read_own_tools
+from ralphgen.project.postgresql import NoConnectionError
+from ralphgen.project.queries.prepare import prepared_queries
 from ralphgen.project.recipes import read_recipes
-from ralphgen.project.root import is_missing
-from ralphgen.project.schema import Facts, missing_required_columns, schema_from_facts, table_names
+from ralphgen.project.root import (
+    DATABASE,
+    database_name,
+    has_database,
+    is_missing,
+    place_name,
+)
+from ralphgen.project.schema import (
+    Facts,
+    missing_required_columns,
+    read_facts,
+    schema_from_facts,
+    table_names,
+)
+from ralphgen.project.served_tables import hidden_columns, names_of, served_tables
 from ralphgen.project.toml import TomlFile
-from ralphgen.runtime.sqlite.schema import read_tables
+from ralphgen.runtime.database.schema import fingerprint, fold, new_columns, only_served
 
-DATABASE = ".ralph/db/ralph.db"
+_Tables = tuple[ServedTable, ...]
+_DatabaseFacts = tuple[
+    Schema, _Tables, Queries | None, tuple[Removal, ...], list[str], tuple[Problem, ...]
+]
+
 FACTS = ".ralph/mcp/project.json"
-NO_DATABASE = f"there is no {DATABASE} here: its facts are taken from {FACTS}"
+NO_DATABASE = f"there is no {{}} here: its facts are taken from {FACTS}"
 
 
 def inspect_project(root: Path, kits: Sequence[InspectedKit]) -> Project:
@@ -40,23 +73,25 @@ def inspect_project(root: Path, kits: Sequence[InspectedKit]) -> Project:
     """
     problems: list[Problem] = []
     config, facts = no_config(), None
-    recipes: tuple[Recipe, ...] = ()
+    recipes: tuple[OwnRecipe, ...] = ()
+    own_tools = NO_TOOLS
     with _collected(problems):
         config = read_config(root, tuple(kit.key for kit in kits), settings_models(kits))
+        problems.extend(done_problems(config))
     on = [kit for kit in kits if kit.key in config.values.kits]
     settings = {kit.key: kit_settings(config.values, kit.key) for kit in on}
-    surveys: list[tuple[str, str]] = []
     with _collected(problems):
         recipes = read_recipes(root)
     with _collected(problems):
-        facts = _database_facts(root, config)
-    for kit in on:
-        with _collected(problems):
-            if kit.survey is not None:
-                surveys.append((kit.key, _json(kit.survey(root, settings[kit.key]))))
+        own_tools = read_own_tools(root, config)
+    with _collected(problems):
+        facts = _database_facts(root, config, kits)
+    surveys = _surveys(root, on, settings, problems)
+    if facts is not None:
+        problems.extend(ledger_problem(config, facts[0]))
     if facts is None or problems:
         raise ProjectError.of(problems)
-    schema, stored, warnings = facts
+    schema, tables, queries, stored, warnings, unusable = facts
     return Project(
         kits=tuple(kit.key for kit in on),
         structured_output=config.values.structured_output,
@@ -64,20 +99,43 @@ def inspect_project(root: Path, kits: Sequence[InspectedKit]) -> Project:
         stored_removals=stored,
         configured_removals=configured_removals(config),
         recipes=recipes,
+        replaced=_replaced(config),
+        tables=tables,
+        own_tools=own_tools,
+        done=done_rules(config.values),
+        queries=queries,
+        database=config.values.database.path or "",
+        postgresql=config.values.database.postgresql,
+        http=_http_facts(config.values),
         settings=tuple((key, _json(values)) for key, values in settings.items() if values),
-        surveys=tuple(surveys),
+        surveys=surveys,
         warnings=tuple(warnings),
+        unusable_servers=unusable,
     )
 
 
-def read_schema(connection: sqlite3.Connection, root: Path, kits: Sequence[InspectedKit]) -> Schema:
+def _surveys(
+    root: Path,
+    kits: Sequence[InspectedKit],
+    settings: Mapping[str, Mapping[str, Any]],
+    problems: list[Problem],
+) -> tuple[tuple[str, str], ...]:
+    """Return what kits find in the project's files, as JSON text by kit; add what is wrong."""
+    surveys: list[tuple[str, str]] = []
+    for kit in kits:
+        with _collected(problems):
+            if kit.survey is not None:
+                surveys.append((kit.key, _json(kit.survey(root, settings[kit.key]))))
+    return tuple(surveys)
+
+
+def read_schema(connection: DatabaseConnection, root: Path, kits: Sequence[InspectedKit]) -> Schema:
     """Return the schema of a project's database, whatever else is wrong with the project.
 
     Raises `ProjectError` where the config, which hides columns, or the schema cannot be used.
     """
     config = read_config(root, tuple(kit.key for kit in kits), settings_models(kits))
-    connection.text_factory = _lenient
-    return _served_schema(connection, config)
+    return _served_schema(connection, config, kits)
 
 
 def found_by_kits(root: Path, project: Project, kits: Sequence[InspectedKit]) -> dict[str, Finding]:
@@ -96,9 +154,51 @@ def _settings(project: Project, kit: InspectedKit) -> dict[str, Any]:
     return kit.settings().model_dump(mode="json") if kit.settings is not None else {}
 
 
+def without_new_columns(root: Path, project: Project) -> tuple[Project, Names]:
+    """Return the project as its server was generated for it, and what is left out, as columns.
+
+    These are new columns, as `"table.column"`, that a row may go without. Where anything else
+    differs the project is returned as it is: its server refuses to start.
+    """
+    schema = project.schema
+    found = table_facts(schema.tables)
+    try:
+        facts = json.loads((root / FACTS).read_text(encoding="utf-8"))
+        built_for, definitions = facts["schema"], recorded_parts(facts)
+        schema = replace(schema, definitions=definitions)  # no server depends on them
+        new = new_columns(built_for, found, schema.hide)
+        left = fingerprint(found, (*schema.hide, *new))
+        if left != fingerprint(built_for, schema.hide):
+            return project, ()
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return project, ()
+    tables = tuple(
+        replace(
+            table,
+            columns=tuple(one for one in table.columns if f"{table.name}.{one.name}" not in new),
+        )
+        for table in schema.tables
+    )
+    served = replace(schema, tables=tables, fingerprint=left)
+    return replace(project, schema=served), tuple(new)
+
+
 def settings_models(kits: Sequence[InspectedKit]) -> dict[str, type[BaseModel]]:
     """Return the models of the config's tables that are named after a kit."""
     return {kit.key: kit.settings for kit in kits if kit.settings is not None}
+
+
+def _replaced(config: TomlFile[Config]) -> tuple[Replaced, ...]:
+    """Return the words of the config for tools, sorted."""
+    return tuple(
+        Replaced(entry, text, config.place("describe", entry))
+        for entry, text in sorted(config.values.describe.items())
+    )
+
+
+def _http_facts(config: Config) -> str:
+    """Return the table `[http]` as JSON text, empty where there is none."""
+    return "" if config.http is None else _json(config.http.model_dump(mode="json"))
 
 
 def _json(value: object) -> str:
@@ -115,60 +215,116 @@ def _collected(problems: list[Problem]) -> Iterator[None]:
 
 
 def _database_facts(
-    root: Path, config: TomlFile[Config]
-) -> tuple[Schema, tuple[Removal, ...], list[str]]:
-    if is_missing(root / DATABASE) and not is_missing(root / FACTS):
-        return (*_committed_facts(root, config), [NO_DATABASE])
-    with open_without_trace(root / DATABASE) as connection:
-        connection.text_factory = _lenient
-        schema = _served_schema(connection, config)
-        warnings = unknown_disciplines(connection, config)
-        return schema, stored_removals(connection, schema), warnings
+    root: Path, config: TomlFile[Config], kits: Sequence[InspectedKit]
+) -> _DatabaseFacts:
+    """Return the schema, its tables with tools of their own, and what its disciplines take away.
+
+    Behind that come warnings, and which servers of disciplines are unusable.
+    """
+    recorded = not is_missing(root / FACTS)
+    if recorded and not has_database(root):
+        warning = NO_DATABASE.format(database_name(root))
+        return (*_committed_facts(root, config), [warning], ())
+    try:
+        return _found_facts(root, config, kits)
+    except NoConnectionError as error:
+        if not recorded:
+            raise
+        warning = f"{error.problems[0].text}: its facts are taken from {FACTS}"
+        return (*_committed_facts(root, config), [warning], ())
 
 
-def _served_schema(connection: sqlite3.Connection, config: TomlFile[Config]) -> Schema:
-    schema = _schema(read_tables(connection), config)
-    _refuse_incomplete(connection, schema)
-    return schema
+def _found_facts(
+    root: Path, config: TomlFile[Config], kits: Sequence[InspectedKit]
+) -> _DatabaseFacts:
+    with open_database(root) as connection:
+        schema = _served_schema(connection, config, kits)
+        tables = served_tables(config, schema, connection)
+        queries = prepared_queries(root, config, schema, connection, {})
+        if _takes_any_schema(config, kits):
+            return schema, tables, queries, (), [], ()
+        warnings = [
+            *unknown_disciplines(connection, config),
+            *done_warnings(connection, config),
+        ]
+        keys = tuple(kit.key for kit in kits)
+        unusable = tuple(unusable_servers(connection, schema, config.values, keys))
+        return schema, tables, queries, stored_removals(connection, schema), warnings, unusable
 
 
-def _lenient(text: bytes) -> str:
-    """Return stored text with U+FFFD for bytes that are no UTF-8, which end no inspection."""
-    return text.decode(errors="replace")
+def _takes_any_schema(config: TomlFile[Config], kits: Sequence[InspectedKit]) -> bool:
+    """Return whether the project's database may be without tasks, features and disciplines."""
+    hosts = [kit for kit in kits if kit.key in config.values.kits and kit.additions]
+    return bool(hosts) and hosts[0].any_schema
+
+
+def _served_schema(
+    connection: DatabaseConnection, config: TomlFile[Config], kits: Sequence[InspectedKit]
+) -> Schema:
+    """Return the tables that the servers work on, as far as they are known to the config."""
+    named = names_of(config)
+    facts = read_facts(connection, named)
+    if _takes_any_schema(config, kits):
+        facts = only_served(facts, named)
+        schema = _schema(facts, config)
+    else:
+        schema = _schema(facts, config)
+        _refuse_incomplete(connection, schema, config)
+    return replace(schema, definitions=definitions_of(connection, facts))
 
 
 def _schema(tables: Facts, config: TomlFile[Config]) -> Schema:
     """Return the schema without what the config hides; its problems name the line of the config."""
+    hidden = (*config.values.db_schema.hide, *_known_hidden(tables, config))
     try:
-        return schema_from_facts(tables, config.values.db_schema.hide)
+        case_sensitive = config.values.database.postgresql is not None
+        return schema_from_facts(tables, hidden, case_sensitive=case_sensitive)
     except ProjectError as error:
         where = config.place("schema", "hide")
         placed = [Problem(f"{where}: {problem.text}", problem.hint) for problem in error.problems]
         raise ProjectError.of(placed) from error
 
 
-def _refuse_incomplete(connection: sqlite3.Connection, schema: Schema) -> None:
+def _known_hidden(tables: Facts, config: TomlFile[Config]) -> Iterator[str]:
+    """Yield the columns that the settings of a table hide, and that there are."""
+    known = {
+        fold(f"{table}.{column['name']}"): f"{table}.{column['name']}"
+        for table, columns in tables.items()
+        for column in columns
+    }
+    for entry in hidden_columns(config):
+        if fold(entry) in known:
+            yield known[fold(entry)]
+
+
+def _refuse_incomplete(
+    connection: DatabaseConnection, schema: Schema, config: TomlFile[Config]
+) -> None:
     """Raise `ProjectError`, naming what is missing, for a schema that cannot be served."""
+    name = place_name(config.values.database.postgresql) or config.values.database.path or DATABASE
     missing = missing_required_columns(schema, table_names(connection))
     if missing:
         raise ProjectError(
-            f"{DATABASE} is not a schema that ralphgen can serve: {'; '.join(missing)}",
+            f"{name} is not a schema that ralphgen can serve: {'; '.join(missing)}",
             "a server needs tasks(id, feature, discipline, title, status), features(name) and "
             "disciplines(name)",
         )
 
 
-def _committed_facts(root: Path, config: TomlFile[Config]) -> tuple[Schema, tuple[Removal, ...]]:
+def _committed_facts(
+    root: Path, config: TomlFile[Config]
+) -> tuple[Schema, _Tables, Queries | None, tuple[Removal, ...]]:
     try:
         facts = json.loads((root / FACTS).read_text(encoding="utf-8"))
-        schema = _schema(facts["schema"], config)
+        schema = replace(_schema(facts["schema"], config), definitions=recorded_parts(facts))
         removals = tuple(
             stored_removal(name, tuple(names))
             for name, names in sorted(facts["disciplines"].items())
         )
+        queries = prepared_queries(root, config, schema, None, facts.get("queries", {}))
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise ProjectError(
-            f"{FACTS} cannot be read ({error}), and there is no {DATABASE}",
+            f"{FACTS} cannot be read ({error}), and there is no {database_name(root)}",
             'run "ralphgen regen" where the database is',
         ) from error
-    return schema, removals
+    return schema, served_tables(config, schema), queries, removals

@@ -22,7 +22,7 @@ class Finding:
 
 
 class InspectedKit(Protocol):
-    """What inspection asks of a kit; `ralphgen.planning.kit.Kit` says what each member means."""
+    """What inspection asks of a kit; `KitDefinition` says what each member means."""
 
     @property
     def key(self) -> str:
@@ -31,6 +31,14 @@ class InspectedKit(Protocol):
     @property
     def settings(self) -> type[BaseModel] | None:
         """The model of the config's table of that name."""
+
+    @property
+    def any_schema(self) -> bool:
+        """Whether it serves any database, so that the others may have nothing to serve in it."""
+
+    @property
+    def additions(self) -> tuple[Callable[..., object], ...]:
+        """What a project adds to it, where it is the first that is on and takes any."""
 
     @property
     def survey(self) -> Callable[[Path, Mapping[str, Any]], object] | None:

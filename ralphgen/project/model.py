@@ -2,8 +2,14 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from ralphgen.errors import Problem
+from ralphgen.project.own_tool import OwnTool, own_tool_facts
+from ralphgen.project.queries.model import PreparedQuery
+from ralphgen.project.root import Postgresql
+from ralphgen.runtime.database.schema import fold
 
 Names = tuple[str, ...]
 
@@ -29,7 +35,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table with its columns in the schema's order."""
+    """One table with its columns, sorted by name."""
 
     name: str
     columns: tuple[Column, ...]
@@ -39,16 +45,24 @@ class Table:
 class Schema:
     """The tables that the server works on, sorted by name; `fingerprint` is a sha256 in hex.
 
-    `hide` names columns, as `"table.column"`, that the server must not know.
+    `hide` names columns, as `"table.column"`, that the server must not know. With `case_sensitive`
+    the database tells names apart by their letter case. `definitions` is, by table, what its
+    columns do not say of it, as parts of SQL; None where nobody has recorded it.
     """
 
     tables: tuple[Table, ...]
     fingerprint: str
     hide: Names = field(default=())
+    case_sensitive: bool = False
+    definitions: tuple[tuple[str, Names], ...] | None = None
 
     def table(self, name: str) -> Table | None:
         """Return the table of this name, hidden columns included, or None."""
         return next((table for table in self.tables if table.name == name), None)
+
+    def folded(self, name: str) -> str:
+        """Return a name as the database compares it."""
+        return name if self.case_sensitive else fold(name)
 
     def hidden(self, table: str, column: str) -> bool:
         """Return whether the server must not know a column; ASCII letter case does not count."""
@@ -68,15 +82,30 @@ class Removal:
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class Replaced:
+    """Words of the project's own for a tool or an argument.
+
+    `entry` is `"tool"` or `"kit:tool"`, with `".argument"` behind it for one. `origin` says where
+    it stands, for messages.
+    """
+
+    entry: str
+    text: str
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRecipe:
     """A kind of session of the project's own, from a file in `.ralph/recipes/`.
 
     `allow` holds, for each kit that it names, the tools it keeps of its base's; a kit that it does
     not name keeps none, and where it names no kit all keep all. `narrow` holds, by `"tool"` or
     `"kit:tool"`, the arguments that it keeps, and `bind` the kinds of rows (task, feature,
-    discipline) without which it cannot run. `origin` is the file, for messages; `places` says
-    where in it stand `"base"`, `"bind"`, each `"kit"` and each `"kit:tool"` of `allow`, and each
-    `"narrow tool"`.
+    discipline) without which it cannot run. `description` says in a sentence what it is for,
+    `prompt` what its agents do, in place of the steps of its base, and `model` names the model that
+    they use; each is empty where the file says nothing. `origin` is the file, for messages;
+    `places` says where in it stand `"base"`, `"bind"`, each `"kit"` and each `"kit:tool"` of
+    `allow`, and each `"narrow tool"`.
     """
 
     name: str
@@ -85,6 +114,9 @@ class Recipe:
     origin: str
     narrow: tuple[tuple[str, Names], ...] = ()
     bind: Names = ()
+    description: str = ""
+    prompt: str = ""
+    model: str = ""
     places: tuple[tuple[str, str], ...] = ()
 
     def place(self, what: str) -> str:
@@ -92,14 +124,92 @@ class Recipe:
         return dict(self.places).get(what, self.origin)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedTable:
+    """A table or a view that tools are made of, as its settings say.
+
+    `noun` is empty where its name is. `tools` are words of `list`, `get`, `create`, `update`,
+    `delete`, and `recipes` those of them that each recipe has. `key` are the columns that tell its
+    rows. `bind` holds, by column, the kind of row of a session that it is, and `describe` sentences
+    by column. `origin` says where the settings stand, for messages.
+    """
+
+    name: str
+    origin: str
+    noun: str = ""
+    tools: Names = ()
+    filter: Names = ()
+    search: Names = ()
+    key: Names = ()
+    interactive: bool = True
+    recipes: tuple[tuple[str, Names], ...] = ()
+    bind: tuple[tuple[str, str], ...] = ()
+    describe: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A command that has to end well before a task is done.
+
+    It is `run`, an argument list, or `dela`, a task of that kit, and has `timeout` seconds. Without
+    `disciplines` it is for tasks of all of them.
+    """
+
+    name: str
+    run: Names
+    dela: str
+    timeout: int
+    disciplines: Names
+
+
+@dataclass(frozen=True, slots=True)
+class DoneRules:
+    """What proves that a task is done: checks, and globs of files that sessions may not change.
+
+    `watch` are globs of files of which it is told that a session has changed them.
+    """
+
+    checks: tuple[Check, ...]
+    protect: Names
+    watch: Names
+
+
+@dataclass(frozen=True, slots=True)
+class Queries:
+    """The project's named queries, sorted by name.
+
+    As JSON text: `facts` are what their tables are, and `settings` the table `[queries]`.
+    """
+
+    prepared: tuple[PreparedQuery, ...]
+    facts: str
+    settings: str
+
+    @property
+    def reads(self) -> dict[str, list[str]]:
+        """The columns that queries read, by table, all sorted."""
+        found: dict[str, set[str]] = {}
+        for query in self.prepared:
+            for table, columns in query.reads.items():
+                found.setdefault(table, set()).update(columns)
+        return {table: sorted(found[table]) for table in sorted(found)}
+
+
 @dataclass(frozen=True, slots=True)
 class Project:
     """Everything that decides what is emitted.
 
     `stored_removals` stand in the database, `configured_removals` in the config; both and
-    `recipes` are sorted by name. `settings` holds, by kit, its table of the config, and `surveys`
-    what the kit found in the project's files, both as JSON text. `warnings` are for people;
-    nothing emitted depends on them.
+    `recipes` are sorted by name. `replaced` are its own words for tools, sorted, `tables` those
+    that further tools are made of, `own_tools` the tools of its own, and `queries` its named
+    queries, if it has any. `settings` holds, by kit, its table of the config, and `surveys` what
+    the kit found in the project's files, both as JSON text. `done` is what proves that a task is
+    done, None where nothing has to. `http` is the table `[http]` as JSON text, empty where the
+    project is not served over HTTP. `database` is where the config says that the database is, from
+    the project's folder; empty for the usual place. `postgresql` is where in PostgreSQL it is, if
+    it is there. `warnings` are for people, and
+    so is `unusable_servers`, which says why sessions of some disciplines cannot start; nothing
+    emitted depends on them.
     """
 
     kits: Names
@@ -107,10 +217,19 @@ class Project:
     schema: Schema
     stored_removals: tuple[Removal, ...] = ()
     configured_removals: tuple[Removal, ...] = ()
-    recipes: tuple[Recipe, ...] = ()
+    recipes: tuple[OwnRecipe, ...] = ()
+    replaced: tuple[Replaced, ...] = ()
+    tables: tuple[ServedTable, ...] = ()
+    own_tools: tuple[OwnTool, ...] = ()
+    done: DoneRules | None = None
+    queries: Queries | None = None
     settings: tuple[tuple[str, str], ...] = ()
     surveys: tuple[tuple[str, str], ...] = ()
+    database: str = ""
+    postgresql: Postgresql | None = None
+    http: str = ""
     warnings: Names = ()
+    unusable_servers: tuple[Problem, ...] = ()
 
     def setting(self, kit: str, name: str) -> Any:
         """Return the value of a kit's setting: the config's, or the kit's own default."""
@@ -123,15 +242,26 @@ class Project:
 
 def project_facts(project: Project) -> dict[str, Any]:
     """Return the facts of a project; a clone without the database is checked against them."""
+    definitions = project.schema.definitions
     return {
         "config": {
+            **({"database": project.database} if project.database else {}),
+            **({"postgresql": asdict(project.postgresql)} if project.postgresql else {}),
+            **({"describe": _words(project.replaced)} if project.replaced else {}),
             "disciplines": _listed(project.configured_removals),
+            **({"done": done_facts(project.done)} if project.done is not None else {}),
             "hide": list(project.schema.hide),
+            **({"http": json.loads(project.http)} if project.http else {}),
             "kits": list(project.kits),
+            **({"queries": json.loads(project.queries.settings)} if project.queries else {}),
             "settings": {kit: json.loads(values) for kit, values in project.settings},
             "structured_output": project.structured_output,
+            **({"tables": _table_settings(project.tables)} if project.tables else {}),
         },
+        **({} if definitions is None else {"definitions": {t: [*p] for t, p in definitions}}),
         "disciplines": _listed(project.stored_removals),
+        **({"own_tools": own_tool_facts(project.own_tools)} if project.own_tools else {}),
+        **({"queries": json.loads(project.queries.facts)} if project.queries else {}),
         "recipes": {
             recipe.name: {
                 "base": recipe.base,
@@ -143,6 +273,31 @@ def project_facts(project: Project) -> dict[str, Any]:
         },
         "schema": table_facts(project.schema.tables),
         "surveys": {kit: json.loads(facts) for kit, facts in project.surveys},
+    }
+
+
+def _table_settings(tables: tuple[ServedTable, ...]) -> dict[str, Any]:
+    """Return what is said of each table, by its name, without what nothing is said of."""
+    found = {table.name: asdict(table) for table in tables}
+    for said in found.values():
+        del said["name"], said["origin"]
+        said |= {key: dict(said[key]) for key in ("recipes", "bind", "describe")}
+    return {
+        name: {key: value for key, value in said.items() if value not in ((), {}, "")}
+        for name, said in found.items()
+    }
+
+
+def done_facts(rules: DoneRules) -> dict[str, Any]:
+    """Return the rules as values of JSON; of a check, what is said of it alone."""
+    return {
+        "checks": [
+            {key: list(value) if isinstance(value, tuple) else value for key, value in said.items()}
+            for check in rules.checks
+            if (said := {key: value for key, value in asdict(check).items() if value})
+        ],
+        "protect": list(rules.protect),
+        "watch": list(rules.watch),
     }
 
 
@@ -168,3 +323,7 @@ def table_facts(tables: tuple[Table, ...]) -> dict[str, list[dict[str, Any]]]:
 
 def _listed(removals: tuple[Removal, ...]) -> Mapping[str, list[str]]:
     return {removal.discipline: list(removal.entries) for removal in removals}
+
+
+def _words(replaced: tuple[Replaced, ...]) -> Mapping[str, str]:
+    return {one.entry: one.text for one in replaced}

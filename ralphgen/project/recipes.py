@@ -1,25 +1,54 @@
 """The project's own kinds of session: `.ralph/recipes/*.toml`."""
 
 import os
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from ralphgen.errors import Problem, ProjectError
-from ralphgen.project.model import Recipe
+from ralphgen.project.model import OwnRecipe
 from ralphgen.project.toml import TomlFile, read_toml
 
 FOLDER = ".ralph/recipes"
 SUFFIX = ".toml"
 KINDS = ("task", "feature", "discipline")
+LONGEST_DESCRIPTION = 200  # characters
+LONGEST_PROMPT = 40_000
 Name = Annotated[str, Field(min_length=1)]
+
+
+def _is_line(text: str) -> str:
+    """Return `text`; raise PydanticCustomError where it is no sentence on one line."""
+    if not text.strip() or not text.isprintable() or len(text) > LONGEST_DESCRIPTION:
+        raise PydanticCustomError(
+            "description", f"a sentence on one line, of at most {LONGEST_DESCRIPTION} characters"
+        )
+    return text
+
+
+def _is_prompt(text: str) -> str:
+    """Return `text`; raise PydanticCustomError where it says nothing or is too long to be read."""
+    if not text.strip() or len(text) > LONGEST_PROMPT:
+        raise PydanticCustomError("prompt", f"a text of at most {LONGEST_PROMPT:,} characters")
+    return text
+
+
+def _is_model(text: str) -> str:
+    """Return `text`; raise PydanticCustomError where a client would take it for an option."""
+    if not re.fullmatch(r"[^\s-]\S*", text) or not text.isprintable():
+        raise PydanticCustomError("model", "the name of a model")
+    return text
 
 
 class RecipeFile(BaseModel):
     """One recipe: its `base`, and by kit the tools that it keeps of the base's.
 
     `narrow` holds the arguments that it keeps of a tool, `bind` the rows that a session needs.
+    `description` is a sentence for people and agents, `prompt` stands in place of the base's steps,
+    and `model` is the one that `launch` uses where it is asked for no other.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -28,16 +57,19 @@ class RecipeFile(BaseModel):
     allow: dict[str, list[Name]] = {}
     narrow: dict[str, list[Name]] = {}
     bind: list[Literal["task", "feature", "discipline"]] = []
+    description: Annotated[str, AfterValidator(_is_line)] | None = None
+    prompt: Annotated[str, AfterValidator(_is_prompt)] | None = None
+    model: Annotated[str, AfterValidator(_is_model)] | None = None
 
 
-def read_recipes(root: Path) -> tuple[Recipe, ...]:
+def read_recipes(root: Path) -> tuple[OwnRecipe, ...]:
     """Return the recipes of the project in `root`, by name, which is the file's without `.toml`.
 
     Raises `ProjectError` with every problem of every file.
     """
-    recipes: list[Recipe] = []
+    recipes: list[OwnRecipe] = []
     problems: list[Problem] = []
-    for name in _files(root / FOLDER):
+    for name in named_files(root, FOLDER, SUFFIX):
         path = root / FOLDER / os.fsdecode(name.encode())
         try:
             file = read_toml(path, RecipeFile, f"{FOLDER}/{name}")
@@ -50,28 +82,29 @@ def read_recipes(root: Path) -> tuple[Recipe, ...]:
     return tuple(sorted(recipes, key=lambda recipe: recipe.name))
 
 
-def _files(folder: Path) -> list[str]:
-    """Return the names of the recipe files, sorted; a file that begins with a dot is none.
+def named_files(root: Path, folder: str, suffix: str) -> list[str]:
+    """Return the names of the files of a kind in a folder, sorted; none where it is not there.
 
-    Names are UTF-8 in every project, whatever the locale says of this machine's file names.
+    A file that begins with a dot is none. Names are UTF-8 in every project, whatever the locale
+    says of this machine's file names. Raises `ProjectError` where they cannot be read.
     """
     try:
-        names = sorted(os.fsencode(path.name) for path in folder.iterdir())
+        names = sorted(os.fsencode(path.name) for path in (root / folder).iterdir())
     except FileNotFoundError:
         return []
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        text = f"{FOLDER}: cannot be read: {reason}"
+        text = f"{folder}: cannot be read: {reason}"
         raise ProjectError(text, "make it a folder that you may read") from error
-    found = [name for name in names if name.endswith(SUFFIX.encode()) and not name.startswith(b".")]
+    found = [name for name in names if name.endswith(suffix.encode()) and not name.startswith(b".")]
     try:
         return [name.decode("utf-8") for name in found]
     except UnicodeDecodeError as error:
-        text = f"{FOLDER}: the file name {ascii(error.object)[1:]} is not UTF-8"
+        text = f"{folder}: the file name {ascii(error.object)[1:]} is not UTF-8"
         raise ProjectError(text, "rename the file") from error
 
 
-def _recipe(name: str, file: TomlFile[RecipeFile]) -> Recipe:
+def _recipe(name: str, file: TomlFile[RecipeFile]) -> OwnRecipe:
     places = {"base": file.place("base")}
     allowed = sorted(file.values.allow.items())
     for kit, tools in allowed:
@@ -82,12 +115,15 @@ def _recipe(name: str, file: TomlFile[RecipeFile]) -> Recipe:
     places |= {f"narrow {tool}": file.place("narrow", tool) for tool, _ in narrow}
     if file.values.bind:
         places["bind"] = file.place("bind")
-    return Recipe(
+    return OwnRecipe(
         name,
         file.values.base,
         allow,
         file.shown,
         narrow=narrow,
         bind=tuple(kind for kind in KINDS if kind in file.values.bind),
+        description=file.values.description or "",
+        prompt=file.values.prompt or "",
+        model=file.values.model or "",
         places=tuple(places.items()),
     )

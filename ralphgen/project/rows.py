@@ -1,36 +1,38 @@
 """What a session has to know of the database's rows, read without a trace."""
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from ralphgen.errors import ProjectError
-from ralphgen.project.database import open_without_trace
-from ralphgen.project.inspect import DATABASE
-from ralphgen.project.model import Schema
+from ralphgen.project.connection import DatabaseConnection, open_database
+from ralphgen.project.indexes import task_indexes
+from ralphgen.project.model import Names
+from ralphgen.project.schema import table_names
 
 NAMES = {
-    "features": "SELECT name FROM features WHERE typeof(name) = 'text' ORDER BY name",
-    "disciplines": "SELECT name FROM disciplines WHERE typeof(name) = 'text' ORDER BY name",
-    "recipe_configs": "SELECT name FROM recipe_configs WHERE typeof(name) = 'text' ORDER BY name",
+    "features": "SELECT name FROM features",
+    "disciplines": "SELECT name FROM disciplines",
+    "recipe_configs": "SELECT name FROM recipe_configs",
 }
+LIMIT = 2**62  # of the ids that a database can subtract
 
 
 class ProjectRows:
     """Questions to the database of a project; columns that it does not have answer None."""
 
-    def __init__(self, connection: sqlite3.Connection, schema: Schema) -> None:
-        """Query `connection`; `schema` says which tables and columns there are."""
+    def __init__(self, connection: DatabaseConnection) -> None:
+        """Query `connection`."""
         self._connection = connection
-        self._schema = schema
 
-    def identity(self) -> tuple[str | None, str | None]:
-        """Return the project's title and its day of creation.
+    def identity(self, hidden: Sequence[str] = ()) -> tuple[str | None, str | None]:
+        """Return the project's title and its day of creation, None where its column is `hidden`.
 
         Raises `ProjectError` for one that is no text, as tables that are not strict allow.
         """
         row = self._row("metadata", "SELECT * FROM metadata ORDER BY id LIMIT 1")
+        row = {key: value for key, value in row.items() if f"metadata.{key}" not in hidden}
         return _text_of(row, "project_title"), _text_of(row, "project_created")
 
     def task(self, task: int) -> tuple[str, str] | None:
@@ -48,11 +50,46 @@ class ProjectRows:
             )
         return feature, discipline
 
+    def status(self, task: int) -> str | None:
+        """Return the status of a task, None where there is none or it is no text."""
+        found = self._row("tasks", "SELECT * FROM tasks WHERE id = ?", task).get("status")
+        return found if isinstance(found, str) else None
+
+    def count(self, status: str) -> int:
+        """Return how many tasks have a status."""
+        sql = "SELECT count(*) FROM tasks WHERE status = ?"
+        return int(self._connection.execute(sql, [status]).fetchone()[0])
+
+    def tasks(self) -> int:
+        """Return how many tasks there are."""
+        return int(self._connection.execute("SELECT count(*) FROM tasks").fetchone()[0])
+
+    def indexes(self) -> set[Names]:
+        """Return the keys of each index on all tasks, as SQL; those that are unknown are empty."""
+        return task_indexes(self._connection)
+
+    def titles(self, beginning: str, most: int) -> list[tuple[int, str]]:
+        """Return ids that begin with these digits, smallest first, each with its title."""
+        sql = (
+            "SELECT id, title FROM tasks WHERE substr(CAST(id AS TEXT), 1, ?) = ? "
+            "ORDER BY id LIMIT ?"
+        )
+        found = self._connection.execute(sql, [len(beginning), beginning, most])
+        return [(task, str(title)) for task, title in found]
+
+    def nearest_tasks(self, task: int, most: int) -> list[int]:
+        """Return the ids of the tasks whose numbers are nearest, the smallest first."""
+        sql = "SELECT id FROM tasks ORDER BY abs(id - ?), id LIMIT ?"
+        if not self._has("tasks") or abs(task) >= LIMIT:
+            return []
+        return sorted(found for (found,) in self._connection.execute(sql, [task, most]))
+
     def names(self, table: str) -> tuple[str, ...]:
         """Return the names of a table's rows, sorted; none where there is no such table."""
-        if self._schema.table(table) is None:
+        if not self._has(table):
             return ()
-        return tuple(name for (name,) in self._connection.execute(NAMES[table]))
+        found = (name for (name,) in self._connection.execute(NAMES[table]))
+        return tuple(sorted(name for name in found if isinstance(name, str)))
 
     def base(self, recipe: str) -> object:
         """Return the base of a recipe that is a row of `recipe_configs`, None if there is none."""
@@ -64,16 +101,23 @@ class ProjectRows:
         sql = "SELECT * FROM disciplines WHERE name = ?"
         return self._row("disciplines", sql, discipline).get("mcp_servers")
 
+    def _has(self, table: str) -> bool:
+        return table in map(str.lower, table_names(self._connection))
+
     def _row(self, table: str, sql: str, *values: object) -> dict[str, object]:
         """Return the first row, by column; empty where there is none, or no such table."""
-        if self._schema.table(table) is None:
+        if not self._has(table):
             return {}
         try:
             cursor = self._connection.execute(sql, values)
-        except (OverflowError, UnicodeEncodeError):  # no column can hold such a value
+        except (OverflowError, ValueError):  # no column can hold such a value
             return {}
         row = cursor.fetchone()
-        return {} if row is None else dict(zip(_names(cursor), row, strict=True))
+        return (
+            {}
+            if row is None
+            else {column[0]: value for column, value in zip(cursor.description, row, strict=True)}
+        )
 
 
 def _text_of(row: Mapping[str, object], column: str) -> str | None:
@@ -83,23 +127,13 @@ def _text_of(row: Mapping[str, object], column: str) -> str | None:
     raise ProjectError(f'"{column}" of the metadata is no text', "set it anew, then try again")
 
 
-def _shown(text: bytes) -> str:
-    """Return stored text, with U+FFFD for bytes that are no UTF-8, as the servers read it."""
-    return text.decode("utf-8", "replace")
-
-
-def _names(cursor: sqlite3.Cursor) -> list[str]:
-    return [column[0] for column in cursor.description]
-
-
 @contextmanager
-def open_rows(root: Path, schema: Schema) -> Iterator[ProjectRows]:
+def open_rows(root: Path) -> Iterator[ProjectRows]:
     """The rows of the project in `root`; raises `ProjectError` where they cannot be read."""
     try:
-        with open_without_trace(root / DATABASE) as connection:
-            connection.text_factory = _shown
-            yield ProjectRows(connection, schema)
+        with open_database(root) as connection:
+            yield ProjectRows(connection)
     except sqlite3.Error as error:
         raise ProjectError(
-            f"{DATABASE} cannot be read: {error}", 'run "ralphgen doctor"'
+            f"the database cannot be read: {error}", 'run "ralphgen doctor"'
         ) from error

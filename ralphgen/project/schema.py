@@ -1,14 +1,19 @@
 """Turns a project's database into the facts of its schema, and says what it lacks."""
 
 import difflib
-import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ralphgen.errors import Problem, ProjectError
+from ralphgen.project.connection import DatabaseConnection
 from ralphgen.project.model import Column, Schema, Table, table_facts
-from ralphgen.runtime.sqlite.check_constraints import fold
-from ralphgen.runtime.sqlite.schema import TABLES, fingerprint
+from ralphgen.project.postgresql import PostgresqlConnection
+from ralphgen.runtime.database.schema import TABLES, fingerprint, fold
+from ralphgen.runtime.postgresql import schema as postgresql
+from ralphgen.runtime.sqlite import schema as sqlite
+
+if TYPE_CHECKING:
+    import sqlite3
 
 REQUIRED_COLUMNS = {
     "disciplines": ("name",),
@@ -20,34 +25,65 @@ REQUIRED_COLUMNS = {
 _REPLACED_TABLES = {"tasks": "runtime_tasks", "features": "subsystems"}
 _REPLACED_COLUMNS = {"feature": ("feature_id", "subsystem_id"), "discipline": ("discipline_id",)}
 _LIKELY = 0.6
+_TABLES_OF_SQLITE = "SELECT name FROM sqlite_master WHERE type = 'table'"
+_TABLES_OF_POSTGRESQL = (
+    "SELECT c.relname::text FROM pg_catalog.pg_class AS c "
+    "JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace "
+    "WHERE n.nspname = pg_catalog.current_schema() AND c.relkind IN ('r', 'p')"
+)
+_RELATIONS_OF_SQLITE = (
+    "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type IN ('table', 'view')"
+)
+_RELATIONS_OF_POSTGRESQL = _TABLES_OF_POSTGRESQL.replace("('r', 'p')", "('r', 'p', 'v', 'm')")
 
 Facts = Mapping[str, Sequence[Mapping[str, Any]]]
 """Table name to columns, as `read_tables` returns them and JSON keeps them."""
 
 
-def table_names(connection: sqlite3.Connection) -> tuple[str, ...]:
+def read_facts(connection: DatabaseConnection, also: Sequence[str] = ()) -> Facts:
+    """Return the tables of a project's database, as its engine's `read_tables` gives them.
+
+    `also` names further tables and views.
+    """
+    if isinstance(connection, PostgresqlConnection):
+        return postgresql.read_tables(connection.raw, also=also)
+    return sqlite.read_tables(cast("sqlite3.Connection", connection), also)
+
+
+def table_names(connection: DatabaseConnection) -> tuple[str, ...]:
     """Return the names of all tables, sorted, for `missing_required_columns`."""
-    query = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
-    return tuple(name for (name,) in connection.execute(query))
+    of_postgresql = isinstance(connection, PostgresqlConnection)
+    query = _TABLES_OF_POSTGRESQL if of_postgresql else _TABLES_OF_SQLITE
+    return tuple(sorted(name for (name,) in connection.execute(query)))
 
 
-def schema_from_facts(facts: Facts, hide: Iterable[str] = ()) -> Schema:
-    """Return the schema of tables as `read_tables` or `table_facts` give them.
+def relation_names(connection: DatabaseConnection) -> tuple[str, ...]:
+    """Return the names of all tables and views, sorted, without virtual ones and their parts."""
+    of_postgresql = isinstance(connection, PostgresqlConnection)
+    query = _RELATIONS_OF_POSTGRESQL if of_postgresql else _RELATIONS_OF_SQLITE
+    return tuple(sorted(name for (name,) in connection.execute(query)))
 
-    `hide` names columns (`"tasks.internal_note"`) that the server shall not know; they stay in
-    `tables`, since a hidden NOT NULL column decides what can be written, and leave the fingerprint.
+
+def schema_from_facts(
+    facts: Facts, hide: Iterable[str] = (), *, case_sensitive: bool = False
+) -> Schema:
+    """Return the schema of tables as `read_tables` or `table_facts` give them, sorted by name.
+
+    So the order in which columns were added changes nothing of what is emitted. `hide` names
+    columns (`"tasks.internal_note"`) that the server shall not know; they stay in `tables`,
+    since a hidden NOT NULL column decides what can be written, and leave the fingerprint.
     Raises `ProjectError` for a `hide` entry that names no column or a required one. A schema
     that lacks required columns is returned: see `missing_required_columns`.
     """
     tables = tuple(
-        Table(name, tuple(_column(column) for column in columns))
+        Table(name, tuple(sorted(map(_column, columns), key=lambda column: column.name)))
         for name, columns in sorted(facts.items())
     )
     hidden = tuple(sorted(set(hide)))
     problems = [problem for entry in hidden for problem in _hide_problems(entry, tables)]
     if problems:
         raise ProjectError.of(problems)
-    return Schema(tables, fingerprint(table_facts(tables), hidden), hidden)
+    return Schema(tables, fingerprint(table_facts(tables), hidden), hidden, case_sensitive)
 
 
 def missing_required_columns(schema: Schema, found: Iterable[str] = ()) -> list[str]:
@@ -57,7 +93,8 @@ def missing_required_columns(schema: Schema, found: Iterable[str] = ()) -> list[
     """
     known = {fold(name) for name in found}
     columns = {
-        table.name: [fold(column.name) for column in table.columns] for table in schema.tables
+        table.name: [schema.folded(column.name) for column in table.columns]
+        for table in schema.tables
     }
     sentences: list[str] = []
     for table, needed in REQUIRED_COLUMNS.items():

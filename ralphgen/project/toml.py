@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Generic, TypeVar, get_args
+from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -21,8 +21,10 @@ KeyPath = tuple[str | int, ...]
 Model = TypeVar("Model", bound=BaseModel)
 
 PLACE = re.compile(r"^(.*) \(at (?:line (\d+), column (\d+)|end of document)\)$", re.DOTALL)
-UNSHOWN = {"env"}  # keys below which values may be secrets
+UNSHOWN = {"dsn_env", "env", "headers", "url"}  # keys below which values may be secrets
 MASK = "***"
+# What may be a user and a password in a URL, or a password in another form of a DSN.
+SECRET = re.compile(r"(?<=://)[^/\s]*@|(?<=password=)('[^']*'|[^\s\"]+)", re.IGNORECASE)
 LONGEST = 60  # characters of a value in a message
 # What may end a value that goes on below.
 ENDS = ("]", "]]", "]}", "}]", '"""', "'''", '"""]', "''']")
@@ -121,7 +123,7 @@ def _shown(value: object) -> str:
     """Return a value on one line; of a list or a table, which may hold secrets, only the word."""
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "a table"
-    found = json.dumps(value, ensure_ascii=False, default=str)
+    found = SECRET.sub("…", json.dumps(value, ensure_ascii=False, default=str))
     return found if len(found) <= LONGEST else f"{found[:LONGEST]}…"
 
 
@@ -152,8 +154,16 @@ def _known_keys(model: Any, keys: Keys) -> list[str]:
 
 
 def _fields(model: Any) -> dict[str, Any]:
-    """Return the keys of a model as they are written, with their types; nothing for other types."""
-    found = getattr(model, "model_fields", {})
+    """Return the keys of a model as they are written, with their types; nothing for other types.
+
+    Where it may be one of several models, these are the keys of all.
+    """
+    either = get_args(get_args(model)[0]) if get_origin(model) is Annotated else ()
+    found = {
+        name: field
+        for one in either or (model,)
+        for name, field in getattr(one, "model_fields", {}).items()
+    }
     return {field.alias or name: field.annotation for name, field in found.items()}
 
 

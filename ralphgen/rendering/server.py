@@ -11,33 +11,69 @@ from typing import Any
 from ralphgen import __version__
 from ralphgen.environment.location import LOCK_NAME, read_lock
 from ralphgen.output.manifest import Files, seal
-from ralphgen.planning.model import KitPlan, Module, PolicyPlan, RecipePlan, ServerPlan, ToolPlan
+from ralphgen.planning.model import (
+    KitPlan,
+    Module,
+    Names,
+    PolicyPlan,
+    RecipePlan,
+    ServerPlan,
+    ToolPlan,
+)
 from ralphgen.rendering.templates import rendered
-from ralphgen.spelling import Lines, Name, Value
+from ralphgen.runtime.policy import ALL, FULL
+from ralphgen.spelling import Construction, Lines, Name, Value, import_from
 
 RUNTIME = Path(__file__).parents[1] / "runtime"
-CORE = ("access", "protocol", "values")  # the rooms that every server has; a kit names others
-IMPORTS = re.compile(r"^(\s*(?:from|import) )ralphgen\.runtime\b", re.MULTILINE)
+UNFORMATTED = "# fmt: off\n"  # black knows no settings of a folder, only this mark
+RUNTIME_IMPORT = re.compile(r"^(\s*(?:from|import) )ralphgen\.runtime\b", re.MULTILINE)
+IMPORT = re.compile(r"^\s*from (\.*)([\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
+NAME = re.compile(r"\w+")
+SQLITE_IMPORT = re.compile(r"^(\s*(?:from|import) ralphgen\.runtime\.)sqlite\b", re.MULTILINE)
+SQLITE_BESIDE = re.compile(r"^(\s*from \.\.)sqlite\b", re.MULTILINE)  # in a room of the runtime
+HTTP = "runtime/http/command.py"  # what a server begins with that speaks HTTP
 
 
 def render_files(plan: ServerPlan) -> Files:
-    """Every emitted file by its path below `.ralph/mcp/`, sorted, the manifest among them."""
+    """Return every emitted file by its path below `.ralph/mcp/`, sorted, with the manifest.
+
+    Formatters and linters of the project are told to leave the files alone: ruff and prettier by
+    settings of the folder, black by a mark that opens each module.
+    """
+    every = {kit.key: tuple(tool.name for tool in kit.tools) for kit in plan.kits}
     files = {
         "server.py": rendered("server.py.jinja", kits=plan.kits),
-        "policy.py": rendered("policy.py.jinja", policy=_policy_lines(plan.policy)),
+        "policy.py": rendered("policy.py.jinja", policy=_policy_lines(plan.policy, every)),
         "README.md": rendered("README.md.jinja", **_readme(plan)),
-        "project.json": _json(plan.facts),
-        LOCK_NAME: read_lock(),
+        "project.json": _facts(plan.facts),
+        LOCK_NAME: read_lock(plan.engine),
         ".gitattributes": rendered("gitattributes.jinja"),
         ".gitignore": rendered("gitignore.jinja"),
+        ".prettierrc": rendered("prettierrc.jinja"),
+        "ruff.toml": rendered("ruff.toml.jinja"),
     }
     for kit in plan.kits:
         files.update(_kit(kit, structured=plan.structured_output))
-    files.update(_runtime(plan.kits))
+    if plan.http is not None:
+        title = "How the project is served over HTTP: [http] of .ralph/ralphgen.toml."
+        values = {"title": title, "constants": [("SETTINGS", Lines(plan.http))]}
+        files["http_settings.py"] = rendered("constants.py.jinja", **values)
+    more = [HTTP, f"runtime/{plan.engine}/revocations.py"] if plan.http is not None else []
+    files.update(_runtime(plan.kits, plan.engine, *more))
+    files = {
+        path: f"{UNFORMATTED}{text}" if path.endswith(".py") else text
+        for path, text in files.items()
+    }
     facts: dict[str, object] = {
         "ralphgen": __version__,
         "plan": _digest(files),
-        "schema": {"fingerprint": plan.schema_fingerprint, "hide": list(plan.hide)},
+        "schema": {
+            "fingerprint": plan.schema_fingerprint,
+            "hide": list(plan.hide),
+            **({"tables": list(plan.tables)} if plan.tables else {}),
+            **({"reads": plan.reads} if plan.reads else {}),
+        },
+        "tools": every,
     }
     return seal(files, facts)
 
@@ -80,12 +116,12 @@ def _package_imports(kit: KitPlan) -> list[tuple[str, Sequence[str]]]:
     own = f"runtime.{kit.key}"
     imports: dict[str, Sequence[str]] = {
         "runtime.kit": ("Kit", "standard_instructions") if kit.about else ("Kit",),
-        f"{own}.workspace": ("open_workspace",),
+        f"{own}.workspace": (*(["connected"] if kit.connected else []), "open_workspace"),
     }
     if not kit.about:
         imports[f"{own}.instructions"] = ("instructions",)
     if kit.prompts:
-        imports[f"{own}.prompts"] = ("prompts",)
+        imports[f"{own}.prompts"] = ("brief", "prompts") if kit.brief else ("prompts",)
     if kit.resources:
         imports[f"{own}.resources"] = ("RESOURCES",)
     if kit.services:
@@ -100,18 +136,28 @@ def _package_imports(kit: KitPlan) -> list[tuple[str, Sequence[str]]]:
 def _tools(kit: KitPlan, noun: str, *, structured: bool) -> str:
     """Return the table of the tools that stand in one module."""
     spelled = [_tool(tool, structured=structured) for tool in kit.members(noun)]
+    runs = [tool.run for tool in kit.members(noun)]
+    data = {run.data: kit.data[run.data] for run in runs if run is not None}
     used = {name for tool in spelled for name in _names((tool["properties"], Name(tool["hints"])))}
+    imports = {"runtime.tool": {*used, "Tool"}}
+    if None in runs:
+        imports[f"runtime.{kit.key}"] = {noun}
+    for run in filter(None, runs):
+        imports.setdefault(run.module, set()).add(run.function)
+    for module, call in data.values():
+        named = {*_names(call)}
+        used |= named
+        imports.setdefault(module, set()).update(named)
+    for names in imports.values():
+        names -= {*kit.constants}
     constants = [
         (name, Lines(list(kit.constants[name]))) for name in sorted(used & {*kit.constants})
     ]
-    imports = {*used - {*kit.constants}, "Tool"}
     return rendered(
         "tools.py.jinja",
         title=kit.nouns[noun],
-        kit=kit.key,
-        noun=noun,
-        constants=constants,
-        imports=imports,
+        constants=[*constants, *((name, call) for name, (_, call) in data.items())],
+        imports=[import_from(*one) for one in sorted(imports.items())],
         tools=spelled,
     )
 
@@ -121,6 +167,9 @@ def _tool(tool: ToolPlan, *, structured: bool) -> dict[str, Any]:
         "name": tool.name,
         "description": tool.description,
         "hints": tool.hints,
+        "run": f"{tool.run.function}({tool.run.data})"
+        if tool.run
+        else f"{tool.module}.{tool.name}",
         "properties": Lines({argument.name: argument.schema for argument in tool.arguments}),
         "required": [argument.name for argument in tool.arguments if argument.required],
         "writes_by": tool.writes_by,
@@ -138,11 +187,14 @@ def _tool(tool: ToolPlan, *, structured: bool) -> dict[str, Any]:
 
 
 def _names(value: object) -> Iterator[str]:
-    """Yield the constants that a value refers to."""
+    """Yield the names that a value refers to."""
     if isinstance(value, Name):
         yield value.text
     elif isinstance(value, Lines):
         yield from _names(value.items)
+    elif isinstance(value, Construction):
+        yield value.name
+        yield from _names((value.arguments, value.keywords))
     elif isinstance(value, Mapping):
         yield from _names(tuple(value.values()))
     elif isinstance(value, list | tuple):
@@ -150,10 +202,21 @@ def _names(value: object) -> Iterator[str]:
             yield from _names(item)
 
 
-def _policy_lines(policy: PolicyPlan) -> dict[str, Any]:
-    """Return the policy with one name a line, so that a change of one is a diff of one line."""
+def _policy_lines(policy: PolicyPlan, every: Mapping[str, Names]) -> dict[str, Any]:
+    """Return the policy with one name a line, so that a change of one is a diff of one line.
+
+    Where a person's own sessions have every tool of a kit, one word says so: for them alone, so
+    that what an agent gets is always a diff.
+    """
+    recipes = {name: _recipe_lines(recipe) for name, recipe in policy.recipes.items()}
+    recipes[FULL]["tools"] = Lines(
+        {
+            kit: ALL if names == every[kit] else Lines(list(names))
+            for kit, names in policy.recipes[FULL].tools.items()
+        }
+    )
     return {
-        "recipes": {name: _recipe_lines(recipe) for name, recipe in policy.recipes.items()},
+        "recipes": recipes,
         "removed_tools": _nested(policy.removed),
         "absent": Lines({kit: Lines(reasons) for kit, reasons in policy.absent.items()}),
     }
@@ -195,26 +258,67 @@ def _readme(plan: ServerPlan) -> dict[str, object]:
     }
 
 
-def _runtime(kits: Sequence[KitPlan]) -> Files:
-    """The runtime's rooms that the kits need, byte for byte, and the server package of each kit.
+def _runtime(kits: Sequence[KitPlan], engine: str, *more: str) -> Files:
+    """Return the server package of each kit, and what it needs of the runtime.
 
-    What a kit imports of `ralphgen.runtime` is `runtime` where it is emitted.
+    A server's start and the modules `more` need theirs too. What a kit imports of
+    `ralphgen.runtime` is `runtime` where it is emitted, and what it imports
+    of the room `sqlite` comes from that of the project's engine, which has the same names.
     """
-    rooms = {*CORE, *(room for kit in kits for room in kit.runtime)}
-    files: Files = {f"runtime/{name}": text for name, text in _modules(RUNTIME, "*.py")}
-    for room in sorted(rooms):
-        found = _modules(RUNTIME / room, "**/*.py")
-        files.update({f"runtime/{room}/{name}": text for name, text in found})
+    files = {
+        f"runtime/{name}": SQLITE_BESIDE.sub(rf"\g<1>{engine}", text)
+        for name, text in _modules(RUNTIME, "**/*.py")
+    }
+    needed = [*more, *(path for path in files if path.count("/") == 1)]
     for kit in kits:
         if kit.server:
-            found = _modules(Path(str(resources.files(kit.server))), "**/*.py")
-            files.update(
-                {
-                    f"runtime/{kit.key}/{name}": IMPORTS.sub(r"\1runtime", text)
-                    for name, text in found
-                }
-            )
-    return files
+            copied = _package(kit.key, kit.server, engine)
+            files |= copied
+            needed += copied
+        for library in kit.libraries:
+            files |= _package(library.split(".")[-2], library, engine)
+        needed += _tools_need(kit)
+    found: Files = {}
+    while needed:
+        path = needed.pop()
+        if path in files and path not in found:
+            found[path] = files[path]
+            needed += _imported(path, files[path])
+    return found
+
+
+def _package(key: str, package: str, engine: str) -> Files:
+    """Return the modules of a package, as they are emitted in `runtime/<key>/`."""
+    return {
+        f"runtime/{key}/{name}": _emitted(text, engine)
+        for name, text in _modules(Path(str(resources.files(package))), "**/*.py")
+    }
+
+
+def _tools_need(kit: KitPlan) -> Iterator[str]:
+    """Yield the modules that tools are made with which are not the kit's own."""
+    for module in (
+        *(tool.run.module for tool in kit.tools if tool.run is not None),
+        *(module for module, _ in kit.data.values()),
+    ):
+        path = module.replace(".", "/")
+        yield f"{path}.py"
+        yield f"{path.rpartition('/')[0]}/__init__.py"
+
+
+def _imported(path: str, text: str) -> Iterator[str]:
+    """Yield where the modules that a module of the runtime imports may lie, with their packages."""
+    for dots, module, names in IMPORT.findall(text):
+        package = path.split("/")[: -len(dots)] if dots else []
+        parts = [*package, *filter(None, module.split("."))]
+        yield f"{'/'.join(parts)}.py"
+        yield from (f"{'/'.join((*parts, name))}.py" for name in NAME.findall(names))
+        yield from ("/".join((*parts[:end], "__init__.py")) for end in range(1, len(parts) + 1))
+
+
+def _emitted(text: str, engine: str) -> str:
+    """Return the text of a kit's module as it is emitted for an engine: with other imports."""
+    return RUNTIME_IMPORT.sub(r"\1runtime", SQLITE_IMPORT.sub(rf"\g<1>{engine}", text))
 
 
 def _modules(folder: Path, pattern: str) -> Iterator[tuple[str, str]]:
@@ -223,8 +327,19 @@ def _modules(folder: Path, pattern: str) -> Iterator[tuple[str, str]]:
         yield path.relative_to(folder).as_posix(), path.read_text(encoding="utf-8")
 
 
-def _json(value: object) -> str:
-    return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=True) + "\n"
+def _facts(facts: Mapping[str, Any]) -> str:
+    """Return the facts as JSON, a column of a table a line: a new one is a diff of one line."""
+    tables = {
+        table: ",\n".join(f"      {json.dumps(column, sort_keys=True)}" for column in columns)
+        for table, columns in sorted(facts["schema"].items())
+    }
+    schema = ",\n".join(f"    {json.dumps(table)}: [\n{tables[table]}\n    ]" for table in tables)
+    spelled = {
+        key: json.dumps(value, indent=2, sort_keys=True).replace("\n", "\n  ")
+        for key, value in facts.items()
+    } | {"schema": f"{{\n{schema}\n  }}"}
+    lines = ",\n".join(f"  {json.dumps(key)}: {spelled[key]}" for key in sorted(spelled))
+    return f"{{\n{lines}\n}}\n"
 
 
 def _digest(files: Mapping[str, str]) -> str:

@@ -15,6 +15,7 @@ from ralphgen.spelling import (
     keyword,
     literal,
     markdown_cell,
+    sql_text,
 )
 
 PACKAGE = Path(__file__).parents[1]
@@ -27,7 +28,8 @@ def template_folder() -> Path:
 
 
 @cache
-def _templates() -> Environment:
+def templates() -> Environment:
+    """Return the environment that reads, compiles and keeps the templates."""
     environment = Environment(
         loader=FileSystemLoader(template_folder(), encoding="utf-8"),
         undefined=StrictUndefined,
@@ -40,6 +42,7 @@ def _templates() -> Environment:
         comment=comment,
         cell=markdown_cell,
         quoted=json.dumps,
+        sql_text=sql_text,
     )
     environment.globals.update(
         assignment=assignment, keyword=keyword, docstring=docstring, import_from=import_from
@@ -54,4 +57,4 @@ def _argument(value: Value, indent: int) -> str:
 
 def rendered(template: str, **values: object) -> str:
     """Return a template filled with values, all of which it must know."""
-    return _templates().get_template(template).render(values)
+    return templates().get_template(template).render(values)

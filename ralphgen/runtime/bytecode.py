@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from types import CodeType
     from typing import Any
 
-    from .modules import Parts, Stamp
+    from .modules import Kept, Parts, Stamp
 
 ANNOTATIONS = 1 << 24  # the compiler's flag for `from __future__ import annotations`
 UNSETTLED = 50_000_000  # nanoseconds in which another write may leave the same stamp
@@ -35,16 +35,19 @@ UNKEPT = (OSError, RecursionError, SyntaxError, ValueError)  # the last for a fi
 FIX = 'run "ralphgen regen --force"'
 
 
-def verified(folder: str, manifest: bytes) -> tuple[Parts, Callable[[str], CodeType]]:
+def verified(
+    folder: str, manifest: bytes, *, trusting: bool = False
+) -> tuple[Parts, Callable[[str], CodeType]]:
     """Return the parts of the server that `manifest` describes, and what gives a file's code.
 
-    Raises ValueError, in one line, for a module that is missing or is not as it was generated.
+    Raises ValueError, in one line, for a module that is missing, or that is not as it was generated
+    unless `trusting`: then nothing is kept either.
     """
     digests = _digests(os.path.join(folder, "manifest.json"), manifest)
     sources: dict[str, bytes] = {}
     stamps: dict[str, dict[str, Stamp | None]] = {"": {}, "runtime": {}}
     for file, digest in digests.items():
-        found = _source(os.path.join(folder, file), digest)
+        found = _source(os.path.join(folder, file), None if trusting else digest)
         sources[file], stamps.setdefault(_part(file, digests), {})[file] = found
     parts = {
         part: (_name({file: digests[file] for file in files}) if part else "", files)
@@ -54,10 +57,12 @@ def verified(folder: str, manifest: bytes) -> tuple[Parts, Callable[[str], CodeT
     def code(file: str) -> CodeType:
         return _compiled(sources[file], file)
 
+    if trusting:
+        return parts, code
     for name, files in parts.values():
         kept = open_kept(name) if name else None
         if kept is not None:
-            kept.close()
+            kept[2]()
         elif name:
             keep(name, None, files, code)
     early = (*parts[""][1], *(file for file in EARLY if file in sources))
@@ -65,11 +70,21 @@ def verified(folder: str, manifest: bytes) -> tuple[Parts, Callable[[str], CodeT
     return parts, code
 
 
+def keep_also(kept: Kept, name: str, piece: Any) -> None:
+    """Keep `piece` with what is kept of the project's part of a server already."""
+    (folder, manifest, parts), code, _ = kept
+    kits = {file.partition("/")[0] for file in parts[""][1]}
+    names = (*parts[""][1], *EARLY, *(f"first/{kit}" for kit in sorted(kits)))
+    pieces = {**{file: code(file) for file in names}, name: piece}
+    there = [file for file, found in pieces.items() if found is not None]
+    keep(name_of(folder, manifest), kept[0], there, pieces.__getitem__)
+
+
 def keep(
     name: str,
     facts: Any = None,
     files: Collection[str] = (),
-    code: Callable[[str], CodeType] | None = None,
+    code: Callable[[str], Any] | None = None,
 ) -> None:
     """Keep facts, and the code of files, under a name, whole or not at all.
 
@@ -148,7 +163,7 @@ def _name(digests: Mapping[str, str]) -> str:
     return f"runtime-{sha256(whole.encode()).hexdigest()[:32]}"
 
 
-def _source(path: str, digest: str) -> tuple[bytes, Stamp | None]:
+def _source(path: str, digest: str | None) -> tuple[bytes, Stamp | None]:
     """Return the bytes of a listed file with its stamp, None where it was written just now."""
     shown = path.encode("unicode_escape").decode()
     known = stamp(path)
@@ -157,7 +172,7 @@ def _source(path: str, digest: str) -> tuple[bytes, Stamp | None]:
             source = file.read()
     except OSError as error:
         raise ValueError(f'cannot read "{shown}" ({error.strerror}): {FIX}') from error
-    if sha256(source).hexdigest() != digest:
+    if digest is not None and sha256(source).hexdigest() != digest:
         raise ValueError(f'"{shown}" is not as it was generated: put it back, or {FIX}')
     written = max(known[1:3]) if known else time.time_ns()
     return source, known if time.time_ns() - written > UNSETTLED else None

@@ -1,14 +1,20 @@
-"""The ways in which a server says no, and how a name fits on their line."""
+"""The ways in which a server says no, and its log: one JSON object a line, on standard error."""
 
 from __future__ import annotations
+
+import sys
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
+CONNECTION_CLOSED = -32000  # the SDK's own
 
 
 class ToolError(Exception):
@@ -43,12 +49,16 @@ class RefusedError(Exception):
         self.data = data
 
 
-class DeferToSdkError(Exception):
-    """A call would wait for others longer than it may now; nothing was done for it."""
+class DeferError(Exception):
+    """A call would take long on the thread that reads requests; nothing was done for it."""
 
 
 class StartError(Exception):
     """The server must not start: one line for stderr that names the fix (exit code 2)."""
+
+
+class ContextError(StartError):
+    """What a session is said to be about is not in this project: only another session can start."""
 
 
 def one_line(text: str) -> str:
@@ -57,3 +67,26 @@ def one_line(text: str) -> str:
         character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
         for character in text
     )
+
+
+def log_exception(logger: str, **data: object) -> None:
+    """Write one line on the exception that is being handled, with its traceback."""
+    import traceback
+
+    log("error", logger, {**data, "traceback": traceback.format_exc()})
+
+
+def log(level: str, logger: str, data: object) -> None:
+    """Write one line; `level` is a syslog word of the protocol (info, warning, error).
+
+    A client that has closed standard error loses the line, and nothing else.
+    """
+    import json
+
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    line = {"level": level, "logger": logger, "data": data, "timestamp": stamp}
+    try:
+        sys.stderr.write(json.dumps(line, default=str) + "\n")
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        return

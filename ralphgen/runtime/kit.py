@@ -1,7 +1,12 @@
-"""What a kit is: one MCP server with its name, its tools and the workspace they run in."""
+"""What a kit is: one MCP server with its name, its tools and prompts, and their workspace.
+
+A kit may use what another offers, in the same session, without knowing its modules.
+"""
 
 from __future__ import annotations
 
+from .errors import StartError
+from .system import os
 from .tool import instruction_lines
 
 TYPE_CHECKING = False
@@ -9,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, Protocol
 
-    from .prompt import Prompt
+    from .database.connection import WriteNotices
     from .session import Session
     from .tool import Tool
 
@@ -19,11 +24,9 @@ if TYPE_CHECKING:
         def close(self) -> None:
             """Let go of everything; called on every way in which the server ends."""
 
-        def fast_path_deadline(self, seconds: float | None) -> None:
-            """From now on, raise `DeferToSdkError` where a call would wait for others any longer.
-
-            None takes that back: a call waits as long as the kit sees fit.
-            """
+        @property
+        def is_lost(self) -> bool:
+            """Whether only another one can be used; kits over HTTP are asked, in any thread."""
 
     class Resources(Protocol):
         """What a kit lets clients read besides its tools; `Any` is the kit's workspace.
@@ -37,7 +40,7 @@ if TYPE_CHECKING:
             """The entries of `resources/templates/list`."""
 
         def listed(self, workspace: Any, cursor: str | None) -> tuple[list[dict[str, str]], str]:
-            """A page of `resources/list`, and the cursor of the next one, empty at the end."""
+            """Return a page of `resources/list` and the next one's cursor, empty at the end."""
 
         def read(self, workspace: Any, uri: str) -> tuple[str, str]:
             """Return the media type and the text of a resource."""
@@ -59,6 +62,9 @@ if TYPE_CHECKING:
         def moved(self, workspace: Any) -> object:
             """Return a value that differs after any write that could change a resource; cheap."""
 
+        def notices(self, workspace: Any) -> WriteNotices | None:
+            """Return what waits for writes of others, None where `moved` has to be asked often."""
+
 
 NOTHING: Mapping[str, Any] = {}
 
@@ -69,6 +75,9 @@ class Kit:
     `server_name` is what it calls itself in the protocol. `open_workspace` takes the folder of
     the emitted server and the session, and raises `StartError` when the server must not start.
     `instructions` takes the session and the tools that it leaves visible, and so does `prompts`.
+    `brief` takes the workspace and those tools, and returns as JSON what an agent is told when its
+    session begins: `system` says who it is and `task` what to do.
+    `connected` is called with the workspace once a client is there, before its first request.
     `services` are what other kits may ask of it, each a function of (workspace, arguments) like
     that of a tool. `refusals` says how wrong arguments are answered: as a `"result"` that the agent
     reads, or as an `"error"` of the protocol; with `"object"` every failure is a result that holds
@@ -76,6 +85,8 @@ class Kit:
     """
 
     __slots__ = (
+        "brief",
+        "connected",
         "instructions",
         "open_workspace",
         "prompts",
@@ -94,6 +105,8 @@ class Kit:
         open_workspace: Callable[[str, Session], Any],
         instructions: Callable[[Session, Sequence[Tool]], str],
         prompts: Callable[[Session, Sequence[Tool]], Sequence[Prompt]] | None = None,
+        brief: Callable[[Any, Sequence[Tool]], Mapping[str, Any]] | None = None,
+        connected: Callable[[Any], None] | None = None,
         resources: Resources | None = None,
         services: Mapping[str, Callable[[Any, dict[str, Any]], dict[str, Any]]] = NOTHING,
         refusals: str = "result",
@@ -103,6 +116,8 @@ class Kit:
         self.open_workspace = open_workspace
         self.instructions = instructions
         self.prompts = prompts
+        self.brief = brief
+        self.connected = connected
         self.resources = resources
         self.services = services
         self.refusals = refusals
@@ -117,3 +132,112 @@ def standard_instructions(about: str) -> Callable[[Session, Sequence[Tool]], str
         return "\n".join([about, *instruction_lines(tools)])
 
     return instructions
+
+
+def project_places(folder: str, session: Session) -> tuple[str, str]:
+    """Return the project's folder, and the one in which the session works on its files.
+
+    `folder` is the emitted server's. The first has the database and the state files; in a linked
+    work tree of git it is that of the main one. Raises `StartError` where the work tree that the
+    session was made for is not there any more.
+    """
+    here = os.path.dirname(os.path.dirname(folder))
+    work_tree = (session.project or NOTHING).get("work_tree")
+    if work_tree is None:
+        return main_place(here), here
+    if not os.path.isdir(work_tree):
+        raise StartError(f'the work tree "{work_tree}" is not there any more: make a new session')
+    return here, str(work_tree)
+
+
+def root_of_settings(folder: str, session: Session, root: str, kit: str, what: str) -> str:
+    """Return the folder `root` of the files that a session works on, without links.
+
+    `folder` is the emitted server's. Raises `StartError`, which says `what` is not there and which
+    setting of the kit to fix.
+    """
+    path = os.path.realpath(os.path.join(project_places(folder, session)[1], root))
+    if not os.path.isdir(path):
+        raise StartError(
+            f'{what} is not there: fix "root" of [{kit}] in .ralph/ralphgen.toml and run '
+            '"ralphgen regen"'
+        )
+    return path
+
+
+def main_place(root: str) -> str:
+    """Return the project's folder in the main work tree; nearly always it is the one given."""
+    at = root
+    while not os.path.lexists(os.path.join(at, ".git")):
+        above = os.path.dirname(at)
+        if above == at:
+            return root
+        at = above
+    if os.path.isdir(os.path.join(at, ".git")):
+        return root
+    from .files.main_tree import main_root
+
+    return main_root(root)
+
+
+class Prompt:
+    """One prompt of a server.
+
+    `arguments` maps the name of each argument to the sentence that describes it; all are optional.
+    `text` takes the workspace and the arguments that were given, all of them strings, and returns
+    what the agent reads; it raises `ToolError` for an argument that means nothing.
+    """
+
+    __slots__ = ("arguments", "description", "name", "text")
+
+    def __init__(
+        self,
+        name: str,
+        description: str,
+        *,
+        arguments: Mapping[str, str],
+        text: Callable[[Any, Mapping[str, str]], str],
+    ) -> None:
+        self.name = name
+        self.description = description
+        self.arguments = arguments
+        self.text = text
+
+    def entry(self) -> dict[str, Any]:
+        """Return the prompt as `prompts/list` shows it."""
+        arguments: Sequence[dict[str, Any]] = [
+            {"name": name, "description": description, "required": False}
+            for name, description in self.arguments.items()
+        ]
+        return {"name": self.name, "description": self.description, "arguments": arguments}
+
+
+class Offer:
+    """The services of one kit, by name, on a workspace of their own."""
+
+    __slots__ = ("_services", "_workspace")
+
+    def __init__(
+        self,
+        services: Mapping[str, Callable[[Any, dict[str, Any]], dict[str, Any]]],
+        workspace: Any,
+    ) -> None:
+        self._services = services
+        self._workspace = workspace
+
+    def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return what a service answers; raises `ToolError` as the kit's own tools do."""
+        return self._services[name](self._workspace, arguments)
+
+    def close(self) -> None:
+        """Let go of the workspace."""
+        self._workspace.close()
+
+
+def open_offer(kit: str, folder: str, session: Session) -> Offer:
+    """Return the services of another kit for a session; `folder` is the emitted server's.
+
+    Raises `StartError` where that kit's own server would not start.
+    """
+    other: Kit = __import__(kit).KIT
+    return Offer(other.services, other.open_workspace(folder, session.of(kit)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import _imp
 import _thread
-import os
+import sys
 from _frozen_importlib import ModuleSpec
 from _frozen_importlib_external import SourceFileLoader
 
@@ -18,52 +18,99 @@ from .loader import open_kept, run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    import os
+    from collections.abc import Callable, Mapping, Sequence
     from types import CodeType, ModuleType
     from typing import Any
-
-    from .loader import Kept
 
     Stamp = tuple[int, int, int, int]
     # By the name of a part, the name under which its bytecode is kept, and what its files were like
     # when they were compared with the manifest, None for one that was written just before.
     Parts = Mapping[str, tuple[str, Mapping[str, Stamp | None]]]
+    Code = Callable[[str], CodeType | None]  # of a file
+    Kept = tuple[tuple[str, bytes, Parts], Callable[[str], Any], Callable[[], None]]
 else:
+    from .loader import os
+
     ModuleType = type(os)
 
 OBJECTS = ("RESOURCES", "SERVICES")  # the values of a kit that are no functions
 _lock = _thread.RLock()  # held while a module runs that was named in a table
 
 
+def start(
+    arguments: Sequence[str], folder: str, kits: Sequence[str], manifest: bytes, kept: Kept | None
+) -> int:
+    """Verify the server in `folder`, run it and return its exit code, 2 where it must not start.
+
+    `manifest` are the bytes of its manifest, and `kept` what an earlier start has kept under it.
+    """
+    kit = next((word for word in arguments if word in kits), kits[0])
+    if not sys.flags.isolated:
+        absolute = __import__("os").path.abspath
+        sys.path[:] = [place for place in sys.path if absolute(place) != folder]
+    try:
+        finder = Modules(folder, manifest, kept, kit, trusting="--trust-edited" in arguments)
+        finder.require("", "runtime", f"runtime/{kit}")
+    except (OSError, ValueError) as error:
+        sys.stderr.write(f"server.py: {error}\n")
+        return 2
+    sys.meta_path.insert(0, finder)
+    finder.run_first()
+    __import__("runtime.start")
+    status: int = sys.modules["runtime.start"].start(arguments, folder, kits)
+    return status
+
+
+def to_keep_as_one() -> tuple[Kept, str, Sequence[tuple[str, str, CodeType]]] | None:
+    """Return the modules that have run until now, where every start runs them, and no more.
+
+    They come with what is kept, and the name to keep them under with that; None where they are
+    kept already, and where sources or tables were compared, for which other modules run besides.
+    """
+    finder = sys.meta_path[0]
+    if not isinstance(finder, Modules) or "runtime.bytecode" in sys.modules:
+        return None
+    return finder.to_keep_as_one()
+
+
 class Modules:
     """A finder for `sys.meta_path`.
 
     The modules are verified in parts: the project's own, "", the core of the runtime, "runtime",
-    and a kit's, "runtime/KIT". `kept` are the facts and the bytecode of an earlier start.
-    Every method raises ValueError where a file is not as it was generated.
+    and a kit's, "runtime/KIT". `kept` are the facts and the bytecode of an earlier start, `kit` is
+    the one that is served. Every method raises ValueError where a file is not as it was generated,
+    unless `trusting`.
     """
 
-    def __init__(self, folder: str, manifest: bytes, kept: Kept | None) -> None:
+    def __init__(
+        self, folder: str, manifest: bytes, kept: Kept | None, kit: str, *, trusting: bool
+    ) -> None:
+        self._trusting = trusting
         self._folder = folder
         self._manifest = manifest
         self._running: list[str] = []  # files, the innermost last
-        self._codes: dict[str, Callable[[str], CodeType | None]] = {}  # by part that was verified
+        self._codes: dict[str, Code] = {}  # by part that was verified
         self._kept = kept
+        self._first = f"first/{kit}"  # what the modules are kept as that run at every start
+        self._found: dict[str, str] = {}  # modules in the order to run them in, with their files
+        self._ran: set[str] = set()  # those of their files that have run
+        self._is_first_kept = False
+        self._read: dict[str, CodeType] = {}  # by file, what was read with others and has not run
         if kept is None:
             self._verify()
         else:
-            self._use(kept.facts[2])
+            self._use(kept[0][2])
 
     def require(self, *parts: str) -> None:
         """Verify those of the parts that there are."""
         for part in parts:
             if part in self._parts and part not in self._codes:
                 name, stamps = self._parts[part]
-                kept = open_kept(name) if name else self._kept
-                if kept is not None and all(
+                if self._kept is not None and all(
                     stamp(f"{self._folder}/{file}") == known for file, known in stamps.items()
                 ):
-                    self._codes[part] = kept.code
+                    self._codes[part] = late_code(name) if name else self._kept[1]
                 else:
                     self._verify()
 
@@ -89,17 +136,58 @@ class Modules:
         """Run the code of a file in a module."""
         part = self._listed[file]
         self.require(part)
-        code: Any = self._codes[part](file)
+        code: Any = self._read.pop(file, None) or self._codes[part](file)
         if code is None:  # the bytecode was damaged
             self._verify()
             code = self._codes[part](file)
+        vars(_imp)["_fix_co_filename"](code, f"{self._folder}/{file}")
         module.__file__ = f"{self._folder}/{file}"
-        vars(_imp)["_fix_co_filename"](code, module.__file__)
         self._running.append(file)
         try:
             exec(code, vars(module))
         finally:
             self._running.pop()
+        if self._running:  # what it needs itself has run just before
+            self._found.pop(module.__name__, None)
+        self.note(module.__name__, file)
+        self._ran.add(file)
+
+    def note(self, name: str, file: str) -> None:
+        """Take note that a module has run now, or could have."""
+        self._found.setdefault(name, file)
+
+    def run_first(self) -> None:
+        """Run what ran at an earlier start, in that order, without looking for each module."""
+        first = (self._kept and self._kept[1](self._first)) or ()
+        self._is_first_kept = bool(first)
+        for name, file, code in first:
+            self._read[file] = code
+            if file.endswith("/__init__.py"):
+                package = sys.modules[name] = ModuleType(name)
+                package.__package__ = name
+                package.__path__ = []
+        # Packages are there already, without their contents, for whoever imports from them.
+        for name, file, _ in sorted(first, key=lambda one: not one[1].endswith("/__init__.py")):
+            parent, _, last = name.rpartition(".")
+            if name not in sys.modules:
+                sys.modules[name] = ModuleType(name)
+                sys.modules[name].__package__ = parent
+            if file in self._read:
+                self.run(file, sys.modules[name])
+                if parent:
+                    setattr(sys.modules[parent], last, sys.modules[name])
+
+    def to_keep_as_one(self) -> tuple[Kept, str, Sequence[tuple[str, str, CodeType]]] | None:
+        """Return what has run until now, for `run_first`."""
+        if self._kept is None or self._is_first_kept:
+            return None
+        first = []
+        for name, file in self._found.items():
+            if file in self._ran:
+                code: Any = self._codes[self._listed[file]](file)
+                vars(_imp)["_fix_co_filename"](code, f"{self._folder}/{file}")
+                first.append((name, file, code))
+        return self._kept, self._first, first
 
     def in_table(self) -> bool:
         """Return whether it is a table of the project's tools that runs now."""
@@ -107,13 +195,28 @@ class Modules:
 
     def _verify(self) -> None:
         """Compare every source with the manifest."""
-        parts, code = run("bytecode", self._folder).verified(self._folder, self._manifest)
+        parts, code = run("bytecode", self._folder).verified(
+            self._folder, self._manifest, trusting=self._trusting
+        )
         self._use(parts)
         self._codes = dict.fromkeys(parts, code)
 
     def _use(self, parts: Parts) -> None:
         self._parts = parts
         self._listed = {file: part for part, (_, files) in parts.items() for file in files}
+
+
+def late_code(name: str) -> Code:
+    """Return what returns the code of a file that is kept under a name, which is opened then."""
+    opened: list[Any] = []
+
+    def code(file: str) -> CodeType | None:
+        if not opened:
+            opened.append(open_kept(name))
+        found: CodeType | None = opened[0] and opened[0][1](file)
+        return found
+
+    return code
 
 
 class VerifiedLoader(SourceFileLoader):
@@ -183,6 +286,7 @@ class LateLoader(VerifiedLoader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Leave the module as it is."""
+        self.modules.note(module.__name__, self.file)
 
 
 def stamp(path: str) -> Stamp | None:
@@ -192,3 +296,11 @@ def stamp(path: str) -> Stamp | None:
     except OSError:
         return None
     return about.st_size, about.st_mtime_ns, about.st_ctime_ns, about.st_ino
+
+
+def add_packages() -> None:
+    """Find what is installed, which a server with `-S` does not look for; later calls are free."""
+    if "site" not in sys.modules:
+        import site
+
+        site.main()

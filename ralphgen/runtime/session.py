@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
+import time
 
-from .access.context import read_context
-from .access.row_scope import OWN, BoundArgument, bound_arguments
+from .context import read_context
 from .errors import StartError, ToolError, one_line
-from .policy import OPTIONAL, REQUIRED
+from .policy import NOTHING, OPTIONAL, OWN, REQUIRED, BoundArgument, bound_arguments
+from .system import os
 from .values.arguments import check_arguments
 
 TYPE_CHECKING = False
@@ -20,34 +20,46 @@ if TYPE_CHECKING:
 
 DEFAULT_FILE = "context.json"
 DEFAULT_RECIPE = "interactive"
+FOLDERS = "sessions"  # the folder of those of sessions that were made
 # What a session can be about, and the key of the context that names it.
 ROWS = {"task": "task_id", "feature": "feature", "discipline": "target_discipline"}
 
 
 class Session:
-    """What one agent run may see of one kit.
+    """What one agent run may see of one `kit`.
 
     `recipe` is what it calls itself, `base` the recipe of the policy that rules it, `profile` the
     built-in kind of session that this comes from. `discipline` is the agent's, if there is one.
     `task` (an id), `feature` and `target` (a discipline) are the rows that it is about. `enabled`
     are names of tools. `context` is the path of the file that says so, None where there is none;
-    `project` what it says of the project it was made for, None where it says nothing.
+    `project` what it says of the project it was made for, None where it says nothing; `brief` what
+    people say of the brief of such a session (see `access/context.py`). `done` are the rules by
+    which a task is done, as the context fixes them, None where it does not. `folder` is that of a
+    session that was made, and None where it is that of this one server, or of one command. `claim`
+    says by which `token` it holds its task, with which `lease` in seconds, and whether that is
+    `kept` when the task is closed, as a merge is still to come; None where it does not hold it.
+    `provenance` says whose the rows are that it makes.
     """
 
     __slots__ = (
         "_bound",
         "_facts",
-        "_kit",
         "_narrowed",
         "_policy",
         "_ungranted",
         "base",
+        "brief",
+        "claim",
         "context",
         "discipline",
+        "done",
         "enabled",
         "feature",
+        "folder",
+        "kit",
         "profile",
         "project",
+        "provenance",
         "recipe",
         "session_id",
         "target",
@@ -66,9 +78,14 @@ class Session:
         self.feature: str | None = facts.get(ROWS["feature"])
         self.target: str | None = facts.get(ROWS["discipline"])
         self.project: Mapping[str, str | None] | None = facts.get("project")
+        self.brief: Mapping[str, Any] = facts.get("brief", {})
+        self.done: Mapping[str, Any] | None = facts.get("done")
+        self.claim: Mapping[str, int] | None = facts.get("claim")
+        self.provenance: str = facts.get("provenance", "agent")
         self.context = context
+        self.folder = _folder(context)
         self._facts = facts
-        self._kit = kit
+        self.kit = kit
         self._policy = policy
         self._narrowed: Mapping[str, Sequence[str]] = facts.get("narrowed_arguments", {}).get(
             kit, {}
@@ -81,23 +98,30 @@ class Session:
             self.enabled &= frozenset(facts["enabled_tools"].get(kit, ()))
             self.enabled -= frozenset(facts.get("disabled_tools", {}).get(kit, ()))
 
-    def tools(self, suite: Sequence[Tool]) -> dict[str, Tool]:
-        """The tools of the suite that this session sees, by name, with the arguments it sees.
+    def tools(
+        self,
+        suite: Sequence[Tool],
+        withheld: Mapping[str, Mapping[str, Sequence[str]]] = NOTHING,
+    ) -> dict[str, Tool]:
+        """Return the tools that this session sees, by name, with the arguments that it sees.
 
-        Raises `StartError` where the context narrows or binds an argument that is none.
+        `withheld` are values, by tool and argument, that it may not give besides; a tool goes where
+        the values of the argument are not known. Raises `StartError` where the context narrows or
+        binds an argument that is none.
         """
-        narrowed = self._policy.narrowed(self.base, self._kit)
-        values = self._policy.values(self.base, self._kit)
-        first = self._policy.loaded_first(self.base, self._kit)
+        narrowed = self._policy.narrowed(self.base, self.kit)
+        values = self._policy.values(self.base, self.kit)
+        first = self._policy.loaded_first(self.base, self.kit)
         seen: dict[str, Tool] = {}
         for tool in suite:
             keep = self._kept(tool.name, narrowed.get(tool.name))
             self._refuse_useless_arguments(tool, narrowed.get(tool.name), keep)
             keep = self._granted(tool, keep)
-            if tool.name in self.enabled:
+            left = _left(tool, values.get(tool.name, NOTHING), withheld.get(tool.name, NOTHING))
+            if tool.name in self.enabled and left is not None:
                 seen[tool.name] = tool.tailored(
                     keep=keep,
-                    values=values.get(tool.name, {}),
+                    values=left,
                     bound_arguments=self.bound_arguments(tool.name),
                     loaded_first=tool.name in first,
                 )
@@ -118,7 +142,7 @@ class Session:
 
     def leaves(self, tool: str, argument: str) -> bool:
         """Return whether neither the recipe nor the context takes an argument of a tool away."""
-        narrowed = self._policy.narrowed(self.base, self._kit)
+        narrowed = self._policy.narrowed(self.base, self.kit)
         keep = self._kept(tool, narrowed.get(tool))
         return keep is None or argument in keep
 
@@ -127,7 +151,7 @@ class Session:
         return self._bound.get(tool, {})
 
     def open_kinds(self) -> list[str]:
-        """The kinds of rows that a session of this recipe can be about, and this one is not."""
+        """Return the kinds of rows that a session of this recipe can be about, and this is not."""
         own = {"task": self.task, "feature": self.feature, "discipline": self.target}
         targets = self._policy.targets(self.base)
         return [kind for kind, row in own.items() if row is None and targets.get(kind) == OPTIONAL]
@@ -136,11 +160,11 @@ class Session:
         """Return one sentence on why a tool of this name cannot be called here."""
         if name in self._ungranted:
             return "it needs a session that is about one row, and this one is about none"
-        reasons = self._policy.reasons(self._kit, one_line(self.recipe), self.base, self.discipline)
+        reasons = self._policy.reasons(self.kit, one_line(self.recipe), self.base, self.discipline)
         return reasons.get(name, "this server has none of this name")
 
     def _granted(self, tool: Tool, keep: Sequence[str] | None) -> Sequence[str] | None:
-        """The arguments that remain without those that need a tool which the run does not have."""
+        """Return the arguments without those that need a tool which the run does not have."""
         lacking = [name for name, need in tool.needs.items() if not self.grants(*need.split(":"))]
         if not lacking:
             return keep
@@ -173,12 +197,27 @@ class Session:
         lost = [] if keep is None else [n for n in left if n not in keep and n not in bound]
         if lost and not problem and tool.name in self.enabled:
             problem = f'"{tool.name}" cannot be called without "{one_line(lost[0])}"'
-        if not problem:
+        if bound and not problem:
             problem = _value_problem(tool, bound)
         if problem:
             raise StartError(
                 f'the context "{self.context}" cannot be used: {problem}; make a new session'
             )
+
+
+def _left(
+    tool: Tool, values: Mapping[str, Sequence[str]], withheld: Mapping[str, Sequence[str]]
+) -> Mapping[str, Sequence[str]] | None:
+    """Return the values that are left of each argument, None where they are not known."""
+    if not withheld:
+        return values
+    left = dict(values)
+    for argument, taken in withheld.items():
+        known = values.get(argument) or tool.properties.get(argument, NOTHING).get("enum")
+        if known is None:
+            return None
+        left[argument] = [value for value in known if value not in taken]
+    return left
 
 
 def _value_problem(tool: Tool, bound: Mapping[str, BoundArgument]) -> str:
@@ -194,7 +233,7 @@ def _value_problem(tool: Tool, bound: Mapping[str, BoundArgument]) -> str:
 def read_session(
     kit: str, folder: str, context: str | None, sha256: str | None, policy: Policy
 ) -> Session:
-    """The session of a kit: from `context`, else from the file beside the server, else read-only.
+    """Return a kit's session: from `context`, else the file beside the server, else read-only.
 
     `context` must have the digest `sha256`. Raises `StartError` for a context that is missing,
     unreadable, of another version or another project, or that names what the policy does not
@@ -202,19 +241,42 @@ def read_session(
     """
     path = os.path.join(folder, DEFAULT_FILE) if context is None else context
     if context is None and not os.path.lexists(path):  # a dangling link is a bad context
-        unnamed = {"session_id": DEFAULT_RECIPE, "recipe": DEFAULT_RECIPE}
+        unnamed = {"session_id": _own_id(DEFAULT_RECIPE), "recipe": DEFAULT_RECIPE}
         return Session(kit, unnamed, DEFAULT_RECIPE, policy, None)
     try:
         facts = read_context(path, sha256)
         _refuse_another_folder(facts.get("project"), folder)
-        for key in ("enabled_tools", "disabled_tools", "narrowed_arguments", "bindings"):
-            _refuse_unknown_tools(key, facts.get(key, {}), policy)
-        base = _base(facts, policy)
-        _refuse_missing_rows(facts, base, policy)
-        return Session(kit, facts, base, policy, path)
+        if context is None:  # many a client starts servers on this file
+            facts["session_id"] = _own_id(str(facts["recipe"]))
+        return session_of(kit, facts, policy, path)
     except StartError as error:
         fix = 'remove it and run "ralphgen init"' if context is None else "make a new session"
         raise StartError(f'the context "{path}" cannot be used: {error}; {fix}') from error
+
+
+def session_of(kit: str, facts: Mapping[str, Any], policy: Policy, origin: str) -> Session:
+    """Return a kit's session of the facts of a context; `origin` says where they come from.
+
+    Raises `StartError` for a recipe, a kit or a tool that the policy does not know, and where the
+    recipe needs a row that is not named.
+    """
+    for key in ("enabled_tools", "disabled_tools", "narrowed_arguments", "bindings"):
+        _refuse_unknown_tools(key, facts.get(key, {}), policy)
+    base = _base(facts, policy)
+    _refuse_missing_rows(facts, base, policy)
+    return Session(kit, facts, base, policy, origin)
+
+
+def _own_id(recipe: str) -> str:
+    """Return the id of a session that ends with this server."""
+    moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    return f"{one_line(recipe)}-{moment}-{os.urandom(4).hex()}"
+
+
+def _folder(context: str | None) -> str | None:
+    """Return the folder of the session that a context lies in, None where it is in none."""
+    folder = os.path.dirname(context or "")
+    return folder if os.path.basename(os.path.dirname(folder)) == FOLDERS else None
 
 
 def _refuse_another_folder(project: Mapping[str, Any] | None, folder: str) -> None:

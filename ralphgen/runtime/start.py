@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import gc
-import os
 import sys
 
 from .deferred import settled
-from .errors import RefusedError, StartError, one_line
-from .packages import add_packages
+from .errors import RefusedError, StartError, ToolError, log, one_line
+from .modules import add_packages, to_keep_as_one
 from .protocol.stdio import Ending, Wire
-from .values.json_text import read_json
+from .system import os
+from .values.encoding import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from .kit import Kit
     from .policy import Policy
     from .protocol.handlers import Handlers
     from .session import Session
+    from .tool import Tool
 
 USAGE = (
-    "usage: python server.py [KIT] [--context FILE --sha256 HEX] [--check | --describe] [--help] "
-    "[--version]"
+    "usage: python server.py [KIT] [--context FILE --sha256 HEX] [--trust-edited] "
+    "[--check | --describe] [--help] [--version]"
 )
+HTTP = "--http"
+OWN_TOOLS = "--own-tools"  # in the process that runs the project's own, which the server starts
 REFUSED = 2
 BROKEN = (ArithmeticError, AttributeError, ImportError, LookupError, NameError, SyntaxError)
 
@@ -51,6 +54,12 @@ def start(arguments: Sequence[str], folder: str, kits: Sequence[str]) -> int:
     Returns the exit code: 0, or 2 when the server must not start. `--check` does everything up
     to the handshake, and `--describe` prints besides what the session sees.
     """
+    if HTTP in arguments:
+        return _start_http(arguments, folder)
+    if OWN_TOOLS in arguments:
+        serve = __import__("runtime.own_tools.child", None, None, ["serve"]).serve
+        status: int = serve(folder)
+        return status
     ending = Ending()
     try:
         asked = _parse(arguments, kits)
@@ -86,6 +95,20 @@ def read_manifest(folder: str) -> dict[str, Any]:
     return manifest
 
 
+def _start_http(arguments: Sequence[str], folder: str) -> int:
+    """Serve over HTTP, with the modules that a project with `[http]` has besides; as `start`."""
+    try:
+        module = __import__("runtime.http.command", None, None, ["start"])
+    except ImportError as error:
+        sys.stderr.write(
+            f"server.py: this server does not speak HTTP ({error}): add [http] to "
+            '.ralph/ralphgen.toml and run "ralphgen regen"\n'
+        )
+        return REFUSED
+    status: int = module.start([word for word in arguments if word != HTTP], folder)
+    return status
+
+
 def _parse(arguments: Sequence[str], kits: Sequence[str]) -> CommandLine:
     asked = CommandLine()
     rest = list(arguments)
@@ -93,6 +116,8 @@ def _parse(arguments: Sequence[str], kits: Sequence[str]) -> CommandLine:
         word = rest.pop(0)
         if word in ("--check", "--describe", "--help", "--version"):
             setattr(asked, word[2:], True)
+        elif word == "--trust-edited":
+            continue  # the loader has heeded it
         elif word in ("--context", "--sha256"):
             if getattr(asked, word[2:]) is not None:
                 raise StartError(f'"{word}" is given twice; {USAGE}')
@@ -127,12 +152,12 @@ def _serve(asked: CommandLine, name: str, folder: str, ending: Ending) -> int:
     from .session import read_session
 
     if asked.context is not None and not (asked.check or asked.describe):
-        from .access.session_lock import hold
+        from .context import hold
 
         hold(asked.context)
-    policy: Policy = _emitted("policy", "POLICY")
+    policy = emitted_policy(manifest)
     session = read_session(name, folder, asked.context, asked.sha256, policy)
-    kit: Kit = _emitted(name, "KIT")  # the other kits are not imported
+    kit: Kit = emitted(name, "KIT")  # the other kits are not imported
     tools = session.tools(kit.tools)
     workspace = kit.open_workspace(folder, session)
     ending.hold(workspace)
@@ -142,42 +167,47 @@ def _serve(asked: CommandLine, name: str, folder: str, ending: Ending) -> int:
     if asked.check or asked.describe:
         _refuse_without_sdk()
         if asked.describe:
-            wire.write(_described(handlers))
+            wire.write(_described(handlers, [*tools.values()]))
         workspace.close()
         return 0
     _announce(session, name)
+    if kit.connected is not None:
+        kit.connected(workspace)
     return _converse(handlers, folder, wire, ending)
 
 
 def _converse(handlers: Handlers, folder: str, wire: Wire, ending: Ending) -> int:
-    """Speak with the client until it leaves; the SDK is loaded when something asks for it."""
-    from .protocol.fast_path import FastPath
+    """Speak with the client until it leaves; raises `StartError` where the SDK is missing."""
+    from .protocol.connection import Connection
 
-    fast_path = FastPath(handlers)
+    connection = Connection(handlers, folder, wire, ending)
+    _keep_modules()
     gc.freeze()
     gc.enable()
     try:
-        left = fast_path.run(wire.source, wire.sink)
+        connection.run()
     except OSError:
-        left = False  # the client is gone
-    if not left:
-        return ending.end()
-    try:
-        serve = _sdk_server()
-    except StartError as error:
-        fast_path.refuse(wire.sink, one_line(str(error)))
+        pass  # the client is gone
+    except StartError:
         handlers.workspace.close()
         raise
-    from .protocol.handover import streams
-
-    serve(handlers, folder, streams(fast_path.replay, fast_path.rest, wire.source, wire.sink))
     return ending.end()
 
 
-def _described(handlers: Handlers) -> str:
-    """What a session sees of a kit, as JSON: `tools`, `instructions`, `prompts` with their text.
+def _keep_modules() -> None:
+    """Have the next starts read their modules as one, where that was not done yet."""
+    found = to_keep_as_one()
+    if found is not None:
+        from .bytecode import keep_also
 
-    Raises `StartError` where a prompt cannot be made.
+        keep_also(*found)
+
+
+def _described(handlers: Handlers, seen: Sequence[Tool]) -> str:
+    """Return what a session sees of a kit as JSON: `tools`, `instructions`, `prompts` as text.
+
+    Where the kit has one there is its `brief` too. Raises `StartError` where a prompt or the brief
+    cannot be made.
     """
     import json
 
@@ -187,20 +217,24 @@ def _described(handlers: Handlers) -> str:
     prompts = told_by("prompts/list", {})["prompts"] if "prompts/list" in handlers.methods else []
     try:
         texts = [told_by("prompts/get", {"name": prompt["name"]}) for prompt in prompts]
-    except RefusedError as error:
+        make = handlers.kit.brief
+        brief = {} if make is None else {"brief": make(handlers.workspace, seen)}
+    except (RefusedError, ToolError) as error:
         raise StartError(str(error)) from error
     told = [
         {**prompt, "text": text["messages"][0]["content"]["text"]}
         for prompt, text in zip(prompts, texts, strict=True)
     ]
     tools = told_by("tools/list", {})["tools"]
-    return (
-        json.dumps({"tools": tools, "instructions": handlers.instructions, "prompts": told}) + "\n"
-    )
+    facts = {"tools": tools, "instructions": handlers.instructions, "prompts": told, **brief}
+    return json.dumps(facts) + "\n"
 
 
-def _emitted(module: str, name: str) -> Any:
-    """A value of a module beside the server; raises `StartError` where it cannot be loaded."""
+def emitted(module: str, name: str) -> Any:
+    """Return a value of a module beside the server.
+
+    Raises `StartError` where it cannot be loaded.
+    """
     try:
         return getattr(__import__(module), name)
     except (*BROKEN, OSError, TypeError, ValueError) as error:
@@ -210,6 +244,19 @@ def _emitted(module: str, name: str) -> Any:
         ) from error
 
 
+def emitted_policy(manifest: Mapping[str, Any]) -> Policy:
+    """Return the policy beside the server, with the names of tools that the manifest has.
+
+    Raises `StartError` where it cannot be loaded, or means no tools that there are.
+    """
+    policy: Policy = emitted("policy", "POLICY")
+    try:
+        policy.name_tools(manifest.get("tools", {}))
+    except StartError as error:
+        raise StartError(f'{error}: run "ralphgen regen --force"') from error
+    return policy
+
+
 def _refuse_without_sdk() -> None:
     """Raise `StartError` where the SDK is not installed; it is looked for, not imported."""
     add_packages()
@@ -217,23 +264,7 @@ def _refuse_without_sdk() -> None:
         raise StartError(f'there is no MCP SDK for "{sys.executable}": run "ralphgen doctor"')
 
 
-def _sdk_server() -> Any:
-    """The function that speaks the protocol; raises `StartError` where the SDK is missing."""
-    add_packages()
-    gc.disable()  # the SDK makes thousands of classes, none of them garbage
-    try:
-        from .protocol.sdk_server import serve
-    except ImportError as error:
-        text = f'cannot load the MCP SDK ({error}) with "{sys.executable}": run "ralphgen doctor"'
-        raise StartError(text) from error
-    gc.freeze()
-    gc.enable()
-    return serve
-
-
 def _announce(session: Session, kit: str) -> None:
-    """A person who starts a server without a context should know why so little is there."""
+    """Log why so little is there, for a person who starts a server without a context."""
     if session.context is None:
-        from .log import log
-
         log("info", kit, "no context: serving the read-only tools of the recipe interactive")

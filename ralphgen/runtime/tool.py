@@ -7,8 +7,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Any
 
-    from .access.row_scope import BoundArgument
     from .deferred import DeferredResult
+    from .policy import BoundArgument
 
 NOTHING: Mapping[str, str] = {}
 STRING = {"type": "string"}
@@ -146,6 +146,8 @@ class Tool:
         `keep` names the arguments that remain, None for all of them; `values` the only values of
         an argument; `bound_arguments` the rows that need not be named.
         """
+        if keep is None and not (values or bound_arguments or loaded_first):
+            return self
         tool = self.narrowed(keep) if keep is not None else self.narrowed(tuple(self.properties))
         tool.properties = {
             name: _restricted(schema, values.get(name), bound_arguments.get(name))
@@ -157,7 +159,10 @@ class Tool:
         return tool
 
     def narrowed(self, keep: Collection[str]) -> Tool:
-        """The same tool with no other arguments than `keep`; what `clear` may name shrinks too."""
+        """Return the same tool with no other arguments than `keep`.
+
+        What `clear` may name shrinks too.
+        """
         properties = {name: schema for name, schema in self.properties.items() if name in keep}
         if "clear" in properties:
             clearing = _clearing(properties.pop("clear"), keep)
@@ -194,7 +199,10 @@ def instruction_lines(tools: Sequence[Tool]) -> list[str]:
 
 
 def _clearing(schema: Mapping[str, Any], keep: Collection[str]) -> Mapping[str, Any]:
-    """The schema of `clear` for the kept arguments; empty where none of them can be cleared."""
+    """Return the schema of `clear` for the kept arguments.
+
+    Empty where none of them can be cleared.
+    """
     names = [name for name in schema["items"]["enum"] if name in keep]
     return {**schema, "items": {**schema["items"], "enum": names}} if names else {}
 
@@ -202,7 +210,7 @@ def _clearing(schema: Mapping[str, Any], keep: Collection[str]) -> Mapping[str, 
 def _restricted(
     schema: Mapping[str, Any], values: Sequence[str] | None, bound: BoundArgument | None
 ) -> Mapping[str, Any]:
-    """The schema of an argument with fewer values, or with the row that stands for nothing."""
+    """Return an argument's schema with fewer values, or with the row that is its default."""
     if values is not None:
         schema = {**schema, "enum": [value for value in schema["enum"] if value in values]}
     return {**schema, "default": bound.value} if bound is not None else schema

@@ -1,86 +1,217 @@
 """Creates a session: decides what it may see, writes its files, and checks its servers."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ralphgen.environment.ensure import ensure_environment
-from ralphgen.environment.location import INTERPRETER_OPTIONS, LOCK_NAME
+from ralphgen.environment.location import (
+    INTERPRETER_OPTIONS,
+    LOCK_NAME,
+    environment_for,
+    is_complete,
+)
 from ralphgen.errors import ProjectError, Say, UsageError
 from ralphgen.kits.registry import KITS
-from ralphgen.output import finish_interrupted
-from ralphgen.output.files import put
+from ralphgen.output import finish_interrupted, interrupted
+from ralphgen.output.files import put, refuse_irregular
 from ralphgen.planning.model import Names, ServerPlan
+from ralphgen.planning.preview import runtime_policy
 from ralphgen.planning.server import plan_server
-from ralphgen.project.config import Config, read_config
-from ralphgen.project.inspect import inspect_project, settings_models
-from ralphgen.project.root import FOLDER
-from ralphgen.project.rows import ProjectRows, open_rows
+from ralphgen.project.config import Config
+from ralphgen.project.inspect import inspect_project, without_new_columns
+from ralphgen.project.model import Project
+from ralphgen.project.root import FOLDER, SESSIONS
+from ralphgen.project.rows import open_rows
+from ralphgen.runtime.database.schema import WAITING
+from ralphgen.runtime.policy import Policy
 from ralphgen.runtime.session import DEFAULT_FILE
-from ralphgen.sessions.decide import Subject, context_facts, decide_subject
-from ralphgen.sessions.discipline_servers import discipline_servers
-from ralphgen.sessions.model import PreparedSession, Request, Served
+from ralphgen.sessions.brief import session_words, write_system
+from ralphgen.sessions.claims import TaskClaim, claim_next, claim_task, held_while_made, next_task
+from ralphgen.sessions.decide import (
+    Request,
+    Subject,
+    claims_task,
+    context_facts,
+    decide_subject,
+    project_facts,
+)
+from ralphgen.sessions.items import read_settings, servers_of, session_items
+from ralphgen.sessions.model import Brief, PreparedSession, Served
 from ralphgen.sessions.server_query import ServerQueryError, query_server
+from ralphgen.sessions.snapshot import fixed_rules
 from ralphgen.sessions.store import (
+    CHANCE,
     CONTEXT,
     MCP_CONFIG,
-    SESSIONS,
     make_folder,
     new_id,
     prune_sessions,
     remove,
 )
 from ralphgen.suggestion import suggestion
+from ralphgen.trust.decide import Ask, TrustItem, require_trust
+from ralphgen.trust.verify import TRUST_EDITED, refuse_edited
+
+CHECKING = "ralph"  # the kit whose server runs checks
+MARGIN = 60  # seconds to look at the files before and after them
 
 
-def create_session(root: Path, request: Request, *, say: Say) -> PreparedSession:
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What sessions of the project in `root` are made of; `waiting` are columns left out."""
+
+    root: Path
+    project: Project
+    waiting: Names
+    plan: ServerPlan
+    policy: Policy
+    kits: Names
+    config: Config
+
+
+def create_session(
+    root: Path,
+    request: Request,
+    *,
+    say: Say,
+    ask: Ask,
+    work_tree: Path | Callable[[int], Path] | None = None,
+    dry_run: bool = False,
+    claims: bool = True,
+    trust_edited: bool = False,
+) -> PreparedSession:
     """Create a session of the project in `root`, whose servers would start; prune old ones.
 
-    Raises `UsageError` for a request that cannot be met, and `ProjectError` for a project whose
-    state or server has to be fixed first; nothing of the session is left then.
+    Its agent works in `work_tree`, another one of the same repository, which may be made ready for
+    its task once that is held, or in `root` itself. If it may set the status of its task, and
+    unless `claims` forbids it, it holds the task from now on, in the hands of this process:
+    `keep_claim` and `end_claim` are for who runs it. A `dry_run` writes and prunes marked folders,
+    and does nothing else: what other sessions bring in order is an error then. What the project
+    makes a person run goes to `ask`, unless it is on record. `trust_edited` starts servers whose
+    files were edited. Raises `UsageError` for what cannot be met, `UntrustedError`, `ClaimedError`,
+    `NothingReadyError`, and `ProjectError` for what has to be fixed first; nothing is left then.
     """
-    finish_interrupted(root / FOLDER)
-    project = inspect_project(root, KITS)
+    _finish_write(root, may=not dry_run)
+    basis = basis_of(root, request)
+    subject, claim = claimed_subject(basis, request, takes=claims and not dry_run)
+    with held_while_made(claim):
+        tree = work_tree(subject.task or 0) if callable(work_tree) else work_tree or root
+        session = _made(basis, subject, claim, say, ask, tree, dry_run, trust_edited)
+    return replace(session, claim=claim)
+
+
+def basis_of(root: Path, request: Request) -> Basis:
+    """Return what the project's sessions are made of; raises `ProjectError` and `UsageError`."""
+    project, waiting = without_new_columns(root, inspect_project(root, KITS))
     plan = plan_server(project, KITS)
+    policy = runtime_policy(plan.policy)
     kits = _kits(plan, request.kits)
-    with open_rows(root, project.schema) as rows:
-        subject = decide_subject(plan, request, rows)
-        others = _other_servers(root, subject.discipline, rows)
-        title, created = rows.identity()
-    python = _interpreter(root, say)
-    prune_sessions(root)
-    session_id = new_id(root, subject.recipe, subject.shown)
+    return Basis(root, project, waiting, plan, policy, kits, read_settings(root))
+
+
+def claimed_subject(
+    basis: Basis, request: Request, *, takes: bool, chance: int = CHANCE
+) -> tuple[Subject, TaskClaim | None]:
+    """Return what the session is about, with its claim if it has one; only then is a task taken.
+
+    Where it `takes` none, the next task is that which would be taken. `chance` is how many bytes of
+    it the id of a session has that takes one. Raises as `create_session` does.
+    """
+    root, project, config = basis.root, basis.project, basis.config
+    with open_rows(root) as rows:
+        subject = decide_subject(basis.policy, request, rows)
+    if request.next:
+        if not claims_task(basis.policy, replace(subject, task=0), basis.kits):
+            text = f'no session of the recipe "{request.recipe}" closes its task'
+            raise UsageError(text, "name one with --task")
+        claim = claim_next(root, project, config, request, chance) if takes else None
+        found = next_task(root, project, request) if claim is None else claim.task
+        with open_rows(root) as rows:
+            named = replace(request, task=found, next=False)
+            return decide_subject(basis.policy, named, rows), claim
+    task = subject.task
+    if task is None or not takes or not claims_task(basis.policy, subject, basis.kits):
+        return subject, None
+    session_id = new_id(root, subject.recipe, subject.shown, chance)
+    return subject, claim_task(root, project, config, session_id, task)
+
+
+def _made(
+    basis: Basis,
+    subject: Subject,
+    claim: TaskClaim | None,
+    say: Say,
+    ask: Ask,
+    work_tree: Path,
+    dry_run: bool,
+    trust_edited: bool,
+) -> PreparedSession:
+    """Return the session on a subject, once its files are written and its servers have spoken."""
+    root, plan, config = basis.root, basis.plan, basis.config
+    with open_rows(root) as rows:
+        others = servers_of(subject.discipline, config, rows)
+        identity = rows.identity(basis.project.schema.hide)
+        words = session_words(root, basis.project, subject, rows)
+    run = {subject.discipline: others}
+    items = session_items(
+        root, plan, config, run, words.items, work_tree, trust_edited=trust_edited
+    )
+    unrecorded = filter(None, [require_trust(root, items, ask)])
+    python = _interpreter(root, None if dry_run else say)  # whose packages the project names
+    if not trust_edited:
+        refuse_edited(root / FOLDER)  # once more: a person and a build take their time
+    prune_sessions(root, config.sessions.keep_days, dry_runs_only=dry_run)
+    shown = subject.recipe, subject.shown
+    session_id = new_id(root, *shown) if claim is None else claim.session_id
     context = root / SESSIONS / session_id / CONTEXT
-    server = root / FOLDER / "server.py"
-    commands = {
-        kit: (str(python), *INTERPRETER_OPTIONS, str(server), kit, "--context", str(context))
-        for kit in kits
-    }
-    made_for = {"root": str(root), "title": title, "created": created}
-    facts = context_facts(plan, subject, kits, session_id, made_for)
-    digest = make_folder(root, session_id, facts, lambda sha: _mcp_config(commands, sha, others))
-    try:
-        served = tuple(_served(kit, _fixed(command, digest)) for kit, command in commands.items())
-    except BaseException:
-        remove(context.parent)
-        raise
-    return _opened(root, plan, subject, context, digest, served, tuple(others))
+    commands = _commands(python, basis.kits, context, trust_edited=trust_edited)
+    made_for = project_facts(root, work_tree, identity)
+    brief = words.facts(config.brief)
+    facts = context_facts(basis.policy, subject, basis.kits, session_id, made_for, brief)
+    held = {} if claim is None else {"claim": claim.facts(kept=work_tree != root)}
+    rules, more = fixed_rules(root, work_tree)
+    wired = partial(_mcp_config, commands, others, _run_of_checks(rules))
+    digest = make_folder(root, session_id, facts | rules | held, wired, more, dry_run=dry_run)
+    served = _all_served(commands, digest, context.parent)
+    waits = map(WAITING.format, basis.waiting)
+    useless = [line for name, line in plan.overrides if name == subject.discipline]
+    warnings = [*unrecorded, *waits, *useless, *words.warnings]
+    session = _opened(
+        root, plan, subject, context, digest, served, tuple(others), items, config, warnings
+    )
+    return replace(session, model=words.model, work_tree=work_tree)
 
 
-def create_default_context(root: Path, request: Request, *, say: Say) -> tuple[Path, Names]:
+def create_default_context(
+    root: Path, request: Request, *, say: Say, ask: Ask, trust_edited: bool = False
+) -> tuple[Path, Names]:
     """Write the context that a server reads which is started without one.
 
     Returns its path, and warnings for people. Raises as `create_session` does. The file says
     nothing of the folder, so that a project can move.
     """
-    session = create_session(root, request, say=say)
+    session = create_session(
+        root, request, say=say, ask=ask, claims=False, trust_edited=trust_edited
+    )
     facts = json.loads(session.context.read_bytes())
-    del facts["project"]
+    for fixed in ("project", "brief", "done"):  # whoever commits the file could write these words
+        facts.pop(fixed, None)
     remove(session.folder)
     path = root / FOLDER / DEFAULT_FILE
+    refuse_irregular(root / FOLDER, [DEFAULT_FILE])  # a link in a clone may lead anywhere
     put(path, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
     return path, session.warnings
+
+
+def _finish_write(root: Path, *, may: bool) -> None:
+    """Finish a write of the server that was interrupted; raise `ProjectError` where none may."""
+    if not may and interrupted(root / FOLDER):
+        raise ProjectError(f'a write of "{FOLDER}" was interrupted', 'run "ralphgen regen"')
+    finish_interrupted(root / FOLDER)
 
 
 def _kits(plan: ServerPlan, wanted: Names) -> Names:
@@ -93,30 +224,29 @@ def _kits(plan: ServerPlan, wanted: Names) -> Names:
     return tuple(kit for kit in known if kit in wanted) if wanted else known
 
 
-def _other_servers(
-    root: Path, discipline: str | None, rows: ProjectRows
-) -> dict[str, dict[str, Any]]:
-    """Return the MCP servers of the discipline, as entries of a config."""
-    if discipline is None:
-        return {}
-    settings = _config(root).disciplines.get(discipline)
-    configured = settings.mcp_servers if settings is not None else {}
-    reserved = tuple(kit.key for kit in KITS)
-    return discipline_servers(discipline, rows.mcp_servers(discipline), configured, reserved)
+def _interpreter(root: Path, say: Say | None) -> Path:
+    """Return the environment's Python; the environment is made where it is missing.
 
-
-def _config(root: Path) -> Config:
-    return read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS)).values
-
-
-def _interpreter(root: Path, say: Say) -> Path:
-    """Return the environment's Python; the environment is made where it is missing."""
+    Raises `ProjectError` where it cannot be made, and without `say` where it is missing.
+    """
     try:
         lock = (root / FOLDER / LOCK_NAME).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         text = f'there is no whole server in "{root / FOLDER}"'
         raise ProjectError(text, 'run "ralphgen regen"') from error
-    return ensure_environment(lock, say=say).python
+    if say is not None:
+        return ensure_environment(lock, say=say).python
+    environment = environment_for(lock)
+    if not is_complete(environment):
+        raise ProjectError("the server's environment is not built yet", 'run "ralphgen regen"')
+    return environment.python
+
+
+def _commands(python: Path, kits: Names, context: Path, *, trust_edited: bool) -> dict[str, Names]:
+    """Return, by kit, the command line of a server; it lies above the folder of the session."""
+    options = [*([TRUST_EDITED] if trust_edited else []), "--context", str(context)]
+    begin = (str(python), *INTERPRETER_OPTIONS, str(context.parents[2] / "server.py"))
+    return {kit: (*begin, kit, *options) for kit in kits}
 
 
 def _fixed(command: Names, sha256: str) -> Names:
@@ -125,14 +255,28 @@ def _fixed(command: Names, sha256: str) -> Names:
 
 
 def _mcp_config(
-    commands: Mapping[str, Names], sha256: str, others: Mapping[str, Mapping[str, Any]]
+    commands: Mapping[str, Names],
+    others: Mapping[str, Mapping[str, Any]],
+    longest: Mapping[str, int],
+    sha256: str,
 ) -> dict[str, Any]:
-    """Return the config that a client takes: the project's servers, then the discipline's."""
-    own = {}
+    """Return the config that a client takes: the project's servers, then the discipline's.
+
+    `longest` says, by kit, how many seconds a call may take where a client may not expect it.
+    """
+    own: dict[str, dict[str, Any]] = {}
     for kit, command in commands.items():
         program, *arguments = _fixed(command, sha256)
         own[kit] = {"command": program, "args": arguments}
+        if kit in longest:
+            own[kit]["timeout"] = 1000 * longest[kit]  # milliseconds, as Claude Code has it
     return {"mcpServers": {**own, **others}}
+
+
+def _run_of_checks(rules: Mapping[str, Any]) -> dict[str, int]:
+    """Return how long a call of `run_checks` may take; empty in a project without checks."""
+    checks = rules.get("done", {}).get("checks", ())
+    return {CHECKING: sum(one["timeout"] for one in checks) + MARGIN} if checks else {}
 
 
 def _opened(
@@ -143,9 +287,13 @@ def _opened(
     sha256: str,
     served: tuple[Served, ...],
     others: Names,
+    items: Sequence[TrustItem],
+    config: Config,
+    warnings: Sequence[str],
 ) -> PreparedSession:
     return PreparedSession(
         root=root,
+        work_tree=root,
         session_id=context.parent.name,
         recipe=subject.recipe,
         profile=plan.policy.recipes[subject.base].base or subject.base,
@@ -159,8 +307,25 @@ def _opened(
         target=subject.target,
         served=served,
         other_servers=others,
-        warnings=_warnings(plan, subject),
+        runs=tuple(item.shown for item in items),
+        launch=config.launch,
+        transcripts=config.sessions.transcripts,
+        warnings=tuple(warnings),
     )
+
+
+def _all_served(commands: Mapping[str, Names], digest: str, folder: Path) -> tuple[Served, ...]:
+    """Return what each server says of itself, with the brief in a file of the session's folder.
+
+    Where a server would not start, the folder goes.
+    """
+    try:
+        served = tuple(_served(kit, _fixed(command, digest)) for kit, command in commands.items())
+        write_system(folder, served)
+    except BaseException:
+        remove(folder)
+        raise
+    return served
 
 
 def _served(kit: str, command: Names) -> Served:
@@ -172,10 +337,13 @@ def _served(kit: str, command: Names) -> Served:
     except ValueError as error:
         text = f'the server "{kit}" cannot be understood: {error}'
         raise ProjectError(text, 'run "ralphgen doctor"') from error
+    brief = said.get("brief")
     prompt = next((prompt["text"] for prompt in said["prompts"]), "")
-    return Served(kit, command, tuple(said["tools"]), said["instructions"], prompt)
-
-
-def _warnings(plan: ServerPlan, subject: Subject) -> Names:
-    """Return what a person should know of the discipline's overrides."""
-    return tuple(line for discipline, line in plan.overrides if discipline == subject.discipline)
+    return Served(
+        kit,
+        command,
+        tuple(said["tools"]),
+        said["instructions"],
+        prompt if brief is None else brief["task"],
+        None if brief is None else Brief(**{**brief, "sections": tuple(brief["sections"])}),
+    )

@@ -1,21 +1,43 @@
 """Decides who may do what in one session, from the request, the policy and the database."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ralphgen.errors import ProjectError, UsageError
-from ralphgen.planning.model import PROFILES, Names, RecipePlan, ServerPlan
-from ralphgen.planning.preview import runtime_policy
+from ralphgen.project.root import database_named
 from ralphgen.project.rows import ProjectRows
-from ralphgen.runtime.access.row_scope import OWN
 from ralphgen.runtime.errors import one_line
-from ralphgen.runtime.policy import REQUIRED
+from ralphgen.runtime.policy import OWN, REQUIRED, Policy
 from ralphgen.runtime.session import ROWS, Session
-from ralphgen.sessions.model import Request
 from ralphgen.suggestion import suggestion
 
-OPTIONS = {"task": "--task N", "feature": "--feature NAME", "discipline": "--discipline NAME"}
+CLOSING_TOOL = "set_task_status"
+NO_BRIEF: Mapping[str, object] = {}
+NEAREST = 3  # ids of tasks that are named in place of one that is none
+OPTIONS = {
+    "task": "--task N, or --next",
+    "feature": "--feature NAME",
+    "discipline": "--discipline NAME",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a person asks for; empty where nothing was said.
+
+    `next` asks for the task that is to be done next, of the feature and discipline if named; those
+    of `behind` come after all others.
+    """
+
+    recipe: str
+    task: int | None = None
+    feature: str = ""
+    discipline: str = ""
+    kits: tuple[str, ...] = ()
+    next: bool = False
+    behind: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +61,18 @@ class Subject:
         return str(self.task or self.feature or self.target or "")
 
 
-def decide_subject(plan: ServerPlan, request: Request, rows: ProjectRows) -> Subject:
+def decide_subject(policy: Policy, request: Request, rows: ProjectRows) -> Subject:
     """Return what the requested session is about; a task brings its feature and its discipline.
 
-    Raises `UsageError` for names that there are not, options that the recipe has no use for or
-    that contradict the task's row, and `ProjectError` for rows that cannot be used.
+    Where the `next` task is asked for, the subject has none yet. Raises `UsageError` for names that
+    there are not, options that the recipe has no use for or that contradict the task's row, and
+    `ProjectError` for rows that cannot be used.
     """
-    base = _base(plan, request.recipe, rows)
-    targets = plan.policy.recipes[base].targets
+    base = _base(policy, request.recipe, rows)
+    targets = policy.targets(base)
     kinds = (*targets, "feature") if "task" in targets else tuple(targets)
     _refuse_useless(request, kinds)
-    _refuse_missing(request, plan.policy.recipes[base])
+    _refuse_missing(request, targets)
     _refuse_unknown(request, rows)
     is_target = "discipline" in kinds
     named = request.discipline or None
@@ -63,10 +86,47 @@ def decide_subject(plan: ServerPlan, request: Request, rows: ProjectRows) -> Sub
     return about if request.task is None else _of_task(request.task, about, rows)
 
 
+def claims_task(policy: Policy, subject: Subject, kits: Sequence[str]) -> bool:
+    """Return whether a session may set the status of its own task, and so has to hold it."""
+    facts = {
+        "session_id": "",
+        "recipe": subject.recipe,
+        "discipline": subject.discipline,
+        ROWS["task"]: subject.task,
+    }
+    for kit in kits:
+        session = Session(kit, facts, subject.base, policy, None)
+        bound = session.bound_arguments(CLOSING_TOOL).get("id")
+        if CLOSING_TOOL in session.enabled and bound is not None and bound.reach == OWN:
+            return True
+    return False
+
+
+def project_facts(
+    root: Path, work_tree: Path, identity: tuple[str | None, str | None]
+) -> dict[str, str | None]:
+    """Return which project a context is for: where it is, and its title and day of creation."""
+    return {
+        "root": str(root),
+        "title": identity[0],
+        "created": identity[1],
+        "work_tree": str(work_tree),
+        "database": database_named(root),
+    }
+
+
 def context_facts(
-    plan: ServerPlan, subject: Subject, kits: Names, session_id: str, project: Mapping[str, object]
+    policy: Policy,
+    subject: Subject,
+    kits: Sequence[str],
+    session_id: str,
+    project: Mapping[str, object],
+    brief: Mapping[str, object] = NO_BRIEF,
 ) -> dict[str, Any]:
-    """Return the whole context of a session, by key; `kits` are those that it has servers of."""
+    """Return the whole context of a session, by key; `kits` are those that it has servers of.
+
+    `project` says which one it was made for, and `brief` what people say of its brief.
+    """
     facts: dict[str, Any] = {
         "version": 1,
         "session_id": session_id,
@@ -77,71 +137,76 @@ def context_facts(
         ROWS["discipline"]: subject.target,
         ROWS["feature"]: subject.feature,
         ROWS["task"]: subject.task,
+        "brief": brief,
     }
     tables: dict[str, dict[str, Any]] = {
         key: {} for key in ("enabled_tools", "disabled_tools", "narrowed_arguments", "bindings")
     }
-    policy = runtime_policy(plan.policy)
-    for kit in plan.kits:
-        if kit.key not in kits:
+    for kit, every in policy.every_tool.items():
+        if kit not in kits:
             continue
-        session = Session(kit.key, facts, subject.base, policy, None)
-        enabled = [tool.name for tool in kit.tools if tool.name in session.enabled]
-        narrowed = policy.narrowed(subject.base, kit.key)
-        tables["enabled_tools"][kit.key] = enabled
-        tables["disabled_tools"][kit.key] = [
-            tool.name for tool in kit.tools if tool.name not in session.enabled
-        ]
-        tables["narrowed_arguments"][kit.key] = {
+        session = Session(kit, facts, subject.base, policy, None)
+        enabled = [name for name in every if name in session.enabled]
+        narrowed = policy.narrowed(subject.base, kit)
+        tables["enabled_tools"][kit] = enabled
+        tables["disabled_tools"][kit] = [name for name in every if name not in session.enabled]
+        tables["narrowed_arguments"][kit] = {
             name: list(narrowed[name]) for name in enabled if name in narrowed
         }
         bound = {name: _own_rows(session, name) for name in enabled}
-        tables["bindings"][kit.key] = {name: rows for name, rows in bound.items() if rows}
+        tables["bindings"][kit] = {name: rows for name, rows in bound.items() if rows}
     return {**facts, **tables}
 
 
 def _own_rows(session: Session, tool: str) -> dict[str, int | str]:
     """Return the arguments of a tool that can name only the session's own row, with the row."""
     return {
-        argument: tie.value
-        for argument, tie in session.bound_arguments(tool).items()
-        if tie.reach == OWN
+        argument: bound.value
+        for argument, bound in session.bound_arguments(tool).items()
+        if bound.reach == OWN
     }
 
 
-def _base(plan: ServerPlan, recipe: str, rows: ProjectRows) -> str:
+def _base(policy: Policy, recipe: str, rows: ProjectRows) -> str:
     """Return the recipe of the policy that rules: the one of this name, or the base of a row."""
-    known = plan.policy.recipes
+    known = policy.recipes
     if recipe in known:
         return recipe
     base = rows.base(recipe)
-    if isinstance(base, str) and base in PROFILES:
+    profiles = [name for name in known if not known[name].base]
+    if isinstance(base, str) and base in profiles:
         return base
     if base is not None:
-        bases = ", ".join(PROFILES)
+        bases = ", ".join(profiles)
         raise ProjectError(
             f'the recipe "{one_line(recipe)}" of recipe_configs has the base '
             f'"{one_line(str(base))}", which is none',
             f"the bases are {bases}",
         )
     names = (*known, *rows.names("recipe_configs"))
-    hint = suggestion(recipe, names, "the recipes")
+    hint = f'{suggestion(recipe, names, "the recipes")}; "ralphgen session" lists them'
     raise UsageError(f'there is no recipe "{one_line(recipe)}"', hint)
 
 
-def _refuse_useless(request: Request, kinds: Names) -> None:
+def _refuse_useless(request: Request, kinds: Sequence[str]) -> None:
     """Raise `UsageError` for a row that a session of the recipe is never about."""
     for kind, given in (("task", request.task), ("feature", request.feature)):
         if given not in (None, "") and kind not in kinds:
             raise UsageError(
                 f'the recipe "{request.recipe}" is not about a {kind}', f'leave "--{kind}" out'
             )
+    if request.next and "task" not in kinds:
+        text = f'the recipe "{request.recipe}" is not about a task'
+        raise UsageError(text, 'leave "--next" out')
+    if request.next and request.task is not None:
+        raise UsageError('"--task" and "--next" are both given', "say one of them")
 
 
-def _refuse_missing(request: Request, recipe: RecipePlan) -> None:
+def _refuse_missing(request: Request, targets: Mapping[str, str]) -> None:
     given = {"task": request.task, "feature": request.feature, "discipline": request.discipline}
-    for kind, need in recipe.targets.items():
-        if need == REQUIRED and given[kind] in (None, ""):
+    for kind, need in targets.items():
+        comes = kind == "task" and request.next
+        if need == REQUIRED and given[kind] in (None, "") and not comes:
             raise UsageError(
                 f'the recipe "{request.recipe}" needs a {kind}', f"add {OPTIONS[kind]}"
             )
@@ -151,7 +216,8 @@ def _refuse_unknown(request: Request, rows: ProjectRows) -> None:
     for kind, name in (("feature", request.feature), ("discipline", request.discipline)):
         names = rows.names(f"{kind}s")
         if name and name not in names:
-            hint = suggestion(name, names, f"the {kind}s")
+            listed = f'"ralphgen {kind} list" lists them'
+            hint = f"{suggestion(name, names, f'the {kind}s')}; {listed}"
             raise UsageError(f'there is no {kind} "{one_line(name)}"', hint)
 
 
@@ -159,7 +225,10 @@ def _of_task(task: int, about: Subject, rows: ProjectRows) -> Subject:
     """Return the subject with the feature and the discipline of its task."""
     row = rows.task(task)
     if row is None:
-        raise UsageError(f"there is no task {task}", "name one that there is")
+        near = ", ".join(map(str, rows.nearest_tasks(task, NEAREST)))
+        listed = '"ralphgen task list" lists them'
+        hint = f"the nearest are {near}; {listed}" if near else '"ralphgen task add" makes one'
+        raise UsageError(f"there is no task {task}", hint)
     feature, discipline = row
     for kind, named, found in (
         ("feature", about.feature, feature),

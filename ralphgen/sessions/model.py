@@ -8,28 +8,41 @@ from typing import Any
 
 from ralphgen.planning.model import Names
 from ralphgen.planning.preview import listed_bytes
+from ralphgen.project.config import LaunchConfig
 from ralphgen.runtime.errors import one_line
+from ralphgen.sessions.claims import TaskClaim
+from ralphgen.sessions.store import SYSTEM
 
 CLAUDE = "claude"  # the program, looked for on PATH
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """What a person asks for; empty where nothing was said."""
+class Brief:
+    """What an agent is told when its session begins, as the server of the project's rows makes it.
 
-    recipe: str
-    task: int | None = None
-    feature: str = ""
-    discipline: str = ""
-    kits: Names = ()
+    `system` says who it is, `task` what to do. `sections` holds for each section its `part`,
+    `title` and `characters`, and where it is cut in `cut` the resource that has the whole of it;
+    `most` is how many characters both parts were to have at most.
+    """
+
+    system: str
+    task: str
+    most: int
+    sections: tuple[dict[str, Any], ...]
+
+    @property
+    def characters(self) -> int:
+        """How many characters both parts have."""
+        return len(self.system) + len(self.task)
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
     """One server of a session, as it describes itself.
 
-    `command` starts it. `tools` are the entries of its `tools/list`; `prompt` is the text of the
-    recipe's own prompt with nothing filled in, empty where there is none.
+    `command` starts it. `tools` are the entries of its `tools/list`; `brief` is what its agents are
+    told, None where the kit tells them nothing. `prompt` is the task part of the brief, without one
+    the text of its first prompt with nothing filled in; empty where there is neither.
     """
 
     kit: str
@@ -37,6 +50,7 @@ class Served:
     tools: tuple[dict[str, Any], ...]
     instructions: str
     prompt: str
+    brief: Brief | None = None
 
     @property
     def names(self) -> Names:
@@ -48,13 +62,19 @@ class Served:
 class PreparedSession:
     """A session whose files are written and whose servers have said that they would start.
 
+    `root` is the project's folder and `work_tree` where the agent works: the same, or the project's
+    place in another work tree of the repository.
     `recipe` is what it calls itself and `profile` the built-in kind of session that it comes from.
     `folder` holds `context` and `mcp_config`; `sha256` is the context's. `discipline` is the
-    discipline, `target` the discipline that the session is about. `other_servers` are the names of
-    the discipline's own MCP servers.
+    discipline, `target` the discipline that the session is about, and `model` the one that its
+    recipe asks for, empty where it asks for none. `other_servers` are the names of
+    the discipline's own MCP servers, and `runs` says what a person had to trust besides the server;
+    `launch` is what they saw of `[launch]`; `transcripts` says whether what an agent does is kept.
+    `claim` says by what it holds its task, None where it does not.
     """
 
     root: Path
+    work_tree: Path
     session_id: str
     recipe: str
     profile: str
@@ -68,12 +88,27 @@ class PreparedSession:
     target: str | None
     served: tuple[Served, ...]
     other_servers: Names
+    runs: Names
+    launch: LaunchConfig
+    transcripts: bool
     warnings: Names
+    model: str = ""
+    claim: TaskClaim | None = None
 
     @property
     def prompt(self) -> str:
         """The recipe's own prompt, empty where none of the servers has one."""
         return next((served.prompt for served in self.served if served.prompt), "")
+
+    @property
+    def brief(self) -> Brief | None:
+        """What the agent is told, None where no server of the session says it."""
+        return next((served.brief for served in self.served if served.brief), None)
+
+    @property
+    def system_file(self) -> Path | None:
+        """The file with the system part of the brief, None where the session has none."""
+        return self.folder / SYSTEM if self.brief is not None else None
 
 
 def session_facts(session: PreparedSession, argv: Names) -> dict[str, object]:
@@ -86,10 +121,15 @@ def session_facts(session: PreparedSession, argv: Names) -> dict[str, object]:
         "feature": session.feature,
         "discipline": session.discipline,
         "target_discipline": session.target,
+        "work_tree": str(session.work_tree),
         "folder": str(session.folder),
         "context": str(session.context),
         "sha256": session.sha256,
         "mcp_config": str(session.mcp_config),
+        "system": session.brief.system if session.brief is not None else "",
+        "system_file": str(session.system_file) if session.system_file is not None else None,
+        "prompt": session.prompt,
+        "model": session.model or None,
         "kits": {served.kit: _kit_facts(served) for served in session.served},
         "mcp_servers": list(session.other_servers),
         "warnings": list(session.warnings),
@@ -110,8 +150,7 @@ def session_summary(session: PreparedSession) -> Iterator[str]:
     for served in session.served:
         size = listed_bytes(list(served.tools))
         yield f"{served.kit}: {len(served.tools)} tools, {size:,} bytes"
-    if session.other_servers:
-        yield f"the discipline's own servers: {', '.join(session.other_servers)}"
+    yield from session.runs
     yield f"start it: {start_command(session.mcp_config)}"
 
 

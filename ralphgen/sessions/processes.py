@@ -11,9 +11,12 @@ from types import TracebackType
 from typing import Self
 
 from ralphgen.errors import ProjectError, UsageError
-from ralphgen.runtime.access.session_lock import LOCK
+from ralphgen.project.root import SESSIONS
+from ralphgen.runtime.context import LOCK
 from ralphgen.runtime.errors import one_line
-from ralphgen.sessions.store import CONTEXT, SESSIONS, remove, stored_sessions, try_lock
+from ralphgen.sessions.claims import release_held
+from ralphgen.sessions.end import ENDED
+from ralphgen.sessions.store import CONTEXT, StoredSession, remove, stored_sessions, try_lock
 
 PATIENCE = 5_000  # milliseconds for what takes some
 OPTION = "--context"  # that names the session on a server's command line
@@ -75,10 +78,12 @@ def end_session(root: Path, session_id: str) -> Ended:
     """End a session: no server can start in it any more, and those that run are ended.
 
     Its files go first, so that a server which starts meanwhile either is seen or refuses. A server
-    ends as its client would end it; the agent goes on without its tools. Raises `UsageError` where
-    there is no session of this name, `ProjectError` where it cannot be ended.
+    ends as its client would end it; the agent goes on without its tools, and its task is let go.
+    Raises `UsageError` where there is no session of this name, `ProjectError` where it cannot be
+    ended.
     """
-    folder = _folder(root, session_id)
+    session = _session(root, session_id)
+    folder = session.folder
     with Lock(folder) as lock:
         pruned = remove(folder)
         if (folder / CONTEXT).exists():
@@ -88,17 +93,19 @@ def end_session(root: Path, session_id: str) -> Ended:
             )
         stopped = lock.end_processes(folder / CONTEXT)
         left = lock.is_held()
+    if "claim" in session.facts:  # else it ends though the database is not to be had
+        release_held(root, session.session_id, ENDED)
     return Ended(session_id, pruned, stopped, left, _sentence(session_id, pruned, stopped, left))
 
 
-def _folder(root: Path, session_id: str) -> Path:
-    """Return the folder of a session that is listed: no other name, and no link, leads anywhere."""
+def _session(root: Path, session_id: str) -> StoredSession:
+    """Return a session that is listed: no other name, and no link, leads anywhere."""
     if (root / SESSIONS).is_symlink():
         text = f'"{SESSIONS}" is a link, and what it leads to is not this project\'s to remove'
         raise ProjectError(text, "remove the link")
     named = [kept for kept in stored_sessions(root) if one_line(kept.session_id) == session_id]
     if len(named) == 1:
-        return named[0].folder
+        return named[0]
     text = f'there is no session "{one_line(session_id[:100])}"'
     raise UsageError(text, 'see those that there are with "ralphgen session list"')
 

@@ -14,25 +14,35 @@ from typing import Any
 
 from ralphgen.errors import ProjectError
 from ralphgen.output.files import WRITE_HINT
-from ralphgen.project.root import FOLDER
-from ralphgen.runtime.access.session_lock import LOCK
+from ralphgen.project.root import SESSIONS
+from ralphgen.runtime.context import LOCK
 from ralphgen.runtime.files.write import write_new
+from ralphgen.runtime.protocol.call_log import FILE as CALLS
+from ralphgen.sessions.snapshot import SNAPSHOT
 
-SESSIONS = f"{FOLDER}/sessions"
 CONTEXT = "context.json"
 MCP_CONFIG = "mcp.json"
+TRANSCRIPT = "transcript.jsonl"  # what an agent wrote, event by event
+RECORDS = (TRANSCRIPT, CALLS)  # what is of use when the session is over
+SYSTEM = "system.md"  # who the agent is, for its system prompt
+PROMPT = "prompt.md"  # what it is to do, for an agent that reads it from a file
+GEMINI_HOME = "gemini"  # a folder: what Gemini CLI reads and keeps in a session
+DRY_RUN = "dry-run"  # the file that marks a session of which only the command line was wanted
 UNFINISHED = ".new"
 OURS_ALONE = 0o600  # the mode of files that no other user can read
+NOTHING: Mapping[str, bytes] = {}
+CHANCE = 2  # bytes of it in an id, in a folder where it is seen whether an id is taken
 LONGEST = 40  # characters of a recipe's name and of a target in an id
 SECONDS_A_DAY = 24 * 60 * 60
+SECONDS_AN_HOUR = 60 * 60
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
-def new_id(root: Path, recipe: str, target: str) -> str:
-    """Return a new session id: the recipe, what it is about, the time, four hex digits."""
+def new_id(root: Path, recipe: str, target: str, chance: int = CHANCE) -> str:
+    """Return a new session id: the recipe, what it is about, the time, bytes of chance in hex."""
     while True:
         moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-        parts = [_legal(recipe), _legal(target), moment, secrets.token_hex(2)]
+        parts = [_legal(recipe), _legal(target), moment, secrets.token_hex(chance)]
         name = "-".join(part for part in parts if part)
         taken = (root / SESSIONS / name, root / SESSIONS / f"{name}{UNFINISHED}")
         if not any(path.exists() for path in taken):
@@ -40,12 +50,18 @@ def new_id(root: Path, recipe: str, target: str) -> str:
 
 
 def make_folder(
-    root: Path, session_id: str, context: Mapping[str, Any], mcp_config: Callable[[str], object]
+    root: Path,
+    session_id: str,
+    context: Mapping[str, Any],
+    mcp_config: Callable[[str], object],
+    more: Mapping[str, bytes] = NOTHING,
+    *,
+    dry_run: bool = False,
 ) -> str:
-    """Write a session's folder; returns the sha256 of its context in hex.
+    """Write a session's folder, marked where it is a dry run's; return its context's sha256 in hex.
 
-    `mcp_config` takes that digest and returns the config. Raises `ProjectError` where the folder
-    cannot be written; nothing is left of it then.
+    `mcp_config` takes that digest and returns the config; `more` are further files. Raises
+    `ProjectError` where the folder cannot be written; nothing is left of it then.
     """
     folder = root / SESSIONS / session_id
     unfinished = folder.with_name(f"{session_id}{UNFINISHED}")
@@ -54,7 +70,9 @@ def make_folder(
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         unfinished.mkdir(mode=0o700)
-        files = {CONTEXT: text, MCP_CONFIG: _json(mcp_config(digest)), LOCK: b""}
+        files = {CONTEXT: text, MCP_CONFIG: _json(mcp_config(digest)), LOCK: b"", **more}
+        if dry_run:
+            files[DRY_RUN] = b""
         for name, data in files.items():
             write_new(str(unfinished / name), data, mode=OURS_ALONE)
         unfinished.rename(folder)
@@ -81,7 +99,8 @@ class StoredSession:
     """A session on the disk.
 
     `facts` is its context, empty where that cannot be read. `age` counts seconds from the last
-    start of one of its servers, and `running` says whether one runs now.
+    start of one of its servers, and `running` says whether one runs now. `dry_run` says that it
+    was made for its command line alone.
     """
 
     session_id: str
@@ -89,6 +108,7 @@ class StoredSession:
     facts: dict[str, Any]
     age: float
     running: bool
+    dry_run: bool
 
     def as_json(self) -> dict[str, object]:
         """Return the session for other programs."""
@@ -99,6 +119,7 @@ class StoredSession:
             "folder": str(self.folder),
             "age_seconds": round(self.age),
             "running": self.running,
+            "dry_run": self.dry_run,
         }
 
 
@@ -113,17 +134,26 @@ def age_words(seconds: float) -> str:
     return f"{int(seconds // size)} {unit}"
 
 
-def prune_sessions(root: Path) -> list[str]:
-    """Remove the sessions that no server holds and that are older than a day; returns their names.
+def prune_sessions(root: Path, keep_days: int, *, dry_runs_only: bool = False) -> list[str]:
+    """Remove the sessions that no server holds and that are old; return their names.
 
-    Of a folder only the files of a session are removed; one that holds more stays.
+    A dry run's is old after an hour, one with a record after `keep_days`, any other after a day.
+    After a day a record keeps no config that a client could start: it may hold secrets. Of a folder
+    only the files of a session are removed; one that holds more stays.
     """
     pruned: list[str] = []
     for folder in _folders(root, unfinished=True):
-        if _age(folder) <= SECONDS_A_DAY:
+        dry_run = (folder / DRY_RUN).exists()
+        age = _age(folder)
+        lasting = SECONDS_AN_HOUR if dry_run else SECONDS_A_DAY
+        if age <= lasting or (dry_runs_only and not dry_run):
             continue
+        recorded = any((folder / name).exists() for name in RECORDS)
         with _held(folder) as ours:
-            if ours and remove(folder):
+            if ours and recorded and age <= keep_days * SECONDS_A_DAY:
+                with suppress(OSError):
+                    (folder / MCP_CONFIG).unlink(missing_ok=True)
+            elif ours and remove(folder):
                 pruned.append(folder.name)
     return pruned
 
@@ -131,11 +161,34 @@ def prune_sessions(root: Path) -> list[str]:
 def remove(folder: Path) -> bool:
     """Remove the files of a session; whether its folder is gone, which holds no others then."""
     try:
-        for name in (MCP_CONFIG, CONTEXT, LOCK):
+        for name in (MCP_CONFIG, CONTEXT, SNAPSHOT, SYSTEM, PROMPT, *RECORDS, DRY_RUN, LOCK):
             (folder / name).unlink(missing_ok=True)
+        remove_inner(folder, GEMINI_HOME)
         folder.rmdir()
     except OSError:
         return False
+    return True
+
+
+def remove_inner(folder: Path, name: str) -> None:
+    """Remove a folder in that of a session, as far as that goes; a link is left alone."""
+    shutil.rmtree(folder / name, ignore_errors=True)
+
+
+def end_folder(folder: Path) -> bool:
+    """Remove what starts servers in a session, and all of it where it has no record.
+
+    Return whether that was done: a session that a server holds is left alone.
+    """
+    with _held(folder) as ours:
+        if not ours:
+            return False
+        if any((folder / name).exists() for name in RECORDS):
+            for name in (MCP_CONFIG, CONTEXT, SYSTEM, PROMPT):
+                (folder / name).unlink(missing_ok=True)
+            remove_inner(folder, GEMINI_HOME)
+        else:
+            remove(folder)
     return True
 
 
@@ -161,7 +214,9 @@ def _stored(folder: Path) -> StoredSession:
         facts = {}
     with _held(folder) as ours:
         known = facts if isinstance(facts, dict) else {}
-        return StoredSession(folder.name, folder, known, _age(folder), running=not ours)
+        dry_run = (folder / DRY_RUN).exists()
+        age = _age(folder)
+        return StoredSession(folder.name, folder, known, age, running=not ours, dry_run=dry_run)
 
 
 def _age(folder: Path) -> float:

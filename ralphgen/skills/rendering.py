@@ -8,8 +8,9 @@ from typing import Any
 from ralphgen import __version__
 from ralphgen.clients.forms import client_text
 from ralphgen.output import Files, seal
-from ralphgen.planning.model import KitPlan, ServerPlan, SkillPlan, ToolPlan
+from ralphgen.planning.model import KitPlan, ServerPlan, ToolPlan
 from ralphgen.planning.preview import listed_tools
+from ralphgen.planning.skill import SkillPlan
 from ralphgen.rendering.templates import rendered
 from ralphgen.skills.sections import (
     MOST,
@@ -88,7 +89,7 @@ def _files(plan: ServerPlan, kit: KitPlan, skill: SkillPlan) -> Files:
 def _tool(
     plan: ServerPlan, kit: KitPlan, tool: ToolPlan, schema: Mapping[str, Any]
 ) -> dict[str, object]:
-    """What is written of one tool: its words, its arguments and the sessions that have it."""
+    """Return what is written of one tool: its words, arguments and the sessions that have it."""
     offered = {other.name for other in kit.tools}
     effect, effect_sentence = EFFECTS[tool.hints]
     if tool.writes_by:

@@ -6,17 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ralphgen.planning.model import (
-    KitPlan,
-    Names,
-    PolicyPlan,
-    RecipePlan,
-    SkillPlan,
-    Step,
-    ToolPlan,
-)
-from ralphgen.runtime.access.row_scope import OWN, RULES, WITHIN
-from ralphgen.runtime.policy import GRANTS, OPTIONAL, REQUIRED
+from ralphgen.planning.model import KitPlan, Names, PolicyPlan, RecipePlan, ToolPlan
+from ralphgen.planning.skill import SkillPlan, Step
+from ralphgen.runtime.policy import GRANTS, OPTIONAL, OWN, REQUIRED, RULES, WITHIN
 from ralphgen.spelling import markdown_cell
 
 _PLAIN = re.compile(r"[ -_a-{}~]+")  # ASCII that ends neither a code span nor a cell
@@ -45,7 +37,10 @@ def argument_rows(
 
 
 def code(value: object) -> str:
-    """A name or value of JSON as code in a cell; one with odd characters as quoted plain text."""
+    """Return a name or value of JSON as code in a cell.
+
+    One with odd characters as quoted plain text.
+    """
     text = value if isinstance(value, str) else json.dumps(value)
     if _PLAIN.fullmatch(text) and text == text.strip():
         return f"`{text}`"
@@ -87,7 +82,7 @@ Rows = tuple[tuple[str, ...], ...]
 
 
 def session_rows(kit: KitPlan, policy: PolicyPlan) -> Rows:
-    """By recipe: its name, its base where it is one of the project's own, its rows, its tools."""
+    """Return, by recipe, its name, its base if it is the project's own, its rows, its tools."""
     names = tuple(tool.name for tool in kit.tools)
     return tuple(
         (
@@ -101,7 +96,7 @@ def session_rows(kit: KitPlan, policy: PolicyPlan) -> Rows:
 
 
 def removal_rows(kit: KitPlan, policy: PolicyPlan) -> Rows:
-    """By discipline that takes tools of the kit away: its name and their names."""
+    """Return, by discipline that takes tools of the kit away, its name and their names."""
     return tuple(
         (markdown_cell(discipline), codes(removed[kit.key]))
         for discipline, removed in policy.removed.items()

@@ -59,7 +59,7 @@ def compare_skills(root: Path, skills: Sequence[Skill]) -> dict[str, Drift]:
 
 
 def leftovers(root: Path, kits: Collection[str]) -> tuple[Leftover, ...]:
-    """The skills in the project that were written for kits which are not among these, sorted."""
+    """Return the skills in the project that belong to kits which are not among these, sorted."""
     manifests = sorted((root / SKILLS).glob("*/manifest.json"))
     found = {path.parent.name: _kit(path) for path in manifests}
     return tuple(

@@ -1,6 +1,7 @@
-"""How values become Python text: the only doors through which a template writes what varies."""
+"""How values become text of Python and of SQL: the only doors for what varies in a template."""
 
 from ralphgen.spelling.literals import (
+    Construction,
     Lines,
     Name,
     Value,
@@ -12,8 +13,10 @@ from ralphgen.spelling.literals import (
 )
 from ralphgen.spelling.names import argument_name, constant
 from ralphgen.spelling.prose import comment, docstring, markdown_cell
+from ralphgen.spelling.sql import sql_name, sql_text
 
 __all__ = [
+    "Construction",
     "Lines",
     "Name",
     "Value",
@@ -27,4 +30,6 @@ __all__ = [
     "keyword",
     "literal",
     "markdown_cell",
+    "sql_name",
+    "sql_text",
 ]

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ralphgen.spelling.characters import LINE_WIDTH, escaped, width
@@ -32,19 +32,29 @@ class Lines:
     items: "Sequence[Value] | Mapping[str, Value]"
 
 
+@dataclass(frozen=True, slots=True)
+class Construction:
+    """A call of a function or a class by its name, with one argument a line."""
+
+    name: str
+    arguments: "Sequence[Value]" = ()
+    keywords: "Mapping[str, Value]" = field(default_factory=dict)
+
+
 Value: TypeAlias = (
-    "str | int | float | bool | Name | Lines | Sequence[Value] | Mapping[str, Value] | None"
+    "str | int | float | bool | Name | Lines | Construction "
+    "| Sequence[Value] | Mapping[str, Value] | None"
 )
 
 
 def literal(value: Value, indent: int = 0, prefix: str = "", suffix: str = "") -> str:
     """Return `value` as Python, to stand between `prefix` and `suffix` on a line of that indent.
 
-    Lists, tuples, dicts with str keys, str, int, float, bool, None, `Name` and `Lines` have a
-    spelling. What does not fit in 100 columns takes one line an element, or one line a part of a
-    long string; every line but the first brings its own indent. Neither `prefix` nor `suffix` is
-    part of the result. Raises TypeError for other types, ValueError for numbers that have no
-    literal.
+    Lists, tuples, dicts with str keys, str, int, float, bool, None, `Name`, `Lines` and
+    `Construction` have a spelling. What does not fit in 100 columns takes one line an element, or
+    one line a part of a long string; every line but the first brings its own indent. Neither
+    `prefix` nor `suffix` is part of the result. Raises TypeError for other types, ValueError for
+    numbers that have no literal.
     """
     return _laid_out(value, indent, width(prefix), width(suffix))
 
@@ -55,7 +65,7 @@ def assignment(name: str, value: Value) -> str:
     A name is not broken: with its annotation it takes at most 96 columns.
     """
     text = literal(value, prefix=f"{name} = ")
-    if "\n" in text or isinstance(value, Lines | list | tuple | dict):
+    if "\n" in text or isinstance(value, Lines | Construction | list | tuple | dict):
         return f"{name} = {text}"
     overlong = width(f"{name} = {text}") > LINE_WIDTH
     if overlong and max(len(f"{name} = ("), INDENT + width(text)) <= LINE_WIDTH:
@@ -89,6 +99,8 @@ def entry(key: str, value: Value, indent: int) -> str:
 
 def _laid_out(value: Value, indent: int, before: int, after: int) -> str:
     """Return `value` on one line if it fits with what stands before and after, else on many."""
+    if isinstance(value, Construction):
+        return _called(value, indent)
     flat = _flat(value)
     if flat is not None and indent + before + width(flat) + after <= LINE_WIDTH:
         return flat
@@ -102,6 +114,8 @@ def _laid_out(value: Value, indent: int, before: int, after: int) -> str:
 
 def _flat(value: Value) -> str | None:
     """Return `value` on one line however long, or None where it holds `Lines`."""
+    if isinstance(value, Construction):
+        return None
     if isinstance(value, Lines):
         one_line = not value.items or (isinstance(value.items, tuple) and len(value.items) == 1)
         return _flat(value.items) if one_line else None
@@ -160,6 +174,15 @@ def _exploded(
     opening, closing = _brackets(value)
     body = "".join(f"{' ' * inner}{line}\n" for line in lines)
     return f"{opening}\n{body}{' ' * indent}{closing}"
+
+
+def _called(call: Construction, indent: int) -> str:
+    """Return a call with one argument a line and a comma behind each."""
+    inner = indent + INDENT
+    lines = [f"{_laid_out(item, inner, 0, 1)}," for item in call.arguments]
+    lines += [keyword(name, value, inner) for name, value in call.keywords.items()]
+    body = "".join(f"{' ' * inner}{line}\n" for line in lines)
+    return f"{call.name}(\n{body}{' ' * indent})" if lines else f"{call.name}()"
 
 
 def _divided(text: str, indent: int) -> str:

@@ -2,17 +2,20 @@
 
 import json
 import os
+import re
 import sys
 from types import TracebackType
 
-from ralphgen.errors import Say
+from ralphgen.errors import Say, harmless
 
+# What JSON may hold as it is: the second half of the control characters, and marks of direction.
+STEERING = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 VARIABLE = "RALPHGEN_TRACEBACK"
 
 
 def say(line: str) -> None:
-    """Print a line for people."""
-    print(line, file=sys.stderr, flush=True)
+    """Print a line for people, which steers no terminal, whatever names it holds."""
+    print(harmless(line), file=sys.stderr, flush=True)
 
 
 def progress(quiet: bool) -> Say:
@@ -21,8 +24,17 @@ def progress(quiet: bool) -> Say:
 
 
 def print_json(value: object) -> None:
-    """Print a result for programs."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    """Print a result for programs, in which nothing steers a terminal."""
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    print(STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+
+
+def drop_output() -> None:
+    """Let nothing that is printed from now on reach anybody, nor fail."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for number in (1, 2):
+        os.dup2(nowhere, number)
+    os.close(nowhere)
 
 
 def show_crash(

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from cases import INIT_SCHEMA
-from driving import context_for, create_database, on_context, quiet
+from driving import context_for, create_database, made_here, on_context, quiet
 from processes import HANDSHAKE, Server, conversation
 
 from ralphgen.environment.location import INTERPRETER_OPTIONS
@@ -42,17 +42,18 @@ def project(
     disciplines: int = 8,
     columns: int = 0,
     wal: bool = True,
+    more: str = "",
 ) -> Path:
-    """A project of so many rows, with so many columns of its own on its tasks."""
+    """A project of so many rows, with so many columns of its own on its tasks, and `more` SQL."""
     added = "".join(
         f"ALTER TABLE tasks ADD COLUMN own_{number} TEXT;\n" for number in range(columns)
     )
     rows = ROWS.format(tasks=tasks, features=features, disciplines=disciplines)
-    path = create_database(root, INIT_SCHEMA.read_text(encoding="utf-8"), added, rows)
+    path = create_database(root, INIT_SCHEMA.read_text(encoding="utf-8"), added, rows, more)
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA journal_mode = {'wal' if wal else 'delete'}")
     regenerate(root, force=False, say=quiet)
-    return root
+    return made_here(root)
 
 
 def database(root: Path) -> Path:

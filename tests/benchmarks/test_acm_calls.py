@@ -13,7 +13,7 @@ from figures import topic
 from processes import Conversation, Server, conversation
 
 from ralphgen.environment.location import INTERPRETER_OPTIONS
-from ralphgen.kits.acm.corpus_files import corpus
+from ralphgen.kits.acm.finding import corpus
 
 pytestmark = pytest.mark.benchmark
 

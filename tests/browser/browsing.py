@@ -108,6 +108,18 @@ class Page:
         """Wait until it is so."""
         self.at(f"{selector} >> nth=0", "waitFor", {"state": state})
 
+    def wait_live(self) -> None:
+        """Wait until the board's page is live, and no section of it comes late any more."""
+        self.wait('#pulse[data-state="live"]')
+        self.wait("[data-late]", "detached")
+
+    def wait_plain(self, selector: str) -> None:
+        """Wait for a part of the board's page without scripts: what is late comes with a reload."""
+        self.wait(f"{selector}, [data-late]")
+        while self.count("[data-late]"):
+            self.steps(("reload",))
+        self.wait(selector)
+
     def text(self, selector: str) -> str:
         """The text that is seen, with single spaces."""
         return " ".join(str(self.at(selector, "innerText")).split())
@@ -133,9 +145,9 @@ class Page:
         said: list[str] = self._chromium.ask("said", page=self._number)
         return said
 
-    def violations(self, selector: str = "html") -> list[Any]:
-        """What axe finds in an element."""
-        found: list[Any] = self._chromium.ask("axe", page=self._number, selector=selector)
+    def violations(self) -> list[Any]:
+        """What axe finds."""
+        found: list[Any] = self._chromium.ask("axe", page=self._number)
         return found
 
 
@@ -159,4 +171,4 @@ def open_chromium() -> Iterator[Chromium]:
         finally:
             assert process.stdin is not None
             process.stdin.close()
-            process.wait(timeout=20)
+            process.wait(timeout=60)

@@ -6,7 +6,7 @@ const [modules, executablePath] = process.argv.slice(2);
 const require = createRequire(`${modules}/`);
 const { chromium } = require("playwright-core");
 const axe = require("axe-core");
-const PATIENCE = 20_000; // milliseconds
+const PATIENCE = 60_000; // milliseconds
 const QUIET = [
     ...["no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-sync"],
     ...["disable-background-networking", "disable-component-update", "disable-dev-shm-usage"],
@@ -43,13 +43,13 @@ const commands = {
     async said({ page }) {
         return pages[page].said.splice(0);
     },
-    async axe({ page, selector }) {
+    async axe({ page }) {
         await pages[page].page.evaluate(axe.source);
-        const run = async (within) => {
-            const { violations } = await globalThis.axe.run(within);
+        const run = async () => {
+            const { violations } = await globalThis.axe.run();
             return violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)]);
         };
-        return pages[page].page.evaluate(run, selector);
+        return pages[page].page.evaluate(run);
     },
     async close({ page }) {
         await pages[page].page.context().close();

@@ -9,10 +9,12 @@ import pytest
 from board_browsers import BoardProcess, board_process
 from browsing import BROWSER, Chromium, Page, open_chromium
 from command_line import ralphgen, run_sql
-from driving import create_project, query
+from driving import create_project, made_here, query
+from lifelines import until
 from making_sessions import opened
 
 from ralphgen.board.views.sessions import read_sessions
+from ralphgen.ledger.tables import add_tables
 
 pytestmark = BROWSER
 SERVERS = [{"name": "db", "command": "npx", "args": ["-y", "a b"], "env": {"KEY": "s3cret-value"}}]
@@ -39,7 +41,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def root(made: Path, tmp_path: Path) -> Path:
-    return shutil.copytree(made, tmp_path / "p")
+    return made_here(shutil.copytree(made, tmp_path / "p"))
 
 
 @pytest.fixture
@@ -51,7 +53,7 @@ def board(root: Path) -> Iterator[BoardProcess]:
 @pytest.fixture
 def page(chromium: Chromium, board: BoardProcess) -> Iterator[Page]:
     with chromium.page(board.url) as opened_page:
-        opened_page.wait('#pulse[data-state="live"]')
+        opened_page.wait_live()
         yield opened_page
 
         assert [] == opened_page.said()
@@ -59,10 +61,11 @@ def page(chromium: Chromium, board: BoardProcess) -> Iterator[Page]:
 
 @pytest.fixture
 def plain(chromium: Chromium, board: BoardProcess) -> Iterator[Page]:
-    """The page in a browser that runs no scripts; what is late never comes, so nothing is."""
+    """The page in a browser that runs no scripts, loaded again until nothing of it is late."""
     for name in SECTIONS:
         board.get(f"sections/{name}")
     with chromium.page(board.url, javaScriptEnabled=False) as opened_page:
+        opened_page.wait_plain("#status .figures")
         yield opened_page
 
 
@@ -70,6 +73,85 @@ def stored(root: Path, discipline: str) -> object:
     """The servers that the database holds for a discipline."""
     ((text,),) = query(root, "SELECT mcp_servers FROM disciplines WHERE name = ?", discipline)
     return json.loads(text)
+
+
+class TestRecord:
+    """Who did what: pages of sessions, and the changes of a task."""
+
+    @pytest.fixture
+    def root(self, made: Path, tmp_path: Path) -> Path:
+        """A project with fifty sessions on record, and as many changes of its second task."""
+        root = made_here(shutil.copytree(made, tmp_path / "p"))
+        add_tables(root)
+        numbers = "WITH RECURSIVE n(i) AS (SELECT 10 UNION ALL SELECT i + 1 FROM n WHERE i < 59) "
+        query(
+            root,
+            numbers + "INSERT INTO ralphgen_sessions (id, recipe, task_id, started, outcome)"
+            " SELECT 's-' || i, 'yap', 2, '2026-02-10T17:56:' || i || 'Z', 'done' FROM n",
+        )
+        query(
+            root,
+            numbers + "INSERT INTO ralphgen_journal (time, session, table_name, row_key, after)"
+            " SELECT '2026', 's-' || i, 'tasks', '2', '{\"at\": ' || i || '}' FROM n",
+        )
+        return root
+
+    def test_a_page_turns_without_leaving_the_page(self, page: Page) -> None:
+        page.script("document.body.dataset.mine = 'yes'")
+        page.click("#record a[data-key=Older]")
+        page.wait("#record tr[data-key=s-10]")
+
+        assert page.script("document.body.dataset.mine === 'yes'")
+        assert "26 to 50 of 50" in page.text("#record .pages")
+        page.click("#record tr[data-key=s-34] a")
+        page.wait("#record [data-key=task-2]")
+        assert 1 == page.count("#record tr[data-key=s-10]")
+        page.click("#record [data-key=changes] a[data-key=Older]")
+        page.wait("#record [data-key=changes] li[data-key='1']")
+
+        assert page.script("document.body.dataset.mine === 'yes'")
+        assert 25 == page.count("#record [data-key=changes] li")
+
+    def test_a_task_is_asked_for_by_keyboard_and_the_choice_stays(
+        self, root: Path, page: Page
+    ) -> None:
+        page.focus("#record-task")
+        page.type("2")
+        page.press("Enter")
+        page.wait("#record [data-key=task-2]")
+        page.at("#matrix-discipline", "selectOption", "backend")
+        query(root, "UPDATE ralphgen_sessions SET outcome = 'failed' WHERE id = 's-59'")
+        page.wait("#record tr[data-key=s-59] .state:has-text('failed')")
+
+        assert 1 == page.count("#record [data-key=task-2]")
+        assert page.focused("#record-task")
+        assert "?discipline=backend&sessions=1&task=2" == page.script("location.search")
+
+    def test_without_scripts_links_and_the_form_lead_there(self, plain: Page) -> None:
+        plain.click("#record a[data-key=Older]")
+        plain.wait_plain("#record tr[data-key=s-10]")
+        plain.fill("#record-task", "2")
+        plain.click("#record form button")
+        plain.wait_plain("#record [data-key=task-2]")
+
+        assert 1 == plain.count("#record tr[data-key=s-10]")
+        assert plain.script("location.hash") == "#record"
+
+    def test_a_ledger_that_comes_and_goes_shows_and_hides_it(
+        self, chromium: Chromium, made: Path, tmp_path: Path
+    ) -> None:
+        root = made_here(shutil.copytree(made, tmp_path / "q"))
+        with board_process(root) as board, chromium.page(board.url) as page:
+            page.wait_live()
+            page.wait('.places a[href="#record"]', "hidden")
+            add_tables(root)
+            page.wait('.places a[href="#record"]')
+            page.wait("#record h2")
+            query(root, "DROP TABLE ralphgen_ledger")
+            for table in ("sessions", "claims", "journal", "evidence"):
+                query(root, f"DROP TABLE ralphgen_{table}")
+            query(root, "DROP TABLE IF EXISTS ralphgen_unfinished")
+            page.wait("#record", "hidden")
 
 
 class TestMatrix:
@@ -116,7 +198,7 @@ class TestMatrix:
     def test_without_scripts_a_button_shows_the_discipline(self, plain: Page) -> None:
         plain.at("#matrix-discipline", "selectOption", "backend")
         plain.click("#matrix form button")
-        plain.wait('#matrix .head:has-text("as the discipline")')
+        plain.wait_plain('#matrix .head:has-text("as the discipline")')
 
         assert "as the discipline backend" in plain.text("#matrix .head")
 
@@ -190,7 +272,7 @@ class TestSessions:
         page.wait(row, "detached")
 
         assert () == read_sessions(root)
-        assert f'the session "{session}" is ended' in page.text("#notices")
+        page.wait(f"""#notices:has-text('the session "{session}" is ended')""")
 
     def test_the_keyboard_ends_one(self, session: str, root: Path, page: Page) -> None:
         row = f'#sessions tr[data-key="{session}"]'
@@ -271,8 +353,8 @@ class TestDisciplines:
         assert "no_such_tool" in editor.text("#wrong-disabled")
         assert SERVERS == stored(root, "backend")
         editor.click("[data-discard]")
+        assert until(lambda: "" == editor.value('[name="disabled"]'))
         editor.wait('[name="disabled"]:not([aria-invalid])')
-        assert "" == editor.value('[name="disabled"]')
 
     def test_a_server_and_a_variable_are_removed_by_keyboard(
         self, root: Path, editor: Page

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 from board_browsers import BoardProcess, board_process
 from browsing import BROWSER, Chromium, Page, open_chromium
-from driving import connected, create_project, query
+from driving import connected, create_project, made_here, query
 
 pytestmark = BROWSER
-LIVE = '#pulse[data-state="live"]'
 FORM = "#disciplines form[data-discipline-form]"
 TASKS = "".join(
     f"INSERT INTO tasks (id, feature, discipline, title, depends_on)"
@@ -33,7 +32,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def root(made: Path, tmp_path: Path) -> Path:
-    return shutil.copytree(made, tmp_path / "p")
+    return made_here(shutil.copytree(made, tmp_path / "p"))
 
 
 @pytest.fixture
@@ -45,7 +44,7 @@ def board(root: Path) -> Iterator[BoardProcess]:
 @pytest.fixture
 def page(chromium: Chromium, board: BoardProcess) -> Iterator[Page]:
     with chromium.page(board.url) as opened:
-        opened.wait(LIVE)
+        opened.wait_live()
         yield opened
 
 
@@ -53,7 +52,7 @@ def test_two_people_see_what_an_agent_writes(
     root: Path, board: BoardProcess, chromium: Chromium, page: Page
 ) -> None:
     with chromium.page(board.url, colorScheme="dark") as other, connected(root) as agent:
-        other.wait(LIVE)
+        other.wait_live()
         for number in range(30):
             agent.call("add_task_comment", task_id=1, body=f"note {number}", author="agent")
         agent.call("set_task_status", id=1, status="done")
@@ -120,8 +119,8 @@ def test_a_board_that_stops_is_told_and_a_new_one_serves(
 
     assert "ralphgen board" in page.text("#pulse")
     with board_process(root) as again, chromium.page(again.url) as anew:
-        anew.wait(LIVE)
-        assert 1 == anew.count("#status .figures")
+        anew.wait_live()
+        anew.wait("#status .figures")
 
 
 @pytest.mark.parametrize("token", ["", "wrong/", "../"])

@@ -14,8 +14,6 @@ from driving import query
 from making_sessions import opened
 
 pytestmark = BROWSER
-LIVE = '#pulse[data-state="live"]'
-SECTIONS = ("matrix", "status", "drift", "disciplines", "sessions", "diagnosis")
 SCHEMES = pytest.mark.parametrize("scheme", ["light", "dark"])
 HOSTILE = (
     "</title></textarea></script><script>window.hit = 1</script>",
@@ -63,11 +61,43 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "INSERT INTO task_comments (task_id, author, body, created) VALUES (?, ?, ?, ?)",
             *(number, text, f"{text}\n{text}", text),
         )
+        add_record(root, number, text)
     opened(root, "task_execution", task=2)
     unreadable = json.dumps([{"name": HOSTILE[1], "command": HOSTILE[1]}])
     query(root, "UPDATE disciplines SET mcp_servers = ? WHERE acronym = 'H1'", unreadable)
     (root / ".ralph/mcp/policy.py").write_text(f"# {HOSTILE[0]}\n", encoding="utf-8")
     return root
+
+
+def add_record(root: Path, number: int, text: str) -> None:
+    """Put on record of a task what would rather be a program, and let it be held or stale."""
+    query(
+        root,
+        "INSERT INTO ralphgen_sessions (id, recipe, discipline, task_id, feature, agent, model,"
+        " started, outcome, cost_usd, worktree, merged)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?)",
+        *(text, text, text, number, text, text, text, text, text, text, text),
+    )
+    query(
+        root,
+        "INSERT INTO ralphgen_claims (task_id, session, token, taken, expires, began)"
+        " VALUES (?, ?, 1, ?, ?, ?)",
+        *(number, text, text, "2999" if number % 2 else "2026", text),
+    )
+    for at in range(30):
+        query(
+            root,
+            "INSERT INTO ralphgen_journal (time, session, tool, table_name, row_key, before, after)"
+            " VALUES (?, ?, ?, 'tasks', ?, ?, ?)",
+            *(text, text, text, number, json.dumps({text: text, "at": at}), text),
+        )
+    query(
+        root,
+        "INSERT INTO ralphgen_evidence (task_id, session, check_name, definition, exit_code,"
+        " started, seconds, tree, protected, watched, tail) VALUES (?, ?, ?, '', 1, ?, 1, '',"
+        " ?, ?, ?)",
+        *(number, text, text, text, json.dumps([text]), text, f"{text}\n{text}"),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +109,7 @@ def board(hostile: Path) -> Iterator[BoardProcess]:
 @pytest.fixture
 def page(chromium: Chromium, board: BoardProcess) -> Iterator[Page]:
     with chromium.page(board.url) as opened_page:
-        opened_page.wait(LIVE)
+        opened_page.wait_live()
         yield opened_page
 
 
@@ -121,19 +151,35 @@ def test_no_name_becomes_anything_but_text(page: Page, name: str) -> None:
     page.click("[data-discard]")
 
 
+@pytest.mark.parametrize("task", range(1, len(HOSTILE) + 1))
+def test_nothing_on_record_becomes_anything_but_text(
+    chromium: Chromium, board: BoardProcess, task: int
+) -> None:
+    with chromium.page(f"{board.url}?task={task}") as page:
+        page.wait_live()
+        page.wait(f"#record [data-key=task-{task}]")
+        page.click("#record details summary")
+
+        assert 25 == page.count("#record [data-key=changes] li")
+        assert 1 == page.count("#record [data-key=evidence] li")
+        harmless(page)
+
+
 def test_no_text_widens_the_page(chromium: Chromium, board: BoardProcess) -> None:
     for width in (320, 360, 768, 1280):
         size = {"width": width, "height": 800}
-        with chromium.page(board.url, viewport=size) as narrow:
-            narrow.wait(LIVE)
+        with chromium.page(f"{board.url}?task=6", viewport=size) as narrow:
+            narrow.wait_live()
+            narrow.wait("#record [data-key=task-6]")
 
             assert width == narrow.script("document.documentElement.scrollWidth")
 
 
 @SCHEMES
 def test_axe_finds_nothing(chromium: Chromium, board: BoardProcess, scheme: str) -> None:
-    with chromium.page(board.url, colorScheme=scheme) as page:
-        page.wait(LIVE)
+    with chromium.page(f"{board.url}?task=1", colorScheme=scheme) as page:
+        page.wait_live()
+        page.wait("#record [data-key=task-1]")
         page.at("#matrix-discipline", "selectOption", HOSTILE[2])
         page.wait('[name="servers.0.name"]')
         page.fill('[name="servers.0.name"]', "ralph")
@@ -145,8 +191,6 @@ def test_axe_finds_nothing(chromium: Chromium, board: BoardProcess, scheme: str)
         page.script("for (const one of document.querySelectorAll('details')) one.open = true")
         page.at("#matrix td[data-state=narrowed] >> nth=0", "hover")
 
-        for section in SECTIONS:
-            assert [] == page.violations(f"#{section}")
         assert [] == page.violations()
 
 

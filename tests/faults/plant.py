@@ -2,10 +2,10 @@
 
     python tests/faults/plant.py [WORD...] [--tree FOLDER] [--list]
 
-Each fault of `faults.toml` is a text of `ralphgen/`, what takes its place, and tests of which one
-must fail then. WORDs choose faults by area or name. `--tree` is another checkout, in which tests
-are found by their file names, wherever they lie. Exit code: 0 where all faults were noticed, 1
-where one was not, 2 where one cannot be planted.
+Each fault of `faults.toml` is a text of `ralphgen/` or of `templates/`, what takes its place, and
+tests of which one must fail then. WORDs choose faults by area or name. `--tree` is another
+checkout, in which tests are found by their file names, wherever they lie. Exit code: 0 where all
+faults were noticed, 1 where one was not, 2 where one cannot be planted.
 """
 
 import argparse
@@ -64,10 +64,8 @@ def read_faults(words: Sequence[str] = ()) -> list[Fault]:
 
 def place_of(fault: Fault, tree: Path) -> Path:
     """Return the one source file that holds the fault's text, once."""
-    counts = {
-        path: path.read_text(encoding="utf-8").count(fault.old)
-        for path in sorted((tree / "ralphgen").rglob("*.py"))
-    }
+    sources = [*(tree / "ralphgen").rglob("*.py"), *(tree / "templates").rglob("*.jinja")]
+    counts = {path: path.read_text(encoding="utf-8").count(fault.old) for path in sorted(sources)}
     holders = [path for path, count in counts.items() if count]
     if sum(counts.values()) != 1:
         names = ", ".join(str(path.relative_to(tree)) for path in holders)
@@ -95,7 +93,8 @@ def try_fault(fault: Fault, tree: Path, moment: int) -> tuple[str, str]:
         place, tests = place_of(fault, tree), tests_of(fault, tree)
         text = place.read_text(encoding="utf-8")
         faulty = text.replace(fault.old, fault.new)
-        ast.parse(faulty)
+        if place.suffix == ".py":
+            ast.parse(faulty)
     except (UnplantedError, SyntaxError) as error:
         return UNPLANTED, str(error)
     try:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from cases import lay_down
 from driving import quiet, server_command
+from lanes import shortened
 
 import ralphgen
 from ralphgen.generate.workflows import checked, generate, regenerate
@@ -59,7 +60,10 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> Files:
     return generate(lay_down("hostile", tmp_path_factory.mktemp("expected") / "p")).files
 
 
-@pytest.mark.parametrize("surroundings", SURROUNDINGS)
+@pytest.mark.parametrize(
+    "surroundings",
+    shortened(SURROUNDINGS, "Turkish, in a far zone", "a very long path, no colours"),
+)
 def test_nothing_around_a_process_shows_in_what_it_writes(
     surroundings: str, expected: Files, tmp_path: Path
 ) -> None:

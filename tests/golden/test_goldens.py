@@ -2,12 +2,11 @@
 
 import hashlib
 import json
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import command_line
 import pytest
 from cases import FIXTURES, case_names, lay_down
 from goldens import Goldens
@@ -69,7 +68,7 @@ def test_the_manifest_seals_every_other_file(served: tuple[str, Generated]) -> N
     files = dict(generated.files)
     manifest = json.loads(files.pop("manifest.json"))
 
-    assert {"files", "plan", "ralphgen", "schema"} == manifest.keys()
+    assert {"files", "plan", "ralphgen", "schema", "tools"} == manifest.keys()
     digests = {path: hashlib.sha256(text.encode()).hexdigest() for path, text in files.items()}
     assert digests == manifest["files"]
     assert ralphgen.__version__ == manifest["ralphgen"]
@@ -80,8 +79,7 @@ def test_a_project_that_cannot_be_served_is_refused_in_these_words(
     case: str, tmp_path: Path, goldens: Goldens
 ) -> None:
     root = lay_down(case, tmp_path / "project")
-    command = [sys.executable, "-m", "ralphgen", "regen", "--no-install", str(root)]
-    done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
+    done = command_line.ralphgen("regen", "--no-install", root)
 
     goldens.check(f"{case}/stderr.txt", {".": done.stderr})
     assert (1, "") == (done.returncode, done.stdout)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from cases import INIT_SCHEMA
 from driving import ROWS, context_for, create_database, on_context, quiet
+from proved_projects import proved_project
 from wire import running
 
 from ralphgen.generate.workflows import Generated, regenerate
@@ -39,6 +40,16 @@ def test_a_listing_stays_within_its_bytes_and_is_what_was_foretold(
         {"task": 1, "feature": "auth"} if recipe == "task_execution" else {}
     )
     assert listed_tools(generated.plan, recipe, kit, rows=rows) == answer["result"]["tools"]
+
+
+@pytest.mark.parametrize(("recipe", "most"), [("manual", 14_500), ("task_execution", 3_700)])
+def test_a_listing_with_checks_stays_within_its_bytes(
+    tmp_path: Path, recipe: str, most: int
+) -> None:
+    answer = listing(proved_project(tmp_path / "p"), recipe)
+    length = len(json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode())
+
+    assert length <= most
 
 
 def listing(root: Path, recipe: str) -> dict[str, Any]:

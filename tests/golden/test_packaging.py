@@ -59,8 +59,10 @@ def test_every_file_of_the_package_is_inside(wheel: dict[str, bytes]) -> None:
 
     assert {
         "ralphgen/py.typed",
+        "ralphgen/environment/requirements-postgresql.lock",
         "ralphgen/environment/requirements.lock",
         "ralphgen/init/schema.sql",
+        "ralphgen/ledger/schema.sql",
         "ralphgen/init/stacks/generic.toml",
     } <= expected
     assert expected == {name for name in wheel if name.startswith("ralphgen/")} - {

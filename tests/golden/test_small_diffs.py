@@ -1,12 +1,13 @@
 """A small change of a project is a small diff of its server, so that a review can be read."""
 
 import difflib
+import json
 from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 from cases import lay_down
-from driving import create_database, query
+from driving import SCHEMAS, create_database, query
 
 from ralphgen.generate.workflows import generate
 from ralphgen.output.manifest import Files
@@ -47,6 +48,15 @@ def test_one_more_value_of_a_check_is_one_more_line(
     assert {"ralph/tasks.py": [f"+{line}"]} == reviewed(old, new)
 
 
+def test_one_more_value_of_a_check_is_recorded_by_a_line_and_four_digests(tmp_path: Path) -> None:
+    """As the README says: what is marked as generated, and folded in a review, changes too."""
+    old = files_of(tmp_path / "old", CHECKED)
+    new = files_of(tmp_path / "new", CHECKED.replace("'pending', 'done'", "'pending', 'x', 'done'"))
+    changed = {path: len(_lines(old[path], new[path])) for path in old if old[path] != new[path]}
+
+    assert {"manifest.json": 2 * 4, "project.json": 2, "ralph/tasks.py": 1} == changed
+
+
 @pytest.mark.parametrize(
     ("table", "where"),
     [
@@ -70,6 +80,15 @@ def test_a_new_column_is_a_line_at_each_place_that_must_know_it(
         for line in lines
         if not line.startswith("+") or "extra" not in line
     }
+
+
+def test_a_new_column_is_one_line_of_the_facts(tmp_path: Path) -> None:
+    old, new = laid_down(tmp_path / "old"), laid_down(tmp_path / "new", column("tasks", "extra"))
+
+    (line,) = _lines(old["project.json"], new["project.json"])
+
+    assert line.startswith("+      {")
+    assert "extra" == json.loads(line.strip("+ ,"))["name"]
 
 
 def test_a_new_column_of_comments_is_also_named_where_arguments_are_withheld(
@@ -124,10 +143,11 @@ def test_the_order_of_rows_and_of_what_is_declared_elsewhere_changes_nothing(
         f"WHERE name = '{name}'"
         for name, tools in (("zoe", '"get_task", "delete_task"'), ("ann", '"delete_task"'))
     ]
-    aside = ["CREATE TABLE zebra (a)", "CREATE TABLE ant (b)", "CREATE INDEX i ON tasks (title)"]
+    indexes = ["CREATE INDEX i ON tasks (title)", "CREATE INDEX h ON tasks (status)"]
+    aside = ["CREATE TABLE zebra (a)", "CREATE TABLE ant (b)", *indexes]
 
     assert laid_down(tmp_path / "1", *people, *aside) == laid_down(
-        tmp_path / "2", *reversed(aside[:2]), *reversed(people)
+        tmp_path / "2", *reversed(aside), *reversed(people)
     )
 
 
@@ -135,6 +155,21 @@ def test_the_order_of_tables_in_the_schema_changes_nothing(tmp_path: Path) -> No
     tables = [f"{table};" for table in CHECKED.split(";") if table.strip()]
 
     assert files_of(tmp_path / "1", CHECKED) == files_of(tmp_path / "2", "".join(tables[::-1]))
+
+
+@pytest.mark.parametrize("table", ["tasks", "features", "disciplines", "task_comments"])
+def test_the_order_in_which_columns_were_added_changes_nothing(tmp_path: Path, table: str) -> None:
+    """Two developers with the same migrations, run in another order, commit the same files."""
+    added = [column(table, name) for name in ("risk", "Effort", "zeta", "due date", "alpha", "é")]
+
+    assert laid_down(tmp_path / "1", *added) == laid_down(tmp_path / "2", *reversed(added))
+
+
+def test_the_order_of_columns_of_spec_070_changes_nothing(tmp_path: Path) -> None:
+    """Two of them came by ALTER TABLE in a7, and stand in their place in a8."""
+    old, new = ((SCHEMAS / f"{name}.sql").read_text(encoding="utf-8") for name in ("a7", "a8"))
+
+    assert files_of(tmp_path / "1", old) == files_of(tmp_path / "2", new)
 
 
 def test_where_the_database_lies_in_wait_changes_nothing(tmp_path: Path) -> None:
@@ -174,3 +209,32 @@ def reviewed(old: Files, new: Files) -> dict[str, list[str]]:
 def _lines(old: str, new: str) -> list[str]:
     diff = difflib.unified_diff(old.splitlines(), new.splitlines(), n=0, lineterm="")
     return [line for line in list(diff)[2:] if not line.startswith("@@")]
+
+
+def test_a_new_tool_is_a_line_for_each_agent_that_gets_it_and_none_for_a_person(
+    tmp_path: Path,
+) -> None:
+    """A person's own sessions have "all"; the manifest names what that is, a tool a line."""
+    tool = "append_feature_learning"
+    old = laid_down(tmp_path / "old", "ALTER TABLE features DROP COLUMN learnings")
+    new = laid_down(tmp_path / "new")
+
+    recipes = [files["policy.py"].partition('"manual": Recipe(')[::2] for files in (old, new)]
+    (agents, person), (agents_now, person_now) = recipes
+    named = _lines(old["manifest.json"], new["manifest.json"])
+
+    assert f'+                    "{tool}",' in _lines(agents, agents_now)
+    assert person.partition("),")[0] == person_now.partition("),")[0]
+    assert '"ralph": "all"' in person_now.partition("),")[0]
+    assert [f'+      "{tool}",'] == [line for line in named if tool in line]
+
+
+def test_at_most_twelve_files_are_a_projects_own(tmp_path: Path) -> None:
+    """All others are the same wherever ralph alone is on: nobody has to read them twice."""
+    cases = ("a0", "b1", "full", "hostile", "structured_output")
+    every = [generate(lay_down(case, tmp_path / case)).files for case in cases]
+    names = {path for files in every for path in files}
+
+    own = {path for path in names if len({files.get(path) for files in every}) > 1}
+    assert {"policy.py", "project.json", "manifest.json", "ralph/tasks.py"} < own
+    assert 12 >= len(own), own

@@ -13,7 +13,7 @@ NEEDED = [
     pytest.mark.interop,
     pytest.mark.skipif(not MODULES, reason="RALPHGEN_NODE_MODULES names no folder of packages"),
 ]
-PATIENCE = 60  # seconds
+PATIENCE = 120  # seconds
 
 
 def modules() -> Path:

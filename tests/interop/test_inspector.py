@@ -130,5 +130,6 @@ def test_prompts_are_listed_and_got(project: Path, tmp_path: Path, era: str) -> 
         prompt["name"],
         [argument["name"] for argument in prompt["arguments"]],
     )
-    assert 'task 2, "Show the form"' in message["content"]["text"]
+    for words in ("Work on task 2 ", "\nShow the form\n"):
+        assert words in message["content"]["text"]
     assert "task 99" in refused["message"]

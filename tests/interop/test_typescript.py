@@ -116,7 +116,8 @@ def test_a_typescript_client_gets_prompts_and_completes(project: Path, script: s
         [argument["name"] for argument in described["arguments"]],
     )
     (message,) = got["messages"]
-    assert 'task 2, "Show the form"' in message["content"]["text"]
+    for words in ("Work on task 2 ", "\nShow the form\n"):
+        assert words in message["content"]["text"]
     assert (-32602, True) == (refused["code"], "task 99" in refused["message"])
     assert {"values": ["1", "2"], "total": 2, "hasMore": False} == tasks["completion"]
     assert {"values": ["search"], "total": 1, "hasMore": False} == features["completion"]

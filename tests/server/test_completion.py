@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from driving import Era, connected, context_for, create_project, on_context, query
+from lanes import shortened
 from mcp.types import PromptReference, ResourceTemplateReference
 from wire import MODERN, Wire, running
 
@@ -30,7 +31,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
+@pytest.fixture(scope="module", params=shortened(VERSIONS, VERSIONS[-1]))
 def server(project: Path, request: pytest.FixtureRequest) -> Iterator["Asking"]:
     """A server in a session that is about no task yet, and may be about one."""
     context = context_for(project, "enrichment")
@@ -123,7 +124,7 @@ def test_a_prompt_speaks_of_the_row_that_its_argument_names(server: Asking) -> N
 
     assert prompt["description"] == found["description"]
     assert ("user", "text") == (message["role"], message["content"]["type"])
-    assert 'task 2, "Show the form"' in message["content"]["text"]
+    assert "```text\nShow the form\n```" in message["content"]["text"]
 
 
 @pytest.mark.parametrize(
@@ -156,4 +157,4 @@ def test_the_sdks_client_completes_and_prompts(project: Path, era: Era) -> None:
 
     assert ["search"] == features.completion.values
     assert 10 == tasks.completion.total
-    assert '"Log in"' in getattr(text, "text", "")
+    assert "```text\nLog in\n```" in getattr(text, "text", "")

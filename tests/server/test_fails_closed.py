@@ -379,8 +379,70 @@ def test_an_emitted_module_that_cannot_be_loaded_stops_the_server(own: Path, fil
     assert 'run "ralphgen regen --force"' in line
 
 
+ALL_TOOLS = '"manual": Recipe(\n            tools={\n                "ralph": "all",'
+WORDS = {
+    "another word": ('"ralph": "All",', None),
+    "a name": ('"ralph": "list_tasks",', None),
+    "nothing": ('"ralph": "",', None),
+    "all of what is not named": ('"ralph": "all",', {}),
+    "all of what is no list": ('"ralph": "all",', {"ralph": "list_tasks"}),
+    "all of what are no names": ('"ralph": "all",', {"ralph": [1]}),
+    "all of no mapping": ('"ralph": "all",', ["ralph"]),
+}
+
+
+def emitted_with(root: Path, tools: str, every: object = None) -> None:
+    """Let the policy say `tools` for a person, and the manifest that these are `every` tool."""
+    policy, manifest = (root / ".ralph/mcp" / name for name in ("policy.py", "manifest.json"))
+    text = policy.read_text(encoding="utf-8")
+    assert 1 == text.count(ALL_TOOLS)
+    policy.write_text(
+        text.replace(ALL_TOOLS, ALL_TOOLS.replace('"ralph": "all",', tools)), encoding="utf-8"
+    )
+    accept(root)
+    if every is not None:
+        facts = {**json.loads(manifest.read_bytes()), "tools": every}
+        manifest.write_text(json.dumps(facts), encoding="utf-8")
+
+
+@pytest.mark.parametrize(("tools", "every"), WORDS.values(), ids=WORDS)
+def test_a_policy_that_says_all_in_any_other_way_stops_the_server(
+    own: Path, tools: str, every: object
+) -> None:
+    emitted_with(own, tools, every)
+
+    line = refused(own)
+    assert 'the recipe "manual" has ' in line
+    assert 'run "ralphgen regen --force"' in line
+
+
+def test_what_a_person_lacks_is_seen_in_the_policy(own: Path) -> None:
+    """A list is what it says, whatever tools there are."""
+    emitted_with(own, '"ralph": ["get_task", "list_tasks"],')
+
+    enabled = {"ralph": ["get_task", "list_tasks", "delete_task"]}
+    with connected(own, "manual", enabled_tools={"ralph": enabled["ralph"][:2]}) as driver:
+        assert ["list_tasks", "get_task"] == driver.names()
+    path = context_for(own, "manual", enabled_tools=enabled)
+    assert '"enabled_tools" names "delete_task"' in refused(own, *on_context(path))
+
+
 MOVED = {
-    "a column more": ("ALTER TABLE tasks ADD COLUMN risk TEXT", 'column "tasks.risk" is new'),
+    "a column more that must be given": (
+        (
+            "ALTER TABLE tasks ADD COLUMN risk TEXT NOT NULL DEFAULT 'x'; PRAGMA writable_schema ="
+            " ON; UPDATE sqlite_master SET sql = replace(sql, ' DEFAULT ''x''', '')"
+        ),
+        'column "tasks.risk" is new',
+    ),
+    "a column more and one less": (
+        "ALTER TABLE tasks ADD COLUMN risk TEXT; ALTER TABLE tasks DROP COLUMN hints",
+        'column "tasks.hints" is gone; column "tasks.risk" is new',
+    ),
+    "a column with another name": (
+        "ALTER TABLE tasks RENAME COLUMN hints TO Hints",
+        'column "tasks.Hints" is new; column "tasks.hints" is gone',
+    ),
     "a column less": ("ALTER TABLE tasks DROP COLUMN hints", 'column "tasks.hints" is gone'),
     "a table less": ("DROP TABLE task_comments", 'table "task_comments" is gone'),
     "another list of values": (
@@ -403,6 +465,27 @@ def test_a_schema_that_moved_is_refused_by_the_names_of_its_columns(
 
     assert expected in line
     assert 'run "ralphgen regen"' in line
+
+
+def test_new_columns_that_may_be_left_out_are_left_out_and_said(own: Path) -> None:
+    query(own, "ALTER TABLE tasks ADD COLUMN risk TEXT")
+    query(own, "ALTER TABLE tasks ADD COLUMN effort REAL NOT NULL DEFAULT 1.5")
+    query(own, 'ALTER TABLE features ADD COLUMN "o\'\n1" TEXT AS (name)')
+    for _ in range(2):  # a schema that was found to be the expected one is not read again
+        with running(own, *on_context(context_for(own, "manual"))) as server:
+            server.shake_hands()
+            listed = server.ask("tools/list", {})["result"]["tools"]
+            given = {"feature": "auth", "discipline": "backend", "title": "t"}
+            made = server.ask("tools/call", {"name": "create_task", "arguments": given})["result"]
+            server.leave()
+            said = [json.loads(line) for line in server.errors().splitlines()]
+
+        assert not made.get("isError"), made
+        assert '"risk"' not in json.dumps(listed)
+        assert [
+            ("warning", "ralph", f'the new column "{name}" is left out until "ralphgen regen"')
+            for name in ("features.o'\n1", "tasks.effort", "tasks.risk")
+        ] == [(line["level"], line["logger"], line["data"]) for line in said]
 
 
 def test_a_database_that_is_none_is_refused_with_a_mend(own: Path) -> None:

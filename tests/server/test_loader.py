@@ -161,6 +161,26 @@ def test_a_start_keeps_its_bytecode_for_the_next_one(own: Path, home: Path, tmp_
     assert [] == [*generated(own, "").rglob("*.pyc")]
 
 
+def test_the_modules_of_each_start_are_read_as_one(own: Path) -> None:
+    """From the third start on none of them is looked for; what comes later is, as before."""
+    command = server_command(own)
+    about = '{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
+    found = []
+    for _ in range(4):
+        done = subprocess.run(
+            [command[0], "-X", "importtime", *command[1:]],
+            input=about,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert '"id":1' in done.stdout
+        found.append("runtime.protocol.connection" in done.stderr)
+    started(own)
+
+    assert [True, True, False, False] == found
+
+
 def test_a_server_needs_its_sources_for_nothing_once_they_were_compared(own: Path) -> None:
     """Its second start opens none but the two that run before bytecode is found."""
     for _ in range(2):
@@ -310,9 +330,9 @@ def test_a_traceback_names_the_file_and_shows_the_line(own: Path) -> None:
 def test_a_schema_is_compared_again_when_its_text_has_changed(own: Path) -> None:
     checked(own)
     checked(own)
-    query(own, "ALTER TABLE tasks ADD COLUMN risk TEXT")
+    query(own, "ALTER TABLE tasks DROP COLUMN hints")
 
-    assert 'column "tasks.risk" is new' in refused(own)
+    assert 'column "tasks.hints" is gone' in refused(own)
 
 
 def test_a_copied_project_has_bytecode_of_its_own(own: Path, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ INSERT INTO tasks (id, feature, discipline, title)
     SELECT i, 'auth', iif(i % 2, 'backend', 'frontend'), 'Task ' || i FROM n;
 """
 WORKER = """
+import json
 import sys
 
 folder, context, sha256, task = sys.argv[1:]
@@ -34,6 +35,8 @@ from policy import POLICY
 from ralph import KIT
 from runtime.session import read_session
 
+with open(f"{folder}/manifest.json", encoding="utf-8") as manifest:
+    POLICY.name_tools(json.load(manifest)["tools"])
 session = read_session("ralph", folder, context, sha256, POLICY)
 tools = session.tools(KIT.tools)
 workspace = KIT.open_workspace(folder, session)

@@ -110,6 +110,11 @@ def asking(root: Path, version: str, recipe: str, **facts: object) -> Iterator[A
         yield Asking(wire, version)
 
 
+def steps_in(text: str) -> list[str]:
+    """The numbered lines of a prompt."""
+    return [line for line in text.splitlines() if line[:1].isdigit()]
+
+
 def names_in(text: str) -> set[str]:
     """The tools of the kit that a text names."""
     return set(re.findall(r"[a-z]+(?:_[a-z]+)+", text)) & TOOLS
@@ -130,8 +135,8 @@ def test_a_session_has_one_prompt_that_is_called_after_its_recipe(
         cursor = server.ask("prompts/list", cursor="1")["error"]["code"]
 
     assert ("task_execution", []) == (prompt["name"], prompt.get("arguments", []))
-    assert text.startswith(f"{prompt['description']}\n")
-    assert 'Work on task 1, "Log in", of the feature "auth".' in text
+    begin = f'{prompt["description"]}\nWork on task 1 of the feature "auth".'
+    assert f"{begin}\n\n## Title\n\n```text\nLog in\n```\n" in text
     last = "Close finished work with set_task_status: done and a summary, or blocked and a reason."
     assert text.endswith(last)
     assert [-32602] * 4 == [cursor, *(code for code, _ in refusals)]
@@ -158,12 +163,10 @@ def test_what_is_not_bound_can_be_named(project: Path, version: str) -> None:
 
     (argument,) = prompt["arguments"]
     assert ("task", False) == (argument["name"], argument["required"])
-    assert 'Work on task 2, "Show the form", of the feature "auth".' in named
-    assert "1. Take the first draft that list_tasks shows." == free.splitlines()[1]
-    assert "Take the first draft" not in named
-    assert [line[3:] for line in free.splitlines()[2:]] == [
-        line[3:] for line in named.splitlines()[2:]
-    ]
+    assert 'Work on task 2 of the feature "auth".\n\n## Title\n\n```text\nShow the form' in named
+    begin, *more = steps_in(free)
+    assert "1. Take the first draft that list_tasks shows." == begin
+    assert [line[3:] for line in more] == [line[3:] for line in steps_in(named)]
     assert [-32602] * len(refused) == [code for code, _ in refused]
     assert "there is no task 99" == refused[0][1]
     assert all(len(message) < 100 for _, message in refused)
@@ -199,15 +202,15 @@ def test_arguments_are_for_the_rows_that_a_session_can_be_about_and_is_not(
         ("ramble", "This session is about the feature auth."),
         ("opus_review", "This session is about the feature auth."),
         ("discuss", "This session is about the discipline backend."),
-        ("enrichment", 'Work on task 1, "Log in", of the feature "auth".'),
+        ("enrichment", 'Work on task 1 of the feature "auth".'),
     ],
 )
 def test_the_prompt_names_the_row_that_the_session_is_about(
     project: Path, recipe: str, expected: str
 ) -> None:
-    (prompt,) = seen(project, recipe, **ABOUT[recipe])["prompts"]
+    said = seen(project, recipe, **ABOUT[recipe])
 
-    assert expected == prompt["text"].splitlines()[1]
+    assert expected == said["brief"]["task"].splitlines()[1]
 
 
 @pytest.mark.parametrize("recipe", ABOUT)
@@ -218,24 +221,22 @@ def test_the_prompt_names_visible_tools_only_and_each_step_has_its_number(
     facts = ABOUT[recipe] if bound or recipe == "task_execution" else dict.fromkeys(ABOUT[recipe])
     said = seen(project, recipe, **facts)
     (prompt,) = said["prompts"]
-    steps = [line for line in prompt["text"].splitlines() if line[:1].isdigit()]
+    steps = steps_in(prompt["text"])
 
     assert names_in(prompt["text"]) <= {tool["name"] for tool in said["tools"]}
     assert [str(at) for at in range(1, len(steps) + 1)] == [step.split(".")[0] for step in steps]
-    assert len(prompt["text"]) < 2000
+    assert len(prompt["text"]) < 2500
 
 
-def test_a_title_of_many_lines_stays_on_one_and_is_cut(project: Path) -> None:
+def test_a_title_of_many_lines_is_quoted(project: Path) -> None:
     query(project, "UPDATE tasks SET title = ? WHERE id = 2", LONG)
     try:
         (prompt,) = seen(project, "task_execution", task_id=2)["prompts"]
     finally:
         query(project, "UPDATE tasks SET title = 'Show the form' WHERE id = 2")
-    second, third = prompt["text"].splitlines()[1:3]
 
-    assert second.startswith('Work on task 2, "Log in with')
-    assert len(second) < 200
-    assert third.startswith("1. ")
+    quoted = LONG.replace("\u2028", "\n")
+    assert f"## Title\n\n```text\n{quoted}\n```\n\n## " in prompt["text"]
 
 
 def test_a_recipe_with_an_odd_name_has_a_prompt_that_clients_can_name(project: Path) -> None:
@@ -243,8 +244,9 @@ def test_a_recipe_with_an_odd_name_has_a_prompt_that_clients_can_name(project: P
     (prompt,) = described(session.served[0].command)["prompts"]
 
     assert "Fr_h-St_ck_v1.2__kurz_" == prompt["name"]
-    assert 'task 2, "Show the form"' in prompt["text"]
-    assert prompt["text"] == session.prompt
+    assert "```text\nShow the form\n```" in prompt["text"]
+    assert session.brief is not None
+    assert f"{session.brief.system}\n\n{session.prompt}" == prompt["text"]
 
 
 def hidden_arguments(root: Path, said: dict[str, Any]) -> dict[str, set[str]]:

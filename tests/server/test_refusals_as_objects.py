@@ -12,7 +12,9 @@ from ralphgen.runtime.tool import READ_ONLY, STRING, Tool
 
 
 class Nobody:
-    """What `tool_methods` wants of a session: it hides nothing."""
+    """What `tool_methods` wants of a session: it hides nothing, and has no folder for logs."""
+
+    folder = None
 
     def why_hidden(self, name: str) -> str:
         return name

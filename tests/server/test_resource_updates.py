@@ -15,14 +15,19 @@ import mcp.types as t
 import pytest
 from anyio.from_thread import start_blocking_portal
 from driving import connected, context_for, create_project, on_context, query, server_command
+from engines import VARIABLE, on_engine
+from lifelines import until
 from mcp import Client, MCPDeprecationWarning
 from mcp.client.stdio import StdioServerParameters, stdio_client
+from postgresql import needs_postgresql
 from wire import MODERN, Wire, running
+
+from ralphgen.runtime.postgresql.notices import PACE
 
 HANDSHAKE, STATELESS = "2025-11-25", "2026-07-28"
 ERAS = pytest.mark.parametrize("version", [HANDSHAKE, STATELESS])
 UPDATED = "notifications/resources/updated"
-AT_ONCE = 2.0  # seconds in which a server ends
+AT_ONCE = 10.0  # seconds in which a server ends; a call waits 20 for a database
 SEVERAL_LOOKS = 0.7  # seconds
 LONG = 10.0  # seconds; an update takes a quarter of one
 TASK, OTHER_TASK, PROGRESS = "ralph://tasks/1", "ralph://tasks/2", "ralph://progress"
@@ -335,7 +340,36 @@ def test_the_sdks_client_hears_in_the_handshake_era(project: Path) -> None:
             portal.call(client.subscribe_resource, TASK)
             arguments = {"id": 1, "title": "For the older client"}
             portal.call(client.call_tool, "update_task", arguments)
-            message = heard.get(timeout=10)
+            message = heard.get(timeout=60)
 
     assert isinstance(message, t.ResourceUpdatedNotification)
     assert TASK == message.params.uri
+
+
+@pytest.mark.thorough
+@needs_postgresql
+@ERAS
+def test_on_postgresql_writes_are_heard_and_a_lost_connection_is_made_anew(
+    tmp_path: Path, version: str
+) -> None:
+    listens = "FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'"
+    with on_engine("postgresql", tmp_path) as project, listening(project.root, version) as listener:
+        listener.listen(TASK)
+        with connected(project.root, env={VARIABLE: project.dsn}) as writer:
+            writer.call("update_task", id=1, title="One")
+            assert TASK == listener.heard()
+            assert until(lambda: bool(project.query(f"SELECT pid {listens}")))
+            began = time.monotonic()
+            writer.call("update_task", id=1, title="Two")
+            assert TASK == listener.heard()
+            assert time.monotonic() - began < PACE  # it did not have to look for it
+            project.query(f"SELECT pg_terminate_backend(pid) {listens}")
+            writer.call("update_task", id=1, title="Three")
+            assert TASK == listener.heard()
+        project.run(
+            "UPDATE tasks SET title = 'Four' WHERE id = 1"
+        )  # of a program that tells nobody
+        assert TASK == listener.heard()
+        listener.leave(TASK)
+
+        assert until(lambda: not project.query(f"SELECT pid {listens}"))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mcp import MCPError
 from wire import MODERN, Wire, running
 
-from ralphgen.kits.ralph.server.catalogue import located, spelled
+from ralphgen.kits.ralph.server.resources import located, spelled
 from ralphgen.runtime.errors import NotThereError
 
 VERSIONS = ("2025-06-18", "2025-11-25", "2026-07-28")

@@ -1,17 +1,23 @@
-"""The server ends at once and cleanly: on both signals and on a closed stream, idle or busy."""
+"""The server ends at once and cleanly: on three signals and on a closed stream, idle or busy."""
 
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from signal import SIGINT, SIGTERM, Signals
+from signal import SIG_IGN, SIGHUP, SIGINT, SIGTERM, Signals, signal
 
 import pytest
 from driving import context_for, create_project, edit
+from frames import COMPLETION
 from wire import Wire, running
 
-AT_ONCE = 2.0  # seconds; without care it is the 20 for which a call waits, or for ever
+ENDLESS = """
+CREATE TRIGGER endless AFTER UPDATE OF title ON tasks BEGIN
+    SELECT (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT MAX(i) FROM n);
+END;
+"""
+AT_ONCE = 10.0  # seconds; without care it is the 20 for which a call waits, or for ever
 
 
 def insist(server: Wire) -> None:
@@ -23,9 +29,12 @@ def insist(server: Wire) -> None:
 WAYS: dict[str, Callable[[Wire], None]] = {
     "SIGINT": lambda server: server.kill(SIGINT),
     "SIGTERM": lambda server: server.kill(SIGTERM),
+    "SIGHUP": lambda server: server.kill(SIGHUP),
     "both": insist,
     "closed input": lambda server: server.leave(),
 }
+SHORT = {("both", False), ("closed input", True)}
+LONG = pytest.mark.thorough
 WAY = pytest.mark.parametrize("end", WAYS.values(), ids=WAYS)
 
 
@@ -47,6 +56,17 @@ def held(root: Path) -> Iterator[None]:
         connection.execute("BEGIN IMMEDIATE")
         yield
         connection.execute("ROLLBACK")
+
+
+def wait_for_writer(root: Path) -> None:
+    """Return when another program is in the middle of a write."""
+    with closing(sqlite3.connect(database(root), timeout=0, isolation_level=None)) as connection:
+        while True:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError:
+                return
+            connection.execute("ROLLBACK")
 
 
 def assert_clean(server: Wire, end: Callable[[Wire], None]) -> None:
@@ -86,6 +106,49 @@ def test_a_call_that_waits_for_the_database_does_not_hold_the_server(
         assert_clean(server, end)
 
     with closing(sqlite3.connect(database(project))) as connection:
+        assert [("Log in",)] == connection.execute(
+            "SELECT title FROM tasks WHERE id = 1"
+        ).fetchall()
+
+
+def test_a_server_that_shall_outlive_its_terminal_does(project: Path) -> None:
+    before = signal(SIGHUP, SIG_IGN)  # as nohup leaves it to the programs that it starts
+    try:
+        with running(project) as server:
+            server.shake_hands()
+            server.kill(SIGHUP)
+
+            assert "result" in server.ask("tools/list")
+            assert_clean(server, WAYS["closed input"])
+    finally:
+        signal(SIGHUP, before)
+
+
+@pytest.mark.parametrize(
+    ("way", "handed_off"),
+    [
+        pytest.param(way, handed_off, marks=() if (way, handed_off) in SHORT else LONG)
+        for way in WAYS
+        for handed_off in (False, True)
+    ],
+)
+def test_a_statement_that_does_not_end_does_not_hold_the_server(
+    tmp_path: Path, way: str, *, handed_off: bool
+) -> None:
+    """A trigger of the project may never end."""
+    root = create_project(tmp_path, "PRAGMA journal_mode = WAL;", ENDLESS)
+    context_for(root, "manual").rename(root / ".ralph" / "mcp" / "context.json")
+    with running(root) as server:
+        server.shake_hands()
+        if handed_off:
+            server.ask(*COMPLETION)
+        change = {"name": "update_task", "arguments": {"id": 1, "title": "late"}}
+        server.send("tools/call", change, id="runs")
+        wait_for_writer(root)
+        assert_clean(server, WAYS[way])
+
+    with closing(sqlite3.connect(database(root))) as connection:
+        assert [("ok",)] == connection.execute("PRAGMA integrity_check").fetchall()
         assert [("Log in",)] == connection.execute(
             "SELECT title FROM tasks WHERE id = 1"
         ).fetchall()

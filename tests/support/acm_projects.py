@@ -259,7 +259,7 @@ class Library:
         self.driver = driver
         self.documents = folder / "documents"
         self.registry = folder / "registry"
-        self.projects = folder / "projects"
+        self.projects = root / "projects"
 
     def ask(self, tool: str, **arguments: Any) -> tuple[bool, str]:
         """Whether a call failed, and its text, which must be one that a user may be shown."""

@@ -202,10 +202,14 @@ def running_board(root: Path) -> Iterator[Running]:
 
 
 @contextmanager
-def board_process(root: Path, *, words: str = "") -> Iterator[BoardProcess]:
-    """A real process of the board on the project; in the end it has said nothing but `words`."""
+def board_process(root: Path, *, words: str = "", most_files: int = 0) -> Iterator[BoardProcess]:
+    """A real process of the board on the project; in the end it has said nothing but `words`.
+
+    It can have `most_files` open, if that is not 0.
+    """
+    limited = ["sh", "-c", f'ulimit -n {most_files}; exec "$0" "$@"']
     process = subprocess.Popen(
-        [RALPHGEN, "board", root, "--no-open"],
+        [*(limited if most_files else ()), RALPHGEN, "board", root, "--no-open"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         encoding="utf-8",

@@ -6,11 +6,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from command_line import initialized, ralphgen
+from command_line import initialized, ralphgen, run_sql
 from driving import query
 
-from ralphgen.board.edit.validate import Edit, Server, Variable
-from ralphgen.board.views.disciplines import Discipline, read_disciplines
+from ralphgen.board.edit.forms import Edit, Server, Variable
+from ralphgen.board.views.disciplines import DisciplineView, read_disciplines
 
 PRIVATE, FRESH = "s3cr3t-1", "s3cr3t-2"
 DOCS = {"name": "docs", "command": "docs-server", "args": ["--port", "1"], "env": {"KEY": PRIVATE}}
@@ -26,6 +26,13 @@ MIXED = (f"{RENAME}mcp_tool_overrides TO unused",)
 NEITHER = (*MIXED, f"{RENAME}mcp_servers TO unused_too")
 
 
+def take_columns(root: Path, *sql: str) -> None:
+    """Run the SQL, which may take columns away, and write a server for what is left."""
+    run_sql(root, *sql)
+    done = ralphgen("regen", root, "--allow-removals")
+    assert 0 == done.returncode, done.stderr
+
+
 def editable_project(root: Path) -> Path:
     """A project as `init` lays it down, with a server and a task of the discipline "testing"."""
     initialized(root)
@@ -39,7 +46,7 @@ def editable_project(root: Path) -> Path:
     return root
 
 
-def seen(root: Path, name: str = "testing") -> Discipline:
+def seen(root: Path, name: str = "testing") -> DisciplineView:
     """The discipline as the board shows it."""
     found = read_disciplines(root).named(name)
     assert found is not None

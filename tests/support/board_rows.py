@@ -8,6 +8,7 @@ from datetime import date
 from pathlib import Path
 
 from ralphgen.board.views.status import Status, project_status
+from ralphgen.ledger.tables import definition
 from ralphgen.project.model import Schema
 
 LAX = """
@@ -34,6 +35,25 @@ def lax_database(schema: str = LAX) -> sqlite3.Connection:
     connection = sqlite3.connect(":memory:", factory=Scratch, check_same_thread=False)
     connection.executescript(schema)
     return connection
+
+
+def recorded_database() -> sqlite3.Connection:
+    """An empty database in memory that has a ledger."""
+    connection = lax_database(LAX + definition())
+    connection.execute("INSERT INTO ralphgen_ledger (created) VALUES ('2026-02-10T00:00:00Z')")
+    return connection
+
+
+def add_claim(connection: sqlite3.Connection, task: int, session: str, **row: object) -> None:
+    """Add a claim; `row` holds its other columns, without which its lease has long ended."""
+    add_row(connection, "claims", task_id=task, session=session, **{"token": 1, **row})
+
+
+def add_row(connection: sqlite3.Connection, table: str, **values: object) -> None:
+    """Add a row to a table of the ledger, named without its prefix."""
+    names, marks = ", ".join(values), ", ".join("?" * len(values))
+    sql = f"INSERT INTO ralphgen_{table} ({names}) VALUES ({marks})"
+    connection.execute(sql, list(values.values()))
 
 
 def add_task(

@@ -10,10 +10,13 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from sqlite3 import connect
 from tempfile import TemporaryDirectory, TemporaryFile
 from threading import Lock
+
+from ralphgen.project.root import postgresql_place
 
 PATIENCE = 120.0  # seconds; a command that needs them hangs
 AT_START = ("PYTHON", "LC_", "LANG")  # variables that an interpreter reads when it starts
@@ -64,29 +67,44 @@ class WarmProcess:
         self, command: Sequence[str], cwd: Path | None, environment: Mapping[str, str], stdin: str
     ) -> Result:
         """Run a command to its end, as `subprocess.run` does."""
+        with ExitStack() as stack:
+            files = [stack.enter_context(TemporaryFile()) for _ in range(3)]
+            files[0].write(stdin.encode())
+            files[0].seek(0)
+            self.start(command, cwd, environment, [file.fileno() for file in files])
+            code = self.end()
+            written = []
+            for file in files[1:]:
+                file.seek(0)
+                written.append(file.read().decode())
+        return Result(command, code, *written)
+
+    def start(
+        self,
+        command: Sequence[str],
+        cwd: Path | None,
+        environment: Mapping[str, str],
+        streams: Sequence[int],
+    ) -> None:
+        """Start a command on three streams; `end` is to be called before the next one."""
         sys.audit("subprocess.Popen", command[0], command, cwd, environment)
         order = {
             "arguments": command,
             "folder": str(cwd or Path.cwd()),
             "environment": dict(environment),
         }
-        with ExitStack() as stack:
-            files = [stack.enter_context(TemporaryFile()) for _ in range(4)]
-            files[0].write(json.dumps(order).encode())
-            files[1].write(stdin.encode())
-            for file in files:
-                file.seek(0)
-            socket.send_fds(self._orders, [b"!"], [file.fileno() for file in files])
-            try:
-                code = int(self._orders.recv(16))
-            except TimeoutError:
-                os.killpg(self._process.pid, signal.SIGKILL)
-                raise
-            written = []
-            for file in files[2:]:
-                file.seek(0)
-                written.append(file.read().decode())
-        return Result(command, code, *written)
+        with TemporaryFile() as file:
+            file.write(json.dumps(order).encode())
+            file.seek(0)
+            socket.send_fds(self._orders, [b"!"], [file.fileno(), *streams])
+
+    def end(self) -> int:
+        """Wait for the end of the command that was started: its exit code."""
+        try:
+            return int(self._orders.recv(16))
+        except TimeoutError:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            raise
 
     def close(self) -> None:
         """End it."""
@@ -160,6 +178,9 @@ def open_folder() -> Iterator[Path]:
 
 def run_sql(root: Path, *statements: str) -> None:
     """Change the project's database behind everybody's back."""
+    if postgresql_place(root) is not None:
+        import_module("driving").query(root, ";\n".join(statements))
+        return
     with closing(connect(root / ".ralph/db/ralph.db")) as connection:
         for statement in statements:
             connection.executescript(statement)

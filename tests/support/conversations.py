@@ -16,11 +16,11 @@ from threading import Thread
 from typing import Any
 
 from driving import context_for, on_context
-from mcp_types import JSONRPCRequest, jsonrpc_message_adapter
+from mcp_types import JSONRPCNotification, JSONRPCRequest, jsonrpc_message_adapter
 from pydantic import ValidationError
 
 PROGRAM = Path(__file__).with_name("sdk_process.py")
-PATIENCE = 10.0  # seconds; a server that needs them hangs
+PATIENCE = 60.0  # seconds; a server that needs them hangs
 Frame = dict[str, Any]
 SDK_ALONE = {"first": 0}  # how many lines the front answers
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
@@ -182,18 +182,33 @@ def sorted_out(frames: Iterator[Frame]) -> list[Frame]:
 
 
 def requests(data: bytes) -> int:
-    """How many requests the SDK finds in some lines; it answers each."""
+    """How many of some lines are answered: each request, and each that is no message."""
     text = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", errors="replace")
-    return sum(is_request(line) for line in text)
+    return sum(is_answered(line) for line in text)
 
 
-def is_request(line: str) -> bool:
-    """Whether a line is a request, by the SDK's own reading."""
+def is_answered(line: str) -> bool:
+    """Whether a line is a request by the SDK's own reading, or must be refused."""
     try:
         message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-    except (ValidationError, ValueError):
-        return False
+    except ValidationError:
+        return bool(line.strip(" \t\r\n")) and not needs_no_answer(line)
+    if isinstance(message, JSONRPCNotification):  # though it has an id, which is none
+        return "id" in json.loads(line)
     return isinstance(message, JSONRPCRequest)
+
+
+def needs_no_answer(line: str) -> bool:
+    """Whether a line is a notification or a response, with something wrong in it."""
+    try:
+        frame = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    if not isinstance(frame, dict):
+        return False
+    if isinstance(frame.get("method"), str):
+        return "id" not in frame
+    return "result" in frame or "error" in frame
 
 
 def is_answer(frame: Frame) -> bool:

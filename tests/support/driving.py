@@ -2,6 +2,7 @@
 
 import atexit
 import json
+import os
 import shutil
 import sqlite3
 import sys
@@ -14,11 +15,15 @@ from pathlib import Path
 from typing import Any, Literal
 from uuid import uuid4
 
+import psycopg
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from mcp import Client, MCPError
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from ralphgen.generate.workflows import regenerate
+from ralphgen.ledger.dialect import for_postgresql
+from ralphgen.project.root import postgresql_place
+from ralphgen.trust.record import add_to_record
 
 SCHEMAS = Path(__file__).parents[2] / "fixtures" / "schemas"
 Era = Literal["auto", "legacy"]  # the SDK's words for stateless 2026-07-28 and the handshake
@@ -64,6 +69,13 @@ def create_project(
     shutil.copytree(model, root, copy_function=shutil.copy, dirs_exist_ok=True)
     if has_own:
         regenerate(root, force=False, say=quiet)
+    return made_here(root)
+
+
+def made_here(root: Path) -> Path:
+    """Let a project that was copied be one that was made on this machine."""
+    manifest = (root / ".ralph/mcp/manifest.json").read_bytes()
+    add_to_record(root, [sha256(manifest).hexdigest()], made_here=True)
     return root
 
 
@@ -101,7 +113,17 @@ def accept(root: Path) -> None:
 
 
 def query(root: Path, sql: str, *values: object) -> list[tuple[Any, ...]]:
-    """Rows straight from the project's database; a statement that writes is committed."""
+    """Rows straight from the project's database; a statement that writes is committed.
+
+    Its words are those of SQLite, also for a project in PostgreSQL.
+    """
+    place = postgresql_place(root)
+    if place is not None:
+        with psycopg.connect(os.environ[place.dsn_env], autocommit=True) as opened:
+            opened.execute(f'SET search_path = "{place.schema}"'.encode())
+            marked = for_postgresql(sql).replace("?", "%s").encode()
+            cursor = opened.execute(marked, values or None)
+            return cursor.fetchall() if cursor.description else []
     with closing(sqlite3.connect(root / ".ralph" / "db" / "ralph.db")) as connection:
         rows = connection.execute(sql, values).fetchall()
         connection.commit()
@@ -150,7 +172,7 @@ def project_facts(root: Path) -> dict[str, object]:
     try:
         sql = "SELECT project_title, project_created FROM metadata ORDER BY id LIMIT 1"
         title, created = (query(root, sql) or [(None, None)])[0]
-    except sqlite3.OperationalError:  # an era without such a table
+    except (sqlite3.OperationalError, psycopg.errors.UndefinedTable):  # it has no such table
         title = created = None
     return {"root": str(root.resolve()), "title": title, "created": created}
 
@@ -223,12 +245,19 @@ class Driver:
 
 @contextmanager
 def connected(
-    root: Path, recipe: str = "manual", *, kit: str = "ralph", era: Era = "auto", **facts: object
+    root: Path,
+    recipe: str = "manual",
+    *,
+    kit: str = "ralph",
+    era: Era = "auto",
+    env: Mapping[str, str] | None = None,
+    **facts: object,
 ) -> Iterator[Driver]:
-    """A client on the project's server, in a session of the recipe."""
+    """A client on the project's server, in a session of the recipe; `env` is set for it besides."""
     context = context_for(root, recipe, **facts)
     command = server_command(root, kit, *on_context(context))
-    parameters = StdioServerParameters(command=command[0], args=command[1:], cwd=root)
+    given = None if env is None else dict(env)
+    parameters = StdioServerParameters(command=command[0], args=command[1:], cwd=root, env=given)
     with start_blocking_portal() as portal:
         session = Client(stdio_client(parameters), mode=era)
         with portal.wrap_async_context_manager(session) as client:
@@ -236,12 +265,19 @@ def connected(
 
 
 def emitted_policy(root: Path) -> dict[str, Any]:
-    """The arguments of the policy that the project's server was written with."""
+    """The arguments of the policy that the project's server was written with.
+
+    Where it says "all", the names of the tools take its place.
+    """
     scope: dict[str, Any] = {}
+    every = json.loads((root / ".ralph/mcp/manifest.json").read_text(encoding="utf-8"))["tools"]
     source = (root / ".ralph/mcp/policy.py").read_text(encoding="utf-8")
     body = source.replace("from runtime.policy import Policy, Recipe", "Policy = Recipe = dict")
     exec(compile(body, "policy.py", "exec"), scope)  # noqa: S102
     policy: dict[str, Any] = scope["POLICY"]
+    for recipe in policy["recipes"].values():
+        tools = recipe["tools"]
+        recipe["tools"] = {kit: every[kit] if tools[kit] == "all" else tools[kit] for kit in tools}
     return policy
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from lifelines import PATIENCE
 
-from ralphgen.kits.rye.server.execution.http_client import Request, Response, begin
+from ralphgen.kits.rye.server.execution.http_client import HttpRequest, Response, begin
 from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.processes.jobs import Jobs
 
@@ -104,7 +104,7 @@ class Names:
 
 def ask(url: str, *hosts: str, timeout: float = PATIENCE, **retry: Any) -> Response:
     """What a tool gets of a host; `hosts` are those that it may reach."""
-    return begin(Jobs(most=1), Request("GET", url, {}, None, timeout, retry), hosts).outcome()
+    return begin(Jobs(most=1), HttpRequest("GET", url, {}, None, timeout, retry), hosts).outcome()
 
 
 def refusal_of(url: str, *hosts: str, **how: Any) -> CodedError:

@@ -1,30 +1,46 @@
 """The lanes of the suite: which tests are fast, what these may not do, how many examples are tried.
 
 What lies in `tests/unit` and `tests/kits/<kit>/unit` is fast, but for the tests, classes and
-modules that are marked `slow`. A fast test that starts a process fails. The modules of `THOROUGH`
-are a lane of their own, which CI runs besides the default one.
+modules that are marked `slow`. A fast test that starts a process fails. The modules of `THOROUGH`,
+and the tests that are marked `thorough`, are a lane of their own, which CI runs besides the default
+one.
 """
 
 import os
 import re
 import sys
+from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
 TESTS = Path(__file__).parents[1]
 NOT_FAST = ("slow", "thorough", "soak", "benchmark", "interop", "browser")
+THOROUGH_TEST = re.compile(r"\bmark\.thorough\b|\bshortened\(")
 SLOW_MODULE = re.compile(r"^pytestmark = pytest\.mark\.slow$", re.MULTILINE)
 # Attacks, kills, time limits and sweeps, each with a server or a process of its own. What they hold
 # at large is held by a few tests of the default lane too.
 THOROUGH = (
     "golden/test_emitted_code.py",
+    "golden/test_formatters.py",
     "kits/dela/server/test_dela_front.py",
     "kits/dela/server/test_dela_policy.py",
     "kits/dela/server/test_dela_real_runners.py",
     "kits/dela/server/test_dela_regressions_*.py",
+    "kits/dela/unit/test_cli_allow.py",
     "kits/dela/unit/test_hostile_tasks.py",
+    "kits/ralph/server/test_brief.py",
+    "kits/ralph/server/test_concurrency.py",
+    "kits/ralph/server/test_held_tasks.py",
+    "kits/ralph/server/test_ledger_on_postgresql.py",
+    "kits/ralph/server/test_long_resources.py",
+    "kits/ralph/server/test_many_rows.py",
+    "kits/ralph/server/test_proof.py",
+    "kits/ralph/server/test_run_checks.py",
+    "kits/ralph/server/test_schema_eras.py",
     "kits/rye/server/test_rye_attacks_*.py",
     "kits/rye/server/test_rye_executing_once.py",
     "kits/rye/server/test_rye_executing_processes.py",
@@ -34,25 +50,79 @@ THOROUGH = (
     "kits/rye/server/test_rye_signed_items.py",
     "kits/rye/server/test_rye_spaces_places.py",
     "kits/rye/server/test_rye_verifying_*.py",
+    "kits/rye/unit/test_rye_any_change.py",
+    "kits/rye/unit/test_rye_other_systems.py",
     "kits/rye/unit/test_rye_parsing_hostile.py",
     "kits/rye/unit/test_rye_subprocess.py",
     "kits/rye/unit/test_rye_tampering.py",
     "kits/specum/server/test_specum_bridge.py",
     "kits/specum/server/test_specum_policy.py",
+    "server/fast_path/test_fast_path_equals_sdk.py",
     "server/fast_path/test_generated_conversations.py",
     "server/fast_path/test_handover.py",
+    "server/http/test_http_equals_stdio.py",
+    "server/test_call_equals_client.py",
     "server/test_fails_closed.py",
     "server/test_loader.py",
     "server/test_parallel_sessions.py",
+    "server/test_replaced_database.py",
     "server/test_resource_updates.py",
+    "server/test_waiting.py",
     "server/test_wire_schema.py",
+    "unit/board/test_board_actions.py",
+    "unit/board/test_board_app.py",
     "unit/board/test_board_cli.py",
+    "unit/board/test_board_connections.py",
+    "unit/board/test_board_drift.py",
     "unit/board/test_board_events.py",
     "unit/board/test_board_hostile.py",
+    "unit/board/test_board_saving.py",
     "unit/cli/test_bad_input.py",
+    "unit/cli/test_cli_checks.py",
+    "unit/cli/test_cli_console.py",
+    "unit/cli/test_cli_ledger.py",
+    "unit/cli/test_cli_skill.py",
+    "unit/cli/test_exchange_commands.py",
+    "unit/cli/test_fresh_processes.py",
+    "unit/cli/test_harmless_output.py",
+    "unit/cli/test_hints.py",
+    "unit/cli/test_history_commands.py",
+    "unit/cli/test_loop_page.py",
+    "unit/cli/test_postgresql_ledger.py",
+    "unit/cli/test_postgresql_logins.py",
+    "unit/cli/test_session_list.py",
+    "unit/cli/test_task_commands.py",
+    "unit/cli/test_typed_commands.py",
+    "unit/doctor/test_doctor.py",
+    "unit/doctor/test_doctor_postgresql.py",
     "unit/environment/test_environment.py",
+    "unit/exchange/test_moving.py",
+    "unit/generate/test_merges.py",
+    "unit/generate/test_postgresql_projects.py",
+    "unit/generate/test_upgrade.py",
+    "unit/history/test_undo_at_random.py",
+    "unit/history/test_undone_lines.py",
+    "unit/init/test_recorded_tables.py",
+    "unit/kits/test_second_kit.py",
+    "unit/launch/test_codex.py",
+    "unit/launch/test_killed_launch.py",
+    "unit/launch/test_lying_agents.py",
+    "unit/launch/test_named_agents.py",
+    "unit/launch/test_recorded_sessions.py",
+    "unit/loop/test_loop_command.py",
+    "unit/loop/test_loop_worktrees.py",
     "unit/output/test_output_crashes.py",
+    "unit/project/test_linked_trees.py",
     "unit/runtime/processes/test_jobs.py",
+    "unit/sessions/test_claim_races.py",
+    "unit/sessions/test_mcp_servers.py",
+    "unit/sessions/test_overrides.py",
+    "unit/sessions/test_own_recipes.py",
+    "unit/sessions/test_session_claims.py",
+    "unit/sessions/test_session_files.py",
+    "unit/trust/test_trust.py",
+    "unit/trust/test_trusted_words.py",
+    "unit/worktrees/test_merging.py",
 )
 STARTS = (
     "os.exec",
@@ -63,8 +133,8 @@ STARTS = (
     "os.system",
     "subprocess.Popen",
 )
-SHARES = {"fast": 0.1, "soak": 20.0}  # of the examples that a test asks for
-DEFAULT = 0.5
+SHARES = {"fast": 0.1, "thorough": 0.5, "soak": 20.0}  # of the examples that a test asks for
+DEFAULT = 0.3
 
 
 class Lane:
@@ -78,6 +148,12 @@ class Lane:
 def examples(number: int) -> int:
     """How many of `number` generated examples the lane tries, at least five."""
     return max(5, round(number * Lane.share))
+
+
+def shortened(values: Iterable[object], *kept: object) -> list[Any]:
+    """Values of a parameter: those that the default lane keeps, and the others for the thorough."""
+    thorough = pytest.mark.thorough
+    return [value if value in kept else pytest.param(value, marks=thorough) for value in values]
 
 
 def choose(expression: str) -> None:
@@ -97,16 +173,24 @@ def notice_processes(event: str, arguments: tuple[object, ...]) -> None:
         Lane.started = f"{event} {arguments[:2]}"
 
 
+@cache
 def lies_among_fast_tests(path: Path) -> bool:
     """Whether a test module's place says that its tests are fast."""
     parts = path.relative_to(TESTS).parts if path.is_relative_to(TESTS) else ()
     return parts[:1] == ("unit",) or (parts[:1] == ("kits",) and "unit" in parts[1:3])
 
 
+@cache
 def is_thorough(path: Path) -> bool:
     """Whether a test module is of the thorough lane."""
     inside = path.relative_to(TESTS) if path.is_relative_to(TESTS) else path
     return any(inside.match(pattern) for pattern in THOROUGH)
+
+
+@cache
+def holds_a_thorough_test(path: Path) -> bool:
+    """Whether a test module is of the thorough lane, or marks some of its tests so."""
+    return is_thorough(path) or bool(THOROUGH_TEST.search(path.read_text("utf-8")))
 
 
 def is_fast(item: pytest.Item) -> bool:

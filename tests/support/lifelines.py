@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-PATIENCE = 20.0  # seconds for what takes milliseconds where the machine is idle
+PATIENCE = 60.0  # seconds for what takes milliseconds where the machine is idle
 
 
 def until(condition: Callable[[], bool]) -> bool:

@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,10 @@ from driving import Driver, Era, context_for, on_context, quiet, server_command
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
+from ralphgen.project.config import LaunchConfig
 from ralphgen.sessions.create import create_session
-from ralphgen.sessions.model import PreparedSession, Request
+from ralphgen.sessions.decide import Request
+from ralphgen.sessions.model import PreparedSession, Served
 
 
 def made(root: Path, recipe: str, *options: str) -> dict[str, Any]:
@@ -25,9 +27,37 @@ def made(root: Path, recipe: str, *options: str) -> dict[str, Any]:
     return facts
 
 
-def opened(root: Path, recipe: str, **request: Any) -> PreparedSession:
+def opened(root: Path, recipe: str, *, dry_run: bool = False, **request: Any) -> PreparedSession:
     """The same without a process of its own."""
-    return create_session(root, Request(recipe, **request), say=quiet)
+    asked = Request(recipe, **request)
+    return create_session(root, asked, say=quiet, ask=lambda _: False, dry_run=dry_run)
+
+
+def prepared(
+    root: Path, profile: str = "task_execution", *, task: int | None = 7
+) -> PreparedSession:
+    """A session in which no command would start, and nothing of which is on the disk."""
+    return PreparedSession(
+        root=root,
+        work_tree=root,
+        session_id="s",
+        recipe="mine",
+        profile=profile,
+        folder=root,
+        context=root / "context.json",
+        mcp_config=root / "mcp.json",
+        sha256="",
+        task=task,
+        feature=None,
+        discipline=None,
+        target=None,
+        served=(Served(kit="ralph", command=("none",), tools=(), instructions="", prompt=""),),
+        other_servers=(),
+        runs=(),
+        launch=LaunchConfig(),
+        transcripts=False,
+        warnings=(),
+    )
 
 
 def described(command: Sequence[str]) -> dict[str, Any]:
@@ -47,11 +77,23 @@ def seen(root: Path, recipe: str, **facts: object) -> dict[str, Any]:
 
 
 @contextmanager
-def client_of(mcp_config: str | Path, kit: str = "ralph", *, era: Era = "auto") -> Iterator[Driver]:
-    """The SDK's client on a server of an MCP config, started as the config says."""
+def client_of(
+    mcp_config: str | Path,
+    kit: str = "ralph",
+    *,
+    era: Era = "auto",
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[Driver]:
+    """The SDK's client on a server of an MCP config, started as the config says.
+
+    `environment` are variables that the server gets besides those that the SDK passes on.
+    """
     entry = json.loads(Path(mcp_config).read_text(encoding="utf-8"))["mcpServers"][kit]
-    assert {"command", "args"} == set(entry)
-    parameters = StdioServerParameters(command=entry["command"], args=entry["args"], cwd="/")
+    assert {"command", "args"} == set(entry) - {"timeout"}
+    more = {**environment} if environment else None
+    parameters = StdioServerParameters(
+        command=entry["command"], args=entry["args"], cwd="/", env=more
+    )
     with start_blocking_portal() as portal:
         session = Client(stdio_client(parameters), mode=era)
         with portal.wrap_async_context_manager(session) as client:

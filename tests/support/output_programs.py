@@ -99,18 +99,18 @@ def killed(step: int, work: Callable[[], object]) -> bool:
     return False
 
 
-def kill_everywhere(place: Path) -> None:
+def kill_everywhere(place: Path, stride: str) -> None:
     """Write once for every step there is, killed at that step: folders `write-001` and so on.
 
     The first write that was killed after its point of no return is then finished once for every
-    step: folders `finish-001` and so on.
+    step: folders `finish-001` and so on. A stride of 2 takes every second step only.
     """
-    for step in count(1):
+    for step in count(1, int(stride)):
         folder = lay(place / f"write-{step:03}")
         if not killed(step, partial(write, folder, NEW)):
             break
     halves = [folder for folder in sorted(place.glob("write-*")) if interrupted(folder)]
-    for step in count(1):
+    for step in count(1, int(stride)):
         folder = place / f"finish-{step:03}"
         shutil.copytree(halves[0], folder)
         if not killed(step, partial(finish_interrupted, folder)):
@@ -190,7 +190,7 @@ def rival(name: str, turn: int) -> Files:
     return seal(texts, {"plan": text})
 
 
-PROGRAMS: dict[str, Callable[[Path], int | None]] = {
+PROGRAMS: dict[str, Callable[..., int | None]] = {
     program.__name__: program
     for program in (
         kill_everywhere,
@@ -199,11 +199,10 @@ PROGRAMS: dict[str, Callable[[Path], int | None]] = {
         write_with_small_files,
         write_to_a_full_disk,
         die_in_the_middle_of_a_file,
+        write_as_rival,
     )
 }
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "write_as_rival":
-        sys.exit(write_as_rival(Path(sys.argv[2]), sys.argv[3]))
-    sys.exit(PROGRAMS[sys.argv[1]](Path(sys.argv[2])))
+    sys.exit(PROGRAMS[sys.argv[1]](Path(sys.argv[2]), *sys.argv[3:]))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rye_projects import EXTENSIONS, FOLDERS, put
 
-from ralphgen.kits.rye.plan import system_items
+from ralphgen.kits.rye.kit import system_items
 from ralphgen.kits.rye.server.executing import execute
 from ralphgen.kits.rye.server.workspace import Rye
 from ralphgen.runtime.deferred import settled

@@ -7,7 +7,7 @@ be changed, and its three standard streams; back goes its exit code. The changes
 
 `{"first": N}`: it doubts every line after the first N; the SDK alone answers where that is 0.
 `{"afresh": BOOL}`: it hands nothing over, and writes `{"line": NUMBER, "answer": FRAME}` for each
-line that it answers; where it is true, each line is the first of a connection.
+line that it answers at once; where it is true, each line is the first of a connection.
 """
 
 import gc
@@ -18,7 +18,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from itertools import count
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 LONGEST = 1 << 16  # bytes of an order
@@ -31,7 +31,7 @@ def main() -> None:
     kits = import_module("server").KITS
     for name in (
         "runtime.protocol.sdk_server",
-        "runtime.protocol.handover",
+        "runtime.protocol.connection",
         "runtime.start",
         "policy",
         *kits,
@@ -61,46 +61,54 @@ def run(order: dict[str, Any], streams: Sequence[int], folder: str, kits: Sequen
 
 def serve(order: dict[str, Any], folder: str, kits: Sequence[str]) -> None:
     """Be the server; never returns."""
-    front = import_module("runtime.protocol.fast_path")
+    module = import_module("runtime.protocol.connection")
     if "first" in order["front"]:
-        vars(front)["FastPath"] = reserved(front, order["front"]["first"])
+        vars(module)["Connection"] = reserved(module, order["front"]["first"])
     elif order["front"]:
-        vars(front)["FastPath"] = probed(front, afresh=order["front"]["afresh"])
+        vars(module)["Connection"] = probed(module, afresh=order["front"]["afresh"])
     code = import_module("runtime.start").start(order["arguments"], folder, kits)
     sys.stderr.flush()
     os._exit(code)
 
 
-def reserved(front: ModuleType, first: int) -> type:
-    """A front that doubts every line after the first ones."""
-    answer = vars(front.FastPath)["_answer"]
+def reserved(module: ModuleType, first: int) -> type:
+    """A connection whose fast path doubts every line after the first ones."""
+    take = vars(module.Connection)["_take"]
     lines = count()
 
-    def answer_first(self: object, line: bytes) -> bytes:
-        if next(lines) >= first:
-            raise front.DoubtError
-        found: bytes = answer(self, line)
-        return found
+    def take_first(self: Any, line: bytes) -> None:
+        if next(lines) < first:
+            take(self, line)
+        else:
+            self._leave(line)
 
-    return type("FastPath", (front.FastPath,), {"__slots__": (), "_answer": answer_first})
+    return type("Connection", (module.Connection,), {"__slots__": (), "_take": take_first})
 
 
-def probed(front: ModuleType, *, afresh: bool) -> type:
-    """A front that tells which lines it answers, and how."""
-    answer, handlers = vars(front.FastPath)["_answer"], vars(front.FastPath)["_handlers"]
-    lines = count()
+def probed(module: ModuleType, *, afresh: bool) -> type:
+    """A connection whose fast path tells which lines it answers, and how."""
+    take, handlers = vars(module.Connection)["_take"], vars(module.Connection)["_handlers"]
+    numbers, doubted, told = count(), [False], [b""]
 
-    def answer_each(self: Any, line: bytes) -> bytes:
-        number = next(lines)
+    def doubt(*_asked: object, **_how: object) -> None:
+        doubted[0] = True
+
+    def hear(line: bytes) -> None:
+        told[0] = line.strip()
+
+    def take_each(self: Any, line: bytes) -> None:
+        number, wire = next(numbers), self._wire
         if afresh:
-            self.__init__(handlers.__get__(self))
-        try:
-            found = answer(self, line)
-        except (front.DoubtError, front.DeferToSdkError, ValueError, RecursionError):
-            return b""
-        return b'{"line":%d,"answer":%b}\n' % (number, found.strip() or b"null")
+            self._fast_path = module.FastPath(handlers.__get__(self))
+        doubted[0], told[0] = False, b"null"
+        self._wire = SimpleNamespace(send=hear)
+        take(self, line)
+        self._wire = wire
+        if not doubted[0]:
+            wire.send(b'{"line":%d,"answer":%b}\n' % (number, told[0]))
 
-    return type("FastPath", (front.FastPath,), {"__slots__": (), "_answer": answer_each})
+    members = {"__slots__": (), "_defer": doubt, "_leave": doubt, "_take": take_each}
+    return type("Connection", (module.Connection,), members)
 
 
 if __name__ == "__main__":

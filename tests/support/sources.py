@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import ralphgen
+from ralphgen.rendering.server import UNFORMATTED
 
 PACKAGE = Path(ralphgen.__file__).parent
 
@@ -10,13 +11,14 @@ PACKAGE = Path(ralphgen.__file__).parent
 def runtime_text(path: str) -> str:
     """What `.ralph/mcp/<path>` must hold, for a path that begins with `runtime/`.
 
-    It is the source byte for byte, but for the prefix of the core in the import lines of kits.
+    It is the source byte for byte, but for the mark for formatters in front of it, and for the
+    prefix of the core in the import lines of kits.
     """
     _, first, *rest = Path(path).parts
     server = PACKAGE / "kits" / first / "server"
     source = server.joinpath(*rest) if server.is_dir() else PACKAGE / path
     lines = source.read_bytes().decode().splitlines(keepends=True)
-    return "".join(_as_emitted(line) for line in lines)
+    return UNFORMATTED + "".join(_as_emitted(line) for line in lines)
 
 
 def _as_emitted(line: str) -> str:

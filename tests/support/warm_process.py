@@ -8,13 +8,15 @@ begins with a fresh copy of what was imported, and ends as an interpreter ends: 
 `sys.excepthook` and all.
 """
 
+import atexit
 import gc
 import json
 import os
 import pkgutil
 import socket
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -22,14 +24,25 @@ from typing import Any
 import ralphgen
 
 EMITTED = ("runtime", "server")  # rooms of code that runs in servers, not in commands
+LATE = (  # what Typer and the standard library import no sooner than when a command runs
+    "encodings.unicode_escape",
+    "importlib.resources.readers",
+    "typer._adapters",
+    "typer.rich_utils",
+)
 
 
 def load() -> None:
-    """Import every module that a command may import."""
+    """Import every module that a command may import, and compile what it renders."""
     for module in pkgutil.walk_packages(ralphgen.__path__, "ralphgen."):
         parts = module.name.split(".")
         if not set(parts).intersection(EMITTED) and parts[-1] != "__main__":
             import_module(module.name)
+    for name in LATE:
+        import_module(name)
+    templates = import_module("ralphgen.rendering.templates").templates()
+    for name in templates.list_templates():
+        templates.get_template(name)
 
 
 def wait(orders: socket.socket) -> bool:
@@ -66,6 +79,27 @@ def become(files: Sequence[int]) -> None:
     vars(sys).update(streams)  # names that a checker takes for final
 
 
+def run(main: Callable[[], None]) -> None:
+    """Run a command, and end as an interpreter ends, but for taking its modules apart.
+
+    That would touch, and so copy, all memory that is shared with the process it was forked from.
+    """
+    code: str | int | None = None
+    try:
+        main()
+    except SystemExit as end:
+        code = end.code
+    if threading.active_count() > 1 or isinstance(code, str):
+        sys.exit(code)
+    vars(atexit)["_run_exitfuncs"]()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (OSError, ValueError):  # which an interpreter tells at its end
+        sys.exit(code)
+    os._exit(code or 0)
+
+
 if __name__ == "__main__":
     sys.path[0] = str(Path(sys.executable).parent)  # as for a console script
     load()
@@ -76,4 +110,4 @@ if __name__ == "__main__":
         if ordered:
             orders.detach()
     if ordered:
-        main()
+        run(main)

@@ -17,7 +17,7 @@ MODERN = {
     "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
     "io.modelcontextprotocol/clientCapabilities": {},
 }
-PATIENCE = 30.0  # seconds; a server that needs them hangs
+PATIENCE = 60.0  # seconds; a server that needs them hangs
 
 
 class Wire:

@@ -87,8 +87,10 @@ async function load(name) {
 
 function query(name) {
     const chosen = find(`#${name} [data-shown]`)?.dataset.shown;
-    const discipline = chosen ?? new URLSearchParams(location.search).get("discipline") ?? "";
-    return new URLSearchParams({ discipline });
+    const asked = new URLSearchParams(location.search);
+    asked.delete("notice");
+    asked.set("discipline", chosen ?? asked.get("discipline") ?? "");
+    return asked;
 }
 
 function draw(name, html) {
@@ -173,6 +175,7 @@ async function send(form, action = form.action) {
 
 async function submit(form, button) {
     if (form.getAttribute("aria-busy") === "true") return;
+    const section = form.closest(SECTIONS).id; // the form itself may be gone before the answer is there
     clearTimeout(typing);
     form.setAttribute("aria-busy", "true");
     button?.setAttribute("aria-disabled", "true");
@@ -180,7 +183,7 @@ async function submit(form, button) {
         const outcome = await send(form);
         if (form.matches("[data-discipline-form]")) settle(form, outcome);
         notice(outcome);
-        if (outcome.ok) await redraw(form.closest(SECTIONS).id);
+        if (outcome.ok) await redraw(section);
     } catch (error) {
         notice({ ok: false, message: `It did not work: ${error.message}` });
     } finally {
@@ -193,7 +196,8 @@ document.addEventListener("submit", (event) => {
     const form = event.target;
     event.preventDefault();
     if (form.method === "post") submit(form, event.submitter);
-    else choose(find("select", form));
+    else if (find("select", form)) choose(find("select", form));
+    else turn(form.closest(SECTIONS), new URLSearchParams(new FormData(form)));
 });
 
 // The discipline: one choice for all sections that heed it.
@@ -210,8 +214,18 @@ function choose(select) {
         redraw(section.id);
     }
     const url = new URL(location.href);
-    url.search = select.value ? new URLSearchParams({ discipline: select.value }) : "";
+    if (select.value) url.searchParams.set("discipline", select.value);
+    else url.searchParams.delete("discipline");
     history.replaceState(null, "", url);
+}
+
+// Another page of a section, or another task in it.
+function turn(section, asked) {
+    const url = new URL(location.href);
+    for (const [name, value] of asked) url.searchParams.set(name, value);
+    url.searchParams.delete("notice");
+    history.replaceState(null, "", url);
+    redraw(section.id);
 }
 
 document.addEventListener("change", (event) => {
@@ -374,6 +388,11 @@ async function copy(button) {
 document.addEventListener("click", (event) => {
     const cell = cellAt(event);
     if (cell) reach(cell).focus();
+    const link = event.target.closest("a[data-page]");
+    if (link && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
+        event.preventDefault();
+        turn(link.closest(SECTIONS), new URL(link.href).searchParams);
+    }
     const button = event.target.closest("button[type=button]");
     if (!button) return;
     if (button.dataset.copy) copy(button);

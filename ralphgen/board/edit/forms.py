@@ -1,18 +1,65 @@
-"""The form of a discipline's servers and disabled tools, as the edit that it stands for."""
+"""The form of a discipline, the edit that it stands for, and what is wrong with that."""
 
 import json
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ralphgen.board.edit.validate import Edit, FormError, parse_edit
-from ralphgen.board.requests import FieldProblem, Form
-from ralphgen.board.views.disciplines import Discipline
+from pydantic import BaseModel, Field, ValidationError
 
-LISTS = ("servers", "disabled")
-EDITS = "edits"
-"""The field that names the lists which the form replaces."""
+from ralphgen.board.requests import FieldProblem, Form
+from ralphgen.board.views.disciplines import RESERVED, DisciplineView, ServerRow
+from ralphgen.board.views.matrix import CATALOG
+from ralphgen.project.config import NamedMcpServer
+from ralphgen.project.discipline_servers import name_problem
+from ralphgen.project.toml import EXPECTED
+from ralphgen.runtime.errors import one_line
+
+EDITS = "edits"  # the field that names the lists which the form replaces
+LARGEST = 1_000_000  # characters of a whole edit; its lists and texts have limits besides
+MOST = 200
+LONGEST = 32_000
+LONGEST_NAME = 200
+UNKNOWN = "extra_forbidden"
+HALF = re.compile("[\ud800-\udfff]")
+
+
+class Variable(BaseModel, extra="forbid", frozen=True, strict=True):
+    """A variable of a server's environment; without a value it keeps the one that it has."""
+
+    name: str
+    value: str | None = Field(default=None, repr=False)
+
+
+class Server(BaseModel, extra="forbid", frozen=True, strict=True):
+    """One MCP server; `was` is its position, from 0, in the list that the person saw."""
+
+    name: str
+    command: str
+    args: tuple[str, ...] = ()
+    env: tuple[Variable, ...] = ()
+    was: int | None = None
+
+
+class Edit(BaseModel, extra="forbid", frozen=True, strict=True):
+    """The whole lists of a discipline as they shall be; None leaves one as it is.
+
+    `fingerprint` is that of the `DisciplineView` which the person saw.
+    """
+
+    discipline: str
+    fingerprint: str
+    servers: tuple[Server, ...] | None = None
+    disabled: tuple[str, ...] | None = None
+
+
+class FormError(ValueError):
+    """What was sent is no edit; `problems` say where."""
+
+    def __init__(self, problems: tuple[FieldProblem, ...]) -> None:
+        super().__init__("this is no edit of a discipline")
+        self.problems = problems
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +90,7 @@ class DisciplineFields:
     disabled: str
 
 
-def fields_of(discipline: Discipline) -> DisciplineFields:
+def fields_of(discipline: DisciplineView) -> DisciplineFields:
     """Return the fields of a discipline as it is."""
     servers = (
         ServerFields(
@@ -95,53 +142,49 @@ class DisciplineForm:
 
     def fields(self) -> DisciplineFields:
         """Return the typed fields without the values of variables, which are secrets."""
-        return DisciplineFields(
-            tuple(map(self._typed, self._servers)), "\n".join(self._form.texts("disabled"))
-        )
+        servers = tuple(map(self._typed, self._servers))
+        return DisciplineFields(servers, "\n".join(self._form.texts("disabled")))
 
     def _typed(self, number: int) -> ServerFields:
         start = f"servers.{number}"
         name, command, args, was = (
             self._optional(f"{start}.{field}") for field in ("name", "command", "args", "was")
         )
-        names = (
+        variables = (
             VariableFields(one, self._optional(f"{start}.env.{one}.name"))
             for one in self._variables[number]
         )
-        return ServerFields(number, was, name, command, args, tuple(names))
+        return ServerFields(number, was, name, command, args, tuple(variables))
 
     def _as_json(self) -> bytes:
-        given = {key: self._form.text(key) for key in ("discipline", "fingerprint")}
+        named = ("discipline", "fingerprint")
+        edit: dict[str, object] = {name: self._form.text(name) for name in named}
         replaced = self._form.texts(EDITS)
-        lists = {"servers": self._server_list, "disabled": self._disabled}
-        edit = {**given, **{name: lists[name]() for name in LISTS if name in replaced}}
+        if "servers" in replaced:
+            edit["servers"] = [self._server(at, one) for at, one in enumerate(self._servers)]
+        if "disabled" in replaced:
+            lines = map(str.strip, "\n".join(self._form.texts("disabled")).split("\n"))
+            edit["disabled"] = [line for line in lines if line]
         return json.dumps(edit).encode()
 
     def shown(self, problem: FieldProblem) -> FieldProblem:
         """Return the problem at the field of the form that it is about."""
         match problem.field.split("."):
             case ["servers", at, "args", *_]:
-                parts = ["servers", self._number(at), "args"]
+                parts = ["servers", str(self._servers[int(at)]), "args"]
             case ["servers", at, "env", which, *rest]:
                 variable = self._variables[self._servers[int(at)]][int(which)]
-                parts = ["servers", self._number(at), "env", str(variable), *rest]
+                parts = ["servers", str(self._servers[int(at)]), "env", str(variable), *rest]
             case ["servers", at, *rest]:
-                parts = ["servers", self._number(at), *rest]
+                parts = ["servers", str(self._servers[int(at)]), *rest]
             case parts:
                 parts = parts[:1]
         return FieldProblem(".".join(parts), problem.text, problem.hint)
-
-    def _number(self, at: str) -> str:
-        """Return the number that the form has for the server at a place of the list."""
-        return str(self._servers[int(at)])
 
     def _is_there(self, start: str, *names: str) -> bool:
         """Return whether one of the fields is filled, and the row is not to be removed."""
         filled = [name for name in (*names, "remove") if self._optional(f"{start}.{name}").strip()]
         return bool(filled) and "remove" not in filled
-
-    def _server_list(self) -> list[dict[str, object]]:
-        return [self._server(at, number) for at, number in enumerate(self._servers)]
 
     def _server(self, at: int, number: int) -> dict[str, object]:
         start = f"servers.{number}"
@@ -150,17 +193,15 @@ class DisciplineForm:
             "name": self._optional(f"{start}.name").strip(),
             "command": self._optional(f"{start}.command").strip(),
             "args": _words(f"servers.{at}.args", self._optional(f"{start}.args")),
-            "env": [self._variable(f"{start}.env.{one}") for one in self._variables[number]],
+            "env": [
+                {
+                    "name": self._optional(f"{start}.env.{one}.name").strip(),
+                    "value": self._optional(f"{start}.env.{one}.value") or None,
+                }
+                for one in self._variables[number]
+            ],
             "was": int(was) if re.fullmatch("[0-9]{1,9}", was) else None,
         }
-
-    def _variable(self, start: str) -> dict[str, str | None]:
-        name, value = self._optional(f"{start}.name"), self._optional(f"{start}.value")
-        return {"name": name.strip(), "value": value or None}
-
-    def _disabled(self) -> list[str]:
-        lines = (line for text in self._form.texts("disabled") for line in text.split("\n"))
-        return [line.strip() for line in lines if line.strip()]
 
     def _optional(self, name: str) -> str:
         """Return the text of a field; empty where there is none."""
@@ -180,3 +221,129 @@ def _words(field: str, text: str) -> list[str]:
     except ValueError as error:
         problem = FieldProblem(field, "the arguments end inside a quotation", "close the quotation")
         raise FormError((problem,)) from error
+
+
+def parse_edit(body: bytes) -> Edit:
+    """Return the edit that a page sends as JSON; raises `FormError`, which holds nothing of it."""
+    if len(body) > LARGEST:
+        text = f"the edit is longer than {LARGEST:,} bytes"
+        raise FormError((FieldProblem("", text, "shorten its texts"),))
+    try:
+        return Edit.model_validate_json(body)
+    except ValidationError as error:
+        found = [(one["loc"], one["type"]) for one in error.errors()]
+    # The name of an unknown field is not repeated: it may be a secret in the wrong place.
+    places = {loc[:-1] if kind == UNKNOWN else loc: kind for loc, kind in found}
+    problems = [FieldProblem(".".join(map(str, loc)), _expected(places[loc])) for loc in places]
+    raise FormError(tuple(problems))
+
+
+def problems_of(edit: Edit, discipline: DisciplineView) -> tuple[FieldProblem, ...]:
+    """Return why an edit of `discipline` cannot be saved, in the order of its fields.
+
+    Touches neither file nor database.
+    """
+    found: list[FieldProblem] = []
+    if edit.servers is not None:
+        found += _list_problems("servers", edit.servers)
+        names = [row.name for row in discipline.other_servers]
+        for at, server in enumerate(edit.servers[:MOST]):
+            field = f"servers.{at}"
+            if problem := name_problem(server.name, names, RESERVED):
+                if len(server.name) > LONGEST_NAME:
+                    problem = "the MCP server needs a name of at most 64 characters"
+                text = one_line(problem)
+                found.append(FieldProblem(f"{field}.name", text, "give it another name"))
+            found += _server_problems(field, server, discipline.servers or ())
+            names.append(server.name)
+    if edit.disabled is not None:
+        found += _list_problems("disabled", edit.disabled)
+        for at, entry in enumerate(edit.disabled[:MOST]):
+            found += _entry_problems(f"disabled.{at}", entry, edit.disabled[:at])
+    return tuple(found)
+
+
+def _server_problems(
+    field: str, server: Server, old: Sequence[ServerRow]
+) -> Iterator[FieldProblem]:
+    """Yield the problems of a server besides its name."""
+    texts = {"command": server.command}
+    texts |= {f"args.{at}": text for at, text in enumerate(server.args[:MOST])}
+    unfit = [one for key, text in texts.items() for one in _text_problems(f"{field}.{key}", text)]
+    known = {one.field for one in unfit}
+    try:
+        named = {"name": "any", "command": server.command, "args": list(server.args)}
+        NamedMcpServer.model_validate(named)
+    except ValidationError as error:
+        for one in error.errors():
+            place = ".".join([field, *map(str, one["loc"])])
+            if place not in known:
+                yield FieldProblem(place, _expected(one["type"]))
+    yield from unfit
+    yield from _list_problems(f"{field}.args", server.args)
+    if server.was is not None and not 0 <= server.was < len(old):
+        text = f"there is no server at position {server.was} of the list that was shown"
+        yield FieldProblem(f"{field}.was", text, "load the page again")
+        return
+    kept = old[server.was].env if server.was is not None else ()
+    yield from _list_problems(f"{field}.env", server.env)
+    for at, variable in enumerate(server.env[:MOST]):
+        before = [one.name for one in server.env[:at]]
+        yield from _variable_problems(f"{field}.env.{at}", variable, before, kept)
+
+
+def _variable_problems(
+    field: str, variable: Variable, before: Sequence[str], kept: Sequence[str]
+) -> Iterator[FieldProblem]:
+    """Yield the problems of a variable, without its name: it may be "NAME=secret"."""
+    if not variable.name or "=" in variable.name:
+        text = 'the variable needs a name without "="'
+        yield FieldProblem(f"{field}.name", text, "the value has a field of its own")
+    elif variable.name in before:
+        yield FieldProblem(f"{field}.name", "the variable is there twice", "take one out")
+    elif variable.value is None and variable.name not in kept:
+        text = "the variable has no value that could be kept"
+        yield FieldProblem(f"{field}.value", text, "give it one")
+    yield from _text_problems(f"{field}.name", variable.name)
+    yield from _text_problems(f"{field}.value", variable.value or "")
+
+
+def _entry_problems(field: str, entry: str, before: Sequence[str]) -> Iterator[FieldProblem]:
+    """Yield the problems of an entry that removes a tool."""
+    if len(entry) > LONGEST_NAME:
+        yield FieldProblem(field, f"no tool has a name of over {LONGEST_NAME} characters")
+    elif not CATALOG.resolved(entry):
+        problem = CATALOG.unknown(entry, field)
+        text = problem.text.removeprefix(f"{field}: ")
+        yield FieldProblem(field, one_line(text), problem.hint)
+    elif entry in before:
+        yield FieldProblem(field, f'"{entry}" is there twice', "take one out")
+
+
+def _list_problems(field: str, items: Sequence[object]) -> Iterator[FieldProblem]:
+    if len(items) > MOST:
+        text = f"{len(items):,} are too many, expected at most {MOST}"
+        yield FieldProblem(field, text, "take some out")
+
+
+def _text_problems(field: str, text: str) -> Iterator[FieldProblem]:
+    """Yield why a text cannot be given to a process."""
+    if "\0" in text:
+        yield FieldProblem(field, "the text holds a NUL character", "no process can be given one")
+    elif len(text) > LONGEST:
+        found = f"the text has {len(text):,} characters, expected at most {LONGEST:,}"
+        yield FieldProblem(field, found, "put it into a file")
+    elif HALF.search(text):
+        yield FieldProblem(field, "the text holds half of a surrogate pair", "type it again")
+
+
+def _expected(kind: str) -> str:
+    """Return a sentence on what a field should hold, given pydantic's error type."""
+    sentences = {
+        UNKNOWN: "it has a field that is unknown",
+        "int_type": "expected a number",
+        "json_invalid": "the text is no JSON",
+        "missing": "the field is missing",
+        "tuple_type": "expected a list",
+    }
+    return sentences.get(kind) or f"expected {EXPECTED.get(kind, 'another value')}"

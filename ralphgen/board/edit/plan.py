@@ -2,32 +2,44 @@
 
 import json
 import os
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from ralphgen.board.edit.settings_text import with_settings
-from ralphgen.board.edit.validate import Edit, Server
-from ralphgen.board.views.discipline_facts import COLUMNS, RESERVED, Facts, Row
+from ralphgen.board.edit.forms import Edit, Server
+from ralphgen.board.views.disciplines import COLUMNS, RESERVED, Facts, Row
 from ralphgen.errors import ProjectError
 from ralphgen.init.scaffold import CONFIG_TEXT
-from ralphgen.project import disciplines
-from ralphgen.project.config import FILE, DisciplineSettings, McpServer, NamedMcpServer
-from ralphgen.project.inspect import DATABASE
-from ralphgen.sessions import discipline_servers
+from ralphgen.project import discipline_servers, disciplines
+from ralphgen.project.config import (
+    FILE,
+    DisciplineSettings,
+    McpServer,
+    NamedMcpServer,
+    NamedRemoteServer,
+    NamedServer,
+    RemoteServer,
+    without_name,
+)
+from ralphgen.project.toml import KeyPath
+from ralphgen.project.toml_edit import LOSS, edited
 
 MARK = "\ufeff"
+Values = dict[str, Any]
+TOP = "disciplines"
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedWrite:
     """What to write: `values` by column, and the text of the config, None where it stays.
 
-    Only where all is as it was when this was decided: `expected` are the SQLite type and the bytes,
-    in hex, of columns, and `before` is the text of the config, None where there was no file.
+    Only where all is as it was when this was decided: `expected` are the type and the bytes of
+    columns, in hex, and `before` is the text of the config, None where there was no file.
     """
 
-    database: str
+    root: Path
     discipline: str
     expected: Mapping[str, tuple[str, str]] = field(repr=False)
     values: Mapping[str, str] = field(repr=False)
@@ -50,14 +62,15 @@ def plan_write(root: Path, facts: Facts, edit: Edit) -> PlannedWrite:
         old = listed[home].servers
         wanted = tuple(_with_values(edit.servers, old or ()))
         if home == "config":
-            by_name = {
-                one.name: McpServer(command=one.command, args=one.args, env=one.env)
-                for one in wanted
-            }
+            by_name = {one.name: without_name(one) for one in wanted}
             settings = settings.model_copy(update={"mcp_servers": by_name})
         elif wanted != old:
             values[discipline_servers.COLUMN] = _json([one.model_dump() for one in wanted])
-        _refuse_unreadable(row, values, settings)
+        # What would stop a session is refused here, whatever the checks before have said.
+        column = row.columns.get(discipline_servers.COLUMN)
+        known = column.value if column is not None else None
+        stored = values.get(discipline_servers.COLUMN, known)
+        discipline_servers.discipline_servers(row.name, stored, settings.mcp_servers, RESERVED)
     if edit.disabled is not None:
         home = facts.homes[disciplines.COLUMN]
         before = listed[home].disabled
@@ -75,28 +88,29 @@ def secrets_of(facts: Facts, edit: Edit) -> Iterator[str]:
     stored = facts.rows[edit.discipline].listed()[0]
     for listed in (stored, facts.configured(edit.discipline)):
         for one in listed.servers or ():
-            yield from one.env.values()
+            yield from one.secrets.values()
     for server in edit.servers or ():
         yield from (variable.value for variable in server.env if variable.value is not None)
 
 
-def _with_values(
-    wanted: Sequence[Server], old: Sequence[NamedMcpServer]
-) -> Iterator[NamedMcpServer]:
-    """Yield the servers, where variables without a value have the one of the server that it was."""
+def _with_values(wanted: Sequence[Server], old: Sequence[NamedServer]) -> Iterator[NamedServer]:
+    """Yield the servers, where variables without a value have the one of the server that it was.
+
+    Raises `ProjectError` where the address of one is changed, of which a person sees a part only.
+    """
     for server in wanted:
-        known = old[server.was].env if server.was is not None else {}
+        was = old[server.was] if server.was is not None else None
+        known = was.secrets if was is not None else {}
         env = {one.name: known[one.name] if one.value is None else one.value for one in server.env}
+        if isinstance(was, NamedRemoteServer):
+            if server.command != was.address or server.args:
+                text = f'the MCP server "{server.name}" runs elsewhere: the board keeps its address'
+                raise ProjectError(text, f"change it in {FILE} or in the column by hand")
+            yield was.model_copy(update={"name": server.name, "headers": env})
+            continue
         yield NamedMcpServer(
             name=server.name, command=server.command, args=list(server.args), env=env
         )
-
-
-def _refuse_unreadable(row: Row, values: dict[str, str], settings: DisciplineSettings) -> None:
-    """Raise `ProjectError` for what would stop a session, whatever the checks before have said."""
-    column = row.columns.get(discipline_servers.COLUMN)
-    stored = values.get(discipline_servers.COLUMN, column.value if column is not None else None)
-    discipline_servers.discipline_servers(row.name, stored, settings.mcp_servers, RESERVED)
 
 
 def _planned(
@@ -117,7 +131,7 @@ def _planned(
             ) from None  # its message may hold values
         after = before.removesuffix(text) + changed if before is not None else changed
     return PlannedWrite(
-        database=str(root / DATABASE),
+        root=root,
         discipline=row.name,
         expected={
             column: (known.type, known.data.hex().upper())
@@ -134,3 +148,62 @@ def _planned(
 
 def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def with_settings(text: str, discipline: str, wanted: DisciplineSettings) -> str:
+    """Return the text of a valid config, with what is wanted for a discipline.
+
+    Raises ValueError where it is laid out in a way that cannot be changed; its message holds no
+    value.
+    """
+    old = tomllib.loads(text).get(TOP, {}).get(discipline, {})
+    wanted = _in_order(wanted, old)
+    changed = edited(text, _steps(old, discipline, wanted))
+    found = tomllib.loads(changed).get(TOP, {}).get(discipline, {})
+    if DisciplineSettings.model_validate(found) != wanted:
+        raise ValueError(LOSS)
+    return changed
+
+
+def _in_order(wanted: DisciplineSettings, old: Values) -> DisciplineSettings:
+    """Return the same, with disabled tools in the order of the config, which says nothing."""
+    there = [entry for entry in old.get("disable", []) if entry in wanted.disable]
+    new = [entry for entry in wanted.disable if entry not in there]
+    return wanted.model_copy(update={"disable": there + new})
+
+
+def _steps(
+    own: Values, discipline: str, wanted: DisciplineSettings
+) -> Iterator[tuple[KeyPath, Any]]:
+    """Yield each path that changes, with its new value, or None for one that goes."""
+    yield from _step((TOP, discipline, "disable"), own.get("disable", []), wanted.disable)
+    old: Values = own.get("mcp_servers", {})
+    place = (TOP, discipline, "mcp_servers")
+    for name in old:
+        if name not in wanted.mcp_servers:
+            yield (*place, name), None
+    for name, server in wanted.mcp_servers.items():
+        if name in old:
+            yield from _server_steps((*place, name), old[name], server)
+        else:
+            yield (
+                (*place, name),
+                {key: value for key, value in server.model_dump().items() if value},
+            )
+
+
+def _server_steps(
+    path: KeyPath, old: Values, new: McpServer | RemoteServer
+) -> Iterator[tuple[KeyPath, Any]]:
+    for key, value in new.model_dump().items():
+        if isinstance(value, dict) and key in old:
+            for name in {**old[key], **value}:
+                if old[key].get(name) != value.get(name):
+                    yield (*path, key, name), value.get(name)
+        else:
+            yield from _step((*path, key), old.get(key, type(value)()), value)
+
+
+def _step(path: KeyPath, old: object, new: object) -> Iterator[tuple[KeyPath, Any]]:
+    if old != new:
+        yield path, new or None

@@ -3,28 +3,34 @@
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from ralphgen.board.edit.forms import Edit, problems_of
 from ralphgen.board.edit.plan import PlannedWrite, plan_write, secrets_of
-from ralphgen.board.edit.validate import Edit, problems_of
 from ralphgen.board.requests import FieldProblem
-from ralphgen.board.views.discipline_facts import Facts, read_facts
-from ralphgen.board.views.disciplines import Discipline, discipline_of
+from ralphgen.board.views.disciplines import DisciplineView, Facts, discipline_of, read_facts
 from ralphgen.errors import Problem, ProjectError, RalphgenError, Say
 from ralphgen.generate import workflows
+from ralphgen.ledger.opened import connected_database, connection_of, journal_of
 from ralphgen.output.files import put
 from ralphgen.output.stage import explained
 from ralphgen.output.write import exclusive
 from ralphgen.project.config import FILE
 from ralphgen.project.database import ALONE
-from ralphgen.project.inspect import DATABASE
-from ralphgen.project.root import FOLDER
-from ralphgen.runtime.errors import StartError, ToolError, one_line
-from ralphgen.runtime.sqlite.database import Database
+from ralphgen.project.dialect import stored_bytes, stored_type
+from ralphgen.project.root import FOLDER, database_name
+from ralphgen.runtime.errors import ToolError, one_line
+from ralphgen.runtime.policy import FULL
+from ralphgen.sessions.items import items_of
+from ralphgen.trust.record import keep_record
+
+if TYPE_CHECKING:
+    from ralphgen.runtime.database.connection import Database
 
 State = Literal["saved", "stale", "refused"]
+BOARD = "board"  # what the journal calls an edit on it
 PATIENCE = 5.0  # seconds that a person waits for other writers
-FOUND = "SELECT typeof(COLUMN), hex(CAST(COLUMN AS BLOB)) FROM disciplines WHERE name = ?"
+FOUND = "SELECT TYPE, BYTES FROM disciplines WHERE name = ?"
 SAME = "SELECT COLUMN FROM disciplines WHERE name = ?"
 CHANGE = "UPDATE disciplines SET COLUMNS WHERE name = ?"
 SHORTEST_SECRET = 4
@@ -42,13 +48,13 @@ class Saved:
 
     state: State
     sentence: str
-    discipline: Discipline | None = None
+    discipline: DisciplineView | None = None
     fields: tuple[FieldProblem, ...] = ()
     problems: tuple[Problem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class WriteResult:
     """The result of a planned write; `changed` and `refused` leave everything as it was."""
 
     state: Literal["stored", "changed", "refused"]
@@ -59,26 +65,40 @@ class _ChangedError(Exception):
     """The discipline or the config is no longer what the write was planned from."""
 
 
-def save(root: Path, edit: Edit, say: Say, patience: float = PATIENCE) -> Saved:
-    """Save an edit of a discipline of the project in `root`, then regenerate.
+def save(
+    root: Path, edit: Edit, say: Say, patience: float = PATIENCE, session: str = BOARD
+) -> Saved:
+    """Save an edit of a discipline of the project in `root`, as a session, then regenerate.
 
     Columns that are there and can be written are changed in one transaction, which waits up to
     `patience` seconds for other writers; what has no column goes into the config. Where both do,
     the config is put in place last before the commit, and taken back should that fail. A column
     that the config hides is a column all the same: sessions heed it.
     """
+    before = _server_digests(root, edit.discipline)
     try:
         with explained(root / FOLDER, "written"), exclusive(root / FOLDER):
-            saved = _saved(root, edit, patience)
+            saved = _saved(root, edit, patience, session)
     except RalphgenError as error:
         return Saved("refused", "nothing was saved", problems=error.problems)
     if saved.state != "saved":
         return saved
+    written = _server_digests(root, edit.discipline) - before  # a person's own words
+    if warning := keep_record(root, [*written]):
+        say(warning)
     problems = regenerate(root, say)
     if not problems:
         return saved
     sentence = f"{saved.sentence}, but the server was not written anew"
     return replace(saved, sentence=sentence, problems=problems)
+
+
+def _server_digests(root: Path, discipline: str) -> frozenset[str]:
+    """Return what stands for the discipline's servers, nothing where they cannot be read."""
+    try:
+        return frozenset(item.digest for item in items_of(root, discipline))
+    except ProjectError:
+        return frozenset()
 
 
 def regenerate(root: Path, say: Say) -> tuple[Problem, ...]:
@@ -94,8 +114,10 @@ def regenerate(root: Path, say: Say) -> tuple[Problem, ...]:
     return ()
 
 
-def stored(planned: PlannedWrite, patience: float = PATIENCE) -> Stored:
+def stored(planned: PlannedWrite, patience: float = PATIENCE, session: str = BOARD) -> WriteResult:
     """Write the row and the config, both or neither; wait so many seconds for other writers.
+
+    The ledger, where there is one, says that the session did.
 
     No other thread opens the database meanwhile: SQLite's locks are those of the process, and end
     when any of its threads closes the file (POSIX). What a power failure can part is the config,
@@ -103,17 +125,17 @@ def stored(planned: PlannedWrite, patience: float = PATIENCE) -> Stored:
     """
     try:
         with ALONE:
-            _Writer(planned).write(patience)
+            _Writer(planned, session).write(patience)
     except _ChangedError:
-        return Stored("changed")
+        return WriteResult("changed")
     except ProjectError as error:
-        return Stored("refused", error.problems)
-    except (OSError, StartError, ToolError) as error:
-        return Stored("refused", (Problem(str(error)),))
-    return Stored("stored")
+        return WriteResult("refused", error.problems)
+    except (OSError, ToolError) as error:
+        return WriteResult("refused", (Problem(str(error)),))
+    return WriteResult("stored")
 
 
-def _saved(root: Path, edit: Edit, patience: float) -> Saved:
+def _saved(root: Path, edit: Edit, patience: float, session: str) -> Saved:
     facts = read_facts(root)
     if facts.problems:
         raise ProjectError.of(facts.problems)
@@ -129,24 +151,24 @@ def _saved(root: Path, edit: Edit, patience: float) -> Saved:
     planned = plan_write(root, facts, edit)
     if not planned.values and planned.after is None:
         return Saved("saved", f'"{shown}" is like that already', before)
-    done = stored(planned, patience)
+    done = stored(planned, patience, session)
     now = _now(root, edit.discipline)
     if done.state == "changed":
         return _stale(now)
     if done.state == "refused":
         problems = tuple(_without_secrets(problem, facts, edit) for problem in done.problems)
         return Saved("refused", "nothing was saved", now, problems=problems)
-    places = [DATABASE] * bool(planned.values) + [FILE] * (planned.after is not None)
+    places = [database_name(root)] * bool(planned.values) + [FILE] * (planned.after is not None)
     return Saved("saved", f'saved "{shown}" in {" and ".join(places)}', now)
 
 
-def _stale(now: Discipline | None) -> Saved:
+def _stale(now: DisciplineView | None) -> Saved:
     hint = "read what is there now, and edit that"
     problem = Problem("the discipline was changed by somebody else since the page was loaded", hint)
     return Saved("stale", "nothing was saved", now, problems=(problem,))
 
 
-def _now(root: Path, discipline: str) -> Discipline | None:
+def _now(root: Path, discipline: str) -> DisciplineView | None:
     """Return the discipline as it is now."""
     facts = read_facts(root)
     row = facts.rows.get(discipline)
@@ -165,8 +187,9 @@ def _without_secrets(problem: Problem, facts: Facts, edit: Edit) -> Problem:
 class _Writer:
     """Writes what was planned; the caller holds `ALONE`."""
 
-    def __init__(self, planned: PlannedWrite) -> None:
+    def __init__(self, planned: PlannedWrite, session: str) -> None:
         self._planned = planned
+        self._session = session
         self._config = Path(planned.config)
         self._is_put = False
 
@@ -176,26 +199,32 @@ class _Writer:
             if not self._planned.values:
                 self._put()
                 return
-            database = Database(self._planned.database, patience)
-            try:
+            with connected_database(self._planned.root, patience) as database:
+                facts = {"recipe": FULL}
+                journal = journal_of(
+                    database, self._session, facts, lambda: BOARD, ends_with_writes=True
+                )
+                database.before_writes.append(journal.begin)
                 database.writing(lambda: self._both(database))
-            finally:
-                database.close()
         except BaseException:
             self._put_back()
             raise
 
-    def _both(self, database: Database) -> None:
+    def _both(self, database: "Database") -> None:
         """Write the row and the config in one transaction, which may run several times."""
-        planned = self._planned
-        for column, found in planned.expected.items():
-            if _rows(database, FOUND, column, planned.discipline) != [found]:
+        planned, connection = self._planned, connection_of(database)
+        for column, expected in planned.expected.items():
+            parts = stored_type(connection, column), stored_bytes(connection, column)
+            sql = FOUND.replace("TYPE", parts[0]).replace("BYTES", parts[1])
+            found = database.rows(sql, [planned.discipline])
+            if [(kind, bytes(data or b"").hex().upper()) for kind, data in found] != [expected]:
                 raise _ChangedError
         columns = ", ".join(f"{column} = ?" for column in planned.values)
         change = CHANGE.replace("COLUMNS", columns)
         database.change(change, [*planned.values.values(), planned.discipline])
         for column, value in planned.values.items():
-            if _rows(database, SAME, column, planned.discipline) != [(value,)]:
+            found = database.rows(SAME.replace("COLUMN", column), [planned.discipline])
+            if [json.loads(value)] != [_parsed(kept) for (kept,) in found]:
                 raise ToolError(
                     f'the database keeps something else in "{column}" than it was given'
                 )
@@ -220,8 +249,12 @@ class _Writer:
             put(self._config, self._planned.before)
 
 
-def _rows(database: Database, sql: str, column: str, discipline: str) -> list[tuple[object, ...]]:
-    return database.rows(sql.replace("COLUMN", column), [discipline])
+def _parsed(kept: object) -> object:
+    """Return what a column keeps of a JSON text, which jsonb spells anew; None for no JSON."""
+    try:
+        return json.loads(kept) if isinstance(kept, str) else None
+    except ValueError:
+        return None
 
 
 def _text(path: Path) -> str | None:

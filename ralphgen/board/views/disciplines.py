@@ -5,28 +5,121 @@ import json
 import re
 import secrets
 import sqlite3
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Literal
 
-from ralphgen.board.views.discipline_facts import OTHER, Facts, Home, Row, read_facts
 from ralphgen.board.views.stored_text import line
-from ralphgen.errors import Problem
-from ralphgen.project import disciplines
-from ralphgen.project.config import NamedMcpServer
+from ralphgen.errors import Problem, ProjectError
+from ralphgen.kits.registry import KITS
+from ralphgen.project import discipline_servers, disciplines, schema
+from ralphgen.project.config import (
+    Config,
+    DisciplineSettings,
+    NamedRemoteServer,
+    NamedServer,
+    no_config,
+    read_config,
+    with_name,
+)
+from ralphgen.project.connection import DatabaseConnection, open_database
+from ralphgen.project.dialect import encoding_of, exactly, is_text, stored_bytes, stored_type
+from ralphgen.project.inspect import settings_models
 from ralphgen.project.model import Names
+from ralphgen.project.toml import TomlFile
 from ralphgen.runtime.errors import one_line
-from ralphgen.sessions import discipline_servers
 
 COLOR = re.compile(r"#[0-9A-Fa-f]{6}")
 _KEY = secrets.token_bytes(32)
 """Without it nobody can try out which secrets lead to a fingerprint. It ends with the process."""
+Home = Literal["database", "config"]
+RESERVED = tuple(kit.key for kit in KITS)
+"""Names that no server of a discipline may bear."""
+OTHER: Mapping[Home, Home] = {"database": "config", "config": "database"}
+COLUMNS = (discipline_servers.COLUMN, disciplines.COLUMN)
+SHOWN = ("display_name", "color")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredValue:
+    """A value as the database holds it: its SQLite type and its bytes, in the file's encoding."""
+
+    type: str
+    data: bytes = field(repr=False)
+    encoding: str
+
+    @property
+    def value(self) -> str | bytes | None:
+        """Return the value as sessions read it; a number is what stands for it."""
+        if self.type == "null":
+            return None
+        return self.data if self.type == "blob" else self.data.decode(self.encoding, "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What one of the two places lists of a discipline; None where that cannot be read."""
+
+    servers: tuple[NamedServer, ...] | None = field(default=(), repr=False)
+    disabled: Names | None = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A discipline of the database; `columns` has those of `COLUMNS` and `SHOWN` that there are."""
+
+    name: str
+    columns: Mapping[str, StoredValue]
+
+    def listed(self) -> tuple[Listed, tuple[Problem, ...]]:
+        """Return the servers and disabled tools of its columns, and why one cannot be read."""
+        found: list[NamedServer] | None = []
+        problems: list[Problem] = []
+        values = {column: stored.value for column, stored in self.columns.items()}
+        try:
+            text = values.get(discipline_servers.COLUMN)
+            found = [server for _, server in discipline_servers.stored_servers(self.name, text)]
+        except ProjectError as error:
+            found = None
+            problems += error.problems
+        entries = disciplines.stored_entries(values.get(disciplines.COLUMN))
+        if entries is None:
+            problems.append(disciplines.unreadable_override(self.name))
+        return Listed(None if found is None else tuple(found), entries), tuple(problems)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Everything at once: `rows` by name, and the config, empty where `problems` say why.
+
+    `homes` says, by column, where an edit goes: into the column where it is there and can be
+    written, else into the config. That the config hides a column from the server changes nothing:
+    sessions heed it.
+    """
+
+    rows: Mapping[str, Row]
+    homes: Mapping[str, Home]
+    config: TomlFile[Config] = field(repr=False)
+    problems: tuple[Problem, ...]
+
+    def settings(self, discipline: str) -> DisciplineSettings:
+        """Return the config's settings of a discipline."""
+        return self.config.values.disciplines.get(discipline, DisciplineSettings())
+
+    def configured(self, discipline: str) -> Listed:
+        """Return the servers and disabled tools that the config lists."""
+        settings = self.settings(discipline)
+        named = (with_name(name, one) for name, one in settings.mcp_servers.items())
+        return Listed(tuple(named), tuple(settings.disable))
 
 
 @dataclass(frozen=True, slots=True)
 class ServerRow:
     """One MCP server; `env` are the names of its variables, whose values are secrets.
 
+    Of one that runs elsewhere, `command` is its address, and `env` are the names of headers.
     `place` says where it stands, for people.
     """
 
@@ -46,7 +139,7 @@ class DisabledRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Discipline:
+class DisciplineView:
     """A discipline: `name` as it is, `shown` and `display_name` on one line, `color` for CSS or "".
 
     `servers` and `disabled` are what an edit replaces, None where that cannot be read; an edit of
@@ -72,25 +165,77 @@ class Discipline:
 class Disciplines:
     """All of them, by name; nothing can be edited where `problems` say what the config lacks."""
 
-    rows: tuple[Discipline, ...]
+    rows: tuple[DisciplineView, ...]
     problems: tuple[Problem, ...] = ()
 
-    def named(self, name: str) -> Discipline | None:
+    def named(self, name: str) -> DisciplineView | None:
         """Return the discipline of a name."""
         return next((row for row in self.rows if row.name == name), None)
 
 
-def read_disciplines(root: Path, connection: sqlite3.Connection | None = None) -> Disciplines:
-    """Return the disciplines of the project in `root`, read by `connection` or without a trace.
+def read_disciplines(root: Path) -> Disciplines:
+    """Return the disciplines of the project in `root`, read without a trace.
 
     Raises `ProjectError` where the database cannot be read.
     """
-    facts = read_facts(root, connection)
+    facts = read_facts(root)
     rows = tuple(discipline_of(facts, row) for row in facts.rows.values())
     return Disciplines(rows, facts.problems)
 
 
-def discipline_of(facts: Facts, row: Row) -> Discipline:
+def read_facts(root: Path) -> Facts:
+    """Return the facts of the project in `root`, read without a trace.
+
+    Raises `ProjectError` where the database cannot be read.
+    """
+    config, problems = no_config(), tuple[Problem, ...]()
+    try:
+        config = read_config(root, RESERVED, settings_models(KITS))
+    except ProjectError as error:
+        problems = error.problems
+    try:
+        with open_database(root) as connection:
+            return _facts(connection, config, problems)
+    except sqlite3.Error as error:
+        raise ProjectError(
+            f"the database cannot be read: {error}", 'run "ralphgen doctor"'
+        ) from error
+
+
+def _facts(
+    connection: DatabaseConnection, config: TomlFile[Config], problems: tuple[Problem, ...]
+) -> Facts:
+    encoding, own = encoding_of(connection), partial(stored_bytes, connection)
+    facts = schema.read_facts(connection).get("disciplines", ())
+    there = {column["name"]: column["generated"] for column in facts}
+    # A session looks for its servers under this very spelling, for overrides under any of SQLite.
+    of_sqlite = isinstance(connection, sqlite3.Connection)
+    lowered = {name.lower(): one for name, one in there.items()} if of_sqlite else there
+    found = {
+        discipline_servers.COLUMN: there.get(discipline_servers.COLUMN),
+        disciplines.COLUMN: lowered.get(disciplines.COLUMN),
+        **{column: lowered.get(column) for column in SHOWN},
+    }
+    named = f"FROM disciplines WHERE {is_text(connection, 'name')} ORDER BY "
+    named += exactly(connection, "name")
+    read = connection.execute(f"SELECT {own('name')} {named}")
+    names = [name.decode(encoding, "replace") for (name,) in read]
+    columns: dict[str, dict[str, StoredValue]] = {name: {} for name in names}
+    for column, is_generated in found.items():
+        if is_generated is None:
+            continue
+        kind = stored_type(connection, column)
+        values = connection.execute(f"SELECT {own('name')}, {kind}, {own(column)} {named}")
+        for name, kind, data in values:
+            stored = StoredValue(kind, bytes(data or b""), encoding)
+            columns.setdefault(name.decode(encoding, "replace"), {})[column] = stored
+    homes: dict[str, Home] = {
+        column: "config" if found[column] in {None, True} else "database" for column in COLUMNS
+    }
+    return Facts({name: Row(name, columns[name]) for name in columns}, homes, config, problems)
+
+
+def discipline_of(facts: Facts, row: Row) -> DisciplineView:
     """Return one discipline."""
     stored, problems = row.listed()
     configured = facts.configured(row.name)
@@ -107,12 +252,9 @@ def discipline_of(facts: Facts, row: Row) -> Discipline:
         "database": _disabled(stored.disabled, _column(disciplines.COLUMN, shown)),
         "config": _disabled(configured.disabled, disable),
     }
-    servers_home, disabled_home = (
-        facts.homes[discipline_servers.COLUMN],
-        facts.homes[disciplines.COLUMN],
-    )
+    servers_home, disabled_home = (facts.homes[column] for column in COLUMNS)
     color = _text(row, "color")
-    return Discipline(
+    return DisciplineView(
         name=row.name,
         shown=shown,
         display_name=line(_text(row, "display_name")) or shown,
@@ -129,14 +271,20 @@ def discipline_of(facts: Facts, row: Row) -> Discipline:
 
 
 def _servers(
-    listed: Iterable[NamedMcpServer] | None, place: Callable[[str], str]
+    listed: Iterable[NamedServer] | None, place: Callable[[str], str]
 ) -> tuple[ServerRow, ...] | None:
     if listed is None:
         return None
     return tuple(
-        ServerRow(one.name, one.command, tuple(one.args), tuple(one.env), place(one.name))
+        ServerRow(one.name, *_shown_command(one), tuple(one.secrets), place(one.name))
         for one in listed
     )
+
+
+def _shown_command(server: NamedServer) -> tuple[str, Names]:
+    if isinstance(server, NamedRemoteServer):
+        return server.address, ()
+    return server.command, tuple(server.args)
 
 
 def _disabled(entries: Names | None, place: str) -> tuple[DisabledRow, ...] | None:

@@ -8,8 +8,7 @@ from typing import Literal
 from ralphgen.errors import Problem, RalphgenError
 from ralphgen.generate import workflows
 from ralphgen.output import Drift
-from ralphgen.output.files import modules_below
-from ralphgen.project.root import FOLDER
+from ralphgen.output.manifest import MANIFEST
 
 Kind = Literal["edited", "stale", "missing", "leftover", "unknown"]
 KINDS: tuple[Kind, ...] = ("edited", "stale", "missing", "leftover", "unknown")
@@ -55,8 +54,8 @@ def drift(root: Path) -> Drifted:
     if not report.drift:
         return Drifted(ok=True, summary=UP_TO_DATE, warnings=warnings)
     files, summary = tuple(_files(report.drift)), report.summary()
-    if {*modules_below(root / FOLDER)} <= {*report.drift.unknown}:  # no module of a server is there
-        count = len(report.drift.missing)
+    count = len(report.drift.missing)
+    if MANIFEST in report.drift.missing and not report.drift.interrupted:
         summary = f"there is no server yet: {count} files would be written"
         files = tuple(replace(file, diff="") if file.kind == "missing" else file for file in files)
     return Drifted(False, summary, report.hint(), (), warnings, files)

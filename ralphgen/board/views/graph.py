@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from ralphgen.board.views.open_tasks import TaskLine
-from ralphgen.board.views.waiting_tasks import Waiting
+from ralphgen.board.views.waiting import Waiting
 
 NODES = 60
 CIRCLES = 5
@@ -109,7 +109,15 @@ def graph(waiting: Waiting, lines: Mapping[int, TaskLine], left_out: int = 0) ->
         for task in chain.from_iterable(columns)
     )
     edges = tuple(
-        _edge(lines, places, other, task, circle=_together(circle, task, other))
+        Edge(
+            needed=lines[other].id,
+            waits=lines[task].id,
+            x1=places[other][0] + WIDTH,
+            y1=places[other][1] + HEIGHT // 2,
+            x2=places[task][0],
+            y2=places[task][1] + HEIGHT // 2,
+            circle=_together(circle, task, other),
+        )
         for task in needs
         for other in needs[task]
     )
@@ -158,19 +166,6 @@ def _columns(
         rows.update({task: row for row, task in enumerate(column)})
         columns.append(column)
     return columns
-
-
-def _edge(
-    lines: Mapping[int, TaskLine],
-    places: Mapping[int, tuple[int, int]],
-    needed: int,
-    waits: int,
-    *,
-    circle: bool,
-) -> Edge:
-    (x1, y1), (x2, y2) = places[needed], places[waits]
-    ids = lines[needed].id, lines[waits].id
-    return Edge(*ids, x1 + WIDTH, y1 + HEIGHT // 2, x2, y2 + HEIGHT // 2, circle)
 
 
 def _sentence(task: int, needs: Mapping[int, Sequence[int]], lines: Mapping[int, TaskLine]) -> str:

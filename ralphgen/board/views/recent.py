@@ -6,23 +6,26 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from heapq import nlargest
 from json import dumps
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from ralphgen.board.views.open_tasks import NAMED, shown_id
+from ralphgen.board.views.open_tasks import shown_id
 from ralphgen.board.views.stored_text import line, moment, paragraph
 from ralphgen.kits.ralph.rows import LEARNINGS, PROGRESS, Rows, decode_learnings
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.files.entry_log import read_entries
 
 Stored = dict[str, Any]
+Learned = tuple[int, list[tuple[datetime, int, Stored]]]
+"""How many learnings a feature has, and the newest with their moments and places."""
 NEWEST = 20
 MOST_CHARACTERS = 2_000_000
 """Of stored learnings: those of further features are not looked at."""
 
 COMMENTS = "ORDER BY id DESC LIMIT ?"
 COMMENTS_COUNTED = "SELECT COUNT(*) FROM task_comments"
-FILLED = "WHERE learnings IS NOT NULL AND learnings NOT IN ('', '[]') ORDER BY name"
+FILLED = "WHERE CAST(learnings AS TEXT) NOT IN ('', '[]') ORDER BY "
 _ENTRY = re.compile(r"^(?=[^ \t\r\n])", re.MULTILINE)
 SHORT = 10_000  # characters of a list that is remembered
 _NEVER = datetime.min.replace(tzinfo=UTC)
@@ -64,14 +67,6 @@ class Learning:
 
 
 @dataclass(frozen=True, slots=True)
-class Learned:
-    """The learnings of one feature: how many, and the newest with their moment and place."""
-
-    total: int
-    newest: tuple[tuple[datetime, int, Stored], ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Learnings:
     """The newest learnings first; `total` counts those of all features.
 
@@ -105,7 +100,9 @@ def recent_comments(rows: Rows) -> Comments:
     columns += rows.chosen("task_comments", "author", "discipline", "created")
     read = rows.read("task_comments", columns, COMMENTS, NEWEST)
     found = [dict(zip(columns, row, strict=True)) for row in read]
-    titles = _titles(rows, [comment["task_id"] for comment in found])
+    tasks = [comment["task_id"] for comment in found if isinstance(comment["task_id"], int | str)]
+    titled = rows.named("tasks", ["id", "title"], dumps(tasks))
+    titles = {task: line(title) for task, title in titled}
     ((total,),) = rows.execute(COMMENTS_COUNTED)
     return Comments(total, tuple(_comment(comment, titles) for comment in found), "")
 
@@ -118,7 +115,7 @@ def recent_learnings(rows: Rows) -> Learnings:
     found: list[tuple[datetime, int, object, Stored]] = []
     unreadable: list[str] = []
     left, skipped, total = MOST_CHARACTERS, 0, 0
-    for name, stored in rows.read("features", ["name", "learnings"], FILLED):
+    for name, stored in rows.read("features", ["name", "learnings"], FILLED + rows.exactly("name")):
         left -= len(stored) if isinstance(stored, str) else 0
         if left < 0:
             skipped += 1
@@ -127,25 +124,30 @@ def recent_learnings(rows: Rows) -> Learnings:
         if learned is None:
             unreadable.append(line(name))
         else:
-            total += learned.total
-            found += [(when, at, name, one) for when, at, one in learned.newest]
-    newest = nlargest(NEWEST, found, key=lambda one: one[:2])
-    shown = tuple(_learning(name, learning) for _, _, name, learning in newest)
+            count, newest = learned
+            total += count
+            found += [(when, at, name, one) for when, at, one in newest]
+    newest_of_all = nlargest(NEWEST, found, key=itemgetter(0, 1))
+    shown = tuple(_learning(name, learning) for _, _, name, learning in newest_of_all)
     return Learnings(total, shown, tuple(unreadable[:NEWEST]), skipped, "")
 
 
 def recent_notes(root: Path) -> tuple[Notes, ...]:
     """Return the newest entries of the project's state files."""
-    return tuple(_notes(root, name) for name in (PROGRESS, LEARNINGS))
-
-
-@lru_cache(maxsize=1_000)
-def _remembered(stored: str) -> Learned | None:
-    return _newest(stored)
+    found: list[Notes] = []
+    for file in (f".ralph/{PROGRESS}", f".ralph/{LEARNINGS}"):
+        try:
+            page = read_entries(str(root / file), NEWEST)
+        except ToolError as error:
+            found.append(Notes(file, 0, (), str(error)))
+            continue
+        entries = [paragraph(entry) for entry in _ENTRY.split(page.text) if entry.strip()]
+        found.append(Notes(file, page.total, tuple(reversed(entries)), ""))
+    return tuple(found)
 
 
 def _learned(stored: object) -> Learned | None:
-    """Return the learnings of a feature; None where they cannot be read.
+    """Return how many learnings a feature has and the newest; None where they cannot be read.
 
     Short lists are remembered: of hundreds of features, one has changed since the last time.
     """
@@ -160,8 +162,10 @@ def _newest(stored: object) -> Learned | None:
     dated = [
         (moment(one.get("created")) or _NEVER, at, one) for at, one in enumerate(decoded.values)
     ]
-    newest = nlargest(NEWEST, dated, key=lambda one: one[:2])
-    return Learned(len(dated), tuple(newest))
+    return len(dated), nlargest(NEWEST, dated, key=itemgetter(0, 1))
+
+
+_remembered = lru_cache(maxsize=1_000)(_newest)
 
 
 def _comment(found: dict[str, Any], titles: dict[object, str]) -> Comment:
@@ -176,11 +180,6 @@ def _comment(found: dict[str, Any], titles: dict[object, str]) -> Comment:
     )
 
 
-def _titles(rows: Rows, tasks: list[object]) -> dict[object, str]:
-    named = dumps([one for one in tasks if isinstance(one, int | str)])
-    return {one: line(title) for one, title in rows.read("tasks", ["id", "title"], NAMED, named)}
-
-
 def _learning(feature: object, learning: dict[str, Any]) -> Learning:
     hits = learning.get("hit_count")
     return Learning(
@@ -192,13 +191,3 @@ def _learning(feature: object, learning: dict[str, Any]) -> Learning:
         hits=hits if type(hits) is int and hits > 0 else 1,
         reviewed=learning.get("reviewed") is True,
     )
-
-
-def _notes(root: Path, name: str) -> Notes:
-    file = f".ralph/{name}"
-    try:
-        page = read_entries(str(root / file), NEWEST)
-    except ToolError as error:
-        return Notes(file, 0, (), str(error))
-    entries = [paragraph(entry) for entry in _ENTRY.split(page.text) if entry.strip()]
-    return Notes(file, page.total, tuple(reversed(entries)), "")

@@ -10,14 +10,14 @@ from typing import TypeGuard
 from ralphgen.board.views.stored_text import line
 from ralphgen.errors import RalphgenError
 from ralphgen.planning.model import Names
-from ralphgen.project.database import open_without_trace
-from ralphgen.project.inspect import DATABASE
+from ralphgen.project.connection import open_database
+from ralphgen.project.dialect import among
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.session import ROWS
 from ralphgen.sessions.model import start_command
 from ralphgen.sessions.store import MCP_CONFIG, StoredSession, age_words, stored_sessions
 
-TITLES = "SELECT id, CAST(title AS BLOB) FROM tasks WHERE id IN (SELECT value FROM json_each(?))"
+TITLES = "SELECT id, title FROM tasks WHERE "
 LARGEST_ID = 2**63 - 1
 
 
@@ -58,17 +58,15 @@ class SessionRow:
     launch: str
 
 
-def read_sessions(
-    root: Path, connection: sqlite3.Connection | None = None
-) -> tuple[SessionRow, ...]:
+def read_sessions(root: Path) -> tuple[SessionRow, ...]:
     """Return the sessions of the project in `root`, newest first.
 
-    Titles of tasks come from `connection`, or are read without a trace; without a database that
-    can be read there are none. Raises `ProjectError` where the folder of sessions cannot be read.
+    Titles of tasks are read without a trace; without a database that can be read there are none.
+    Raises `ProjectError` where the folder of sessions cannot be read.
     """
     kept = stored_sessions(root)
     tasks = [task for one in kept for task in [one.facts.get(ROWS["task"])] if _is_id(task)]
-    titles = _titles(root, connection, tasks) if tasks else {}
+    titles = _titles(root, tasks) if tasks else {}
     return tuple(_row(one, titles) for one in kept)
 
 
@@ -78,13 +76,13 @@ def _row(kept: StoredSession, titles: Mapping[int, str]) -> SessionRow:
     config = kept.folder / MCP_CONFIG
     return SessionRow(
         session_id=one_line(kept.session_id),
-        recipe=_text(facts.get("recipe")),
-        base=_text(facts.get("base")),
-        task=_text(task),
+        recipe=line(facts.get("recipe")),
+        base=line(facts.get("base")),
+        task=line(task),
         title=titles.get(task, "") if _is_id(task) else "",
-        feature=_text(facts.get(ROWS["feature"])),
-        target=_text(facts.get(ROWS["discipline"])),
-        discipline=_text(facts.get("discipline")),
+        feature=line(facts.get(ROWS["feature"])),
+        target=line(facts.get(ROWS["discipline"])),
+        discipline=line(facts.get("discipline")),
         kits=tuple(_kits(facts.get("enabled_tools"))),
         age=kept.age,
         age_words=age_words(kept.age),
@@ -97,30 +95,19 @@ def _kits(enabled: object) -> Iterator[KitTools]:
     if isinstance(enabled, dict):
         for kit, names in enabled.items():
             tools = names if isinstance(names, list) else []
-            yield KitTools(_text(kit), tuple(map(_text, tools)))
-
-
-def _text(value: object) -> str:
-    """Return a value of a context that may have been written by hand."""
-    return line(value)
+            yield KitTools(line(kit), tuple(map(line, tools)))
 
 
 def _is_id(task: object) -> TypeGuard[int]:
     return type(task) is int and abs(task) <= LARGEST_ID
 
 
-def _titles(
-    root: Path, connection: sqlite3.Connection | None, tasks: Sequence[int]
-) -> dict[int, str]:
+def _titles(root: Path, tasks: Sequence[int]) -> dict[int, str]:
     """Return the titles of the tasks that exist, by id."""
-    with suppress(RalphgenError, sqlite3.Error):
-        if connection is not None:
-            return _read_titles(connection, tasks)
-        with open_without_trace(root / DATABASE) as own:
-            return _read_titles(own, tasks)
+    with (
+        suppress(RalphgenError, sqlite3.Error),
+        open_database(root) as connection,
+    ):
+        rows = connection.execute(TITLES + among(connection, "id"), (str(list(tasks)),))
+        return {task: line(title) for task, title in rows}
     return {}
-
-
-def _read_titles(connection: sqlite3.Connection, tasks: Sequence[int]) -> dict[int, str]:
-    rows = connection.execute(TITLES, (str(list(tasks)),))
-    return {task: line(bytes(title or b"").decode(errors="replace")) for task, title in rows}

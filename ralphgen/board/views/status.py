@@ -1,6 +1,5 @@
 """How the project stands: progress, tasks that can be done, tasks that wait, newest notes."""
 
-import sqlite3
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from ralphgen.board.views.claims import Hold, keeps_claims
 from ralphgen.board.views.graph import NODES, Graph, drawn_tasks, graph
 from ralphgen.board.views.open_tasks import (
     BLOCKED,
@@ -32,6 +32,7 @@ from ralphgen.board.views.recent import (
 )
 from ralphgen.board.views.stored_text import line, natural
 from ralphgen.kits.ralph.rows import NOT_ACTIONABLE, STATUSES, Rows, reading_rows
+from ralphgen.project.connection import DatabaseConnection
 from ralphgen.project.model import Schema
 from ralphgen.project.rows import open_rows
 
@@ -108,17 +109,24 @@ class Circle:
 class Status:
     """How the project stands at one moment.
 
-    `ready` are pending tasks that wait for nothing, by priority and by how many wait for them;
-    `blocked` those that are blocked by their status or by words; `in_progress` those that are
-    worked on, the longest untouched first; `holding_up` those for which most others wait. `adrift`
-    wait for tasks that do not exist, and `unreadable` cannot be told what for. `circles_total`
-    counts all circles. `lacks` says what the database has no column for.
+    `ready` are pending tasks that wait for nothing and that nobody holds, by priority and by how
+    many wait for them; `held` those that a session holds, `stale` those that one has left in
+    progress, and `claims` whether the database tells. `blocked` are those that are blocked by their
+    status or by words; `in_progress` those that are worked on, the longest untouched first;
+    `holding_up` those for which most others wait. `adrift` wait for tasks that do not exist, and
+    `unreadable` cannot be told what for. Of many open tasks only the first, `looked_at` of
+    `open_total`, are told of in all this; the progress is that of all. `circles_total` counts all
+    circles. `lacks` says what the database has no column for.
     """
 
     open_total: int
+    looked_at: int
     states: tuple[tuple[str, int], ...]
     progress: Progress
+    claims: bool
     ready: TaskList
+    held: TaskList
+    stale: TaskList
     in_progress: TaskList
     blocked: TaskList
     holding_up: tuple[TaskLine, ...]
@@ -134,16 +142,17 @@ class Status:
 
 
 def project_status(
-    connection: sqlite3.Connection, schema: Schema, root: Path, today: date | None = None
+    connection: DatabaseConnection, schema: Schema, root: Path, today: date | None = None
 ) -> Status:
     """Return the status of the project in `root`; ages count to `today`, by default that of UTC.
 
+    With a day of its own, it says the same on every machine: claims are judged by their leases.
     However many rows there are, the lists are short and say how much they leave out. Raises
     `ProjectError` where the database is not the project's any more, and what `sqlite3` raises.
     """
     with reading_rows(connection, schema) as rows:
         read = read_tasks(rows)
-        tasks = open_tasks(rows, read)
+        tasks = open_tasks(rows, read, anywhere=today is not None)
         kinds, most = _kinds(rows, tasks), tasks.waiting.most(NODES)
         drawn, left_out = drawn_tasks(tasks.waiting, most)
         shown = chain(drawn, most[:HOLDING_UP], *(places[:LISTED] for places in kinds.values()))
@@ -154,9 +163,11 @@ def project_status(
         }
         circles = tasks.waiting.circles
         return Status(
-            open_total=len(tasks.ids),
+            open_total=read.open_total,
+            looked_at=len(tasks.ids),
             states=tuple(sorted(Counter(tasks.states).items())),
             progress=_progress(rows, read.counts),
+            claims=keeps_claims(rows.connection),
             **lists,
             holding_up=tuple(lines[task] for task in most[:HOLDING_UP]),
             circles=tuple(
@@ -172,12 +183,12 @@ def project_status(
         )
 
 
-def project_title(root: Path, schema: Schema) -> str:
+def project_title(root: Path) -> str:
     """Return the project's own title: the name of its folder may differ from clone to clone.
 
     Raises `ProjectError` where the database cannot be read.
     """
-    with open_rows(root, schema) as rows:
+    with open_rows(root) as rows:
         title, _ = rows.identity()
     return line(title or "Project")
 
@@ -185,15 +196,24 @@ def project_title(root: Path, schema: Schema) -> str:
 def _kinds(rows: Rows, tasks: OpenTasks) -> dict[str, list[int]]:
     """Return the tasks of each list by its name, as places in its order."""
     held_up = tasks.waiting.held_up
+    holds = _holds(tasks)
+    held = [task for task, hold in holds.items() if hold.live]
+    ready = {*tasks.of(READY)}.difference(held)
     return {
-        "ready": sorted(
-            tasks.of(READY), key=lambda task: (tasks.urgencies[task], -held_up(task), task)
-        ),
+        "ready": sorted(ready, key=lambda task: (tasks.urgencies[task], -held_up(task), task)),
+        "held": held,
+        "stale": [task for task, hold in holds.items() if not hold.live],
         "in_progress": last_changed(rows, tasks, IN_PROGRESS),
         "blocked": sorted(tasks.of(BLOCKED), key=lambda task: (-held_up(task), task)),
         "adrift": sorted(tasks.missing),
         "unreadable": list(tasks.unreadable),
     }
+
+
+def _holds(tasks: OpenTasks) -> dict[int, Hold]:
+    """Return the claims that say something of a task, by its place."""
+    claimed = [task for task, one in enumerate(tasks.ids) if one in tasks.holds]
+    return {task: hold for task in claimed for hold in [tasks.hold(task)] if hold is not None}
 
 
 def _progress(rows: Rows, counts: Mapping[tuple[Any, Any], int]) -> Progress:
@@ -207,7 +227,9 @@ def _progress(rows: Rows, counts: Mapping[tuple[Any, Any], int]) -> Progress:
         tasks, status = by_feature.setdefault(line(feature), {}), line(stored)
         tasks[status] = tasks.get(status, 0) + count
         overall[status] = overall.get(status, 0) + count
-    names = _display_names(rows)
+    columns = ["name", *rows.chosen("features", "display_name")]
+    shown = {line(row[0]): line(row[-1]).strip() for row in rows.read("features", columns)}
+    names = {name: display_name or name for name, display_name in shown.items()}
     statuses = _statuses(overall)
     listed = sorted(
         {*by_feature, *names}, key=lambda name: (natural(names.get(name) or name), name)
@@ -223,12 +245,6 @@ def _progress(rows: Rows, counts: Mapping[tuple[Any, Any], int]) -> Progress:
     )
     left_out = max(0, len(listed) - FEATURES)
     return Progress(statuses, _counts(overall, statuses), features, left_out)
-
-
-def _display_names(rows: Rows) -> dict[str, str]:
-    columns = ["name", *rows.chosen("features", "display_name")]
-    found = {line(row[0]): line(row[-1]) for row in rows.read("features", columns)}
-    return {name: shown.strip() or name for name, shown in found.items()}
 
 
 def _statuses(overall: Mapping[str, int]) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Mapping
@@ -19,10 +20,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from ralphgen.board.project import Board, PageQuery
-from ralphgen.board.requests import Form, Outcome, form_of, query_of, wants_json
+from ralphgen.board.requests import ActionResult, Form, form_of, query_of, wants_json
+from ralphgen.board.views.record import RecordQuery
 from ralphgen.board.web import pages
-from ralphgen.board.web.events import Events
-from ralphgen.board.web.threads import in_thread
+from ralphgen.board.web.events import Events, in_thread
 from ralphgen.errors import RalphgenError
 from ralphgen.terminal.console import show_crash
 
@@ -40,9 +41,9 @@ class Notices:
 
     def __init__(self) -> None:
         """Start empty."""
-        self._kept: OrderedDict[str, Outcome] = OrderedDict()
+        self._kept: OrderedDict[str, ActionResult] = OrderedDict()
 
-    def keep(self, outcome: Outcome) -> str:
+    def keep(self, outcome: ActionResult) -> str:
         """Return the id under which the outcome is kept."""
         key = secrets.token_urlsafe(12)
         self._kept[key] = outcome
@@ -50,7 +51,7 @@ class Notices:
             self._kept.popitem(last=False)
         return key
 
-    def take(self, key: str) -> Outcome | None:
+    def take(self, key: str) -> ActionResult | None:
         """Return the outcome of an id, kept no longer; None where there is none."""
         return self._kept.pop(key, None)
 
@@ -66,12 +67,19 @@ class Site:
         self._locks = {name: asyncio.Lock() for name in pages.SECTIONS}
         self._waiting: dict[tuple[str, PageQuery], asyncio.Task[Markup]] = {}
         self._late: set[asyncio.Task[Any]] = set()
+        actions: Mapping[str, Callable[[Request], object]] = {
+            "/regenerate": self._regenerate,
+            "/diagnosis": self._diagnose,
+            "/sessions/end": self._end,
+            "/disciplines/check": self._check,
+            "/disciplines/save": self._save,
+        }
         routes = [
             Route("/", self._page),
             Route("/sections/{name}", self._section),
             Route("/assets/{name}", _asset),
             Route("/events", self._events, methods=["GET"]),
-            *(Route(path, action, methods=["POST"]) for path, action in self._actions().items()),
+            *(Route(path, action, methods=["POST"]) for path, action in actions.items()),
         ]
         self.app = Starlette(routes=routes, max_body_size=LARGEST_BODY)
 
@@ -79,22 +87,12 @@ class Site:
         """End the streams that are open."""
         self._events.close()
 
-    def _actions(self) -> Mapping[str, Callable[[Request], object]]:
-        return {
-            "/regenerate": self._regenerate,
-            "/diagnosis": self._diagnose,
-            "/sessions/end": self._end,
-            "/disciplines/check": self._check,
-            "/disciplines/save": self._save,
-        }
-
     async def _page(self, request: Request) -> Response:
         query = query_of(request)
-        return await self._drawn_page(
-            PageQuery.of(query), self._notices.take(query.get("notice", ""))
-        )
+        notice = self._notices.take(query.get("notice", ""))
+        return await self._drawn_page(_page_query(query), notice)
 
-    async def _drawn_page(self, query: PageQuery, outcome: Outcome | None) -> Response:
+    async def _drawn_page(self, query: PageQuery, outcome: ActionResult | None) -> Response:
         """Return the page with each section that is there in time."""
         await self._in_time(in_thread(self._board.check))  # a later change is announced later
         number, _ = self._board.changed_since(0)
@@ -113,9 +111,8 @@ class Site:
         if name not in pages.SECTIONS:
             raise HTTPException(404)
         await self._in_time(in_thread(self._board.check))
-        return HTMLResponse(
-            await asyncio.shield(self._drawn(name, PageQuery.of(query_of(request))))
-        )
+        drawn = self._drawn(name, _page_query(query_of(request)))
+        return HTMLResponse(await asyncio.shield(drawn))
 
     async def _in_time(self, work: Coroutine[Any, Any, object]) -> None:
         """Wait for work, which goes on where it is late."""
@@ -139,7 +136,7 @@ class Site:
         """Return a section, or why there is none; the same section is drawn once at a time."""
         async with self._locks[name]:
             del self._waiting[name, query]
-            work = in_thread(partial(_draw, self._board, name, query))
+            work = in_thread(lambda: pages.section(name, self._board.view(name, query)))
             (drawn,) = await asyncio.gather(work, return_exceptions=True)
         if isinstance(drawn, Markup):
             return drawn
@@ -169,14 +166,16 @@ class Site:
         outcome = await in_thread(partial(self._board.save, form))
         if outcome.ok or wants_json(request):
             return self._answered(request, form, "disciplines", outcome)
-        return await self._drawn_page(PageQuery(form.text("discipline"), form), outcome)
+        return await self._drawn_page(PageQuery(form.text("discipline"), typed=form), outcome)
 
     async def _done(
-        self, request: Request, form: Form, section: str, act: Callable[[], Outcome]
+        self, request: Request, form: Form, section: str, act: Callable[[], ActionResult]
     ) -> Response:
         return self._answered(request, form, section, await in_thread(act))
 
-    def _answered(self, request: Request, form: Form, section: str, outcome: Outcome) -> Response:
+    def _answered(
+        self, request: Request, form: Form, section: str, outcome: ActionResult
+    ) -> Response:
         """Answer with the outcome as JSON, or redirect to the page, which shows it once."""
         if wants_json(request):
             return _json(asdict(outcome))
@@ -185,13 +184,20 @@ class Site:
         return RedirectResponse(f"{request.scope['root_path']}/?{query}#{section}", 303)
 
 
+def _page_query(query: Mapping[str, str]) -> PageQuery:
+    """Return what the fields behind the question mark ask for."""
+    pages = (_number(query.get(name, "")) for name in ("sessions", "changes"))
+    return PageQuery(query.get("discipline", ""), RecordQuery(query.get("task", ""), *pages))
+
+
+def _number(text: str) -> int:
+    """Return the number of a page; that of the first where the text is none."""
+    return int(text) if re.fullmatch("[0-9]{1,9}", text) else 1
+
+
 def _json(value: object) -> Response:
     """Return JSON in ASCII: half of a surrogate pair, as a name can hold it, is no UTF-8."""
     return Response(json.dumps(value), media_type="application/json")
-
-
-def _draw(board: Board, name: str, query: PageQuery) -> Markup:
-    return pages.section(name, board.view(name, query))
 
 
 async def _asset(request: Request) -> Response:

@@ -1,21 +1,34 @@
-"""The HTML of the page and of each section: every value that varies is escaped."""
+"""The HTML of the page, of each section and of the report: every value that varies is escaped."""
 
 import shlex
+from base64 import b64encode
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import date
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import cast
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from ralphgen.board.requests import Outcome
+from ralphgen.board.requests import ActionResult
+from ralphgen.board.views.disciplines import read_disciplines
+from ralphgen.board.views.drift import Drifted, drift
+from ralphgen.board.views.matrix import matrix
+from ralphgen.board.views.record import reported_record
+from ralphgen.board.views.sessions import read_sessions
+from ralphgen.board.views.status import project_status, project_title
 from ralphgen.errors import Problem, RalphgenError
+from ralphgen.generate.workflows import generate
+from ralphgen.project.connection import open_database
 from ralphgen.rendering.templates import template_folder
 
 SECTIONS: Mapping[str, str] = {
     "matrix": "Who sees what",
     "status": "How it stands",
+    "record": "Who did what",
     "drift": "Drift",
     "disciplines": "Disciplines",
     "sessions": "Sessions",
@@ -26,15 +39,25 @@ HALVES = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 TEMPLATES = {
     "matrix": "matrix.html.jinja",
     "status": "status.html.jinja",
+    "record": "record.html.jinja",
     "drift": "drift.html.jinja",
     "disciplines": "disciplines.html.jinja",
     "sessions": "sessions.html.jinja",
     "diagnosis": "diagnosis.html.jinja",
 }
+SHEET = Path(__file__).parents[1] / "assets" / "board.css"
+LEFT_OUT = ("diagnosis",)
+"""What depends on the machine alone."""
+NO_DAY = date.min
+"""With it nothing has an age: a report is the same on every day."""
 
 
 def page(
-    title: str, root: Path, change: int, sections: Mapping[str, Markup], outcome: Outcome | None
+    title: str,
+    root: Path,
+    change: int,
+    sections: Mapping[str, Markup],
+    outcome: ActionResult | None,
 ) -> str:
     """Return the whole page; `change` is the number of the last change that it shows."""
     return html(
@@ -45,6 +68,36 @@ def page(
         sections=[(name, SECTIONS[name], text) for name, text in sections.items()],
         notice="" if outcome is None else notice(outcome),
     )
+
+
+def report(root: Path) -> str:
+    """Return the report on the project in `root` as HTML, a function of the project's state.
+
+    Nothing in it depends on the machine, the folder or the day: of sessions there is no age. Of
+    claims it says which leases have ended by now.
+    Raises `ProjectError` where the project cannot be read.
+    """
+    generated = generate(root)
+    schema = generated.project.schema
+    with open_database(root) as connection:
+        status = project_status(connection, schema, root, NO_DAY)
+        record = reported_record(connection, schema)
+    left_out = LEFT_OUT if record is not None else (*LEFT_OUT, "record")
+    sheet = SHEET.read_text(encoding="utf-8")
+    filled = html(
+        "report.html.jinja",
+        title=project_title(root),
+        sections=[(name, title) for name, title in SECTIONS.items() if name not in left_out],
+        sheet=Markup(sheet),
+        digest=b64encode(sha256(sheet.encode()).digest()).decode(),
+        matrix=matrix(generated, None),
+        status=status,
+        record=record,
+        drift=_anywhere(drift(root), root),
+        disciplines=read_disciplines(root),
+        sessions=sorted(read_sessions(root), key=lambda row: row.session_id),
+    )
+    return str(filled)
 
 
 def section(name: str, values: Mapping[str, object]) -> Markup:
@@ -67,9 +120,18 @@ def late(name: str) -> Markup:
     return html("late.html.jinja", name=name, title=SECTIONS[name])
 
 
-def notice(outcome: Outcome) -> Markup:
+def notice(outcome: ActionResult) -> Markup:
     """Return the outcome of an action."""
     return html("notice.html.jinja", outcome=outcome)
+
+
+def html(template: str, **values: object) -> Markup:
+    """Return a template filled with values, all of which it must know.
+
+    Halves of surrogate pairs, as JSON and names of files can hold, are no UTF-8: each is U+FFFD.
+    """
+    filled = _templates().get_template(template).make_module(values).__html__()
+    return cast("Markup", filled.translate(HALVES))
 
 
 @cache
@@ -85,10 +147,10 @@ def _templates() -> Environment:
     return environment
 
 
-def html(template: str, **values: object) -> Markup:
-    """Return a template filled with values, all of which it must know.
-
-    Halves of surrogate pairs, as JSON and names of files can hold, are no UTF-8: each is U+FFFD.
-    """
-    filled = _templates().get_template(template).make_module(values).__html__()
-    return cast("Markup", filled.translate(HALVES))
+def _anywhere(found: Drifted, root: Path) -> Drifted:
+    """Return the same with paths below the project's folder, wherever that is."""
+    problems = (
+        Problem(problem.text.replace(f"{root}/", ""), problem.hint.replace(f"{root}/", ""))
+        for problem in found.problems
+    )
+    return replace(found, problems=tuple(problems))

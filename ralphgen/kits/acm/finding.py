@@ -1,19 +1,28 @@
-"""What the kit acm would serve: the documents that there are now."""
+"""Lists the documents of the kit acm: those that `init` writes, and those that there are now."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ralphgen.kits.acm.server.artifacts import SPECS, STUBS
 from ralphgen.kits.acm.server.capabilities import InventoryError, inventory
-from ralphgen.kits.acm.server.documents import trouble
-from ralphgen.kits.acm.server.governance import LEVELS, RULES
 from ralphgen.kits.acm.server.orchestration import REVIEWS, STAGES, TRANSITIONS
-from ralphgen.kits.acm.server.workspace import DOCUMENTS, REGISTRY, find_root
+from ralphgen.kits.acm.server.project import LEVELS, RULES
+from ralphgen.kits.acm.server.workspace import (
+    DOCUMENTS,
+    REGISTRY,
+    find_root,
+    lies_elsewhere,
+    trouble,
+)
 from ralphgen.project.kit import Finding
+from ralphgen.rendering.texts import package_texts
 from ralphgen.runtime.errors import ToolError
 
+PLACE = ".ralph/acm/"
+ITS_REGISTRY = "registry/"
 PROJECT_TYPES = ("app", "workflow", "artifact")
+# Every document that a tool hands out, by its place below the root.
 NAMES = tuple(
     sorted(
         {
@@ -28,11 +37,43 @@ NAMES = tuple(
         }
     )
 )
-"""Every document that a tool hands out, by its place below the root."""
+
+
+class CorpusFiles(Mapping[str, str]):
+    """By path below the project's folder, the text of each document.
+
+    What the machine has elsewhere, where it would be found first, is left out: nobody would ever
+    read the copy.
+    """
+
+    def __getitem__(self, path: str) -> str:
+        """Return the text of a document."""
+        return self._files()[path]
+
+    def __iter__(self) -> Iterator[str]:
+        """Return the paths of the documents, sorted."""
+        return iter(self._files())
+
+    def __len__(self) -> int:
+        """Return how many documents there are to write."""
+        return len(self._files())
+
+    def _files(self) -> dict[str, str]:
+        documents, registry = lies_elsewhere(DOCUMENTS), lies_elsewhere(REGISTRY)
+        return {
+            PLACE + name: text
+            for name, text in corpus().items()
+            if not (registry if name.startswith(ITS_REGISTRY) else documents)
+        }
+
+
+def corpus() -> Mapping[str, str]:
+    """Return every document by its path below their root, sorted."""
+    return package_texts("ralphgen.kits.acm", "corpus")
 
 
 def find_documents(root: Path, settings: Mapping[str, Any]) -> Finding:
-    """The documents and capabilities for a project; what is missing of them is a warning."""
+    """Return the documents and capabilities for a project; what is missing is a warning."""
     try:
         folder = find_root(DOCUMENTS, str(root), settings)
     except ToolError:
@@ -49,7 +90,7 @@ def find_documents(root: Path, settings: Mapping[str, Any]) -> Finding:
 
 
 def _capabilities(root: Path, settings: Mapping[str, Any]) -> tuple[list[str], tuple[str, ...]]:
-    """The names in the registry, and what is wrong with it."""
+    """Return the names in the registry, and what is wrong with it."""
     try:
         known, _ = inventory(find_root(REGISTRY, str(root), settings))
     except ToolError:

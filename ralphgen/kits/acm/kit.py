@@ -1,17 +1,52 @@
-"""The kit `acm` as the core sees it."""
+"""The kit `acm`: its settings, and the same thirteen tools for every project and every session."""
 
-from ralphgen.kits.acm.corpus_files import CorpusFiles
-from ralphgen.kits.acm.finding import find_documents
-from ralphgen.kits.acm.plan import KEY, plan_acm
-from ralphgen.kits.acm.settings import AcmSettings
+from dataclasses import replace
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ralphgen.kits.acm.finding import CorpusFiles, find_documents
+from ralphgen.kits.acm.skill import SKILL
 from ralphgen.kits.acm.tools import TOOLS
-from ralphgen.planning.kit import Kit
+from ralphgen.planning.kit import KitDefinition
+from ralphgen.planning.model import KitPlan
+from ralphgen.project.model import Project
 
-ACM = Kit(
-    key=KEY,
+
+class AcmSettings(BaseModel):
+    """`[acm]`: the folders of the documents and of the capabilities registry.
+
+    A path may begin with `~`; a relative one is the project's. The variables ACM_ROOT and
+    ACM_REGISTRY_ROOT go first; where nothing is said, the usual places are looked at.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    root: str = Field(default="", description="The folder of the documents.")
+    registry: str = Field(default="", description="The folder of the capabilities registry.")
+
+
+SERVER = KitPlan(
+    key="acm",
+    server_name="acm",
+    title="Process knowledge: stages, artifacts, reviews, capabilities and what was learned.",
+    nouns={
+        "orchestration": "Tools on the stages of a project.",
+        "artifacts": "Tools on what a project writes down.",
+        "project": "Tools on a project as a whole, and on its rules.",
+        "capabilities": "Tools on the registry of capabilities.",
+        "knowledge": "Tools on the knowledge base.",
+    },
     tools=TOOLS,
-    plan=plan_acm,
-    settings=AcmSettings,
-    find=find_documents,
-    setup=CorpusFiles(),
+    server="ralphgen.kits.acm.server",
+    about="Process knowledge: how a project goes through its stages. Every tool only reads.",
+    skill=SKILL,
 )
+
+
+def plan_acm(project: Project) -> KitPlan:
+    """Return the server of the kit acm; its documents are read when they are asked for."""
+    settings = {name: project.setting(SERVER.key, name) for name in AcmSettings.model_fields}
+    return replace(SERVER, settings=settings)
+
+
+ACM = KitDefinition(SERVER, plan_acm, AcmSettings, find=find_documents, setup=CorpusFiles())

@@ -1,6 +1,6 @@
 """What the skill of the kit acm says beyond the schemas of its tools."""
 
-from ralphgen.planning.model import SkillPlan, Step, Workflow
+from ralphgen.planning.skill import SkillPlan, Step, Workflow
 
 WORKFLOWS = (
     Workflow(
@@ -40,7 +40,7 @@ WORKFLOWS = (
         "Go from one stage to the next",
         (
             Step(
-                "Have the prerequisites checked; where one is not met, mend that first.",
+                "Have the prerequisites checked; where one is not met, fix that first.",
                 "get_transition_prompt",
                 {"transition": None, "validate": True},
             ),

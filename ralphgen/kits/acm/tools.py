@@ -1,12 +1,9 @@
 """The thirteen tools of acm. All of them read only, so every session has them."""
 
-from ralphgen.planning.model import RECIPES, Argument, ToolPlan, choice
+from ralphgen.planning.model import RECIPES, ToolPlan, choice, typed
 
 NOT_YET = "Stage {value} is not yet supported. Supported stages: discover, design, develop."
-PROJECT_PATH = Argument(
-    "project_path",
-    {"type": "string", "description": "Project root path; this project if left out"},
-)
+PROJECT_PATH = typed("project_path", "string", "Project root path; this project if left out")
 EARLY = "process, stage, workflow"
 WHOLE = "the whole document, as it is written"
 
@@ -67,13 +64,7 @@ TOOLS = (
                 required=True,
             ),
             PROJECT_PATH,
-            Argument(
-                "validate",
-                {
-                    "type": "boolean",
-                    "description": "Also check the prerequisites in status.md and the brief",
-                },
-            ),
+            typed("validate", "boolean", "Also check the prerequisites in status.md and the brief"),
         ),
         search_hint=EARLY,
         recipes=RECIPES,
@@ -95,17 +86,8 @@ TOOLS = (
             choice(
                 "artifact",
                 (
-                    *(
-                        "brief",
-                        "intent",
-                        "status",
-                        "readme",
-                        "context",
-                        "rules",
-                        "design",
-                        "backlog",
-                    ),
-                    *("folder_structure", "project_types", "stages", "review"),
+                    *("brief", "intent", "status", "readme", "context", "rules", "design"),
+                    *("backlog", "folder_structure", "project_types", "stages", "review"),
                 ),
                 "Artifact type",
                 required=True,
@@ -189,7 +171,7 @@ TOOLS = (
     ),
     ToolPlan(
         "get_rules_spec",
-        module="governance",
+        module="project",
         hints="READ_ONLY",
         description=(
             "Get the specification of a project's .claude/rules/: categories, files and lifecycle."
@@ -201,7 +183,7 @@ TOOLS = (
     ),
     ToolPlan(
         "get_context_spec",
-        module="governance",
+        module="project",
         hints="READ_ONLY",
         description=(
             "Get the specification of CLAUDE.md files: sections, and what belongs on which level."
@@ -220,18 +202,13 @@ TOOLS = (
             "Search the registry of skills, tools, agents and plugins by keyword, type or tags."
         ),
         arguments=(
-            Argument(
-                "query",
-                {"type": "string", "description": "Keyword in name, description or tags"},
-            ),
+            typed("query", "string", "Keyword in name, description or tags"),
             choice("type", ("skill", "tool", "agent", "plugin"), "Capability type"),
-            Argument(
+            typed(
                 "tags",
-                {
-                    "type": "array",
-                    "items": {"type": "string"},
-                    "description": "Tags that must all be there, exactly as they are spelled",
-                },
+                "array",
+                "Tags that must all be there, exactly as they are spelled",
+                items={"type": "string"},
             ),
         ),
         search_hint="find skills, plugins, agents",
@@ -249,14 +226,12 @@ TOOLS = (
             "Get everything on a capability that query_capabilities found: metadata, installation."
         ),
         arguments=(
-            Argument(
+            typed(
                 "capability_id",
-                {
-                    "type": "string",
-                    "pattern": "^[a-z0-9][a-z0-9-]*$",
-                    "description": "Capability ID, for instance claude-md-management",
-                },
+                "string",
+                "Capability ID, for instance claude-md-management",
                 required=True,
+                pattern="^[a-z0-9][a-z0-9-]*$",
             ),
         ),
         recipes=RECIPES,
@@ -271,15 +246,11 @@ TOOLS = (
         description=(
             "Search the knowledge base for a word or topic: learnings on process, design patterns."
         ),
-        arguments=(
-            Argument(
-                "query", {"type": "string", "description": "Search term or topic"}, required=True
-            ),
-        ),
+        arguments=(typed("query", "string", "Search term, or path of an entry", required=True),),
         search_hint="lessons learned, best practice",
         recipes=RECIPES,
         instruction="query_knowledge: what earlier projects have learned.",
         purpose="find what was learned about a topic",
-        answer="articles with the place that matches, and paths",
+        answer="articles with the place that matches, and paths; for a path, the whole article",
     ),
 )

@@ -1,27 +1,27 @@
 """The commands with which a person allows and denies agents to run tasks.
 
-That they ask at a terminal keeps a script or an agent's shell from allowing itself in passing. It
-is a gate, no wall: who runs as the user can make a terminal of its own, or write the file.
+They ask at a terminal, and refuse below `ralphgen launch`, which keeps scripts and the shells of
+agents from allowing themselves in passing. It is a gate, no wall: who runs as the user and leaves
+the session's processes can make a terminal of its own, and who may write the file can write it.
 """
 
 import os
-import sys
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ralphgen.errors import UsageError
 from ralphgen.terminal.console import print_json, say
 from ralphgen.terminal.options import Json
+from ralphgen.terminal.person import confirmed, refuse_agents
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ralphgen.kits.dela.allowing import Place
     from ralphgen.kits.dela.server.allowlist import Rule, Rules
     from ralphgen.kits.dela.server.task import Task
-    from ralphgen.kits.dela.task_lookup import Place
 
 app = typer.Typer()
 KIT = "dela"
@@ -51,7 +51,7 @@ def allow(
 ) -> None:
     """Let agents run tasks of the project: shows what will be written, and asks.
 
-    Needs a person at a terminal; only --list works without one.
+    Needs a person at a terminal, and no agent; only --list works without one.
     """
     if names and (listed or as_json):
         raise UsageError("--list and --json show every task", "leave the names out")
@@ -62,9 +62,9 @@ def allow(
     if not names:
         _list(project, as_json=as_json)
         return
-    from ralphgen.kits.dela.task_lookup import all_tasks, named_tasks, task_entries
+    from ralphgen.kits.dela.allowing import all_tasks, named_tasks, task_entries
 
-    _need_person()
+    _need_person("allow")
     places, path = _situation(project)
     tasks = named_tasks(places, names)
     scope = "File" if whole_file else "Directory" if directory else "Task"
@@ -87,18 +87,19 @@ def deny(
 ) -> None:
     """Keep agents from running tasks, whatever allows them: shows what will be written, and asks.
 
-    Needs a person at a terminal.
+    Needs a person at a terminal, and no agent.
     """
-    from ralphgen.kits.dela.task_lookup import all_tasks, named_tasks, path_entries, task_entries
+    from ralphgen.kits.dela.allowing import all_tasks, named_tasks, path_entries, task_entries
 
-    _need_person()
+    _need_person("deny")
     places, path = _situation(project)
     wanted = path_entries(names) if files else task_entries(named_tasks(places, names), "Deny")
     _change(path, wanted, all_tasks(places), places[-1].folder)
 
 
-def _need_person() -> None:
-    """Refuse, with `UsageError`, where nobody reads what is asked, or nobody can answer."""
+def _need_person(command: str) -> None:
+    """Refuse, with `UsageError`, where nobody reads what is asked, or only an agent can answer."""
+    refuse_agents(command)
     if not all(os.isatty(stream) for stream in (0, 1, 2)):
         raise UsageError(
             "only a person at a terminal can allow or deny tasks",
@@ -108,17 +109,18 @@ def _need_person() -> None:
 
 def _situation(project: Path) -> "tuple[tuple[Place, ...], str]":
     """Return where tasks are found, and the path of the allowlist; what cannot be used is said."""
+    from ralphgen.kits.dela.allowing import find_places
     from ralphgen.kits.dela.server.allowlist import allowlist_path
-    from ralphgen.kits.dela.task_lookup import find_places
     from ralphgen.kits.registry import KITS
     from ralphgen.project.config import kit_settings, read_config
     from ralphgen.project.inspect import settings_models
-    from ralphgen.project.root import project_root
+    from ralphgen.project.root import project_place
 
-    root = project_root(project)
+    place = project_place(project)
+    root = place.root
     config = read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS))
     settings = kit_settings(config.values, KIT)
-    places = find_places(root, project, settings)
+    places = find_places(root, place.start, settings)
     for path, why in dict.fromkeys(problem for place in places for problem in place.found.problems):
         _tell(f'warning: "{path}" {why}')
     return places, allowlist_path(settings.get("allowlist", ""))
@@ -126,8 +128,7 @@ def _situation(project: Path) -> "tuple[tuple[Place, ...], str]":
 
 def _change(path: str, wanted: "Sequence[Rule]", tasks: "Sequence[Task]", top: str) -> "Rules":
     """Write entries, once a person has seen them and agreed; returns the rules as they were."""
-    from ralphgen.kits.dela.allowlist_file import plan_change, write
-    from ralphgen.kits.dela.task_lookup import reached
+    from ralphgen.kits.dela.allowing import plan_change, reached, write
 
     change = plan_change(path, wanted)
     for sentence in change.rules.ignored:
@@ -139,7 +140,7 @@ def _change(path: str, wanted: "Sequence[Rule]", tasks: "Sequence[Task]", top: s
     for line in change.diff():
         _tell(f"  {line}")
     _tell_reach(change.entries, reached(change.entries, tasks), top)
-    if not _agreed():
+    if not confirmed("write it?"):
         say("nothing was written")
         raise typer.Exit(1)
     write(change)
@@ -149,12 +150,12 @@ def _change(path: str, wanted: "Sequence[Rule]", tasks: "Sequence[Task]", top: s
 
 def _tell_reach(entries: "Sequence[Rule]", tasks: "Sequence[Task]", top: str) -> None:
     """Say which tasks the entries are on, those that there are and those that may come."""
-    from shlex import join
+    from ralphgen.kits.dela.kit import below
 
     verb = "denies" if entries[0].scope == "Deny" else "allows"
     _tell(f"this {verb}:")
     for task in tasks[:SHOWN]:
-        _tell(f"  {task.unique_name}: {join(task.argv)} ({_below(task.path, top)})")
+        _tell(f"  {task.unique_name}: {task.command} ({below(Path(top), task.path)})")
     if len(tasks) > SHOWN:
         _tell(f"  and {len(tasks) - SHOWN:,} more")
     for entry in entries:
@@ -163,20 +164,11 @@ def _tell_reach(entries: "Sequence[Rule]", tasks: "Sequence[Task]", top: str) ->
             _tell(f'  and every other task {among} "{entry.path}", now and in future')
 
 
-def _agreed() -> bool:
-    """Return whether a person says yes; what was typed before the question is no answer to it."""
-    with suppress(ImportError):  # there is none on Windows
-        import termios
-
-        termios.tcflush(0, termios.TCIFLUSH)
-    print("write it? y/N ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in {"y", "yes"}
-
-
 def _list(project: Path, *, as_json: bool) -> None:
     """Print what is allowed and what is denied."""
+    from ralphgen.kits.dela.allowing import standing
+    from ralphgen.kits.dela.kit import below
     from ralphgen.kits.dela.server.allowlist import read_rules
-    from ralphgen.kits.dela.task_lookup import standing
 
     places, path = _situation(project)
     rules = read_rules(path)
@@ -194,41 +186,25 @@ def _list(project: Path, *, as_json: bool) -> None:
     for folder, tasks in rows.items():
         if len(rows) > 1:
             _print(f"{folder}:")
-        for line in _lines(tasks, folder):
-            _print(line)
-
-
-def _lines(tasks: "Sequence[dict[str, Any]]", top: str) -> list[str]:
-    """Return a line a task, in columns."""
-    width = max((len(task["unique_name"]) for task in tasks), default=0)
-    return [
-        f"{_word(task):<11}  {task['unique_name']:<{width}}  {task['command']}"
-        f"  ({_below(task['file_path'], top)})"
-        for task in tasks
-    ]
-
-
-def _word(task: "dict[str, Any]") -> str:
-    if task["allowlisted"]:
-        return "allowed"
-    return "denied" if task["entry"] else "not allowed"
-
-
-def _below(path: str, top: str) -> str:
-    """Return a path as it is seen from a folder above it."""
-    place = Path(path)
-    return str(place.relative_to(top)) if place.is_relative_to(top) else path
+        width = max((len(task["unique_name"]) for task in tasks), default=0)
+        for task in tasks:
+            word = "denied" if task["entry"] else "not allowed"
+            _print(
+                f"{'allowed' if task['allowlisted'] else word:<11}  "
+                f"{task['unique_name']:<{width}}  {task['command']}"
+                f"  ({below(Path(folder), task['file_path'])})"
+            )
 
 
 def _tell(line: str) -> None:
-    """A line for people, of which names from the project's files cannot make two."""
+    """Say a line for people, of which names from the project's files cannot make two."""
     from ralphgen.runtime.errors import one_line
 
     say(one_line(line))
 
 
 def _print(line: str) -> None:
-    """A line of a result, of which names from the project's files cannot make two."""
+    """Print a line of a result, of which names from the project's files cannot make two."""
     from ralphgen.runtime.errors import one_line
 
     print(one_line(line))

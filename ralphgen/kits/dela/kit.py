@@ -1,15 +1,117 @@
-"""The kit `dela` as the core sees it."""
+"""The kit `dela`: its settings, and the same six tools for every project."""
 
-from ralphgen.kits.dela.plan import KEY, plan_dela
-from ralphgen.kits.dela.settings import DelaSettings
-from ralphgen.kits.dela.task_lookup import find_tasks
-from ralphgen.kits.dela.tools import TOOLS
-from ralphgen.planning.kit import Kit
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
-DELA = Kit(
-    key=KEY,
+from pydantic import BaseModel, ConfigDict, Field
+
+from ralphgen.kits.dela.server.formats import discover
+from ralphgen.kits.dela.skill import SKILL
+from ralphgen.kits.dela.tools import FURTHER, TOOLS
+from ralphgen.planning.kit import KitDefinition
+from ralphgen.planning.model import KitPlan, ToolPlan
+from ralphgen.project.config_values import RelativePath
+from ralphgen.project.kit import Finding
+from ralphgen.project.model import Project
+from ralphgen.spelling import Lines
+
+
+class DelaSettings(BaseModel):
+    """`[dela]`: where tasks are looked for, what may be run, and how much is kept of it.
+
+    `root` is the folder of the tasks, relative to the project's, `allowlist` a file instead of the
+    user's own one. At most `max_jobs` tasks run at once; of each the last `lines` lines and `bytes`
+    bytes of output are kept, for `ttl` seconds after its end. Without `allow_args` tasks run as
+    they are, with no further arguments or environment variables.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    root: RelativePath = Field(default="", description="The folder of the tasks.")
+    allowlist: str = Field(default="", description="A file in place of the user's own allowlist.")
+    max_jobs: int = Field(default=50, ge=1, le=1_000, description="The most tasks at once.")
+    lines: int = Field(
+        default=1_000, ge=1, le=1_000_000, description="The last lines of output that are kept."
+    )
+    bytes: int = Field(
+        default=5 * 1024 * 1024,
+        ge=8_192,
+        le=1 << 30,
+        description="The last bytes of output that are kept.",
+    )
+    ttl: int = Field(
+        default=3_600,
+        ge=0,
+        le=1_000_000,
+        description="Seconds for which output is kept after a task's end.",
+    )
+    allow_args: bool = Field(
+        default=True, description="Whether tasks get further arguments and variables."
+    )
+
+
+EMITTED = ("root", "allowlist", "max_jobs", "lines", "bytes", "ttl")
+SERVER = KitPlan(
+    key="dela",
+    server_name="dela-mcp",
+    title="The project's own tasks: found, started, watched and stopped.",
+    nouns={
+        "tasks": "Tools that find and start tasks.",
+        "jobs": "Tools on tasks that were started.",
+    },
     tools=TOOLS,
-    plan=plan_dela,
-    settings=DelaSettings,
-    find=find_tasks,
+    server="ralphgen.kits.dela.server",
+    refusals="error",
+    about="The project's own tasks.",
+    skill=SKILL,
 )
+
+
+def plan_dela(project: Project) -> KitPlan:
+    """Return the server of the kit dela; its tasks are found when the server is asked."""
+    further = project.setting(SERVER.key, "allow_args")
+    settings = Lines({name: project.setting(SERVER.key, name) for name in EMITTED})
+    tools = TOOLS if further else tuple(map(_without_further, TOOLS))
+    named = project.done is not None and any(check.dela for check in project.done.checks)
+    return replace(SERVER, settings=settings, tools=tools, services=named)
+
+
+def _without_further(tool: ToolPlan) -> ToolPlan:
+    """Return the tool without the arguments that make a task run otherwise."""
+    kept = tuple(argument for argument in tool.arguments if argument.name not in FURTHER)
+    return replace(tool, arguments=kept)
+
+
+def find_tasks(root: Path, settings: Mapping[str, Any]) -> Finding:
+    """Return the tasks of a project, and the files of tasks that cannot be used."""
+    folder = (root / str(settings["root"])).resolve()
+    found = discover(str(folder), str(folder))
+    runners = list(dict.fromkeys(task.runner for task in found.tasks))
+    tasks: list[Mapping[str, Any]] = [
+        {
+            "unique_name": task.unique_name,
+            "runner": task.runner,
+            "command": task.command,
+            "file": below(folder, task.path),
+            "description": task.description,
+        }
+        for task in found.tasks
+    ]
+    count = f"{len(tasks)} task{'' if len(tasks) == 1 else 's'}"
+    summary = f"{count} of {', '.join(runners)}" if tasks else ""
+    return Finding(
+        summary,
+        {"tasks": tasks},
+        warnings=tuple(f"{below(folder, path)}: {why}" for path, why in found.problems),
+    )
+
+
+def below(folder: Path, path: str) -> str:
+    """Return a path as it is seen from the folder of the tasks."""
+    place = Path(path)
+    return place.relative_to(folder).as_posix() if place.is_relative_to(folder) else str(place)
+
+
+DELA = KitDefinition(SERVER, plan_dela, DelaSettings, find=find_tasks)

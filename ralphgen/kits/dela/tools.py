@@ -3,21 +3,24 @@
 from ralphgen.planning.model import (
     BOOLEAN,
     INTEGER,
+    OBJECT,
     OBJECTS,
     RECIPES,
     STRING,
     STRINGS,
     Argument,
+    JsonObject,
     Names,
     ToolPlan,
+    answer_of,
+    typed,
 )
 from ralphgen.spelling import Name
 
 WORKING: Names = ("task_execution", "opus_review")
 """The recipes whose sessions run tasks; all others only look."""
-CWD = Argument(
-    "cwd", {"type": "string", "description": "A folder of the project; its root if left out."}
-)
+CWD = typed("cwd", "string", "A folder of the project; its root if left out.")
+INTEGER_OR_NULL: JsonObject = {"type": ["integer", "null"]}
 PID = Argument("pid", Name("INTEGER"), required=True)
 FURTHER = ("args", "env")
 """The arguments of task_start that a project may do without."""
@@ -31,24 +34,18 @@ TOOLS = (
             "List the project's tasks, with their commands and whether they may be started."
         ),
         arguments=(
-            Argument(
-                "runner",
-                {"type": "string", "description": "Only tasks of this runner, such as make."},
-            ),
+            typed("runner", "string", "Only tasks of this runner, such as make."),
             CWD,
             Argument("limit", Name("LIMIT")),
             Argument("cursor", Name("CURSOR")),
         ),
-        returns={
-            "type": "object",
-            "properties": {
-                "tasks": OBJECTS,
-                "total": INTEGER,
-                "next_cursor": STRING,
-                "errors": OBJECTS,
-            },
-            "required": ["tasks", "total", "errors"],
-        },
+        returns=answer_of(
+            *("tasks", "total", "errors"),
+            tasks=OBJECTS,
+            total=INTEGER,
+            next_cursor=STRING,
+            errors=OBJECTS,
+        ),
         search_hint="make targets, npm scripts, what can be run, build, test",
         recipes=RECIPES,
         loaded_first=WORKING,
@@ -68,34 +65,20 @@ TOOLS = (
         arguments=(
             Argument("unique_name", Name("STRING"), required=True),
             Argument("args", Name("STRINGS")),
-            Argument(
-                "env",
-                {"type": "object", "additionalProperties": {"type": "string"}},
-            ),
+            Argument("env", {"type": "object", "additionalProperties": STRING}),
             CWD,
-            Argument(
-                "wait_for_exit_seconds",
-                {
-                    "type": "integer",
-                    "minimum": 0,
-                    "maximum": 300,
-                    "description": "1 if left out.",
-                },
-            ),
+            typed("wait_for_exit_seconds", "integer", "1 if left out.", minimum=0, maximum=300),
         ),
-        returns={
-            "type": "object",
-            "properties": {
-                "state": {"type": "string", "enum": ["exited", "running", "failed"]},
-                "pid": INTEGER,
-                "exit_code": {"type": ["integer", "null"]},
-                "signal": INTEGER,
-                "error": STRING,
-                "initial_output": STRING,
-                "output_truncated": BOOLEAN,
-            },
-            "required": ["state", "initial_output"],
-        },
+        returns=answer_of(
+            *("state", "initial_output"),
+            state={"type": "string", "enum": ["exited", "running", "failed"]},
+            pid=INTEGER,
+            exit_code=INTEGER_OR_NULL,
+            signal=INTEGER,
+            error=STRING,
+            initial_output=STRING,
+            output_truncated=BOOLEAN,
+        ),
         search_hint="run a task, build, test, execute",
         recipes=WORKING,
         loaded_first=WORKING,
@@ -118,11 +101,7 @@ TOOLS = (
         module="jobs",
         hints="READ_ONLY",
         description="List the tasks that run now.",
-        returns={
-            "type": "object",
-            "properties": {"running": OBJECTS, "cwd": STRING},
-            "required": ["running"],
-        },
+        returns=answer_of("running", running=OBJECTS, cwd=STRING),
         search_hint="running tasks, processes",
         recipes=RECIPES,
         instruction="status lists what runs.",
@@ -136,7 +115,7 @@ TOOLS = (
         hints="READ_ONLY",
         description="Tell what has become of the processes of a task, or of one pid.",
         arguments=(Argument("unique_name", Name("STRING")), Argument("pid", Name("INTEGER"))),
-        returns={"type": "object", "properties": {"jobs": OBJECTS}, "required": ["jobs"]},
+        returns=answer_of("jobs", jobs=OBJECTS),
         search_hint="exit code, has it ended",
         recipes=WORKING,
         instruction="task_status tells how a task ended.",
@@ -151,38 +130,30 @@ TOOLS = (
         description="Read what a task has printed: the last lines, unless others are asked for.",
         arguments=(
             PID,
-            Argument(
-                "lines",
-                {"type": "integer", "minimum": 0, "description": "200 if left out."},
-            ),
-            Argument(
+            typed("lines", "integer", "200 if left out.", minimum=0),
+            typed(
                 "offset",
-                {
-                    "type": "integer",
-                    "minimum": 0,
-                    "description": "Number of the first line, counted from the task's start.",
-                },
+                "integer",
+                "Number of the first line, counted from the task's start.",
+                minimum=0,
             ),
-            Argument("show_truncation", {"type": "boolean"}),
+            Argument("show_truncation", BOOLEAN),
         ),
-        returns={
-            "type": "object",
-            "properties": {
-                "pid": INTEGER,
-                "lines": STRINGS,
-                "total_lines": INTEGER,
-                "total_bytes": INTEGER,
-                "truncated": BOOLEAN,
-                "buffer_full": BOOLEAN,
-                "offset": INTEGER,
-                "next_offset": INTEGER,
-                "dropped_lines": INTEGER,
-                "chunk_truncated": BOOLEAN,
-                "max_chunk_size": INTEGER,
-                "truncation_info": {"type": "object"},
-            },
-            "required": ["pid", "lines", "next_offset"],
-        },
+        returns=answer_of(
+            *("pid", "lines", "next_offset"),
+            pid=INTEGER,
+            lines=STRINGS,
+            total_lines=INTEGER,
+            total_bytes=INTEGER,
+            truncated=BOOLEAN,
+            buffer_full=BOOLEAN,
+            offset=INTEGER,
+            next_offset=INTEGER,
+            dropped_lines=INTEGER,
+            chunk_truncated=BOOLEAN,
+            max_chunk_size=INTEGER,
+            truncation_info=OBJECT,
+        ),
         search_hint="log of a running task",
         recipes=WORKING,
         instruction="task_output reads what it printed, by pid.",
@@ -196,28 +167,23 @@ TOOLS = (
         description="Stop a running task and everything that it started.",
         arguments=(
             PID,
-            Argument(
+            typed(
                 "grace_period",
-                {
-                    "type": "integer",
-                    "minimum": 0,
-                    "maximum": 60,
-                    "description": "Seconds before it is killed; 5 if left out.",
-                },
+                "integer",
+                "Seconds before it is killed; 5 if left out.",
+                minimum=0,
+                maximum=60,
             ),
         ),
-        returns={
-            "type": "object",
-            "properties": {
-                "pid": INTEGER,
-                "status": {"type": "string", "enum": ["graceful", "killed", "failed"]},
-                "message": STRING,
-                "exit_code": {"type": ["integer", "null"]},
-                "signal": {"type": ["integer", "null"]},
-                "grace_period_used": INTEGER,
-            },
-            "required": ["pid", "status", "message"],
-        },
+        returns=answer_of(
+            *("pid", "status", "message"),
+            pid=INTEGER,
+            status={"type": "string", "enum": ["graceful", "killed", "failed"]},
+            message=STRING,
+            exit_code=INTEGER_OR_NULL,
+            signal=INTEGER_OR_NULL,
+            grace_period_used=INTEGER,
+        ),
         search_hint="kill a process",
         recipes=WORKING,
         instruction="task_stop ends one with everything that it started.",

@@ -1,11 +1,13 @@
 """What SPEC-070 knows of the columns: what they hold, and who may write them."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
+from ralphgen.errors import ProjectError
 from ralphgen.planning.model import Argument, Names, Values
 from ralphgen.project.model import Column, Schema
-from ralphgen.runtime.sqlite.check_constraints import fold
+from ralphgen.project.schema import REQUIRED_COLUMNS
+from ralphgen.runtime.database.schema import fold
 from ralphgen.spelling import Name, Value, argument_name, constant
 
 STATUSES = ("draft", "pending", "in_progress", "done", "blocked", "skipped")
@@ -23,7 +25,9 @@ RESERVED = ("clear", "cursor", "id", "limit", "reason", "summary")
 """Arguments that mean something else than a column."""
 SHOWN = 100  # characters of a column's name in a description
 ANSWERED: Mapping[str, Names] = {
-    "tasks": ("comments", "comments_total", "dependencies", "dependents", "inferred"),
+    "tasks": (
+        *("comments", "comments_total", "dependencies", "dependents", "held_by", "inferred"),
+    ),
     "features": ("learnings_total", "missing_files", "tasks", "unreadable_learnings"),
 }
 """Fields of answers, by table, that are no columns; `CUT` stands in the answers on every table."""
@@ -40,6 +44,7 @@ SCHEMAS: Mapping[str, Value] = {
     "INTEGERS": Name("INTEGERS"),
     "DISCIPLINE": Name("STRING"),
 }
+ARRAY = "[]"  # the end of a type, in PostgreSQL
 AFFINITIES = {"TEXT": "TEXT", "INTEGER": "INTEGER", "REAL": "REAL", "NUMERIC": "NUMERIC"}
 JSON_TYPES = {
     "TEXT": "string",
@@ -153,10 +158,19 @@ PREFIXES = {
     "disciplines": "DISCIPLINE",
     "task_comments": "COMMENT",
 }
+NEEDED = {"task_comments": ("id", "task_id", "body")}
+# Emitted name in tables.py, by table; no project is without the first three.
+TABLES = {
+    "tasks": "tasks",
+    "features": "features",
+    "disciplines": "disciplines",
+    "task_comments": "comments",
+    "metadata": "metadata",
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class OfferedTable:
     """A table of the project as the tools see it: its usable columns by name, in order.
 
     `unusable` are those that tools neither read nor write.
@@ -167,7 +181,7 @@ class Table:
     unusable: tuple[Column, ...] = ()
 
     def known(self, column: str) -> Known:
-        """What is known of a column; one that was added is shown, and given unless generated."""
+        """Return what is known of a column; an added one is shown, and given unless generated."""
         found = COLUMNS[self.name].get(column)
         declared = self.columns[column]
         if found is None:
@@ -177,19 +191,19 @@ class Table:
         return found
 
     def shown(self) -> Names:
-        """The columns that answers hold."""
+        """Return the columns that answers hold."""
         return tuple(column for column in self.columns if self.known(column).shown)
 
     def added(self) -> Names:
-        """The columns that SPEC-070 does not know."""
+        """Return the columns that SPEC-070 does not know."""
         return tuple(column for column in self.columns if column not in COLUMNS[self.name])
 
     def given(self) -> Names:
-        """The columns that tools take as arguments."""
+        """Return the columns that tools take as arguments."""
         return tuple(column for column in self.columns if self.known(column).given)
 
     def values(self, column: str) -> Values:
-        """What a column may hold: its CHECK list, else its own vocabulary, else nothing known."""
+        """Return what a column may hold: its CHECK list, else its own vocabulary, else nothing."""
         declared, kind = self.columns[column], self.known(column).kind
         if declared.values is not None and JSON_TYPES.get(kind) == "string":
             return declared.values
@@ -201,30 +215,31 @@ class Table:
         return known
 
     def constant(self, column: str) -> str:
-        """The name of the emitted list of a column's values."""
+        """Return the name of the emitted list of a column's values."""
         return f"{PREFIXES[self.name]}_{constant(column)}"
 
     def argument(self, column: str, *, required: bool = False) -> Argument:
-        """The argument that sets a column."""
+        """Return the argument that sets a column."""
         name = argument_name(column)
         schema: Value = SCHEMAS[self.known(column).kind]
         extra: dict[str, Value] = dict(self.known(column).keywords)
         if self.values(column):
             extra = {"enum": Name(self.constant(column)), **extra}
         if name != column:
-            extra = {**extra, "description": _described(column)}
+            meant = column if len(column) <= SHOWN else f"{column[:SHOWN]}…"
+            extra = {**extra, "description": f'column "{meant}"'}
         if extra:
             schema = {**_open(self.known(column).kind), **extra}
         must = required or (_needed(self.columns[column]) and column not in STAMPED[self.name])
         return Argument(name, schema, required=must)
 
     def clearable(self, column: str) -> bool:
-        """Whether a field may be emptied."""
+        """Return whether a field may be emptied."""
         declared = self.columns[column]
         return not declared.not_null and not declared.primary_key and column not in LASTING
 
     def unfillable(self, given: Names) -> Names:
-        """The columns that a new row needs a value for and that nothing gives one."""
+        """Return the columns that a new row needs a value for and that nothing gives one."""
         fillable = {*STAMPED[self.name], *given}
         return (
             *(column.name for column in self.unusable if _needed(column)),
@@ -236,39 +251,78 @@ class Table:
         )
 
 
-def read_table(schema: Schema, name: str) -> tuple[Table | None, Names]:
-    """The table without columns that tools cannot use, and a warning for each one left out."""
+def read_table(schema: Schema, name: str) -> tuple[OfferedTable | None, Names]:
+    """Return the table without columns that tools cannot use, and a warning for each left out.
+
+    Raises `ProjectError` for an array in which tools would have to search.
+    """
     found = schema.table(name)
     if found is None:
         return None, ()
-    columns = tuple(_spelled(name, column) for column in found.columns)
+    added = tuple(
+        column for column in found.columns if schema.folded(column.name) not in COLUMNS[name]
+    )
+    stored = {schema.folded(column.name): column for column in found.columns}
+    # In the order and the letter case of SPEC-070 where it is one of its columns.
+    known = tuple(replace(stored[one], name=one) for one in COLUMNS[name] if one in stored)
+    columns = (*known, *added)
     shown = tuple(column for column in columns if not schema.hidden(name, column.name))
-    warnings = tuple(filter(None, (_warning(name, column.name) for column in shown)))
-    usable = {column.name: column for column in shown if _usable(name, column)}
+    said = {column.name: _warning(name, column, stored) for column in shown}
+    usable = {  # not what has no JSON form (BLOB, ANY) or bears a name that means something else
+        column.name: column
+        for column in shown
+        if not said[column.name] and (column.name in COLUMNS[name] or column.type in AFFINITIES)
+    }
     rest = tuple(column for column in columns if column.name not in usable)
-    return Table(name, usable, rest), warnings
+    return OfferedTable(name, usable, rest), tuple(filter(None, said.values()))
 
 
-def _spelled(table: str, column: Column) -> Column:
-    """The column, with the letter case of SPEC-070 where it is one of its columns."""
-    name = fold(column.name)
-    return replace(column, name=name) if name in COLUMNS[table] else column
+def offered_tables(schema: Schema) -> tuple[dict[str, OfferedTable], Names]:
+    """Return the tables that tools work on, by name, and a warning for each column left out."""
+    found = {name: read_table(schema, name) for name in TABLES}
+    tables = {
+        name: table
+        for name, (table, _) in found.items()
+        if table is not None and table.columns.keys() >= {*NEEDED.get(name, ())}
+    }
+    return tables, tuple(warning for _, warnings in found.values() for warning in warnings)
 
 
-def _usable(table: str, column: Column) -> bool:
-    """Not what has no JSON form (BLOB, ANY) or bears a name that means something else."""
-    known = column.name in COLUMNS[table]
-    return known or (column.type in AFFINITIES and not _warning(table, column.name))
+def first_statuses(tables: Mapping[str, OfferedTable]) -> Names:
+    """Return the statuses that a new task may have; the first of them is the default."""
+    known = tuple(map(str, tables["tasks"].values("status")))
+    return tuple(status for status in known if status in ("draft", "pending")) or known[:1]
 
 
 def _needed(column: Column) -> bool:
-    """Whether a new row must be given a value for it."""
+    """Return whether a new row must be given a value for it."""
     return column.not_null and column.default is None and not column.generated
 
 
-def _warning(table: str, column: str) -> str:
-    """Why an added column is left out because of its name; empty where it is not."""
+def _warning(table: str, declared: Column, stored: Collection[str]) -> str:
+    """Return why a column is left out because of its name or as an array; empty where it is not.
+
+    `stored` are the names of all columns of the table, as the database compares them.
+    """
+    column = declared.name
+    if declared.type.endswith(ARRAY):
+        if column in (*REQUIRED_COLUMNS.get(table, ()), "depends_on"):
+            kind, used = "text", f"{column}::text"
+            if column == "depends_on":
+                kind, used = "jsonb", f"to_jsonb({column})"
+            raise ProjectError(
+                f'the column "{table}.{column}" is an array, expected {kind}',
+                f"ALTER TABLE {table} ALTER {column} DROP DEFAULT, "
+                f"ALTER {column} TYPE {kind} USING {used}",
+            )
+        return (
+            f'the column "{table}.{column}" is left out of all tools: it is an array, expected '
+            "jsonb or text that holds JSON"
+        )
     name = fold(column)
+    if column != name and column in stored and (name in COLUMNS[table] or name in stored):
+        left_out = f'the column "{table}.{column}" is left out of all tools'
+        return f'{left_out}: it would be taken for "{name}"'
     argument = name in RESERVED
     if name in COLUMNS[table] or not (argument or name in (*CUT, *ANSWERED.get(table, ()))):
         return ""
@@ -279,14 +333,8 @@ def _warning(table: str, column: str) -> str:
     )
 
 
-def _described(column: str) -> str:
-    """The sentence that tells which column is meant, where its argument has another name."""
-    shown = column if len(column) <= SHOWN else f"{column[:SHOWN]}…"
-    return f'column "{shown}"'
-
-
 def _open(kind: str) -> Mapping[str, Value]:
-    """The schema of a kind as a mapping that takes more keywords."""
+    """Return the schema of a kind as a mapping that takes more keywords."""
     if kind in JSON_TYPES:
         return {"type": JSON_TYPES[kind]}
     items = "integer" if kind == "INTEGERS" else "string"

@@ -1,7 +1,252 @@
-"""The kit `ralph` as the core sees it."""
+"""The kit `ralph`: which tools and arguments the schema of a project has a place for."""
 
-from ralphgen.kits.ralph.plan import KEY, plan_ralph
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+
+from ralphgen.kits.ralph.access import access_sql
+from ralphgen.kits.ralph.columns import (
+    PREFIXES,
+    TABLES,
+    OfferedTable,
+    first_statuses,
+    offered_tables,
+)
+from ralphgen.kits.ralph.proof_tools import BECAUSE, NO_CHECKS, RUN_CHECKS, with_proof
+from ralphgen.kits.ralph.skill import SKILL
+from ralphgen.kits.ralph.table_tool import TableTool, answer_schema
 from ralphgen.kits.ralph.tools import TOOLS
-from ralphgen.planning.kit import Kit
+from ralphgen.planning.kit import KitDefinition
+from ralphgen.planning.model import (
+    Argument,
+    HttpUse,
+    KitPlan,
+    Module,
+    Names,
+    ToolPlan,
+    Values,
+    typed,
+)
+from ralphgen.project.model import Project
+from ralphgen.runtime.database.ledger import MARKER
+from ralphgen.spelling import Lines, Name, Value, argument_name
 
-RALPH = Kit(key=KEY, tools=TOOLS, plan=plan_ralph)
+REASON: Value = {"type": "string", "description": "Why it is blocked."}
+SUMMARY: Value = {"type": "string", "description": "Stored as a comment."}
+FORCE = typed("force", "boolean", "Also where a session holds it, whose claim ends then.")
+SERVER = KitPlan(
+    key="ralph",
+    server_name="ralph-project",
+    title="The project's tasks, features, disciplines and state files.",
+    nouns={
+        "tasks": "Tools on tasks.",
+        "checks": "Tools that prove that a task is done.",
+        "comments": "Tools on the comments of tasks.",
+        "features": "Tools on features.",
+        "disciplines": "Tools on disciplines.",
+        "project": "Tools on the project as a whole, its progress and its learnings.",
+    },
+    tools=TOOLS,
+    workspace=(("tables", "TABLES"),),
+    server="ralphgen.kits.ralph.server",
+    targets={
+        "ramble": {"feature": "optional"},
+        "discuss": {"discipline": "grants"},
+        "task_execution": {"task": "required"},
+        "opus_review": {"feature": "optional"},
+        "enrichment": {"task": "optional"},
+    },
+    prompts=True,
+    brief=True,
+    services=True,
+    resources=True,
+    http=HttpUse(),
+    skill=SKILL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """Why a project has no place for a tool."""
+
+    reason: str
+
+
+def plan_ralph(project: Project) -> KitPlan:
+    """Return the server of the ralph kit, with the tools that the project's tables allow."""
+    tables, warnings = offered_tables(project.schema)
+    planned = {tool.name: _tool(tool, tables) for tool in TOOLS}
+    if project.done is None:
+        planned[RUN_CHECKS.name] = Absence(NO_CHECKS)
+    server = replace(
+        SERVER,
+        tools=tuple(tool for tool in planned.values() if isinstance(tool, ToolPlan)),
+        modules=(_tables_module(tables, project),),
+        constants=_constants(tables),
+        absent={name: tool.reason for name, tool in planned.items() if isinstance(tool, Absence)},
+        warnings=warnings,
+    )
+    if project.schema.table(MARKER) is not None:
+        server = replace(server, connected=True, tools=tuple(map(_forced, server.tools)))
+    elif project.postgresql is not None:
+        server = replace(server, connected=True)
+    return _remote(with_proof(server, project))
+
+
+def _remote(kit: KitPlan) -> KitPlan:
+    """Return the kit without what only a person says, who is where the project is, over HTTP."""
+    personal = {FORCE.name, BECAUSE.name}
+    withheld = {
+        tool.name: tuple(name for name in tool.argument_names if name in personal)
+        for tool in kit.tools
+        if personal & {*tool.argument_names}
+    }
+    return replace(kit, http=replace(kit.http or HttpUse(), withheld_arguments=withheld))
+
+
+def _forced(tool: ToolPlan) -> ToolPlan:
+    """Return set_task_status with what lets a person end the claim of a session."""
+    if tool.name != "set_task_status":
+        return tool
+    reserved = {**tool.reserved, FORCE.name: ()}
+    return replace(tool, arguments=(*tool.arguments, FORCE), reserved=reserved)
+
+
+def _tool(tool: TableTool, tables: Mapping[str, OfferedTable]) -> ToolPlan | Absence:
+    """Return the tool as the project has a place for it, or why it has none."""
+    absence = _absence(tool, tables)
+    if absence is not None:
+        return absence
+    # The values that recipes leave, as far as the columns of the project may hold them.
+    values = {
+        recipe: {
+            column: tuple(value for value in left if value in tables[tool.table].values(column))
+            for column, left in narrowed.items()
+        }
+        for recipe, narrowed in tool.narrowed_values.items()
+    }
+    useless = {recipe for recipe, left in values.items() if not all(left.values())}
+    notes = [text for column, text in tool.notes if column in tables[tool.table].columns]
+    decided = {
+        "description": "; ".join([tool.description.removesuffix("."), *notes]) + ".",
+        "arguments": _arguments(tool, tables),
+        "returns": answer_schema(tool.answer_shape, tables),
+        "narrowed_values": values,
+        "recipes": tuple(recipe for recipe in tool.recipes if recipe not in useless),
+    }
+    kept = {field.name: getattr(tool, field.name) for field in fields(ToolPlan)}
+    return ToolPlan(**(kept | decided))
+
+
+def _absence(tool: TableTool, tables: Mapping[str, OfferedTable]) -> Absence | None:
+    """Return why there is no place for a tool, also for one that could never add a row."""
+    for need in tool.needs:
+        table, _, column = need.partition(".")
+        if table not in tables or column not in tables[table].columns:
+            return Absence(f'the database has no column "{need}"')
+    hidden = {f"tasks.{column.name}" for column in tables["tasks"].unusable}
+    for guard in tool.guards:
+        if guard in hidden:
+            return Absence(f'what "{guard}" holds is hidden, and could forbid it')
+    possible = tables["tasks"].values("status")
+    for status in tool.statuses:
+        if status not in possible:
+            return Absence(f'no task can have the status "{status}"')
+    if tool.creates:
+        for column in tables[tool.table].unfillable(_fields(tool, tables)):
+            return Absence(f'"{tool.table}.{column}" needs a value that no argument can give')
+    return None
+
+
+def _fields(tool: TableTool, tables: Mapping[str, OfferedTable]) -> Names:
+    """Return the fields of a tool, with columns that SPEC-070 does not know where it takes them."""
+    return (*tool.fields, *(tables[tool.table].added() if tool.added else ()))
+
+
+def _arguments(tool: TableTool, tables: Mapping[str, OfferedTable]) -> tuple[Argument, ...]:
+    """Return the arguments that the columns have a place for."""
+    if not tool.table:
+        return tool.arguments
+    table, arguments = tables[tool.table], [*tool.arguments]
+    given = [field for field in _fields(tool, tables) if field in table.given()]
+    for field in _fields(tool, tables):
+        special = _special(tool, field, tables)
+        if special is not None:
+            arguments.append(special)
+        elif field in given:
+            arguments.append(table.argument(field, required=field in tool.required))
+    if not tool.creates:  # a change may leave alone what must not be empty
+        fixed = {*tool.required, *(one.name for one in tool.arguments if one.required)}
+        arguments = [replace(one, required=one.name in fixed) for one in arguments]
+    clearable = [argument_name(field) for field in given if table.clearable(field)]
+    if tool.clears and clearable:
+        items: Value = {"type": "string", "enum": Lines(clearable)}
+        schema: Value = {"type": "array", "description": "fields to empty", "items": items}
+        arguments.append(Argument("clear", schema))
+    return tuple(arguments)
+
+
+def _special(tool: TableTool, field: str, tables: Mapping[str, OfferedTable]) -> Argument | None:
+    """Return the argument of a field that is no plain column, if it is one."""
+    tasks = tables["tasks"]
+    if field == "reason" and "blocked_by" in tasks.columns and "blocked" in tasks.values("status"):
+        return Argument("reason", REASON)
+    if field == "summary" and comment_needs_no_more(tables):
+        return Argument("summary", SUMMARY)
+    if field == "status" and tool.name == "create_task":
+        return Argument("status", {"type": "string", "enum": list(first_statuses(tables))})
+    return None
+
+
+def comment_needs_no_more(tables: Mapping[str, OfferedTable]) -> bool:
+    """Return whether the server can write a comment when it is given the text alone."""
+    found = next(tool for tool in TOOLS if tool.name == "add_task_comment")
+    tool = _tool(found, tables)
+    if isinstance(tool, Absence):
+        return False
+    needed = {argument.name for argument in tool.arguments if argument.required}
+    return needed <= {"task_id", "author", "body"}
+
+
+def _constants(tables: Mapping[str, OfferedTable]) -> dict[str, Values]:
+    """Return the lists of values that arguments refer to, by the name of the constant."""
+    return {
+        table.constant(column): table.values(column)
+        for name, table in tables.items()
+        if name in PREFIXES
+        for column in table.columns
+        if table.values(column)
+    }
+
+
+def _tables_module(tables: Mapping[str, OfferedTable], project: Project) -> Module:
+    found = [(emitted, tables[name]) for name, emitted in TABLES.items() if name in tables]
+    kinds = {table.known(column).kind for _, table in found for column in table.shown()}
+    described = [
+        {
+            "constant": emitted.upper(),
+            "name": table.name,
+            "keyword": emitted,
+            "columns": Lines({column: Name(table.known(column).kind) for column in table.shown()}),
+            "added": Lines(list(table.added())),
+            "arguments": Lines(
+                {
+                    column: argument_name(column)
+                    for column in table.shown()
+                    if argument_name(column) != column
+                }
+            ),
+        }
+        for emitted, table in found
+    ]
+    first = first_statuses(tables)
+    values = {
+        "imports": {*kinds, "StoredTable"},
+        "tables": described,
+        "first_status": first[0],
+        "ledger": project.schema.table(MARKER) is not None,
+        "database": project.postgresql.named if project.postgresql else project.database,
+    }
+    return Module(f"{SERVER.key}/tables.py", "tables.py.jinja", values)
+
+
+RALPH = KitDefinition(SERVER, plan_ralph, access=access_sql)

@@ -1,4 +1,4 @@
-"""The project's rows by the rules of the ralph kit: the board says what the tools say."""
+"""The project's rows by the rules of the ralph kit: others say of them what the tools say."""
 
 import json
 import re
@@ -12,28 +12,39 @@ from ralphgen.errors import ProjectError
 from ralphgen.kits.ralph.columns import PRIORITIES, STATUSES
 from ralphgen.kits.ralph.server.dependencies import MET, UNKNOWN, inferred
 from ralphgen.kits.ralph.server.features import BEST_LEARNINGS
-from ralphgen.kits.ralph.server.json_columns import decode_integers
 from ralphgen.kits.ralph.server.learnings import best
 from ralphgen.kits.ralph.server.learnings import decode as decode_learnings
-from ralphgen.kits.ralph.server.project import NOT_ACTIONABLE
-from ralphgen.kits.ralph.server.state_files import LEARNINGS, PROGRESS
-from ralphgen.kits.ralph.server.tables import TEXT, Table, plain
+from ralphgen.kits.ralph.server.project import LEARNINGS, NOT_ACTIONABLE, PROGRESS
+from ralphgen.kits.ralph.server.proof import OVERRULED
+from ralphgen.kits.ralph.server.tables import (
+    TEXT,
+    StoredTable,
+    decode_integers,
+    decode_strings,
+    encode,
+    plain,
+)
+from ralphgen.project.connection import DatabaseConnection
+from ralphgen.project.dialect import among, exactly
 from ralphgen.project.model import Schema
-from ralphgen.project.schema import REQUIRED_COLUMNS
-from ralphgen.runtime.sqlite.check_constraints import fold
+from ralphgen.project.schema import REQUIRED_COLUMNS, read_facts
 
 __all__ = [
     "BEST_LEARNINGS",
     "LEARNINGS",
     "MET",
     "NOT_ACTIONABLE",
+    "OVERRULED",
     "PRIORITIES",
     "PROGRESS",
     "STATUSES",
     "UNKNOWN",
     "Rows",
     "best",
+    "decode_integers",
     "decode_learnings",
+    "decode_strings",
+    "encode",
     "inferred",
     "plain",
     "prerequisites",
@@ -41,8 +52,6 @@ __all__ = [
 ]
 
 SHOWN_TABLES = ("tasks", "features", "disciplines", "task_comments")
-COLUMNS = "SELECT name FROM pragma_table_xinfo(?)"
-_PLAIN_LISTS = re.compile(r"(?:\[[0-9, ]*\]\n)*+")
 _PLAIN_LIST = re.compile(r"\[[0-9, ]*\]")
 
 
@@ -50,8 +59,8 @@ _PLAIN_LIST = re.compile(r"\[[0-9, ]*\]")
 class Rows:
     """The rows of those tables that there are, without what the config hides."""
 
-    connection: sqlite3.Connection
-    tables: dict[str, Table]
+    connection: DatabaseConnection
+    tables: dict[str, StoredTable]
 
     def lacks(self, table: str, *columns: str) -> str:
         """Return why a section cannot be shown that needs these columns; "" where it can."""
@@ -73,26 +82,40 @@ class Rows:
         """Return the columns of a table's rows; `rest` is our SQL with a value for each mark."""
         return self.execute(self.tables[table].select(columns, rest), *values)
 
+    def named(self, table: str, columns: Sequence[str], ids: str) -> list[tuple[Any, ...]]:
+        """Return the columns of those rows whose ids are in a list, as JSON."""
+        return self.read(table, columns, f"WHERE {among(self.connection, 'id')}", ids)
+
+    def exactly(self, column: str) -> str:
+        """Return a text as SQL that is compared by its characters alone."""
+        return exactly(self.connection, column)
+
     def execute(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         """Return the rows of a statement; text that is no UTF-8 is shown with U+FFFD.
 
         It is looked for only where there is some: each text would cost a call of Python.
         """
+        connection = self.connection
+        if not isinstance(connection, sqlite3.Connection):
+            return [*connection.execute(sql, values)]
         try:
-            return self.connection.execute(sql, values).fetchall()
+            return connection.execute(sql, values).fetchall()
         except sqlite3.OperationalError:
-            self.connection.text_factory = _lenient
-            return self.connection.execute(sql, values).fetchall()
+            connection.text_factory = _lenient
+            return connection.execute(sql, values).fetchall()
         finally:
-            self.connection.text_factory = str
+            connection.text_factory = str
 
 
 @contextmanager
-def reading_rows(connection: sqlite3.Connection, schema: Schema) -> Iterator[Rows]:
+def reading_rows(connection: DatabaseConnection, schema: Schema) -> Iterator[Rows]:
     """Yield the rows as the connection sees them; `schema` says what the config hides.
 
     Raises `ProjectError` where a migration has taken away what every server needs.
     """
+    if not isinstance(connection, sqlite3.Connection):
+        yield Rows(connection, _tables(connection, schema))
+        return
     factory, connection.text_factory = connection.text_factory, _lenient
     try:
         tables = _tables(connection, schema)
@@ -108,40 +131,20 @@ def prerequisites(stored: Sequence[object]) -> list[list[int] | None]:
     What is plainly a JSON list of numbers, as nearly all are, is read all at once: one by one,
     20,000 of them take a tenth of a second.
     """
-    found: list[list[int] | None] = [[] for _ in stored]
-    filled = [at for at, text in enumerate(stored) if text not in (None, "[]")]
-    texts = [stored[at] for at in filled]
-    lists = _at_once(texts)
-    if lists is None:
-        for at in filled:
-            text = stored[at]
-            found[at] = _plainly(text) if isinstance(text, str) else _by_rule(text)
-        return found
-    for at, values in zip(filled, lists, strict=True):
-        found[at] = values
-    return found
-
-
-def _at_once(texts: Sequence[object]) -> list[list[int]] | None:
-    """Return the lists, where each text is plainly one and stands on a line of its own."""
+    plainly = {
+        at: text
+        for at, text in enumerate(stored)
+        if isinstance(text, str) and _PLAIN_LIST.fullmatch(text)
+    }
     try:
-        lines = "".join([f"{text}\n" for text in texts])
-        if _PLAIN_LISTS.fullmatch(lines) is None or lines.count("\n") != len(texts):
-            return None
-        lists: list[list[int]] = json.loads(f"[{lines[:-1].replace(chr(10), ',')}]")
+        lists = json.loads(f"[{','.join(plainly.values())}]")
     except ValueError:
-        return None
-    return lists
-
-
-def _plainly(text: str) -> list[int] | None:
-    if _PLAIN_LIST.fullmatch(text):
-        try:
-            plainly: list[int] = json.loads(text)
-        except ValueError:
-            return _by_rule(text)
-        return plainly
-    return _by_rule(text)
+        plainly, lists = {}, []
+    known = dict(zip(plainly, lists, strict=True))
+    return [
+        known[at] if at in known else [] if text is None else _by_rule(text)
+        for at, text in enumerate(stored)
+    ]
 
 
 def _by_rule(stored: object) -> list[int] | None:
@@ -150,13 +153,14 @@ def _by_rule(stored: object) -> list[int] | None:
     return list(found.values) if found.readable else None
 
 
-def _tables(connection: sqlite3.Connection, schema: Schema) -> dict[str, Table]:
-    tables: dict[str, Table] = {}
+def _tables(connection: DatabaseConnection, schema: Schema) -> dict[str, StoredTable]:
+    tables: dict[str, StoredTable] = {}
+    facts = read_facts(connection)
     for name in SHOWN_TABLES:
-        columns = [fold(column) for (column,) in connection.execute(COLUMNS, (name,))]
+        columns = [schema.folded(column["name"]) for column in facts.get(name, ())]
         shown = [column for column in columns if not schema.hidden(name, column)]
         if shown:
-            tables[name] = Table(name, dict.fromkeys(shown, TEXT))
+            tables[name] = StoredTable(name, dict.fromkeys(shown, TEXT))
     missing = [
         f'"{table}.{column}"'
         for table, needed in REQUIRED_COLUMNS.items()

@@ -1,15 +1,127 @@
-"""The kit `rye` as the core sees it."""
+"""The kit `rye`: its settings, its five tools and the items that it brings."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from ralphgen.kits.rye.finding import find_items
-from ralphgen.kits.rye.plan import KEY, plan_rye
-from ralphgen.kits.rye.settings import RyeSettings
+from ralphgen.kits.rye.skill import SKILL
 from ralphgen.kits.rye.tools import TOOLS
-from ralphgen.planning.kit import Kit
+from ralphgen.planning.kit import KitDefinition
+from ralphgen.planning.model import KitPlan
+from ralphgen.project.model import Project
+from ralphgen.rendering.texts import package_texts
+from ralphgen.spelling import Lines
 
-RYE = Kit(
-    key=KEY,
+Word = Literal["off", "warn", "integrity", "trusted"]
+WORDS = ("off", "warn", "integrity", "trusted")
+HOST = re.compile(r"(?:[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+
+
+class Policies(BaseModel):
+    """How far items of each type are trusted when they are executed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    directive: Word = Field(default="warn", description="How far workflows are trusted.")
+    tool: Word = Field(default="integrity", description="How far programs are trusted.")
+    knowledge: Word = Field(default="warn", description="How far knowledge is trusted.")
+
+
+def _by_type(value: object) -> object:
+    """A word stands for all types."""
+    if not isinstance(value, str):
+        return value
+    if value not in WORDS:
+        known = ", ".join(f'"{word}"' for word in WORDS)
+        raise PydanticCustomError("policy", "one of {known}, or a table of types", {"known": known})
+    return dict.fromkeys(Policies.model_fields, value)
+
+
+def _host(value: str) -> str:
+    if not HOST.fullmatch(value):
+        raise PydanticCustomError("host", "a host, or a host and its port, as host:port")
+    return value.lower()
+
+
+def _variable(value: str) -> str:
+    if not VARIABLE.fullmatch(value):
+        raise PydanticCustomError("variable", "the name of an environment variable")
+    return value
+
+
+class RyeSettings(BaseModel):
+    """`[rye]`: whether there is a tool `help`, whom items are trusted by, and what they may reach.
+
+    `policy` is one word for all types of items, or a table of them. Tools that ask over HTTP may
+    reach only `hosts`; where none are named, all that are public. No tool runs for longer than
+    `max_timeout` seconds; of the server's environment it gets what every program needs, and the
+    variables in `env`.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    help: bool = Field(default=True, description="Whether there is a tool help.")
+    policy: Annotated[Policies, BeforeValidator(_by_type)] = Field(
+        default=Policies(), description="How far items are trusted that are executed."
+    )
+    hosts: list[Annotated[str, AfterValidator(_host)]] = Field(
+        default=[], description="What tools may reach over HTTP: all that is public, if left out."
+    )
+    max_timeout: int = Field(
+        default=300, ge=1, le=3_600, description="The most seconds that a tool runs."
+    )
+    env: list[Annotated[str, AfterValidator(_variable)]] = Field(
+        default=[], description="Variables of the server that tools get."
+    )
+
+
+PACKAGE = "ralphgen.kits.rye"
+EMITTED = ("policy", "hosts", "max_timeout", "env")
+HELP = "help"
+SERVER = KitPlan(
+    key="rye",
+    server_name="rye",
+    title="Directives, tools and knowledge: found, read, carried out and signed.",
+    nouns={"items": "Tools on items of every type."},
     tools=TOOLS,
-    plan=plan_rye,
-    settings=RyeSettings,
-    find=find_items,
+    server=f"{PACKAGE}.server",
+    workspace=(("items", "TOOLS"),),
+    refusals="object",
+    about=(
+        "Items are directives (workflows to follow), tools (programs) and knowledge, below .ai/ in "
+        "the project, with the user and in the system; the first of them that has an id is meant."
+    ),
+    skill=SKILL,
 )
+
+
+def plan_rye(project: Project) -> KitPlan:
+    """Return the server of the kit rye; its items are found when the server is asked."""
+    helps = project.setting(SERVER.key, HELP)
+    settings = {name: project.setting(SERVER.key, name) for name in EMITTED}
+    return replace(
+        SERVER,
+        tools=tuple(tool for tool in TOOLS if helps or tool.name != HELP),
+        settings=Lines({name: _unchanging(value) for name, value in settings.items()}),
+        assets={f"{SERVER.key}/system/{path}": text for path, text in system_items().items()},
+        absent={} if helps else {HELP: "the config switches it off"},
+    )
+
+
+def system_items() -> Mapping[str, str]:
+    """Return the text of each item that every project has, by its path below their space."""
+    return package_texts(PACKAGE, "system")
+
+
+def _unchanging(value: Any) -> Any:
+    """Return a setting as it is emitted, where nothing may add to a list."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+RYE = KitDefinition(SERVER, plan_rye, RyeSettings, find=find_items)

@@ -1,6 +1,6 @@
 """What the skill of the kit rye says beyond the schemas of its tools."""
 
-from ralphgen.planning.model import SkillPlan, Step, Workflow
+from ralphgen.planning.skill import SkillPlan, Step, Workflow
 
 ITEM = {"item_type": None, "item_id": None, "project_path": None}
 QUERY = {"item_type": "all", "query": None, "project_path": None}
@@ -26,7 +26,7 @@ WORKFLOWS = (
                 {**ITEM, "item_type": "directive", "parameters": None},
             ),
             Step("Write the file as it says, below .ai/ in the project."),
-            Step("Sign it; mend what is said of it, and sign again.", "sign", ITEM),
+            Step("Sign it; fix what is said of it, and sign again.", "sign", ITEM),
             Step("See whether it would run.", "execute", {**ITEM, "dry_run": True}),
         ),
         needs=("execute", "sign"),
@@ -35,7 +35,7 @@ WORKFLOWS = (
         "Change an item of the user or the system for this project",
         (
             Step(
-                "Copy it into the project, where it goes before the one it was copied from.",
+                "Copy it into the project, where it shadows the one it was copied from.",
                 "load",
                 {**ITEM, "destination": "project"},
             ),

@@ -8,30 +8,26 @@ from ralphgen.planning.model import (
     RECIPES,
     STRING,
     STRINGS,
-    Argument,
     JsonObject,
     Names,
     ToolPlan,
     choice,
+    typed,
 )
 
 NOUN = "items"
 WORKING: Names = ("task_execution", "opus_review")
 """The recipes whose sessions execute, copy and sign items; all others only look."""
 TYPES = ("directive", "tool", "knowledge")
-PROJECT_PATH = Argument(
-    "project_path",
-    {"type": "string", "description": "Absolute path of this project, or of a folder in it"},
-    required=True,
+PROJECT_PATH = typed(
+    "project_path", "string", "Absolute path of this project, or of a folder in it", required=True
 )
 ON_PATHS = (
     "project_path is always the absolute path of the project that this server belongs to, or of a "
     "folder in it."
 )
-ITEM_ID = Argument(
-    "item_id",
-    {"type": "string", "description": "Such as demo/greet; a bare name where it is the only one"},
-    required=True,
+ITEM_ID = typed(
+    "item_id", "string", "Such as demo/greet; a bare name where it is the only one", required=True
 )
 
 
@@ -61,42 +57,33 @@ TOOLS = (
         ),
         arguments=(
             choice("item_type", (*TYPES, "all"), required=True),
-            Argument(
+            typed(
                 "query",
-                {
-                    "type": "string",
-                    "description": 'Words; also AND, OR, NOT (capitals), ( ), "a phrase", wild*; '
-                    "in one field: title:, name:, tags:, category:, description:, body:",
-                },
+                "string",
+                'Words; also AND, OR, NOT (capitals), ( ), "a phrase", wild*; '
+                "in one field: title:, name:, tags:, category:, description:, body:",
                 required=True,
             ),
             PROJECT_PATH,
             choice("source", ("project", "user", "system", "all"), "all if left out"),
-            Argument(
-                "limit",
-                {"type": "integer", "minimum": 1, "maximum": 100, "description": "10 if left out"},
-            ),
-            Argument("offset", {"type": "integer", "minimum": 0}),
+            typed("limit", "integer", "10 if left out", minimum=1, maximum=100),
+            typed("offset", "integer", minimum=0),
             choice("sort_by", ("score", "date", "name"), "score if left out"),
-            Argument(
+            typed(
                 "filters",
-                {
-                    "type": "object",
-                    "description": "Metadata by name, a value or a list of them; before a value ! "
-                    "means not, and >, >=, <, <= compare; date_from and date_to",
-                },
+                "object",
+                "Metadata by name, a value or a list of them; before a value ! "
+                "means not, and >, >=, <, <= compare; date_from and date_to",
             ),
-            Argument(
+            typed(
                 "fuzzy",
-                {
-                    "type": "object",
-                    "properties": {
-                        "enabled": BOOLEAN,
-                        "max_distance": {"type": "integer", "minimum": 1, "maximum": 3},
-                    },
-                    "additionalProperties": False,
-                    "description": "Also words with typing errors; {} will do",
+                "object",
+                "Also words with typing errors; {} will do",
+                properties={
+                    "enabled": BOOLEAN,
+                    "max_distance": {"type": "integer", "minimum": 1, "maximum": 3},
                 },
+                additionalProperties=False,
             ),
         ),
         returns=_answer(
@@ -139,10 +126,7 @@ TOOLS = (
             PROJECT_PATH,
             SOURCE,
             choice("destination", ("project", "user"), "Copy it into this space"),
-            Argument(
-                "overwrite",
-                {"type": "boolean", "description": "Replace what is there under its id"},
-            ),
+            typed("overwrite", "boolean", "Replace what is there under its id"),
         ),
         returns=_answer(
             ("item_type", "item_id", "source"),
@@ -185,13 +169,8 @@ TOOLS = (
             ITEM_TYPE,
             ITEM_ID,
             PROJECT_PATH,
-            Argument(
-                "parameters",
-                {"type": "object", "description": "A tool's parameters, a directive's inputs"},
-            ),
-            Argument(
-                "dry_run", {"type": "boolean", "description": "Check everything, run nothing"}
-            ),
+            typed("parameters", "object", "A tool's parameters, a directive's inputs"),
+            typed("dry_run", "boolean", "Check everything, run nothing"),
             SOURCE,
         ),
         returns=_answer(
@@ -233,21 +212,17 @@ TOOLS = (
         ),
         arguments=(
             ITEM_TYPE,
-            Argument(
-                "item_id",
-                {"type": "string", "description": "Such as demo/greet, or a pattern: demo/*, **"},
-                required=True,
+            typed(
+                "item_id", "string", "Such as demo/greet, or a pattern: demo/*, **", required=True
             ),
             PROJECT_PATH,
             choice("source", ("project", "user"), "project if left out"),
-            Argument(
+            typed(
                 "parameters",
-                {
-                    "type": "object",
-                    "properties": {"location": {"type": "string", "enum": ["project", "user"]}},
-                    "additionalProperties": False,
-                    "description": "Another way to say source",
-                },
+                "object",
+                "Another way to say source",
+                properties={"location": {"type": "string", "enum": ["project", "user"]}},
+                additionalProperties=False,
             ),
         ),
         returns=_answer(
@@ -272,19 +247,14 @@ TOOLS = (
         instruction="sign checks and signs an item after it was written or changed.",
         advice=ON_PATHS,
         purpose="check and sign items that were written or changed",
-        answer="the signature, or what has to be mended first; for a pattern, both lists",
+        answer="the signature, or what has to be fixed first; for a pattern, both lists",
     ),
     ToolPlan(
         "help",
         module=NOUN,
         hints="READ_ONLY",
         description="Explain these tools, and how items are written.",
-        arguments=(
-            Argument(
-                "topic",
-                {"type": "string", "description": "overview if left out, which names the others"},
-            ),
-        ),
+        arguments=(typed("topic", "string", "overview if left out, which names the others"),),
         returns=_answer(
             ("topic", "content", "topics"), topic=STRING, content=STRING, topics=STRINGS
         ),

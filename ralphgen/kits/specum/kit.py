@@ -1,15 +1,81 @@
-"""The kit `specum` as the core sees it."""
+"""The kit `specum`: its settings, the same eleven tools for every project, and the specs there."""
 
-from ralphgen.kits.specum.finding import find_specs
-from ralphgen.kits.specum.plan import KEY, plan_specum
-from ralphgen.kits.specum.settings import SpecumSettings
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ralphgen.kits.specum.server.state import Corrupt, State, read_state
+from ralphgen.kits.specum.server.store import Specs
+from ralphgen.kits.specum.skill import SKILL
 from ralphgen.kits.specum.tools import TOOLS
-from ralphgen.planning.kit import Kit
+from ralphgen.planning.kit import KitDefinition
+from ralphgen.planning.model import KitPlan
+from ralphgen.project.config_values import RelativePath
+from ralphgen.project.kit import Finding
+from ralphgen.project.model import Project
+from ralphgen.rendering.texts import package_texts
+from ralphgen.runtime.errors import ToolError
 
-SPECUM = Kit(
-    key=KEY,
+
+class SpecumSettings(BaseModel):
+    """`[specum]`: where `specs/` lies, relative to the project's folder, and what is asked.
+
+    With `approval`, a person agrees to each phase before the next one begins.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    root: RelativePath = Field(default="", description="The folder that holds specs/.")
+    approval: bool = Field(default=False, description="Whether a person agrees to each phase.")
+
+
+PACKAGE = "ralphgen.kits.specum"
+SERVER = KitPlan(
+    key="specum",
+    server_name="ralph-specum",
+    title="Spec-driven workflow: research, requirements, design, tasks, execution.",
+    nouns={
+        "workflow": "Tools that act at once.",
+        "phases": "Tools that hand out the instructions of a phase.",
+    },
     tools=TOOLS,
-    plan=plan_specum,
-    settings=SpecumSettings,
-    find=find_specs,
+    server=f"{PACKAGE}.server",
+    prompts=True,
+    skill=SKILL,
 )
+
+
+def plan_specum(project: Project) -> KitPlan:
+    """Return the server of the kit specum; its specs are read when they are asked for."""
+    texts = package_texts(PACKAGE, "texts")
+    return replace(
+        SERVER,
+        settings={name: project.setting(SERVER.key, name) for name in SpecumSettings.model_fields},
+        assets={f"{SERVER.key}/{path}": text for path, text in texts.items()},
+    )
+
+
+def find_specs(root: Path, settings: Mapping[str, Any]) -> Finding:
+    """Return the specs of a project with their phases; what cannot be read is a warning."""
+    specs = Specs(str(root / str(settings["root"])))
+    try:
+        states = {name: read_state(specs, name) for name in specs.names()}
+    except ToolError as error:
+        return Finding("", {}, warnings=(str(error),))
+    found: list[Mapping[str, Any]] = [
+        {"spec": name, "phase": state.phase if isinstance(state, State) else None}
+        for name, state in states.items()
+    ]
+    warnings = tuple(
+        f"specs/{name}: {state.reason}"
+        for name, state in states.items()
+        if isinstance(state, Corrupt)
+    )
+    summary = f"{len(found)} spec{'' if len(found) == 1 else 's'}" if found else ""
+    return Finding(summary, {"specs": found}, warnings)
+
+
+SPECUM = KitDefinition(SERVER, plan_specum, SpecumSettings, find=find_specs)

@@ -1,10 +1,10 @@
 """What the skill of the kit specum says beyond the schemas of its tools."""
 
-from ralphgen.planning.model import SkillPlan, Step, Workflow
+from ralphgen.planning.skill import SkillPlan, Step, Workflow
 
 
 def _phase(tool: str, phase: str) -> tuple[Step, Step]:
-    """The two calls of a phase: what to do, and that it is done."""
+    """Return the two calls of a phase: what to do, and that it is done."""
     return (
         Step(f"Get the instructions, do the work and write {phase}.md.", tool),
         Step(

@@ -1,15 +1,13 @@
 """The eleven tools of specum."""
 
-from ralphgen.planning.model import RECIPES, Argument, Names, ToolPlan
+from ralphgen.planning.model import RECIPES, Names, ToolPlan, choice, typed
 
 PLANNING: Names = ("braindump", "yap", "ramble", "enrichment")
 """The recipes whose sessions work specs out."""
 EXECUTING = "task_execution"
 CREATES = "ralph:create_task"  # whoever may not do that may not import tasks either
-SPEC = Argument(
-    "spec_name", {"type": "string", "description": "Spec name (defaults to current spec)"}
-)
-PHASES = ["research", "requirements", "design", "tasks"]
+SPEC = typed("spec_name", "string", "Spec name (defaults to current spec)")
+PHASES: Names = ("research", "requirements", "design", "tasks")
 
 
 def _phase(phase: str, description: str, purpose: str) -> ToolPlan:
@@ -35,15 +33,9 @@ TOOLS = (
         hints="NON_DESTRUCTIVE",
         description="Start a spec: a goal, worked out from research to tasks, then carried out.",
         arguments=(
-            Argument("name", {"type": "string", "description": "Spec name in kebab-case"}),
-            Argument("goal", {"type": "string", "description": "Goal description for the spec"}),
-            Argument(
-                "quick",
-                {
-                    "type": "boolean",
-                    "description": "Skip interactive phases, generate artifacts directly",
-                },
-            ),
+            typed("name", "string", "Spec name in kebab-case"),
+            typed("goal", "string", "Goal description for the spec"),
+            typed("quick", "boolean", "Skip interactive phases, generate artifacts directly"),
         ),
         search_hint="spec-driven development, plan a feature, begin",
         recipes=PLANNING,
@@ -68,11 +60,7 @@ TOOLS = (
         module="workflow",
         hints="IDEMPOTENT",
         description="Make another spec the current one.",
-        arguments=(
-            Argument(
-                "name", {"type": "string", "description": "Spec name to switch to"}, required=True
-            ),
-        ),
+        arguments=(typed("name", "string", "Spec name to switch to", required=True),),
         recipes=PLANNING,
         instruction="ralph_switch makes another one the current spec.",
         purpose="make another spec the one that all calls are about",
@@ -83,13 +71,7 @@ TOOLS = (
         module="workflow",
         hints="DESTRUCTIVE",
         description="Cancel a spec: its state is deleted, its files are kept.",
-        arguments=(
-            SPEC,
-            Argument(
-                "delete_files",
-                {"type": "boolean", "description": "Delete spec directory entirely"},
-            ),
-        ),
+        arguments=(SPEC, typed("delete_files", "boolean", "Delete spec directory entirely")),
         recipes=PLANNING,
         reserved={"delete_files": ()},
         instruction="ralph_cancel ends one early.",
@@ -103,34 +85,16 @@ TOOLS = (
         description="Complete the current phase of a spec and move to the next one.",
         arguments=(
             SPEC,
-            Argument(
-                "phase",
-                {"type": "string", "enum": PHASES, "description": "Phase being completed"},
-                required=True,
-            ),
-            Argument(
-                "summary",
-                {"type": "string", "description": "Brief summary of phase completion"},
-                required=True,
-            ),
-            Argument(
+            choice("phase", PHASES, "Phase being completed", required=True),
+            typed("summary", "string", "Brief summary of phase completion", required=True),
+            typed(
                 "import_tasks",
-                {
-                    "type": "boolean",
-                    "description": "With phase tasks: make a task of the project of each, once",
-                },
+                "boolean",
+                "With phase tasks: make a task of the project of each, once",
                 needs=CREATES,
             ),
-            Argument(
-                "feature",
-                {"type": "string", "description": "With import_tasks: their feature"},
-                needs=CREATES,
-            ),
-            Argument(
-                "discipline",
-                {"type": "string", "description": "With import_tasks: their discipline"},
-                needs=CREATES,
-            ),
+            typed("feature", "string", "With import_tasks: their feature", needs=CREATES),
+            typed("discipline", "string", "With import_tasks: their discipline", needs=CREATES),
         ),
         recipes=(*PLANNING, EXECUTING),
         instruction="ralph_complete_phase ends a phase with a summary.",
@@ -173,14 +137,12 @@ TOOLS = (
             "Get the next open task of the current spec, with the instructions to carry it out."
         ),
         arguments=(
-            Argument(
+            typed(
                 "max_iterations",
-                {
-                    "type": "integer",
-                    "minimum": 1,
-                    "maximum": 100,
-                    "description": "Maximum task retries before blocking; 5 if left out",
-                },
+                "integer",
+                "Maximum task retries before blocking; 5 if left out",
+                minimum=1,
+                maximum=100,
             ),
         ),
         search_hint="next task of the spec, execute",

@@ -9,10 +9,11 @@ import stat
 import time
 
 from ..errors import ToolError
-from .read import AT_ONCE, reason
+from . import AT_ONCE, NO_LINK, reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from io import BufferedReader
 
 LIMIT = 2_000  # characters of an entry
@@ -24,6 +25,7 @@ _LINE_ENDS = "\r\x85\u2028\u2029"  # each is one to some readers
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _CURSOR = re.compile("[0-9]{1,18}", re.ASCII)
 _ENTRY_START = re.compile(rb"^[^ \t\r\n]", re.MULTILINE)
+_MOMENT = re.compile(rb"^- (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ) \[", re.MULTILINE)
 # A character takes four bytes at most, and the window may begin within one.
 _WINDOW = 4 * PAGE_CHARACTERS + 4
 _CHUNK = 1 << 20
@@ -50,14 +52,22 @@ class Page:
         self.next_cursor = next_cursor
 
 
-def append_entry(path: str, tag: str, text: str, limit: int = LIMIT) -> int:
-    """Add `- <moment in UTC> [tag] text` to the end of a file; returns the bytes written.
+def append_entry(path: str, tag: str, text: str, limit: int = LIMIT, *, once: bool = False) -> int:
+    """Add `- <moment in UTC> [tag] text` to the end of a file; return the bytes written.
 
-    A missing file is created, its folder is not. Further lines are indented, control characters
-    are left out. The entry is one write, so entries of several processes never mix. Raises
-    `ToolError` for blank text, for text over `limit` characters, and where the file cannot be
-    written: it is then as it was.
+    Where it shall stand there `once` and one of the newest entries, a mebibyte of them, has this
+    text, nothing is written.
+
+    A missing file is created, its folder is not. Further lines are indented, control characters are
+    left out. The entry is one write, so entries of several processes never mix. Raises `ToolError`
+    for blank text, for text over `limit` characters, and where the file cannot be written: it is
+    then as it was.
     """
+    return write_entry(path, entry_of(tag, text, limit), once=once)
+
+
+def entry_of(tag: str, text: str, limit: int = LIMIT) -> str:
+    """Return the text of an entry of this moment; raises `ToolError` as `append_entry` does."""
     body = without_controls(text).strip()
     if not body:
         raise ToolError("the text must not be blank")
@@ -66,17 +76,74 @@ def append_entry(path: str, tag: str, text: str, limit: int = LIMIT) -> int:
             f"the text has {len(body)} characters and an entry holds {limit} at most: shorten it, "
             "or make several entries"
         )
+    body = body.replace("\n", INDENT)
     moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     shown_tag = " ".join(without_controls(tag).replace("[", "(").replace("]", ")").split())
-    entry = f"- {moment} [{shown_tag}] {body.replace(chr(10), INDENT)}\n"
+    return f"- {moment} [{shown_tag}] {body}"
+
+
+def write_entry(path: str, entry: str, *, once: bool = False) -> int:
+    """Add an entry that `entry_of` has made to the end of a file, as `append_entry` does."""
     try:
-        return _written(path, entry.encode("utf-8"))
+        if once and _holds(path, entry.partition("] ")[2]):
+            return 0
+        return _written(path, f"{entry}\n".encode())
     except OSError as error:
         raise ToolError(_failure(path, "written", error)) from error
 
 
+def take_back_entry(path: str, entry: str, written: int) -> None:
+    """Remove an entry from the end of a file, `written` bytes, unless another was added since."""
+    try:
+        file = _opened(path, os.O_RDWR)
+    except OSError:
+        return  # it is gone, or nobody's to change any more
+    try:
+        end = os.lseek(file, 0, os.SEEK_END)
+        added = os.pread(file, written, max(0, end - written))
+        if added.lstrip(b"\n") == f"{entry}\n".encode():
+            os.ftruncate(file, end - written)
+    finally:
+        os.close(file)
+
+
+def holds_entry(path: str, entry: str) -> bool:
+    """Return whether an entry stands in a file; raises `ToolError` where it cannot be read."""
+    try:
+        with open(path, "rb", opener=_opened) as file:
+            return re.search(_pattern_of(entry), file.read(), re.MULTILINE) is not None
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise ToolError(_failure(path, "read", error)) from error
+
+
+def rewrite_entries(path: str, copy: str, changes: Sequence[tuple[str, bool]]) -> None:
+    """Take entries out of a file, or put them back where their moment is, each once.
+
+    `changes` are entries and whether they are put back. The file becomes the one at `copy`, which
+    is there until then: without it all of this was done before, and nothing is. Raises `OSError`.
+    """
+    if not os.path.lexists(copy):
+        return
+    try:
+        with open(path, "rb", opener=_opened) as file:
+            mode, data = stat.S_IMODE(os.fstat(file.fileno()).st_mode), file.read()
+    except FileNotFoundError:
+        mode, data = 0o644, b""
+    changed = data
+    for entry, put_back in changes:
+        changed = _with_entry(changed, entry) if put_back else _without_entry(changed, entry)
+    with open(copy, "wb", opener=lambda name, flags: os.open(name, flags | NO_LINK)) as file:
+        file.write(changed)
+        file.flush()
+        os.fsync(file.fileno())
+    os.chmod(copy, mode)
+    os.replace(copy, path)
+
+
 def read_entries(path: str, limit: int, before: str | None = None) -> Page:
-    """The last `limit` entries of a file, or those that end where the cursor `before` points.
+    """Return the last `limit` entries of a file, or those before the cursor `before`.
 
     An entry is a line with the indented and blank lines after it, so each line that a person
     wrote counts as one. A page holds less where it would grow too long; of an entry longer than a
@@ -99,23 +166,8 @@ def read_entries(path: str, limit: int, before: str | None = None) -> Page:
     return Page(text, entries, total, str(start) if start else None)
 
 
-def read_text(path: str) -> str:
-    """The whole text of a file, with U+FFFD for bytes that are not UTF-8; empty where none is.
-
-    Raises `ToolError` where the file cannot be read.
-    """
-    try:
-        with open(path, "rb", opener=_opened) as file:
-            _size(path, file.fileno())
-            return file.read().decode("utf-8", "replace")
-    except FileNotFoundError:
-        return ""
-    except OSError as error:
-        raise ToolError(_failure(path, "read", error)) from error
-
-
 def without_controls(text: str) -> str:
-    """Text whose lines end in a plain newline, without control characters other than tabs."""
+    """Return text whose lines end in a newline, without control characters other than tabs."""
     lines = text.replace("\r\n", "\n")
     for end in _LINE_ENDS:
         lines = lines.replace(end, "\n")
@@ -138,6 +190,39 @@ def _size(path: str, file: int) -> int:
 
 def _failure(path: str, verb: str, error: OSError) -> str:
     return f'"{os.path.basename(path)}" cannot be {verb}: {reason(error)}'
+
+
+def _holds(path: str, body: str) -> bool:
+    """Return whether one of the newest entries is this one, whatever its moment and its tag."""
+    try:
+        with open(path, "rb", opener=_opened) as file:
+            file.seek(max(0, _size(path, file.fileno()) - _CHUNK))
+            newest = file.read()
+    except FileNotFoundError:
+        return False
+    entry = rb"^- [^ \n]+ \[[^\]\n]*\] " + re.escape(body.encode("utf-8")) + rb"\n(?![ \t])"
+    return re.search(entry, newest, re.MULTILINE) is not None
+
+
+def _without_entry(data: bytes, entry: str) -> bytes:
+    """Return the bytes of a file without the last entry of this text."""
+    matches = [*re.finditer(_pattern_of(entry), data, re.MULTILINE)]
+    return data[: matches[-1].start()] + data[matches[-1].end() :] if matches else data
+
+
+def _with_entry(data: bytes, entry: str) -> bytes:
+    """Return the bytes of a file with an entry, before the first one of a later moment."""
+    if re.search(_pattern_of(entry), data, re.MULTILINE):
+        return data
+    own = entry.encode()
+    later = (one.start() for one in _MOMENT.finditer(data) if one[1] > own[2:22])
+    at = next(later, len(data))
+    gap = b"" if data[:at].endswith(b"\n") or not at else b"\n"
+    return data[:at] + gap + own + b"\n" + data[at:]
+
+
+def _pattern_of(entry: str) -> bytes:
+    return b"^" + re.escape(entry.encode()) + rb"(?:\n(?![ \t])|\Z)"
 
 
 def _written(path: str, entry: bytes) -> int:
@@ -200,7 +285,7 @@ def _last(window: bytes, first: int, limit: int) -> tuple[int, str, int]:
 
 
 def _tail(text: str) -> str:
-    """The end of a text that is longer than a page, from the beginning of a line if it can be."""
+    """Return the end of a text that is longer than a page, from a line's beginning if it can be."""
     tail = text[-PAGE_CHARACTERS:]
     while (excess := _characters(tail) - PAGE_CHARACTERS) > 0:
         tail = tail[-(-excess // 6) :]  # JSON spells a character in six at most
@@ -214,7 +299,7 @@ def _decoded(data: bytes) -> str:
 
 
 def _shown(text: str) -> str:
-    """Decoded text with U+FFFD for what is not UTF-8."""
+    """Return decoded text with U+FFFD for what is not UTF-8."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
-from .read import AT_ONCE, NO_LINK, NotAFileError
+from . import AT_ONCE, NO_LINK, NotAFileError
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | AT_ONCE | NO_LINK
 _NOT_PERMITTED = 13  # EACCES

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from ..packages import add_packages
+from ..modules import add_packages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

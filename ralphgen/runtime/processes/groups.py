@@ -1,4 +1,4 @@
-"""Starts a task's process in a session of its own, and ends it with all that it has started."""
+"""Starts a task's process in a session of its own, knows of it, and ends it with all its own."""
 
 from __future__ import annotations
 
@@ -9,18 +9,23 @@ import sys
 import time
 
 from .guard import CERTAIN, VARIABLE, end_quietly, kill, reach, with_descendants
-from .latch import Latch
+from .pipes import Latch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from subprocess import Popen
+    from typing import Any
 
     from .pipes import Pipes
 
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "guard.py")
 SLICE = 0.1  # seconds after which somebody who waits looks whether others are less patient
 PARTING = 1.0  # seconds in which the guard ends by itself
+RUNNING, EXITED, FAILED = "running", "exited", "failed"
+REST = 0.2  # seconds in which those that hold the pipe of an ended process may write on
+BEHIND = 2.0  # seconds in which what an ended process has written is read on a busy machine
+LOOK = 0.01  # seconds between two looks whether it is
 
 
 class Group:
@@ -237,3 +242,77 @@ def _wait_for(pid: int) -> None:
         return
     finally:
         queue.close()
+
+
+class Job:
+    """A process of a task, running or ended.
+
+    `about` is what its starter wants to remember of it, `output` keeps what it and its children
+    wrote to their standard output. `state` is "running", "exited" (it ended by itself, with
+    `exit_code`) or "failed" (it did not: `error` says why in one sentence, `signal` is the number
+    of the signal that ended it, if any). `completed_at` is the time of the end as RFC 3339 says, in
+    UTC. The state is the last to change: what is read after it belongs to it.
+    """
+
+    __slots__ = (
+        "about",
+        "completed_at",
+        "ended",
+        "error",
+        "exit_code",
+        "finished",
+        "group",
+        "output",
+        "pid",
+        "pipes",
+        "signal",
+        "started",
+        "state",
+    )
+
+    def __init__(self, group: Group, pipes: Pipes, about: Any) -> None:
+        self.group = group
+        self.pid = group.pid
+        self.pipes = pipes
+        self.output: Any = pipes.output  # of the kind that the starter gave
+        self.about = about
+        self.started = time.monotonic()
+        self.finished = 0.0  # seconds of the monotonic clock, once it has ended
+        self.ended = Latch()
+        self.state = RUNNING
+        self.exit_code: int | None = None
+        self.signal: int | None = None
+        self.error: str | None = None
+        self.completed_at: str | None = None
+
+    def elapsed(self) -> int:
+        """Return for how many whole seconds it has run."""
+        running = self.state == RUNNING
+        return int((time.monotonic() if running else self.finished) - self.started)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until the process has ended, for at most these seconds; whether it has.
+
+        What it has written is read by then, unless that takes more than two seconds.
+        """
+        if not self.ended.wait(seconds):
+            return False
+        is_dry = self.pipes.dry.wait(self.finished + REST - time.monotonic())
+        while not is_dry and time.monotonic() < self.finished + BEHIND and self.pipes.is_behind():
+            is_dry = self.pipes.dry.wait(LOOK)
+        return True
+
+    def complete(self, code: int | None) -> None:
+        """Note how the process has ended: `code` is as `Group.reap` returns it."""
+        self.finished = time.monotonic()
+        self.completed_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        if code is not None and code >= 0:
+            self.exit_code = code
+        elif code is None:
+            self.error = "its exit code is lost: the server's system does not keep it"
+        else:
+            self.signal = -code
+            by_us = self.group.killed and self.signal == signal.SIGKILL
+            ended = f"ended by signal {self.signal} ({signal.strsignal(self.signal)})"
+            self.error = "did not end when asked to, and was killed" if by_us else ended
+        self.state = FAILED if self.error else EXITED

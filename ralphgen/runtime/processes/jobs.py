@@ -7,10 +7,9 @@ import sys
 import time
 
 from ..errors import ToolError
-from .groups import Group, Guard, Stop, end_groups
+from .groups import RUNNING, Group, Guard, Job, Stop, end_groups
 from .guard import CERTAIN, mark_of
-from .job import RUNNING, Job
-from .latch import Latch
+from .pipes import Latch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,10 +1,9 @@
-"""Writes what a process reads, and reads what it writes, on a thread of its own."""
+"""Writes what a process reads, and reads what it writes, on a thread that one can wait for."""
 
 from __future__ import annotations
 
+import _thread
 import os
-
-from .latch import Latch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,6 +49,7 @@ class Pipes:
         "_error",
         "_given",
         "_readers",
+        "_reading",
         "_writer",
         "dry",
         "output",
@@ -63,6 +63,7 @@ class Pipes:
         self._error = error
         self._given = memoryview(given)
         self._readers: dict[int, Output] = {}
+        self._reading = False  # something is on its way from a pipe to who keeps it
         self._writer = -1
         self._abandoned = False
         self.dry = Latch()
@@ -93,6 +94,17 @@ class Pipes:
     def abandon(self) -> None:
         """Close the pipes within a second, whoever still holds their other ends."""
         self._abandoned = True
+
+    def is_behind(self) -> bool:
+        """Return whether something is written that was not read yet."""
+        from fcntl import ioctl
+        from termios import FIONREAD
+
+        try:
+            written = [ioctl(source, FIONREAD, bytes(4)) for source in list(self._readers)]
+        except OSError:  # closed meanwhile: all of it was read
+            return False
+        return self._reading or any(map(any, written))
 
     def drop(self) -> None:
         """Let go of what was read."""
@@ -131,9 +143,11 @@ class Pipes:
 
     def _read(self, source: int) -> bool:
         """Return whether something was read."""
+        self._reading = True
         data = os.read(source, CHUNK)
         if data:
             self._readers[source].add(data)
+        self._reading = False
         return bool(data)
 
     def _write(self) -> bool:
@@ -161,3 +175,58 @@ def _close(*ends: int) -> None:
     for end in ends:
         if end >= 0:
             os.close(end)
+
+
+class Latch:
+    """Opens once, for all who wait.
+
+    An event of `threading` holds a lock of its own for a moment: a handler that interrupts its
+    thread in that moment would wait for it for ever. Here nothing is held that another one needs.
+    """
+
+    __slots__ = ("_gate", "is_open")
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self._gate = _thread.allocate_lock()
+        self._gate.acquire()
+
+    def open(self) -> None:
+        """Say that it has happened; only one thread may, and once."""
+        self.is_open = True
+        self._gate.release()
+
+    def wait(self, seconds: float = _thread.TIMEOUT_MAX) -> bool:
+        """Wait until it has happened, for at most these seconds; whether it has."""
+        if not self.is_open and self._gate.acquire(timeout=max(0, seconds)):
+            self._gate.release()
+        return self.is_open
+
+
+class Tail:
+    """Keeps the end of what a process writes: `kept` bytes, which are little."""
+
+    __slots__ = ("_data", "_kept")
+
+    def __init__(self, kept: int) -> None:
+        self._data = b""
+        self._kept = kept
+
+    @property
+    def weight(self) -> int:
+        """How many bytes are kept."""
+        return len(self._data)
+
+    def add(self, data: bytes) -> None:
+        """Take the next bytes that were written."""
+        self._data = (self._data + data)[-self._kept :]
+
+    def end(self) -> None:
+        """Know that nothing more comes."""
+
+    def drop(self) -> None:
+        """Keep what there is."""
+
+    def text(self) -> str:
+        """Return what is kept, with U+FFFD for bytes that are no UTF-8."""
+        return self._data.decode("utf-8", "replace")

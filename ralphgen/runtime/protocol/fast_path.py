@@ -1,16 +1,13 @@
-"""Answers what it surely can before the SDK is loaded, which costs 20 times the start (both eras).
+"""Reads the requests that it surely can answer before the SDK is loaded, 20 times the start's cost.
 
-Only requests of exactly the right shape are answered, by the same functions that answer behind the
-SDK. At the first line that is anything else the connection is handed over, with the handshake.
+Only requests of exactly the right shape are taken, and answered by the same functions that answer
+behind the SDK. Any other line is left to the SDK, which is told of the handshake.
 """
 
 from __future__ import annotations
 
-import os
-
-from ..deferred import settled
-from ..errors import INTERNAL_ERROR, DeferToSdkError, RefusedError
-from ..values.json_text import JsonReader, read_json, write_json
+from ..errors import RefusedError
+from ..values.encoding import JsonReader
 from . import messages
 
 TYPE_CHECKING = False
@@ -19,12 +16,6 @@ if TYPE_CHECKING:
 
     from .handlers import Handlers
 
-CHUNK = 1 << 16
-FAST_PATH_DEADLINE = 0.4  # seconds for a call, in which the SDK would be loaded
-LONGEST = 1 << 22  # bytes of a line that is not yet whole
-NESTED = 190  # objects and lists of a line: where 200 stand in each other the SDK reads none
-# Half a surrogate pair, and a carriage return, which is a line's end to some readers.
-DOUBTFUL = (b"\\ud", b"\\uD", b"\r")
 CACHEABLE = frozenset(
     (
         "server/discover",
@@ -36,169 +27,163 @@ CACHEABLE = frozenset(
     )
 )
 REPLAYED = "ralphgen:replayed"  # the id of a handshake that the SDK is told behind our back
+CANCELLED = "notifications/cancelled"
+OTHER = "other"  # stands for a version of the protocol that only the SDK knows
 
 
 class DoubtError(Exception):
     """A line that only the SDK knows the answer to; nothing was done for it."""
 
 
-class FastPath:
-    """One connection, as long as its requests are plain.
+class PlainRequest:
+    """A request that can be answered; `identity` is None for a cancellation, which has no answer.
 
-    `rest` are the bytes that were read and not answered. `replay` are the lines that bring the SDK
-    to where the connection is; their answer, of the id `REPLAYED`, is not the client's.
+    `result` is the answer where it is known by the protocol alone, else None. `token` is what the
+    client wants to hear of its progress under, None where it does not.
     """
 
-    __slots__ = ("_about", "_era", "_handlers", "_opened", "replay", "rest")
+    __slots__ = ("identity", "method", "params", "result", "token")
 
-    def __init__(self, handlers: Handlers) -> None:
+    def __init__(
+        self,
+        identity: int | str | None,
+        method: str,
+        params: dict[str, Any],
+        result: dict[str, Any] | None = None,
+        token: int | str | None = None,
+    ) -> None:
+        self.identity = identity
+        self.method = method
+        self.params = params
+        self.result = result
+        self.token = token
+
+
+class FastPath:
+    """What is known of one connection.
+
+    `version` is that of a connection which is open already. `replay` are the lines that bring the
+    SDK to where the connection is; their answer, of the id `REPLAYED`, is not the client's.
+    """
+
+    __slots__ = ("_about", "_handlers", "_opened", "_version", "replay")
+
+    def __init__(self, handlers: Handlers, version: str = "") -> None:
         self._handlers = handlers
         self._about = {"name": handlers.kit.server_name, "version": handlers.version}
-        self._era = ""  # the version of the protocol, once the first request has said it
-        self._opened = False  # the client knows that its handshake was answered
+        self._version = version  # of the protocol, once the first request has said it
+        self._opened = bool(version)  # the client knows that its handshake was answered
         self.replay: list[bytes] = []
-        self.rest = b""
 
-    def run(self, source: int, sink: int) -> bool:
-        """Answer on two file descriptors; whether anything is left for the SDK to answer.
+    def read(self, line: bytes) -> PlainRequest | None:
+        """Return the request of a line; None for a notification without consequences.
 
-        Raises OSError where the client is gone.
+        Raises `DoubtError`, ValueError or RecursionError for a line that is not plain.
         """
-        self._handlers.workspace.fast_path_deadline(FAST_PATH_DEADLINE)
-        try:
-            return self._run(source, sink)
-        finally:
-            self._handlers.workspace.fast_path_deadline(None)
-
-    def _run(self, source: int, sink: int) -> bool:
-        while True:
-            line, mark, after = self.rest.partition(b"\n")
-            if mark:
-                try:
-                    answer = self._answer(line)
-                except (DoubtError, DeferToSdkError, ValueError, RecursionError):
-                    return True
-                self.rest = after
-                _write(sink, answer)
-            elif len(self.rest) > LONGEST or b"\r" in self.rest:
-                return True
-            else:
-                chunk = os.read(source, CHUNK)
-                if not chunk:
-                    return bool(self.rest)
-                self.rest += chunk
-
-    def refuse(self, sink: int, message: str) -> None:
-        """Answer the request that is left with an error, where it can be read."""
-        try:
-            frame = read_json(self.rest.partition(b"\n")[0].decode())
-            identity = frame["id"]
-        except (ValueError, LookupError, TypeError, RecursionError):
-            return
-        _write(sink, _refusal(identity, RefusedError(INTERNAL_ERROR, message)))
-
-    def _answer(self, line: bytes) -> bytes:
-        """Return the line that answers a line; empty for a notification, which has no answer.
-
-        Raises `DoubtError` or ValueError for a line that is not plain.
-        """
-        if any(mark in line for mark in DOUBTFUL) or line.count(b"[") + line.count(b"{") > NESTED:
-            raise DoubtError
         frame = _STRICT.read(line.decode())
         if type(frame) is not dict or not messages.is_message(frame):
             raise DoubtError
         method, params = frame["method"], frame.get("params", {})
+        _doubt_odd_values(line, frame, method, params)
         if "id" not in frame:
-            self._notify(method, params)
-            return b""
+            return self._notification(method, params)
+        identity = frame["id"]
         if method == "initialize":
-            return _framed(frame["id"], self._shake_hands(params))
+            return PlainRequest(identity, method, params, self._shake_hands(params))
         meta = params.pop("_meta", {})
         modern = self._is_modern(method, meta)
         if not messages.fits(method, params):
             raise DoubtError
-        if modern and not self._era:
-            self._era = messages.MODERN
+        if modern and not self._version:
+            self._version = messages.MODERN
             self._replay("server/discover", {"_meta": meta})
-        return self._request(frame["id"], method, params)
+        if method == "ping":
+            return PlainRequest(identity, method, params, {})
+        if method == "server/discover":
+            result = {**self._introduction(), "supportedVersions": [messages.MODERN]}
+            return PlainRequest(identity, method, params, result)
+        if method not in self._handlers.methods and method not in self._handlers.listening:
+            raise DoubtError
+        return PlainRequest(identity, method, params, token=meta.get("progressToken"))
+
+    def left(self, line: bytes) -> None:
+        """Take note that the SDK answers a line: it may open the connection, or open it anew."""
+        if not self._version or (self._version in messages.HANDSHAKES and b"initialize" in line):
+            self._version = OTHER
+
+    def frame(self, request: PlainRequest, outcome: dict[str, Any] | RefusedError) -> bytes:
+        """Return the line that answers a request."""
+        identity = request.identity
+        if isinstance(outcome, RefusedError):
+            return messages.refusal(identity, outcome)
+        if self._version == messages.MODERN:
+            outcome["resultType"] = "complete"
+            outcome["_meta"] = {f"{messages.PREFIX}serverInfo": self._about}
+            if request.method in CACHEABLE:
+                outcome |= {"ttlMs": 0, "cacheScope": "private"}
+        return messages.line({"jsonrpc": "2.0", "id": identity, "result": outcome})
 
     def _is_modern(self, method: str, meta: object) -> bool:
-        """Whether a request is of the stateless era; raises `DoubtError` where it is of neither."""
-        if self._era in messages.HANDSHAKES:
-            known = messages.is_plain_meta(meta) and method != "server/discover"
+        """Return whether a request is of the stateless version.
+
+        Raises `DoubtError` where it is of neither version.
+        """
+        if self._version in messages.HANDSHAKES:
+            known = messages.is_plain_meta(meta) and method not in messages.STATELESS_ONLY
             if not known or not (self._opened or method == "ping"):
                 raise DoubtError
             return False
-        if not messages.is_modern_meta(meta) or method == "ping":
+        known = messages.is_modern_meta(meta) and method not in messages.HANDSHAKE_ONLY
+        if not known or self._version == OTHER:
             raise DoubtError
         return True
 
     def _shake_hands(self, params: dict[str, Any]) -> dict[str, Any]:
         """Return the result of the first request of a handshake connection."""
-        if self._era or not messages.is_initialize(params):
+        if self._version or not messages.is_initialize(params):
             raise DoubtError
-        self._era = params["protocolVersion"]
+        self._version = params["protocolVersion"]
         self._replay("initialize", params)
-        return {"protocolVersion": self._era, **self._introduction(), "serverInfo": self._about}
+        return {"protocolVersion": self._version, **self._introduction(), "serverInfo": self._about}
 
-    def _notify(self, method: str, params: dict[str, Any]) -> None:
-        """Take a notification that changes nothing but, once, the state of the connection."""
-        handshake = self._era in messages.HANDSHAKES
+    def _notification(self, method: str, params: dict[str, Any]) -> PlainRequest | None:
+        """Return a cancellation; of all others, one can change the state of the connection.
+
+        Raises `DoubtError` for one that the SDK may know more of.
+        """
+        handshake = self._version in messages.HANDSHAKES
         if method == "notifications/initialized" and handshake and not self._opened and not params:
             self._opened = True
-            line = {"jsonrpc": "2.0", "method": method}
-            self.replay.append(_line(line))
-        elif method != "notifications/cancelled" or not messages.is_cancellation(params):
+            self.replay.append(messages.line({"jsonrpc": "2.0", "method": method}))
+        elif method != CANCELLED or not messages.is_cancellation(params):
             raise DoubtError
+        else:
+            return PlainRequest(None, method, params)
+        return None
 
     def _replay(self, method: str, params: dict[str, Any]) -> None:
         request = {"jsonrpc": "2.0", "id": REPLAYED, "method": method, "params": params}
-        self.replay.append(_line(request))
+        self.replay.append(messages.line(request))
 
     def _introduction(self) -> dict[str, Any]:
         instructions, capabilities = self._handlers.instructions, self._handlers.capabilities
         return {"capabilities": capabilities, "instructions": instructions}
 
-    def _request(self, identity: int | str, method: str, params: dict[str, Any]) -> bytes:
-        """Return the line that answers a request of a known shape.
 
-        Whatever happens in it, it is answered; only `DeferToSdkError` leaves it to the SDK.
-        """
-        if method == "ping":
-            return _framed(identity, {})
-        modern = self._era == messages.MODERN
-        if method == "server/discover":
-            result = {**self._introduction(), "supportedVersions": [messages.MODERN]}
-        else:
-            answer = self._handlers.methods.get(method)
-            if answer is None:
-                raise DoubtError
-            try:
-                result = settled(answer(params))
-            except RefusedError as error:
-                return _refusal(identity, error)
-        if modern:
-            result["resultType"] = "complete"
-            result["_meta"] = {f"{messages.PREFIX}serverInfo": self._about}
-        if modern and method in CACHEABLE:
-            result |= {"ttlMs": 0, "cacheScope": "private"}
-        return _framed(identity, result)
+def _doubt_odd_values(
+    line: bytes, frame: dict[str, Any], method: str, params: dict[str, Any]
+) -> None:
+    """Raise `DoubtError` for values nested deep, and for half a surrogate pair.
 
-
-def _framed(identity: int | str, result: dict[str, Any]) -> bytes:
-    return _line({"jsonrpc": "2.0", "id": identity, "result": result})
-
-
-def _refusal(identity: int | str, error: RefusedError) -> bytes:
-    told: dict[str, Any] = {"code": error.code, "message": error.message}
-    if error.data is not None:
-        told["data"] = error.data
-    return _line({"jsonrpc": "2.0", "id": identity, "error": told})
-
-
-def _line(frame: dict[str, Any]) -> bytes:
-    # A lone surrogate is escaped as JSON itself would escape it.
-    return write_json(frame).encode("utf-8", "backslashreplace") + b"\n"
+    Of one in the arguments of a tool, the tool's own answer says so, which an agent reads.
+    """
+    if line.count(b"[") + line.count(b"{") > messages.NESTED and messages.too_deep(frame):
+        raise DoubtError
+    if b"\\u" in line:
+        if method == "tools/call":
+            frame = {**frame, "params": {**params, "arguments": None}}
+        if messages.half_pair(frame):
+            raise DoubtError
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -210,13 +195,8 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refused(_constant: str) -> None:
-    """NaN and the infinities are not JSON."""
+    """Raise `DoubtError`: NaN and the infinities are not JSON."""
     raise DoubtError
 
 
 _STRICT = JsonReader(_once, _refused)
-
-
-def _write(sink: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(sink, data) :]

@@ -5,28 +5,31 @@ from __future__ import annotations
 from ..errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
-    DeferToSdkError,
+    DeferError,
     NotThereError,
     RefusedError,
     ToolError,
+    log_exception,
 )
-from ..log import log_exception
-from .resources import completion_method, prompt_methods, resource_methods
-from .tools import tool_methods
+from .tools import refuse_cursor, tool_methods
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any, TypeVar
 
-    from ..kit import Kit, Workspace
+    from ..kit import Kit, Prompt, Resources, Workspace
     from ..session import Session
     from ..tool import Tool
     from .tools import Method, Params
 
     Given = TypeVar("Given")
 
+# They read nothing of the project, and so wait for nobody.
+AT_ONCE = ("tools/list", "prompts/list", "resources/templates/list")
+LISTENING = ("resources/subscribe", "resources/unsubscribe", "subscriptions/listen")
 BROKEN = "the request failed inside the server: tell a person; the server's log says why"
+MOST_VALUES = 100  # of one completion, by the protocol
 
 
 class Handlers:
@@ -34,11 +37,21 @@ class Handlers:
 
     `methods` holds, by the name of each request, the function that takes the request's parameters,
     which have the right shape, and returns its result, or what waits for it; it raises
-    `RefusedError`, and `DeferToSdkError` before the fast path's deadline.
+    `RefusedError`, and `DeferError` on the thread that reads requests. `listening` are the requests
+    besides by which clients hear of changes.
     `capabilities` and `instructions` are what the server says of itself.
     """
 
-    __slots__ = ("capabilities", "instructions", "kit", "methods", "version", "workspace")
+    __slots__ = (
+        "_reading",
+        "capabilities",
+        "instructions",
+        "kit",
+        "listening",
+        "methods",
+        "version",
+        "workspace",
+    )
 
     def __init__(
         self,
@@ -52,6 +65,8 @@ class Handlers:
         self.workspace = workspace
         self.version = version
         seen = [*tools.values()]
+        self._reading = frozenset(tool.name for tool in seen if tool.hints.get("readOnlyHint"))
+        self.listening = () if kit.resources is None else LISTENING
         self.instructions = kit.instructions(session, seen)
         methods: dict[str, Method] = tool_methods(kit, session, tools, workspace)
         capabilities: dict[str, Any] = {"tools": {}}
@@ -69,17 +84,24 @@ class Handlers:
             name: guarded(kit.server_name, name, method) for name, method in methods.items()
         }
 
+    def only_reads(self, method: str, params: Params) -> bool:
+        """Return whether a request changes nothing."""
+        return method != "tools/call" or params["name"] in self._reading
+
 
 def guarded(
     logger: str, request: str, method: Callable[[Params], Given]
 ) -> Callable[[Params], Given]:
-    """The method, with whatever goes wrong in it as a `RefusedError`; the unforeseen is logged."""
+    """Return the method, with whatever goes wrong in it as a `RefusedError`.
+
+    The unforeseen is logged.
+    """
 
     def answer(params: Params) -> Given:
         data = {"uri": params["uri"]} if "uri" in params else None
         try:
             return method(params)
-        except (DeferToSdkError, RefusedError):
+        except (DeferError, RefusedError):
             raise
         except NotThereError as error:
             raise RefusedError(INVALID_PARAMS, str(error), data) from error
@@ -90,3 +112,82 @@ def guarded(
             raise RefusedError(INTERNAL_ERROR, BROKEN, data) from error
 
     return answer
+
+
+def prompt_methods(prompts: Mapping[str, Prompt], workspace: Any) -> dict[str, Method]:
+    """Return, by the name of a request, what answers it from the session's prompts, by name."""
+
+    def list_prompts(params: Params) -> dict[str, Any]:
+        refuse_cursor(params)
+        return {"prompts": [prompt.entry() for prompt in prompts.values()]}
+
+    def get_prompt(params: Params) -> dict[str, Any]:
+        given = params.get("arguments") or {}
+        prompt = _named(prompts, params["name"], given)
+        try:
+            text = prompt.text(workspace, given)
+        except ToolError as error:
+            raise RefusedError(INVALID_PARAMS, str(error)) from error
+        content = {"type": "text", "text": text}
+        messages = [{"role": "user", "content": content}]
+        return {"description": prompt.description, "messages": messages}
+
+    return {"prompts/list": list_prompts, "prompts/get": get_prompt}
+
+
+def resource_methods(resources: Resources, workspace: Any) -> dict[str, Method]:
+    """Return, by the name of a request, what answers it from the resources of a kit."""
+
+    def list_resources(params: Params) -> dict[str, Any]:
+        entries, cursor = resources.listed(workspace, params.get("cursor"))
+        return {"resources": entries, **({"nextCursor": cursor} if cursor else {})}
+
+    def list_templates(params: Params) -> dict[str, Any]:
+        refuse_cursor(params)
+        return {"resourceTemplates": [dict(entry) for entry in resources.templates]}
+
+    def read(params: Params) -> dict[str, Any]:
+        media_type, text = resources.read(workspace, params["uri"])
+        return {"contents": [{"uri": params["uri"], "mimeType": media_type, "text": text}]}
+
+    return {
+        "resources/list": list_resources,
+        "resources/templates/list": list_templates,
+        "resources/read": read,
+    }
+
+
+def completion_method(
+    resources: Resources, prompts: Mapping[str, Prompt], workspace: Any
+) -> dict[str, Method]:
+    """Return what completes the variables of templates and the arguments of prompts."""
+
+    def complete(params: Params) -> dict[str, Any]:
+        ref, argument = params["ref"], params["argument"]
+        if ref["type"] == "ref/prompt":
+            _named(prompts, ref["name"], [argument["name"]])
+        template = ref.get("uri")
+        values = resources.completed(workspace, template, argument["name"], argument["value"])
+        completion = {
+            "values": values[:MOST_VALUES],
+            "total": len(values),
+            "hasMore": len(values) > MOST_VALUES,
+        }
+        return {"completion": completion}
+
+    return {"completion/complete": complete}
+
+
+def _named(prompts: Mapping[str, Prompt], name: str, arguments: Iterable[str]) -> Prompt:
+    """Return the prompt.
+
+    Raises `RefusedError` where there is none, or where it has no such argument.
+    """
+    if name not in prompts:
+        raise RefusedError(INVALID_PARAMS, f'Unknown prompt: "{name}"')
+    prompt = prompts[name]
+    for argument in arguments:
+        if argument not in prompt.arguments:
+            text = f'the prompt "{name}" has no argument "{argument}"'
+            raise RefusedError(INVALID_PARAMS, text)
+    return prompt

@@ -1,10 +1,14 @@
-"""Tells which requests have exactly the shape that the protocol gives them, in both eras."""
+"""Tells which requests have exactly the shape that either version gives them; writes answers."""
 
 from __future__ import annotations
+
+from ..values.encoding import write_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from ..errors import RefusedError
 
 PREFIX = "io.modelcontextprotocol/"
 MODERN = "2026-07-28"
@@ -20,10 +24,18 @@ PARAMETERS: dict[str, dict[str, tuple[tuple[type, ...], bool]]] = {
     "resources/list": {"cursor": (OPTIONAL_TEXT, False)},
     "resources/templates/list": {"cursor": (OPTIONAL_TEXT, False)},
     "resources/read": {"uri": ((str,), True)},
+    "resources/subscribe": {"uri": ((str,), True)},
+    "resources/unsubscribe": {"uri": ((str,), True)},
+    "subscriptions/listen": {"notifications": ((dict,), True)},
     "server/discover": {},
 }
+# The requests and notifications that only one version of the protocol has.
+HANDSHAKE_ONLY = frozenset(("ping", "resources/subscribe", "resources/unsubscribe"))
+STATELESS_ONLY = frozenset(("server/discover", "subscriptions/listen"))
+NESTED = 200  # objects and lists in each other; the SDK reads hardly more
 INFO = frozenset(("name", "version", "title", "description", "websiteUrl"))
 CAPABILITIES = frozenset(("roots", "sampling", "elicitation", "experimental", "extensions"))
+LIST_FLAGS = {"toolsListChanged", "promptsListChanged", "resourcesListChanged"}
 META = (f"{PREFIX}protocolVersion", f"{PREFIX}clientInfo", f"{PREFIX}clientCapabilities")
 
 
@@ -49,6 +61,8 @@ def fits(method: str, params: dict[str, Any]) -> bool:
                 return False
         elif required:
             return False
+    if method == "subscriptions/listen":
+        return _is_filter(params["notifications"])
     if method == "prompts/get":
         return all(type(value) is str for value in (params.get("arguments") or {}).values())
     return True
@@ -62,7 +76,7 @@ def is_plain_meta(meta: object) -> bool:
 
 
 def is_modern_meta(meta: object) -> bool:
-    """Return whether `_meta` is a whole envelope of the stateless era."""
+    """Return whether `_meta` is a whole envelope of the stateless version."""
     if type(meta) is not dict:
         return False
     ours = {key for key in meta if key.startswith(PREFIX)}
@@ -105,16 +119,83 @@ def is_initialize(params: dict[str, Any]) -> bool:
 
 
 def is_cancellation(params: dict[str, Any]) -> bool:
-    """Whether a client no longer waits for an answer; to one that it has, that says nothing."""
+    """Return whether a client no longer waits for an answer.
+
+    To one that it has, that says nothing.
+    """
     return (
-        params.keys() <= {"requestId", "reason"}
+        params.keys() <= {"requestId", "reason", "_meta"}
+        and type(params.get("_meta", {})) is dict
         and type(params.get("requestId")) in (int, str)
         and type(params.get("reason", "")) is str
     )
 
 
+def half_pair(value: object) -> str:
+    """Return the first half of a surrogate pair in a JSON value, as U+XXXX; empty for none."""
+    if type(value) is str:
+        if not value.isascii():
+            try:
+                value.encode()
+            except UnicodeEncodeError as error:
+                return f"U+{ord(value[error.start]):04X}"
+        return ""
+    if type(value) is dict:
+        return next(filter(None, map(half_pair, (*value, *value.values()))), "")
+    return next(filter(None, map(half_pair, value)), "") if type(value) is list else ""
+
+
+def too_deep(value: dict[str, Any]) -> bool:
+    """Return whether objects and lists stand in each other more than `NESTED` levels deep."""
+    level: list[Any] = [value]
+    for _ in range(NESTED):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if type(outer) is dict else outer)
+            if type(inner) in (dict, list)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def refusal(identity: int | str | None, error: RefusedError) -> bytes:
+    """Return the line that refuses a request."""
+    told: dict[str, Any] = {"code": error.code, "message": error.message}
+    if error.data is not None:
+        told["data"] = error.data
+    return line({"jsonrpc": "2.0", "id": identity, "error": told})
+
+
+def progress(token: int | str | None, done: int, total: int, message: str) -> bytes:
+    """Return the line that tells under a token how much of a request is done."""
+    told = {"progressToken": token, "progress": done, "total": total, "message": message}
+    return line({"jsonrpc": "2.0", "method": "notifications/progress", "params": told})
+
+
+def line(frame: dict[str, Any]) -> bytes:
+    """Return a frame as a line; a lone surrogate is escaped as JSON itself would escape it."""
+    return write_json(frame).encode("utf-8", "backslashreplace") + b"\n"
+
+
+def _is_filter(notifications: dict[str, Any]) -> bool:
+    """Return whether a client says what it wants to hear of in flags and a list of texts."""
+    uris = notifications.get("resourceSubscriptions", [])
+    flags = {name: flag for name, flag in notifications.items() if name != "resourceSubscriptions"}
+    return (
+        flags.keys() <= LIST_FLAGS
+        and all(type(flag) is bool for flag in flags.values())
+        and type(uris) is list
+        and all(type(uri) is str for uri in uris)
+    )
+
+
 def _is_capability(name: str, members: object) -> bool:
-    """Whether all that is said of a capability is there, and empty; only roots have a flag."""
+    """Return whether all that is said of a capability is there, and empty.
+
+    Only roots have a flag.
+    """
     return type(members) is dict and all(
         type(member) is bool if (name, key) == ("roots", "listChanged") else member == {}
         for key, member in members.items()

@@ -1,28 +1,39 @@
-"""A kit on the official SDK's low-level server, over standard input and output, in both eras."""
+"""Answers by the official SDK's low-level server, on a thread of its own, what is not plain."""
 
 from __future__ import annotations
 
-import signal
+import asyncio
+import math
+from contextlib import ExitStack
+from functools import partial
 
 import anyio
 import mcp.types as t
+from anyio.from_thread import start_blocking_portal
+from mcp import MCPError
 from mcp.server import Server, ServerRequestContext
-from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
 
-from ..deferred import DeferredResult
-from ..log import log, log_exception
-from .subscriptions import Subscriptions
-from .worker import Worker, awaited, refusing
+from ..errors import INTERNAL_ERROR, RefusedError, log_exception
+from .fast_path import REPLAYED
+from .handlers import AT_ONCE
+from .malformed import refused, unreadable
+from .worker import outcome_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from typing import IO, Any
+    from collections.abc import Awaitable, Callable, Sequence
+    from typing import Any
+
+    from anyio.streams.memory import MemoryObjectReceiveStream
 
     from .handlers import Handlers
-    from .tools import Method
+    from .stdio import Wire
+    from .subscriptions import Subscriptions
+    from .tools import Answer
+    from .worker import Worker
 
-    Streams = tuple[IO[str], IO[str]]
+    Handler = Callable[["Context", Any], Awaitable[t.Result]]
 
 Context = ServerRequestContext[None]
 # What the SDK makes of the parameters and the result of each request.
@@ -38,76 +49,192 @@ MODELS: dict[str, tuple[type[t.RequestParams], type[t.Result]]] = {
 }
 
 
-# They read nothing of the project, and so wait for nobody.
-AT_ONCE = ("tools/list", "prompts/list", "resources/templates/list")
-
-
 class KitServer(Server[None]):
-    """The SDK's server, which says in both eras that its lists never change."""
+    """The SDK's server, which says in both protocol versions that its lists never change.
 
-    said: t.ServerCapabilities
+    `answered` takes what answers a request, and whether that only reads; it returns the result,
+    once the request has had its turn, and raises `MCPError`.
+    """
+
+    def __init__(
+        self,
+        handlers: Handlers,
+        answered: Callable[[Callable[[], Answer | None], bool], Awaitable[dict[str, Any] | None]],
+    ) -> None:
+        super().__init__(
+            handlers.kit.server_name, version=handlers.version, instructions=handlers.instructions
+        )
+        self._answered = answered
+        self._handlers = handlers
+        self._said = t.ServerCapabilities.model_validate(handlers.capabilities)
+        for name in handlers.methods:
+            self.add_request_handler(name, MODELS[name][0], self._handler(name))
 
     def get_capabilities(self, *_options: Any, **_named: Any) -> t.ServerCapabilities:
         """Return the capabilities as the handlers tell them, without a word on `listChanged`."""
-        return self.said
+        return self._said
+
+    def _handler(self, name: str) -> Handler:
+        """Return what answers a request on the SDK's side, in its turn where there are any."""
+        method, model = self._handlers.methods[name], MODELS[name][1]
+
+        async def handle(_: Context, params: t.RequestParams) -> t.Result:
+            given = params.model_dump(by_alias=True, exclude_unset=True)
+            work = partial(method, given)
+            if name in AT_ONCE:
+                try:
+                    return model.model_validate(work())
+                except RefusedError as error:
+                    raise MCPError(error.code, error.message, error.data) from error
+            reads = self._handlers.only_reads(name, given)
+            return model.model_validate(await self._answered(work, reads))
+
+        return handle
 
 
-def serve(handlers: Handlers, folder: str, streams: Streams) -> None:
-    """Speak the protocol on two streams until the client closes one of them.
+class SdkServer:
+    """The SDK's server on a thread of its own: lines in, lines out.
 
-    `folder` is the emitted server's.
+    `worker` has the calls run, `subscriptions` is None where the kit has no resources. `gone` is
+    called where the client reads no more. `replay` are the lines that bring it to where the
+    connection is; their answer, of the id `REPLAYED`, is not the client's.
     """
-    kit, workspace = handlers.kit, handlers.workspace
-    server = KitServer(
-        kit.server_name, version=handlers.version, instructions=handlers.instructions
-    )
-    server.said = t.ServerCapabilities.model_validate(handlers.capabilities)
-    worker = Worker()
-    for name, method in handlers.methods.items():
-        params, result = MODELS[name]
-        server.add_request_handler(
-            name, params, _handler(method, result, None if name in AT_ONCE else worker)
-        )
-    resources, updates = kit.resources, None
-    if resources is not None:
-        updates = Subscriptions(
-            resources, lambda: resources.watched(folder, workspace), kit.server_name
-        )
-        updates.offer(server)
-    try:
-        anyio.run(_run, server, updates, streams)
-    except* OSError:
-        log("info", kit.server_name, "the client is gone")
-    except* Exception:
-        log_exception(kit.server_name)
 
+    def __init__(
+        self,
+        handlers: Handlers,
+        worker: Worker,
+        subscriptions: Subscriptions | None,
+        wire: Wire,
+        gone: Callable[[], None],
+        replay: Sequence[bytes],
+    ) -> None:
+        self._given = 0  # lines that are on their way to the event loop
+        self._gone = gone
+        self._handlers = handlers
+        self._open: list[str] = []  # the ids of requests that are to be answered
+        self._replaying = bool(replay)
+        self._subscriptions = subscriptions
+        self._wire = wire
+        self._worker = worker
+        self._server = KitServer(handlers, self._answered)
+        if subscriptions is not None:
+            add = self._server.add_request_handler
+            subscribe, unsubscribe = subscriptions.subscribe, subscriptions.unsubscribe
+            add("resources/subscribe", t.SubscribeRequestParams, self._beside(subscribe))
+            add("resources/unsubscribe", t.UnsubscribeRequestParams, self._beside(unsubscribe))
+            add("subscriptions/listen", t.SubscriptionsListenRequestParams, self._listen)
+        self._lines, self._read = anyio.create_memory_object_stream[SessionMessage | Exception](
+            math.inf
+        )
+        self._open_loop = ExitStack()  # until the process ends
+        self._portal = self._open_loop.enter_context(start_blocking_portal())
+        self._portal.start_task_soon(self._run)
+        for line in replay:
+            self.give(line)
 
-async def _run(server: Server[None], updates: Subscriptions | None, streams: Streams) -> None:
-    source, sink = (anyio.wrap_file(stream) for stream in streams)
-    async with stdio_server(source, sink) as (read, write), anyio.create_task_group() as beside:
-        if updates is not None:
-            beside.start_soon(updates.run)
+    def give(self, line: bytes) -> None:
+        """Have a line answered; those that the SDK cannot read are refused."""
+        self._given += 1
+        self._portal.start_task_soon(self._take, line)
+
+    def owed(self) -> int:
+        """Return how many answers are still to come, besides those that wait for changes."""
+        return self._given + len(self._open)
+
+    def _take(self, line: bytes) -> None:
         try:
-            await server.run(read, write, server.create_initialization_options())
-        except anyio.get_cancelled_exc_class():
-            # Nobody takes our answers. The SDK would wait for one more line of such a client.
-            log("info", server.name, "the client is gone")
-            signal.raise_signal(signal.SIGTERM)
-            raise
-        beside.cancel_scope.cancel()
+            text = line.decode("utf-8", "replace")
+            message = t.jsonrpc_message_adapter.validate_json(text, by_name=False)
+        except ValueError:
+            if refused(line) is None:
+                self._send(unreadable(line))
+        else:
+            if isinstance(message, t.JSONRPCRequest) and message.method != "subscriptions/listen":
+                self._open.append(str(message.id))
+            elif isinstance(message, t.JSONRPCNotification) and message.params:
+                self._forget(message.params.get("requestId"))
+            self._lines.send_nowait(SessionMessage(message))
+        self._given -= 1
 
+    async def _run(self) -> None:
+        """Speak the protocol until the process ends."""
+        sink, written = anyio.create_memory_object_stream[SessionMessage](0)
+        options = self._server.create_initialization_options()
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._write, written)
+                await self._server.run(self._read, sink, options)
+        except* Exception:
+            log_exception(self._handlers.kit.server_name)
+            self._gone()
 
-def _handler(
-    method: Method, result: type[t.Result], worker: Worker | None
-) -> Callable[[Context, t.RequestParams], Awaitable[t.Result]]:
-    """Return what answers a request on the SDK's side, in its turn where there are any."""
+    async def _write(self, written: MemoryObjectReceiveStream[SessionMessage]) -> None:
+        """Write what the SDK says, but for the one answer to a replayed handshake."""
+        async for told in written:
+            message = told.message
+            identity = (
+                message.id if isinstance(message, t.JSONRPCResponse | t.JSONRPCError) else None
+            )
+            if identity == REPLAYED and self._replaying:
+                self._replaying = False
+            else:
+                text = message.model_dump_json(by_alias=True, exclude_unset=True)
+                self._send(text.encode("utf-8", "backslashreplace") + b"\n")
+            self._forget(identity)  # once it is written: the process ends when nothing is owed
 
-    async def handle(_: Context, params: t.RequestParams) -> t.Result:
-        given = params.model_dump(by_alias=True, exclude_unset=True)
-        with refusing():
-            answer = method(given) if worker is None else await worker.run(lambda: method(given))
-            if isinstance(answer, DeferredResult):
-                answer = await awaited(answer)
-        return result.model_validate(answer)
+    def _forget(self, identity: object) -> None:
+        if str(identity) in self._open:
+            self._open.remove(str(identity))
 
-    return handle
+    def _send(self, line: bytes) -> None:
+        try:
+            self._wire.send(line)
+        except OSError:
+            self._gone()
+
+    def _beside(self, work: Callable[[str], Answer]) -> Handler:
+        """Return what answers a request on one resource that a client listens to."""
+
+        async def handle(_: Context, params: Any) -> t.Result:
+            await self._answered(lambda: work(params.uri), reads=True, uses_workspace=False)
+            return t.EmptyResult()
+
+        return handle
+
+    async def _listen(
+        self, context: Context, params: t.SubscriptionsListenRequestParams
+    ) -> t.Result:
+        """Serve one stream of updates until the client leaves it."""
+        subscriptions, identity = self._subscriptions, context.request_id
+        if subscriptions is None or identity is None:
+            raise MCPError(INTERNAL_ERROR, "there is nothing to listen to")
+        uris = params.notifications.resource_subscriptions
+        wanted = {"resourceSubscriptions": uris}
+        try:
+            await self._answered(
+                lambda: subscriptions.listen(identity, wanted), reads=True, uses_workspace=False
+            )
+            await anyio.sleep_forever()
+        finally:
+            subscriptions.leave(identity)
+        return t.EmptyResult()
+
+    async def _answered(
+        self,
+        work: Callable[[], Answer | None],
+        reads: bool,
+        *,
+        uses_workspace: bool = True,
+    ) -> dict[str, Any] | None:
+        """Return what comes of a call; raises `MCPError` where it is refused."""
+        outcome = await outcome_of(
+            asyncio.get_running_loop(),
+            self._worker,
+            work,
+            reads=reads,
+            uses_workspace=uses_workspace,
+        )
+        if isinstance(outcome, RefusedError):
+            raise MCPError(outcome.code, outcome.message, outcome.data)
+        return outcome

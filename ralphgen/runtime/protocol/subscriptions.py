@@ -2,166 +2,183 @@
 
 from __future__ import annotations
 
-import anyio
-import mcp.types as t
-from mcp import MCPError
-from mcp.server import Server, ServerRequestContext
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourceUpdated
+import _thread
+import time
 
-from ..errors import NotThereError
-from ..values.digest import sha256_hex
+from ..deferred import take_time
+from ..errors import INTERNAL_ERROR, NotThereError, RefusedError
+from ..values.encoding import sha256_hex
+from . import messages
 from .handlers import guarded
-from .worker import Worker, refusing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
-    from mcp.server.session import ServerSession
-
     from ..kit import Resources
+    from .handlers import Handlers
 
-Context = ServerRequestContext[None]
 INTERVAL = 0.25  # seconds between two looks, while somebody listens
 PAUSE = 1.0  # seconds more after a look that failed
 GONE = ""  # stands for the text of what is not there
+MOST_STREAMS = 1024
+UPDATED = "notifications/resources/updated"
+ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 
 
 class Subscriptions:
-    """The resources that clients listen to, and what was last seen of each.
+    """The resources of a kit that a client listens to, and what was last seen of each.
 
-    `watched` opens a workspace of its own: a connection never sees that it has written itself.
-    Both ways of the protocol to listen, that of each era, are served. All fields but the
-    workspace and `_moved` belong to the event loop.
+    They are read in a workspace of their own: a connection never sees that it has written itself.
+    `send` writes a line, and `gone` is called where that fails on a thread of our own. Both ways of
+    the protocol to listen, that of each version, are served. `folder` is the emitted server's.
     """
 
     __slots__ = (
-        "_bus",
-        "_listen",
-        "_listeners",
+        "_gone",
+        "_looking",
         "_moved",
         "_name",
         "_resources",
         "_seen",
-        "_somebody",
-        "_subscribed",
+        "_send",
+        "_streams",
+        "_telling",
         "_watched",
-        "_worker",
+        "_watching",
         "_workspace",
     )
 
-    def __init__(self, resources: Resources, watched: Callable[[], Any], name: str) -> None:
-        self._resources = resources
-        self._watched = watched
-        self._workspace: Any = None
-        self._moved: object = None
-        self._name = name
-        self._worker = Worker()
-        self._listeners: dict[str, int] = {}  # by URI, how many listen to it
-        self._seen: dict[str, str] = {}  # by URI, the digest of its text
-        self._somebody = anyio.Event()
-        self._subscribed: dict[str, ServerSession] = {}  # by URI, in the handshake era
-        self._bus = InMemorySubscriptionBus()
-        self._listen = ListenHandler(self._bus)
-
-    def offer(self, server: Server[None]) -> None:
-        """Let clients of both eras listen."""
-        add = server.add_request_handler
-        add("resources/subscribe", t.SubscribeRequestParams, self._on_subscribe)
-        add("resources/unsubscribe", t.UnsubscribeRequestParams, self._on_unsubscribe)
-        add("subscriptions/listen", t.SubscriptionsListenRequestParams, self._on_listen)
-
-    async def run(self) -> None:
-        """Look, as long as somebody listens, and announce what changed; never returns."""
-        while True:
-            await self._somebody.wait()
-            await anyio.sleep(INTERVAL)
-            try:
-                changed = await self._changed()
-            except MCPError:  # locked for long, or migrated: it may be mended by the next look
-                await anyio.sleep(PAUSE)
-                continue
-            for uri in changed:
-                await self._bus.publish(ResourceUpdated(uri=uri))
-                session = self._subscribed.get(uri)
-                if session is not None:
-                    await session.send_resource_updated(uri)
-
-    async def _on_subscribe(
-        self, context: Context, params: t.SubscribeRequestParams
-    ) -> t.EmptyResult:
-        uri = params.uri
-        await self._begin([uri], lambda: {uri: self._digest(uri)}, uri)
-        if uri in self._subscribed:
-            self._end([uri])
-        self._subscribed[uri] = context.session
-        return t.EmptyResult()
-
-    async def _on_unsubscribe(
-        self, _: Context, params: t.UnsubscribeRequestParams
-    ) -> t.EmptyResult:
-        if self._subscribed.pop(params.uri, None) is not None:
-            self._end([params.uri])
-        return t.EmptyResult()
-
-    async def _on_listen(
-        self, context: Context, params: t.SubscriptionsListenRequestParams
-    ) -> t.SubscriptionsListenResult:
-        """Serve one stream of updates until the client leaves it; lists never change here."""
-        uris = list(dict.fromkeys(params.notifications.resource_subscriptions or ()))
-        wanted = t.SubscriptionFilter(resource_subscriptions=uris)
-        await self._begin(uris, lambda: self._digests(uris))
-        try:
-            return await self._listen(context, params.model_copy(update={"notifications": wanted}))
-        finally:
-            self._end(uris)
-
-    async def _begin(
-        self, uris: Sequence[str], look: Callable[[], dict[str, str]], named: str | None = None
+    def __init__(
+        self,
+        handlers: Handlers,
+        folder: str,
+        send: Callable[[bytes], None],
+        gone: Callable[[], None],
     ) -> None:
-        """Listen to resources from how they read now on."""
-        if not uris:
-            return
-        for uri in uris:
-            self._listeners[uri] = self._listeners.get(uri, 0) + 1
+        resources: Any = handlers.kit.resources
+        self._gone = gone
+        self._looking = _thread.allocate_lock()  # for the workspace and what was seen of it
+        self._moved: object = None
+        self._name = handlers.kit.server_name
+        self._resources: Resources = resources
+        self._seen: dict[str, str] = {}  # by URI, the digest of its text
+        self._send = send
+        # By the id of a stream, the URIs in it; None is for those of a handshake connection.
+        self._streams: dict[int | str | None, list[str]] = {None: []}
+        self._telling = _thread.allocate_lock()  # for the streams, and for what is said in them
+        self._watched: Callable[[], Any] = lambda: resources.watched(folder, handlers.workspace)
+        self._watching = False
+        self._workspace: Any = None
+
+    def subscribe(self, uri: str) -> dict[str, Any]:
+        """Listen to a resource from how it reads now on; returns the result of the request.
+
+        Raises `RefusedError` where there is no such resource, and `DeferError`.
+        """
+        self._open(None, [uri], lambda: {uri: self._digest(uri)}, {"uri": uri})
+        return {}
+
+    def unsubscribe(self, uri: str) -> dict[str, Any]:
+        """Listen to a resource no more; returns the result of the request."""
+        with self._telling:
+            self._streams[None] = [other for other in self._streams[None] if other != uri]
+        return {}
+
+    def listen(self, identity: int | str, notifications: Mapping[str, Any]) -> None:
+        """Open a stream of updates; lists never change here, whatever is asked of them.
+
+        `identity` is the request's, which is not answered as long as the stream is open. Raises
+        `RefusedError` and `DeferError`.
+        """
+        if len(self._streams) > MOST_STREAMS:
+            raise RefusedError(INTERNAL_ERROR, "Subscription limit reached")
+        uris = [*dict.fromkeys(notifications.get("resourceSubscriptions") or ())]
+        self._open(identity, uris, lambda: self._digests(uris) if uris else {}, {})
+
+    def leave(self, identity: int | str) -> None:
+        """Close the stream of a request; the SDK takes "7" for 7 there, and so does this."""
+        with self._telling:
+            for stream in [*self._streams]:
+                if stream is not None and str(stream) == str(identity):
+                    del self._streams[stream]
+
+    def _open(
+        self,
+        stream: int | str | None,
+        uris: list[str],
+        look: Callable[[], dict[str, str]],
+        params: Mapping[str, Any],
+    ) -> None:
+        """Listen to resources from how they read now on, in a stream that may be there."""
+        if not self._looking.acquire(blocking=False):
+            take_time()
+            self._looking.acquire()
         try:
-            found = await self._safely(look, named)
-        except BaseException:
-            self._end(uris)
-            raise
-        for uri, digest in found.items():
-            self._seen.setdefault(uri, digest)
-        self._somebody.set()
+            found = guarded(self._name, "updates", lambda _: look())(params)
+            with self._telling:
+                known = self._wanted()
+                self._seen.update({uri: found[uri] for uri in uris if uri not in known})
+                self._streams[stream] = [*dict.fromkeys((*self._streams.get(stream, ()), *uris))]
+                if stream is not None:
+                    honoured = {"resourceSubscriptions": uris} if uris else {}
+                    self._tell(ACKNOWLEDGED, stream, {"notifications": honoured})
+                if not self._watching and uris:
+                    self._watching = True
+                    _thread.start_new_thread(self._watch, ())
+        finally:
+            self._looking.release()
 
-    def _end(self, uris: Sequence[str]) -> None:
-        """One listener less to each of the resources."""
-        for uri in uris:
-            self._listeners[uri] -= 1
-            if not self._listeners[uri]:
-                del self._listeners[uri]
-                self._seen.pop(uri, None)
-        if not self._listeners and self._somebody.is_set():
-            self._somebody = anyio.Event()
+    def _watch(self) -> None:
+        """Look, as long as somebody listens, and announce what changed."""
+        notices = self._resources.notices(self._workspace)
+        try:
+            while True:
+                if notices is None:
+                    time.sleep(INTERVAL)
+                else:
+                    notices.wait(INTERVAL)
+                with self._telling:
+                    self._watching = bool(self._wanted())
+                    if not self._watching:
+                        return
+                try:
+                    changed = self._changed()
+                except RefusedError:  # locked for long, or migrated: fixed by the next look, maybe
+                    time.sleep(PAUSE)
+                    continue
+                with self._telling:
+                    for stream, uris in self._streams.items():
+                        for uri in uris:
+                            if uri in changed:
+                                self._tell(UPDATED, stream, {"uri": uri})
+        except OSError:
+            self._gone()
+        finally:
+            if notices is not None:
+                notices.close()
 
-    async def _changed(self) -> list[str]:
-        """The URIs that somebody listens to and that read differently since the last look."""
-        uris = list(self._listeners)
-        found = await self._safely(lambda: self._look(uris))
-        changed = [uri for uri, digest in found.items() if self._seen.get(uri, digest) != digest]
-        self._seen.update({uri: found[uri] for uri in changed})
+    def _changed(self) -> list[str]:
+        """Return the URIs with listeners that read differently since they were last seen."""
+        with self._looking:
+            with self._telling:
+                uris = self._wanted()
+            found = guarded(self._name, "updates", lambda _: self._look(uris))({})
+            changed = [uri for uri, digest in found.items() if self._seen[uri] != digest]
+            self._seen.update({uri: found[uri] for uri in changed})
         return changed
 
-    async def _safely(
-        self, look: Callable[[], dict[str, str]], uri: str | None = None
-    ) -> dict[str, str]:
-        """What a look finds, on the worker thread; raises `MCPError`, with the URI as its data."""
-        method = guarded(self._name, "updates", lambda _: look())
-        with refusing():
-            return await self._worker.run(lambda: method({} if uri is None else {"uri": uri}))
+    def _wanted(self) -> list[str]:
+        return [*dict.fromkeys(uri for uris in self._streams.values() for uri in uris)]
 
-    def _look(self, uris: Sequence[str]) -> dict[str, str]:
-        """The digests of the resources, where anything was written since they were last taken."""
+    def _tell(self, method: str, stream: int | str | None, params: dict[str, Any]) -> None:
+        if stream is not None:
+            params["_meta"] = {f"{messages.PREFIX}subscriptionId": stream}
+        self._send(messages.line({"jsonrpc": "2.0", "method": method, "params": params}))
+
+    def _look(self, uris: Iterable[str]) -> dict[str, str]:
+        """Return the digests of the resources, taken anew where anything was written since."""
         moved = self._resources.moved(self._opened())
         if moved == self._moved:
             return {}
@@ -169,7 +186,7 @@ class Subscriptions:
         self._moved = moved
         return found
 
-    def _digests(self, uris: Sequence[str]) -> dict[str, str]:
+    def _digests(self, uris: Iterable[str]) -> dict[str, str]:
         found: dict[str, str] = {}
         for uri in uris:
             try:

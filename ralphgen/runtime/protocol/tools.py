@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ..deferred import DeferredResult, settled
-from ..errors import INVALID_PARAMS, CodedError, DeferToSdkError, RefusedError, ToolError
-from ..log import log_exception
+from ..errors import INVALID_PARAMS, CodedError, DeferError, RefusedError, ToolError, log_exception
 from ..values.arguments import check_arguments, shortened
-from ..values.json_text import write_json
+from ..values.encoding import write_json
+from .messages import half_pair
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ..kit import Kit, Workspace
     from ..session import Session
     from ..tool import Tool
+    from .call_log import CallLog
 
     Params = Mapping[str, Any]
     Answer = dict[str, Any] | DeferredResult
@@ -24,19 +25,33 @@ if TYPE_CHECKING:
 
 
 INVALID = "VALIDATION_FAILED"  # the code of wrong arguments
+LONGEST_NAME = 100  # characters of a tool that was called, in the log of calls
 UNFORESEEN = "UNKNOWN_ERROR"  # the code of what went wrong inside
 
 
 def tool_methods(
     kit: Kit, session: Session, tools: Mapping[str, Tool], workspace: Workspace
 ) -> dict[str, Method]:
-    """By the name of a request, what answers it; `tools` guards both the list and the calls."""
+    """Return, by the name of a request, what answers it.
+
+    `tools` guards both the list and the calls. A session that has a folder keeps a log of these.
+    """
+    logs: list[CallLog] = []
 
     def list_tools(params: Params) -> dict[str, Any]:
         refuse_cursor(params)
         return {"tools": [tool.entry() for tool in tools.values()]}
 
     def call_tool(params: Params) -> Answer:
+        if session.folder is None:
+            return called(params)
+        if not logs:
+            from .call_log import CallLog
+
+            logs.append(CallLog(session.folder, session.kit))
+        return logs[0].recorded(params["name"][:LONGEST_NAME], lambda: called(params))
+
+    def called(params: Params) -> Answer:
         tool = tools.get(params["name"])
         if tool is None:
             why = session.why_hidden(params["name"])
@@ -62,7 +77,10 @@ def _called(kit: Kit, tool: Tool, workspace: Workspace, given: object) -> Answer
 
 
 def _answered(kit: Kit, tool: Tool, work: Callable[[], Result]) -> Answer:
-    """What a call comes to; whatever goes wrong comes back as words, never as a traceback."""
+    """Return what a call comes to.
+
+    Whatever goes wrong comes back as words, never as a traceback.
+    """
     try:
         result = work()
         if isinstance(result, DeferredResult):
@@ -70,7 +88,7 @@ def _answered(kit: Kit, tool: Tool, work: Callable[[], Result]) -> Answer:
             return DeferredResult(lambda: settled(_answered(kit, tool, outcome)), result.leave)
         text = result if isinstance(result, str) else write_json(result)
         text.encode()
-    except (DeferToSdkError, RefusedError):
+    except (DeferError, RefusedError):
         raise
     except ToolError as error:
         return _result(_told(kit, error), failed=True)
@@ -94,13 +112,25 @@ def _told(kit: Kit, error: ToolError) -> str:
 
 
 def _checked(kit: Kit, tool: Tool, given: object) -> dict[str, object]:
-    """The arguments of a call; wrong ones are an error of the protocol where the kit says so."""
+    """Return the arguments of a call.
+
+    Wrong ones are an error of the protocol where the kit says so.
+    """
     try:
+        _refuse_half_pairs(given)
         return check_arguments(tool.input_schema(), given, tool.refusals)
     except ToolError as error:
         if kit.refusals == "error":
             raise RefusedError(INVALID_PARAMS, str(error)) from error
         raise
+
+
+def _refuse_half_pairs(given: object) -> None:
+    """Raise `ToolError` for what a client makes of a text that it has cut within a character."""
+    half = half_pair(given)
+    if half:
+        text = f"the arguments hold {half}, half of a surrogate pair: send well-formed Unicode"
+        raise ToolError(text)
 
 
 def _result(text: str, *, failed: bool) -> dict[str, Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from ..database.schema import fold
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,12 +24,6 @@ _TOKENS = re.compile(
 _TABLE_CONSTRAINTS = frozenset({"CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN"})
 _DECIMAL = "[0-9]{1,19}"
 _INTEGER_LIMIT = 2**63
-_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
-
-
-def fold(name: str) -> str:
-    """Return a name as SQLite compares it: ASCII letters in lower case, all others as they are."""
-    return name.lower() if name.isascii() else name.translate(_LOWER)
 
 
 def check_values(create_table_sql: str) -> dict[str, list[str]]:
@@ -38,7 +34,7 @@ def check_values(create_table_sql: str) -> dict[str, list[str]]:
     Several such CHECKs on one column leave what all of them allow, in the order of the first.
     `create_table_sql` is what `sqlite_master.sql` holds; a virtual table has no CHECKs.
     """
-    tokens = _tokens(create_table_sql)
+    tokens = sql_tokens(create_table_sql)
     if "VIRTUAL" in _upper(tokens[:2]):
         return {}
     columns = {fold(name): name for name in _column_names(tokens)}
@@ -53,12 +49,13 @@ def check_values(create_table_sql: str) -> dict[str, list[str]]:
 
 def is_strict(create_table_sql: str) -> bool:
     """Return whether the table is STRICT, which its text says behind the last parenthesis."""
-    tokens = _tokens(create_table_sql)
+    tokens = sql_tokens(create_table_sql)
     behind = len(tokens) - tokens[::-1].index(")") if ")" in tokens else len(tokens)
     return "STRICT" in _upper(tokens[behind:])
 
 
-def _tokens(sql: str) -> list[str]:
+def sql_tokens(sql: str) -> list[str]:
+    """Return the tokens of a statement as SQLite reads them, without comments and white space."""
     return [token for token in _TOKENS.findall(sql) if token]
 
 

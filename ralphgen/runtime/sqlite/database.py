@@ -3,57 +3,142 @@
 from __future__ import annotations
 
 import _thread
-import os
 import time
 
-from ..errors import DeferToSdkError, StartError, ToolError
+from ..deferred import call_began, longest_run, pause, take_time
+from ..errors import StartError, ToolError
+from ..system import os
 from .library import sqlite3
+from .opened_files import OpenedFiles, copy_log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any, TypeVar
+
+    from ..database.connection import WriteNotices
 
     Result = TypeVar("Result")
 
 PATIENCE = 20.0  # seconds that a call waits for other writers
 READERS = 0.1  # seconds that a commit waits for readers, who keep others from reading meanwhile
 READERS_PAUSE = 0.0003  # of them between two tries
+FOREVER = float("inf")
+STEPS = 100_000  # of SQLite's machine between two looks at the clock, and at signals: milliseconds
 UNNAMED = {3091: "SQLITE_CONSTRAINT_DATATYPE"}  # Python 3.11 does not know its name
 UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
 BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+FILES = {
+    "replaced": "the database was replaced during this session: nothing was changed; start a new "
+    "session",
+    "removed": 'the log of the database ("ralph.db-wal") was removed during this session: nothing '
+    "was changed; start a new session",
+}
+UNSURE = (
+    "the database was replaced while this was written: look in a new session whether it is there"
+)
 
 
 class Database:
     """A connection with foreign keys on, and its journal mode as the file has it.
 
-    `patience` is for how many seconds a call waits for other writers. Where `time_limit` is not
-    None, it waits so many for one that does not end, and raises `DeferToSdkError` then. Raises
-    `StartError` when the file cannot be opened as a database.
+    `patience` is for how many seconds after its arrival a call waits for other writers, and for how
+    many its statements may run, looked at after so many `steps` of SQLite's machine. What is in
+    `before_writes` is called at the begin of each transaction that writes, within it, and refuses
+    the write by raising `ToolError`. Raises `StartError` when the file cannot be opened as a
+    database.
     """
 
-    __slots__ = ("_file", "_in_use", "_patience", "connection", "path", "time_limit")
+    __slots__ = (
+        "_files",
+        "_in_use",
+        "_limit",
+        "_lost",
+        "_patience",
+        "before_writes",
+        "connection",
+        "path",
+    )
 
-    def __init__(self, path: str, patience: float = PATIENCE) -> None:
+    def __init__(self, path: str, patience: float = PATIENCE, steps: int = STEPS) -> None:
         self.path = path
         self._patience = patience
-        self.time_limit: float | None = None
         self.connection = _connect(path)
-        self._file = _identity(path)
+        self._files = OpenedFiles(path, self.connection)
+        self._limit = _Limit()
+        self._lost = False
+        self.connection.set_progress_handler(self._limit.is_over, steps)
         self._in_use = _thread.allocate_lock()
+        self.before_writes: list[Callable[[], None]] = []
 
     def rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Return every row that the statement answers."""
         return self.connection.execute(sql, values).fetchall()
+
+    def each(self, sql: str, values: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows one by one, for who may not want all of them."""
+        cursor = self.connection.execute(sql, values)
+        try:
+            yield from cursor
+        finally:
+            cursor.close()
 
     def row(self, sql: str, values: Sequence[object] = ()) -> tuple[Any, ...] | None:
         """Return the first row, or None."""
         found: tuple[Any, ...] | None = self.connection.execute(sql, values).fetchone()
         return found
 
+    def records(
+        self, sql: str, values: Sequence[object], most: int
+    ) -> tuple[list[dict[str, Any]], int]:
+        """Return at most so many rows of a statement, by column, and how many rows it changed."""
+        cursor = self.connection.execute(sql, values)
+        names = [column[0] for column in cursor.description or ()]
+        rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchmany(most)]
+        changed = cursor.rowcount
+        cursor.close()
+        return rows, changed
+
     def change(self, sql: str, values: Sequence[object] = ()) -> int:
         """Run one writing statement; returns the number of rows that it changed."""
         return self.connection.execute(sql, values).rowcount
+
+    def change_rows(self, sql: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+        """Run one writing statement that answers rows."""
+        return self.rows(sql, values)
+
+    def insert(self, sql: str, values: Sequence[object]) -> int:
+        """Run one INSERT; returns the number of the row."""
+        return self.connection.execute(sql, values).lastrowid or 0
+
+    def when_open(self, check: Callable[[], None]) -> None:
+        """Have a check made of the database that was opened: at once, since it is open."""
+        check()
+
+    def open_soon(self) -> None:
+        """Do nothing: it is open."""
+
+    def schema_version(self) -> int:
+        """Return what differs after any change of the schema; within a transaction."""
+        (version,) = self.row("PRAGMA schema_version") or (0,)
+        return int(version)
+
+    def moved(self) -> object:
+        """Return what differs after any write of another connection; within a transaction."""
+        return self.row("PRAGMA data_version")
+
+    def notices(self) -> WriteNotices | None:
+        """Return None: nobody tells of writes of others, and `moved` has to be asked."""
+        return None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether only another connection can be used: the file is another; safe in any thread."""
+        return self._lost or self._files.is_moved
+
+    def commits_at_once(self) -> bool:
+        """Return whether a commit waits for nobody who reads."""
+        return self.row("PRAGMA journal_mode") == ("wal",)
 
     def reading(self, work: Callable[[], Result]) -> Result:
         """Return `work()`, run on one snapshot; raises `ToolError` where the file stays locked."""
@@ -80,11 +165,12 @@ class Database:
                 return
             # The next statement ends the interruption, which would stop the last checkpoint too.
             self.connection.execute("SELECT 1").fetchone()
-        if _identity(self.path) == self._file:  # else SQLite would remove the log of another file
+        if self._problem() != "replaced":  # else SQLite would spoil files of others
             self.connection.close()
+            self._files.close()
 
     def _transaction(self, begin: str, work: Callable[[], Result]) -> Result:
-        wait = _Wait(self.path, self._patience, self.time_limit)
+        began = call_began()
         while True:
             try:
                 return self._attempt(begin, work)
@@ -92,31 +178,48 @@ class Database:
                 raise ToolError(_unstorable(error)) from error
             except sqlite3.Error as error:
                 if not _is_busy(error):
+                    if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT:
+                        take_time()
                     raise ToolError(_sentence(error)) from error
-                wait.pause(error)
+                waited = time.monotonic() - began
+                if waited > self._patience:
+                    raise ToolError(
+                        "the database is busy: another program has held it for "
+                        f"{self._patience:.0f} seconds; nothing was changed, try again"
+                    ) from error
+                pause(_jitter(waited))
 
     def _attempt(self, begin: str, work: Callable[[], Result]) -> Result:
         with self._in_use:
-            self._refuse_another_file()
+            if problem := self._problem():
+                raise ToolError(FILES[problem])
+            self._limit.deadline = time.monotonic() + min(self._patience, longest_run())
             self.connection.execute(begin)
             try:
+                if begin != "BEGIN":
+                    for check in self.before_writes:
+                        check()
                 result = work()
                 self._commit()
             finally:
+                self._limit.deadline = FOREVER
                 if self.connection.in_transaction:
                     self.connection.execute("ROLLBACK")
+            self._files.notice_log(self.connection)
+            if begin != "BEGIN" and self._problem():
+                raise ToolError(UNSURE)
             return result
 
-    def _refuse_another_file(self) -> None:
-        """Raise `ToolError` where the file that was opened is no longer the one of this name.
+    def _problem(self) -> str:
+        """Return what happened to the files, a key of `FILES`; save what a removed log holds.
 
-        What is written beside it would spoil the new one, and what is read is the old one's.
+        As long as nobody has made another log, nobody has read or written without this one.
         """
-        if _identity(self.path) != self._file:
-            raise ToolError(
-                "the database was replaced during this session: nothing was changed; start a new "
-                "session"
-            )
+        problem = self._files.problem()
+        self._lost = problem != ""
+        if problem == "removed":
+            copy_log(self.connection)
+        return problem
 
     def _commit(self) -> None:
         """Commit; outside of WAL this waits for those who read at the moment.
@@ -136,59 +239,17 @@ class Database:
                 return
 
 
-class _Wait:
-    """One call's wait for other writers: short pauses, until the patience is at its end.
+class _Limit:
+    """The end of the time for a transaction, of which a statement, or a trigger, knows nothing."""
 
-    With a time limit it ends sooner, but not among many short writes, where the file keeps
-    changing: the call succeeds before the SDK could have taken it over.
-    """
+    __slots__ = ("deadline",)
 
-    __slots__ = ("_begun", "_file", "_patience", "_seen", "_time_limit", "deadline")
+    def __init__(self) -> None:
+        self.deadline = FOREVER
 
-    def __init__(self, file: str, patience: float, time_limit: float | None) -> None:
-        self._file = file
-        self._time_limit = time_limit
-        self._patience = patience
-        self._begun = time.monotonic()
-        self._seen: list[int] = []
-        self.deadline = self._begun + (patience if time_limit is None else time_limit)
-
-    def pause(self, error: sqlite3.Error) -> None:
-        """Sleep; raises `DeferToSdkError` or, at the end of the patience, `ToolError`."""
-        now = time.monotonic()
-        self._seen = self._seen or _written(self._file)
-        if now > self.deadline and self._time_limit is not None:
-            seen, self._seen = self._seen, _written(self._file)
-            if seen == self._seen:
-                raise DeferToSdkError from error
-            self.deadline = min(now + self._time_limit, self._begun + self._patience)
-        if now > self.deadline:
-            text = (
-                "the database is busy: another program has held it for "
-                f"{self._patience:.0f} seconds; nothing was changed, try again"
-            )
-            raise ToolError(text) from error
-        time.sleep(_jitter(now - self._begun))
-
-
-def _written(path: str) -> list[int]:
-    """Return the times at which the files of the database were last written."""
-    times: list[int] = []
-    for end in ("", "-wal"):
-        try:
-            times.append(os.stat(path + end).st_mtime_ns)
-        except OSError:
-            times.append(0)
-    return times
-
-
-def _identity(path: str) -> tuple[int, int] | None:
-    """Return device and inode of a file; None where there is none."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
+    def is_over(self) -> bool:
+        """Return whether to stop; called while a statement runs, where signals are handled too."""
+        return time.monotonic() > self.deadline
 
 
 def _connect(path: str) -> sqlite3.Connection:
@@ -240,10 +301,9 @@ def _text(raw: bytes) -> str:
 def _jitter(waited: float = 0.0) -> float:
     """Return a random pause of 0.5 to 10 ms, so that two losers do not collide again.
 
-    Who has waited longer looks more often, so that nobody is left behind; but only in the first
-    second, since whoever holds the file for that long is no crowd of short writes.
+    Who has waited longer looks more often, so that nobody is left behind.
     """
-    most = 0.0095 if waited > 1 else min(0.0095, 0.002 / max(waited, 0.001))  # less from 0.2 on
+    most = max(0.001, min(0.0095, 0.002 / max(waited, 0.001)))  # less from 0.2 seconds on
     return 0.0005 + os.urandom(1)[0] / 255 * most
 
 
@@ -273,6 +333,8 @@ def _sentence(error: sqlite3.Error) -> str:
         "SQLITE_CONSTRAINT_DATATYPE": "the database refuses this: a value has the wrong type",
         "SQLITE_CONSTRAINT_TRIGGER": f"the database refuses this: {column}",
         "SQLITE_FULL": "the disk is full: nothing was changed; free some space and try again",
+        "SQLITE_INTERRUPT": "the database took too long and was stopped: nothing was changed; ask "
+        "for less, or let a person look for a trigger or a view that does not end",
         "SQLITE_READONLY": "the database is read-only: nothing was changed; fix its permissions",
         "SQLITE_TOOBIG": "the database refuses this: a value is too long",
     }

@@ -7,7 +7,7 @@ kept in the user's cache, under a digest of all that it depends on.
 from __future__ import annotations
 
 from ..loader import open_kept
-from ..values.digest import sha256_hex
+from ..values.encoding import sha256_hex
 from .library import sqlite3
 
 TYPE_CHECKING = False
@@ -15,9 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-READERS = ("runtime/sqlite/schema.py", "runtime/sqlite/check_constraints.py")
+READERS = (
+    "runtime/database/schema.py",
+    "runtime/sqlite/schema.py",
+    "runtime/sqlite/check_constraints.py",
+)
 DEFINITIONS = (
-    "SELECT name, CAST(sql AS BLOB) FROM sqlite_master WHERE type = 'table' ORDER BY name, rowid"
+    "SELECT name, CAST(sql AS BLOB) FROM sqlite_master WHERE type IN ('table', 'view') "
+    "ORDER BY name, rowid"
 )
 
 
@@ -33,7 +38,7 @@ def is_known(name: str) -> bool:
     """Return whether it was recorded that these tables are the expected ones."""
     kept = open_kept(name)
     if kept is not None:
-        kept.close()
+        kept[2]()
     return kept is not None
 
 

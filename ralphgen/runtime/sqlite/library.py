@@ -1,19 +1,61 @@
-"""Imports SQLite's module without `functools`.
+"""Imports SQLite's module, and says in its SQL what other engines say in another way.
 
-It takes nothing of that but `lru_cache`, which is written in C, while `functools` imports
-`collections` and `operator` too: together twice as long as SQLite's own library.
+The module is imported without `functools`: it takes nothing of that but `lru_cache`, which is
+written in C, while `functools` imports `collections` and `operator` too: together twice as long as
+SQLite's own library.
 """
 
 from __future__ import annotations
 
 import sys
 
+from ..system import os
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = ["sqlite3"]
+    from ..database.connection import Database
+
+__all__ = [
+    "DIFFERS",
+    "GIVEN_NUMBER",
+    "HAS_TEXT",
+    "HEX_NAME",
+    "NAME_KEY",
+    "SAME_LETTERS",
+    "SAME_NAME",
+    "UNINDEXED",
+    "exact",
+    "holding",
+    "located",
+    "may_read",
+    "naming",
+    "next_number",
+    "ordered",
+    "quoted",
+    "returning",
+    "sqlite3",
+]
+
+SAME_NAME = "name = ? COLLATE BINARY"
+SAME_LETTERS = "title = ? COLLATE NOCASE"
+DIFFERS = "IS NOT"  # from a value, also where nothing is there
+HEX_NAME = "hex(name)"
+HAS_TEXT = "typeof(name) = 'text'"
+# Names sort by their bytes and then by what they are stored as: every name has a place, though
+# old tables hold names that are no UTF-8, no text, or nothing.
+NAME_KEY = "hex(name) || '.' || substr(typeof(name), 1, 1)"
+UNINDEXED = "NOT INDEXED"
+GIVEN_NUMBER = ""  # what an INSERT needs that says the number of its row
+# That the list in `depends_on` may name a task. A ";" list may write 7 as 007; what a text that
+# matches means is read afterwards. Every row is read, so what rules most of them out comes first,
+# and costs a fifth of GLOB.
+_NAMING = (
+    "(instr(depends_on, ?) AND ';' || depends_on || ';' GLOB ? "
+    "OR depends_on LIKE '%e%' AND depends_on GLOB ?)"
+)
 
 
 def _lru_cache(size: int) -> Callable[[Callable[..., Any]], Any]:
@@ -32,3 +74,48 @@ else:
         import _sqlite3 as sqlite3
     finally:
         del sys.modules["functools"]
+
+
+def quoted(name: str) -> str:
+    """Return an SQL identifier for any name."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def located(root: str, named: str) -> str:
+    """Return where a database is that is named so in the project of this folder: its path."""
+    return os.path.normpath(os.path.join(root, named))
+
+
+def naming(_database: Database, task: int) -> tuple[str, list[str]]:
+    """Return the condition that the list in `depends_on` may name a task, with its values."""
+    return _NAMING, [str(task), f"*[^1-9]{task}[^0-9]*", "*[0-9][eE]*"]
+
+
+def next_number(table: str) -> str:
+    """Return what selects the number of the next row, the one behind the highest."""
+    return f"SELECT COALESCE(MAX(id), 0) + 1 FROM {table}"
+
+
+def may_read(_database: Database, _table: str, _column: str) -> bool:
+    """Return whether a column may be read: of a file that can be read, each may."""
+    return True
+
+
+def ordered(column: str) -> str:
+    """Return what orders rows by the bytes of a column, those without a value first."""
+    return column
+
+
+def exact(column: str) -> str:
+    """Return what reads the bytes of a text."""
+    return f"CAST({column} AS BLOB)"
+
+
+def holding(column: str) -> str:
+    """Return the condition that a text holds another one."""
+    return f"instr({column}, ?) > 0"
+
+
+def returning(_key: str) -> str:
+    """Return what an INSERT needs besides to tell the number of its row: SQLite always does."""
+    return ""

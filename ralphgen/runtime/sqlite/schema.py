@@ -1,28 +1,32 @@
-"""Reads the tables that a server works on from SQLite, and tells one schema from another."""
+"""Reads the tables that a server works on from SQLite."""
 
 from __future__ import annotations
 
 import json
 import re
 
-from ..values.digest import sha256_hex
-from .check_constraints import check_values, fold, is_strict
+from ..database.schema import TABLES, fold
+from .check_constraints import check_values, is_strict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any
+    from collections.abc import Mapping, Sequence
 
-    Column = dict[str, Any]
-    Tables = Mapping[str, Sequence[Column]]
-
-TABLES = ("disciplines", "features", "metadata", "recipe_configs", "task_comments", "tasks")
+    from ..database.schema import Column
 
 _COLUMNS = """
     SELECT lower(t.name), t.sql, c.name, c.type, c."notnull", c.dflt_value, c.pk, c.hidden
     FROM sqlite_master AS t, pragma_table_xinfo(t.name, 'main') AS c
-    WHERE t.type = 'table' AND lower(t.name) IN (?, ?, ?, ?, ?, ?) AND c.hidden <> 1
+    WHERE t.type = 'table' AND lower(t.name) IN (?, ?, ?, ?, ?, ?, ?) AND c.hidden <> 1
+    ORDER BY 1, c.cid
+"""
+# Tables and views that a server works on besides, which may go by any name.
+_FURTHER = """
+    SELECT t.name, t.type, t.sql, c.name, c.type, c."notnull", c.dflt_value, c.pk, c.hidden
+    FROM sqlite_master AS t, pragma_table_xinfo(t.name, 'main') AS c
+    WHERE t.type IN ('table', 'view') AND c.hidden <> 1
+        AND lower(t.name) IN (SELECT lower(value) FROM json_each(?))
     ORDER BY 1, c.cid
 """
 # A foreign key may leave out the parent's columns, which then are its primary key's, and may
@@ -35,7 +39,7 @@ _FOREIGN_KEYS = """
                   WHERE lower(c.name) = lower(k."to") OR (k."to" IS NULL AND c.pk = k.seq + 1)),
                  k."to", '?')
     FROM sqlite_master AS t, pragma_foreign_key_list(t.name, 'main') AS k
-    WHERE t.type = 'table' AND lower(t.name) IN (?, ?, ?, ?, ?, ?)
+    WHERE t.type = 'table' AND lower(t.name) IN (SELECT lower(value) FROM json_each(?))
 """
 # Rules 1 to 4 of SQLite's "Determination Of Column Affinity", in their order; 5 is NUMERIC.
 _AFFINITIES = (
@@ -44,30 +48,27 @@ _AFFINITIES = (
     (("BLOB",), "BLOB"),
     (("REAL", "FLOA", "DOUB"), "REAL"),
 )
+# What columns of further tables are declared to hold, beyond affinities, by how it begins.
+_MEANT = {"BOOL": "BOOLEAN", "JSON": "JSON", "DEC": "REAL", "NUM": "REAL", "MONEY": "REAL"}
 _PLAIN_INTEGER = "0|-?[1-9][0-9]*"
-_ASPECTS = (
-    ("type", "type"),
-    ("not_null", "NOT NULL"),
-    ("default", "default"),
-    ("primary_key", "primary key"),
-    ("references", "foreign key"),
-    ("values", "CHECK values"),
-    ("generated", "generated"),
-)
 
 
-def read_tables(connection: sqlite3.Connection) -> dict[str, list[Column]]:
-    """Return by name those of `TABLES` that exist, each with its columns in schema order.
+def read_tables(
+    connection: sqlite3.Connection, also: Sequence[str] = ()
+) -> dict[str, list[Column]]:
+    """Return, by name those of `TABLES` that exist, each with its columns in schema order.
 
     A column is `name`, `type` (INTEGER, TEXT, REAL, BLOB, NUMERIC by SQLite's affinity rules, ANY
     in STRICT tables), `not_null`, `default` (SQL text; `None` also for NULL), `primary_key` (0, or
     the position in the key), `references` (`"table(column)"` or `None`), `values` (what the CHECKs
-    allow, `None` where none is known for certain) and `generated`. Takes two queries in all;
-    raises what `sqlite3` raises.
+    allow, `None` where none is known for certain) and `generated`. `also` names further tables, and
+    views, which come by their own names; of their columns a type may be BOOLEAN or JSON too, and is
+    ANY where none is declared. Takes two queries in all, three with these; raises what `sqlite3`
+    raises.
     """
     cursor = connection.cursor()
     cursor.row_factory = None
-    references = _references(cursor)
+    references = _references(cursor, (*TABLES, *also))
     tables: dict[str, list[Column]] = {}
     allowed: dict[str, list[str]] = {}
     for table, sql, name, *declared in cursor.execute(_COLUMNS, TABLES):
@@ -78,40 +79,57 @@ def read_tables(connection: sqlite3.Connection) -> dict[str, list[Column]]:
         column["references"] = references.get((table, fold(name)))
         column["values"] = _values(column["type"], allowed.get(name))
         tables[table].append(column)
+    if also:
+        tables = {**_further(cursor, also, references), **tables}
     return tables
 
 
-def fingerprint(tables: Tables, hide: Iterable[str] = ()) -> str:
-    """Return the sha256, in hex, of the columns outside of `hide` (`"table.column"`).
+def _further(
+    cursor: sqlite3.Cursor, names: Sequence[str], references: Mapping[tuple[str, str], str]
+) -> dict[str, list[Column]]:
+    """Return tables and views by their own names, but for those of `TABLES`."""
+    tables: dict[str, list[Column]] = {}
+    allowed: dict[str, list[str]] = {}
+    found = cursor.execute(_FURTHER, [json.dumps(list(names))]).fetchall()
+    keys = [row[0] for row in found if row[7]]
+    for table, sort, sql, name, declared, *rest in found:
+        if fold(table) in TABLES:
+            continue
+        if table not in tables:
+            tables[table] = []
+            has_checks = sort == "table" and "check" in sql.lower()
+            allowed = check_values(sql) if has_checks else {}
+        column = _column(name, declared, *rest, sql=sql if sort == "table" else "")
+        if column["type"] in ("BLOB", "NUMERIC"):
+            column["type"] = _meant(declared.upper(), column["type"])
+        if column["primary_key"]:
+            # SQLite fills the key that is the number of its row; in any other it allows NULL.
+            numbered = declared.upper() == "INTEGER" and keys.count(table) == 1
+            column["not_null"] = not numbered or "WITHOUT ROWID" in " ".join(sql.upper().split())
+        column["references"] = references.get((fold(table), fold(name)))
+        column["values"] = _values(column["type"], allowed.get(name))
+        tables[table].append(column)
+    return tables
 
-    It depends on name, type, NOT NULL, default, keys, CHECK values and being generated alone: not
-    on the order of tables, columns or values, on spelling, indexes, triggers or other tables.
-    """
-    facts = [
-        [table, name, *(column[key] for key, _ in _ASPECTS)]
-        for table, columns in sorted(_visible(tables, hide).items())
-        for name, column in sorted(columns.items())
-    ]
-    return sha256_hex(json.dumps(facts, separators=(",", ":")).encode("ascii"))
+
+def _meant(declared: str, affinity: str) -> str:
+    if not declared:
+        return "ANY"
+    return next((kind for begin, kind in _MEANT.items() if declared.startswith(begin)), affinity)
 
 
-def differences(built_for: Tables, found: Tables, hide: Iterable[str] = ()) -> list[str]:
-    """Return one sentence for each table or column in which two schemas differ, sorted by name.
-
-    Empty exactly where the fingerprints are equal. Both arguments are as `read_tables` returns
-    them, or as JSON gives that back.
-    """
-    hidden = tuple(hide)
-    before, after = _visible(built_for, hidden), _visible(found, hidden)
-    sentences: list[str] = []
-    for table in sorted({*before, *after}):
-        if table not in after:
-            sentences.append(f'table "{table}" is gone')
-        elif table not in before:
-            sentences.append(f'table "{table}" is new')
-        else:
-            sentences += _column_differences(table, before[table], after[table])
-    return sentences
+def missing_columns(
+    connection: sqlite3.Connection, reads: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """Return, as "table.column", those of these columns that no table or view has any more."""
+    missing: list[str] = []
+    for table, columns in reads.items():
+        found = connection.execute("SELECT name FROM pragma_table_xinfo(?, 'main')", (table,))
+        names = {fold(name) for (name,) in found}
+        there = names | {"rowid"}  # which has no line of its own
+        gone = [f"{table}.{column}" for column in columns if fold(column) not in there]
+        missing += gone if names else [table]
+    return missing
 
 
 def _column(  # one row of table_xinfo
@@ -119,7 +137,7 @@ def _column(  # one row of table_xinfo
 ) -> Column:
     return {
         "name": name,
-        "type": _affinity(kind, sql),
+        "type": affinity(kind, sql),
         "not_null": bool(not_null),
         "default": None if default is None or default.upper() == "NULL" else default,
         "primary_key": key,
@@ -129,7 +147,8 @@ def _column(  # one row of table_xinfo
     }
 
 
-def _affinity(declared: str, sql: str) -> str:
+def affinity(declared: str, sql: str) -> str:
+    """Return what a column stores, by its declared type and the definition of its table."""
     kind = declared.upper()
     if kind == "ANY" and is_strict(sql):
         return "ANY"
@@ -147,40 +166,13 @@ def _values(kind: str, allowed: list[str] | None) -> list[str] | None:
     return allowed if plain else None
 
 
-def _references(cursor: sqlite3.Cursor) -> dict[tuple[str, str], str]:
+def _references(cursor: sqlite3.Cursor, tables: Sequence[str]) -> dict[tuple[str, str], str]:
     """Return the foreign key of each column; of several, the first by name."""
     found: dict[tuple[str, str], str] = {}
-    for table, column, parent, parent_column in cursor.execute(_FOREIGN_KEYS, TABLES):
+    for table, column, parent, parent_column in cursor.execute(
+        _FOREIGN_KEYS, [json.dumps(list(tables))]
+    ):
         name = fold(parent) if fold(parent) in TABLES else parent
         reference, place = f"{name}({parent_column})", (table, fold(column))
         found[place] = min(reference, found.get(place, reference))
     return found
-
-
-def _visible(tables: Tables, hide: Iterable[str]) -> dict[str, dict[str, Column]]:
-    """Return table to column name to column, without what is hidden; CHECK values sorted."""
-    hidden = {fold(entry) for entry in hide}
-    visible: dict[str, dict[str, Column]] = {}
-    for table, columns in tables.items():
-        for column in columns:
-            if fold(f"{table}.{column['name']}") not in hidden:
-                values = column["values"]
-                comparable = {**column, "values": values and sorted(values)}
-                visible.setdefault(table, {})[column["name"]] = comparable
-    return visible
-
-
-def _column_differences(
-    table: str, before: Mapping[str, Column], after: Mapping[str, Column]
-) -> list[str]:
-    sentences: list[str] = []
-    for name in sorted({*before, *after}):
-        column = f'column "{table}.{name}"'
-        if name not in after:
-            sentences.append(f"{column} is gone")
-        elif name not in before:
-            sentences.append(f"{column} is new")
-        else:
-            changed = [word for key, word in _ASPECTS if before[name][key] != after[name][key]]
-            sentences += [f"{column} changed: {', '.join(changed)}"] if changed else []
-    return sentences

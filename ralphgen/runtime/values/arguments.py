@@ -1,9 +1,8 @@
-"""Checks a tool call's arguments against the tool's input schema and names every problem."""
+"""Checks a call's arguments against the tool's input schema and names every problem."""
 
 from __future__ import annotations
 
 from ..errors import ToolError
-from .nearest import nearest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +27,8 @@ SHOWN_UNKNOWN = 20
 _DECIMAL_BITS = 14_000
 # An escape, a character class, or the sign for the end.
 _PATTERN_PART = r"(?s)\\.|\[(?:\\.|[^\]\\])*\]|\$"  # compiled at its first use
+# A word is compared in time that grows with its square, and nobody misspells a name this long.
+LONGEST_NAME = 200
 
 
 def check_arguments(
@@ -235,7 +236,7 @@ def _identity(value: object) -> object:
 def _expected(rule: Mapping[str, Any]) -> str:
     """Return the words for the kind of value that `rule` asks for."""
     if "enum" in rule:
-        return f"one of {', '.join(_quoted(choice) for choice in rule['enum'])}"
+        return f"one of {', '.join(map(shortened, rule['enum']))}"
     kind = rule.get("type")
     if kind == "array" and "type" in rule.get("items", {}):
         return f"an array of {rule['items']['type']}s"
@@ -313,3 +314,23 @@ def _quoted(text: str) -> str:
             return f'"{shown}…"'
         shown += spelled
     return f'"{shown}"'
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the entry of `known` nearest to `name`, or None where none is near.
+
+    Case, hyphens, underscores and spaces do not count: "featureName" is "feature_name". The
+    answer does not depend on the order of `known`.
+    """
+    from difflib import get_close_matches
+
+    if len(name) > LONGEST_NAME:
+        return None
+    entries = {_letters(entry): entry for entry in sorted(known, reverse=True)}
+    matches = get_close_matches(_letters(name), entries, n=1)
+    return entries[matches[0]] if matches else None
+
+
+def _letters(name: str) -> str:
+    """Return `name` without case and without what separates its words."""
+    return name.casefold().replace("_", "").replace("-", "").replace(" ", "")

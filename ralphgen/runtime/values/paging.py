@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .json_text import write_json
+from .encoding import write_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,27 +29,37 @@ def size(value: object) -> int:
 
 
 def page(
-    name: str, rows: Sequence[dict[str, Any]], cursors: Sequence[object], *, limit: int, total: int
+    name: str,
+    rows: Sequence[dict[str, Any]],
+    cursors: Sequence[object],
+    *,
+    limit: int,
+    total: int,
+    around: int = AROUND,
 ) -> dict[str, Any]:
     """Return the first rows of a list, at most `limit` of them and within the size of an answer.
 
     `rows` may hold one row more than `limit`, the sign that there are others; `cursors` says,
-    row by row, after what the next page begins.
+    row by row, after what the next page begins. `around` are the characters of what stands around
+    the rows.
     """
-    kept = leading(rows[:limit])
+    kept = leading(rows[:limit], MAX_CHARACTERS - around)
     answer: dict[str, Any] = {name: kept, "total": total}
     if len(kept) < len(rows):
         answer["next_cursor"] = str(cursors[len(kept) - 1])
     return answer
 
 
-def leading(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """As many of the first rows as an answer has room for; those behind them are not asked for.
+def leading(
+    rows: Iterable[dict[str, Any]], room: int = MAX_CHARACTERS - AROUND
+) -> list[dict[str, Any]]:
+    """Return as many of the first rows as an answer has room for.
+
+    Those behind them are not asked for.
 
     The first one is there however long it is, cut until it fits, so that each page leads on.
     """
     kept: list[dict[str, Any]] = []
-    room = MAX_CHARACTERS - AROUND
     for row in rows:
         record = shortened(row, LONG_TEXT_IN_LIST, PAGE)
         if size(record) >= room:
@@ -129,7 +139,10 @@ def _whole(text: str) -> str:
 
 
 def _without_longest(record: dict[str, Any], room: int) -> dict[str, Any]:
-    """The record without its longest fields, as many as it takes; they are named in `cut`."""
+    """Return the record without its longest fields, as many as it takes.
+
+    They are named in `cut`.
+    """
     parts = record.pop("cut", ())
     cut = {name for name in record if any(f"{part}.".startswith(f"{name}.") for part in parts)}
     lengths = {name: size(value) for name, value in record.items()}

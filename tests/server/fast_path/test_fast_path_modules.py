@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from conversations import requests
 from driving import context_for, create_project, on_context
-from frames import COMPLETION, HANDSHAKES, READS, VERSIONS, WRITES, opening, request
+from frames import COMPLETION, HANDSHAKES, READS, STATELESS, VERSIONS, WRITES, opening, request
 from wire import checked, imported
 
 # All that the server's own modules may load; each costs what it loads itself.
@@ -34,6 +34,7 @@ def project(tmp_path: Path) -> Path:
     root = create_project(tmp_path)
     for _ in range(2):  # what is done once for a set of files is done then
         checked(root)
+    loaded(root, session(HANDSHAKES[0]))
     return root
 
 
@@ -80,6 +81,20 @@ def test_a_plain_session_loads_a_few_modules_of_the_standard_library(
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_refusal_costs_no_sdk_either(project: Path, version: str) -> None:
     found = loaded(project, session(version, *READS))
+
+    assert not {"mcp", "anyio", "pydantic", "asyncio", "typing", "dataclasses"} & found
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_listening_costs_no_sdk_either(project: Path, version: str) -> None:
+    uri = "ralph://tasks/2"
+    listens: tuple[tuple[str, Any], ...] = (
+        ("resources/subscribe", {"uri": uri}),
+        ("resources/unsubscribe", {"uri": uri}),
+    )
+    if version == STATELESS:
+        listens = (("subscriptions/listen", {"notifications": {"resourceSubscriptions": [uri]}}),)
+    found = loaded(project, session(version, *listens, ("tools/list", {})))
 
     assert not {"mcp", "anyio", "pydantic", "asyncio", "typing", "dataclasses"} & found
 

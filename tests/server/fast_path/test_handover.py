@@ -1,8 +1,12 @@
 """A connection goes on as if nothing had been, wherever the front gives it to the SDK."""
 
+import fcntl
 import json
 import sqlite3
 import subprocess
+import sys
+import termios
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -24,6 +28,7 @@ from frames import (
     opening,
     request,
 )
+from lifelines import until
 from wire import MODERN, PATIENCE, Wire, running
 
 ERAS = pytest.mark.parametrize("version", [HANDSHAKES[1], STATELESS])
@@ -322,3 +327,28 @@ def test_a_client_that_reads_no_more_does_not_keep_the_server(project: Path, end
 
         assert 0 == process.wait(PATIENCE)
         assert b"" == process.stderr.read()
+
+
+def waiting(pipe: Any) -> int:
+    """How many bytes were written to a pipe and not read yet."""
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="makes a pipe smaller")
+def test_an_answer_of_the_sdk_reaches_a_client_that_reads_late(project: Path) -> None:
+    """The process ended before it was written, where that took its time."""
+    odd = {"_meta": {"io.modelcontextprotocol/odd": 1}}  # nothing for the fast path
+    with subprocess.Popen(
+        server_command(project, *manual(project)), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        size = fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
+        process.stdin.write(b"".join([*opening(HANDSHAKES[0]), line("tools/list", odd, id=1)]))
+        process.stdin.close()
+        assert process.stdout.readline().endswith(b"\n")
+        assert until(lambda: size == waiting(process.stdout))
+        time.sleep(0.2)  # the process must not end now
+        (told,) = process.stdout.read().splitlines()
+
+    assert 1 == json.loads(told)["id"]

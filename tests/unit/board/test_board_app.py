@@ -11,12 +11,12 @@ from urllib.parse import urlencode
 import pytest
 from board_browsers import Elements, Running, board_process, part, running_board
 from command_line import run_sql
-from driving import create_project
+from driving import create_project, made_here
 from making_sessions import opened
 
 pytestmark = pytest.mark.slow
 
-SECTIONS = ("matrix", "status", "drift", "disciplines", "sessions", "diagnosis")
+SECTIONS = ("matrix", "status", "record", "drift", "disciplines", "sessions", "diagnosis")
 HOSTILE = (
     "</title><script>alert(1)</script>",
     "\"><img src=x onerror='alert(2)'>",
@@ -41,7 +41,7 @@ def board(project: Path) -> Iterator[Running]:
 @pytest.fixture
 def root(project: Path, tmp_path: Path) -> Path:
     """A project of one's own, copied."""
-    return shutil.copytree(project, tmp_path / "p")
+    return made_here(shutil.copytree(project, tmp_path / "p"))
 
 
 def test_it_holds_every_section_as_it_is_served_alone(board: Running) -> None:
@@ -59,7 +59,7 @@ def test_it_is_called_as_the_project_calls_itself(root: Path) -> None:
         unreadable = board.get()
 
     assert "<h1><bdi>Shop</bdi></h1>" in titled
-    assert "<h1><bdi>p</bdi></h1>" in unreadable
+    assert "<h1><bdi>Shop</bdi></h1>" in unreadable  # the config has no say in it
 
 
 def test_circles_that_are_not_shown_are_counted(root: Path) -> None:

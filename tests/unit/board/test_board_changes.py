@@ -11,11 +11,11 @@ import pytest
 from driving import create_project, query
 from making_sessions import opened
 
-from ralphgen.board.changes import PACE, Changes, Marks
-from ralphgen.project.inspect import DATABASE
-from ralphgen.project.root import FOLDER
-from ralphgen.runtime.access.session_lock import LOCK
-from ralphgen.sessions.store import SESSIONS, remove
+from ralphgen.board.changes import PACE, ChangeWatch, Marks
+from ralphgen.ledger.tables import add_tables
+from ralphgen.project.root import DATABASE, FOLDER, SESSIONS
+from ralphgen.runtime.context import LOCK
+from ralphgen.sessions.store import remove
 
 ALL = {*Marks._fields}
 DONE = "UPDATE tasks SET status = 'done' WHERE id = 1"
@@ -30,7 +30,7 @@ class Watched:
         self.root = root
         self.database = root / DATABASE
         self._now = 0.0
-        self._changes = Changes(root, lambda: self._now)
+        self._changes = ChangeWatch(root, lambda: self._now)
         self.marks = self._changes.marks()
 
     def moved(self, *, later: bool = False) -> set[str]:
@@ -74,7 +74,7 @@ def test_nothing_moves_where_nothing_was_written_and_looking_leaves_no_trace(
 
     assert [set()] * 4 == [watched.moved(later=later) for later in (False, True, False, True)]
     assert before == listing(watched.root)
-    assert Changes(watched.root).marks() == watched.marks
+    assert ChangeWatch(watched.root).marks() == watched.marks
 
 
 def test_what_agents_write_moves_how_the_project_stands_and_nothing_that_is_generated(
@@ -88,7 +88,7 @@ def test_what_agents_write_moves_how_the_project_stands_and_nothing_that_is_gene
     ):
         writer.execute(sql)
 
-        assert {"status", "sessions"} == watched.moved()
+        assert {"status", "record", "sessions"} == watched.moved()
         assert set() == watched.moved()
 
 
@@ -108,6 +108,25 @@ def test_a_transaction_that_is_open_moves_nothing_until_its_end(
     writer.execute("COMMIT")
 
     assert "status" in watched.moved()
+
+
+def test_a_lease_that_ends_moves_how_the_project_stands(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_tables(watched.root)
+    query(
+        watched.root,
+        "INSERT INTO ralphgen_claims (task_id, session, token, expires) "
+        "VALUES (1, 's', 1, '2999-01-01T00:00:00.000Z')",
+    )
+    watched.moved(later=True)
+    assert set() == watched.moved(later=True)
+    monkeypatch.setattr(
+        "ralphgen.runtime.database.claims.moment", lambda: "2999-01-01T00:00:01.000Z"
+    )
+
+    assert {"status"} == watched.moved(later=True)
+    assert set() == watched.moved(later=True)
 
 
 def test_a_locked_database_keeps_nobody_waiting(
@@ -167,10 +186,10 @@ def test_settings_move_all_that_follows_from_them(watched: Watched, file: str) -
     for text in ("# one", "# two"):
         path.write_text(text, encoding="utf-8")
 
-        assert {"status", "matrix", "drift"} == watched.moved()
+        assert {"status", "matrix", "drift", "record"} == watched.moved()
     path.unlink()
 
-    assert {"status", "matrix", "drift"} == watched.moved()
+    assert {"status", "matrix", "drift", "record"} == watched.moved()
 
 
 def test_the_manifest_moves_drift_at_once_and_hand_edits_a_little_later(watched: Watched) -> None:

@@ -85,6 +85,12 @@ def test_it_listens_on_loopback_alone(board: BoardProcess) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_ends_at_once_while_pages_listen(root: Path, number: int) -> None:
+    """One that waits for a stream takes as long each time, on however busy a machine."""
+    assert any(seconds_to_end(root, number) < AT_ONCE for _ in range(3))
+
+
+def seconds_to_end(root: Path, number: int) -> float:
+    """How long a board takes to end by a signal while three pages listen."""
     with board_process(root) as board, ExitStack() as stack:
         for _ in range(3):
             stack.enter_context(board.asked("GET", "events"))
@@ -92,7 +98,7 @@ def test_it_ends_at_once_while_pages_listen(root: Path, number: int) -> None:
         code, out, words = board.end(number)
 
     assert (0, "", "Ctrl-C ends the board\n") == (code, out, words)
-    assert time.monotonic() - before < AT_ONCE
+    return time.monotonic() - before
 
 
 @pytest.mark.parametrize("times", [1, pytest.param(20, marks=pytest.mark.soak)])

@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import sqlite3
-from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,12 @@ import pytest
 from command_line import initialized, run_sql, snapshot
 from driving import SCHEMAS, create_database, create_project, query
 
-from ralphgen.board.views.disciplines import DisabledRow, Discipline, ServerRow, read_disciplines
+from ralphgen.board.views.disciplines import (
+    DisabledRow,
+    DisciplineView,
+    ServerRow,
+    read_disciplines,
+)
 from ralphgen.errors import ProjectError
 
 PRIVATE = "s3cr3t"
@@ -46,7 +49,7 @@ def stored(root: Path, discipline: str, value: object) -> None:
     query(root, "UPDATE disciplines SET mcp_servers = ? WHERE name = ?", text, discipline)
 
 
-def backend(root: Path) -> Discipline:
+def backend(root: Path) -> DisciplineView:
     found = read_disciplines(root).named("backend")
     assert found is not None
     return found
@@ -99,13 +102,6 @@ def test_looking_leaves_no_trace(project: Path) -> None:
     read_disciplines(project)
 
     assert before == snapshot(project)
-
-
-def test_a_connection_that_is_open_shows_the_same(project: Path) -> None:
-    with closing(sqlite3.connect(project / ".ralph/db/ralph.db")) as connection:
-        found = read_disciplines(project, connection)
-
-    assert read_disciplines(project) == found
 
 
 @pytest.mark.parametrize(

@@ -11,15 +11,14 @@ from driving import create_project
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.board.edit.validate import Edit, FormError, Server, Variable, parse_edit, problems_of
-from ralphgen.board.views.discipline_facts import RESERVED
-from ralphgen.board.views.disciplines import Discipline, ServerRow, read_disciplines
+from ralphgen.board.edit.forms import Edit, FormError, Server, Variable, parse_edit, problems_of
+from ralphgen.board.views.disciplines import RESERVED, DisciplineView, ServerRow, read_disciplines
 from ralphgen.errors import ProjectError
 from ralphgen.project.config import McpServer
-from ralphgen.sessions.discipline_servers import discipline_servers
+from ralphgen.project.discipline_servers import discipline_servers
 
 PRIVATE = "s3cr3t"
-SAW = Discipline(
+SAW = DisciplineView(
     name="backend",
     shown="backend",
     display_name="Backend",
@@ -48,7 +47,7 @@ def variables(*pairs: tuple[str, str | None], was: int | None = 0) -> Edit:
     return server(env=tuple(Variable(name=name, value=value) for name, value in pairs), was=was)
 
 
-def problems(edit: Edit, saw: Discipline = SAW) -> list[tuple[str, str]]:
+def problems(edit: Edit, saw: DisciplineView = SAW) -> list[tuple[str, str]]:
     return [(one.field, one.text) for one in problems_of(edit, saw)]
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ralphgen.board.views.graph import HEIGHT, NODES, WIDTH, Graph
-from ralphgen.board.views.waiting_tasks import waiting
+from ralphgen.board.views.waiting import waiting
 
 
 def drawn(connection: sqlite3.Connection) -> Graph:

@@ -7,17 +7,16 @@ from typing import Any
 
 import pytest
 from cases import lay_down
+from driving import create_project
 
-from ralphgen.board.views.matrix import Matrix, matrix
-from ralphgen.board.views.policy_cells import OTHERS
+from ralphgen.board.views.matrix import OTHERS, Matrix, matrix
 from ralphgen.generate.workflows import Generated, generate
 from ralphgen.planning.preview import listed_bytes, listed_tools, runtime_policy, suite
 from ralphgen.project.rows import open_rows
-from ralphgen.runtime.access.row_scope import RULES, WITHIN
+from ralphgen.runtime.policy import RULES, WITHIN
 from ralphgen.runtime.session import Session
 from ralphgen.runtime.tool import Tool
-from ralphgen.sessions.decide import context_facts, decide_subject
-from ralphgen.sessions.model import Request
+from ralphgen.sessions.decide import Request, context_facts, decide_subject
 
 LISTED = {"visible", "narrowed", "bound"}
 DISCIPLINES = (None, "backend", "intern")
@@ -54,7 +53,7 @@ def cells(found: Matrix, recipe: str, kit: str = "ralph") -> dict[str, Any]:
 def real(project: Project, recipe: str, discipline: str | None) -> dict[str, Tool]:
     """What a session sees that `ralphgen session` would make, with its context."""
     root, generated = project
-    plan = generated.plan
+    plan, policy = generated.plan, runtime_policy(generated.plan.policy)
     (kit,) = plan.kits
     needs = plan.policy.recipes[recipe].targets
     request = Request(
@@ -63,10 +62,10 @@ def real(project: Project, recipe: str, discipline: str | None) -> dict[str, Too
         feature="auth" if needs.get("feature") == "required" else "",
         discipline=discipline or ("backend" if "discipline" in needs else ""),
     )
-    with open_rows(root, generated.project.schema) as rows:
-        subject = decide_subject(plan, request, rows)
-    facts = context_facts(plan, subject, (kit.key,), "x", {})
-    session = Session(kit.key, facts, subject.base, runtime_policy(plan.policy), "context.json")
+    with open_rows(root) as rows:
+        subject = decide_subject(policy, request, rows)
+    facts = context_facts(policy, subject, (kit.key,), "x", {})
+    session = Session(kit.key, facts, subject.base, policy, "context.json")
     return session.tools(suite(plan, kit))
 
 
@@ -298,3 +297,16 @@ def test_hostile_names_stay_on_one_line_and_the_whole_is_json(tmp_path: Path) ->
 
 def test_every_reach_within_bounds_has_words() -> None:
     assert {kind for kind, reach in RULES.values() if reach == WITHIN} == {*OTHERS}
+
+
+def test_tools_on_tables_of_the_project_stand_behind_those_of_the_kit(tmp_path: Path) -> None:
+    config = '[tables.risks]\nnoun = "risk"\n[disciplines.frontend]\ndisable = ["delete_risk"]\n'
+    table = "CREATE TABLE risks (id INTEGER PRIMARY KEY, title TEXT)"
+    generated = generate(create_project(tmp_path / "p", table, config=config))
+    (grid,) = matrix(generated, "frontend").kits
+    *_, update, delete = grid.rows
+
+    assert ("update_risk", "delete_risk") == (update.tool, delete.tool)
+    assert {"removed", "visible"} == {cell.state for cell in update.cells}
+    assert {"removed"} == {cell.state for cell in delete.cells}
+    assert 'the discipline "frontend"' in delete.cells[-1].sentence

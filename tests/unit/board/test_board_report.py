@@ -14,7 +14,8 @@ from command_line import ralphgen, refused
 from driving import create_project, query
 from making_sessions import opened
 
-from ralphgen.board.web.report import report
+from ralphgen.board.views import open_tasks
+from ralphgen.board.web.pages import report
 
 pytestmark = pytest.mark.slow
 
@@ -99,6 +100,18 @@ def test_it_is_written_whole_and_says_how_much(root: Path, html: str, tmp_path: 
     assert (0, "", f"{target}: {size:,} bytes\n") == (done.returncode, done.stdout, done.stderr)
     assert html == target.read_text(encoding="utf-8")
     assert [target] == list(target.parent.iterdir())
+
+
+@pytest.mark.slow
+def test_of_very_many_open_tasks_it_tells_of_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = create_project(tmp_path / "p")
+    whole = report(root)
+    monkeypatch.setattr(open_tasks, "MOST_OPEN", 1)
+
+    assert "open tasks: the lists" not in whole
+    assert "open tasks: the lists below are of the first 1." in report(root)
 
 
 def test_what_cannot_be_reported_or_written_is_refused(root: Path, tmp_path: Path) -> None:

@@ -22,15 +22,16 @@ from board_edits import (
     kept,
     row,
     seen,
+    take_columns,
 )
-from command_line import ralphgen, run_sql
+from command_line import ralphgen
 from driving import create_project, query, quiet
 from making_sessions import client_of, opened
 
+from ralphgen.board.edit.forms import Server, Variable
 from ralphgen.board.edit.save import save
-from ralphgen.board.edit.validate import Server, Variable
 from ralphgen.board.views.disciplines import read_disciplines
-from ralphgen.launch.command import launch_settings
+from ralphgen.sessions.items import read_settings
 
 pytestmark = pytest.mark.slow
 
@@ -93,7 +94,7 @@ def test_a_session_made_afterwards_has_the_servers_and_lacks_the_tools(root: Pat
 def test_what_has_no_column_goes_into_the_config(
     root: Path, sql: tuple[str, ...], stays: bool
 ) -> None:
-    run_sql(root, *sql)
+    take_columns(root, *sql)
     servers = WANTED if stays else (NEW[1],)
     saved = save(root, edit(root, servers=servers, disabled=("get_feature",)), quiet)
     text = (root / FILE).read_text(encoding="utf-8")
@@ -185,7 +186,7 @@ def test_a_stale_edit_is_refused_with_what_is_there_now(root: Path) -> None:
 def test_of_two_edits_at_once_one_is_saved_and_the_other_told(
     root: Path, sql: tuple[str, ...]
 ) -> None:
-    run_sql(root, *sql)
+    take_columns(root, *sql)
     servers = [(Server(name=name, command="x"),) for name in ("one", "two")]
     edits = [edit(root, servers=one, disabled=("sign",)) for one in servers]
     with ThreadPoolExecutor() as pool:
@@ -201,7 +202,7 @@ def test_of_two_edits_at_once_one_is_saved_and_the_other_told(
 
 @pytest.mark.parametrize("sql", [(), NEITHER], ids=["columns", "config"])
 def test_edits_of_two_disciplines_at_once_are_both_saved(root: Path, sql: tuple[str, ...]) -> None:
-    run_sql(root, *sql)
+    take_columns(root, *sql)
     names = [one.name for one in read_disciplines(root).rows][:4]
     edits = [edit(root, name, servers=(NEW[1],), disabled=("sign",)) for name in names]
     with ThreadPoolExecutor() as pool:
@@ -229,7 +230,7 @@ HOSTILE = [
 def test_a_hostile_name_is_saved_like_any_other(
     root: Path, name: str, sql: tuple[str, ...]
 ) -> None:
-    run_sql(root, *sql)
+    take_columns(root, *sql)
     query(root, "UPDATE disciplines SET name = ? WHERE name = 'architecture'", name)
     env = (Variable(name='"\n', value="]\n[launch]\nallow = ['x']"),)
     server = Server(name="docs", command='"', args=("'\n", "\u2028"), env=env)
@@ -240,13 +241,13 @@ def test_a_hostile_name_is_saved_like_any_other(
     assert saved.sentence.isprintable()
     assert (server.command, server.args, ('"\n',)) == (found.command, found.args, found.env)
     assert ["sign"] == [one.entry for one in seen(root, name).disabled or ()]
-    assert () == launch_settings(root).allow
+    assert [] == read_settings(root).launch.allow
 
 
 @pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["plain", "with a mark"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["Unix", "Windows"])
 def test_the_config_keeps_every_byte_around_the_edit(root: Path, mark: str, end: str) -> None:
-    run_sql(root, *NEITHER)
+    take_columns(root, *NEITHER)
     old = (mark + CONFIG.rstrip("\n") + "\n# the end").replace("\n", end).encode()
     (root / FILE).write_bytes(old)
     saved = save(root, edit(root, disabled=("sign",)), quiet)
@@ -260,7 +261,7 @@ def test_the_config_keeps_every_byte_around_the_edit(root: Path, mark: str, end:
 
 
 def test_a_project_without_a_config_gets_one(root: Path) -> None:
-    run_sql(root, *NEITHER)
+    take_columns(root, *NEITHER)
     (root / FILE).unlink()
     saved = save(root, edit(root, disabled=("sign",)), quiet)
 
@@ -277,3 +278,52 @@ def test_no_secret_is_said(root: Path, capfd: pytest.CaptureFixture[str]) -> Non
     assert said
     everything = f"{saved!r}{wanted!r}{said}{printed.out}{printed.err}"
     assert not any(secret in everything for secret in (PRIVATE, FRESH))
+
+
+REMOTE = {"type": "http", "url": f"https://a.example/mcp?key={PRIVATE}", "headers": {"K": PRIVATE}}
+SHOWN = Server(name="far", command="https://a.example/mcp?…", env=(Variable(name="K"),), was=0)
+
+
+def with_remote(root: Path, home: str) -> None:
+    """Let the discipline have a server that runs elsewhere, and no other."""
+    if home == "column":
+        value = json.dumps([{**REMOTE, "name": "far"}])
+        query(root, "UPDATE disciplines SET mcp_servers = ? WHERE name = 'testing'", value)
+        return
+    take_columns(root, *NEITHER)
+    text = f'\n[disciplines.testing.mcp_servers.far]\ntype = "http"\nurl = "{REMOTE["url"]}"\n'
+    header = f'headers = {{K = "{PRIVATE}"}}\n'
+    (root / FILE).write_text(f"{CONFIG}{text}{header}", encoding="utf-8")
+
+
+@pytest.mark.parametrize("home", ["column", "config"])
+def test_a_server_elsewhere_is_shown_without_secrets_and_keeps_its_address(
+    root: Path, home: str
+) -> None:
+    with_remote(root, home)
+    (shown,) = seen(root).servers or ()
+    assert ("far", SHOWN.command, (), ("K",)) == (shown.name, shown.command, shown.args, shown.env)
+    values = (Variable(name="K"), Variable(name="New", value=FRESH))
+    saved = save(root, edit(root, servers=(SHOWN.model_copy(update={"env": values}),)), quiet)
+    (entry,) = (
+        one
+        for name, one in json.loads(opened(root, "task_execution", task=1).mcp_config.read_bytes())[
+            "mcpServers"
+        ].items()
+        if name == "far"
+    )
+
+    assert "saved" == saved.state
+    assert {**REMOTE, "headers": {"K": PRIVATE, "New": FRESH}} == entry
+
+
+def test_the_address_of_a_server_elsewhere_is_not_for_the_board(root: Path) -> None:
+    with_remote(root, "column")
+    before = kept(root)
+    other = SHOWN.model_copy(update={"command": "https://b.example/mcp"})
+    saved = save(root, edit(root, servers=(other,)), quiet)
+
+    assert "saved" != saved.state
+    assert "the board keeps its address" in str(saved)
+    assert PRIVATE not in str(saved)
+    assert before == kept(root)

@@ -27,12 +27,12 @@ from board_edits import (
 from command_line import run_sql, texts
 from driving import query, quiet
 
+from ralphgen.board.edit.forms import Server, Variable
 from ralphgen.board.edit.plan import PlannedWrite
-from ralphgen.board.edit.save import Stored, save, stored
-from ralphgen.board.edit.validate import Server, Variable
+from ralphgen.board.edit.save import WriteResult, save, stored
 from ralphgen.board.views.disciplines import read_disciplines
 from ralphgen.output.files import put
-from ralphgen.project.inspect import DATABASE
+from ralphgen.project.root import DATABASE
 
 pytestmark = pytest.mark.slow
 
@@ -228,7 +228,7 @@ except sqlite3.OperationalError as error:
 def planned(root: Path, **changes: Any) -> PlannedWrite:
     """A write of both places, made from what is there."""
     facts = {
-        "database": str(root / DATABASE),
+        "root": root,
         "discipline": "testing",
         "expected": {"mcp_tool_overrides": ("null", "")},
         "values": {"mcp_tool_overrides": "{}"},
@@ -240,7 +240,7 @@ def planned(root: Path, **changes: Any) -> PlannedWrite:
 
 
 def test_a_planned_write_reaches_both_places(root: Path) -> None:
-    assert Stored("stored") == stored(planned(root))
+    assert WriteResult("stored") == stored(planned(root))
     assert "{}" == row(root)["mcp_tool_overrides"]
     assert f"# new\n{CONFIG}" == (root / FILE).read_text(encoding="utf-8")
 
@@ -260,7 +260,7 @@ def test_a_write_planned_from_something_else_changes_nothing(
 ) -> None:
     before = kept(root)
 
-    assert Stored("changed") == stored(planned(root, **changes))
+    assert WriteResult("changed") == stored(planned(root, **changes))
     assert before == kept(root)
 
 
@@ -281,7 +281,7 @@ def test_no_other_program_writes_meanwhile_though_the_board_reads(
 
     monkeypatch.setattr("ralphgen.board.edit.save.put", meanwhile)
 
-    assert Stored("stored") == stored(planned(root))
+    assert WriteResult("stored") == stored(planned(root))
     assert ["database is locked\n"] == found
     reader.join()
 

@@ -4,7 +4,6 @@ import json
 import os
 import shlex
 import signal
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,9 +18,10 @@ from wire import Wire, refused, running
 
 from ralphgen.board.views.sessions import KitTools, read_sessions
 from ralphgen.errors import ProjectError, UsageError
+from ralphgen.project.root import SESSIONS
 from ralphgen.sessions.model import PreparedSession
 from ralphgen.sessions.processes import end_session
-from ralphgen.sessions.store import SESSIONS, stored_sessions
+from ralphgen.sessions.store import stored_sessions
 
 pytestmark = pytest.mark.slow
 
@@ -51,7 +51,7 @@ def arguments(session: PreparedSession) -> list[str]:
 def has_ended(wire: Wire) -> bool:
     """Whether a server has closed its output and left with exit code 0."""
     assert wire.process.stdout is not None
-    return ("", 0) == (wire.process.stdout.read(), wire.process.wait(timeout=20))
+    return ("", 0) == (wire.process.stdout.read(), wire.process.wait(timeout=60))
 
 
 def test_a_row_says_whose_session_it_is_and_how_to_start_it(project: Path, shelf: Path) -> None:
@@ -106,13 +106,12 @@ def test_rows_come_newest_first_and_say_what_runs(project: Path, shelf: Path) ->
 
 
 @pytest.mark.usefixtures("shelf")
-def test_titles_come_from_a_connection_that_is_open_already(project: Path) -> None:
+def test_a_title_that_is_no_utf_8_is_shown_on_one_line(project: Path) -> None:
     opened(project, "task_execution", task=1)
-    connection = sqlite3.connect(":memory:")
-    connection.execute("CREATE TABLE tasks (id INTEGER PRIMARY KEY, title)")
-    connection.execute("INSERT INTO tasks VALUES (1, CAST(x'61ff0a62' AS TEXT))")
-    (row,) = read_sessions(project, connection)
-    connection.close()
+    (title,) = query(project, "SELECT title FROM tasks WHERE id = 1")[0]
+    query(project, "UPDATE tasks SET title = CAST(x'61ff0a62' AS TEXT) WHERE id = 1")
+    (row,) = read_sessions(project)
+    query(project, "UPDATE tasks SET title = ? WHERE id = 1", title)
 
     assert "a\ufffd\\nb" == row.title
 
@@ -203,7 +202,7 @@ def test_a_server_that_starts_meanwhile_is_ended_or_refuses(project: Path, shelf
         servers = [running(project, *arguments(session)) for _ in range(6)]
         wires = [stack.enter_context(server) for server in servers]
         ended = end_session(project, session.session_id)
-        codes = {wire.process.wait(timeout=20) for wire in wires}
+        codes = {wire.process.wait(timeout=60) for wire in wires}
 
     assert codes <= {0, 2, -signal.SIGTERM}
     assert ended.pruned

@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from board_rows import LAX, TODAY, add_task, add_tasks, lax_database, stands
@@ -16,10 +17,11 @@ from ralphgen.board.views.open_tasks import TaskLine
 from ralphgen.board.views.status import FEATURES, LISTED, STATUS_NAMES, Status, project_status
 from ralphgen.errors import ProjectError
 from ralphgen.kits.ralph.rows import prerequisites
-from ralphgen.kits.ralph.server.json_columns import decode_integers
+from ralphgen.kits.ralph.server.tables import decode_integers
 from ralphgen.kits.registry import KITS
 from ralphgen.project.database import open_without_trace
-from ralphgen.project.inspect import DATABASE, read_schema
+from ralphgen.project.inspect import read_schema
+from ralphgen.project.root import DATABASE
 
 STATUSES = ("draft", "pending", "in_progress", "done", "blocked", "skipped", "odd")
 SAMPLE = ("a0", "a7", "b3", "b6")  # eras that differ most; the others are soaked
@@ -83,6 +85,29 @@ def test_what_can_be_done_and_what_holds_up_most_are_what_looking_at_each_task_s
         or any(task in waiting_for(tasks, one) for one in waiting_for(tasks, task))
     }
     assert len(opened) == found.open_total == sum(count for _, count in found.states)
+
+
+@given(
+    st.dictionaries(
+        st.integers(1, 9),
+        st.tuples(st.sampled_from(STATUSES), st.lists(st.integers(0, 10), max_size=4)),
+    )
+)
+def test_of_many_open_tasks_the_first_are_looked_at(tasks: Tasks) -> None:
+    """What they wait for may be any other: it is there, though nothing more is told of it."""
+    closed = {task for task, (status, _) in tasks.items() if status in ("done", "skipped")}
+    opened = sorted(tasks.keys() - closed)
+    first = opened[:3]
+    with patch("ralphgen.board.views.open_tasks.MOST_OPEN", 3):
+        found = stands(database_of(tasks))
+
+    assert (len(opened), len(first)) == (found.open_total, found.looked_at)
+    assert len(first) == sum(count for _, count in found.states)
+    assert len(tasks) == found.progress.overall.total
+    assert sorted(ids(found.ready.tasks)) == [
+        task for task in first if tasks[task][0] == "pending" and closed.issuperset(tasks[task][1])
+    ]
+    assert ids(found.adrift.tasks) == [task for task in first if {*tasks[task][1]} - {*tasks}]
 
 
 @given(

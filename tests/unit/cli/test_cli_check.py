@@ -6,6 +6,9 @@ from shutil import copytree
 
 import pytest
 from command_line import initialized, open_folder, ralphgen, refused, run_sql, snapshot, texts
+from lanes import shortened
+
+from ralphgen import __version__
 
 pytestmark = pytest.mark.slow
 
@@ -22,6 +25,13 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def root(project: Path, tmp_path: Path) -> Path:
     """A project of one's own, copied."""
     return copytree(project, tmp_path / "p")
+
+
+def written(root: Path, version: str) -> None:
+    """Let the server be one that another version wrote."""
+    manifest = root / ".ralph/mcp/manifest.json"
+    facts = json.loads(manifest.read_text("utf-8"))
+    manifest.write_text(json.dumps({**facts, "ralphgen": version}), encoding="utf-8")
 
 
 def append(path: Path, text: str) -> None:
@@ -97,7 +107,7 @@ def test_a_module_that_nobody_generated_is_reported_and_left_alone(root: Path) -
     done = ralphgen("check", root)
 
     assert (1, "") == (done.returncode, done.stdout)
-    assert "(unknown: own.py)\nhint: move modules of your own to another folder" in done.stderr
+    assert "(unknown: own.py)\nhint: remove them, or keep your own files" in done.stderr
     assert "left alone: own.py" in ralphgen("regen", root, "--no-install", "--force").stderr
     assert own.exists()
 
@@ -136,15 +146,44 @@ def test_a_clone_without_the_database_can_be_checked_and_that_is_said(root: Path
     assert (1, True) == (hidden.returncode, '-            "hints": STRING,' in hidden.stdout)
 
 
-def test_another_version_is_named_first_of_all(root: Path) -> None:
-    manifest = root / ".ralph/mcp/manifest.json"
-    facts = json.loads(manifest.read_text("utf-8"))
-    manifest.write_text(json.dumps({**facts, "ralphgen": "0.0.9"}), encoding="utf-8")
-    (root / ".ralph/db/ralph.db").unlink()
+@pytest.mark.parametrize(("version", "code"), [("0.0.9", 1), ("99.0", 2)])
+def test_another_version_is_named_and_nothing_else_compared(
+    root: Path, version: str, code: int
+) -> None:
+    written(root, version)
+    append(root / SERVER, "# mine\n")
     done = ralphgen("check", root, "--json")
+    (problem,) = json.loads(done.stdout)["problems"]
+    sentence = f".ralph/mcp was written by {version}, this is {__version__}"
 
-    assert done.stderr.startswith(".ralph/mcp was written by ralphgen 0.0.9, and this is ")
-    assert "0.0.9" == json.loads(done.stdout)["written_by"]
+    assert code == done.returncode
+    assert done.stderr.startswith(f"ralphgen: {sentence}\nhint: ")
+    assert sentence == problem["text"]
+
+
+def test_an_earlier_version_writes_nothing_without_force(root: Path) -> None:
+    written(root, "99.0")
+    before = snapshot(root)
+    for command in ("regen", "init"):
+        said = refused(command, root, "--no-install", code=2)
+        assert said.startswith(".ralph/mcp was written by 99.0, this is ")
+    assert before == snapshot(root)
+    assert 0 == ralphgen("regen", root, "--no-install", "--force").returncode
+    assert 0 == ralphgen("check", root).returncode
+
+
+def test_a_version_that_the_config_does_not_want_writes_nothing(root: Path) -> None:
+    config = root / ".ralph/ralphgen.toml"
+    text = 'requires = ">=99"\nkey_of_99 = 1\n'
+    config.write_text(text, encoding="utf-8")
+    before = snapshot(root)
+    for command in ("check", "regen", "init"):
+        options = () if command == "check" else ("--no-install",)
+        said = refused(command, root, *options, code=2)
+        assert said.startswith('.ralph/ralphgen.toml: "requires" is ">=99", and this is ralphgen ')
+    assert before == snapshot(root)
+    config.write_text('requires = ">=99"\n', encoding="utf-8")
+    assert 0 == ralphgen("regen", root, "--no-install", "--force").returncode
 
 
 def test_an_unreadable_manifest_means_that_all_is_edited_and_nothing_is_deleted(root: Path) -> None:
@@ -190,7 +229,7 @@ def test_check_says_that_a_write_was_interrupted_and_leaves_it_so(root: Path) ->
     assert before == snapshot(root)
 
 
-@pytest.mark.parametrize("command", ["tools", "inspect", "doctor"])
+@pytest.mark.parametrize("command", shortened(["tools", "inspect", "doctor"], "tools", "inspect"))
 @pytest.mark.parametrize("whole", [True, False])
 def test_commands_that_read_write_nothing(root: Path, command: str, whole: bool) -> None:
     """Not a byte, not a time, not a file beside the database; whatever a write has left.
@@ -228,3 +267,17 @@ def test_it_works_from_a_folder_or_a_file_inside_the_project(root: Path) -> None
 
     assert 0 == ralphgen("check", cwd=inner).returncode
     assert 0 == ralphgen("check", root / SERVER).returncode
+
+
+def test_whatever_lies_beside_the_generated_files_is_reported(root: Path) -> None:
+    server = root / ".ralph/mcp"
+    for path in ("json.pyc", "_json.so", "runtime/__pycache__/start.pyc", "json/__init__.py"):
+        (server / path).parent.mkdir(exist_ok=True)
+        (server / path).write_bytes(b"")
+    (server / "empty").mkdir()
+    (server / "linked").symlink_to(root)
+    done = ralphgen("check", root)
+
+    assert 1 == done.returncode
+    named = "_json.so, json.pyc, json/, linked/, runtime/__pycache__/"
+    assert f"(unknown: {named})" in done.stderr

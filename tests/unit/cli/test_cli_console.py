@@ -84,7 +84,9 @@ def test_facts_as_json_hold_schema_recipes_and_warnings(root: Path) -> None:
     } == facts["recipes"]["mine 0"]
     assert "status" in [column["name"] for column in facts["schema"]["tasks"]]
     assert 1 == len(facts["warnings"])
-    assert {"ralph": {}} == facts["absent"]
+    assert {"ralph": {"run_checks": "its server was written without [[done.checks]]"}} == facts[
+        "absent"
+    ]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

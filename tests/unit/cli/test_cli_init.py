@@ -22,10 +22,11 @@ def test_a_new_folder_becomes_a_project_and_init_says_what_it_did(tmp_path: Path
     assert (0, "") == (done.returncode, done.stdout)
     lines = done.stderr.splitlines()
     assert "created .ralph/db/ralph.db with 8 disciplines (generic)" == lines[0]
-    assert lines[1].startswith(".ralph/mcp: ")
-    assert ".ralph/mcp/context.json" in lines[2]
-    assert 'try it with "ralphgen doctor new/shop"' in lines[3]
-    assert 4 == len(lines)
+    assert "wrote .ralph/.gitignore" == lines[1]
+    assert lines[2].startswith(".ralph/mcp: ")
+    assert ".ralph/mcp/context.json" in lines[3]
+    assert ["done; next:", "  ralphgen feature add start --project new/shop"] == lines[4:6]
+    assert 9 == len(lines)
     assert [("shop",)] == query(tmp_path / "new/shop", "SELECT project_title FROM metadata")
     assert 0 == ralphgen("check", tmp_path / "new/shop").returncode
 
@@ -58,7 +59,7 @@ def test_the_working_directory_is_the_default_and_a_strange_name_is_a_title(tmp_
     done = ralphgen("init", "--no-install", cwd=folder)
 
     assert 0 == done.returncode
-    assert 'see it with "ralphgen tools"' in done.stderr
+    assert done.stderr.endswith("\n  ralphgen task next\n")
     assert [(folder.name,)] == query(folder, "SELECT project_title FROM metadata")
 
 
@@ -110,7 +111,8 @@ def test_the_default_context_gives_a_person_every_tool(tmp_path: Path) -> None:
     listed = json.loads(ralphgen("tools", root, "--json").stdout)
 
     assert "manual" == context["recipe"]
-    assert set(listed["ralph"]["tools"]) == set(context["enabled_tools"]["ralph"])
+    absent = listed["ralph"]["absent"]  # what a later schema, or checks, have a place for
+    assert {*listed["ralph"]["tools"], *absent} == {*context["enabled_tools"]["ralph"]}
 
 
 def test_git_is_offered_what_was_generated_and_nothing_else(tmp_path: Path) -> None:

@@ -5,10 +5,15 @@ from pathlib import Path
 
 import pytest
 from command_line import initialized, ralphgen, run_sql
+from driving import made_here
+from proved_projects import git
+
+from ralphgen.project.root import DATABASE
 
 pytestmark = pytest.mark.slow
 
-SUBJECTS = ["database", "project", "files", "schema", "environment", "server ralph"]
+SUBJECTS = ["database", "project", "files", "schema"]
+SUBJECTS += ["ledger", "claims", "done", "environment", "server ralph"]
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +28,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def root(project: Path, tmp_path: Path) -> Path:
     """A project of one's own, copied."""
-    return shutil.copytree(project, tmp_path / "p")
+    return made_here(shutil.copytree(project, tmp_path / "p"))
 
 
 def findings(root: Path, **more: str) -> tuple[int, dict[str, bool], str]:
@@ -44,18 +49,89 @@ def test_a_healthy_project_is_well_down_to_a_call_by_the_official_client(root: P
     code, found, words = findings(root)
 
     assert (0, dict.fromkeys(SUBJECTS, True)) == (code, found)
+    assert "done: a word, which nothing proves" in words
     assert "28 tools listed, list_tasks called by the official client" in words
     assert ["ralph.db"] == [path.name for path in (root / ".ralph/db").iterdir()]
     assert "" == ralphgen("doctor", root, "--quiet").stdout
 
 
-def test_drift_and_a_moved_schema_are_found(root: Path) -> None:
+TOOL = """
+from ralphgen.tools import Project
+
+
+def {name}(project: Project) -> str:
+    \"\"\"Say so.\"\"\"
+    return ""
+
+
+{more}
+"""
+
+
+def test_own_tools_that_cannot_be_loaded_are_found(root: Path) -> None:
+    folder = root / ".ralph/tools"
+    folder.mkdir()
+    mark = root / "loaded"
+    for name, more in (("bad", "import nowhere"), ("good", f"open({str(mark)!r}, 'w').close()")):
+        (folder / f"{name}.py").write_text(TOOL.format(name=name, more=more), encoding="utf-8")
+    assert 0 == ralphgen("regen", root, "--no-install").returncode
+    code, found, words = findings(root)
+
+    assert (1, {**dict.fromkeys(SUBJECTS, True), "own tools": False}) == (code, found)
+    assert "bad.py cannot be loaded: ModuleNotFoundError: No module named 'nowhere'" in words
+    assert mark.exists()
+
+    mark.unlink()
+    (folder / "bad.py").unlink()
+    assert 0 == ralphgen("regen", root, "--no-install").returncode
+    assert "own tools: can be loaded: good.py" in findings(root)[2]
+
+    other = shutil.copytree(root, root.parent / "clone")
+    mark.unlink()
+    assert 2 == ralphgen("doctor", other).returncode
+    assert not mark.exists()
+
+
+def test_a_discipline_whose_servers_cannot_be_read_is_found(root: Path) -> None:
+    run_sql(
+        root,
+        """UPDATE disciplines SET mcp_servers = '[{"name": "docs"}]' WHERE acronym = (
+        SELECT min(acronym) FROM disciplines)""",
+    )
+    code, found, words = findings(root)
+
+    assert (1, {**dict.fromkeys(SUBJECTS, True), "discipline": False}) == (code, found)
+    assert 'has an unreadable mcp_servers: see "0.command"' in words
+
+
+def test_a_server_for_which_a_new_column_waits_is_found_and_started(root: Path) -> None:
     run_sql(root, "ALTER TABLE tasks ADD COLUMN risk TEXT")
+    code, found, words = findings(root)
+
+    assert (1, {"files", "schema"}) == (code, {name for name, well in found.items() if not well})
+    assert "28 tools listed" in words
+
+
+def test_a_ledger_in_a_database_that_git_has_is_told(root: Path) -> None:
+    assert "ledger: on, version 1" in findings(root)[2]
+    for words in (["init", "-q"], ["add", "-f", DATABASE], ["commit", "-qm", "x"]):
+        git(root, *words)
+    code, found, told = findings(root)
+
+    assert (0, True) == (code, found["ledger"])
+    assert "the database is committed" in told
+
+    assert 0 == ralphgen("ledger", "off", "--yes", root).returncode
+    assert "ledger: off" in findings(root)[2]
+
+
+def test_drift_and_a_moved_schema_are_found(root: Path) -> None:
+    run_sql(root, "ALTER TABLE tasks DROP COLUMN hints")
     code, found, words = findings(root)
 
     ill = {"files", "schema", "server ralph"}
     assert (1, ill) == (code, {name for name, well in found.items() if not well})
-    assert 'column "tasks.risk"' in words
+    assert 'column "tasks.hints"' in words
     assert 'fix: run "ralphgen regen"' in words
 
 

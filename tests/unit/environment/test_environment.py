@@ -35,12 +35,12 @@ print(environment.folder)
 BASE = "from ralphgen.environment.build import base_interpreter; print(base_interpreter())"
 
 
-def write_wheel(folder: Path, version: str = "0.17.3") -> str:
+def write_wheel(folder: Path, version: str = "0.17.3", module: str = "") -> str:
     """A wheel called json5, so that checks import it, and a module besides; returns its sha256."""
     info = f"json5-{version}.dist-info"
     files = {
         "json5.py": f"VERSION = {version!r}\n",
-        "never_imported.py": "",
+        "never_imported.py": module,
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: json5\nVersion: {version}\n",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\n"
         "Tag: py3-none-any\n",
@@ -231,7 +231,7 @@ def test_a_package_with_another_hash_is_refused_and_nothing_is_kept(lock: str) -
 
     assert not is_complete(environment)
     assert [] == only_entry(environment)
-    assert "\n  " in caught.value.problems[0].text
+    assert caught.value.problems[0].output.startswith("  ")
     assert "--no-install" in caught.value.problems[0].hint
 
 
@@ -356,6 +356,37 @@ def test_the_check_names_a_wrong_version_and_a_failing_import(ensure: Ensure) ->
     assert imported.startswith('"json5" cannot be imported (ModuleNotFoundError')
 
 
+@NEEDS_UV
+def test_an_environment_whose_bytecode_did_not_find_room_is_not_kept(
+    wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python keeps half of the file and says nothing; here none may have more than 256 kB."""
+    numbers = (f"{digits}e{power}" for digits in range(100, 500) for power in range(10, 99))
+    digest = write_wheel(wheels, module=f"X = ({','.join(numbers)})\n")
+    lock = f"json5==0.17.3 --hash=sha256:{digest}\n"
+    narrow = tmp_path / "bin" / "uv"
+    narrow.parent.mkdir()
+    limit = "[ \"$1\" = venv ] || { trap '' XFSZ; ulimit -f 512; }"
+    narrow.write_text(f'#!/bin/sh\n{limit}\nexec "{UV}" "$@"\n', encoding="utf-8")
+    narrow.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{narrow.parent}")
+    with pytest.raises(ProjectError, match="no disk space left") as caught:
+        ensure_environment(lock, say=lambda _: None)
+
+    assert '"never_imported.' in caught.value.problems[0].output
+    assert [] == only_entry(environment_for(lock))
+
+
+def test_the_check_names_bytecode_of_which_a_part_is_missing(ensure: Ensure) -> None:
+    """Whoever imports that module fails, and no import of ours may come to it."""
+    environment, _ = ensure()
+    bytecode = next(environment.folder.rglob("site-packages/__pycache__/never_imported.*.pyc"))
+    bytecode.write_bytes(bytecode.read_bytes()[:-9])
+    [problem] = check_environment(environment)
+
+    assert f'the bytecode "{bytecode.name}" is not whole: was the disk full?' == problem
+
+
 def test_the_check_names_an_interpreter_that_does_not_run(ensure: Ensure) -> None:
     environment, _ = ensure()
     environment.python.unlink()
@@ -389,13 +420,25 @@ def test_a_failure_of_no_known_kind_has_no_explanation() -> None:
     assert explain_failure("something else") is None
 
 
-def test_every_locked_requirement_is_pinned_hashed_and_says_no_place() -> None:
+@pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
+def test_every_locked_requirement_is_pinned_hashed_and_says_no_place(engine: str) -> None:
     """Places would be those of whoever made the lock; an unpinned or unhashed one is anything."""
-    entries = read_lock().replace(" \\\n", " ").splitlines()
+    entries = read_lock(engine).replace(" \\\n", " ").splitlines()
     entry = re.compile(r"[a-z0-9-]+==[\w.]+( ; [^\\]+?)?(\s+--hash=sha256:[0-9a-f]{64})+")
 
     assert [] == [line[:60] for line in entries if not entry.fullmatch(line)]
-    assert [] == [word for word in ("://", "index", "find-links") if word in read_lock()]
+    assert [] == [word for word in ("://", "index", "find-links") if word in read_lock(engine)]
+
+
+def test_only_psycopg_and_what_it_needs_is_locked_besides_for_postgresql() -> None:
+    pinned, more = (
+        {line.split(" ")[0] for line in read_lock(engine).splitlines() if "==" in line}
+        for engine in ("sqlite", "postgresql")
+    )
+
+    assert pinned < more
+    names = sorted(entry.partition("==")[0] for entry in more - pinned)
+    assert ["psycopg", "psycopg-binary", "tzdata"] == names
 
 
 @pytest.mark.parametrize("package", ["pydantic-core", "rpds-py", "cffi", "cryptography", "pyyaml"])

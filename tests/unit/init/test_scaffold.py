@@ -5,7 +5,13 @@ from pathlib import Path
 import pytest
 
 from ralphgen.errors import ProjectError
-from ralphgen.init.scaffold import CONFIG_TEXT, create_database, switch_on
+from ralphgen.init.scaffold import (
+    CONFIG_TEXT,
+    IGNORED,
+    create_database,
+    switch_on,
+    write_ignored,
+)
 from ralphgen.init.stacks import load_stack
 from ralphgen.kits.registry import KITS
 
@@ -74,3 +80,20 @@ def test_what_a_broken_off_init_left_is_replaced(tmp_path: Path) -> None:
 
     assert create_database(tmp_path, "Shop", load_stack("empty"))
     assert ["ralph.db"] == [path.name for path in folder.iterdir()]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_what_git_is_to_ignore_gets_the_lines_that_came_later(tmp_path: Path, end: str) -> None:
+    path = tmp_path / IGNORED
+    path.parent.mkdir()
+    before = end.join(["# mine", "/backups/", "# /worktrees/", "*.tmp"])
+    path.write_bytes(before.encode())
+
+    assert [IGNORED] == write_ignored(tmp_path)
+    after = path.read_bytes().decode()
+    assert after.startswith(before + end)
+    assert {"/db/revoked-sessions", "/sessions/"} <= {*after.split(end)}
+    assert 1 == after.count("/worktrees/")
+    assert 1 == after.count("/backups/")
+    assert [] == write_ignored(tmp_path)
+    assert after == path.read_bytes().decode()

@@ -15,17 +15,16 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import pytest
+from making_sessions import prepared
 
 from ralphgen.errors import ProjectError, UsageError
-from ralphgen.launch.command import (
-    LONGEST_ARGUMENT,
-    LaunchOptions,
-    LaunchSettings,
-    launch_command,
-    prints,
-)
-from ralphgen.launch.runner import run_printing, run_terminal
-from ralphgen.sessions.model import PreparedSession, Served
+from ralphgen.launch.agent import LONGEST_ARGUMENT, AgentCall, LaunchOptions, prints
+from ralphgen.launch.claude.agent import ClaudeCode
+from ralphgen.launch.claude.command import launch_command
+from ralphgen.launch.outcome import outcome_of
+from ralphgen.launch.runner import line_writer, run_printing, run_terminal
+from ralphgen.project.config import LaunchConfig
+from ralphgen.sessions.model import Brief, PreparedSession, Served
 
 pytestmark = pytest.mark.slow
 
@@ -62,30 +61,10 @@ def session_in(root: Path, profile: str = "task_execution", *others: str) -> Pre
     """A session whose one server refuses to start when it is asked."""
     said = f"sys.stderr.write('server.py: ' + {REFUSAL!r})"
     refusing = f"import sys; {said}; sys.exit('--check' in sys.argv)"
-    served = Served(
-        kit="ralph",
-        command=(sys.executable, "-c", refusing),
-        tools=tuple({"name": name} for name in TOOLS),
-        instructions="",
-        prompt="",
-    )
-    return PreparedSession(
-        root=root,
-        session_id="s",
-        recipe="mine",
-        profile=profile,
-        folder=root,
-        context=root / "context.json",
-        mcp_config=root / "mcp.json",
-        sha256="",
-        task=7,
-        feature=None,
-        discipline=None,
-        target=None,
-        served=(served,),
-        other_servers=others,
-        warnings=(),
-    )
+    command = (sys.executable, "-c", refusing)
+    tools = tuple({"name": name} for name in TOOLS)
+    served = Served(kit="ralph", command=command, tools=tools, instructions="", prompt="")
+    return replace(prepared(root, profile), served=(served,), other_servers=others)
 
 
 def lives(pid: int) -> bool:
@@ -128,10 +107,13 @@ class Launch:
         prompt: str = "go",
         say: Callable[[str], None] | None = None,
     ) -> int:
-        """The exit code."""
+        """The exit code of a session that has no task to close."""
         session = self.session or session_in(self.root)
+        out = line_writer(self.out, raw=raw)
         told = say or self.said.append
-        return run_printing(session, ARGV, prompt, timeout=timeout, raw=raw, out=self.out, say=told)
+        call = AgentCall(ARGV, prompt)
+        end = run_printing(session, ClaudeCode(), call, timeout=timeout, out=out, say=told)
+        return outcome_of(end, None, closes=False).exit_code
 
     @property
     def lines(self) -> list[str]:
@@ -153,7 +135,7 @@ def says(text: str) -> dict[str, Any]:
 
 def command(profile: str = "task_execution", **options: Any) -> tuple[str, ...]:
     given = {"prompt": "go", "printing": True, **options}
-    return launch_command(session_in(Path("/p"), profile), LaunchSettings(), LaunchOptions(**given))
+    return launch_command(session_in(Path("/p"), profile), LaunchOptions(**given))
 
 
 def test_a_session_that_prints_is_told_its_servers_its_tools_and_what_it_must_not_touch() -> None:
@@ -161,12 +143,23 @@ def test_a_session_that_prints_is_told_its_servers_its_tools_and_what_it_must_no
         *("claude", "-p", "--output-format", "stream-json", "--verbose"),
         *("--allowedTools", "mcp__ralph__get_task", "mcp__ralph__set_task_status"),
         *("--disallowedTools", "Edit(.ralph)", "Edit(.ralph/mcp/**)", "Edit(.ralph/db/**)"),
-        *("Edit(.ralph/recipes/**)", "Edit(.ralph/specum/**)", "Edit(.ralph/ralphgen.toml)"),
+        *("Edit(.ralph/recipes/**)", "Edit(.ralph/prompts/**)", "Edit(.ralph/specum/**)"),
+        *("Edit(.ralph/queries/**)", "Edit(.ralph/tools/**)", "Edit(.ralph/plugin/**)"),
+        "Edit(.ralph/ralphgen.toml)",
         *("--mcp-config", "/p/mcp.json", "--strict-mcp-config"),
         *("--permission-mode", "acceptEdits"),
     )
 
     assert expected == command()
+
+
+def test_in_another_work_tree_the_projects_own_folder_is_denied_by_its_whole_path() -> None:
+    session = replace(session_in(Path("/p")), work_tree=Path("/p/.ralph/worktrees/1"))
+    found = launch_command(session, LaunchOptions(prompt="go", printing=True))
+
+    assert {"Edit(.ralph/mcp/**)", "Edit(//p/.ralph/mcp/**)"} <= {*found}
+    assert {"Edit(.ralph/ralphgen.toml)", "Edit(//p/.ralph/ralphgen.toml)"} <= {*found}
+    assert "Edit(//p/.ralph)" not in found  # which holds the work tree
 
 
 def test_a_conversation_gets_its_prompt_last_whatever_it_begins_with() -> None:
@@ -187,13 +180,45 @@ def test_what_is_passed_through_follows_our_options_so_that_it_counts() -> None:
     assert ("--model", "sonnet", "--max-turns", "3", "--model", "haiku") == found[-6:]
 
 
+def test_who_the_agent_is_stands_in_a_file_that_the_command_line_names() -> None:
+    session = session_in(Path("/p"))
+    (served,) = session.served
+    served = replace(served, brief=Brief(system="SYSTEM", task="TASK", most=9, sections=()))
+    found = launch_command(replace(session, served=(served,)), LaunchOptions("go", printing=True))
+
+    at = found.index("--append-system-prompt-file")
+    assert "/p/system.md" == found[at + 1]
+    assert "SYSTEM" not in str(found)
+
+
+@pytest.mark.parametrize(("asked", "expected"), [("", "haiku"), ("opus", "opus")])
+def test_the_model_of_the_recipe_is_used_where_no_other_is_asked_for(
+    asked: str, expected: str
+) -> None:
+    session = replace(session_in(Path("/p")), model="haiku")
+    found = launch_command(session, LaunchOptions("go", printing=True, model=asked))
+
+    assert ("--model", expected) == found[-2:]
+
+
 def test_the_personas_servers_and_the_projects_rules_are_allowed_as_a_whole() -> None:
     session = session_in(Path("/p"), "opus_review", "git.hub two")
-    settings = LaunchSettings(allow=("Bash(git *)",), permission_mode="plan")
-    found = launch_command(session, settings, LaunchOptions("go", printing=True))
+    settings = LaunchConfig(allow=["Bash(git *)"], permission_mode="plan")
+    session = replace(session, launch=settings)
+    found = launch_command(session, LaunchOptions("go", printing=True))
 
     assert ("mcp__git_hub_two", "Bash(git *)", "--disallowedTools") == found[8:11]
     assert ("--permission-mode", "plan") == found[-2:]
+
+
+@pytest.mark.parametrize("name", ["--dangerously-skip-permissions", "-p"])
+def test_no_name_of_the_project_becomes_an_option(name: str) -> None:
+    session = session_in(Path("/p"), "ramble", name)
+    found = launch_command(session, LaunchOptions(name, printing=False))
+
+    assert f"mcp__{name}" in found
+    assert ("--", name) == found[-2:]
+    assert found.index("--") == found.index(name) - 1
 
 
 @pytest.mark.parametrize(
@@ -330,23 +355,24 @@ def test_a_server_of_the_persona_has_to_be_there_too(launch: Launch) -> None:
 def test_a_stream_without_a_first_event_proves_nothing(launch: Launch) -> None:
     launch.program("", says("hello"))
 
-    with pytest.raises(ProjectError, match="without a word on which servers"):
-        launch.run()
+    assert 6 == launch.run()
+    assert ["hello"] == launch.lines
+    assert launch.said[0].endswith("without a word on which servers and tools it had")
 
 
 @pytest.mark.parametrize(
-    ("body", "code", "said"),
+    ("body", "said"),
     [
-        ("sys.exit(3)", 3, []),
-        ("os.kill(os.getpid(), signal.SIGSEGV)", 139, ["Claude Code was ended by signal 11"]),
+        ("sys.exit(3)", ["Claude Code ended with exit code 3"]),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", ["Claude Code was ended by signal 11"]),
     ],
 )
-def test_the_exit_code_is_claude_codes_own(
-    launch: Launch, body: str, code: int, said: list[str]
+def test_an_agent_that_fails_has_a_code_of_its_own(
+    launch: Launch, body: str, said: list[str]
 ) -> None:
     launch.program(body, START)
 
-    assert code == launch.run()
+    assert 6 == launch.run()
     assert said == launch.said
 
 
@@ -359,10 +385,11 @@ def test_what_it_says_on_standard_error_is_passed_on(
     assert "a complaint\n" == capfd.readouterr().err
 
 
-def test_an_early_failure_keeps_its_exit_code(launch: Launch) -> None:
+def test_an_early_failure_is_one_too(launch: Launch) -> None:
     launch.program("sys.exit(1)")
 
-    assert 1 == launch.run()
+    assert 6 == launch.run()
+    assert ["Claude Code ended with exit code 1"] == launch.said
 
 
 def test_the_prompt_arrives_whole_however_long_it_is(launch: Launch) -> None:
@@ -421,8 +448,8 @@ def test_when_the_time_is_up_nothing_runs_any_more(launch: Launch) -> None:
         START,
     )
 
-    assert 124 == launch.run(timeout=0.5)
-    assert ["the 0.5 s of this session are over: Claude Code was stopped"] == launch.said
+    assert 7 == launch.run(timeout=2)
+    assert ["the 2 s of this session are over: Claude Code was stopped"] == launch.said
     assert [False, False] == [
         lives(int((launch.root / name).read_text(encoding="utf-8"))) for name in ("pid", "child")
     ]
@@ -530,16 +557,19 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("body", "code"),
     [
-        ("sys.exit(5 if os.isatty(0) and sys.argv[1:] == ['--', 'go'] else 6)", 5),
-        ("os.kill(os.getppid(), signal.SIGINT)\nsys.exit(5)", 5),
+        ("sys.exit(0 if os.isatty(0) and sys.argv[1:] == ['--', 'go'] else 6)", 0),
+        ("os.kill(os.getppid(), signal.SIGINT)\nsys.exit(0)", 0),
+        ("os.kill(os.getpid(), signal.SIGINT)\ntime.sleep(600)", 130),
         ("os.kill(os.getppid(), signal.SIGTERM)\ntime.sleep(600)", 143),
     ],
-    ids=["a terminal", "Ctrl-C is not for us", "what ends us ends it"],
+    ids=["a terminal", "Ctrl-C is not for us", "Ctrl-C ends it", "what ends us ends it"],
 )
 def test_a_conversation_has_the_terminal_to_itself(launch: Launch, body: str, code: int) -> None:
     launch.program(body)
 
-    assert code == run_terminal(session_in(launch.root), ("claude", "--", "go"))
+    end = run_terminal(session_in(launch.root), ClaudeCode(), AgentCall(("claude", "--", "go")))
+
+    assert code == outcome_of(end, None, closes=False).exit_code
 
 
 def test_without_a_terminal_there_is_no_conversation(
@@ -549,4 +579,41 @@ def test_without_a_terminal_there_is_no_conversation(
     launch.program("")
 
     with pytest.raises(ProjectError, match="no terminal to talk in"):
-        run_terminal(session_in(launch.root), ("claude",))
+        run_terminal(session_in(launch.root), ClaudeCode(), AgentCall(("claude",)))
+
+
+def retry(status: int) -> dict[str, Any]:
+    return {"type": "system", "subtype": "api_retry", "attempt": 1, "error_status": status}
+
+
+def refused(status: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What Claude Code writes when it gives up."""
+    said = {**says("API Error"), "error": "server_error", "api_error_status": status}
+    return said, {**RESULT, "is_error": True, "api_error_status": status}
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ([retry(429), *refused(429)], True),
+        ([retry(529), *refused(529)], True),
+        ([retry(429)], True),
+        ([retry(429), says("it goes on")], False),
+        ([retry(500), *refused(500)], False),
+        ([retry(429), says("it goes on"), RESULT], False),
+    ],
+)
+def test_a_model_that_does_not_answer_for_now_is_known(
+    events: list[object], *, expected: bool
+) -> None:
+    reader = ClaudeCode().reader(session_in(Path("/p")))
+    for event in (START, *events):
+        reader.take(json.dumps(event))
+
+    assert expected == reader.rate_limited
+
+
+def test_a_share_of_the_money_is_an_option() -> None:
+    found = command(max_cost=1.5)
+
+    assert ("--max-budget-usd", "1.5000") == found[-2:]

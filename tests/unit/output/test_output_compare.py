@@ -27,9 +27,15 @@ def test_a_folder_that_does_not_differ_has_no_drift(folder: Path) -> None:
 
 def test_drift_says_what_kind_of_difference_each_file_has(folder: Path) -> None:
     (folder / "server.py").write_text("mine\n", encoding="utf-8")
-    for unseen in ("ralph/own.py", "sessions/s1/x.py", "__pycache__/y.py", ".new/z.py"):
-        (folder / unseen).parent.mkdir(parents=True, exist_ok=True)
-        (folder / unseen).write_text("", encoding="utf-8")
+    for extra in (
+        "ralph/own.py",
+        "sessions/s1/x.py",
+        "__pycache__/y.py",
+        ".new/z.py",
+        "ralph/x.so",
+    ):
+        (folder / extra).parent.mkdir(parents=True, exist_ok=True)
+        (folder / extra).write_text("", encoding="utf-8")
 
     drift = compare(folder, NEW)
 
@@ -37,7 +43,7 @@ def test_drift_says_what_kind_of_difference_each_file_has(folder: Path) -> None:
     assert ("server.py",) == drift.edited
     assert ("acm/tools.py",) == drift.missing
     assert ("dela/tools.py",) == drift.leftover
-    assert ("ralph/own.py",) == drift.unknown
+    assert ("__pycache__/", "ralph/own.py", "ralph/x.so") == drift.unknown
     assert "" == drift.hint
     assert drift.diff == diff(folder, NEW)
 

@@ -30,7 +30,7 @@ from output_programs import (
 )
 
 import ralphgen
-from ralphgen.output import compare, finish_interrupted, interrupted, write
+from ralphgen.output import Drift, compare, finish_interrupted, interrupted, write
 from ralphgen.output.stage import stage
 
 pytestmark = pytest.mark.slow
@@ -59,10 +59,11 @@ def run(
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
+@pytest.mark.parametrize("stride", [3, pytest.param(1, marks=pytest.mark.soak)])
 def test_a_write_killed_at_any_step_leaves_the_old_tree_or_one_that_can_be_finished(
-    tmp_path: Path,
+    tmp_path: Path, stride: int
 ) -> None:
-    driver = run(kill_everywhere, tmp_path)
+    driver = run(kill_everywhere, tmp_path, stride)
     assert (0, "") == (driver.returncode, driver.stderr)
     seen = {"old": 0, "half": 0, "new": 0}
     for folder in sorted(tmp_path.iterdir()):
@@ -80,14 +81,14 @@ def test_a_write_killed_at_any_step_leaves_the_old_tree_or_one_that_can_be_finis
         assert found in (OLD | OWN, NEW | OWN), folder.name
         write(folder, NEW)
         assert NEW | OWN == tree(folder), folder.name
-        assert not compare(folder, NEW)
+        assert Drift(unknown=("dela/",)) == compare(folder, NEW)
         assert not interrupted(folder)
         assert [] == sorted(folder.glob(".[nc]*")), folder.name
         assert [] == list(folder.rglob("*.pyc")), folder.name
         assert not (folder / "gone").exists(), folder.name
         assert ["own.txt"] == [path.name for path in (folder / "dela").iterdir()]
 
-    assert min(seen.values()) > 10, seen
+    assert min(seen.values()) > 10 / stride, seen
 
 
 def test_everything_is_flushed_before_the_point_of_no_return(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from ralphgen.planning.catalog import Catalog
 from ralphgen.planning.model import RECIPES, Argument, KitPlan, Names, ToolPlan
 from ralphgen.planning.policy import plan_policy
 from ralphgen.planning.preview import runtime_policy
-from ralphgen.project.model import Project, Recipe, Removal, Schema
+from ralphgen.project.model import OwnRecipe, Project, Removal, Schema
 from ralphgen.runtime.errors import StartError, ToolError
 from ralphgen.runtime.policy import Policy
 from ralphgen.runtime.session import Session, read_session
@@ -91,7 +91,7 @@ def kit_plan(key: str) -> KitPlan:
 KITS = tuple(kit_plan(key) for key in TOOLS)
 
 
-def project(recipes: tuple[Recipe, ...] = (), removals: tuple[Removal, ...] = ()) -> Project:
+def project(recipes: tuple[OwnRecipe, ...] = (), removals: tuple[Removal, ...] = ()) -> Project:
     return Project(
         kits=("one", "two"),
         structured_output=False,
@@ -101,7 +101,7 @@ def project(recipes: tuple[Recipe, ...] = (), removals: tuple[Removal, ...] = ()
     )
 
 
-def policy_of(*recipes: Recipe, removals: tuple[Removal, ...] = ()) -> Policy:
+def policy_of(*recipes: OwnRecipe, removals: tuple[Removal, ...] = ()) -> Policy:
     """The policy as the server reads it."""
     return runtime_policy(plan_policy(project(recipes, removals), KITS, CATALOG))
 
@@ -132,7 +132,7 @@ def suite(kit: str) -> list[Tool]:
 
 
 @st.composite
-def recipes(draw: st.DrawFn) -> Recipe:
+def recipes(draw: st.DrawFn) -> OwnRecipe:
     """A recipe that takes from its base, as a person may write it."""
     base = draw(st.sampled_from(list(PROFILES)))
     had = {kit: (*names, *ABSENT[kit]) for kit, names in PROFILES[base].items()}
@@ -150,7 +150,7 @@ def recipes(draw: st.DrawFn) -> Recipe:
     }
     narrow = draw(st.fixed_dictionaries({}, optional=fewer))
     bound = draw(st.sampled_from([(), ("task",), ("discipline",)]))
-    return Recipe("own", base, found, "own.toml", narrow=tuple(narrow.items()), bind=bound)
+    return OwnRecipe("own", base, found, "own.toml", narrow=tuple(narrow.items()), bind=bound)
 
 
 removals = st.builds(
@@ -210,7 +210,7 @@ def opened(
 @settings(max_examples=examples(200))
 @given(recipes(), st.lists(removals, max_size=4).map(tuple), contexts)
 def test_every_step_only_shrinks_and_what_is_hidden_has_a_reason(
-    own: Recipe, taken: tuple[Removal, ...], facts: dict[str, Any]
+    own: OwnRecipe, taken: tuple[Removal, ...], facts: dict[str, Any]
 ) -> None:
     policy = policy_of(own, removals=taken)
     ruling = facts["recipe"] if facts["recipe"] in policy.recipes else facts["base"]
@@ -249,7 +249,7 @@ def test_every_step_only_shrinks_and_what_is_hidden_has_a_reason(
 @settings(max_examples=examples(200))
 @given(recipes(), contexts)
 def test_every_argument_that_is_taken_away_is_refused_and_every_row_but_the_own(
-    own: Recipe, facts: dict[str, Any]
+    own: OwnRecipe, facts: dict[str, Any]
 ) -> None:
     policy = policy_of(own)
     ruling = facts["recipe"] if facts["recipe"] in policy.recipes else facts["base"]
@@ -272,7 +272,7 @@ def test_every_argument_that_is_taken_away_is_refused_and_every_row_but_the_own(
                 with pytest.raises(ToolError, match='"status" is "dropped"'):
                     check_arguments(tool.input_schema(), {"id": 7, "status": "dropped"})
             if facts["bindings"].get(kit, {}).get(name):
-                assert {"id": 7} == tool.completed({})
+                assert 7 == tool.completed({})["id"]
                 with pytest.raises(ToolError, match="only: leave it out"):
                     tool.completed({"id": 8})
 
@@ -304,7 +304,7 @@ def test_a_tie_fills_in_what_is_left_out_and_reaches_as_far_as_the_policy_says(
 
 
 def test_a_session_about_no_discipline_lacks_the_tools_that_would_change_one() -> None:
-    own = Recipe("own", "manual", (), "f", bind=("discipline",))
+    own = OwnRecipe("own", "manual", (), "f", bind=("discipline",))
     facts = {"session_id": "x", "recipe": "discuss"}
     session = Session("one", facts, "discuss", policy_of(own), None)
 
@@ -377,51 +377,51 @@ def test_a_context_that_names_an_unknown_tool_is_refused(recipe: str, name: str)
 
 
 BAD_RECIPES = {
-    "of a built-in name": (Recipe("discuss", "yap", (), "f"), '"discuss" is a built-in one'),
-    "from nothing": (Recipe("own", "yop", (), "f"), 'no recipe "yop"'),
-    "from another own one": (Recipe("own", "own", (), "f"), 'no recipe "own"'),
-    "with an unknown kit": (Recipe("own", "yap", (("three", ()),), "f"), '"three" is no kit'),
+    "of a built-in name": (OwnRecipe("discuss", "yap", (), "f"), '"discuss" is a built-in one'),
+    "from nothing": (OwnRecipe("own", "yop", (), "f"), 'no recipe "yop"'),
+    "from another own one": (OwnRecipe("own", "own", (), "f"), 'no recipe "own"'),
+    "with an unknown kit": (OwnRecipe("own", "yap", (("three", ()),), "f"), '"three" is no kit'),
     "with an unknown tool": (
-        Recipe("own", "yap", (("one", ("raed",)),), "f"),
+        OwnRecipe("own", "yap", (("one", ("raed",)),), "f"),
         'no kit has a tool "one:raed"',
     ),
     "with a tool of another kit": (
-        Recipe("own", "yap", (("one", ("run",)),), "f"),
+        OwnRecipe("own", "yap", (("one", ("run",)),), "f"),
         'no kit has a tool "one:run"',
     ),
     "with more than its base": (
-        Recipe("own", "ramble", (("one", ("write",)),), "f"),
+        OwnRecipe("own", "ramble", (("one", ("write",)),), "f"),
         'the base "ramble" does not have "write"',
     ),
     "named as a command": (
-        Recipe("list", "yap", (), "f"),
+        OwnRecipe("list", "yap", (), "f"),
         '"list" is what "ralphgen session list" means',
     ),
     "narrowing an unknown tool": (
-        Recipe("own", "yap", (), "f", narrow=(("raed", ("id",)),)),
+        OwnRecipe("own", "yap", (), "f", narrow=(("raed", ("id",)),)),
         'no kit has a tool "raed"',
     ),
     "narrowing what its base has not": (
-        Recipe("own", "ramble", (), "f", narrow=(("one:write", ("id",)),)),
+        OwnRecipe("own", "ramble", (), "f", narrow=(("one:write", ("id",)),)),
         'the base "ramble" does not have "write"',
     ),
     "narrowing to an unknown argument": (
-        Recipe("own", "yap", (), "f", narrow=(("write", ("id", "stauts")),)),
+        OwnRecipe("own", "yap", (), "f", narrow=(("write", ("id", "stauts")),)),
         '"write" has no argument "stauts"',
     ),
     "narrowing to more than its base": (
-        Recipe("own", "yap", (), "f", narrow=(("write", ("id", "more")),)),
+        OwnRecipe("own", "yap", (), "f", narrow=(("write", ("id", "more")),)),
         'the base "yap" does not have "more" of "write"',
     ),
     "narrowing what is needed away": (
-        Recipe("own", "manual", (), "f", narrow=(("drop", ("more",)),)),
+        OwnRecipe("own", "manual", (), "f", narrow=(("drop", ("more",)),)),
         '"drop" cannot be called without "id"',
     ),
 }
 
 
 @pytest.mark.parametrize(("recipe", "expected"), BAD_RECIPES.values(), ids=BAD_RECIPES)
-def test_a_recipe_that_does_not_only_take_is_refused(recipe: Recipe, expected: str) -> None:
+def test_a_recipe_that_does_not_only_take_is_refused(recipe: OwnRecipe, expected: str) -> None:
     with pytest.raises(ProjectError) as refusal:
         plan_policy(project((recipe,)), KITS, CATALOG)
 

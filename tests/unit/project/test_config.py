@@ -1,5 +1,6 @@
 """The config: every mistake at once, each with its line and the nearest right name."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -58,7 +59,10 @@ def test_all_mistakes_are_found_in_the_order_of_their_lines(tmp_path: Path) -> N
 
 
 def test_without_a_near_key_all_are_listed(tmp_path: Path) -> None:
-    listed = "disciplines, kits, launch, schema, structured_output"
+    listed = (
+        "brief, claims, database, describe, disciplines, done, http, kits, launch, loop, "
+        "own_tools, queries, requires, schema, sessions, structured_output, tables"
+    )
 
     assert [f'1: unknown key "quux"\nhint: the keys are {listed}'] == problems(
         tmp_path, b"quux = 1"
@@ -103,3 +107,52 @@ def test_a_folder_or_a_dangling_link_is_refused(tmp_path: Path) -> None:
     (tmp_path / FILE).symlink_to("nowhere")
     with pytest.raises(ProjectError, match="cannot be read: no such file"):
         read_config(tmp_path, ("ralph",))
+
+
+@pytest.mark.parametrize("rule", ["--dangerously-skip-permissions", "-p", "-", "a\0b", "a\nb", " "])
+def test_a_rule_of_permission_cannot_be_an_option_of_claude_code(tmp_path: Path, rule: str) -> None:
+    shown = json.dumps(rule)
+    expected = "a rule of permission on one line, such as Bash(git *), no option"
+
+    assert [f'2: "launch.allow[1]" is {shown}, expected {expected}'] == problems(
+        tmp_path, f'[launch]\nallow = ["Bash(git -C x *)", {shown}]\n'.encode()
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("setup = [[]]", '"loop.setup[0]" is a list, expected an argument list'),
+        ('setup = [[" "]]', '"loop.setup[0]" is a list, expected an argument list'),
+        ('copy = ["../.env"]', '"loop.copy[0]" is "../.env", expected a path below the project'),
+        ('remote = "--upload-pack=x"', '"loop.remote" is "--upload-pack=x", expected the name of'),
+        ("attempts = 0", '"loop.attempts" is 0, expected greater than or equal to 1'),
+        ("agents.x.command = []", '"loop.agents.x.command" is a list, expected an argument list'),
+        ('agents.codex.command = ["x"]', "that is none of claude, codex, gemini"),
+        ('agents."-x".command = ["x"]', "expected a name of letters, digits, - and _"),
+    ],
+)
+def test_what_the_loop_cannot_use_is_refused(tmp_path: Path, line: str, problem: str) -> None:
+    (found,) = problems(tmp_path, f"[loop]\n{line}\n".encode())
+
+    assert found.startswith("2: ")
+    assert problem in found
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://mcp.example.com",
+        "https://mcp.example.com/",
+        "https://mcp.example.com/mcp/",
+        "https://mcp.example.com:70000/mcp",
+        "https://mcp.example.com:0/mcp",
+        "https://user@mcp.example.com/mcp",
+        "https://mcp.example.com/mcp?token=x",
+    ],
+)
+def test_an_address_over_http_has_a_path_and_a_port_that_can_be(tmp_path: Path, url: str) -> None:
+    """Without a path a proxy would pass on what is not for others, such as `/metrics`."""
+    (problem,) = problems(tmp_path, f'[http]\nurl = "{url}"\n'.encode())
+
+    assert problem.startswith('2: "http.url" is ***, expected an address with a path')

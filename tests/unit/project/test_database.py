@@ -57,7 +57,7 @@ def make_database(path: Path, journal: str = "delete") -> Path:
 
 
 def run_script(path: Path, script: str) -> None:
-    subprocess.run([sys.executable, "-c", OPEN + script, path], check=True, timeout=30)
+    subprocess.run([sys.executable, "-c", OPEN + script, path], check=True, timeout=60)
 
 
 @contextmanager

@@ -60,3 +60,36 @@ def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / FOLDER).write_text("x", encoding="utf-8")
     with pytest.raises(ProjectError, match="cannot be read: not a directory"):
         read_recipes(tmp_path)
+
+
+def test_what_a_recipe_says_is_kept_as_it_is(tmp_path: Path) -> None:
+    lines = ["base = 'yap'", "description = 'Sort it.'", "prompt = '{x}\\n'", "model = 'haiku'"]
+    (tmp_path / FOLDER).mkdir(parents=True)
+    (tmp_path / FOLDER / "triage.toml").write_text("\n".join(lines), encoding="utf-8")
+    (found,) = read_recipes(tmp_path)
+
+    assert ("Sort it.", "{x}\\n", "haiku") == (found.description, found.prompt, found.model)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ('description = "a\\nb"', "a sentence on one line, of at most 200 characters"),
+        (f'description = "{"x" * 201}"', "a sentence on one line, of at most 200 characters"),
+        ('description = " "', "a sentence on one line, of at most 200 characters"),
+        ('prompt = ""', "a text of at most 40,000 characters"),
+        (f'prompt = "{"x" * 40_001}"', "a text of at most 40,000 characters"),
+        ('model = "--dangerously"', "the name of a model"),
+        ('model = ""', "the name of a model"),
+        ("model = 4", "a text in quotes"),
+    ],
+)
+def test_what_a_recipe_cannot_say_is_refused(tmp_path: Path, line: str, expected: str) -> None:
+    (tmp_path / FOLDER).mkdir(parents=True)
+    (tmp_path / FOLDER / "x.toml").write_text(f'base = "yap"\n{line}\n', encoding="utf-8")
+    with pytest.raises(ProjectError) as caught:
+        read_recipes(tmp_path)
+
+    key = line.partition(" ")[0]
+    assert str(caught.value).startswith(f'{FOLDER}/x.toml:2: "{key}" is ')
+    assert str(caught.value).endswith(f"expected {expected}")

@@ -8,11 +8,15 @@ from typing import Any
 
 import pytest
 from command_line import ralphgen, texts
-from driving import create_project, query
+from driving import create_project, made_here, query
+from lanes import shortened
 from making_sessions import client_of, opened
 
 from ralphgen.errors import ProjectError
-from ralphgen.sessions.store import SESSIONS
+from ralphgen.generate.workflows import checked
+from ralphgen.project.config import Config
+from ralphgen.project.root import SESSIONS
+from ralphgen.trust.decide import discipline_items
 
 pytestmark = pytest.mark.slow
 
@@ -45,7 +49,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def own(project: Path, tmp_path: Path) -> Path:
-    return shutil.copytree(project, tmp_path / "own", ignore=shutil.ignore_patterns("sessions"))
+    return made_here(
+        shutil.copytree(project, tmp_path / "own", ignore=shutil.ignore_patterns("sessions"))
+    )
 
 
 def servers(config: Path) -> dict[str, Any]:
@@ -112,6 +118,70 @@ def test_a_change_of_the_column_needs_no_regen(own: Path) -> None:
     assert ("Bare_2-x", "design") == opened(own, "yap", discipline="frontend").other_servers
 
 
+REMOTE = {
+    "name": "tickets",
+    "type": "http",
+    "url": f"https://me:{PRIVATE}@tickets.example:8443/mcp?key={PRIVATE}",
+    "headers": {"Authorization": f"Bearer {PRIVATE}"},
+}
+EVENTS = {"name": "events", "type": "sse", "url": "http://localhost:1/sse"}
+REMOTE_CONFIG = f"""
+[disciplines.backend.mcp_servers.wiki]
+type = "http"
+url = "https://wiki.example/mcp#{PRIVATE}"
+headers = {{X-Key = "{PRIVATE}", X-Other = "${{TOKEN}}"}}
+"""
+
+
+@pytest.fixture
+def remote(own: Path) -> Path:
+    """A project whose discipline brings along servers that run elsewhere."""
+    stored(own, "backend", [REMOTE, EVENTS])
+    (own / ".ralph/ralphgen.toml").write_text(REMOTE_CONFIG, encoding="utf-8")
+    return own
+
+
+def test_servers_that_run_elsewhere_are_written_as_they_are(remote: Path) -> None:
+    session = opened(remote, "yap", discipline="backend")
+    ralph, *others = servers(session.mcp_config).items()
+
+    assert "ralph" == ralph[0]
+    unnamed = [{key: one[key] for key in one if key != "name"} for one in (REMOTE, EVENTS)]
+    headers = {"X-Key": PRIVATE, "X-Other": "${TOKEN}"}
+    wiki = {"type": "http", "url": f"https://wiki.example/mcp#{PRIVATE}", "headers": headers}
+    assert [("tickets", unnamed[0]), ("events", unnamed[1]), ("wiki", wiki)] == others
+
+
+def test_what_is_shown_of_a_server_elsewhere_holds_no_secret(remote: Path) -> None:
+    told = ralphgen("session", "yap", "--discipline", "backend", "--project", remote).stderr
+
+    begin = 'the discipline "backend" asks '
+    assert [
+        '"tickets" at https://…@tickets.example:8443/mcp?… with Authorization=…',
+        '"events" at http://localhost:1/sse',
+        '"wiki" at https://wiki.example/mcp#… with X-Key=… with X-Other=…',
+    ] == [line.removeprefix(begin) for line in told.splitlines() if line.startswith(begin)]
+    for arguments in COMMANDS.values():
+        done = ralphgen(*arguments, remote)
+        assert PRIVATE not in done.stdout + done.stderr
+
+
+def test_the_digest_of_trust_covers_the_address_and_the_headers() -> None:
+    entry: dict[str, Any] = {key: REMOTE[key] for key in REMOTE if key != "name"}
+    changed: list[dict[str, Any]] = [
+        {**entry, "url": "https://tickets.example/mcp"},
+        {**entry, "headers": {"X-Key": PRIVATE}},
+        {**entry, "type": "sse"},
+    ]
+    digests = {
+        item.digest
+        for one in (entry, *changed)
+        for item in discipline_items("backend", {"tickets": one}, Config())
+    }
+
+    assert 4 == len(digests)
+
+
 def odd(**changes: object) -> list[dict[str, object]]:
     return [{**DOCS, **changes}]
 
@@ -138,6 +208,13 @@ BAD: dict[str, tuple[object, str]] = {
     "variables in a list": (odd(env=[PRIVATE]), '"0.env"'),
     "variables in one text": (odd(env=f"KEY={PRIVATE}"), '"0.env"'),
     "an unknown key": (odd(**{PRIVATE: "http"}), 'see "0"'),
+    "an unknown type": ([{**REMOTE, "type": "ws"}], '"0.type"'),
+    "an address without a type": ([{"name": "x", "url": f"http://{PRIVATE}"}], '"0.type"'),
+    "a command with an address": ([{**REMOTE, "command": "x"}], '"0.command"'),
+    "an address of another kind": ([{**REMOTE, "url": f"file:///{PRIVATE}"}], '"0.url"'),
+    "an address of two lines": ([{**REMOTE, "url": f"http://a\n{PRIVATE}"}], '"0.url"'),
+    "an address without a host": ([{**REMOTE, "url": f"http:///{PRIVATE}"}], '"0.url"'),
+    "a header that is a number": ([{**REMOTE, "headers": {PRIVATE: 1}}], '"0.headers"'),
     "the second of two": ([BARE, {**DOCS, "command": 7}], '"1.command"'),
     "an object": ({"docs": {"command": "x", "env": {"KEY": PRIVATE}}}, "the whole text"),
     "a text": (json.dumps(PRIVATE), "the whole text"),
@@ -163,6 +240,22 @@ def test_a_column_that_cannot_be_used_stops_the_session_and_names_the_discipline
     assert PRIVATE not in str(caught.value)
     assert problem.text.isprintable()
     assert not (own / SESSIONS).exists()
+
+
+@pytest.mark.parametrize("kind", shortened(BAD, "reserved", "a name of many lines", "half a list"))
+def test_check_says_that_a_column_cannot_be_used_and_names_the_discipline(
+    own: Path, kind: str
+) -> None:
+    value, expected = BAD[kind]
+    stored(own, "backend", value)
+    said: list[str] = []
+
+    assert not checked(own, say=said.append).drift
+    (line,) = said
+    assert line.startswith('warning: the discipline "backend"')
+    assert expected in line
+    assert line.endswith(": no session of it starts")
+    assert PRIVATE not in line
 
 
 def test_every_name_that_cannot_be_used_is_said_at_once(own: Path) -> None:
@@ -198,6 +291,17 @@ BAD_CONFIGS = {
     "variables in a list": (TABLE + f'command = "x"\nenv = ["{PRIVATE}"]\n', "***"),
     "variables in one text": (TABLE + f'command = "x"\nenv = "KEY={PRIVATE}"\n', "***"),
     "an unknown key": (TABLE + 'command = "x"\nenvs = 1\n', 'did you mean "env"?'),
+    "no type": (TABLE + 'url = "https://a/b"\n', 'mcp_servers.docs.type" is missing'),
+    "an unknown type": (TABLE + 'type = "ws"\nurl = "https://a"\n', "'http' or 'sse'"),
+    "no address": (TABLE + f'type = "http"\nurl = "{PRIVATE}"\n', "begins with http://"),
+    "a header that is a number": (
+        TABLE + 'type = "http"\nurl = "https://a"\nheaders.X = 12345678\n',
+        "***",
+    ),
+    "an unknown key of a server elsewhere": (
+        TABLE + 'type = "http"\nurl = "https://a"\nheader = {}\n',
+        'did you mean "headers"?',
+    ),
     "no end of a text": (TABLE + f'command = "x"\nenv.KEY = "{PRIVATE}\n', "is not TOML"),
 }
 LEAKING = {
@@ -274,5 +378,6 @@ def test_summary_and_launch_name_the_servers(project: Path) -> None:
     told = ralphgen("session", "task_execution", *options).stderr
     line = ralphgen("launch", "task_execution", "--dry-run", *options).stdout
 
-    assert "the discipline's own servers: docs, Bare_2-x, search\n" in told
+    for name in ("docs", "Bare_2-x", "search"):
+        assert f'the discipline "backend" starts "{name}": ' in told
     assert " mcp__docs mcp__Bare_2-x mcp__search " in line

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from command_line import ralphgen, refused, run_sql
-from driving import create_project, query
+from driving import create_project, made_here, query
 from making_sessions import client_of, opened
 
 from ralphgen.errors import ProjectError
-from ralphgen.sessions.store import SESSIONS
+from ralphgen.project.root import SESSIONS
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +30,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def own(project: Path, tmp_path: Path) -> Path:
-    return shutil.copytree(project, tmp_path / "own", ignore=shutil.ignore_patterns("sessions"))
+    return made_here(
+        shutil.copytree(project, tmp_path / "own", ignore=shutil.ignore_patterns("sessions"))
+    )
 
 
 def stored(root: Path, discipline: str, *names: str, text: str | None = None) -> None:

@@ -14,6 +14,7 @@ from driving import (
     accept,
     create_database,
     create_project,
+    made_here,
     query,
     quiet,
     server_command,
@@ -23,8 +24,8 @@ from wire import refused as server_refused
 
 from ralphgen.errors import ProjectError, UsageError
 from ralphgen.generate.workflows import regenerate
-from ralphgen.kits.ralph.server.procedures import PROCEDURES
-from ralphgen.sessions.store import SESSIONS
+from ralphgen.kits.ralph.server.instructions import PURPOSES
+from ralphgen.project.root import SESSIONS
 
 pytestmark = pytest.mark.slow
 
@@ -35,8 +36,8 @@ TOOLS = [
 KEYS = {
     *("session_id", "recipe", "profile", "task_id", "feature", "discipline", "target_discipline"),
     *("folder", "context", "sha256", "mcp_config", "kits", "mcp_servers", "warnings", "argv"),
+    *("system", "system_file", "prompt", "model", "work_tree"),
 }
-CHECKED = "ALTER TABLE tasks ADD COLUMN risk TEXT"
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +49,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def own(project: Path, tmp_path: Path) -> Path:
     """A project of one's own, copied."""
     root = tmp_path / "own"
-    shutil.copytree(project, root)
+    made_here(shutil.copytree(project, root))
     return root
 
 
@@ -103,7 +104,8 @@ def test_what_json_says_is_what_a_client_on_the_config_sees(own: Path, era: Era)
     sizes = [len(_compact(tool)) for tool in listed]
     assert sizes == [tool["bytes"] for tool in kit["tools"]]
     assert len(_compact(listed)) == kit["bytes"]
-    assert (told, getattr(message.content, "text", "")) == (kit["instructions"], kit["prompt"])
+    text = f"{facts['system']}\n\n{facts['prompt']}"
+    assert (told, getattr(message.content, "text", "")) == (kit["instructions"], text)
     assert [("in_progress",)] == query(own, "SELECT status FROM tasks WHERE id = 1")
 
 
@@ -132,10 +134,15 @@ def test_json_names_the_rows_the_files_and_the_commands(own: Path) -> None:
     assert kit["command"] == [entry["command"], *entry["args"]]
     assert [facts["context"], "--sha256", facts["sha256"]] == kit["command"][-3:]
     said = described(kit["command"])
-    assert (kit["instructions"], kit["prompt"]) == (
+    assert (kit["instructions"], facts["system"], kit["prompt"]) == (
         said["instructions"],
-        said["prompts"][0]["text"],
+        said["brief"]["system"],
+        said["brief"]["task"],
     )
+    assert kit["prompt"] == facts["prompt"]
+    system = Path(facts["system_file"])
+    assert f"{facts['system']}\n" == system.read_text(encoding="utf-8")
+    assert (folder, 0o600) == (system.parent, system.stat().st_mode & 0o777)
 
 
 def test_a_conversation_gets_its_prompt_on_the_command_line(own: Path) -> None:
@@ -144,7 +151,7 @@ def test_a_conversation_gets_its_prompt_on_the_command_line(own: Path) -> None:
 
     assert ["--", facts["kits"]["ralph"]["prompt"]] == argv[-2:]
     assert "-p" not in argv
-    assert PROCEDURES["ramble"].purpose in argv[-1]
+    assert PURPOSES["ramble"] in argv[-1]
 
 
 def test_a_discussion_is_about_a_discipline_and_has_no_persona(own: Path) -> None:
@@ -245,7 +252,8 @@ def test_a_request_that_cannot_be_met_is_refused_with_a_hint(
 
 def test_a_refusal_is_one_line_with_a_hint_and_exit_code_2(project: Path) -> None:
     said = no_session(project, "yip", code=2)
-    assert 'there is no recipe "yip"\nhint: did you mean "yap"?\n' == said
+    hint = 'did you mean "yap"?; "ralphgen session" lists them'
+    assert f'there is no recipe "yip"\nhint: {hint}\n' == said
     assert "there is no recipe" in no_session(project, "\udcff", code=2)
     assert "takes no row and no kit" in no_session(project, "list", "--task", "1", code=2)
 
@@ -302,19 +310,43 @@ def test_a_project_without_a_server_is_sent_to_regen(own: Path) -> None:
 
 
 def test_a_server_that_is_out_of_date_says_so_itself(own: Path) -> None:
-    run_sql(own, CHECKED)
+    run_sql(own, "ALTER TABLE tasks DROP COLUMN hints")
     said = no_session(own, "yap", code=1)
 
     assert 'the server "ralph" would not start: ' in said
-    assert 'column "tasks.risk" is new; run "ralphgen regen"' in said
+    assert 'column "tasks.hints" is gone; run "ralphgen regen"' in said
+
+
+@pytest.mark.parametrize("recipe", ["manual", "enrichment", "opus_review"])
+def test_a_session_says_which_new_column_waits_and_has_what_was_generated(
+    tmp_path: Path, recipe: str
+) -> None:
+    """One of the columns brings a tool, which the server does not have yet."""
+    root = create_project(tmp_path, schema="b1")
+    before = opened(root, recipe)
+    run_sql(root, "ALTER TABLE features ADD COLUMN learnings TEXT")
+    run_sql(root, "ALTER TABLE tasks ADD COLUMN risk TEXT")
+    done = ralphgen("session", recipe, "--json", "--quiet", "--project", root)
+    after = opened(root, recipe)
+
+    assert (0, before.served[0].tools) == (done.returncode, after.served[0].tools)
+    enabled = json.loads(after.context.read_bytes())["enabled_tools"]["ralph"]
+    assert list(before.served[0].names) == enabled
+    waiting = [
+        f'the new column "{name}" is left out until "ralphgen regen"'
+        for name in ("features.learnings", "tasks.risk")
+    ]
+    assert waiting == list(after.warnings)
+    assert [f"warning: {line}" for line in waiting] == done.stderr.splitlines()
 
 
 def test_a_policy_that_was_edited_to_allow_more_allows_no_more(own: Path) -> None:
     path = own / ".ralph" / "mcp" / "policy.py"
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace('"list_tasks"', '"delete_task", "list_tasks"'), encoding="utf-8")
-    assert 'policy.py" is not as it was generated' in no_session(own, "yap", code=1)
+    assert "is not as it was generated: policy.py" in no_session(own, "yap", code=2)
     accept(own)
+    made_here(own)
     with client_of(opened(own, "yap").mcp_config) as driver:
         names = driver.names()
         code, message = driver.protocol_error("delete_task", id=1)
@@ -327,6 +359,7 @@ def test_a_policy_that_was_edited_to_allow_more_allows_no_more(own: Path) -> Non
 def test_a_policy_that_cannot_be_loaded_stops_the_session(own: Path) -> None:
     (own / ".ralph" / "mcp" / "policy.py").write_text("<<<<<<< ours\n", encoding="utf-8")
     accept(own)
+    made_here(own)
 
     assert "SyntaxError" in no_session(own, "yap", code=1)
 

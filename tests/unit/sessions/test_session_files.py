@@ -14,21 +14,23 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from command_line import RALPHGEN, ralphgen, texts
-from driving import create_project, query
+from command_line import RALPHGEN, ralphgen, snapshot, texts
+from driving import create_project, edit, made_here, query
 from making_sessions import described, opened
+from proved_projects import check, proved_project
 from wire import running
 
 from ralphgen.errors import ProjectError
+from ralphgen.project.root import SESSIONS
 from ralphgen.sessions.model import session_summary
-from ralphgen.sessions.store import SESSIONS, make_folder, new_id, prune_sessions, stored_sessions
+from ralphgen.sessions.store import make_folder, new_id, prune_sessions, stored_sessions
 
 pytestmark = pytest.mark.slow
 
 AT_ONCE = 8
 DAY = 24 * 60 * 60
 HOSTILE = "../..\\Ä b/\n;$(rm -rf ~)'\"{{ x }}\u2028" + "z" * 300
-FILES = {"context.json", "lock", "mcp.json"}
+FILES = {"context.json", "lock", "mcp.json", "system.md"}
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +61,14 @@ def aged(folder: Path, seconds: float) -> None:
 
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_client_is_told_how_long_all_checks_may_take(tmp_path: Path) -> None:
+    two = check("a", "true", timeout=30) + check("b", "true")
+    session = opened(proved_project(tmp_path / "p", two), "task_execution", task=1)
+    entry = json.loads(session.mcp_config.read_bytes())["mcpServers"]["ralph"]
+
+    assert 1000 * (30 + 600 + 60) == entry["timeout"]
 
 
 def test_only_the_user_can_read_a_session(project: Path, shelf: Path) -> None:
@@ -94,7 +104,13 @@ def test_the_digest_is_that_of_the_context_and_stands_in_the_config(
     assert sha256(data).hexdigest() == session.sha256 == entry["args"][-1]
     assert str(session.context) in entry["args"]
     assert session.session_id == context["session_id"]
-    assert {"root": str(project), "title": "Shop", "created": "2026-02-10"} == context["project"]
+    assert context["project"] == {
+        "root": str(project),
+        "work_tree": str(project),
+        "database": str(project / ".ralph/db/ralph.db"),
+        "title": "Shop",
+        "created": "2026-02-10",
+    }
     assert {"set_task_status": {"id": 1}, "add_feature_context_file": {"feature_name": "auth"}} == (
         context["bindings"]["ralph"]
     )
@@ -139,7 +155,8 @@ def test_a_hostile_name_stays_in_its_folder_and_is_named_as_it_is(
     assert HOSTILE == json.loads(session.context.read_bytes())["feature"]
     assert re.fullmatch(r"ramble-[A-Za-z0-9_]{40}-\d{8}T\d{6}Z-[0-9a-f]{4}", session.session_id)
     (prompt,) = described(session.served[0].command)["prompts"]
-    assert 2 == prompt["text"].partition("1. ")[0].count("\n")
+    assert 5 == session.prompt.partition("1. ")[0].count("\n")
+    assert prompt["text"].endswith(session.prompt)
 
 
 def test_what_cannot_be_written_whole_is_not_there(tmp_path: Path) -> None:
@@ -152,18 +169,17 @@ def test_what_cannot_be_written_whole_is_not_there(tmp_path: Path) -> None:
 
 
 def test_a_session_that_would_not_start_leaves_nothing(project: Path, shelf: Path) -> None:
-    broken = project / ".ralph" / "mcp" / ".commit"
-    broken.mkdir()
-    manifest = project / ".ralph" / "mcp" / "manifest.json"
-    text = manifest.read_bytes()
-    manifest.write_bytes(b"{}")
+    files = [project / ".ralph" / "mcp" / name for name in ("policy.py", "manifest.json")]
+    texts_before = [file.read_bytes() for file in files]
+    edit(project, "policy.py", more="<<<<<<< ours\n")
+    made_here(project)
     try:
         with pytest.raises(ProjectError, match='the server "ralph" would not start'):
             opened(project, "yap")
         assert [] == list(shelf.iterdir())
     finally:
-        manifest.write_bytes(text)
-        shutil.rmtree(broken, ignore_errors=True)  # making a session finishes a broken write
+        for file, text in zip(files, texts_before, strict=True):
+            file.write_bytes(text)
 
 
 def test_a_session_whose_name_is_taken_is_not_written_over(tmp_path: Path) -> None:
@@ -213,7 +229,9 @@ def test_a_list_shows_what_runs_and_the_newest_first(project: Path, shelf: Path)
     first, second = json.loads(done.stdout)
 
     keys = {"session_id", "recipe", "task_id", "feature", "discipline", "target_discipline"}
-    assert keys | {"folder", "age_seconds", "running"} == set(first) == set(second)
+    keys |= {"agent", "model", "started", "ended", "outcome", "turns", "cost_usd"}
+    keys |= {"input_tokens", "output_tokens", "worktree", "merged"}
+    assert keys | {"folder", "age_seconds", "running", "dry_run"} == set(first) == set(second)
     assert [newer.session_id, older.session_id] == [first["session_id"], second["session_id"]]
     assert [False, True] == [first["running"], second["running"]]
     assert (1, "auth", "backend", None) == tuple(
@@ -233,13 +251,13 @@ def test_starting_a_server_makes_its_session_young_again(project: Path, shelf: P
         wire.shake_hands()
         wire.leave()
         wire.end()
-    assert [] == prune_sessions(project)
+    assert [] == prune_sessions(project, 30)
     described(session.served[0].command)
 
     assert [session.folder] == list(shelf.iterdir())
     aged(session.folder, 2 * DAY)
     described(session.served[0].command)  # looking is no start
-    assert [session.session_id] == prune_sessions(project)
+    assert [session.session_id] == prune_sessions(project, 30)
 
 
 def test_making_a_session_sweeps_those_that_are_older_than_a_day(
@@ -253,18 +271,94 @@ def test_making_a_session_sweeps_those_that_are_older_than_a_day(
     assert {ages[DAY - 60], ages[0], newest} == set(shelf.iterdir())
 
 
+def test_a_record_outlives_what_could_be_started_by_as_long_as_the_settings_say(
+    project: Path, shelf: Path
+) -> None:
+    session = opened(project, "yap")
+    transcript = session.folder / "transcript.jsonl"
+    transcript.write_text("{}\n", encoding="utf-8")
+    aged(session.folder, DAY - 60)
+    assert [] == prune_sessions(project, 3)
+    assert session.mcp_config.exists()
+    aged(session.folder, 3 * DAY - 60)
+    assert [] == prune_sessions(project, 3)
+    assert transcript.exists()
+    assert not session.mcp_config.exists()  # it may hold secrets
+    aged(session.folder, 3 * DAY + 60)
+    assert [session.session_id] == prune_sessions(project, 3)
+
+    assert [] == list(shelf.iterdir())
+
+
+@pytest.mark.usefixtures("shelf")
+def test_a_dry_run_writes_its_own_folder_marked_and_nothing_else(project: Path) -> None:
+    aged(opened(project, "yap").folder, 2 * DAY)
+    before = snapshot(project)
+    done = ralphgen("launch", "task_execution", "--task", "1", "--dry-run", "--project", project)
+    after = snapshot(project)
+
+    assert (0, "") == (done.returncode, done.stderr)
+    (made,) = [kept for kept in stored_sessions(project) if kept.dry_run]
+    assert f"--mcp-config {made.folder}/mcp.json" in done.stdout
+    own = made.folder.relative_to(project).as_posix()
+    new = {own, *(f"{own}/{name}" for name in (*FILES, "dry-run"))}
+    assert new == after.keys() - before.keys()
+    assert {SESSIONS} == {path for path, state in before.items() if after[path] != state}
+    assert "dry run" in ralphgen("session", "list", "--project", project).stdout
+
+
+def test_a_dry_run_is_pruned_after_an_hour_by_the_next_one_or_by_any_session(
+    project: Path, shelf: Path
+) -> None:
+    def made(age: float, *, dry_run: bool) -> Path:
+        folder = opened(project, "yap", dry_run=dry_run).folder
+        aged(folder, age)
+        return folder
+
+    hour = 60 * 60
+    old, young = made(hour + 60, dry_run=True), made(hour - 60, dry_run=True)
+    kept = made(2 * DAY, dry_run=False)
+    newest = made(0, dry_run=True)
+    assert {young, kept, newest} == set(shelf.iterdir())
+    aged(newest, hour + 60)
+    last = made(0, dry_run=False)
+
+    assert {young, last} == set(shelf.iterdir())
+    assert not old.exists()
+
+
+@pytest.mark.usefixtures("shelf")
+@pytest.mark.parametrize("broken", ["a write", "environment"])
+def test_a_dry_run_brings_nothing_in_order(broken: str, project: Path, tmp_path: Path) -> None:
+    own = shutil.copytree(project, tmp_path / "own")
+    more = {}
+    if broken == "a write":
+        (own / ".ralph/mcp/.commit").mkdir()
+    else:
+        more = {"RALPHGEN_HOME": str(tmp_path / "home")}
+    before = snapshot(own)
+    options = ("--task", "1", "--dry-run", "--project", own)
+    done = ralphgen("launch", "task_execution", *options, more=more)
+
+    assert 1 == done.returncode
+    assert broken in done.stderr
+    assert 'hint: run "ralphgen regen"' in done.stderr
+    assert before == snapshot(own)
+    assert not (tmp_path / "home").exists()
+
+
 def test_a_session_that_a_server_holds_is_never_swept(project: Path, shelf: Path) -> None:
     session = opened(project, "yap")
     with running(project, *session.served[0].command[4:]) as wire:
         wire.shake_hands()
         aged(session.folder, 30 * DAY)
-        assert [] == prune_sessions(project)
+        assert [] == prune_sessions(project, 30)
         assert FILES == {path.name for path in session.folder.iterdir()}
         assert "result" in wire.ask("tools/list")
         wire.leave()
         wire.end()
 
-    assert [session.session_id] == prune_sessions(project)
+    assert [session.session_id] == prune_sessions(project, 30)
     assert [] == list(shelf.iterdir())
 
 
@@ -284,7 +378,7 @@ def test_what_is_no_session_is_kept(project: Path, shelf: Path, tmp_path: Path) 
         aged(folder, 3 * DAY)
     os.utime(shelf / "file", (0, 0))
 
-    assert [] == prune_sessions(project)
+    assert [] == prune_sessions(project, 30)
     expected = {"link", "dangling", "file", "deep", full.name}
     assert expected == {path.name for path in shelf.iterdir()}
     assert FILES == {path.name for path in outside.iterdir()}
@@ -300,7 +394,7 @@ def test_what_a_crash_left_unfinished_is_swept_and_never_listed(project: Path, s
     aged(shelf / "old.new", 2 * DAY)
 
     assert [] == stored_sessions(project)
-    assert ["old.new"] == prune_sessions(project)
+    assert ["old.new"] == prune_sessions(project, 30)
     assert [shelf / "young.new"] == list(shelf.iterdir())
 
 
@@ -326,3 +420,15 @@ def test_a_list_of_odd_sessions_can_be_shown(project: Path, shelf: Path) -> None
     assert 0 == done.returncode, done.stderr
     assert "odd" in done.stdout
     assert "\x1b" not in done.stdout
+
+
+def test_a_project_that_hides_its_title_has_sessions(tmp_path: Path) -> None:
+    """The server does not see the title, and holds what a session was made for against it."""
+    root = create_project(tmp_path / "p", config='[schema]\nhide = ["metadata.project_title"]\n')
+
+    made = opened(root, "manual")
+
+    project = json.loads(made.context.read_bytes())["project"]
+    assert (str(root), None, "2026-02-10") == tuple(
+        project[key] for key in ("root", "title", "created")
+    )

@@ -14,12 +14,14 @@ from driving import SCHEMAS, create_database
 from goldens import Goldens
 
 from ralphgen.generate.workflows import generate
-from ralphgen.kits.registry import KITS
-from ralphgen.planning.model import KitPlan, ServerPlan, SkillPlan
+from ralphgen.kits.registry import KITS as EVERY
+from ralphgen.planning.model import KitPlan, ServerPlan
 from ralphgen.planning.preview import listed_tools
+from ralphgen.planning.skill import SkillPlan
 from ralphgen.skills.rendering import GUIDE, TEXT, Skill, render_skills
 from ralphgen.skills.sections import MOST
 
+KITS = [kit for kit in EVERY if not kit.any_schema]  # all that one project can have
 KIT_KEYS = [kit.key for kit in KITS]
 ERAS = ("a0", "a8", "b6")
 NAMES = {

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from ralphgen.runtime.errors import ToolError
 
-from .documents import MISSING, MOST, UnreadableError, brief, fitted, names_in, read_text, trouble
+from .workspace import (
+    MISSING,
+    MOST,
+    UnreadableDocumentError,
+    brief,
+    first_entries,
+    fitted,
+    names_in,
+    read_text,
+    trouble,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +30,7 @@ DESCRIBED = 500  # characters of a description
 NAMED = 100  # characters of a name, a type or a tag
 TAGS = 20
 OTHERS = 10  # further files of one name
-_LAST = 300  # characters for the lines at the end
+
 _LEVEL = r"(?m)^install_level:[ \t]*[\"']?([A-Za-z0-9_-]+)[\"']?[ \t]*(?:#.*)?\r?$"
 
 
@@ -78,7 +88,7 @@ def get_capability_detail(acm: Acm, arguments: dict[str, Any]) -> str:
         raise ToolError(f'Capability "{name}" not found: {advice}')
     try:
         text = read_text(root, files[0])
-    except UnreadableError as error:
+    except UnreadableDocumentError as error:
         raise ToolError(
             f'the capability "{brief(files[0], DESCRIBED)}" {error.why}: ask a person to fix that'
         ) from error
@@ -90,15 +100,12 @@ def get_capability_detail(acm: Acm, arguments: dict[str, Any]) -> str:
 
 
 def inventory(root: str) -> tuple[list[Capability], int]:
-    """Return the capabilities of a registry in the inventory's order, and how many have no name.
-
-    Raises `InventoryError`.
-    """
+    """Return the capabilities in order, and how many have no name; raises `InventoryError`."""
     import json
 
     try:
         value = json.loads(read_text(root, INVENTORY).removeprefix("\ufeff"))
-    except UnreadableError as error:
+    except UnreadableDocumentError as error:
         raise InventoryError(error.why) from error
     except (ValueError, RecursionError) as error:
         raise InventoryError("is not JSON") from error
@@ -126,17 +133,9 @@ def _found_lines(root: str, found: list[Capability]) -> list[str]:
     if not found:
         return ["No capabilities match this search: try fewer words, or leave a filter out."]
     lines = [f"Found {len(found)} {'capability' if len(found) == 1 else 'capabilities'}:", ""]
-    room = MOST - _LAST
-    shown = 0
-    for capability in found[:SHOWN]:
-        entry = _entry(root, capability)
-        room -= len(entry) + 1
-        if room < 0:
-            break
-        lines.append(entry)
-        shown += 1
-    more = f"and {len(found) - shown} more: narrow the search with a keyword, a type or tags"
-    return [*lines, "", more] if shown < len(found) else lines
+    shown = first_entries(_entry(root, capability) for capability in found[:SHOWN])
+    more = f"and {len(found) - len(shown)} more: narrow the search with a keyword, a type or tags"
+    return [*lines, *shown, *(["", more] if len(shown) < len(found) else ())]
 
 
 def _entry(root: str, capability: Capability) -> str:
@@ -160,7 +159,7 @@ def _install_level(root: str, capability: Capability) -> str:
 
     try:
         found = re.search(_LEVEL, read_text(root, f"{capability.path}/{FILE}"))
-    except UnreadableError:
+    except UnreadableDocumentError:
         return ""
     return found[1] if found else ""
 
@@ -177,7 +176,7 @@ def _files_of(root: str, name: str) -> list[str]:
         listed = set()
     try:
         kinds = names_in(root, FOLDER)
-    except UnreadableError:
+    except UnreadableDocumentError:
         kinds = []
     places = [f"{FOLDER}/{name}", *sorted(listed), *(f"{FOLDER}/{kind}/{name}" for kind in kinds)]
     files = dict.fromkeys(f"{place.rstrip('/')}/{FILE}" for place in places)

@@ -6,7 +6,16 @@ import os
 
 from ralphgen.runtime.errors import ToolError
 
-from .documents import MOST, UnreadableError, brief, inside, read_front_matter, read_path, words_for
+from .workspace import (
+    UnreadableDocumentError,
+    brief,
+    first_entries,
+    fitted,
+    inside,
+    read_front_matter,
+    read_path,
+    words_for,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,10 +28,9 @@ README = "README.md"
 SHOWN = 50  # entries of an answer
 AROUND = 80  # characters on either side of what was found
 NAMED = 200  # characters of a title
-_LAST = 300  # characters for the lines at the end
 
 
-class Hit:
+class KnowledgeEntry:
     """An entry that was found: its file's name, its text, and where the term stands in it.
 
     `at` is -1 where only the name holds the term.
@@ -39,7 +47,8 @@ class Hit:
 def query_knowledge(acm: Acm, arguments: dict[str, Any]) -> str:
     """Return the entries that hold a term, each with its title, the words around it and its place.
 
-    Raises `ToolError` for a blank term, and where the knowledge base cannot be read.
+    For such a place it is the text of that entry. Raises `ToolError` for a blank term, and where
+    the knowledge base, or the entry, cannot be read.
     """
     term = arguments["query"].strip()
     if not term:
@@ -48,11 +57,27 @@ def query_knowledge(acm: Acm, arguments: dict[str, Any]) -> str:
     entries = _entries(root)
     if not entries:
         return "The knowledge base has no entries."
+    for name, path in entries:
+        if _shown(name) == term:
+            return _whole(name, path)
     hits, unreadable = _search(entries, term.lower())
     note = ["", f"Not readable, and left out: {unreadable}"] if unreadable else []
     if not hits:
         return "\n".join([f'No KB entries match "{brief(term, NAMED)}".', *note])
     return "\n".join([*_hit_lines(hits, len(term)), *note])
+
+
+def _shown(name: str) -> str:
+    """Return the place of an entry below the documents."""
+    return f"{FOLDER}/{brief(name, NAMED)}"
+
+
+def _whole(name: str, path: str) -> str:
+    """Return the text of an entry, cut where it is too long; raises `ToolError`."""
+    try:
+        return fitted(read_path(path), f"{FOLDER}/{name}")
+    except UnreadableDocumentError as error:
+        raise ToolError(f'"{_shown(name)}" {error.why}: ask a person to fix that') from error
 
 
 def _entries(root: str) -> list[tuple[str, str]]:
@@ -64,8 +89,8 @@ def _entries(root: str) -> list[tuple[str, str]]:
         folder = inside(root, FOLDER)
         with os.scandir(folder) as found:
             files = [entry for entry in found if _may_be_entry(entry)]
-    except (UnreadableError, OSError) as error:
-        why = error.why if isinstance(error, UnreadableError) else words_for(error)
+    except (UnreadableDocumentError, OSError) as error:
+        why = error.why if isinstance(error, UnreadableDocumentError) else words_for(error)
         raise ToolError(
             f'the knowledge base "{FOLDER}/" {why}: add the folder, or have ACM_ROOT name '
             "documents that hold one"
@@ -90,24 +115,26 @@ def _real(root: str, folder: str, entry: os.DirEntry[str]) -> str:
         return entry.path
     try:
         return inside(root, os.path.join(folder, entry.name))
-    except UnreadableError:
+    except UnreadableDocumentError:
         return ""
 
 
-def _search(entries: list[tuple[str, str]], term: str) -> tuple[list[Hit], int]:
+def _search(entries: list[tuple[str, str]], term: str) -> tuple[list[KnowledgeEntry], int]:
     """Return what holds the term, given in small letters, and how many entries cannot be read."""
-    hits: list[Hit] = []
+    hits: list[KnowledgeEntry] = []
     unreadable = 0
     for name, path in entries:
         try:
             text = read_path(path)
-        except UnreadableError:
+        except UnreadableDocumentError:
             unreadable += 1
             continue
         lowered = text.lower()
         at = lowered.find(term)
         if at >= 0 or term in name.lower():
-            hits.append(Hit(name, text, at if len(lowered) == len(text) else _place(text, at)))
+            hits.append(
+                KnowledgeEntry(name, text, at if len(lowered) == len(text) else _place(text, at))
+            )
     return hits, unreadable
 
 
@@ -121,28 +148,22 @@ def _place(text: str, at: int) -> int:
     return len(text)
 
 
-def _hit_lines(hits: list[Hit], length: int) -> list[str]:
+def _hit_lines(hits: list[KnowledgeEntry], length: int) -> list[str]:
     """Return the lines on what was found, on as many entries as there is room for."""
     lines = [f"Found {len(hits)} KB {'entry' if len(hits) == 1 else 'entries'}:"]
-    room = MOST - _LAST
-    shown = 0
-    for hit in hits[:SHOWN]:
-        entry = _entry(hit, length)
-        room -= len(entry) + 2
-        if room < 0:
-            break
+    shown = first_entries(_entry(hit, length) for hit in hits[:SHOWN])
+    for entry in shown:
         lines += ["", entry]
-        shown += 1
-    more = f"and {len(hits) - shown} more: look for a longer term"
-    return [*lines, "", more] if shown < len(hits) else lines
+    more = f"and {len(hits) - len(shown)} more: look for a longer term"
+    return [*lines, "", more] if len(shown) < len(hits) else lines
 
 
-def _entry(hit: Hit, length: int) -> str:
+def _entry(hit: KnowledgeEntry, length: int) -> str:
     title = read_front_matter(hit.text).text("title") or hit.name.removesuffix(".md")
     lines = [f"**{brief(title, NAMED)}**"]
     if hit.at >= 0:
         lines.append(f"> {_snippet(hit.text, hit.at, length)}")
-    return "\n".join([*lines, f"Path: {FOLDER}/{brief(hit.name, NAMED)}"])
+    return "\n".join([*lines, f"Path: {_shown(hit.name)}"])
 
 
 def _snippet(text: str, at: int, length: int) -> str:

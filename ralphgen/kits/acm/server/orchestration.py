@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ralphgen.runtime.errors import ToolError
 
-from .documents import (
+from .workspace import (
     MOST,
     VALID,
     FrontMatter,
-    UnreadableError,
+    UnreadableDocumentError,
     brief,
     fitted,
     names_in,
@@ -87,7 +87,7 @@ def validation(project: str, transition: str) -> str:
     file = status_file(project)
     try:
         status = read_front_matter(read_text(project, file))
-    except UnreadableError as error:
+    except UnreadableDocumentError as error:
         if not error.missing:
             raise _cannot_validate(file, error) from error
         raise ToolError(
@@ -97,7 +97,7 @@ def validation(project: str, transition: str) -> str:
     briefs = _briefs(project)
     try:
         found = read_front_matter(read_text(project, briefs[0]))
-    except UnreadableError as error:
+    except UnreadableDocumentError as error:
         raise _cannot_validate(briefs[0], error) from error
     issues = []
     if status.text("stage").casefold() != before:
@@ -131,11 +131,11 @@ def _briefs(project: str) -> list[str]:
     problem = trouble(project, BRIEF)
     if not problem:
         return [BRIEF]
-    if not UnreadableError(problem).missing:
-        raise _cannot_validate(BRIEF, UnreadableError(problem))
+    if not UnreadableDocumentError(problem).missing:
+        raise _cannot_validate(BRIEF, UnreadableDocumentError(problem))
     try:
         names = names_in(project, INBOX)
-    except UnreadableError as error:
+    except UnreadableDocumentError as error:
         if not error.missing:
             raise _cannot_validate(INBOX, error) from error
         names = []
@@ -150,7 +150,7 @@ def _briefs(project: str) -> list[str]:
     return usable
 
 
-def _cannot_validate(name: str, error: UnreadableError) -> ToolError:
+def _cannot_validate(name: str, error: UnreadableDocumentError) -> ToolError:
     shown = brief(name, SHOWN)
     return ToolError(f'cannot validate: "{shown}" {error.why}; fix that, then call again')
 

@@ -1,4 +1,4 @@
-"""Tools on a project: guidance for its type, and checks of its structure and its health.
+"""Tools on a project: guidance for its type, its rules, and checks of its structure and health.
 
 The checks are of files, front matter and headings, never of what they mean.
 """
@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from ralphgen.runtime.errors import one_line
 
-from .documents import (
+from .orchestration import STATUSES, status_file
+from .workspace import (
     MISSING,
     OUTSIDE,
     VALID,
     FrontMatter,
-    UnreadableError,
+    UnreadableDocumentError,
     fitted,
     read_front_matter,
     read_text,
     trouble,
 )
-from .orchestration import STATUSES, status_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from .workspace import Acm
 
 TYPES_SPEC = "ACM-PROJECT-TYPES-SPEC.md"
+RULES = "ACM-RULES-SPEC.md"
+LEVELS = {
+    "global": "ACM-GLOBAL-CLAUDE-MD-SPEC.md",
+    "project": "ACM-PROJECT-CLAUDE-MD-SPEC.md",
+}
 MODIFIERS = ("scale", "scope")
 SPELLINGS = {"full": ("full", "full-build")}  # of a modifier, in the spec
 IMPLICATIONS = "Type Implications"
@@ -56,6 +61,16 @@ SECTIONS: Mapping[str, tuple[tuple[str, ...], ...]] = {
 }
 # Where either of two headings will do, both are named: the others are other words for the first.
 EITHER = "Context Map"
+
+
+def get_rules_spec(acm: Acm, _arguments: dict[str, Any]) -> str:
+    """Return the spec of a project's rules."""
+    return acm.document_answer(RULES, "rules spec")
+
+
+def get_context_spec(acm: Acm, arguments: dict[str, Any]) -> str:
+    """Return the spec of CLAUDE.md for a person or for a project."""
+    return acm.document_answer(LEVELS[arguments["level"]], "context spec")
 
 
 def get_project_type_guidance(acm: Acm, arguments: dict[str, Any]) -> str:
@@ -186,7 +201,7 @@ def _artifact(project: str, name: str) -> FrontMatter | str:
     """Return the front matter and text of an artifact, else what is wrong with its file."""
     try:
         return read_front_matter(read_text(project, name))
-    except UnreadableError as error:
+    except UnreadableDocumentError as error:
         return _short(error.why, "file missing")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ralphgen.runtime.errors import one_line
-from ralphgen.runtime.files.read import is_within
+from ralphgen.runtime.files import is_within
 
 from .folder import MISSING, Folder, UnreadableError, stamp
 from .parsing import read_toml
@@ -68,9 +68,11 @@ class Rules:
 
     `path` is the file, or the one to create where it is `missing`. `problem` says why nothing is
     allowed, where the file cannot be used; `ignored` holds a sentence on each entry without effect.
+    `home` are two folders without links: what is said of the second, the project's, holds for the
+    same place in the first, its folder in another work tree.
     """
 
-    __slots__ = ("entries", "ignored", "missing", "path", "problem")
+    __slots__ = ("entries", "home", "ignored", "missing", "path", "problem")
 
     def __init__(
         self,
@@ -86,6 +88,7 @@ class Rules:
         self.ignored = tuple(ignored)
         self.problem = problem
         self.missing = missing
+        self.home: tuple[str, str] | None = None
 
     def allows(self, name: str, unique_name: str, path: str) -> bool:
         """Return whether a task may be started: its plain and its unique name, and its file.
@@ -101,25 +104,39 @@ class Rules:
 
     def denial(self, name: str, unique_name: str, path: str) -> Rule | None:
         """Return the first entry that forbids a task."""
-        real, names = os.path.realpath(path), (name, unique_name)
-        return next((rule for rule in self.entries if rule.denies(names, real)), None)
+        reals, names = self._meant(path), (name, unique_name)
+        return next(
+            (rule for rule in self.entries for real in reals if rule.denies(names, real)), None
+        )
 
     def grant(self, name: str, path: str) -> Rule | None:
         """Return the first entry that allows a task, were it not forbidden."""
+        reals = self._meant(path)
+        return next(
+            (rule for rule in self.entries for real in reals if rule.grants(name, real)), None
+        )
+
+    def _meant(self, path: str) -> list[str]:
+        """Return the paths, without links, of which an entry counts for what is at this one."""
         real = os.path.realpath(path)
-        return next((rule for rule in self.entries if rule.grants(name, real)), None)
+        if self.home is None or not is_within(real, self.home[0]):
+            return [real]
+        at, main = self.home
+        return [real, os.path.realpath(os.path.join(main, os.path.relpath(real, at)))]
 
 
 class Allowlist:
     """The allowlist as it is at each look: a change counts at once.
 
-    `setting` is the path of the file, which stands for the usual places; empty for those.
+    `setting` is the path of the file, which stands for the usual places; empty for those. `home` is
+    as that of `Rules`.
     """
 
-    __slots__ = ("_path", "_rules", "_stamp", "setting")
+    __slots__ = ("_home", "_path", "_rules", "_stamp", "setting")
 
-    def __init__(self, setting: str = "") -> None:
+    def __init__(self, setting: str = "", home: tuple[str, str] | None = None) -> None:
         self.setting = setting
+        self._home = home
         self._path = ""
         self._stamp = MISSING
         self._rules = Rules("")
@@ -130,8 +147,15 @@ class Allowlist:
         state = stamp(path)
         if (path, state) != (self._path, self._stamp):
             self._rules = read_rules(path)
+            self._rules.home = self._home
             self._path, self._stamp = path, state
-        return _followed(self._rules)
+        for rule in self._rules.entries:
+            try:
+                rule.follow()  # anew: a link may lead elsewhere than it did
+            except (OSError, ValueError) as error:
+                why = _lost(rule.number, rule.path, error)
+                return Rules(path, problem=f"{why}: {NOTHING}")
+        return self._rules
 
 
 def allowlist_path(setting: str = "") -> str:
@@ -163,16 +187,6 @@ def read_rules(path: str) -> Rules:
     except UnreadableError as error:
         return Rules(path, problem=f"{one_line(error.why)}: {NOTHING}")
     return Rules(path, [rule for rule in found if rule is not None], ignored=ignored)
-
-
-def _followed(rules: Rules) -> Rules:
-    """Return the same with every path followed anew: a link may lead elsewhere than it did."""
-    for rule in rules.entries:
-        try:
-            rule.follow()
-        except (OSError, ValueError) as error:
-            return Rules(rules.path, problem=f"{_lost(rule.number, rule.path, error)}: {NOTHING}")
-    return rules
 
 
 def _entries(path: str, values: dict[str, Any]) -> list[Any]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-from .refusals import bad_arguments, shown
+from .answers import bad_arguments, shown
+from .runners import COMPOSE
+from .task import PATTERN, parts_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +36,10 @@ PREFIXES = tuple(
         "JAVA_TOOL_ MAVEN_ MVN GRADLE_ ORG_GRADLE_ ACT_ COMPOSE_ DOCKER_ JUST_ CARGO_"
     ).split()
 )
+# Runners that write variables into the text of a command, which a shell reads then. Make and just
+# do so with further arguments too, which Task quotes.
+PASTING = ("make", "just", "task", COMPOSE)
+BEYOND_WORDS = re.compile(r"[^\w @%+=:,./^-]")  # what a shell splits commands at, quotes, expands
 SEVERAL = ("mvn", "gradle")  # runners that take every further word for a further task
 # Their options that lead to another project or to other settings, and those that only look so.
 ELSEWHERE = {
@@ -56,8 +62,9 @@ def check_further(task: Task, words: Sequence[str], others: Iterable[Task], rule
 
     `others` are the tasks beside this one. For make, whose every option and every word is a way
     around the allowlist, only variables are let through. A bare word for Maven or Gradle must be a
-    task that is allowed too, and for just it must not be one that is not. Otherwise, whoever allows
-    a task allows it with any argument.
+    task that is allowed too, and for just it must not be one that is not. What make and just write
+    into a recipe must be plain words for its shell. Otherwise, whoever allows a task allows it with
+    any argument.
     """
     if sum(map(len, words)) > MOST:
         raise bad_arguments(f"the arguments have more than {MOST:,} characters")
@@ -72,7 +79,9 @@ def check_further(task: Task, words: Sequence[str], others: Iterable[Task], rule
         if "\0" in word:
             raise bad_arguments("an argument holds a NUL character")
         if task.runner == "make":
-            _check_of_make(word)
+            check_pasted(task.runner, _check_of_make(word))
+        if task.runner == "just":
+            check_pasted(task.runner, word)
         if _leads_elsewhere(task.runner, word):
             raise bad_arguments(f"'{shown(word)}' would lead {task.runner} to another project")
         bare = task.runner in SEVERAL and not word.startswith("-") and word not in allowed
@@ -83,8 +92,28 @@ def check_further(task: Task, words: Sequence[str], others: Iterable[Task], rule
             )
 
 
+def check_name(task: Task) -> None:
+    """Raise `RefusedError` for a task by its pattern, and for one whose name is no plain word.
+
+    What stands for a `*` is written into commands, and a name with `=` is a variable for Task.
+    """
+    if task.runner != "task" or PATTERN not in task.name:
+        return
+    if PATTERN in task.source_name:
+        raise bad_arguments(
+            f"'{shown(task.name)}' is a pattern: give its name with a word in place of each *"
+        )
+    if "=" in task.source_name:
+        raise bad_arguments(f"task takes '{shown(task.source_name)}' for a variable")
+    for part in parts_of(task.name, task.source_name):
+        check_pasted(task.runner, part)
+
+
 def check_variables(task: Task, variables: Mapping[str, str]) -> None:
-    """Raise `RefusedError` for a variable that makes another program of the one that is run."""
+    """Raise `RefusedError` for a variable that makes another program of the one that is run.
+
+    Or another command, where the runner writes it into one.
+    """
     if sum(len(name) + len(value) for name, value in variables.items()) > MOST:
         raise bad_arguments(f"the environment variables have more than {MOST:,} characters")
     for name, value in variables.items():
@@ -96,6 +125,18 @@ def check_variables(task: Task, variables: Mapping[str, str]) -> None:
             )
         if task.runner == "make":
             _check_of_make(f"{name}={value}")
+        if task.runner in PASTING:
+            check_pasted(task.runner, value)
+
+
+def check_pasted(runner: str, text: str) -> None:
+    """Raise `RefusedError` for a text that a shell would read as more than plain words."""
+    found = BEYOND_WORDS.search(text)
+    if found is not None:
+        raise bad_arguments(
+            f"'{shown(text)}' holds '{shown(found[0])}': {runner} writes it into a command, whose "
+            "shell must find plain words of letters, digits and @%+=:,./^_-"
+        )
 
 
 def _leads_elsewhere(runner: str, word: str) -> bool:
@@ -110,7 +151,8 @@ def _leads_elsewhere(runner: str, word: str) -> bool:
     )
 
 
-def _check_of_make(word: str) -> None:
+def _check_of_make(word: str) -> str:
+    """Return the value that a word gives a variable of make; refuse any other word."""
     assigned = ASSIGNMENT.fullmatch(word)
     if assigned is None:
         raise bad_arguments(
@@ -120,5 +162,4 @@ def _check_of_make(word: str) -> None:
     name, value = assigned.groups()
     if name in OF_MAKE or name.startswith("-"):
         raise bad_arguments(f"the variable '{shown(name)}' of make cannot be set for a task")
-    if "$" in value:
-        raise bad_arguments(f"the value of '{shown(name)}' holds a $, which make would expand")
+    return value

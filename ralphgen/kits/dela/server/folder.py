@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 
-from ralphgen.runtime.files.read import NotAFileError, is_within, read_file
+from ralphgen.runtime.files import NotAFileError, is_within, read_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
 LARGEST = 1 << 20  # bytes of a file of tasks
@@ -131,6 +131,14 @@ class Folder:
         if path not in self.stamps:
             self.spend("paths", 1)
             self.stamps[path] = stamp(path)
+
+    def upwards(self) -> Iterator[str]:
+        """Yield the folder and those around it, up to the root."""
+        place = self.path
+        yield place
+        while place != self.root:
+            place = os.path.dirname(place)
+            yield place
 
     def is_inside(self, path: str) -> bool:
         """Return whether a path, followed through links, leads to something within the root."""

@@ -6,15 +6,14 @@ from ralphgen.runtime.deferred import DeferredResult
 from ralphgen.runtime.processes.jobs import NotRunningError
 from ralphgen.runtime.values.paging import fitted
 
-from .payload import MAX_BYTES, newest, oldest, size
-from .refusals import bad_arguments, job_not_found, not_running
+from .answers import MAX_BYTES, bad_arguments, job_not_found, newest, not_running, oldest, size
 from .task import find_task
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ralphgen.runtime.processes.job import Job
+    from ralphgen.runtime.processes.groups import Job
     from ralphgen.runtime.processes.jobs import Jobs
 
     from .workspace import Dela
@@ -46,7 +45,7 @@ def task_status(dela: Dela, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def task_output(dela: Dela, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Lines of output: the last ones, or those from an offset on."""
+    """Return lines of output: the last ones, or those from an offset on."""
     _, job = _find_job(dela, arguments["pid"])
     wanted, offset = arguments.get("lines", LINES), arguments.get("offset")
     page = job.output.tail(wanted) if offset is None else job.output.read(offset, wanted)
@@ -80,11 +79,8 @@ def task_stop(dela: Dela, arguments: dict[str, Any]) -> DeferredResult:
     if job.state != "running":
         raise not_running(job.pid)
     dela.started()  # which takes its time
-    return DeferredResult(lambda: _stopped(jobs, job, grace), _nothing)
-
-
-def _nothing() -> None:
-    """A process that is being stopped is stopped, whether somebody waits for that or not."""
+    # It is stopped, whether somebody waits for that or not.
+    return DeferredResult(lambda: _stopped(jobs, job, grace), lambda: None)
 
 
 def _stopped(jobs: Jobs, job: Job, grace: float) -> dict[str, Any]:

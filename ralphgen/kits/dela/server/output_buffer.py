@@ -150,7 +150,9 @@ class OutputBuffer:
             if len(data) - start <= self._longest:
                 break
             self._keep(data[kept:start])
-            kept = _boundary(data, start + self._longest)
+            kept = start + self._longest
+            while data[kept] in CONTINUING:
+                kept -= 1  # to where a character begins
             self._keep_piece(data[start:kept])
             start = kept
         self._keep(data[kept:start])
@@ -181,12 +183,5 @@ class OutputBuffer:
 
 
 def weight_of(lines: int, size: int) -> int:
-    """About how many bytes of memory an output within these limits costs at most."""
+    """Return about how many bytes of memory an output within these limits costs at most."""
     return size + OVERHEAD * min(lines, size)
-
-
-def _boundary(data: bytes, index: int) -> int:
-    """Return the last place up to the index at which a character begins."""
-    while data[index] in CONTINUING:
-        index -= 1
-    return index

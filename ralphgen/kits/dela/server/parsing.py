@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 
-from ralphgen.runtime.packages import add_packages
+from ralphgen.runtime.modules import add_packages
 
 from .folder import UnreadableError
 
@@ -37,7 +37,8 @@ def read_yaml(folder: Folder, path: str) -> Any:
     That `on` and `yes` are texts, as they are to the programs that read these files, and that 3
     is "3", is what a loader without types is for. Raises `UnreadableError`.
     """
-    return _once("yaml", folder, path, _yaml)[0]
+    value, _ = _once("yaml", folder, path, lambda: _yaml(folder, path))
+    return value
 
 
 def has_tags(folder: Folder, path: str) -> bool:
@@ -45,7 +46,7 @@ def has_tags(folder: Folder, path: str) -> bool:
 
     Raises `UnreadableError`.
     """
-    text = _once("yaml", folder, path, _yaml)[1]
+    _, text = _once("yaml", folder, path, lambda: _yaml(folder, path))
     if "!" not in text:
         return False
     import yaml  # what it cannot read safely was refused above
@@ -54,13 +55,13 @@ def has_tags(folder: Folder, path: str) -> bool:
     return any(getattr(event, "tag", None) is not None for event in events)
 
 
-def _once(kind: str, folder: Folder, path: str, parse: Callable[[Folder, str], object]) -> Any:
+def _once(kind: str, folder: Folder, path: str, parse: Callable[[], object]) -> Any:
     """Return the parsed file, or raise `UnreadableError`; it is parsed once for each real path."""
     folder.look(path)
     key = kind, os.path.realpath(path)
     if key not in folder.parsed:
         try:
-            folder.parsed[key] = parse(folder, path)
+            folder.parsed[key] = parse()
         except UnreadableError as error:
             folder.parsed[key] = error
     found = folder.parsed[key]
@@ -86,7 +87,7 @@ def _yaml(folder: Folder, path: str) -> tuple[Any, str]:
 
 def read_json(folder: Folder, path: str) -> Any:
     """Return the value of a JSON file. Raises `UnreadableError`."""
-    return _once("json", folder, path, _plain_json)
+    return _once("json", folder, path, lambda: _json(path, folder.text(path)))
 
 
 def read_json5(folder: Folder, path: str) -> Any:
@@ -94,7 +95,7 @@ def read_json5(folder: Folder, path: str) -> Any:
 
     Raises `UnreadableError`.
     """
-    return _once("json5", folder, path, _json5)
+    return _once("json5", folder, path, lambda: _json5(folder, path))
 
 
 def _json5(folder: Folder, path: str) -> Any:
@@ -113,10 +114,6 @@ def _json5(folder: Folder, path: str) -> Any:
         raise UnreadableError(path, f"is not JSON: {error}") from error
     except RecursionError as error:
         raise UnreadableError(path, DEEP) from error
-
-
-def _plain_json(folder: Folder, path: str) -> Any:
-    return _json(path, folder.text(path))
 
 
 def _json(path: str, text: str) -> Any:

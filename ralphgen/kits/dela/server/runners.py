@@ -6,7 +6,7 @@ import os
 import signal
 import time
 
-from ralphgen.runtime.files.read import is_within
+from ralphgen.runtime.files import is_within
 
 from .folder import stamp
 
@@ -35,8 +35,10 @@ HINTS = {
     "poe": "Install poe: pipx install poethepoet",
     "task": "Install Task: https://taskfile.dev/installation",
     "turbo": "Install turbo: npm install --global turbo",
-    "mvn": "Install Maven: brew install maven (macOS) or apt-get install maven (Ubuntu)",
-    "gradle": "Install Gradle: https://gradle.org/install, or commit its wrapper",
+    "mvn": "Install Maven: brew install maven (macOS) or apt-get install maven (Ubuntu), or "
+    "commit its wrapper mvnw, executable, to this folder or one around it",
+    "gradle": "Install Gradle: https://gradle.org/install; or commit its wrapper gradlew, "
+    "executable, to this folder or one around it",
     "act": "Install act: https://nektosact.com",
     COMPOSE: "Install Docker with its compose plugin: https://docs.docker.com/compose/install",
     "travis": "Travis CI runs these jobs on its own machines: there is nothing to install",
@@ -62,37 +64,43 @@ class Runners:
         """
         if task.runner in LISTED_ONLY or not task.argv:
             return False
-        program = found_program(task, folder)
-        if program is None:
-            return False
-        if task.runner != COMPOSE:
-            return True
+        if "/" in task.argv[0]:
+            path = os.path.join(folder, task.argv[0])
+            return os.path.isfile(path) and os.access(path, os.X_OK)
+        from shutil import which
+
+        program = which(task.argv[0])
+        if program is None or task.runner != COMPOSE:
+            return program is not None
         # It is run for the answer: one that the project holds must not be.
         docker = program_outside(program, folder)
-        return docker is not None and self._has_compose(docker, again=again)
+        return docker is not None and self._has_compose(docker, folder, again=again)
 
-    def _has_compose(self, docker: str, *, again: bool) -> bool:
+    def _has_compose(self, docker: str, folder: str, *, again: bool) -> bool:
         """Return whether Docker has its compose plugin, which is a program of its own."""
         known = self._compose
         if known is not None and not again and known[:2] == (docker, stamp(docker)):
             return known[2]
         # It is run where nothing of the project is read.
         words = ("compose", "version")
-        answer = _answer(docker, words, os.path.dirname(docker), DOCKER_PATIENCE)
+        place = os.path.dirname(docker)
+        answer = _answer(docker, words, place, DOCKER_PATIENCE, project_around(folder))
         has = answer is not None and answer.code == 0
         self._compose = (docker, stamp(docker), has)
         return has
 
 
-def found_program(task: Task, folder: str) -> str | None:
-    """Return the path of the program that a task starts; None where it cannot be executed."""
-    program = task.argv[0]
-    if "/" in program:
-        path = os.path.join(folder, program)
-        return path if os.path.isfile(path) and os.access(path, os.X_OK) else None
-    from shutil import which
+def nearest_program(folder: Folder, wrapper: str, program: str) -> str:
+    """Return the nearest wrapper up to the root that can be run, else the machine's program.
 
-    return which(program)
+    A wrapper is given by its path from the folder.
+    """
+    for place in folder.upwards():
+        path = os.path.join(place, wrapper)
+        if folder.is_file(path) and os.access(path, os.X_OK):
+            above = os.path.relpath(place, folder.path)
+            return f"./{wrapper}" if place == folder.path else f"{above}/{wrapper}"
+    return program
 
 
 class Answer:
@@ -115,7 +123,7 @@ def query(folder: Folder, *command: str) -> Answer | None:
     program = program_outside(command[0], folder.root)
     if program is None:
         return None
-    return _answer(program, command[1:], folder.path, PATIENCE)
+    return _answer(program, command[1:], folder.path, PATIENCE, project_around(folder.root))
 
 
 def program_outside(name: str, folder: str) -> str | None:
@@ -150,9 +158,16 @@ def project_around(folder: str) -> str:
     return ([place for place in projects if place != home] or projects or around[:1])[-1]
 
 
-def _answer(program: str, words: Sequence[str], cwd: str, patience: float) -> Answer | None:
-    """Return what a program says in so many seconds; None where it does not, or cannot be run."""
+def _answer(
+    program: str, words: Sequence[str], cwd: str, patience: float, project: str
+) -> Answer | None:
+    """Return what a program says in so many seconds; None where it does not, or cannot be run.
+
+    It gets none of the project's secrets: some run what the project's files say.
+    """
     import subprocess
+
+    from ralphgen.runtime.processes.inherited import passed_on
 
     try:
         process = subprocess.Popen(
@@ -161,7 +176,7 @@ def _answer(program: str, words: Sequence[str], cwd: str, patience: float) -> An
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=cwd,
-            env={**os.environ, "NO_COLOR": "1"},
+            env={**passed_on(os.path.join(project, ".ralph", "mcp")), "NO_COLOR": "1"},
             start_new_session=True,
         )
     except (OSError, ValueError):
@@ -179,7 +194,7 @@ def _answer(program: str, words: Sequence[str], cwd: str, patience: float) -> An
 
 
 def _said(process: Popen[bytes], until: float) -> list[bytes] | None:
-    """Output and words of a process that has ended; None where that is too late or too much."""
+    """Return what a process said that has ended; None where that is too late or too much."""
     import selectors
     from subprocess import TimeoutExpired
 

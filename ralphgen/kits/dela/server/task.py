@@ -4,8 +4,10 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterable, Iterator, Sequence
 
+PATTERN = "*"  # in the name of a task of Task: any word may stand in its place
 FEW = 3  # letters of a runner, where one letter does not tell it apart
 
 
@@ -17,6 +19,21 @@ def is_word(name: str) -> bool:
 def one_line(value: object) -> str | None:
     """Return a text on one line, as a description; None where it is none, or blank."""
     return " ".join(value.split()) or None if isinstance(value, str) else None
+
+
+def with_names(text: str | None, variables: re.Pattern[str]) -> str | None:
+    """Return a description in which each variable stands as its name, <NAME>: no value is known.
+
+    `variables` finds them; the group that has matched is the name, and `text`, where it is one of
+    the groups, what stands for itself. What is computed in another way becomes <…>.
+    """
+
+    def name(found: re.Match[str]) -> str:
+        if (plain := found.groupdict().get("text")) is not None:
+            return plain
+        return f"<{next(filter(None, found.groups()), '…')}>"
+
+    return text and variables.sub(name, text)
 
 
 class Task:
@@ -61,6 +78,13 @@ class Task:
         self.before_arguments = tuple(before_arguments)
         self.unique_name = name
 
+    @property
+    def command(self) -> str:
+        """The command as one would type it."""
+        from shlex import join
+
+        return join(self.argv)
+
 
 def name_tasks(tasks: Iterable[Task]) -> list[Task]:
     """Return the tasks in their order, each once and with its `unique_name`.
@@ -99,6 +123,45 @@ def find_task(tasks: Sequence[Task], name: str) -> tuple[Task | None, list[str]]
     if dash and prefix and len(meant) == 1:
         return meant[0], []
     return None, [task.unique_name for task in tasks if task.name == name]
+
+
+def find_instance(tasks: Iterable[Task], name: str) -> tuple[Task | None, list[str]]:
+    """Return the task that a name makes of the only pattern it fits, and else those patterns.
+
+    It bears the name of the pattern, by which people allow it, and both its other names are the
+    one that was given, by which they may deny it. What stands for `*` is not checked here.
+    """
+    fitting = [task for task in tasks if task.runner == "task" and parts_of(task.source_name, name)]
+    if len(fitting) != 1:
+        return None, [task.unique_name for task in fitting]
+    pattern = fitting[0]
+    made = Task(
+        pattern.name,
+        runner=pattern.runner,
+        argv=(*pattern.argv[:-1], name),
+        path=pattern.path,
+        source_name=name,
+        description=pattern.description,
+        before_arguments=pattern.before_arguments,
+    )
+    made.unique_name = name
+    return made, []
+
+
+def parts_of(pattern: str, name: str) -> list[str]:
+    """Return what stands in a name for each `*` of a pattern; nothing where it does not fit."""
+    first, *others = pattern.split(PATTERN)
+    if not name.startswith(first):
+        return []
+    parts, at = [], len(first)
+    for number, text in enumerate(others, 1):
+        is_last = number == len(others)
+        end = name.rfind(text, at + 1) if is_last else name.find(text, at + 1)
+        if end < 0 or (is_last and end + len(text) != len(name)):
+            return []
+        parts.append(name[at:end])
+        at = end + len(text)
+    return parts
 
 
 def _merged(tasks: Iterable[Task]) -> list[Task]:

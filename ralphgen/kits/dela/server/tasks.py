@@ -7,24 +7,31 @@ import os
 
 from ralphgen.runtime.deferred import DeferredResult
 from ralphgen.runtime.errors import INVALID_PARAMS, RefusedError
-from ralphgen.runtime.processes.job import RUNNING
+from ralphgen.runtime.processes.groups import RUNNING
+from ralphgen.runtime.processes.inherited import passed_on
 from ralphgen.runtime.processes.jobs import FullError, NotRunningError
 from ralphgen.runtime.processes.pipes import Pipes
 from ralphgen.runtime.values.paging import page
 
-from .argument_policy import FORCED, check_further, check_variables
+from .answers import (
+    not_allowlisted,
+    not_started,
+    runner_unavailable,
+    task_not_found,
+    too_many,
+    with_text,
+)
+from .argument_policy import FORCED, check_further, check_name, check_variables
 from .jobs import GRACE
 from .output_buffer import OutputBuffer
-from .payload import with_text
-from .refusals import not_allowlisted, not_started, runner_unavailable, task_not_found, too_many
 from .runners import HINTS
-from .task import find_task
+from .task import find_instance, find_task
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ralphgen.runtime.processes.job import Job
+    from ralphgen.runtime.processes.groups import Job
     from ralphgen.runtime.processes.jobs import Jobs
 
     from .allowlist import Rules
@@ -66,7 +73,8 @@ def task_start(dela: Dela, arguments: dict[str, Any]) -> DeferredResult:
     """
     jobs = dela.started()
     cwd = dela.folder(arguments.get("cwd"))
-    task, folder = _find_task(dela, arguments["unique_name"], cwd)
+    task, folder = find_task_above(dela, arguments["unique_name"], cwd)
+    check_name(task)
     rules = dela.rules()
     if not dela.permits(rules, task, folder):
         below = "" if folder == dela.root else os.path.relpath(folder, dela.root)
@@ -81,11 +89,18 @@ def task_start(dela: Dela, arguments: dict[str, Any]) -> DeferredResult:
         raise runner_unavailable(task.runner, task.unique_name, HINTS[task.runner])
     try:
         job = jobs.start(
-            _command(task, folder, words),
+            command_of(task, folder, words),
             pipes=Pipes(OutputBuffer(dela.setting("lines"), dela.setting("bytes"))),
             cwd=cwd,
-            environment={**os.environ, **variables, **FORCED.get(task.runner, {})},
-            about={**_command_facts(task), "args": arguments.get("args"), "cwd": cwd},
+            environment={**passed_on(dela.server), **variables, **FORCED.get(task.runner, {})},
+            about={
+                "unique_name": task.unique_name,
+                "source_name": task.source_name,
+                "command": task.command,
+                "file_path": task.path,
+                "args": arguments.get("args"),
+                "cwd": cwd,
+            },
         )
     except FullError as error:
         raise too_many(jobs.most, stops=dela.sees("task_stop")) from error
@@ -128,7 +143,7 @@ def _outcome(job: Job, seconds: float) -> dict[str, Any]:
     return with_text(cut, "initial_output", text)[0]
 
 
-def _find_task(dela: Dela, name: str, cwd: str) -> tuple[Task, str]:
+def find_task_above(dela: Dela, name: str, cwd: str) -> tuple[Task, str]:
     """Return the task of a name and the folder that it was found in: the nearest, up to the root.
 
     Raises `RefusedError` where there is none, or where there are several: one further up would be
@@ -137,6 +152,8 @@ def _find_task(dela: Dela, name: str, cwd: str) -> tuple[Task, str]:
     folder = cwd
     while True:
         task, meant = find_task(dela.tasks(folder)[0], name)
+        if task is None and not meant:
+            task, meant = find_instance(dela.tasks(folder)[0], name)
         if task is not None:
             return task, folder
         if meant or folder == dela.root:
@@ -144,7 +161,7 @@ def _find_task(dela: Dela, name: str, cwd: str) -> tuple[Task, str]:
         folder = os.path.dirname(folder)
 
 
-def _command(task: Task, folder: str, words: list[str]) -> list[str]:
+def command_of(task: Task, folder: str, words: list[str]) -> list[str]:
     """Return the command of a task with further arguments; the project's own files by full path."""
     program = task.argv[0]
     if "/" in program:
@@ -156,34 +173,18 @@ def _command(task: Task, folder: str, words: list[str]) -> list[str]:
     return [program, *own, *between, *words]
 
 
-def _command_facts(task: Task) -> dict[str, Any]:
-    return {
-        "unique_name": task.unique_name,
-        "source_name": task.source_name,
-        "command": _shown(task),
-        "file_path": task.path,
-    }
-
-
 def _task_facts(dela: Dela, rules: Rules, task: Task, folder: str) -> dict[str, Any]:
     """Return a task as `list_tasks` shows it."""
     return {
         "unique_name": task.unique_name,
         "source_name": task.source_name,
         "runner": task.runner,
-        "command": _shown(task),
+        "command": task.command,
         "runner_available": dela.runners.available(task, folder),
         "allowlisted": dela.permits(rules, task, folder),
         "file_path": task.path,
         "description": task.description,
     }
-
-
-def _shown(task: Task) -> str:
-    """Return the command as one would type it."""
-    from shlex import join
-
-    return join(task.argv)
 
 
 def _position(cursor: str | None, count: int) -> int:

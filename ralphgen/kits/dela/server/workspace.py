@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 
-from ralphgen.runtime.errors import DeferToSdkError, StartError
-from ralphgen.runtime.files.read import is_within
+from ralphgen.runtime.deferred import take_time
+from ralphgen.runtime.files import is_within
+from ralphgen.runtime.kit import project_places, root_of_settings
 from ralphgen.runtime.processes.jobs import Jobs
 
 from .allowlist import Allowlist
+from .answers import bad_folder
 from .output_buffer import weight_of
-from .refusals import bad_folder
 from .runners import Runners
 
 TYPE_CHECKING = False
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from ralphgen.runtime.session import Session
 
     from .allowlist import Rules
-    from .discovery import Discovery
+    from .formats import Discovery
     from .task import Task
 
 KEPT = 200  # tasks that have ended
@@ -32,32 +33,40 @@ LEAST = 20 << 20  # bytes for it in any case
 class Dela:
     """The tasks of one project.
 
-    `root` is the folder that holds them, absolute and without links. `jobs` are the processes that
-    were started, None as long as there was none.
+    `root` is the folder that holds them, absolute and without links; `home` says where what people
+    allow stands, as that of `Rules`. `jobs` are the processes that were started, None as long as
+    there was none. `server` is the folder of the server itself.
     """
 
     __slots__ = (
         "_allowlist",
         "_discovery",
-        "_hurried",
         "_logged",
         "_session",
         "_settings",
         "jobs",
         "root",
         "runners",
+        "server",
     )
 
-    def __init__(self, root: str, session: Session, settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        server: str,
+        root: str,
+        session: Session,
+        settings: Mapping[str, Any],
+        home: tuple[str, str] | None = None,
+    ) -> None:
+        self.server = server
         self.root = root
         self._session = session
-        self._allowlist = Allowlist(settings["allowlist"])
+        self._allowlist = Allowlist(settings["allowlist"], home)
         self._logged = ""  # what was last wrong with it
         self.runners = Runners()
         self.jobs: Jobs | None = None
         self._settings = settings
         self._discovery: Discovery | None = None
-        self._hurried = False
 
     def sees(self, tool: str) -> bool:
         """Return whether the session has a tool: what it does not have is not spoken of."""
@@ -70,7 +79,7 @@ class Dela:
     def tasks(self, folder: str) -> tuple[list[Task], list[tuple[str, str]]]:
         """Return the tasks of a folder, and the files there that cannot be used, with the why."""
         if self._discovery is None:
-            from .discovery import Discovery  # with thirteen formats, which a start can do without
+            from .formats import Discovery  # with thirteen formats, which a start can do without
 
             self._discovery = Discovery(self.root)
         found = self._discovery.find(folder)
@@ -80,7 +89,7 @@ class Dela:
         """Return what people have allowed by now; a list that is not understood is logged."""
         rules = self._allowlist.current()
         if rules.problem and rules.problem != self._logged:
-            from ralphgen.runtime.log import log
+            from ralphgen.runtime.errors import log
 
             log("warning", "dela-mcp", f"{rules.path} {rules.problem}")
         self._logged = rules.problem
@@ -113,10 +122,9 @@ class Dela:
     def started(self) -> Jobs:
         """Return the processes, where one may be started now.
 
-        Raises `DeferToSdkError` before the fast path's deadline: a task takes its time.
+        Raises `DeferError` on the thread that reads requests: a task takes its time.
         """
-        if self._hurried:
-            raise DeferToSdkError
+        take_time()
         if self.jobs is None:
             largest = weight_of(self._settings["lines"], self._settings["bytes"])
             self.jobs = Jobs(
@@ -132,21 +140,14 @@ class Dela:
         if self.jobs is not None:
             self.jobs.close()
 
-    def fast_path_deadline(self, seconds: float | None) -> None:
-        """From now on, start nothing; None takes that back."""
-        self._hurried = seconds is not None
-
 
 def open_workspace(folder: str, session: Session, settings: Mapping[str, Any]) -> Dela:
     """Return the tasks of the project around the emitted server in `folder`.
 
     Raises `StartError` where the folder of the settings is none.
     """
-    project = os.path.dirname(os.path.dirname(folder))
-    root = os.path.realpath(os.path.join(project, settings["root"]))
-    if not os.path.isdir(root):
-        raise StartError(
-            f'the folder of tasks "{settings["root"]}" is not there: fix "root" of [dela] in '
-            '.ralph/ralphgen.toml and run "ralphgen regen"'
-        )
-    return Dela(root, session, settings)
+    what = f'the folder of tasks "{settings["root"]}"'
+    root = root_of_settings(folder, session, settings["root"], "dela", what)
+    project, work_tree = map(os.path.realpath, project_places(folder, session))
+    home = None if project == work_tree else (work_tree, project)
+    return Dela(folder, root, session, settings, home)

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from ralphgen.runtime.access.row_scope import WITHIN
 from ralphgen.runtime.errors import ToolError
+from ralphgen.runtime.policy import WITHIN
+from ralphgen.runtime.sqlite.library import quoted
 from ralphgen.runtime.values.arguments import shortened
 
 from .changes import Changes, refuse_blank
-from .tables import DISCIPLINE, now, quoted
+from .tables import DISCIPLINE, now
 from .workspace import writing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from .tables import Table
+    from .tables import StoredTable
     from .workspace import Workspace
 
 SHOWN = ("id", "author", "discipline", "priority", "created", "body")
 NEWEST = 20
-EVERY = -1  # SQLite's word for no limit
 CHUNK = 500  # tasks in one statement
 
 
@@ -28,7 +28,7 @@ CHUNK = 500  # tasks in one statement
 def add_task_comment(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
     """Add a comment to a task; answers its id (SPEC-070, category 2)."""
     task = arguments["task_id"]
-    _existing_task(workspace, task)
+    workspace.task(task, ["id"])
     _refuse_foreign(workspace, "add_task_comment", task)
     refuse_blank(arguments, "body", "author")
     return {"id": write(workspace, task, arguments), "task_id": task}
@@ -93,6 +93,18 @@ def newest(workspace: Workspace, task: int, most: int = NEWEST) -> dict[str, Any
     return {"comments": records, "comments_total": total[0][0]}
 
 
+def each(workspace: Workspace, task: int, first: int) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the comments of a task from an id on, oldest first, each with its id."""
+    comments = workspace.tables.comments
+    if comments is None:
+        return
+    columns = comments.chosen([*SHOWN, *comments.added])
+    where = "WHERE task_id = ? AND id >= ? ORDER BY id"
+    sql = comments.select(["id", *columns], where)
+    for key, *row in workspace.database.each(sql, [task, first]):
+        yield key, comments.decoded(columns, row)
+
+
 def last(workspace: Workspace, tasks: Sequence[int]) -> dict[int, dict[str, Any]]:
     """Return `{"last_comment": …}` by task, for those tasks that have a comment."""
     comments = workspace.tables.comments
@@ -132,7 +144,7 @@ def signed_by(workspace: Workspace, discipline: str) -> list[str]:
     return [f"the author of {count} comment{'s' if count > 1 else ''}"] if count else []
 
 
-def _signature(workspace: Workspace, comments: Table) -> dict[str, Any]:
+def _signature(workspace: Workspace, comments: StoredTable) -> dict[str, Any]:
     """Return who writes: the session's discipline, else its recipe where the column takes any text.
 
     A discipline that was deleted during the session still signs, where that is text alone.
@@ -146,7 +158,7 @@ def _signature(workspace: Workspace, comments: Table) -> dict[str, Any]:
     return {"author": author, "discipline": discipline}
 
 
-def _table(workspace: Workspace) -> Table:
+def _table(workspace: Workspace) -> StoredTable:
     if workspace.tables.comments is None:
         raise ToolError("this project's database has no comments")
     return workspace.tables.comments
@@ -158,24 +170,17 @@ def _refuse_foreign(workspace: Workspace, tool: str, task: int) -> None:
     bound = session.bound_arguments(tool).get("task_id")
     if bound is None or bound.reach != WITHIN or task == bound.value:
         return
-    sql = workspace.tables.tasks.select(["feature"], "WHERE id = ?")
-    if workspace.database.row(sql, [task]) != (session.feature,):
+    if workspace.task(task, ["feature"]) != (session.feature,):
         raise ToolError(
             f"task {shortened(task)} is of another feature: this session comments on the tasks of "
             f"{shortened(session.feature)} only"
         )
 
 
-def _existing_task(workspace: Workspace, task: int) -> None:
-    sql = workspace.tables.tasks.select(["id"], "WHERE id = ?")
-    if workspace.database.row(sql, [task]) is None:
-        raise ToolError(f"there is no task {shortened(task)}")
-
-
 def _existing(workspace: Workspace, arguments: Mapping[str, Any]) -> int:
     """Return the comment's id; raises `ToolError` where the task has no such comment."""
     task, comment = arguments["task_id"], arguments["comment_id"]
-    _existing_task(workspace, task)
+    workspace.task(task, ["id"])
     where = f"WHERE id = ? AND {quoted('task_id')} = ?"
     row = workspace.database.row(_table(workspace).select(["id"], where), [comment, task])
     if row is None:

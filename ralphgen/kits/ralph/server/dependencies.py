@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from ralphgen.runtime.errors import ToolError
+from ralphgen.runtime.sqlite.library import naming
 from ralphgen.runtime.values.arguments import shortened
 
-from .json_columns import decode_integers
-from .tables import plain
+from .tables import decode_integers, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
     from .workspace import Workspace
@@ -19,13 +19,9 @@ MET = ("done", "skipped")
 CHUNK = 500  # ids in one statement
 LIMIT = 2**63  # of the ids that SQLite can hold
 LISTED = 20  # ids in a refusal
+SHOWN = 1_000  # dependents of one task
+EXAMINED = 5_000  # dependents of which it is found out whether they still wait: a tenth of a second
 UNKNOWN = "unknown"
-# A ";" list may write 7 as 007; what a text that matches means is read afterwards.
-# Every row is read, so what rules most of them out comes first, and costs a fifth of GLOB.
-_NAMING = (
-    "(instr(depends_on, ?) AND ';' || depends_on || ';' GLOB ? "
-    "OR depends_on LIKE '%e%' AND depends_on GLOB ?) AND id <> ?"
-)
 INFERRED = {
     "draft": "draft",
     "blocked": "externally_blocked",
@@ -33,6 +29,14 @@ INFERRED = {
     "done": "done",
     "skipped": "skipped",
 }
+
+
+def unknown_cursor(cursor: str) -> ToolError:
+    """Return the error for a cursor that no page of a list has given."""
+    return ToolError(
+        f'the cursor {shortened(cursor)} is none of this list: take "next_cursor" of a page, or '
+        "leave it out to begin at the start"
+    )
 
 
 def prerequisites(stored: object) -> list[int]:
@@ -53,9 +57,31 @@ def found(workspace: Workspace, ids: Iterable[int], columns: Sequence[str]) -> d
     return rows
 
 
+def unmerged_tasks(workspace: Workspace, among: Iterable[int] | None = None) -> set[int]:
+    """Return the tasks, all or `among` some, that a session in a work tree has not merged yet.
+
+    Done as it may be, for others that wait for one of them it is as if it were not.
+    """
+    if not workspace.tables.ledger:
+        return set()
+    from ralphgen.runtime.database.ledger import UNMERGED
+
+    each = workspace.database.each
+    if among is None:
+        return {row[0] for row in each(UNMERGED)}
+    wanted, left = sorted(among), set[int]()
+    for at in range(0, len(wanted), CHUNK):
+        part = wanted[at : at + CHUNK]
+        marks = ", ".join("?" * len(part))
+        left.update(row[0] for row in each(f"{UNMERGED} AND claim.task_id IN ({marks})", part))
+    return left
+
+
 def met(workspace: Workspace, ids: Iterable[int]) -> set[int]:
     """Return the done and skipped ones among the tasks; a missing one is neither."""
-    return {task for task, (status,) in found(workspace, ids, ["status"]).items() if status in MET}
+    rows = found(workspace, ids, ["status"])
+    done = {task for task, (status,) in rows.items() if status in MET}
+    return done - unmerged_tasks(workspace, done)
 
 
 def inferred(status: str, *, waits: bool) -> str:
@@ -65,45 +91,59 @@ def inferred(status: str, *, waits: bool) -> str:
     return INFERRED.get(status, UNKNOWN)
 
 
-def dependents(workspace: Workspace, task: int) -> list[dict[str, Any]]:
-    """Return the tasks that name this one in `depends_on`, by id, with their prerequisites."""
-    described = [
-        {
-            "id": row[0],
-            "title": plain(row[1]),
-            "status": plain(row[2]),
-            "depends_on": prerequisites(row[3]),
-        }
-        for row in _naming(workspace, task)
-    ]
-    return [row for row in described if task in row["depends_on"]]
+def dependents(
+    workspace: Workspace, task: int, status: str | None = None, first: int = -LIMIT
+) -> Iterator[dict[str, Any]]:
+    """Yield the tasks that name this one in `depends_on`, by id, with their prerequisites.
+
+    With a `status`, those that have it; with `first`, none of a smaller id.
+    """
+    for row in _naming(workspace, task, status, first):
+        needed = prerequisites(row[3])
+        if task in needed:
+            title, found_status = plain(row[1]), plain(row[2])
+            yield {"id": row[0], "title": title, "status": found_status, "depends_on": needed}
 
 
-def unreadable_dependents(workspace: Workspace, task: int) -> list[int]:
-    """Return the other tasks whose `depends_on` cannot be read and may name this one."""
-    rows = _naming(workspace, task)
-    return [row[0] for row in rows if not decode_integers(row[3]).readable]
+def unreadable_dependents(workspace: Workspace, task: int) -> Iterator[int]:
+    """Yield the other tasks whose `depends_on` cannot be read and may name this one."""
+    rows = _naming(workspace, task, None, -LIMIT)
+    return (row[0] for row in rows if not decode_integers(row[3]).readable)
 
 
-def _naming(workspace: Workspace, task: int) -> list[tuple[Any, ...]]:
-    """Return id, title, status and `depends_on` of the other tasks that may name this one, by id.
+def _naming(
+    workspace: Workspace, task: int, status: str | None, first: int
+) -> Iterator[tuple[Any, ...]]:
+    """Yield id, title, status and `depends_on` of the other tasks that may name this one, by id.
 
     The text holds the number alone, or numbers that are spelled in another way (1e1).
     """
     tasks = workspace.tables.tasks
     if "depends_on" not in tasks:
-        return []
-    sql = tasks.select(["id", "title", "status", "depends_on"], f"WHERE {_NAMING} ORDER BY id")
-    number = str(task)
-    patterns = [number, f"*[^1-9]{number}[^0-9]*", "*[0-9][eE]*"]
-    return workspace.database.rows(sql, [*patterns, task])
+        return iter(())
+    wanted = "" if status is None else "AND status = ? "
+    may_name, values = naming(workspace.database, task)
+    where = f"WHERE id >= ? AND {may_name} AND id <> ? {wanted}ORDER BY id"
+    sql = tasks.select(["id", "title", "status", "depends_on"], where)
+    more = [] if status is None else [status]
+    return workspace.database.each(sql, [first, *values, task, *more])
 
 
-def unblocked(workspace: Workspace, task: int) -> list[int]:
-    """Return the pending tasks that waited for this one and now wait for nothing."""
-    waiting = [row for row in dependents(workspace, task) if row["status"] == "pending"]
-    done = met(workspace, [needed for row in waiting for needed in row["depends_on"]])
-    return [row["id"] for row in waiting if done.issuperset(row["depends_on"])]
+def unblocked(workspace: Workspace, task: int) -> tuple[list[int], bool]:
+    """Return the pending tasks that waited for this one and now wait for nothing.
+
+    Of the tasks that waited for it, so many are looked at as can be in a moment; the second value
+    says whether those are all.
+    """
+    waiting = dependents(workspace, task, "pending")
+    free: list[int] = []
+    for _ in range(0, EXAMINED, CHUNK):
+        part = [row for row, _ in zip(waiting, range(CHUNK), strict=False)]
+        done = met(workspace, [needed for row in part for needed in row["depends_on"]])
+        free += [row["id"] for row in part if done.issuperset(row["depends_on"])]
+        if len(part) < CHUNK:
+            return free, True
+    return free, next(waiting, None) is None
 
 
 def checked(workspace: Workspace, task: int, ids: Sequence[int]) -> list[int]:
@@ -140,15 +180,11 @@ def _circle(workspace: Workspace, task: int, wanted: Sequence[int]) -> list[int]
         for step, (stored,) in rows.items():
             for needed in prerequisites(stored):
                 if needed == task:
-                    return _way(came_from, task, step)
+                    way = [task, step]
+                    while way[-1] != task:
+                        way.append(came_from[way[-1]])
+                    return way[::-1]
                 if needed not in came_from:
                     came_from[needed] = step
                     frontier.append(needed)
     return []
-
-
-def _way(came_from: dict[int, int], task: int, last: int) -> list[int]:
-    way = [task, last]
-    while way[-1] != task:
-        way.append(came_from[way[-1]])
-    return way[::-1]

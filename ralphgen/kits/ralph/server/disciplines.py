@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ralphgen.runtime.sqlite.library import may_read
 from ralphgen.runtime.values.paging import fitted
 
 from .comments import signed_by
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 LISTED = ("name", "display_name", "acronym", "description")
 MASK = "***"
+SERVERS = "mcp_servers"
 OPEN = ("name", "command", "args")  # what an MCP server may show of itself
 
 
@@ -32,12 +34,14 @@ def get_discipline(workspace: Workspace, arguments: dict[str, Any]) -> dict[str,
     name = arguments["name"]
     workspace.known(disciplines, name, "discipline")
     columns = list(disciplines.columns)
+    if SERVERS in columns and not may_read(workspace.database, disciplines.name, SERVERS):
+        columns.remove(SERVERS)  # what stands there may be secret, and so is masked here
     row = workspace.database.row(disciplines.select(columns, "WHERE name = ?"), [name])
     record = disciplines.decoded(columns, row or ())
-    servers = [_masked(server) for server in record.get("mcp_servers", [])]
-    if "mcp_servers" in record.get("unreadable", {}):
-        record["unreadable"]["mcp_servers"] = MASK
-    return fitted({**record, "mcp_servers": servers} if servers else record)
+    servers = [_masked(server) for server in record.get(SERVERS, [])]
+    if SERVERS in record.get("unreadable", {}):
+        record["unreadable"][SERVERS] = MASK
+    return fitted({**record, SERVERS: servers} if servers else record)
 
 
 @writing
@@ -55,17 +59,16 @@ def update_discipline(workspace: Workspace, arguments: dict[str, Any]) -> dict[s
 @writing
 def delete_discipline(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
     """Delete a discipline that no task belongs to; says what it has signed (SPEC-070)."""
-    disciplines, name = workspace.tables.disciplines, arguments["name"]
-    workspace.known(disciplines, name, "discipline")
-    return deleted(workspace, disciplines, name, "discipline", signed_by(workspace, name))
+    name = arguments["name"]
+    signed = signed_by(workspace, name)
+    return deleted(workspace, workspace.tables.disciplines, name, "discipline", signed)
 
 
 def _masked(server: dict[str, Any]) -> dict[str, Any]:
     """Return an MCP server with its environment and all else that may be secret masked."""
-    masked: dict[str, Any] = {}
-    for key, value in server.items():
-        if key in OPEN:
-            masked[key] = value
-        else:
-            masked[key] = dict.fromkeys(value, MASK) if isinstance(value, dict) else MASK
-    return masked
+    hidden = {
+        key: dict.fromkeys(value, MASK) if isinstance(value, dict) else MASK
+        for key, value in server.items()
+        if key not in OPEN
+    }
+    return {**server, **hidden}

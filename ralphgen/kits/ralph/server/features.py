@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 
 from ralphgen.runtime.errors import ToolError
+from ralphgen.runtime.sqlite.library import exact, ordered
 from ralphgen.runtime.values.arguments import shortened
 from ralphgen.runtime.values.paging import fitted
 
-from .changes import refuse_blank
-from .json_columns import decode_list, decode_strings, encode
+from .changes import checked_path, normalise, path_warnings, refuse_blank
 from .named_rows import created, deleted, listed, updated
-from .paths import checked_path, normalise, path_warnings
-from .tables import now_offset, plain
+from .tables import decode_list, decode_strings, encode, now_offset, plain
 from .workspace import reading, writing
 
 TYPE_CHECKING = False
@@ -43,14 +42,14 @@ def get_feature(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, An
     row = workspace.database.row(features.select(columns, "WHERE name = ?"), [name])
     record = features.decoded(columns, row or ())
     counted = f"SELECT status, COUNT(*) FROM {tasks.quoted} WHERE feature = ? GROUP BY status"
-    statuses = workspace.database.rows(f"{counted} ORDER BY status", [name])
+    statuses = workspace.database.rows(f"{counted} ORDER BY {ordered('status')}", [name])
     counts = {str(plain(status)): count for status, count in statuses}
     missing = [
         path
         for path in record.get("context_files", [])
-        if not os.path.exists(os.path.join(workspace.root, path))
+        if not os.path.exists(os.path.join(workspace.work_tree, path))
     ]
-    more = {"missing_files": missing, "tasks": counts, **_learnings_of(workspace, name)}
+    more = {"missing_files": missing, "tasks": counts, **learnings_of(workspace, name)}
     unreadable = {**record.get("unreadable", {}), **more.get("unreadable", {})}
     more = {**more, "unreadable": unreadable}
     return fitted({**record, **{key: value for key, value in more.items() if value}})
@@ -73,9 +72,9 @@ def update_feature(workspace: Workspace, arguments: dict[str, Any]) -> dict[str,
 @writing
 def delete_feature(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
     """Delete a feature that no task belongs to; names what still mentions it (SPEC-070)."""
-    features, name = workspace.tables.features, arguments["name"]
-    workspace.known(features, name, "feature")
-    return deleted(workspace, features, name, "feature", _naming(workspace, name))
+    name = arguments["name"]
+    naming = _naming(workspace, name)
+    return deleted(workspace, workspace.tables.features, name, "feature", naming)
 
 
 @writing
@@ -146,6 +145,20 @@ def add_feature_context_file(workspace: Workspace, arguments: dict[str, Any]) ->
     return {**answer, "warnings": warnings} if warnings else answer
 
 
+def learnings_of(workspace: Workspace, name: str, most: int = BEST_LEARNINGS) -> dict[str, Any]:
+    """Return the best learnings of a feature and how many there are; as stored where unreadable."""
+    features = workspace.tables.features
+    if "learnings" not in features:
+        return {}
+    from .learnings import best, decode
+
+    rows = workspace.database.rows(features.select(["learnings"], "WHERE name = ?"), [name])
+    stored = decode(rows[0][0])
+    if not stored.readable:
+        return {"unreadable": {"learnings": plain(rows[0][0])}}
+    return {"learnings": best(stored.values, most), "learnings_total": len(stored.values)}
+
+
 def mentions(workspace: Workspace, task: int) -> list[str]:
     """Return the features that have a learning from this task."""
     features = workspace.tables.features
@@ -153,7 +166,9 @@ def mentions(workspace: Workspace, task: int) -> list[str]:
         return []
     from .learnings import decode
 
-    sql = features.select(["name", "learnings"], "WHERE learnings LIKE ? ORDER BY name")
+    sql = features.select(
+        ["name", "learnings"], f"WHERE CAST(learnings AS TEXT) LIKE ? ORDER BY {ordered('name')}"
+    )
     return [
         f'a learning of the feature "{plain(name)}"'
         for name, text in workspace.database.rows(sql, [f"%task_id%{task}%"])
@@ -166,7 +181,9 @@ def _naming(workspace: Workspace, name: str) -> list[str]:
     features = workspace.tables.features
     if "dependencies" not in features:
         return []
-    rows = workspace.database.rows(features.select(["name", "dependencies"], "ORDER BY name"))
+    rows = workspace.database.rows(
+        features.select(["name", "dependencies"], f"ORDER BY {ordered('name')}")
+    )
     return [
         f'"dependencies" of the feature "{plain(other)}"'
         for other, stored in rows
@@ -183,24 +200,10 @@ def _refuse_too_many_files(arguments: Mapping[str, Any]) -> None:
         )
 
 
-def _learnings_of(workspace: Workspace, name: str) -> dict[str, Any]:
-    """Return the best learnings of a feature and how many there are; as stored where unreadable."""
-    features = workspace.tables.features
-    if "learnings" not in features:
-        return {}
-    from .learnings import best, decode
-
-    rows = workspace.database.rows(features.select(["learnings"], "WHERE name = ?"), [name])
-    stored = decode(rows[0][0])
-    if not stored.readable:
-        return {"unreadable": {"learnings": plain(rows[0][0])}}
-    return {"learnings": best(stored.values, BEST_LEARNINGS), "learnings_total": len(stored.values)}
-
-
 def _exact(workspace: Workspace, column: str, name: str) -> str | None:
     """Return a column's exact text; raises `ToolError` where its bytes are no UTF-8."""
     table = workspace.tables.features.quoted
-    sql = f"SELECT CAST({column} AS BLOB) FROM {table} WHERE name = ?"
+    sql = f"SELECT {exact(column)} FROM {table} WHERE name = ?"
     raw = workspace.database.rows(sql, [name])[0][0]
     try:
         return None if raw is None else str(raw, "utf-8")

@@ -15,6 +15,18 @@ if TYPE_CHECKING:
 
 LONGEST = 2000  # characters that a client shows for certain
 NAME = 100  # characters of a recipe's or a discipline's name
+PURPOSES = {
+    "braindump": "Turn raw ideas into features, disciplines and draft tasks.",
+    "yap": "Talk through the tasks with a person, and keep them as agreed.",
+    "ramble": "Talk through a feature with a person, and keep what is learned.",
+    "discuss": "Shape a discipline, the role that agents work in, with a person.",
+    "task_execution": "Do one task, completely, and close it.",
+    "opus_review": "Review what was done, and decide what follows.",
+    "enrichment": "Turn draft tasks into tasks that an agent can do without asking.",
+    "interactive": "Look around in the project; nothing is changed.",
+    "manual": "Do with the project what a person asks for.",
+}
+"""What each kind of session is for; those of the last two have no steps, and so no prompt."""
 UPDATES = ("update_task", "update_feature", "update_discipline")
 USUAL = ("in_progress", "done", "blocked")
 RESOURCES = (
@@ -27,6 +39,8 @@ def instructions(session: Session, tools: Sequence[Tool]) -> str:
     """Return at most 2,000 characters on the tools that this session sees."""
     seen = {tool.name: tool for tool in tools}
     lines = [f"The project's database, for a session of the recipe {shown_name(session.recipe)}."]
+    if session.brief.get("description"):
+        lines[0] += f" {session.brief['description']}"
     if not seen:
         return f"{lines[0]} This session has no tools here.\n{RESOURCES}"
     if session.discipline:
@@ -35,6 +49,12 @@ def instructions(session: Session, tools: Sequence[Tool]) -> str:
     if own:
         lines.append(f"This session is about {own}: leave its id or name out of calls.")
     return "\n".join([*lines, *instruction_lines(tools), *_advice(seen), RESOURCES])[:LONGEST]
+
+
+def purpose_of(session: Session) -> str:
+    """Return what a session is for: as the project's own recipe says, else by its profile."""
+    described: str = session.brief.get("description") or PURPOSES[session.profile]
+    return described
 
 
 def _advice(seen: Mapping[str, Tool]) -> Iterator[str]:

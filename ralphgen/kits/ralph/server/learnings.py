@@ -7,7 +7,7 @@ import re
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.files.entry_log import without_controls
 
-from .json_columns import Decoded, decode_list, joined, unreadable
+from .tables import Decoded, decode_list, joined, unreadable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ _NEGATION = (
 )
 
 
-class Outcome:
+class Appended:
     """What became of a new learning.
 
     `kind` is "added", "duplicate" or "conflict", `learnings` the list to store, `text` the new
@@ -100,7 +100,7 @@ def append(
     reason: str | None,
     task_id: int | None,
     now: str,
-) -> Outcome:
+) -> Appended:
     """Decide what a new learning is beside those of `learnings`, which stay as they are.
 
     Texts are alike if they are equal up to white space, or share more than 70 % of their longer
@@ -121,10 +121,10 @@ def append(
     if kind == DUPLICATE:
         older = _hit(learnings[at], task_id)
         kept = [*learnings[:at], older, *learnings[at + 1 :]]
-        return Outcome(kind, kept, text=clean, warnings=warnings, older=older)
+        return Appended(kind, kept, text=clean, warnings=warnings, older=older)
     contradicted = learnings[at] if kind == CONFLICT else None
     kept = [*learnings, _new(clean, source, why, task_id, now)]
-    return Outcome(kind, kept, text=clean, warnings=warnings, older=contradicted)
+    return Appended(kind, kept, text=clean, warnings=warnings, older=contradicted)
 
 
 def best(learnings: Sequence[Learning], limit: int = 50) -> list[Learning]:

@@ -1,8 +1,11 @@
-"""The project as a whole: its title, and how far its tasks have come."""
+"""The project as a whole: title, how far its tasks are, and the entries of its two state files."""
 
 from __future__ import annotations
 
-from ralphgen.runtime.values.paging import MAX_CHARACTERS, fitted, shortened, size
+import os
+
+from ralphgen.runtime.sqlite.library import UNINDEXED, ordered
+from ralphgen.runtime.values.paging import MAX_CHARACTERS, PAGE, fitted, shortened, size
 
 from .tables import plain
 from .workspace import reading
@@ -18,6 +21,8 @@ INFO = ("project_title", "project_description", "project_created")
 LONG_NAME = 100  # characters of a feature's or a status's name
 STATUSES = 50  # of one feature
 NOT_ACTIONABLE = ("draft", "skipped")
+LEARNINGS = "learnings.txt"
+PROGRESS = "progress.txt"
 
 
 @reading
@@ -42,10 +47,11 @@ def get_project_progress(workspace: Workspace, _: dict[str, Any]) -> dict[str, A
     """
     tasks = workspace.tables.tasks
     # By an index on one of the two, each row would be looked up on its own: three times as slow.
-    whole = f"SELECT feature, status, COUNT(*) FROM {tasks.quoted} NOT INDEXED"
+    whole = f"SELECT feature, status, COUNT(*) FROM {tasks.quoted} {UNINDEXED}"
+    order = f"ORDER BY {ordered('feature')}, {ordered('status')}"
     features: dict[str, dict[str, int]] = {}
     overall: dict[str, int] = {}
-    for *names, count in workspace.database.rows(f"{whole} GROUP BY feature, status ORDER BY 1, 2"):
+    for *names, count in workspace.database.rows(f"{whole} GROUP BY feature, status {order}"):
         feature, status = (str(plain(name))[:LONG_NAME] for name in names)
         statuses = features.setdefault(feature, {})
         statuses[status] = statuses.get(status, 0) + count
@@ -67,12 +73,57 @@ def _counted(by_status: dict[str, int]) -> dict[str, Any]:
     total = sum(by_status.values())
     actionable = total - sum(by_status.get(status, 0) for status in NOT_ACTIONABLE)
     done = by_status.get("done", 0)
-    percent = done * 100 // actionable if actionable else 0
-    counts = dict(sorted(by_status.items()))
     return {
         "total": total,
         "actionable": actionable,
         "done": done,
-        "percent": percent,
-        "by_status": counts,
+        "percent": done * 100 // actionable if actionable else 0,
+        "by_status": dict(sorted(by_status.items())),
     }
+
+
+def append_learning(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Add an entry to `.ralph/learnings.txt`, unless it is there (SPEC-070, category 6)."""
+    written = _append(workspace, LEARNINGS, arguments, "append_learning", once=True)
+    return written if written["bytes_written"] else {**written, "already_there": True}
+
+
+def append_progress(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Add an entry to `.ralph/progress.txt` (SPEC-070, category 6)."""
+    return _append(workspace, PROGRESS, arguments, "append_progress")
+
+
+def read_learnings(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the newest entries of `.ralph/learnings.txt` (SPEC-070, category 6)."""
+    return _read(workspace, LEARNINGS, arguments)
+
+
+def read_progress(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the newest entries of `.ralph/progress.txt` (SPEC-070, category 6)."""
+    return _read(workspace, PROGRESS, arguments)
+
+
+def _append(
+    workspace: Workspace, name: str, arguments: dict[str, Any], tool: str, *, once: bool = False
+) -> dict[str, Any]:
+    from ralphgen.runtime.files.entry_log import entry_of, write_entry
+
+    path = os.path.join(workspace.ralph_folder, name)
+    session = workspace.session
+    task = f"#{session.task}" if session.task is not None else ""
+    tag = " ".join(word for word in (session.recipe, task, session.discipline) if word)
+    entry = entry_of(tag, arguments["text"])
+    if not workspace.tables.ledger:
+        return {"bytes_written": write_entry(path, entry, once=once)}
+    from .state_files import append_recorded
+
+    return {"bytes_written": append_recorded(workspace, path, entry, tool, once=once)}
+
+
+def _read(workspace: Workspace, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    from ralphgen.runtime.files.entry_log import read_entries
+
+    path = os.path.join(workspace.ralph_folder, name)
+    page = read_entries(path, arguments.get("limit", PAGE), arguments.get("cursor"))
+    answer = {"text": page.text, "entries": page.entries, "total": page.total}
+    return {**answer, "next_cursor": page.next_cursor} if page.next_cursor else answer

@@ -7,25 +7,35 @@ import os
 import re
 
 from ralphgen.runtime.errors import NotThereError, StartError, ToolError
+from ralphgen.runtime.sqlite.library import HAS_TEXT, HEX_NAME
 from ralphgen.runtime.values.arguments import shortened
+from ralphgen.runtime.values.paging import AROUND, LONG_TEXT_IN_LIST, MAX_CHARACTERS, PAGE, size
 
-from . import comments
 from .dependencies import LIMIT
 from .disciplines import get_discipline
 from .features import get_feature
-from .state_files import LEARNINGS, PROGRESS
-from .tasks import described
+from .project import LEARNINGS, PROGRESS
+from .tables import plain
 from .workspace import Workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from .tables import Table
+    from ralphgen.runtime.database.connection import WriteNotices
+
+    from .tables import StoredTable
+
+    Entry = dict[str, str]
 
 JSON = "application/json"
 TEXT = "text/plain"
-FILES = {"progress": PROGRESS, "learnings": LEARNINGS}
+SCHEME = "ralph://"
+AT = "?cursor="  # behind the URI of what is too long for one answer
+FILES = {
+    "progress": (PROGRESS, "What sessions have done"),
+    "learnings": (LEARNINGS, "What sessions have found out"),
+}
 NAMED = {"features": ("feature", get_feature), "disciplines": ("discipline", get_discipline)}
 FEATURES, DISCIPLINES, TASKS = (
     "ralph://features/{name}",
@@ -41,7 +51,24 @@ VARIABLES = {
     (None, "discipline"): "discipline",
     (None, "task"): "task",
 }
+
+# Patterns are compiled at their first use.
 _ID = "0|-?[1-9][0-9]{0,18}"
+_CURSOR = "(features|disciplines):((?:[0-9A-F]{2})*)"
+_SPELLED = "(?s)ralph://([a-z]+)(?:/(.*))?"
+# What may stand in one segment of a path by RFC 3986, section 3.3.
+_SEGMENT = r"(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})*"
+_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+
+
+def _template(uri: str, name: str, description: str) -> Entry:
+    return {
+        "uriTemplate": uri,
+        "name": name,
+        "title": name.capitalize(),
+        "description": description,
+        "mimeType": JSON,
+    }
 
 
 class ProjectResources:
@@ -50,59 +77,44 @@ class ProjectResources:
     __slots__ = ()
 
     templates: Sequence[Mapping[str, str]] = (
-        {
-            "uriTemplate": FEATURES,
-            "name": "feature",
-            "title": "Feature",
-            "description": "A feature with its knowledge and the counts of its tasks.",
-            "mimeType": JSON,
-        },
-        {
-            "uriTemplate": DISCIPLINES,
-            "name": "discipline",
-            "title": "Discipline",
-            "description": "A discipline: its prompt, skills and conventions.",
-            "mimeType": JSON,
-        },
-        {
-            "uriTemplate": TASKS,
-            "name": "task",
-            "title": "Task",
-            "description": "A whole task, with every comment and what it waits for.",
-            "mimeType": JSON,
-        },
+        _template(FEATURES, "feature", "A feature with its knowledge and the counts of its tasks."),
+        _template(DISCIPLINES, "discipline", "A discipline: its prompt, skills and conventions."),
+        _template(
+            TASKS,
+            "task",
+            "A whole task; of a long one, the URI of each part that is cut is in `more`.",
+        ),
     )
 
-    def listed(self, workspace: Workspace, cursor: str | None) -> tuple[list[dict[str, str]], str]:
-        """Return a page of state files, own task, features and disciplines, and a cursor."""
-        from .catalogue import listed
+    def listed(self, workspace: Workspace, cursor: str | None) -> tuple[list[Entry], str]:
+        """Return a page of state files, own task, features and disciplines, and a cursor.
 
-        return workspace.snapshot(lambda: listed(workspace, cursor))
+        Rows come in the order of their names, after the place that the cursor stands for, so that
+        none is missed or shown twice where others are added. The cursor is empty at the end.
+        Raises `NotThereError` for one that is none.
+        """
+        return workspace.snapshot(lambda: _page(workspace, cursor))
 
     def read(self, workspace: Workspace, uri: str) -> tuple[str, str]:
-        """Return the media type and the text of a resource.
+        """Return the media type and the text of a resource, of a long one the part at its cursor.
 
         Raises `NotThereError` for a URI that is malformed or of a row that does not exist.
         """
-        from ralphgen.runtime.files.entry_log import read_text
-
-        from .catalogue import located
-
-        kind, name = located(uri)
+        bare, marked, rest = uri.partition(AT)
+        cursor = rest if marked else None
+        kind, name = located(bare)
         if name is None and kind in FILES:
-            return TEXT, read_text(os.path.join(workspace.ralph_folder, FILES[kind]))
-        if name is not None and kind in NAMED:
+            return TEXT, _entries(workspace, kind, cursor)
+        if name is not None and kind in NAMED and cursor is None:
             return JSON, _row(workspace, kind, name)
         if name is not None and kind == "tasks":
-            return JSON, _task(workspace, name)
+            return JSON, _task(workspace, name, cursor)
         raise NotThereError(f"there is no resource {shortened(uri)}")
 
     def completed(
         self, workspace: Workspace, template: str | None, argument: str, value: str
     ) -> list[str]:
         """Return names by their beginning, whatever its case, and ids by theirs."""
-        from .catalogue import names, task_ids
-
         named = VARIABLES.get((template, argument))
         if named is None and template is None:
             return []  # an argument of which nothing is known beforehand
@@ -110,9 +122,8 @@ class ProjectResources:
             where = f"no variable {shortened(argument)} in {shortened(template)}"
             raise NotThereError(f"there is {where}")
         if named == "task":
-            return workspace.snapshot(lambda: task_ids(workspace, value))
-        table = _table(workspace, named)
-        known = workspace.snapshot(lambda: names(workspace, table))
+            return workspace.snapshot(lambda: _task_ids(workspace, value))
+        known = workspace.snapshot(lambda: _names(workspace, _table(workspace, named)))
         return [name for name in known if name.casefold().startswith(value.casefold())]
 
     def watched(self, folder: str, workspace: Workspace) -> Workspace:
@@ -129,12 +140,149 @@ class ProjectResources:
 
     def moved(self, workspace: Workspace) -> object:
         """Return a value that differs after a write of another connection or to a state file."""
-        version = workspace.database.reading(lambda: workspace.database.row("PRAGMA data_version"))
-        files = [os.path.join(workspace.ralph_folder, name) for name in FILES.values()]
+        version = workspace.database.reading(workspace.database.moved)
+        files = [os.path.join(workspace.ralph_folder, name) for name, _ in FILES.values()]
         return (version, *(_stamp(path) for path in files))
+
+    def notices(self, workspace: Workspace) -> WriteNotices | None:
+        """Return what waits for writes of others, where the engine tells of them."""
+        return workspace.database.notices()
 
 
 RESOURCES = ProjectResources()
+
+
+def spelled(kind: str, name: str) -> str:
+    """Return the URI of a row; all but RFC 3986's unreserved characters of its name are escaped."""
+    escaped = "".join(
+        chr(byte) if byte in _UNRESERVED else f"%{byte:02X}" for byte in name.encode("utf-8")
+    )
+    return f"{SCHEME}{kind}/{escaped}"
+
+
+def located(uri: str) -> tuple[str, str | None]:
+    """Return the kind and the name that a URI stands for, None for one that names no row.
+
+    Raises `NotThereError` for what is no URI of ours.
+    """
+    found = re.fullmatch(_SPELLED, uri)
+    if found is None:
+        raise NotThereError(f"there is no resource {shortened(uri)}: each begins with {SCHEME}")
+    kind, segment = found.groups()
+    if segment is None:
+        return kind, None
+    valid = re.match(_SEGMENT, segment)
+    at = valid.end() if valid is not None else 0
+    if at < len(segment):
+        meant = spelled("", segment[at]).rpartition("/")[2]
+        raise NotThereError(
+            f"the URI {shortened(uri)} is malformed: in a name, {shortened(segment[at])} is "
+            f'spelled "{meant}"'
+        )
+    escaped = re.sub("%(..)", lambda found: chr(int(found[1], 16)), segment)
+    try:
+        return kind, escaped.encode("latin-1").decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise NotThereError(f"the URI {shortened(uri)} is malformed: it is not UTF-8") from error
+
+
+def _page(workspace: Workspace, cursor: str | None) -> tuple[list[Entry], str]:
+    """Return the entries after the cursor, and the cursor that leads on."""
+    kind, after = next(iter(NAMED)), ""
+    if cursor is None:
+        entries = [
+            _entry(
+                f"{SCHEME}{name}",
+                name,
+                name.capitalize(),
+                f"{holds}, the newest at the end ({file}).",
+                TEXT,
+            )
+            for name, (file, holds) in FILES.items()
+        ]
+        entries += _own_task(workspace)
+    else:
+        place = re.fullmatch(_CURSOR, cursor)
+        if place is None:
+            raise NotThereError(
+                f"the cursor {shortened(cursor)} is none of this list: leave it out to begin at "
+                "the start"
+            )
+        entries, (kind, after) = [], place.groups()
+    room = MAX_CHARACTERS - AROUND - size(entries)
+    for key, entry in _rows(workspace, kind, after):
+        room -= size(entry) + 1
+        if len(entries) == PAGE or (room < 0 and entries):
+            return entries, f"{kind}:{after}"
+        entries.append(entry)
+        kind, after = key
+    return entries, ""
+
+
+def _rows(workspace: Workspace, kind: str, after: str) -> Iterator[tuple[tuple[str, str], Entry]]:
+    """Yield each row that comes after a place, with its own place."""
+    kinds = list(NAMED)
+    for following in kinds[kinds.index(kind) :]:
+        argument, _ = NAMED[following]
+        table = _table(workspace, argument)
+        columns = table.chosen(["name", "display_name", "description"])
+        chosen = ", ".join(f'"{column}"' for column in columns)
+        sql = (
+            f"SELECT {HEX_NAME}, {chosen} FROM {table.quoted} "
+            f"WHERE {HAS_TEXT} AND {HEX_NAME} > ? ORDER BY 1 LIMIT ?"
+        )
+        while rows := workspace.database.rows(sql, [after, PAGE + 1]):
+            for key, *row in rows:
+                found = dict(zip(columns, row, strict=True))
+                if not _is_whole(key, found["name"]):
+                    continue
+                texts = (found.get("display_name"), found.get("description"))
+                uri, name = spelled(following, found["name"]), f"{argument} {_brief(found['name'])}"
+                yield (following, key), _entry(uri, name, *texts)
+            after = rows[-1][0]
+        after = ""
+
+
+def _own_task(workspace: Workspace) -> list[Entry]:
+    """Return the task that the session is about, where it still exists."""
+    task = workspace.session.task
+    if task is None:
+        return []
+    sql = workspace.tables.tasks.select(["title"], "WHERE id = ?")
+    row = workspace.database.row(sql, [task])
+    about = "The task that this session is about."
+    return [_entry(spelled("tasks", str(task)), f"task {task}", row[0], about)] if row else []
+
+
+def _entry(uri: str, name: str, title: object, description: object, media: str = JSON) -> Entry:
+    """Return a resource as the list shows it: texts are cut, and empty ones are left out."""
+    texts = {"title": _brief(title), "description": _brief(description)}
+    shown = {key: text for key, text in texts.items() if text}
+    return {"uri": uri, "name": name, **shown, "mimeType": media}
+
+
+def _brief(value: object) -> str:
+    """Return a stored text, cut where it is long."""
+    text = "" if value is None else str(plain(value))
+    return text if len(text) <= LONG_TEXT_IN_LIST else f"{text[:LONG_TEXT_IN_LIST]}…"
+
+
+def _names(workspace: Workspace, table: StoredTable) -> list[str]:
+    """Return the names of a table's rows that a URI can spell, sorted."""
+    sql = f"SELECT {HEX_NAME}, name FROM {table.quoted} WHERE {HAS_TEXT} ORDER BY 1"
+    return [name for key, name in workspace.database.rows(sql) if _is_whole(key, name)]
+
+
+def _task_ids(workspace: Workspace, beginning: str) -> list[str]:
+    """Return the ids of the tasks that begin so, in their order."""
+    tasks = workspace.tables.tasks
+    sql = tasks.select(["id"], "WHERE substr(CAST(id AS TEXT), 1, ?) = ? ORDER BY id")
+    return [str(row[0]) for row in workspace.database.rows(sql, [len(beginning), beginning])]
+
+
+def _is_whole(key: str, name: str) -> bool:
+    """Return whether a name is UTF-8, so that its text leads back to its row."""
+    return bool(name) and name.encode("utf-8").hex().upper() == key
 
 
 def _row(workspace: Workspace, kind: str, name: str) -> str:
@@ -152,15 +300,32 @@ def _row(workspace: Workspace, kind: str, name: str) -> str:
     return _json(get(workspace, {"name": name}))
 
 
-def _task(workspace: Workspace, name: str) -> str:
-    """Return a whole task: nothing is cut, and every comment is there."""
+def _entries(workspace: Workspace, kind: str, cursor: str | None) -> str:
+    """Return the end of a state file, or of what stands before the cursor; it says what is left."""
+    from ralphgen.runtime.files.entry_log import PAGE_CHARACTERS, read_entries
+
+    path = os.path.join(workspace.ralph_folder, FILES[kind][0])
+    try:
+        page = read_entries(path, PAGE_CHARACTERS, cursor)
+    except ToolError as error:
+        if cursor is None:
+            raise
+        raise NotThereError(str(error)) from error
+    before = page.next_cursor
+    return f"(older entries: {SCHEME}{kind}{AT}{before})\n{page.text}" if before else page.text
+
+
+def _task(workspace: Workspace, name: str, cursor: str | None) -> str:
+    """Return a task, whole if it is short, or the part of it at the cursor."""
+    from .task_parts import task_in_parts
+
     task = int(name) if re.fullmatch(_ID, name) else None
     if task is None or not -LIMIT <= task < LIMIT:
         raise NotThereError(f"there is no task {shortened(name)}: an id is a number")
 
     def whole() -> dict[str, object]:
         try:
-            return described(workspace, task, comments.EVERY)
+            return task_in_parts(workspace, task, spelled("tasks", name), cursor)
         except ToolError as error:
             raise NotThereError(str(error)) from error
 
@@ -173,9 +338,8 @@ def _json(record: Mapping[str, object]) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def _table(workspace: Workspace, named: str) -> Table:
-    tables = workspace.tables
-    return tables.features if named == "feature" else tables.disciplines
+def _table(workspace: Workspace, named: str) -> StoredTable:
+    return workspace.tables.features if named == "feature" else workspace.tables.disciplines
 
 
 def _stamp(path: str) -> tuple[int, int] | None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ralphgen.runtime.errors import ToolError
+from ralphgen.runtime.sqlite.library import holding
 
 from .dependencies import MET
-from .json_columns import decode_strings
-from .tables import plain, today
+from .tables import decode_strings, plain, today
 from .tasks import refuse_unknown_homes
 from .workspace import reading, writing
 
@@ -29,9 +29,12 @@ def import_tasks(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, A
     has a `key`, a `mark` of what it says, a `title`, a `description`, `acceptance_criteria`,
     whether it is `done`, and in `after` the keys of those that it waits for. Answers the pairs of
     key and id that were `created` and `kept`, and of those that were `replanned`, created beside
-    one of their key that says something else, with its id. Raises `ToolError`, and makes none,
-    where a home or a column is missing.
+    one of their key that says something else, with its id; and of those that are `unproved`: in a
+    project with checks, what a spec says is done begins as any other. Raises `ToolError`, and makes
+    none, where a home or a column is missing.
     """
+    from .claims import forget
+
     tasks = workspace.tables.tasks
     refuse_unknown_homes(workspace, arguments)
     there = _imported(workspace, arguments["source"])
@@ -39,6 +42,7 @@ def import_tasks(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, A
     ids: dict[str, int] = {}
     (highest,) = workspace.database.rows(f"SELECT COALESCE(MAX(id), 0) FROM {tasks.quoted}")[0]
     created: list[list[Any]] = []
+    unproved: list[list[Any]] = []
     kept: list[list[Any]] = []
     for item in arguments["tasks"]:
         known = there.get((item["key"], item["mark"])) or there.get((item["key"], ""))
@@ -48,6 +52,7 @@ def import_tasks(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, A
             continue
         highest += 1
         ids[item["key"]] = highest
+        forget(workspace, highest)
         created.append([item["key"], highest])
         needed = [ids[key] for key in item["after"] if key in ids]
         values = {
@@ -57,17 +62,15 @@ def import_tasks(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, A
             "description": item["description"],
             "acceptance_criteria": item["acceptance_criteria"],
             "depends_on": needed,
-            "tags": [
-                f"{SOURCE}:{arguments['source']}",
-                f"{KEY}:{item['key']}",
-                f"{MARK}:{item['mark']}",
-            ],
+            "tags": _tags(arguments["source"], item["key"], item["mark"]),
         }
-        state = {"status": "done", "completed": today()} if item["done"] else {"status": "pending"}
-        stamps = {"id": highest, **state, "created": today(), "provenance": "agent"}
-        tasks.insert(workspace.database, {**tasks.values(values), **stamps})
+        is_done = item["done"] and workspace.done is None
+        unproved += [[item["key"], highest]] if item["done"] and not is_done else []
+        state = {"status": "done", "completed": today()} if is_done else {"status": "pending"}
+        stamps = {"id": highest, "created": today(), "provenance": workspace.session.provenance}
+        tasks.insert(workspace.database, {**tasks.values(values), **state, **stamps})
     replanned = [[key, older[key]] for key, _ in created if key in older]
-    return {"created": created, "kept": kept, "replanned": replanned}
+    return {"created": created, "kept": kept, "replanned": replanned, "unproved": unproved}
 
 
 @reading
@@ -108,7 +111,7 @@ def _imported(workspace: Workspace, source: str) -> dict[tuple[str, str], tuple[
             'tasks cannot be imported: the project\'s tasks have no column "tags", by which they '
             "would be known again"
         )
-    sql = tasks.select(["id", "status", "tags"], "WHERE instr(tags, ?) ORDER BY id DESC")
+    sql = tasks.select(["id", "status", "tags"], f"WHERE {holding('tags')} ORDER BY id DESC")
     found: dict[tuple[str, str], tuple[int, str]] = {}
     for task, status, stored in workspace.database.rows(sql, [f"{SOURCE}:{source}"]):
         tags = decode_strings(stored).values
@@ -117,9 +120,34 @@ def _imported(workspace: Workspace, source: str) -> dict[tuple[str, str], tuple[
     return found
 
 
+def _tags(source: str, key: str, mark: str) -> list[str]:
+    return [f"{SOURCE}:{source}", f"{KEY}:{key}", f"{MARK}:{mark}"]
+
+
 def _tagged(tags: Sequence[str], name: str) -> str:
     """Return the value of the first tag of a name; empty where there is none."""
     return next((tag.removeprefix(f"{name}:") for tag in tags if tag.startswith(f"{name}:")), "")
 
 
-SERVICES = {"import_tasks": import_tasks, "statuses": statuses, "spec_task": spec_task}
+def run_check(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Run one check by its name, to its end, without evidence; for the project's own tools.
+
+    Raises `ToolError` where there is no such check.
+    """
+    from .checks import CheckRun
+    from .proof import listed
+
+    checks = [*(workspace.done or {}).get("checks", ())]
+    found = [check for check in checks if check["name"] == arguments["check"]]
+    if not found:
+        names = listed([check["name"] for check in checks]) or "none"
+        raise ToolError(f"there is no check {arguments['check']!r}: there is {names}")
+    return CheckRun(workspace, 0, found).alone()
+
+
+SERVICES = {
+    "import_tasks": import_tasks,
+    "run_check": run_check,
+    "statuses": statuses,
+    "spec_task": spec_task,
+}

@@ -1,55 +1,73 @@
-"""The project's two state files: progress and learnings, one entry a call."""
+"""Keeps on record what a session writes: rows of the database, and lines of the state files."""
 
 from __future__ import annotations
 
 import os
 
-from ralphgen.runtime.values.paging import PAGE
+from ralphgen.runtime.database.entries import finish_undo
+from ralphgen.runtime.deferred import take_time
+from ralphgen.runtime.errors import log
+from ralphgen.runtime.files.entry_log import rewrite_entries, take_back_entry, write_entry
+from ralphgen.runtime.sqlite.journal import Journal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from .workspace import Workspace
 
-LEARNINGS = "learnings.txt"
-PROGRESS = "progress.txt"
 
+def open_journal(workspace: Workspace) -> Journal:
+    """Return what keeps on record all that the session of a workspace writes.
 
-def append_learning(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Add an entry to `.ralph/learnings.txt` (SPEC-070, category 6)."""
-    return _append(workspace, LEARNINGS, arguments)
+    Called within its first transaction, it does what a stopped undo has left to be done besides.
+    """
 
+    def rewrite(file: str, copy: str, lines: list[tuple[str, bool]]) -> None:
+        path = os.path.join(workspace.ralph_folder, os.path.basename(file))
+        copied = os.path.join(workspace.ralph_folder, "backups", os.path.basename(copy))
+        rewrite_entries(path, copied, lines)
 
-def append_progress(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Add an entry to `.ralph/progress.txt` (SPEC-070, category 6)."""
-    return _append(workspace, PROGRESS, arguments)
-
-
-def read_learnings(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the newest entries of `.ralph/learnings.txt` (SPEC-070, category 6)."""
-    return _read(workspace, LEARNINGS, arguments)
-
-
-def read_progress(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the newest entries of `.ralph/progress.txt` (SPEC-070, category 6)."""
-    return _read(workspace, PROGRESS, arguments)
-
-
-def _append(workspace: Workspace, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    from ralphgen.runtime.files.entry_log import append_entry
-
-    path = os.path.join(workspace.ralph_folder, name)
+    try:
+        finish_undo(workspace.database, rewrite)
+    except OSError as error:  # a full disk is no reason to refuse a write
+        log("warning", "ralph", f"an undo could not be finished: {error}")
     session = workspace.session
-    task = f"#{session.task}" if session.task is not None else ""
-    tag = " ".join(word for word in (session.recipe, task, session.discipline) if word)
-    return {"bytes_written": append_entry(path, tag, arguments["text"])}
+    facts = {
+        "recipe": session.recipe,
+        "discipline": session.discipline,
+        "task_id": session.task,
+        "feature": session.feature,
+    }
+    return Journal(
+        workspace.database,
+        session.session_id,
+        facts,
+        lambda: workspace.tool,
+        ends_with_writes=session.folder is None,
+    )
 
 
-def _read(workspace: Workspace, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    from ralphgen.runtime.files.entry_log import read_entries
+def append_recorded(workspace: Workspace, path: str, entry: str, tool: str, *, once: bool) -> int:
+    """Add an entry to a state file, with its line in the journal; return the bytes written.
 
-    path = os.path.join(workspace.ralph_folder, name)
-    page = read_entries(path, arguments.get("limit", PAGE), arguments.get("cursor"))
-    answer = {"text": page.text, "entries": page.entries, "total": page.total}
-    return {**answer, "next_cursor": page.next_cursor} if page.next_cursor else answer
+    The file is written within the transaction, so that no undo rewrites it meanwhile. Raises
+    `ToolError` where one of them cannot be written: the other is then as it was too, as it is where
+    the call is put off.
+    """
+    if not workspace.database.commits_at_once():
+        take_time()  # it may have to wait, or to begin anew, once the entry was appended
+    written: list[int] = []
+
+    def work() -> int:
+        workspace.tool = tool
+        if not written:
+            written.append(write_entry(path, entry, once=once))
+        if written[0] and workspace.journal is not None:
+            workspace.journal.add_line(os.path.basename(path), entry)
+        return written[0]
+
+    try:
+        return workspace.database.writing(work)
+    except Exception:
+        if written:
+            take_back_entry(path, entry, written[0])
+        raise

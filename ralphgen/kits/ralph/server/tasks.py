@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 
-from ralphgen.runtime.access.row_scope import OWN
 from ralphgen.runtime.errors import ToolError
+from ralphgen.runtime.policy import OWN
+from ralphgen.runtime.sqlite.library import SAME_LETTERS, next_number
 from ralphgen.runtime.values.arguments import shortened
-from ralphgen.runtime.values.paging import PAGE, fitted, page
+from ralphgen.runtime.values.paging import AROUND, PAGE, fitted, page, size
 
 from . import comments
 from .changes import Changes, refuse_blank
 from .dependencies import (
     LIMIT,
     MET,
+    SHOWN,
     UNKNOWN,
     checked,
     dependents,
@@ -21,17 +23,20 @@ from .dependencies import (
     inferred,
     met,
     unblocked,
+    unknown_cursor,
     unreadable_dependents,
 )
 from .features import mentions
+from .named_rows import display_names
 from .tables import plain, today
 from .workspace import reading, writing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from .tables import Table
+    from .proof import Look
     from .workspace import Workspace
 
 _CURSOR = "-?[0-9]{1,19}"
@@ -40,24 +45,42 @@ LISTED = ("id", "title", "status", "priority", "feature", "discipline", "depends
 
 @reading
 def list_tasks(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return a page of tasks by id, filtered by status, feature and discipline (SPEC-070)."""
+    """Return a page of tasks, filtered by status, feature and discipline (SPEC-070).
+
+    In the order of their ids; with `filter_ready`, those that can be begun, the next one first.
+    Display names of features and disciplines stand beside the rows, once each.
+    """
     tasks = workspace.tables.tasks
     clauses, values = _filters(workspace, arguments)
     limit = arguments.get("limit", PAGE)
     columns = tasks.chosen([*LISTED, *tasks.added])
-    counted = f"SELECT COUNT(*) FROM {tasks.quoted} {_where(clauses)}"
-    total = workspace.database.row(counted, values)
-    after, more = _after(arguments)
-    rows = workspace.database.rows(
-        tasks.select(columns, f"{_where([*clauses, *after])} ORDER BY id LIMIT ?"),
-        [*values, *more, limit + 1],
-    )
+    if arguments.get("filter_ready"):
+        from .ready import ready_page
+
+        matching = tasks.select(["id"], _where(clauses)) if clauses else ""
+        ids, cursors, count = ready_page(workspace, arguments, matching, values, limit + 1)
+        by_id = found(workspace, ids, columns)
+        rows = [by_id[task] for task in ids]
+    else:
+        counted = f"SELECT COUNT(*) FROM {tasks.quoted} {_where(clauses)}"
+        total = workspace.database.row(counted, values)
+        after, more = _after(arguments)
+        rows = workspace.database.rows(
+            tasks.select(columns, f"{_where([*clauses, *after])} ORDER BY id LIMIT ?"),
+            [*values, *more, limit + 1],
+        )
+        cursors, count = [row[0] for row in rows], total[0] if total else 0
     records = [tasks.decoded(columns, row) for row in rows]
     done = met(workspace, [task for record in records for task in record.get("depends_on", [])])
     for record in records:
         _infer(record, done)
-    ids = [record["id"] for record in records]
-    return page("tasks", records, ids, limit=limit, total=total[0] if total else 0)
+    from .claims import add_holders
+
+    add_holders(workspace, records)
+    names = display_names(workspace, records[:limit])
+    around = AROUND + size(names)
+    answer = page("tasks", records, cursors, limit=limit, total=count, around=around)
+    return {**answer, "display_names": names} if names else answer
 
 
 @reading
@@ -73,25 +96,25 @@ def create_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, An
     refuse_blank(arguments, "title")
     refuse_unknown_homes(workspace, arguments)
     changes = Changes(workspace, tasks, arguments)
-    (highest,) = workspace.database.rows(f"SELECT COALESCE(MAX(id), 0) FROM {tasks.quoted}")[0]
-    task = highest + 1
+    task = workspace.database.rows(next_number(tasks.quoted))[0][0]
     if "depends_on" in arguments:
         needed = checked(workspace, task, arguments["depends_on"])
         changes.values["depends_on"] = tasks.stored("depends_on", needed)
-    same_title = _same_title(workspace, arguments)
-    stamps = {"id": task, "created": today(), "provenance": "agent"}
+    changes.warnings += _same_title(workspace, arguments)
+    from .claims import forget
+
+    forget(workspace, task)
+    stamps = {"id": task, "created": today(), "provenance": workspace.session.provenance}
     values = {"status": tables.first_status, **changes.values, **stamps}
     tasks.insert(workspace.database, values)
-    answer: dict[str, Any] = {"id": task, "status": values["status"]}
-    warnings = [*changes.warnings, *same_title]
-    return {**answer, "warnings": warnings} if warnings else answer
+    return changes.answer({"id": task, "status": values["status"]})
 
 
 @writing
 def update_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
     """Change the given fields of a task and no other; answers their names (SPEC-070)."""
     task = arguments["id"]
-    _existing(workspace, task, ["id"])
+    workspace.task(task, ["id"])
     refuse_blank(arguments, "title")
     changes = Changes(workspace, workspace.tables.tasks, arguments, key="id")
     if "depends_on" in arguments:
@@ -105,20 +128,24 @@ def update_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, An
 def delete_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
     """Delete a task that no other waits for; names what still mentions it (SPEC-070)."""
     task = arguments["id"]
-    _existing(workspace, task, ["id"])
-    waiting = dependents(workspace, task)
-    if waiting:
-        other, title = waiting[0]["id"], shortened(waiting[0]["title"])
+    workspace.task(task, ["id"])
+    waiting = next(dependents(workspace, task), None)
+    if waiting is not None:
+        other, title = waiting["id"], shortened(waiting["title"])
         raise ToolError(
             f"task {task} cannot be deleted: task {other} {title} depends on it; take {task} out "
             'of its "depends_on" first'
         )
-    unclear = unreadable_dependents(workspace, task)
-    if unclear:
+    unclear = next(unreadable_dependents(workspace, task), None)
+    if unclear is not None:
         raise ToolError(
-            f'task {task} cannot be deleted: the "depends_on" of task {unclear[0]} cannot be read '
+            f'task {task} cannot be deleted: the "depends_on" of task {unclear} cannot be read '
             "and may name it; set it anew first"
         )
+    from .claims import forget, refuse_held
+
+    refuse_held(workspace, task)
+    forget(workspace, task)
     dangling = [*comments.written_for(workspace, task), *mentions(workspace, task)]
     tasks = workspace.tables.tasks
     comments.delete_all(workspace, task)  # ids come back: the next task must not inherit them
@@ -127,19 +154,34 @@ def delete_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, An
     return {**answer, "still_named_by": dangling} if dangling else answer
 
 
-@writing
 def set_task_status(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
     """Move a task to a status; `reason` says why it is blocked, `summary` becomes a comment.
 
-    Answers the old and the new status and the tasks that wait for nothing any more (SPEC-070).
+    Answers the old and the new status and the tasks that wait for nothing any more (SPEC-070). In
+    a project with checks a task becomes done when it is proved, or `because` of a person's word.
     """
+    look = None
+    if workspace.done is not None and arguments["status"] == "done":
+        from .proof import look_at_tree
+
+        look = look_at_tree(workspace)
+    move = writing(lambda there, given: _moved(there, given, look), "set_task_status")
+    return move(workspace, arguments)
+
+
+def _moved(workspace: Workspace, arguments: dict[str, Any], look: Look | None) -> dict[str, Any]:
+    """Move a task to a status, inside a transaction; `look` is the tree that has to be proved."""
     task, new = arguments["id"], arguments["status"]
-    (old,) = _existing(workspace, task, ["status"])
-    if "reason" in arguments and new != "blocked":
-        raise ToolError('"reason" tells why a task is blocked: leave it out for any other status')
-    if new == "blocked" and "reason" not in arguments and _needs_reason(workspace):
-        raise ToolError('"blocked" needs a "reason": say what keeps this task from being done')
-    refuse_blank(arguments, "reason", "summary")
+    (old,) = workspace.task(task, ["status"])
+    _refuse_wrong_words(workspace, arguments)
+    told: list[str] = []
+    if look is not None and old != "done":
+        from .proof import prove
+
+        told = prove(workspace, task, arguments.get("because"), look)
+    from .claims import follow_status
+
+    follow_status(workspace, task, new, force=arguments.get("force", False))
     values: dict[str, Any] = {"status": new, "updated": today()}
     values["completed"] = today() if new == "done" else None
     if "reason" in arguments or (old == "blocked" and new != "blocked"):
@@ -148,18 +190,35 @@ def set_task_status(workspace: Workspace, arguments: dict[str, Any]) -> dict[str
         del values["completed"]
     workspace.tables.tasks.update(workspace.database, "id", task, values)
     answer: dict[str, Any] = {"id": task, "old": plain(old), "new": new}
+    if told:
+        answer["told"] = told
     if "summary" in arguments:
-        answer["comment"] = comments.write(workspace, task, {"body": arguments["summary"]})
+        body = "\n\n".join([arguments["summary"], *told])
+        answer["comment"] = comments.write(workspace, task, {"body": body})
     if new in MET and old not in MET:
-        answer["unblocked"] = unblocked(workspace, task)
+        answer["unblocked"], are_all = unblocked(workspace, task)
+        if not are_all:
+            answer["cut"] = ["unblocked"]
     return answer
+
+
+def _refuse_wrong_words(workspace: Workspace, arguments: dict[str, Any]) -> None:
+    """Raise `ToolError` for words that the new status has no use for, or lacks, or are blank."""
+    new = arguments["status"]
+    if "reason" in arguments and new != "blocked":
+        raise ToolError('"reason" tells why a task is blocked: leave it out for any other status')
+    if new == "blocked" and "reason" not in arguments and _needs_reason(workspace):
+        raise ToolError('"blocked" needs a "reason": say what keeps this task from being done')
+    if "because" in arguments and new != "done":
+        raise ToolError('"because" closes a task without proof: leave it out for any other status')
+    refuse_blank(arguments, "reason", "summary", "because")
 
 
 @writing
 def enrich_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
     """Give a draft its pseudocode and make it pending; lists left out are kept (SPEC-070)."""
     task = arguments["id"]
-    (status,) = _existing(workspace, task, ["status"])
+    (status,) = workspace.task(task, ["status"])
     if status != "draft":
         raise ToolError(f"task {task} is {shortened(plain(status))}: only a draft can be enriched")
     refuse_blank(arguments, "pseudocode")
@@ -176,19 +235,40 @@ def described(workspace: Workspace, task: int, most_comments: int) -> dict[str, 
     """
     tasks = workspace.tables.tasks
     columns = list(tasks.columns)
-    record = tasks.decoded(columns, _existing(workspace, task, columns))
+    record = tasks.decoded(columns, workspace.task(task, columns))
     needed = record.get("depends_on", [])
     rows = found(workspace, needed, ["title", "status"])
     _infer(record, {other for other, (_, status) in rows.items() if status in MET})
+    from .claims import add_holders
+
+    add_holders(workspace, [record])
     more = {
-        "dependencies": _dependencies(workspace, needed, rows),
+        "dependencies": dependencies(workspace, needed[: SHOWN + 1], rows),
         "dependents": [
             {key: row[key] for key in ("id", "title", "status")}
-            for row in dependents(workspace, task)
+            for row, _ in zip(dependents(workspace, task), range(SHOWN + 1), strict=False)
         ],
         **comments.newest(workspace, task, most_comments),
     }
     return {**record, **{key: value for key, value in more.items() if value}}
+
+
+def dependencies(
+    workspace: Workspace, ids: Sequence[int], rows: Mapping[int, Any]
+) -> list[dict[str, Any]]:
+    """Return each prerequisite with title, status and last comment, or as missing.
+
+    `rows` are titles and statuses of those that exist, by id.
+    """
+    last = comments.last(workspace, [task for task in ids if task in rows])
+    described: list[dict[str, Any]] = []
+    for task in ids:
+        if task not in rows:
+            described.append({"id": task, "missing": True})
+            continue
+        title, status = (plain(value) for value in rows[task])
+        described.append({"id": task, "title": title, "status": status, **last.get(task, {})})
+    return described
 
 
 def refuse_unknown_homes(workspace: Workspace, arguments: dict[str, Any]) -> None:
@@ -197,32 +277,22 @@ def refuse_unknown_homes(workspace: Workspace, arguments: dict[str, Any]) -> Non
     workspace.known(workspace.tables.disciplines, arguments["discipline"], "discipline")
 
 
-def _existing(workspace: Workspace, task: int, columns: list[str]) -> tuple[Any, ...]:
-    """Return these columns of a task; raises `ToolError` where there is no such task."""
-    row = workspace.database.row(workspace.tables.tasks.select(columns, "WHERE id = ?"), [task])
-    if row is None:
-        raise ToolError(f"there is no task {shortened(task)}")
-    return row
-
-
 def _filters(workspace: Workspace, arguments: dict[str, Any]) -> tuple[list[str], list[Any]]:
-    """Return the conditions; raises `ToolError` for a feature or discipline that does not exist."""
+    """Return the conditions and their values.
+
+    Raises `ToolError` for a feature or a discipline without a row, unless old tasks still bear it.
+    """
     tables = workspace.tables
-    for argument, table in (("feature", tables.features), ("discipline", tables.disciplines)):
-        if f"filter_{argument}" in arguments:
-            _refuse_unused(workspace, table, arguments[f"filter_{argument}"], argument)
-    columns = [
-        name for name in ("status", "feature", "discipline") if f"filter_{name}" in arguments
-    ]
-    values = [arguments[f"filter_{name}"] for name in columns]
-    return [f"{column} = ?" for column in columns], values
-
-
-def _refuse_unused(workspace: Workspace, table: Table, name: str, argument: str) -> None:
-    """Raise `ToolError` for a name without a row, unless old tasks still bear it."""
-    sql = workspace.tables.tasks.select(["id"], f"WHERE {argument} = ? LIMIT 1")
-    if workspace.database.row(sql, [name]) is None:
-        workspace.known(table, name, argument)
+    given = {
+        column: arguments[f"filter_{column}"]
+        for column in ("status", "feature", "discipline")
+        if f"filter_{column}" in arguments
+    }
+    for column, table in (("feature", tables.features), ("discipline", tables.disciplines)):
+        sql = tables.tasks.select(["id"], f"WHERE {column} = ? LIMIT 1")
+        if column in given and workspace.database.row(sql, [given[column]]) is None:
+            workspace.known(table, given[column], column)
+    return [f"{column} = ?" for column in given], [*given.values()]
 
 
 def _after(arguments: dict[str, Any]) -> tuple[list[str], list[int]]:
@@ -231,10 +301,7 @@ def _after(arguments: dict[str, Any]) -> tuple[list[str], list[int]]:
     if text is None:
         return [], []
     if not re.fullmatch(_CURSOR, text) or abs(int(text)) >= LIMIT:
-        raise ToolError(
-            f'the cursor {shortened(text)} is none of this list: take "next_cursor" of a page, or '
-            "leave it out to begin at the start"
-        )
+        raise unknown_cursor(text)
     return ["id > ?"], [int(text)]
 
 
@@ -250,21 +317,6 @@ def _infer(record: dict[str, Any], done: set[int]) -> None:
     record["inferred"] = inferred(status, waits=waits) if known else UNKNOWN
 
 
-def _dependencies(
-    workspace: Workspace, ids: list[int], rows: dict[int, Any]
-) -> list[dict[str, Any]]:
-    """Return each prerequisite with title, status and last comment, or as missing."""
-    last = comments.last(workspace, list(rows))
-    described: list[dict[str, Any]] = []
-    for task in ids:
-        if task not in rows:
-            described.append({"id": task, "missing": True})
-            continue
-        title, status = (plain(value) for value in rows[task])
-        described.append({"id": task, "title": title, "status": status, **last.get(task, {})})
-    return described
-
-
 def _needs_reason(workspace: Workspace) -> bool:
     """Return whether the session is about this very task, and can say a reason."""
     session, tasks = workspace.session, workspace.tables.tasks
@@ -275,7 +327,7 @@ def _needs_reason(workspace: Workspace) -> bool:
 
 def _same_title(workspace: Workspace, arguments: dict[str, Any]) -> list[str]:
     sql = workspace.tables.tasks.select(
-        ["id"], "WHERE feature = ? AND title = ? COLLATE NOCASE ORDER BY id LIMIT 1"
+        ["id"], f"WHERE feature = ? AND {SAME_LETTERS} ORDER BY id LIMIT 1"
     )
     row = workspace.database.row(sql, [arguments["feature"], arguments["title"]])
     return [f"task {row[0]} of this feature has the same title"] if row else []

@@ -2,51 +2,73 @@
 
 from __future__ import annotations
 
-import os
+import _thread
+import time
 
-from ralphgen.runtime.errors import StartError, ToolError
+from ralphgen.runtime.context import is_same
+from ralphgen.runtime.errors import ContextError, StartError, ToolError
+from ralphgen.runtime.kit import project_places
 from ralphgen.runtime.sqlite.database import Database
-from ralphgen.runtime.sqlite.known_schema import is_known, record_name, remember
+from ralphgen.runtime.sqlite.known_schema import is_known, record_name
+from ralphgen.runtime.sqlite.library import SAME_NAME, located, ordered
 from ralphgen.runtime.start import read_manifest
-from ralphgen.runtime.values.arguments import shortened
-from ralphgen.runtime.values.nearest import nearest
+from ralphgen.runtime.system import os
+from ralphgen.runtime.values.arguments import nearest, shortened
 from ralphgen.runtime.values.paging import fitted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any, TypeVar
 
     from ralphgen.runtime.session import Session
+    from ralphgen.runtime.sqlite.journal import Journal
 
-    from .tables import Table
+    from .checks import CheckRun
+    from .tables import StoredTable
 
     Result = TypeVar("Result")
     Run = Callable[["Workspace", dict[str, Any]], dict[str, Any]]
 
-
 LISTED = 20  # names in a refusal
+SOON = 1.0  # seconds in which a server takes its session's claim into its hands
+DATABASE = ".ralph/db/ralph.db"
 
 
 class Tables:
     """The tables that the project has; `comments` and `metadata` may be missing.
 
-    `first_status` is what a new task gets where nothing else is asked for.
+    `first_status` is what a new task gets where nothing else is asked for. `ledger` says whether
+    there are ralphgen's own tables too. `database` is the file, by its path from the project's
+    folder.
     """
 
-    __slots__ = ("comments", "disciplines", "features", "first_status", "metadata", "tasks")
+    __slots__ = (
+        "comments",
+        "database",
+        "disciplines",
+        "features",
+        "first_status",
+        "ledger",
+        "metadata",
+        "tasks",
+    )
 
     def __init__(
         self,
         *,
-        tasks: Table,
-        features: Table,
-        disciplines: Table,
-        comments: Table | None = None,
-        metadata: Table | None = None,
+        tasks: StoredTable,
+        features: StoredTable,
+        disciplines: StoredTable,
+        comments: StoredTable | None = None,
+        metadata: StoredTable | None = None,
         first_status: str,
+        ledger: bool = False,
+        database: str = DATABASE,
     ) -> None:
+        self.database = database
         self.first_status = first_status
+        self.ledger = ledger
         self.tasks = tasks
         self.features = features
         self.disciplines = disciplines
@@ -57,45 +79,90 @@ class Tables:
 class Workspace:
     """The open project of one session.
 
-    `root` is the project's folder, `ralph_folder` its `.ralph`. `beside` are other workspaces of
-    the same project, on connections of their own, which are closed with this one.
+    `folder` is the server's, `root` the project's, `ralph_folder` its `.ralph`, and `work_tree`
+    where the session works: the same, or its place in another work tree of git. `beside` is what
+    is closed with this one: other workspaces of the project, processes.
+    `done` are the rules by which a task is done, None where there is none, `checks_run` the last
+    run of them, and `evidence` the connection that its thread writes on. `journal` is there from
+    the first write on, in a project with a ledger, and takes the name of the `tool` that writes.
     """
 
     __slots__ = (
-        "_folder",
         "_known_as",
         "_manifest",
         "_schema_version",
         "beside",
+        "checks_run",
         "database",
+        "done",
+        "evidence",
+        "folder",
+        "journal",
         "ralph_folder",
         "root",
         "session",
         "tables",
+        "tool",
+        "work_tree",
     )
 
-    def __init__(self, folder: str, session: Session, tables: Tables) -> None:
-        self._folder = folder
+    def __init__(
+        self,
+        folder: str,
+        session: Session,
+        tables: Tables,
+        done: Mapping[str, Any] | None = None,
+        database: Database | None = None,
+    ) -> None:
+        self.folder = folder
         self._manifest = read_manifest(folder)
-        self.ralph_folder = os.path.dirname(folder)
-        self.root = os.path.dirname(self.ralph_folder)
+        self.root, self.work_tree = project_places(folder, session)
+        self.ralph_folder = os.path.join(self.root, ".ralph")
         self.session = session
         self.tables = tables
-        self.beside: list[Workspace] = []
-        self.database = Database(os.path.join(self.ralph_folder, "db", "ralph.db"))
-        try:
-            self._schema_version, self._known_as = self.database.reading(
-                lambda: (self._version(), record_name(self.database.connection, self._manifest))
-            )
-        except ToolError as error:
-            self.close()
-            raise StartError(f'cannot read "{self.database.path}": {error}') from error
+        self.done = done
+        self.checks_run: CheckRun | None = None
+        self.evidence: Database | None = None
+        self.beside: list[Any] = []
+        self.journal: Journal | None = None
+        self.tool = ""
+        named = (session.project or {}).get("database") or tables.database
+        self.database = self.fenced(database or Database(located(self.root, named)))
+        if tables.ledger:
+            self.database.before_writes.append(self._begin_journal)
+        self._schema_version, self._known_as = -1, ""
+        self._closing_on_failure(self._note_schema)
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Let go of the database, and stop the checks that run."""
+        if self.checks_run is not None:
+            self.checks_run.close()
+        if self.evidence is not None:
+            self.evidence.close()
         for other in self.beside:
             other.close()
         self.database.close()
+
+    def _begin_journal(self) -> None:
+        if self.journal is None:
+            from .state_files import open_journal
+
+            self.journal = open_journal(self)
+        self.journal.begin()
+
+    def fenced(self, database: Database) -> Database:
+        """Return a connection that writes only as long as the session has its claim, if any."""
+        claim = self.session.claim
+
+        def refuse_lost() -> None:
+            from ralphgen.runtime.database import claims
+
+            if claim is not None:
+                claims.refuse_lost(database, claim["task"], self.session.session_id, claim["token"])
+
+        if claim is not None:
+            database.before_writes.append(refuse_lost)
+        return database
 
     def snapshot(self, work: Callable[[], Result]) -> Result:
         """Return `work()`, run on one state of a database that has the expected columns."""
@@ -106,136 +173,148 @@ class Workspace:
 
         return self.database.reading(checked)
 
-    def fast_path_deadline(self, seconds: float | None) -> None:
-        """Raise `DeferToSdkError` where a call would wait for other writers longer than that."""
-        self.database.time_limit = seconds
+    def refuse_another(self) -> None:
+        """Raise `StartError` where the database is not the one that is expected, once it is open.
 
-    def refuse_another_schema(self) -> None:
-        """Raise `StartError`, naming the columns, where the server was built for other ones."""
-        if is_known(self._known_as):
-            return
-        from ralphgen.runtime.sqlite import schema
-
-        hide = self._manifest["schema"]["hide"]
-        try:
-            found = self.database.reading(lambda: schema.read_tables(self.database.connection))
-        except ToolError as error:
-            self.close()
-            raise StartError(f'cannot read "{self.database.path}": {error}') from error
-        if schema.fingerprint(found, hide) == self._manifest["schema"]["fingerprint"]:
-            remember(self._known_as)
-            return
-        self.close()
-        moved = "; ".join(schema.differences(_inspected(self._folder), found, hide))
-        raise StartError(
-            f"the database is not the one that this server was built for: {moved or 'see a diff'}; "
-            'run "ralphgen regen"'
-        )
+        Its columns are those that the server was built for: new ones that a row may go without are
+        logged, and the server works as it was generated. Its rows are those of the session.
+        """
+        self._closing_on_failure(self._refuse_another)
 
     def refuse_moved_schema(self) -> None:
         """Raise `ToolError` where a migration took a column from under the running server."""
-        version = self._version()
+        version = self.database.schema_version()
         if version == self._schema_version:
             return
-        from ralphgen.runtime.sqlite import schema
+        from .moved_schema import refuse_migrated
 
-        built_for, found = _inspected(self._folder), schema.read_tables(self.database.connection)
-        moved = schema.differences(self._in_use(built_for), self._in_use(found))
-        if moved:
-            raise ToolError(
-                f"the database's schema changed during this session ({'; '.join(moved)}): "
-                'run "ralphgen regen" and start a new session'
-            )
+        refuse_migrated(self, self.folder)
         self._schema_version = version
 
-    def _in_use(self, found: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
-        """Return the columns that the tools use, of some tables."""
-        from ralphgen.runtime.sqlite.check_constraints import fold
+    @property
+    def is_lost(self) -> bool:
+        """Whether only another workspace can be used; safe in any thread."""
+        return self.database.is_lost
 
-        tables = self.tables
-        used = (tables.tasks, tables.features, tables.disciplines, tables.comments, tables.metadata)
-        return {
-            table.name: [
-                column
-                for column in found[table.name]
-                if column["name"] in table or fold(column["name"]) in table
-            ]
-            for table in used
-            if table is not None and table.name in found
-        }
-
-    def known(self, table: Table, name: str, argument: str) -> None:
+    def known(self, table: StoredTable, name: str, argument: str) -> None:
         """Raise `ToolError`, with the nearest name, where no row of the table has this name."""
-        if self.database.row(table.select(["name"], "WHERE name = ? COLLATE BINARY"), [name]):
+        if self.database.row(table.select(["name"], f"WHERE {SAME_NAME}"), [name]):
             return
         names = self.names(table)
         near = nearest(name, names)
         hint = f": did you mean {shortened(near)}?" if near else _listed(names)
         raise ToolError(f"there is no {argument} {shortened(name)}{hint}")
 
-    def names(self, table: Table) -> list[str]:
+    def task(self, task: int, columns: Sequence[str]) -> tuple[Any, ...]:
+        """Return these columns of a task; raises `ToolError` where there is no such task."""
+        row = self.database.row(self.tables.tasks.select(columns, "WHERE id = ?"), [task])
+        if row is None:
+            raise ToolError(f"there is no task {shortened(task)}")
+        return row
+
+    def names(self, table: StoredTable) -> list[str]:
         """Return the names of the table's rows, sorted, without those that are no text."""
-        rows = self.database.rows(table.select(["name"], "ORDER BY name"))
+        rows = self.database.rows(table.select(["name"], f"ORDER BY {ordered('name')}"))
         return [row[0] for row in rows if isinstance(row[0], str)]
 
-    def _version(self) -> int:
-        row = self.database.row("PRAGMA schema_version")
-        return int(row[0]) if row else 0
+    def _closing_on_failure(self, check: Callable[[], None]) -> None:
+        """Have a check made when the database is open; close all where it fails at the start."""
+        try:
+            self.database.when_open(check)
+        except StartError:
+            self.close()
+            raise
+
+    def _note_schema(self) -> None:
+        def look() -> tuple[int, str]:
+            name = record_name(self.database.connection, self._manifest)
+            return self.database.schema_version(), name
+
+        try:
+            self._schema_version, self._known_as = self.database.reading(look)
+        except ToolError as error:
+            raise StartError(f'cannot read "{self.database.path}": {error}') from error
+
+    def _refuse_another(self) -> None:
+        if not is_known(self._known_as):
+            from .moved_schema import refuse_unlike
+
+            refuse_unlike(self, self.folder, self._manifest, self._known_as)
+
+        def look() -> None:
+            try:
+                refuse_another_project(self)
+            except ToolError as error:
+                hint = "make a new session"
+                if self.session.project is None:  # the file beside the server names no project
+                    hint = 'make another with "ralphgen session RECIPE --default"'
+                text = f'the context "{self.session.context}" cannot be used: {error}; {hint}'
+                raise ContextError(text) from error
+
+        try:
+            self.database.reading(look)
+        except ToolError as error:
+            raise StartError(f'cannot read "{self.database.path}": {error}') from error
 
 
-def open_workspace(folder: str, session: Session, tables: Tables) -> Workspace:
-    """Open the workspace of the server in `folder`; raises `StartError` where it must not start."""
-    workspace = Workspace(folder, session, tables)
-    workspace.refuse_another_schema()
-    try:
-        workspace.database.reading(lambda: refuse_another_project(workspace))
-    except ToolError as error:
-        workspace.close()
-        hint = "make a new session"
-        if session.project is None:  # the file beside the server, which names no project
-            hint = 'make another with "ralphgen session RECIPE --default"'
-        raise StartError(
-            f'the context "{session.context}" cannot be used: {error}; {hint}'
-        ) from error
+def open_workspace(
+    folder: str, session: Session, tables: Tables, done: Mapping[str, Any] | None = None
+) -> Workspace:
+    """Open the workspace of the server in `folder`; raises `StartError` where it must not start.
+
+    `done` are the rules by which a task is done, where the project has any; a session that was made
+    keeps those that it was made with.
+    """
+    workspace = Workspace(folder, session, tables, done if session.done is None else session.done)
+    workspace.refuse_another()
     return workspace
+
+
+def connected(workspace: Workspace) -> None:
+    """Open the database, where that takes time, and renew the session's claim, if it has one.
+
+    Both begin a moment after the client's coming.
+    """
+    workspace.database.open_soon()
+    claim = workspace.session.claim
+
+    def keep() -> None:
+        if claim is not None:
+            time.sleep(min(SOON, claim["lease"] / 3))
+            from .claims import keep_claim
+
+            keep_claim(workspace, claim)
+
+    if claim is not None:
+        _thread.start_new_thread(keep, ())
 
 
 def refuse_another_project(workspace: Workspace) -> None:
     """Raise `ToolError` where the session was made for other rows than those of this database."""
     session, tables = workspace.session, workspace.tables
-    _refuse_another_title(workspace)
-    if session.discipline is not None:  # what an unknown one takes away would be missed
-        workspace.known(tables.disciplines, session.discipline, "discipline")
-    if session.target is not None:
-        workspace.known(tables.disciplines, session.target, "discipline")
+    if session.project is not None and tables.metadata is not None:
+        columns = tables.metadata.chosen(["project_title", "project_created"])
+        row = workspace.database.row(tables.metadata.select(columns, "ORDER BY id LIMIT 1")) or ()
+        found = dict(zip(columns, row, strict=False))
+        for key, words in (("title", "title"), ("created", "creation date")):
+            value = found.get(f"project_{key}")
+            if not is_same(value, session.project[key]):
+                raise ToolError(
+                    f"it was made for a project with the {words} "
+                    f"{shortened(session.project[key])}, and this one has {shortened(value)}"
+                )
+    for discipline in (session.discipline, session.target):
+        if discipline is not None:  # what an unknown one takes away would be missed
+            workspace.known(tables.disciplines, discipline, "discipline")
     if session.feature is not None:
         workspace.known(tables.features, session.feature, "feature")
     if session.task is not None:
         own = (session.feature, session.discipline)
-        sql = tables.tasks.select(["feature", "discipline"], "WHERE id = ?")
-        row = workspace.database.row(sql, [session.task])
-        if row is None:
-            raise ToolError(f"there is no task {session.task}")
+        row = workspace.task(session.task, ["feature", "discipline"])
         if tuple(row) != own:
-            found, named = (f"{shortened(pair[0])} and {shortened(pair[1])}" for pair in (row, own))
+            there, named = (f"{shortened(pair[0])} and {shortened(pair[1])}" for pair in (row, own))
             raise ToolError(
-                f"task {session.task} is of the feature and discipline {found}, not of {named}"
-            )
-
-
-def _refuse_another_title(workspace: Workspace) -> None:
-    project, metadata = workspace.session.project, workspace.tables.metadata
-    if project is None or metadata is None:
-        return
-    columns = metadata.chosen(["project_title", "project_created"])
-    row = workspace.database.row(metadata.select(columns, "ORDER BY id LIMIT 1")) or ()
-    found = dict(zip(columns, row, strict=False))
-    for key, words in (("title", "title"), ("created", "creation date")):
-        value = found.get(f"project_{key}")
-        if value != project[key]:
-            raise ToolError(
-                f"it was made for a project with the {words} {shortened(project[key])}, and this "
-                f"one has {shortened(value)}"
+                f"task {session.task} is of the feature and discipline {there}, not of {named}"
             )
 
 
@@ -248,12 +327,13 @@ def reading(run: Run) -> Run:
     return call
 
 
-def writing(run: Run) -> Run:
-    """Return a tool that changes the database wholly or not at all."""
+def writing(run: Run, tool: str = "") -> Run:
+    """Return a tool, of the function's name, that changes the database wholly or not at all."""
 
     def call(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
         def work() -> dict[str, Any]:
             workspace.refuse_moved_schema()
+            workspace.tool = tool or run.__name__
             return run(workspace, arguments)
 
         return fitted(workspace.database.writing(work))
@@ -266,16 +346,3 @@ def _listed(names: list[str]) -> str:
         return ": there is none yet"
     shown = ", ".join(shortened(name) for name in names[:LISTED])
     return f": there are {shown}" + (f" and {len(names) - LISTED} more" if names[LISTED:] else "")
-
-
-def _inspected(folder: str) -> dict[str, list[dict[str, Any]]]:
-    """Return the tables that the server was built for, from the facts beside it."""
-    import json
-
-    try:
-        with open(os.path.join(folder, "project.json"), encoding="utf-8") as file:
-            tables: dict[str, list[dict[str, Any]]] = json.load(file)["schema"]
-        whole = all(isinstance(column, dict) for columns in tables.values() for column in columns)
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return {}
-    return tables if whole else {}

@@ -6,30 +6,35 @@ import json
 import os
 import time
 
-from ralphgen.runtime.deferred import DeferredResult
+from ralphgen.runtime.deferred import DeferredResult, take_time
 from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.values.paging import MAX_CHARACTERS, fitted, shortened, size
 
 from .authenticity.trust import TRUSTED
 from .execution import parameters as schemas
-from .execution.chain import chain_of, configuration_of, has_python_runtime, is_part, link_of
+from .execution.chain import (
+    chain_of,
+    configuration_of,
+    has_python_runtime,
+    is_part,
+    link_of,
+    neighbours_of,
+)
 from .execution.commands import ReadyCommand, ready_command
-from .execution.environment import Environment
-from .execution.filling import Filling
+from .execution.config import Filling
+from .execution.environment import ToolEnvironment
 from .execution.http_requests import ReadyRequest, ready_request
-from .failures import VALIDATION_FAILED
 from .formats.inputs import checked_inputs, filled_parts, with_inputs
-from .ids import SUBPROCESS
-from .item import DIRECTIVE, KNOWLEDGE, PROJECT, TOOL
-from .values import is_finite
+from .formats.tools import NO_ENTRY
+from .item import DIRECTIVE, PROJECT, SUBPROCESS, TOOL
+from .values import VALIDATION_FAILED, is_finite
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
     from typing import Any
 
-    from .execution.chain import Link
-    from .formats.parsed import Parsed
+    from .execution.chain import ChainLink
     from .spaces import Spaces
     from .workspace import Rye
 
@@ -40,6 +45,11 @@ LONGEST_ERRORS = 8_000  # characters of what a command wrote to its standard err
 PASSED = "validation_passed"
 HERE = os.path.dirname(os.path.abspath(__file__))
 SHIM = "python_shim.py"
+UNSET = (
+    'the variable "{}" is not there for tools, so it is empty: a person can set it, add it to '
+    '"env" of [rye] in .ralph/ralphgen.toml and run "ralphgen regen"'
+)
+UNUSED = f'the project\'s own "{{}}" is not used under the policy "{TRUSTED}": nobody signed it'
 FOLLOW = "Follow this directive: go through its steps in their order, and do what each of them says"
 GO_BY = "Go by this knowledge in what you do next"
 
@@ -53,17 +63,7 @@ def bounded(record: dict[str, Any], room: int = MAX_CHARACTERS) -> dict[str, Any
     return fitted(record, room)
 
 
-def facts(record: dict[str, Any], message: str) -> dict[str, Any]:
-    """Return the facts of a failure, so that they fit beside its message."""
-    return bounded(record, MAX_CHARACTERS - AROUND_FACTS - size(message))
-
-
-def last_of(text: str) -> str:
-    """Return the end of what was written to a standard error: there stands what went wrong."""
-    return text if len(text) <= LONGEST_ERRORS else f"…{text[1 - LONGEST_ERRORS :]}"
-
-
-class Report:
+class ExecutionReport:
     """Builds the answer of one call, or the error that it ends with.
 
     `warnings` grows as the call goes on; `chain` is empty until it is known, and for what has none.
@@ -71,12 +71,12 @@ class Report:
 
     __slots__ = ("_link", "_policy", "_started", "chain", "warnings")
 
-    def __init__(self, link: Link, policy: str, started: float) -> None:
+    def __init__(self, link: ChainLink, policy: str, started: float) -> None:
         self._link = link
         self._policy = policy
         self._started = started
         self.warnings = list(link.verdict.warnings)
-        self.chain: list[Link] = []
+        self.chain: list[ChainLink] = []
 
     def answer(self, status: str, **parts: Any) -> dict[str, Any]:
         """Return the answer of a call that went well."""
@@ -84,12 +84,18 @@ class Report:
         return bounded({**about, **self._place(), **parts, **self._further()})
 
     def failure(self, error: CodedError) -> CodedError:
-        """Return the error of a call that went wrong, with what is known of the call."""
+        """Return the error of a call that went wrong, with what is known of the call.
+
+        Of a long standard error it has the end: there stands what went wrong.
+        """
         found = dict(error.facts)
-        if "details" in found:
-            found["details"] = _told(found["details"])
+        written = found.get("details", {}).get("stderr")
+        if isinstance(written, str) and len(written) > LONGEST_ERRORS:
+            end = f"…{written[1 - LONGEST_ERRORS :]}"
+            found["details"] = {**found["details"], "stderr": end, "stderr_truncated": True}
         told = {"item_type": self._link.item.type, **self._place(), **found, **self._further()}
-        return CodedError(error.code, str(error), **facts(told, str(error)))
+        room = MAX_CHARACTERS - AROUND_FACTS - size(str(error))
+        return CodedError(error.code, str(error), **bounded(told, room))
 
     def _place(self) -> dict[str, Any]:
         return {"item_id": self._link.item.id, "source": self._link.item.source}
@@ -106,17 +112,6 @@ class Report:
         return {"chain": chain, "metadata": metadata} if chain else {"metadata": metadata}
 
 
-def _told(details: dict[str, Any]) -> dict[str, Any]:
-    """Return the details of a failure.
-
-    Of a standard error its end, where it says what went wrong.
-    """
-    written = details.get("stderr")
-    if not isinstance(written, str) or last_of(written) == written:
-        return details
-    return {**details, "stderr": last_of(written), "stderr_truncated": True}
-
-
 def execute(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any] | DeferredResult:
     """Return what an item does, or what it tells an agent; with `dry_run`, only whether it could.
 
@@ -124,12 +119,12 @@ def execute(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any] | DeferredRes
     """
     item_type, dry_run = arguments["item_type"], arguments.get("dry_run", False)
     if item_type == TOOL and not dry_run:
-        rye.may_take_long()
+        take_time()
     started = time.monotonic()
     spaces = rye.spaces(arguments["project_path"])
     item = spaces.find(item_type, arguments["item_id"], arguments.get("source"))
     link = link_of(rye, item)
-    report = Report(link, rye.trust().policy_of(item_type), started)
+    report = ExecutionReport(link, rye.trust().policy_of(item_type), started)
     try:
         given = _given(arguments)
         if item_type == TOOL:
@@ -149,95 +144,33 @@ def _given(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tool(
-    rye: Rye, spaces: Spaces, link: Link, given: dict[str, Any], report: Report, *, dry_run: bool
+    rye: Rye,
+    spaces: Spaces,
+    tool: ChainLink,
+    given: dict[str, Any],
+    report: ExecutionReport,
+    *,
+    dry_run: bool,
 ) -> dict[str, Any] | DeferredResult:
-    call = prepare(rye, spaces, link, given, report)
-    if not dry_run:
-        return start(rye, call, report)
-    return report.answer(
-        PASSED,
-        message="the tool, its chain and the parameters are valid: nothing was run",
-        parameters=call.parameters,
-        validated_pairs=len(report.chain) - 1,
-        resolved=call.shown(),
-    )
+    """Return the work of a tool, which is begun; raises `CodedError` where it cannot be.
 
-
-def _guide(link: Link, given: dict[str, Any], report: Report, *, dry_run: bool) -> dict[str, Any]:
-    """Return the answer for what the agent carries out itself."""
-    if link.item.type == KNOWLEDGE and given:
-        report.warnings.append("knowledge takes no parameters: they have no effect")
-    parts: dict[str, Any] = {}
-    if link.item.type == DIRECTIVE:
-        data, parts["parameters"] = directive_data(link.parsed, given)
-        instructions = FOLLOW
-    else:
-        data = knowledge_data(link.parsed, link.item.id)
-        instructions = GO_BY
-    if dry_run:
-        text = f"the {link.item.type} and the parameters are valid"
-        return report.answer(PASSED, message=text, **parts)
-    return report.answer("success", data=data, instructions=instructions, **parts)
-
-
-class Call:
-    """A call of a tool, ready to be started; `parameters` are those given and the defaults.
-
-    `work` is what its primitive is to do; there is none of a part of other tools' chains, which
-    does nothing by itself. `interpreters` are the programs that were found for its variables.
+    Everything that can be checked before is checked; with `dry_run`, that is all.
     """
-
-    __slots__ = ("interpreters", "parameters", "tool", "work")
-
-    def __init__(
-        self,
-        tool: Link,
-        parameters: dict[str, Any],
-        work: ReadyCommand | ReadyRequest | None,
-        interpreters: dict[str, str],
-    ) -> None:
-        self.tool = tool
-        self.parameters = parameters
-        self.work = work
-        self.interpreters = interpreters
-
-    def shown(self) -> dict[str, Any]:
-        """Return what would be done, without the values of variables: they may be secrets."""
-        shown = self.work.shown if self.work else {}
-        return {**shown, "interpreters": self.interpreters} if self.interpreters else shown
-
-
-def prepare(rye: Rye, spaces: Spaces, tool: Link, given: dict[str, Any], report: Report) -> Call:
-    """Return everything checked that can be before anything is done; raises `CodedError`."""
-    schema = tool.parsed.metadata.get("config_schema")
-    parameters = schemas.checked(schema, given, tool.item.id)
+    parameters = schemas.checked(tool.parsed.metadata.get("config_schema"), given, tool.item.id)
     report.chain = chain_of(rye, spaces, tool)
     for link in report.chain[1:]:
         report.warnings += link.verdict.warnings
-    if is_part(tool):
-        return Call(tool, parameters, None, {})
-    project = os.path.dirname(spaces.of(PROJECT).folder)
-    trusting = rye.trust().policy_of(TOOL) != TRUSTED
-    environment = Environment(project, rye.setting("env"), venvs=trusting)
-    for link in reversed(report.chain):
-        environment.add(link.item.id, link.parsed.metadata.get("env_config"))
-    filling = Filling(
-        parameters,
-        declared=schemas.declared(schema),
-        built_in=_built_in(tool, parameters, project),
-        variables=environment.variables,
-    )
-    work = _work(rye, report.chain, filling, environment, project)
-    unset = environment.unset | filling.unset
-    report.warnings += [*work.warnings, *_unset(unset), *_unused(environment.unused)]
-    return Call(tool, parameters, work, environment.interpreters)
-
-
-def start(rye: Rye, call: Call, report: Report) -> DeferredResult:
-    """Return the work of a tool, start; raises `CodedError` where it cannot be."""
-    work = call.work
+    work = None if is_part(tool) else _work(rye, spaces, parameters, report)
+    if dry_run:
+        return report.answer(
+            PASSED,
+            message="the tool, its chain and the parameters are valid: nothing was run",
+            parameters=parameters,
+            validated_pairs=len(report.chain) - 1,
+            resolved=work.shown if work else {},
+        )
     if work is None:
-        text = f'"{call.tool.item.id}" carries other tools out: execute one whose executor_id it is'
+        text = f'"{tool.item.id}" carries other tools out: execute one whose executor_id it is'
         if rye.takes("execute", "dry_run"):
             text += ", or check it with dry_run"
         raise CodedError(VALIDATION_FAILED, text)
@@ -253,64 +186,96 @@ def start(rye: Rye, call: Call, report: Report) -> DeferredResult:
 
 
 def _work(
-    rye: Rye, chain: list[Link], filling: Filling, environment: Environment, project: str
+    rye: Rye, spaces: Spaces, parameters: dict[str, Any], report: ExecutionReport
 ) -> ReadyCommand | ReadyRequest:
-    """Return what the primitive at the end of a chain is to do."""
+    """Return what the primitive at the end of a chain is to do, with everything filled in."""
+    chain = report.chain
     tool = chain[0]
-    if has_python_runtime(chain) and tool.item.extension != ".py":
+    project = os.path.dirname(spaces.of(PROJECT).folder)
+    trusting = rye.trust().policy_of(TOOL) != TRUSTED
+    neighbours: dict[str, ChainLink] = {}
+    if has_python_runtime(chain):
+        _check_python(tool)
+        neighbours = neighbours_of(rye, spaces, tool)
+    for link in neighbours.values():
+        report.warnings += link.verdict.warnings
+    environment = ToolEnvironment(project, rye.setting("env"), venvs=trusting)
+    for link in reversed(chain):
+        environment.add(link.item.id, link.parsed.metadata.get("env_config"))
+    variables = environment.variables
+    filling = Filling(
+        parameters,
+        declared=schemas.declared(tool.parsed.metadata.get("config_schema")),
+        built_in=_built_in(tool, neighbours, parameters, project),
+        variables=variables,
+    )
+    config, most = configuration_of(chain), rye.setting("max_timeout")
+    work: ReadyCommand | ReadyRequest
+    if chain[-1].item.id == SUBPROCESS:
+        work = ready_command(config, filling, variables, project=project, max_timeout=most)
+    else:
+        work = ready_request(config, filling, hosts=rye.setting("hosts"), max_timeout=most)
+    if environment.interpreters:
+        work.shown["interpreters"] = environment.interpreters
+    report.warnings += work.warnings
+    report.warnings += map(UNSET.format, environment.unset | filling.unset)
+    report.warnings += map(UNUSED.format, environment.unused)
+    return work
+
+
+def _check_python(tool: ChainLink) -> None:
+    """Raise `CodedError` for a tool that the Python runtime cannot run."""
+    if tool.item.extension != ".py":
         raise CodedError(
             VALIDATION_FAILED,
             f'the tool "{tool.item.id}" is a {tool.item.extension} file, and the Python runtime '
             "runs .py files: name another executor_id",
         )
-    config, most = configuration_of(chain), rye.setting("max_timeout")
-    if chain[-1].item.id == SUBPROCESS:
-        variables = environment.variables
-        return ready_command(config, filling, variables, project=project, max_timeout=most)
-    return ready_request(config, filling, hosts=rye.setting("hosts"), max_timeout=most)
+    if not tool.parsed.metadata["entry"]:
+        raise CodedError(VALIDATION_FAILED, f'in the tool "{tool.item.id}" {NO_ENTRY}')
 
 
-def _built_in(tool: Link, parameters: dict[str, Any], project: str) -> dict[str, str]:
+def _built_in(
+    tool: ChainLink,
+    neighbours: Mapping[str, ChainLink],
+    parameters: dict[str, Any],
+    project: str,
+) -> dict[str, str]:
     """Return the values that the server gives itself, by the names of `BUILT_IN`."""
+    files = {name: (link.item.path, link.digest) for name, link in neighbours.items()}
     return {
         "params_json": json.dumps(parameters),
         "project_path": project,
         "shim": os.path.join(HERE, "execution", SHIM),
         "tool_dir": os.path.dirname(tool.item.path),
+        "tool_neighbours": json.dumps(files),
         "tool_path": tool.item.path,
         "tool_sha256": tool.digest,
     }
 
 
-def _unset(names: dict[str, None]) -> list[str]:
-    return [
-        f'the variable "{name}" is not there for tools, so it is empty: a person can set it, add '
-        'it to "env" of [rye] in .ralph/ralphgen.toml and run "ralphgen regen"'
-        for name in names
-    ]
+def _guide(
+    link: ChainLink, given: dict[str, Any], report: ExecutionReport, *, dry_run: bool
+) -> dict[str, Any]:
+    """Return the answer for what the agent carries out itself; raises `CodedError`.
 
-
-def _unused(folders: Sequence[str]) -> list[str]:
-    return [
-        f'the project\'s own "{folder}" is not used under the policy "{TRUSTED}": nobody signed it'
-        for folder in folders
-    ]
-
-
-def directive_data(parsed: Parsed, given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what a directive says with its inputs put in, and their values.
-
-    Raises `CodedError`.
+    A directive comes with its inputs put in. Knowledge comes with its id, its title, all else that
+    it says of itself, and its content.
     """
-    values = checked_inputs(parsed.metadata.get("inputs") or [], given)
-    data = {**parsed.metadata, "body": parsed.body}
-    return {**data, **with_inputs(filled_parts(parsed), values)}, values
-
-
-def knowledge_data(parsed: Parsed, item_id: str) -> dict[str, Any]:
-    """Return what knowledge says.
-
-    Its id, its title, all else that it says of itself, and its content.
-    """
-    named = {"id": item_id, "title": parsed.title}
-    return {**named, **parsed.metadata, **named, "content": parsed.body}
+    said, body = link.parsed.metadata, link.parsed.body
+    parts: dict[str, Any] = {}
+    if link.item.type == DIRECTIVE:
+        values = checked_inputs(said.get("inputs") or [], given)
+        parts["parameters"] = values
+        data = {**said, "body": body, **with_inputs(filled_parts(link.parsed), values)}
+        instructions = FOLLOW
+    else:
+        if given:
+            report.warnings.append("knowledge takes no parameters: they have no effect")
+        named = {"id": link.item.id, "title": link.parsed.title}
+        data = {**named, **said, **named, "content": body}
+        instructions = GO_BY
+    if dry_run:
+        text = f"the {link.item.type} and the parameters are valid"
+        return report.answer(PASSED, message=text, **parts)
+    return report.answer("success", data=data, instructions=instructions, **parts)

@@ -6,10 +6,11 @@ import os
 import stat
 
 from ralphgen.runtime.errors import CodedError
-from ralphgen.runtime.files.read import has_links, is_within, read_file, reason
+from ralphgen.runtime.files import has_links, is_within, read_file, reason
 from ralphgen.runtime.files.write import replace_file
 
-from .failures import (
+from .item import LARGEST, check_id, is_reserved
+from .values import (
     EXECUTION_FAILED,
     EXISTS,
     ITEM_NOT_FOUND,
@@ -18,8 +19,6 @@ from .failures import (
     SPACE_VIOLATION,
     VALIDATION_FAILED,
 )
-from .ids import check_id, is_reserved
-from .item import LARGEST
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,10 +48,7 @@ def has_no_link(space: Space, path: str) -> bool:
 
 
 def read_item(item: Item) -> str:
-    """Return the text of an item, with its line ends and its byte order mark.
-
-    Raises `CodedError`.
-    """
+    """Return the text of an item with its line ends and byte order mark; raises `CodedError`."""
     _check_place(item)
     try:
         data, _ = read_file(item.path, LARGEST + 1, links=False)

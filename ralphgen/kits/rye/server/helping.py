@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ralphgen.runtime.errors import CodedError
 
-from .failures import VALIDATION_FAILED, shown
+from .values import VALIDATION_FAILED, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,8 +81,8 @@ rye/core/primitives/http_client (one request). {text} stands for a parameter."""
         "knowledge",
         "rye/knowledge-format",
         """\
-Markdown after front matter. id is the last part of the id, version three numbers; title and \
-entry_type (pattern, learning, reference, decision, concept, procedure) must be there; category, \
+Markdown after front matter. id is the last part of the id, version three numbers; title must be \
+there, entry_type (pattern, learning, reference, decision, concept, procedure) should; category, \
 where it is there, is the id without its last part.""",
     ),
 }

@@ -6,8 +6,7 @@ import os
 import time
 
 from ralphgen.runtime.deferred import DeferredResult
-from ralphgen.runtime.errors import DeferToSdkError, ToolError
-from ralphgen.runtime.log import log
+from ralphgen.runtime.errors import DeferError, ToolError, log
 
 from .values import TRUE
 
@@ -31,10 +30,7 @@ def traced(
     rye: Rye,
     arguments: dict[str, Any],
 ) -> Result:
-    """Return what a call comes to.
-
-    With RYE_DEBUG, a line says of which item and how long it took.
-    """
+    """Return what a call comes to; with RYE_DEBUG, a line tells of which item and how long."""
     if os.environ.get(VARIABLE, "").strip().lower() not in TRUE:
         return work(rye, arguments)
     facts = {"tool": tool, **{name: arguments[name] for name in SHOWN if name in arguments}}
@@ -48,15 +44,12 @@ def traced(
 
 
 def _noted(facts: dict[str, Any], begun: float, work: Callable[[], Any]) -> Any:
-    """Return what work returns or raises, with a line on it.
-
-    None where the answer is still to come.
-    """
+    """Return what work returns or raises, with a line on it unless it is still to come."""
     outcome = "failed"
     try:
         answer = work()
         outcome = LATER if isinstance(answer, DeferredResult) else "done"
-    except DeferToSdkError:
+    except DeferError:
         outcome = LATER
         raise
     except ToolError as error:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.values.paging import MAX_CHARACTERS, fitted, size
 
-from .authenticity.signatures import split
 from .authenticity.trust import VALID
-from .failures import EXISTS
 from .files import read_item, write_item
 from .formats.parsing import parse
 from .item import SOURCES
+from .values import EXISTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,10 +25,7 @@ LONGEST_SPELLING = 6  # of one character in JSON
 
 
 def load(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return an item's text and what is known of it.
-
-    A copy is made where a destination is given.
-    """
+    """Return an item's text and what is known of it; makes a copy where there is a destination."""
     spaces = rye.spaces(arguments["project_path"])
     source = arguments.get("source")
     item = spaces.find(arguments["item_type"], arguments["item_id"], source)
@@ -45,7 +41,7 @@ def load(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any]:
 
 def _about(rye: Rye, spaces: Spaces, item: Item, text: str) -> dict[str, Any]:
     """Return what an answer says of an item besides its text."""
-    parsed = parse(item, split(text, item.extension)[1])
+    parsed = parse(item, text)
     metadata = dict(parsed.metadata)
     if parsed.problems:
         metadata["problems"] = list(parsed.problems)
@@ -68,10 +64,7 @@ def _about(rye: Rye, spaces: Spaces, item: Item, text: str) -> dict[str, Any]:
 def _copy(
     rye: Rye, spaces: Spaces, item: Item, text: str, destination: str, *, overwrite: bool
 ) -> dict[str, Any]:
-    """Write what was read into another space; what an answer says of that.
-
-    Raises `CodedError`.
-    """
+    """Write a text into another space, and return what to say of that; raises `CodedError`."""
     if destination == item.source:
         return {"noop": f"it is in the {destination} space already: nothing was written"}
     target = spaces.target(item, destination)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 import time
 
+from ralphgen.runtime.deferred import take_time
 from ralphgen.runtime.errors import CodedError, one_line
-from ralphgen.runtime.values.nearest import nearest
+from ralphgen.runtime.values.arguments import nearest
 from ralphgen.runtime.values.paging import fitted, leading
 
 from .item import KNOWLEDGE, SOURCES, TYPES
 from .search.filters import CREATED, DATE_FROM, DATE_TO, SHOWN, check_filters, moment_of, passes
-from .search.matching import MOST_MISTYPED, may_be_mistyped, pattern_of
-from .search.queries import FIELDS, leaves_of, parse_query
-from .search.table import shown_metadata
-from .search.words import allowed_distance, fold
+from .search.index import shown_metadata
+from .search.matching import MOST_MISTYPED, allowed_distance, may_be_mistyped, pattern_of
+from .search.queries import FIELDS, fold, leaves_of, parse_query
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .item import Item
+    from .search.index import ItemTable
     from .search.queries import Leaf, Node
-    from .search.table import Table
     from .spaces import Spaces
     from .workspace import Rye
 
@@ -51,7 +51,7 @@ class Hit:
 
     __slots__ = ("_row", "_table", "item", "score")
 
-    def __init__(self, table: Table, row: int, score: float) -> None:
+    def __init__(self, table: ItemTable, row: int, score: float) -> None:
         self._table = table
         self._row = row
         self.item = table.items[row]
@@ -61,6 +61,19 @@ class Hit:
         """Return what the table has kept of the item."""
         return self._table.facts(self._row)
 
+    def own(self, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what every item says of itself; `facts` are those of this one."""
+        item = self.item
+        return {
+            "id": item.id,
+            "type": item.type,
+            "name": item.name,
+            "title": facts["title"],
+            "description": facts["description"],
+            "category": item.category,
+            "source": item.source,
+        }
+
 
 def search(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any]:
     """Return a page of the items that match, and how many there are; raises `CodedError`."""
@@ -69,7 +82,7 @@ def search(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any]:
     spaces = rye.spaces(arguments["project_path"])
     this = _Search(rye, spaces, query, arguments)
     every = [spaces.of(name) for name in SOURCES]
-    answer: dict[str, Any] = rye.index().search(every, this.page, rye.may_take_long)
+    answer: dict[str, Any] = rye.index().search(every, this.page, take_time)
     if warnings := spaces.warnings(this.types, this.sources):
         answer["warnings"] = warnings
     return fitted(answer)
@@ -103,7 +116,7 @@ class _Search:
         fuzzy = {"enabled": False} if arguments.get("fuzzy") is None else arguments["fuzzy"]
         self._distance = fuzzy.get("max_distance", DISTANCE) if fuzzy.get("enabled", True) else 0
 
-    def page(self, table: Table) -> dict[str, Any]:
+    def page(self, table: ItemTable) -> dict[str, Any]:
         """Return the answer."""
         searched = self._searched(table)
         hits = self._sorted(self._hits(table, searched))
@@ -127,7 +140,7 @@ class _Search:
             "offset": offset,
         }
 
-    def _searched(self, table: Table) -> list[int]:
+    def _searched(self, table: ItemTable) -> list[int]:
         """Return the rows of the types and spaces that are searched, by space, type and id."""
         places = [(source, item_type) for source in self.sources for item_type in self.types]
         order = {place: number for number, place in enumerate(places)}
@@ -138,15 +151,15 @@ class _Search:
         ]
         return [row for *_, row in sorted(rows)]
 
-    def _hits(self, table: Table, searched: list[int]) -> list[Hit]:
+    def _hits(self, table: ItemTable, searched: list[int]) -> list[Hit]:
         """Return what matches and passes the filters, in the order of `searched`."""
         from .search.matching import Matching
 
         scores = Matching(table, self._distance).scores(self._query)
         hits = [Hit(table, row, scores[row]) for row in searched if row in scores]
-        return (
-            [hit for hit in hits if passes(self._filters, _values(hit))] if self._filters else hits
-        )
+        if not self._filters:
+            return hits
+        return [hit for hit in hits if passes(self._filters, _values(hit))]
 
     def _sorted(self, hits: list[Hit]) -> list[Hit]:
         """Return the hits in the order asked for; those of one rank stay in theirs."""
@@ -160,7 +173,7 @@ class _Search:
             return [hit for _, hit in known] + [hit for moment, hit in dated if not moment]
         return sorted(hits, key=lambda hit: -hit.score)
 
-    def _hint(self, table: Table, searched: Iterable[int], total: int) -> str:
+    def _hint(self, table: ItemTable, searched: Iterable[int], total: int) -> str:
         """Return what may have been meant otherwise; empty where nothing points to that."""
         hints = field_hints(self._arguments["query"])
         if not total:
@@ -170,12 +183,12 @@ class _Search:
         return "; ".join(hints)
 
     def _entries(self, hits: Sequence[Hit]) -> Iterator[dict[str, Any]]:
-        """Yield what an answer says of hits; raises `DeferToSdkError` where that may take long."""
+        """Yield what an answer says of hits; raises `DeferError` where that may take long."""
         leaves = leaves_of(self._query)
         end = time.monotonic() + LONG
         for hit in hits:
             if time.monotonic() > end:
-                self._rye.may_take_long()
+                take_time()
             entry = self._entry(hit, leaves)
             yield {name: value for name, value in entry.items() if value not in EMPTY}
 
@@ -183,13 +196,7 @@ class _Search:
         """Return what an answer says of a hit."""
         item, facts = hit.item, hit.facts()
         return {
-            "id": item.id,
-            "type": item.type,
-            "name": item.name,
-            "title": facts["title"],
-            "description": facts["description"],
-            "category": item.category,
-            "source": item.source,
+            **hit.own(facts),
             "path": item.path,
             "score": hit.score,
             **self._text_of(item, facts, leaves),
@@ -220,22 +227,9 @@ class _Search:
 
 def _values(hit: Hit) -> Callable[[str], Any]:
     """Return what an item says of itself, by the names that filters have for it."""
-    item, facts = hit.item, hit.facts()
-    own = {
-        "id": item.id,
-        "type": item.type,
-        "name": item.name,
-        "title": facts["title"],
-        "description": facts["description"],
-        "category": item.category,
-        "source": item.source,
-        "tags": facts["tags"],
-    }
-
-    def value(name: str) -> Any:
-        return own[name] if name in own else facts["metadata"].get(name)
-
-    return value
+    facts = hit.facts()
+    said = {**facts["metadata"], **hit.own(facts), "tags": facts["tags"]}
+    return said.get
 
 
 def field_hints(query: str) -> list[str]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 
 from ralphgen.runtime.errors import CodedError
-from ralphgen.runtime.files.read import reason
+from ralphgen.runtime.files import reason
 from ralphgen.runtime.values.paging import AROUND, MAX_CHARACTERS, fitted
 
-from .authenticity.key_folder import UnfitKeyError
+from .authenticity.keys import UnfitKeyError
 from .authenticity.signatures import (
     Signature,
     digest_of,
@@ -19,7 +19,9 @@ from .authenticity.signatures import (
     without_stale,
 )
 from .authenticity.trust import TRUSTED, UNTRUSTED, VALID
-from .failures import (
+from .files import read_item, write_item
+from .item import PROJECT, SOURCES, SYSTEM, USER, is_pattern, is_reserved
+from .values import (
     INTEGRITY_FAILED,
     ITEM_NOT_FOUND,
     READ_ONLY_SPACE,
@@ -27,9 +29,6 @@ from .failures import (
     UNTRUSTED_KEY,
     VALIDATION_FAILED,
 )
-from .files import read_item, write_item
-from .ids import is_pattern, is_reserved
-from .item import PROJECT, SOURCES, SYSTEM, USER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +53,11 @@ def sign(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any]:
     spaces = rye.spaces(arguments["project_path"])
     item_type, item_id = arguments["item_type"], arguments["item_id"]
     if is_pattern(item_id):
-        return _signed_all(Signer(rye), _meant(spaces, item_type, item_id, location))
+        items = spaces.matching(item_type, item_id, location)
+        if not items:
+            text = f'the {location} space has no {item_type} whose id is like "{item_id}"'
+            raise CodedError(ITEM_NOT_FOUND, text, item_type=item_type, item_id=item_id)
+        return _signed_all(Signer(rye), items)
     try:
         item = spaces.find(item_type, item_id, location)
     except CodedError as error:
@@ -105,15 +108,6 @@ def _elsewhere(
     return CodedError(READ_ONLY_SPACE, text, **facts)
 
 
-def _meant(spaces: Spaces, item_type: str, pattern: str, location: str) -> list[Item]:
-    """Return the items that a pattern means, at least one; raises `CodedError`."""
-    items = spaces.matching(item_type, pattern, location)
-    if not items:
-        text = f'the {location} space has no {item_type} whose id is like "{pattern}"'
-        raise CodedError(ITEM_NOT_FOUND, text, item_type=item_type, item_id=pattern)
-    return items
-
-
 def _signed(signer: Signer, item: Item) -> dict[str, Any]:
     """Return what came of one item; raises `CodedError`."""
     signed = signer.sign(item)
@@ -143,7 +137,9 @@ def _signed_all(signer: Signer, items: Sequence[Item]) -> dict[str, Any]:
         except NoKeyError:
             raise
         except CodedError as error:
-            failed.append(_failure(item, error))
+            issues = {"issues": error.facts["issues"]} if error.facts.get("issues") else {}
+            told = {"code": error.code, "message": str(error)}
+            failed.append({"item": item.id, "error": told, **issues})
     facts = {"signed": signed, "failed": failed, "total": len(items)}
     summary = f"signed {len(signed)} of {len(items)}"
     if not signed:
@@ -152,15 +148,8 @@ def _signed_all(signer: Signer, items: Sequence[Item]) -> dict[str, Any]:
         code = codes.pop() if len(codes) == 1 else VALIDATION_FAILED
         raise CodedError(code, text, **fitted(facts, MAX_CHARACTERS - AROUND))
     status = "partial" if failed else "completed"
-    told = {"summary": summary, "warnings": [*signer.warnings, *warnings]}
-    return fitted({"status": status, **facts, **told})
-
-
-def _failure(item: Item, error: CodedError) -> dict[str, Any]:
-    """Return why an item of several was not signed."""
-    told = {"code": error.code, "message": str(error)}
-    issues = error.facts.get("issues")
-    return {"item": item.id, "error": told, **({"issues": issues} if issues else {})}
+    about = {"summary": summary, "warnings": [*signer.warnings, *warnings]}
+    return fitted({"status": status, **facts, **about})
 
 
 class NoKeyError(CodedError):
@@ -179,10 +168,7 @@ class Signed:
 
 
 class Signer:
-    """Signs items with the key that the first of them asks for.
-
-    `warnings` are those that are not of one item alone.
-    """
+    """Signs items with the key that the first of them asks for; `warnings` are of all of them."""
 
     __slots__ = ("_asked", "_key", "_rye", "_why", "warnings")
 
@@ -199,12 +185,15 @@ class Signer:
         Raises `CodedError`: the item is then as it was.
         """
         text = read_item(item)
-        standing, bare = split(text, item.extension)
+        existing, bare = split(text, item.extension)
         bare = without_stale(bare, item.extension)
-        warnings = _checked(item, bare)
-        key = self._own_key()
-        if standing is not None and self._suffices(item, text, standing, key):
-            return Signed(standing, warnings, unchanged=True)
+        warnings = _checked(item, text, bare)
+        if not self._asked:
+            self._key = self._own_key()
+            self._asked = True
+        key = self._key
+        if existing is not None and self._suffices(item, text, existing, key):
+            return Signed(existing, warnings, unchanged=True)
         signature = self._signature(item, bare, key)
         line = line_of(signature, item.extension)
         replace_unchanged(item, text, with_line(bare, item.extension, line))
@@ -215,12 +204,6 @@ class Signer:
 
         Raises `NoKeyError` where that must not be used.
         """
-        if not self._asked:
-            self._key = self._found_key()
-            self._asked = True
-        return self._key
-
-    def _found_key(self) -> Key | None:
         from .authenticity.keys import own_key
 
         user = self._rye.user
@@ -246,7 +229,7 @@ class Signer:
 
     def _trust(self, user: str, key: Key) -> None:
         """Trust a key that is new; whether an older one still is, is up to the person."""
-        from .authenticity.keys import check_trusted, is_published, publish
+        from .authenticity.keys import is_published, publish, trusted_key
 
         try:
             if not is_published(user, key):
@@ -256,16 +239,16 @@ class Signer:
             self.warnings.append(f"your key cannot be added to those that you trust: {why}")
             return
         try:
-            check_trusted(user, key.fingerprint)
+            trusted_key(user, key.fingerprint)
         except UnfitKeyError as error:
             self.warnings.append(f'what you sign is "{UNTRUSTED}" here: {error}')
 
-    def _suffices(self, item: Item, text: str, standing: Signature, key: Key | None) -> bool:
+    def _suffices(self, item: Item, text: str, existing: Signature, key: Key | None) -> bool:
         """Return whether the signature that an item has says as much as a new one would."""
         state = self._rye.trust().verdict(item, text).state
         if key is None:
             return state in {VALID, UNTRUSTED}
-        return state == VALID and standing.fingerprint == key.fingerprint
+        return state == VALID and existing.fingerprint == key.fingerprint
 
     def _signature(self, item: Item, bare: str, key: Key | None) -> Signature:
         """Return a new signature; raises `NoKeyError` where one without a key would not do."""
@@ -283,13 +266,15 @@ class Signer:
         return Signature(digest, timestamp)
 
 
-def _checked(item: Item, bare: str) -> list[str]:
-    """Return the warnings about an item; raises `CodedError` where it must not be signed."""
-    from .formats.parsing import parse
-    from .formats.validation import issues_of
+def _checked(item: Item, text: str, bare: str) -> list[str]:
+    """Return the warnings about an item; raises `CodedError` where it must not be signed.
+
+    `bare` is what is signed of the `text` of its file.
+    """
+    from .formats.parsing import issues_of, parse
 
     if bare.strip("\ufeff \t\r\n"):
-        issues, warnings = issues_of(item, parse(item, bare))
+        issues, warnings = issues_of(item, parse(item, text, bare))
     else:
         issues, warnings = ["it is empty"], []
     if not issues:

@@ -5,13 +5,21 @@ from __future__ import annotations
 import os
 
 from ralphgen.runtime.errors import CodedError
-from ralphgen.runtime.values.nearest import nearest
+from ralphgen.runtime.values.arguments import nearest
 
-from .failures import AMBIGUOUS_ID, EXECUTOR_NOT_FOUND, INVALID_ID, ITEM_NOT_FOUND
 from .files import check_writable, has_no_link, is_there
-from .ids import (
+from .item import (
     EXECUTORS,
+    EXTENSIONS,
+    FOLDERS,
+    LARGEST,
     LONGEST,
+    PROJECT,
+    SOURCES,
+    SYSTEM,
+    TOOL,
+    Item,
+    Space,
     check_id,
     check_pattern,
     id_of,
@@ -19,16 +27,13 @@ from .ids import (
     is_segment,
     matches,
 )
-from .item import EXTENSIONS, FOLDERS, LARGEST, SOURCES, SYSTEM, TOOL, Item, Space
+from .values import AMBIGUOUS_ID, EXECUTOR_NOT_FOUND, INVALID_ID, ITEM_NOT_FOUND, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from .item import Space
+    from collections.abc import Iterable, Iterator, Sequence
 
     File = tuple[Item, os.DirEntry[str]]
-    from collections.abc import Sequence
 
 MOST_MATCHES = 1_000  # items that a pattern may mean
 MOST_COMPARED = 2_000  # ids that a wrong one is compared with
@@ -37,10 +42,7 @@ MOST_SUGGESTIONS = 5
 
 
 def files_of(item_type: str, space: Space) -> Iterator[File]:
-    """Yield what is an item by its name and kind, in no order.
-
-    Those too long are none, but are here.
-    """
+    """Yield, in no order, what is an item by its name and kind, even where it is too long."""
     top = os.path.join(space.folder, FOLDERS[item_type])
     pending = [(top, "")] if has_no_link(space, top) else []
     while pending:
@@ -50,16 +52,14 @@ def files_of(item_type: str, space: Space) -> Iterator[File]:
                 if is_segment(entry.name) and len(prefix) < LONGEST:
                     pending.append((entry.path, f"{prefix}{entry.name}/"))
             elif entry.is_file(follow_symlinks=False):
-                item = _item(item_type, prefix + entry.name, space)
-                if item:
-                    yield item, entry
+                item_id = id_of(prefix + entry.name, item_type)
+                if item_id is not None and not is_reserved(item_type, item_id, space.name):
+                    extension = os.path.splitext(entry.name)[1]
+                    yield Item(item_type, item_id, extension, space), entry
 
 
 def items_in(files: Iterable[File]) -> dict[str, Item]:
-    """Return the items among these files by their ids, in order.
-
-    Of several with one id the first.
-    """
+    """Return the items among these files in order, by their ids: the first of each id."""
     found = [item for item, entry in files if _is_short(entry)]
     found.sort(key=lambda item: (item.id, EXTENSIONS[item.type].index(item.extension)))
     items: dict[str, Item] = {}
@@ -78,12 +78,24 @@ def links_before(item_types: Iterable[str], space: Space) -> list[str]:
     return [name for name in names if os.path.islink(os.path.join(space.folder, name))]
 
 
-def _item(item_type: str, relative: str, space: Space) -> Item | None:
-    """Return the item that a file may be, given its path below the folder of its type."""
+def why_no_item(item_type: str, path: str, relative: str) -> str:
+    """Return what keeps a file, at `relative` below the folder of a type, from being an item."""
     item_id = id_of(relative, item_type)
-    if item_id is None or is_reserved(item_type, item_id, space.name):
-        return None
-    return Item(item_type, item_id, os.path.splitext(relative)[1], space)
+    if os.path.islink(path):
+        return "links are not followed"
+    if os.path.splitext(path)[1] not in EXTENSIONS[item_type]:
+        return f"a {item_type} ends in {' or '.join(EXTENSIONS[item_type])}"
+    if item_id is None:
+        return 'its path has more than small letters, digits, "_" and "-"'
+    if is_reserved(item_type, item_id, PROJECT):
+        return "its id belongs to the system"
+    try:
+        size = os.lstat(path).st_size
+    except OSError:  # it is gone
+        size = 0
+    if size > LARGEST:
+        return f"it is longer than {LARGEST:,} bytes"
+    return "another file shadows it, or it lies behind a link"
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
@@ -120,10 +132,7 @@ class Spaces:
         return self._spaces[name]
 
     def find(self, item_type: str, item_id: str, source: str | None = None) -> Item:
-        """Return the item that an id means, in the space `source` or in the first that has it.
-
-        Raises `CodedError`.
-        """
+        """Return the item of an id, of `source` or the first space with it; raises `CodedError`."""
         check_id(item_id)
         sources = (source,) if source else SOURCES
         found = self._found(item_type, item_id, sources)
@@ -133,10 +142,7 @@ class Spaces:
         return found
 
     def executor(self, executor_id: str, space: Space) -> Item:
-        """Return the tool that carries out one of `space`, out of this space or one further down.
-
-        Raises `CodedError`.
-        """
+        """Return the tool that runs one of `space`, from there downwards; raises `CodedError`."""
         tool_id = EXECUTORS.get(executor_id, executor_id)
         sources = (SYSTEM,) if executor_id in EXECUTORS else SOURCES[SOURCES.index(space.name) :]
         try:
@@ -145,7 +151,10 @@ class Spaces:
             raise CodedError(EXECUTOR_NOT_FOUND, str(error), item_type=TOOL) from error
         found = self._found(TOOL, tool_id, sources)
         if found is None:
-            likely = _executors_like(executor_id)
+            # Of what may be one only the server's own are known.
+            known = (*EXECUTORS, *EXECUTORS.values())
+            near = nearest(executor_id, known) or nearest(executor_id.rpartition("/")[2], known)
+            likely = [near] if near else []
             raise self._not_found(EXECUTOR_NOT_FOUND, TOOL, tool_id, sources, likely)
         return found
 
@@ -168,10 +177,7 @@ class Spaces:
         return next((name for name in before if self.at(item.type, item.id, name)), None)
 
     def matching(self, item_type: str, pattern: str, source: str | None = None) -> list[Item]:
-        """Return the items that a pattern means, by their ids; of several with one id the first.
-
-        Raises `CodedError`.
-        """
+        """Return the items that a pattern means, by their ids; raises `CodedError`."""
         check_pattern(pattern)
         found: dict[str, Item] = {}
         for name in (source,) if source else SOURCES:
@@ -209,7 +215,9 @@ class Spaces:
             if found := self.at(item_type, item_id, name):
                 return found
         for name in () if "/" in item_id else sources:
-            candidates = self._with_stem(item_type, item_id, name)
+            files = files_of(item_type, self.of(name))
+            ids = {item.id for item, _ in files if item.name == item_id}
+            candidates = sorted(each for each in ids if self.at(item_type, each, name))
             if len(candidates) > 1:
                 raise CodedError(
                     AMBIGUOUS_ID,
@@ -222,12 +230,6 @@ class Spaces:
             if candidates:
                 return self.at(item_type, candidates[0], name)
         return None
-
-    def _with_stem(self, item_type: str, stem: str, source: str) -> list[str]:
-        """Return the ids in a space whose last part is this one, in order."""
-        files = files_of(item_type, self.of(source))
-        ids = {item.id for item, _ in files if item.name == stem}
-        return sorted(item_id for item_id in ids if self.at(item_type, item_id, source))
 
     def _not_found(
         self,
@@ -246,7 +248,8 @@ class Spaces:
             message += f", but in {_named(elsewhere)}"
         elif suggestions:
             message += f': did you mean "{suggestions[0]}"?'
-        message = "; ".join((message, *self.warnings((item_type,), sources)))
+        ignored = self._ignored(item_type, item_id, sources)
+        message = "; ".join((message, *ignored, *self.warnings((item_type,), sources)))
         return CodedError(
             code,
             message,
@@ -255,6 +258,21 @@ class Spaces:
             searched=searched,
             suggestions=suggestions,
         )
+
+    def _ignored(self, item_type: str, item_id: str, sources: Sequence[str]) -> list[str]:
+        """Return of files that nearly have the path of an id why they are no items."""
+        category, _, name = item_id.rpartition("/")
+        found: list[str] = []
+        for space in map(self.of, sources):
+            folder = os.path.normpath(os.path.join(space.folder, FOLDERS[item_type], category))
+            for entry in _entries(folder) if has_no_link(space, folder) else ():
+                is_folder = entry.is_dir(follow_symlinks=False)
+                if os.path.splitext(entry.name)[0].lower() == name and not is_folder:
+                    relative = os.path.join(category, entry.name)
+                    why = why_no_item(item_type, entry.path, relative)
+                    file = shown(f"{FOLDERS[item_type]}/{relative}")
+                    found.append(f"{file} of the {space.name} space is no item: {why}")
+        return sorted(found)[:MOST_SUGGESTIONS]
 
     def _suggestions(self, item_type: str, item_id: str, sources: Sequence[str]) -> list[str]:
         """Return the ids that a wrong one most likely meant, the likeliest first."""
@@ -268,16 +286,6 @@ class Spaces:
         likely = [near] if near else []
         likely += sorted(key for key, name in known.items() if name == same and key != near)
         return likely[:MOST_SUGGESTIONS]
-
-
-def _executors_like(executor_id: str) -> list[str]:
-    """Return what of the server's own a wrong executor most likely meant.
-
-    Any other tool may be none.
-    """
-    known = (*EXECUTORS, *EXECUTORS.values())
-    near = nearest(executor_id, known) or nearest(executor_id.rpartition("/")[2], known)
-    return [near] if near else []
 
 
 def _named(sources: Sequence[str]) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 
-from ralphgen.runtime.errors import CodedError, DeferToSdkError
+from ralphgen.runtime.errors import CodedError
+from ralphgen.runtime.kit import project_places
 
-from .failures import INVALID_PROJECT_PATH
 from .item import FOLDERS, PROJECT, SYSTEM, USER, Space
+from .values import INVALID_PROJECT_PATH
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ PLACE = ".ai"
 class Rye:
     """The items that a session can reach.
 
-    `folder` is that of the emitted server, `project` the one around it, both as real paths;
+    `folder` is that of the emitted server, `project` where the session works, both as real paths;
     `user` is the real path of the user space, empty where it lies in the project, since a
     repository could bring one.
     """
@@ -37,7 +38,6 @@ class Rye:
     __slots__ = (
         "_index",
         "_jobs",
-        "_on_fast_path",
         "_session",
         "_settings",
         "_suite",
@@ -55,16 +55,16 @@ class Rye:
         suite: Sequence[Tool] = (),
     ) -> None:
         self.folder = os.path.realpath(folder)
-        self.project = os.path.dirname(os.path.dirname(self.folder))
+        places = [os.path.realpath(place) for place in project_places(self.folder, session)]
+        self.project = places[1]
         user = user_space(os.environ.get("USER_SPACE", ""))
-        self.user = "" if is_within(user, self.project) else user
+        self.user = "" if any(is_within(user, place) for place in places) else user
         self._session = session
         self._settings = settings
         self._suite = suite
         self._index: Index | None = None
         self._trust: Trust | None = None
         self._jobs: Jobs | None = None
-        self._on_fast_path = False
 
     def sees(self, tool: str) -> bool:
         """Return whether the session has a tool: what it does not have is not spoken of."""
@@ -83,10 +83,7 @@ class Rye:
         return self._settings[name]
 
     def spaces(self, project_path: str) -> Spaces:
-        """Return the spaces of a project, which is the server's own or a folder within it.
-
-        Raises `CodedError`.
-        """
+        """Return the spaces of a project, the server's or one within it; raises `CodedError`."""
         from .spaces import Spaces
 
         folder = os.path.join(self._project_folder(project_path), PLACE)
@@ -102,17 +99,12 @@ class Rye:
         return self._index
 
     def trust(self) -> Trust:
-        """Who is trusted, and what that means for each type of item."""
+        """Return who is trusted, and what that means for each type of item."""
         if self._trust is None:
             from .authenticity.trust import Trust
 
             self._trust = Trust(self._settings["policy"], self.user, self.folder)
         return self._trust
-
-    def may_take_long(self) -> None:
-        """Raise `DeferToSdkError` on the fast path: what comes next may take long."""
-        if self._on_fast_path:
-            raise DeferToSdkError
 
     def jobs(self) -> Jobs:
         """Return the processes that run for this session."""
@@ -128,10 +120,6 @@ class Rye:
             self._jobs.close()
         if self._index is not None:
             self._index.close()
-
-    def fast_path_deadline(self, seconds: float | None) -> None:
-        """Set whether the fast path calls, on which nothing may take long; None is for no."""
-        self._on_fast_path = seconds is not None
 
     def _project_folder(self, path: str) -> str:
         """Return the real path of a project that a client names; raises `CodedError`."""

@@ -5,21 +5,24 @@ from __future__ import annotations
 import re
 
 from ralphgen.runtime.errors import ToolError
-from ralphgen.runtime.values.digest import sha256_hex
+from ralphgen.runtime.values.encoding import sha256_hex
 
-from .status import TASKS, listed, short, tasks_of
-from .task_list import parallel_groups, parse_tasks, tick
+from .documents import TASKS, parallel_groups, parse_tasks, tick
+from .status import listed, short, tasks_of
+from .workspace import RALPH
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .task_list import TaskItem
+    from .documents import TaskItem
     from .workspace import Specum
 
 DESCRIBED = ("Do", "Files", "Commit")
 _NO_TEXT = re.compile("[\ufffd\ud800-\udfff]+")  # what stands for bytes that are not UTF-8
 HOMES = ("feature", "discipline")
+NO_FEATURE = "there is no feature "  # so the kit of the project's tasks begins to say
+MAKES_FEATURE = "create_feature"
 
 
 def import_tasks(specum: Specum, name: str, arguments: dict[str, Any]) -> list[str]:
@@ -35,14 +38,15 @@ def import_tasks(specum: Specum, name: str, arguments: dict[str, Any]) -> list[s
     offer = specum.tasks()
     if offer is None:
         raise ToolError("the project has no tasks of its own: leave import_tasks out")
-    made = offer.call(
-        "import_tasks",
-        {
-            **homes,
-            "source": name,
-            "tasks": _described(items),
-        },
-    )
+    tasks = {"source": name, "tasks": _described(items)}
+    try:
+        made = offer.call("import_tasks", {**homes, **tasks})
+    except ToolError as error:
+        if not str(error).startswith(NO_FEATURE):
+            raise
+        makes = specum.session.grants(RALPH, MAKES_FEATURE)
+        how = f"`{MAKES_FEATURE}` makes one" if makes else "a person has to make one"
+        raise ToolError(f"{error}; for another, {how} first") from error
     created, kept, replanned = made["created"], made["kept"], made["replanned"]
     lines = [f"- **Imported**: {_listed(created)}" if created else "- **Imported**: nothing new"]
     if kept:
@@ -51,6 +55,11 @@ def import_tasks(specum: Specum, name: str, arguments: dict[str, Any]) -> list[s
         lines.append(
             "- **Warning**: these had another title when they were imported before, and their "
             f"older tasks stay as they are: {_listed(replanned)}"
+        )
+    if made["unproved"]:
+        lines.append(
+            "- **Warning**: these are ticked here, but nothing has proved it to the project, where "
+            f"they are pending: {_listed(made['unproved'])}"
         )
     return lines
 
@@ -165,11 +174,6 @@ def _mark(item: TaskItem) -> str:
     return sha256_hex(_NO_TEXT.sub("?", item.title).encode())[:12]
 
 
-def _title(item: TaskItem) -> str:
-    """Return what the task is called in the project."""
-    return f"{item.id} {item.title}".strip()
-
-
 def _described(items: list[TaskItem]) -> list[dict[str, Any]]:
     """Return the tasks as the project takes them: each waits for the group of tasks before it."""
     found: list[dict[str, Any]] = []
@@ -188,7 +192,7 @@ def _task(item: TaskItem, before: list[str]) -> dict[str, Any]:
     return {
         "key": item.key,
         "mark": _mark(item),
-        "title": _title(item),
+        "title": f"{item.id} {item.title}".strip(),
         "description": "\n\n".join(parts),
         "acceptance_criteria": checks,
         "done": item.done,

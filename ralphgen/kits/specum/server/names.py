@@ -25,8 +25,8 @@ _SPELLED = str.maketrans(_LETTERS)
 def problem_of(name: str) -> str:
     """Return what is wrong with a name, as one sentence; empty where a spec may have it.
 
-    A name is made of a-z, 0-9 and hyphens (SPEC-002), holds a letter or a digit, and has 64
-    characters at most.
+    A name is made of a-z, 0-9 and hyphens (SPEC-002), begins with a letter or a digit, since what
+    begins with a hyphen is an option to the commands of a shell, and has 64 characters at most.
     """
     if not name:
         return "a spec name must not be empty"
@@ -37,8 +37,10 @@ def problem_of(name: str) -> str:
         return f'"{shown}" is no spec name: it may hold a-z, 0-9 and hyphens only{hint}'
     if len(name) > LONGEST:
         return f'the spec name "{shown}" has {len(name)} characters, and {LONGEST} is the most'
-    if not name.strip("-"):
-        return f'"{shown}" is no spec name: it must hold a letter or a digit'
+    if name.startswith("-"):
+        fitting = name.strip("-")
+        hint = f', for instance "{fitting}"' if fitting else ""
+        return f'"{shown}" is no spec name: it must begin with a letter or a digit{hint}'
     return ""
 
 
@@ -48,7 +50,13 @@ def name_from_goal(goal: str) -> str:
     Letters lose their accents, all else that no name may hold is left out. At most 50 characters,
     cut between two words where it can be; empty where nothing is left.
     """
-    words = _GAP.sub("-", _UNFIT.sub("", _plain(goal.strip()[:_READ]))).strip("-")
+    import unicodedata
+
+    letters = goal.strip()[:_READ].casefold().translate(_SPELLED)
+    apart = unicodedata.normalize("NFKD", letters)
+    dashed = ("-" if unicodedata.category(letter) == "Pd" else letter for letter in apart)
+    plain = "".join(" " if letter.isspace() else letter for letter in dashed)
+    words = _GAP.sub("-", _UNFIT.sub("", plain)).strip("-")
     if len(words) > LONGEST_FROM_GOAL:
         whole, _, _ = words[: LONGEST_FROM_GOAL + 1].rpartition("-")
         words = whole or words[:LONGEST_FROM_GOAL]
@@ -65,12 +73,3 @@ def free_name(name: str, taken: Container[str]) -> str:
         number += 1
         free = name[: LONGEST - len(f"-{number}")].rstrip("-") + f"-{number}"
     return free
-
-
-def _plain(text: str) -> str:
-    """Return the text in small letters without accents, with plain spaces and hyphens."""
-    import unicodedata
-
-    apart = unicodedata.normalize("NFKD", text.casefold().translate(_SPELLED))
-    dashed = ("-" if unicodedata.category(letter) == "Pd" else letter for letter in apart)
-    return "".join(" " if letter.isspace() else letter for letter in dashed)

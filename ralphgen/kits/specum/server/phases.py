@@ -6,13 +6,12 @@ import re
 
 from ralphgen.runtime.errors import ToolError
 
-from . import progress
+from .documents import PROGRESS, TASKS, first_open, parallel_groups, with_current
+from .excerpts import MISSING, context, cut, fenced, joined
 from .importing import follow, is_own, link_of, own_task, still_open
-from .phase_instructions import MOST, guidance, joined, phase_instructions
 from .state import FILE, LAST_SERVED, PHASES, read_state, write_state
-from .status import TASKS, TOOLS, chosen, loaded, refuse_phase, run_tool, short, tasks_of
+from .status import NAMES, TOOLS, chosen, loaded, refuse_phase, run_tool, short, tasks_of
 from .store import FOLDER
-from .task_list import first_open
 from .workspace import RALPH
 
 TYPE_CHECKING = False
@@ -20,18 +19,51 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from .documents import TaskItem
     from .importing import Link
     from .state import State
-    from .task_list import TaskItem
     from .workspace import Specum
 
+MOST = 40_000  # characters of an answer
+PROMPTS = {
+    "research": "research-analyst",
+    "requirements": "product-manager",
+    "design": "architect-reviewer",
+    "tasks": "task-planner",
+}
+ACTIONS = {
+    "research": "Look at what is known outside, then at the codebase, and cite every source",
+    "requirements": "Turn the goal and the research into stories with testable criteria",
+    "design": "Decide the architecture, and name every file to create or change",
+    "tasks": "Cut the design into small tasks, each with a command that proves it",
+}
+IMPORTING = (
+    "\n- import_tasks: true, with feature and discipline, if each task is to become a task of the "
+    "project too"
+)
+SENTENCES = re.compile(r"(?<=[.;])(?=\s)|(?=\n\n)")
 PROMPT = "spec-executor"
 CLOSES = "set_task_status"  # of the kit that has the project's tasks
 ENDED = "ALL_TASKS_COMPLETE"
 MOST_ATTEMPTS = 100  # at a task, which nobody can raise
 LONGEST = 10_000  # characters of a task
-SHORTEST_FENCE, LONGEST_FENCE = 4, 80
 ATTEMPTS = 5  # at a task, where the caller does not say
+MOST_TOGETHER = 10  # tasks of one group that are handed out at once
+APPROVAL = (
+    "Stop here: show the user `{file}`, and go on when they agree to it. What they want otherwise, "
+    "change in it first."
+)
+AGAIN = (
+    "As with the first task of this session: its instructions hold for this one too. Do this task "
+    "and no other, change only the files that it lists, run its Verify as it stands and see it "
+    "pass, weaken no check, and note under Learnings what later tasks need. Another attempt at a "
+    "task brings the instructions in full again."
+)
+TOGETHER = (
+    "### Tasks Beside It\nThese are marked `[P]`, as the current one is: all may be done at the "
+    "same time, each by an agent of its own, or one after the other. Each is a task of its own, "
+    "with its own proof, tick and commit.\n"
+)
 
 
 def ralph_research(specum: Specum, arguments: dict[str, Any]) -> str:
@@ -81,11 +113,19 @@ def ralph_implement(specum: Specum, arguments: dict[str, Any]) -> str:
     counted = {"taskIndex": items.index(current), "totalTasks": len(items)}
     state = state.changed(phase=PHASES[-1], awaitingApproval=False, **counted)
     state = _counted(specum, name, state, current, attempts)
-    link = link_of(current, links)
-    linked = [f"- **Project task**: {link.id}, {link.status}"] if link else []
-    then = _then(specum, link, alone=own is not None)
-    answer = _task_instructions(specum, name, state, current, [*linked, *notes], then)
+    group = [current] if own else _together(items, current)
+    linked, closing = _linked(group, links)
+    then = _then(specum, closing, alone=own is not None)
+    position = f"{state.count('taskIndex') + 1}/{len(items)}: "
+    task = position + ", ".join(short(f"{item.id} {item.title}".strip()) for item in group)
+
+    def recording(text: str) -> str:
+        return with_current(text, PHASES[-1], task)
+
+    progress = recording(specum.specs.read(name, PROGRESS) or "")
+    answer = _task_instructions(specum, name, state, group, progress, [*linked, *notes], then)
     write_state(specum.specs, name, state)  # what cannot be answered is no attempt
+    specum.specs.edit(name, PROGRESS, recording)
     return answer
 
 
@@ -98,6 +138,23 @@ def _phase(specum: Specum, arguments: dict[str, Any], phase: str) -> str:
         write_state(specum.specs, name, state)
     refuse_phase(specum, name, state.phase, phase)
     return phase_instructions(specum, name, phase)
+
+
+def _together(items: Sequence[TaskItem], current: TaskItem) -> list[TaskItem]:
+    """Return the open tasks that may be done at the same time as the current one, itself first."""
+    group = next(group for group in parallel_groups(items) if current in group)
+    return [item for item in group if not item.done][:MOST_TOGETHER]
+
+
+def _linked(group: Sequence[TaskItem], links: list[Link]) -> tuple[list[str], list[Link]]:
+    """Return the lines on the tasks of the project that a group became, and these tasks."""
+    found = [(item, link) for item in group if (link := link_of(item, links)) is not None]
+    lines = [
+        f"- **Project task**: {link.id}, {link.status}"
+        + (f" ({short(item.id)})" if len(group) > 1 else "")
+        for item, link in found
+    ]
+    return lines, [link for _, link in found]
 
 
 def _own(items: Sequence[TaskItem], own: tuple[str, str, str]) -> TaskItem:
@@ -116,68 +173,87 @@ def _own(items: Sequence[TaskItem], own: tuple[str, str, str]) -> TaskItem:
 def _counted(specum: Specum, name: str, state: State, item: TaskItem, attempts: int) -> State:
     """Return the state with one attempt more; raises `ToolError` where a task had them all."""
     again = state.last_served == item.key
-    iteration = state.task_iteration + 1 if again else 1
+    iteration = state.count("taskIteration") + 1 if again else 1
     if iteration > attempts:
         larger = attempts < MOST_ATTEMPTS and specum.takes(TOOLS["execution"], "max_iterations")
         more = f", or call {TOOLS['execution']} with a larger max_iterations" * larger
         raise ToolError(
-            f"Task {short(item.key)} blocked after {state.task_iteration} attempts. The "
-            f"Learnings in `{FOLDER}/{name}/{progress.FILE}` tell why. Fix it by hand and tick "
+            f"Task {short(item.key)} blocked after {iteration - 1} attempts. The "
+            f"Learnings in `{FOLDER}/{name}/{PROGRESS}` tell why. Fix it by hand and tick "
             f"its box in `{TASKS}`{more}."
         )
-    limit = max(state.max_global_iterations, state.total_tasks * attempts)  # a long plan can end
-    if state.global_iteration > limit:
+    attempt = state.count("globalIteration")
+    # A long plan can end.
+    limit = max(state.count("maxGlobalIterations"), state.count("totalTasks") * attempts)
+    if attempt > limit:
         raise ToolError(
-            f"Task {short(item.key)} blocked: its spec had {state.global_iteration - 1} attempts, "
+            f"Task {short(item.key)} blocked: its spec had {attempt - 1} attempts, "
             f'and its limit is {limit}. Set "maxGlobalIterations" in `{FOLDER}/{name}/{FILE}` to '
-            f"{state.global_iteration} or more by hand to go on."
+            f"{attempt} or more by hand to go on."
         )
     return state.changed(
         taskIteration=iteration,
         maxTaskIterations=attempts,
-        globalIteration=state.global_iteration + 1,
+        globalIteration=attempt + 1,
         **{LAST_SERVED: item.key},
     )
 
 
 def _task_instructions(
-    specum: Specum, name: str, state: State, item: TaskItem, notes: list[str], then: str
+    specum: Specum,
+    name: str,
+    state: State,
+    group: Sequence[TaskItem],
+    progress: str,
+    notes: list[str],
+    then: str,
 ) -> str:
-    """Return what an agent needs for a task; `then` is what to do when it is done."""
+    """Return what an agent needs for a task, or a group; `then` is what to do when it is done.
+
+    The guidance comes in full with a session's first task, and with another attempt at a task.
+    """
+    guide = guidance(specum, PROMPT)
+    full = guide not in specum.given or state.count("taskIteration") > 1
+    specum.given.add(guide)
+    most, listing = LONGEST // len(group), f"{FOLDER}/{name}/{TASKS}"
+    blocks = [cut(item.block, most, listing) for item in group]
+    beside = TOGETHER + "\n\n".join(blocks[1:]) + "\n\n" if blocks[1:] else ""
+    ids = ", ".join(short(item.id) for item in group)
     folder = f"{FOLDER}/{name}"
-    index, total = state.task_index, state.total_tasks
+    index, total = state.count("taskIndex"), state.count("totalTasks")
     head = (
         f'## execution phase for "{name}": task {index + 1} of {total}\n\n'
         "### Spec Information\n"
         f"- **Spec**: {name}\n"
         f"- **Path**: `{folder}/`\n"
         f"- **Task index**: {index} (from 0)\n"
-        f"- **Attempt**: {state.task_iteration} of {state.max_task_iterations}\n"
+        f"- **Attempt**: {state.count('taskIteration')} of {state.count('maxTaskIterations')}\n"
         f"{_noted(notes)}\n"
         "### Current Task\n"
-        f"{_fenced(item.block, f'{folder}/{TASKS}')}\n\n"
+        f"{blocks[0]}\n\n{beside}"
         "### Progress\n"
     )
     tail = (
         "\n\n### Agent Instructions\n"
-        f"{guidance(specum, PROMPT)}\n\n"
+        f"{guide if full else AGAIN}\n\n"
         "### Completion Protocol\n"
-        f"1. Verify, tick the box of {short(item.id)} in `{folder}/{TASKS}`, commit, and update "
-        f"`{folder}/{progress.FILE}`.\n"
+        f"1. Verify, tick the box of {ids} in `{folder}/{TASKS}`, commit, and update "
+        f"`{folder}/{PROGRESS}`.\n"
         "2. Print `TASK_COMPLETE`.\n"
         f"3. {then}\n\n"
         "### On Failure\n"
         f"Leave the box open, write what was tried and what failed under `## Learnings` in "
-        f"`{folder}/{progress.FILE}`, and call `{TOOLS['execution']}` again."
+        f"`{folder}/{PROGRESS}`, and call `{TOOLS['execution']}` again."
     )
-    parts = [(progress.FILE, (specum.specs.read(name, progress.FILE) or "(missing)").strip())]
+    parts = [(PROGRESS, progress.strip() or MISSING)]
     return head + joined(parts, folder, MOST - len(head) - len(tail)) + tail
 
 
-def _then(specum: Specum, link: Link | None, *, alone: bool) -> str:
+def _then(specum: Specum, links: Sequence[Link], *, alone: bool) -> str:
     """Return what comes after a task; `alone` says that the session works on this task only."""
-    closes = link is not None and specum.session.grants(RALPH, CLOSES)
-    task = f"Set the project's task {link.id} to done with `{CLOSES}`" if link and closes else ""
+    closes = links and specum.session.grants(RALPH, CLOSES)
+    which = f"task{'s' * (len(links) > 1)} {', '.join(str(link.id) for link in links)}"
+    task = f"Set the project's {which} to done with `{CLOSES}`" if closes else ""
     if alone:
         close = task or "Leave the project's own task to whoever closes it"
         return f"{close}, and stop: this session works on no other one."
@@ -196,10 +272,59 @@ def _noted(notes: list[str]) -> str:
     return "".join(f"{note}\n" for note in notes)
 
 
-def _fenced(block: str, path: str) -> str:
-    """Return a task in a fence that nothing in it ends; of a very long one the beginning."""
-    shown = block[:LONGEST]
-    longest = max(map(len, re.findall("`+", shown)), default=0)
-    fence = "`" * min(max(longest + 1, SHORTEST_FENCE), LONGEST_FENCE)
-    cut = f"\n\n[cut here: read the rest in `{path}`]" if len(block) > LONGEST else ""
-    return f"{fence}markdown\n{shown}\n{fence}{cut}"
+def phase_instructions(specum: Specum, name: str, phase: str) -> str:
+    """Return the instructions for a phase, as SPEC-002 has them; at most `MOST` characters."""
+    folder = f"{FOLDER}/{name}"
+    artifact = f"{folder}/{phase}.md"
+    actions = [
+        f"Read the context above, and the files that it names in `{folder}/`",
+        ACTIONS[phase],
+        f"Write `{artifact}` after the output template",
+        f"Append what later phases must know to `## Learnings` in `{folder}/{PROGRESS}`",
+    ]
+    head = (
+        f'## {phase} phase for "{name}"\n\n'
+        "### Your Task\n"
+        f"Execute the {phase} phase for this spec using the guidance below. The spec lies in "
+        f"`{folder}/`.\n\n"
+        "### Context\n"
+    )
+    tail = (
+        "\n\n### Agent Instructions\n"
+        f"{guidance(specum, PROMPTS[phase])}\n\n"
+        "### Output Template\n"
+        f"{fenced(specum.text('templates', phase).strip())}\n\n"
+        "### Expected Actions\n"
+        + "\n".join(f"{at}. {action}" for at, action in enumerate(actions, start=1))
+        + f"\n\n### When Complete\n{_completion(specum, name, phase)}"
+    )
+    return head + context(specum, name, phase, MOST - len(head) - len(tail)) + tail
+
+
+def guidance(specum: Specum, prompt: str) -> str:
+    """Return a prompt of the kit without the sentences on tools that the session does not have."""
+    text = specum.text("prompts", prompt).strip()
+    hidden = [name for name in NAMES if not specum.sees(name) and name in text]
+    if not hidden:
+        return text
+    naming = re.compile(rf"\b(?:{'|'.join(hidden)})\b")
+    return "".join(part for part in SENTENCES.split(text) if not naming.search(part)).strip()
+
+
+def _completion(specum: Specum, name: str, phase: str) -> str:
+    if not specum.sees("ralph_complete_phase"):
+        return "Say in two or three sentences what was done."
+    following = PHASES[PHASES.index(phase) + 1]
+    then = f" Then run {TOOLS[following]}." if specum.sees(TOOLS[following]) else ""
+    quick = loaded(specum, name).fields["source"] == "plan"
+    asks = specum.asks_approval and not quick
+    waits = " Then stop, and go on when the user agrees to it." if asks else ""
+    more = IMPORTING if phase == "tasks" and specum.may_import else ""
+    return (
+        f"When `{phase}.md` is written and its checklist holds, record it.{waits}{then}\n\n"
+        "Call `ralph_complete_phase` with:\n"
+        + f'- spec_name: "{name}"\n'
+        * specum.takes("ralph_complete_phase", "spec_name")
+        + f'- phase: "{phase}"\n'
+        f"- summary: <brief summary of what was done>{more}"
+    )

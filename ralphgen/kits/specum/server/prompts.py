@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ralphgen.runtime.errors import NotThereError
-from ralphgen.runtime.prompt import Prompt
+from ralphgen.runtime.kit import Prompt
 
 from .instructions import on_one_task
 from .names import problem_of

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 
 from ralphgen.runtime.errors import ToolError
+from ralphgen.runtime.files import read_file, reason
 from ralphgen.runtime.files.entry_log import without_controls
-from ralphgen.runtime.files.read import read_file, reason
 from ralphgen.runtime.files.write import replace_file
 
-from . import progress
+from .documents import PROGRESS, goal_of, new_progress, with_goal
 from .names import free_name, name_from_goal, problem_of
 from .state import FILE, PHASES, Corrupt, new_state, read_state, set_aside, spelled, write_state
 from .status import ARTIFACTS, TOOLS, described, echoed, is_completed, missing, reached, run_tool
@@ -44,6 +45,22 @@ Each begins with front matter that holds `generated: auto`. If the goal is to fi
 reproduce the failure, and record command and output in `.progress.md` under
 `## Reality Check (BEFORE)`.
 """
+FOLLOWING = {
+    "ralph_complete_phase": 'with phase "tasks" and a summary',
+    "ralph_implement": "for the first task",
+}
+MOST_RELATED = 3
+MOST_COMPARED = 200  # specs
+RELATED_GOAL = 200  # characters of a related goal that are kept
+READ_OF_GOAL = 2_000  # characters in which words are looked for
+_WORD = re.compile(r"\w{3,}")
+STOP_WORDS = frozenset(
+    _WORD.findall(
+        "the and for with from into onto that this these those which when where while are was were "
+        "has have had not but can could should will would must may all any some each its our their "
+        "your you use using via per able add make new let want need needs"
+    )
+)
 _MARK = b"\xef\xbb\xbf"  # of byte order, which git skips
 
 
@@ -63,7 +80,9 @@ def ralph_start(specum: Specum, arguments: dict[str, Any]) -> str:
         return _asking(specum)
     if lost is None and is_completed(specum, name):
         if goal in {"", recorded}:
-            return _completed(specum, name)
+            text = f'Spec "{name}" is completed: every task is ticked. Nothing was changed.\n'
+            more = "\nFor new work, call `ralph_start` with a goal of its own.\n"
+            return text + more * specum.takes("ralph_start", "goal")
         again = False
     notes: list[str] = []
     if again:
@@ -91,7 +110,30 @@ def _named(specum: Specum, named: str | None, goal: str) -> str:
 
 def _recorded(specum: Specum, name: str) -> str | None:
     """Return the goal in the progress file of a spec."""
-    return progress.goal_of(specum.specs.read(name, progress.FILE) or "")
+    return goal_of(specum.specs.read(name, PROGRESS) or "")
+
+
+def _related(specum: Specum, goal: str) -> list[dict[str, Any]]:
+    """Return the specs whose goals share words with this one, those that share most first.
+
+    As SPEC-002 has them: name, goal, and as score how many words they share.
+    """
+    words = _words_of(goal)
+    found: list[dict[str, Any]] = []
+    for name in specum.specs.names()[:MOST_COMPARED] if words else ():
+        try:
+            other = _recorded(specum, name) or ""
+        except ToolError:
+            continue  # what cannot be read is no reason to start no spec
+        score = len(words & _words_of(other))
+        if score:
+            found.append({"name": name, "goal": other[:RELATED_GOAL], "score": score})
+    return sorted(found, key=lambda one: -one["score"])[:MOST_RELATED]
+
+
+def _words_of(goal: str) -> set[str]:
+    """Return what a goal is about: its words of three letters or more but for the usual ones."""
+    return set(_WORD.findall(goal[:READ_OF_GOAL].casefold())) - STOP_WORDS
 
 
 def _begun(specum: Specum, wanted: str, goal: str, *, quick: bool) -> State:
@@ -102,12 +144,13 @@ def _begun(specum: Specum, wanted: str, goal: str, *, quick: bool) -> State:
     template = specum.text("templates", "progress")
     phase = "tasks" if quick else PHASES[0]
     files = [*ARTIFACTS] if quick else []
-    text = progress.new_progress(template, goal, phase, files)
+    text = new_progress(template, goal, phase, files)
+    related = _related(specum, goal)
     tried: set[str] = set()
     while True:
         name = free_name(wanted, specum.specs.taken() | tried)
-        state = new_state(name, quick=quick)
-        if specum.specs.begin(name, {progress.FILE: text, FILE: spelled(state)}):
+        state = new_state(name, quick=quick).changed(relatedSpecs=related)
+        if specum.specs.begin(name, {PROGRESS: text, FILE: spelled(state)}):
             return state
         tried.add(name)
 
@@ -119,14 +162,15 @@ def _begun_again(specum: Specum, name: str, goal: str, *, quick: bool) -> State:
     if isinstance(read_state(specs, name), Corrupt):
         set_aside(specs, name)
     state = new_state(name, quick=quick)
-    state = state.changed(phase=_going_on(reached(specum, name), quick=quick))
-    recorded = specs.read(name, progress.FILE)
+    phase = reached(specum, name)
+    state = state.changed(phase="tasks" if quick and phase != PHASES[-1] else phase)
+    recorded = specs.read(name, PROGRESS)
     if recorded is None:
         files = missing(specum, name, state)
-        text = progress.new_progress(template, goal, state.phase, files)
-        specs.write(name, progress.FILE, text)
-    elif goal and progress.goal_of(recorded) is None:
-        specs.edit(name, progress.FILE, lambda text: progress.with_goal(text, goal))
+        text = new_progress(template, goal, state.phase, files)
+        specs.write(name, PROGRESS, text)
+    elif goal and goal_of(recorded) is None:
+        specs.edit(name, PROGRESS, lambda text: with_goal(text, goal))
     write_state(specs, name, state)
     return state
 
@@ -144,11 +188,6 @@ def _taken(specum: Specum, wanted: str, name: str) -> list[str]:
     return [f'- **Name**: "{wanted}" is there: {phase}']
 
 
-def _going_on(phase: str, *, quick: bool) -> str:
-    """Return the phase in which a spec begins again whose files have come to one."""
-    return "tasks" if quick and phase != PHASES[-1] else phase
-
-
 def _settled(specum: Specum, name: str) -> list[str]:
     """Make the spec the current one and keep git from it; return warnings of what fails."""
     warnings: list[str] = []
@@ -163,19 +202,12 @@ def _settled(specum: Specum, name: str) -> list[str]:
     return [f"- **Warning**: {warning}" for warning in warnings]
 
 
-def _completed(specum: Specum, name: str) -> str:
-    """Return the answer on a spec that needs no more work; nothing is made."""
-    text = f'Spec "{name}" is completed: every task is ticked. Nothing was changed.\n'
-    if not specum.takes("ralph_start", "goal"):
-        return text
-    return f"{text}\nFor new work, call `ralph_start` with a goal of its own.\n"
-
-
 def _answer(specum: Specum, state: State, goal: str, *, again: bool, notes: list[str]) -> str:
     name = str(state.fields["name"])
     quick = state.fields["source"] == "plan"
     folder = f"{FOLDER}/{name}"
     recorded = _recorded(specum, name)
+    related = ", ".join(one["name"] for one in state.fields["relatedSpecs"])
     lines = [
         f'## Spec "{name}" {"started again" if again else "started"}',
         "",
@@ -183,6 +215,7 @@ def _answer(specum: Specum, state: State, goal: str, *, again: bool, notes: list
         f"- **Phase**: {state.phase}",
         f"- **Quick mode**: {'yes' if quick else 'no'}",
         f"- **Files**: `{folder}/.progress.md`, `{folder}/.ralph-state.json`",
+        *([f"- **Related specs**: {related}"] if related else []),
         *notes,
         "",
     ]
@@ -200,17 +233,7 @@ def _answer(specum: Specum, state: State, goal: str, *, again: bool, notes: list
 
 
 def _then(specum: Specum) -> str:
-    steps = [
-        text
-        for tool, text in (
-            (
-                "ralph_complete_phase",
-                'call `ralph_complete_phase` with phase "tasks" and a summary',
-            ),
-            ("ralph_implement", "call `ralph_implement` for the first task"),
-        )
-        if specum.sees(tool)
-    ]
+    steps = [f"call `{tool}` {how}" for tool, how in FOLLOWING.items() if specum.sees(tool)]
     return f"Then {', then '.join(steps)}." if steps else ""
 
 
@@ -222,9 +245,8 @@ def _asking(specum: Specum) -> str:
     if current is None or not specum.specs.exists(current):
         return text
     phase, _ = described(specum, current)
-    following = (
-        f": run {TOOLS[phase]} to go on with it" if specum.sees(TOOLS.get(phase, "")) else ""
-    )
+    tool = TOOLS.get(phase, "")
+    following = f": run {tool} to go on with it" if specum.sees(tool) else ""
     return f'{text}\nThe current spec is "{current}", in the phase {phase}{following}.\n'
 
 

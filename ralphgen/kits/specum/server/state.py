@@ -7,9 +7,9 @@ import os
 import re
 
 from ralphgen.runtime.errors import ToolError
-from ralphgen.runtime.files.read import reason
+from ralphgen.runtime.files import reason
 
-from .store import FOLDER, UnreadableError
+from .store import FOLDER, ReadDeniedError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,12 +24,12 @@ SOURCES = ("spec", "plan", "direct")
 LAST_SERVED = "lastServedTask"  # a key of our own, which other tools carry along
 
 # The least value and the one of a new spec.
-_COUNTERS = {
-    "taskIndex": (0, 0),
-    "totalTasks": (0, 0),
-    "taskIteration": (1, 1),
+COUNTERS = {
+    "taskIndex": (0, 0),  # the position of the current task
+    "totalTasks": (0, 0),  # how many there were when they were last counted
+    "taskIteration": (1, 1),  # which attempt at the current task this is
     "maxTaskIterations": (1, 5),
-    "globalIteration": (1, 1),
+    "globalIteration": (1, 1),  # which attempt at any task
     "maxGlobalIterations": (1, 100),
 }
 _INFINITE = float("inf")
@@ -65,35 +65,9 @@ class State:
         """One of `PHASES`."""
         return str(self.fields["phase"])
 
-    @property
-    def task_index(self) -> int:
-        """The position of the current task, from 0."""
-        return int(self.fields["taskIndex"])
-
-    @property
-    def total_tasks(self) -> int:
-        """How many tasks there were when they were last counted."""
-        return int(self.fields["totalTasks"])
-
-    @property
-    def task_iteration(self) -> int:
-        """Which attempt at the current task this is, from 1."""
-        return int(self.fields["taskIteration"])
-
-    @property
-    def max_task_iterations(self) -> int:
-        """How many attempts a task has."""
-        return int(self.fields["maxTaskIterations"])
-
-    @property
-    def global_iteration(self) -> int:
-        """How many attempts there were at all tasks, from 1."""
-        return int(self.fields["globalIteration"])
-
-    @property
-    def max_global_iterations(self) -> int:
-        """How many attempts all tasks have together."""
-        return int(self.fields["maxGlobalIterations"])
+    def count(self, field: str) -> int:
+        """Return what is counted under a name of `COUNTERS`."""
+        return int(self.fields[field])
 
     @property
     def last_served(self) -> str | None:
@@ -114,7 +88,7 @@ def new_state(name: str, *, quick: bool = False) -> State:
             "name": name,
             "basePath": f"./{FOLDER}/{name}",
             "phase": "tasks" if quick else "research",
-            **{key: first for key, (_, first) in _COUNTERS.items()},
+            **{key: first for key, (_, first) in COUNTERS.items()},
             "commitSpec": not quick,
             "awaitingApproval": False,
             "relatedSpecs": [],
@@ -133,7 +107,7 @@ def read_state(specs: Specs, name: str) -> State | Corrupt | None:
     try:
         data = specs.read_bytes(name, FILE)
         return None if data is None else State(_checked(_parsed(data), name))
-    except UnreadableError:
+    except ReadDeniedError:
         raise
     except ToolError as error:
         return Corrupt(str(error))
@@ -150,7 +124,8 @@ def write_state(specs: Specs, name: str, state: State) -> None:
 def spelled(state: State) -> str:
     """Return the text of a state file."""
     text = json.dumps(state.fields, ensure_ascii=False, allow_nan=False, indent=2)
-    return _LONE_SURROGATE.sub(_escape, text) + "\n"
+    # No file can hold half a surrogate pair but as JSON spells it.
+    return _LONE_SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
 
 
 def set_aside(specs: Specs, name: str) -> str:
@@ -198,7 +173,7 @@ def _checked(fields: dict[str, Any], name: str) -> dict[str, Any]:
     _check(found["source"] in SOURCES, "source", _one_of(SOURCES))
     for key in ("name", "basePath"):
         _check(isinstance(found[key], str), key, "a string")
-    for key, (least, _) in _COUNTERS.items():
+    for key, (least, _) in COUNTERS.items():
         found[key] = _whole(found[key], least)
         _check(found[key] is not None, key, f"an integer of {least} or more")
     for key in ("commitSpec", "awaitingApproval"):
@@ -236,8 +211,3 @@ def _finite(spelled: str) -> float:
     if not abs(value) < _INFINITE:
         raise ValueError(spelled)
     return value
-
-
-def _escape(match: re.Match[str]) -> str:
-    """Return half a surrogate pair as JSON spells it: no file can hold it as it is."""
-    return f"\\u{ord(match[0]):04x}"

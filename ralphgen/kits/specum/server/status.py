@@ -5,17 +5,16 @@ from __future__ import annotations
 from ralphgen.runtime.errors import ToolError, one_line
 from ralphgen.runtime.files.entry_log import without_controls
 
+from .documents import TASKS, parse_tasks
 from .names import LONGEST
 from .state import PHASES, Corrupt, State, read_state, set_aside
 from .store import FOLDER
-from .task_list import parse_tasks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .task_list import TaskItem
+    from .documents import TaskItem
     from .workspace import Specum
 
-TASKS = "tasks.md"
 ARTIFACTS = ("research.md", "requirements.md", "design.md", TASKS)
 NAMES = (
     *("ralph_start", "ralph_status", "ralph_switch", "ralph_cancel", "ralph_complete_phase"),
@@ -105,23 +104,26 @@ def reached(specum: Specum, name: str) -> str:
     return PHASES[-1]
 
 
-def progress(specum: Specum, name: str, phase: str) -> str:
-    """Return how many tasks are ticked, `-` before there are tasks."""
-    if phase not in PHASES[3:]:
-        return "-"
-    items = tasks_of(specum, name)
-    return f"{sum(item.done for item in items)}/{len(items)}"
-
-
 def described(specum: Specum, name: str) -> tuple[str, str]:
     """Return the phase of a spec and its progress in words; nothing is moved or written.
 
-    A spec that cannot be read says so: it must not hide how the others stand.
+    The progress is how many tasks are ticked, `-` before there are tasks. A spec that cannot be
+    read says so: it must not hide how the others stand.
     """
     try:
-        return _described(specum, name)
+        found = read_state(specum.specs, name)
+        if isinstance(found, Corrupt):
+            return f"corrupt ({found.reason})", "-"
+        if found is None and not is_completed(specum, name):
+            again = f' (restart with ralph_start name="{name}")' if _restarts(specum) else ""
+            return f"no state{again}", "-"
+        phase = found.phase if found else "completed"
+        if phase in PHASES[:3]:
+            return phase, "-"
+        items = tasks_of(specum, name)
     except ToolError as error:
         return f"unreadable ({error})", "-"
+    return phase, f"{sum(item.done for item in items)}/{len(items)}"
 
 
 def echoed(text: str) -> str:
@@ -140,18 +142,6 @@ def listed(words: list[str]) -> str:
     """Return words in a row, of very many the first."""
     more = f" and {len(words) - MENTIONED} more" if len(words) > MENTIONED else ""
     return ", ".join(words[:MENTIONED]) + more
-
-
-def _described(specum: Specum, name: str) -> tuple[str, str]:
-    found = read_state(specum.specs, name)
-    if isinstance(found, State):
-        return found.phase, progress(specum, name, found.phase)
-    if isinstance(found, Corrupt):
-        return f"corrupt ({found.reason})", "-"
-    if is_completed(specum, name):
-        return "completed", progress(specum, name, PHASES[-1])
-    again = f' (restart with ralph_start name="{name}")' if _restarts(specum) else ""
-    return f"no state{again}", "-"
 
 
 def refuse_phase(specum: Specum, name: str, current: str, wanted: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ralphgen.runtime.errors import ToolError, one_line
-from ralphgen.runtime.files.read import NotAFileError, has_links, path_within, read_file, reason
+from ralphgen.runtime.files import NotAFileError, has_links, path_within, read_file, reason
 from ralphgen.runtime.files.write import create_folder, replace_file
 
 from .names import problem_of
@@ -23,7 +23,7 @@ _POINTER_BYTES = 1_000
 _NAMED = 5  # of what is left, in a message
 
 
-class UnreadableError(ToolError):
+class ReadDeniedError(ToolError):
     """The system does not let a file be read: what it says is not known."""
 
 
@@ -214,7 +214,7 @@ def _read(folder: str, file: str, most: int, shown: str) -> tuple[bytes, int] | 
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        kind = ToolError if isinstance(error, NotAFileError) else UnreadableError
+        kind = ToolError if isinstance(error, NotAFileError) else ReadDeniedError
         raise kind(f'"{shown}/{file}" cannot be read: {reason(error)}') from error
 
 
@@ -273,8 +273,16 @@ def _remove_folder(folder: str, shown: str) -> None:
     if not os.access(os.path.dirname(folder), os.W_OK | os.X_OK):
         raise _refused(os.path.dirname(folder), folder, shown, "permission denied")
     failures = [failure for path in reversed(folders) for failure in _emptied(path)]
-    if failures:
-        raise _unfinished(failures, folder, shown)
+    if not failures:
+        return
+    # A folder that is not empty is no cause: what is in it is, and stands before it.
+    left = list(dict.fromkeys(_place_shown(error.filename, folder, shown) for error in failures))
+    more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
+    named = ", ".join(f'"{path}"' for path in left[:_NAMED])
+    raise ToolError(
+        f'"{shown}" is deleted in part only: {reason(failures[0])}; left are {named}{more}; '
+        "delete them by hand"
+    )
 
 
 def _folders(top: str) -> list[str]:
@@ -315,17 +323,6 @@ def _refused(path: str, top: str, shown: str, why: str) -> ToolError:
     return ToolError(
         f'"{shown}" is not deleted, nothing in it was touched: {why} at "{part}"; free that '
         "place and call again, or delete the folder by hand"
-    )
-
-
-def _unfinished(failures: list[OSError], top: str, shown: str) -> ToolError:
-    # A folder that is not empty is no cause: what is in it is, and stands before it.
-    left = list(dict.fromkeys(_place_shown(error.filename, top, shown) for error in failures))
-    more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
-    named = ", ".join(f'"{path}"' for path in left[:_NAMED])
-    return ToolError(
-        f'"{shown}" is deleted in part only: {reason(failures[0])}; left are {named}{more}; '
-        "delete them by hand"
     )
 
 

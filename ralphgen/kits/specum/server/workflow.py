@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from ralphgen.runtime.errors import ToolError, one_line
 
-from .completing import ralph_complete_phase
-from .phase_instructions import MOST
+from .documents import PROGRESS, TASKS, first_open, new_progress, with_current, with_summary
+from .importing import HOMES, import_tasks
+from .phases import APPROVAL, MOST
 from .starting import ralph_start
-from .state import FILE
-from .status import ARTIFACTS, TOOLS, chosen, described, is_there
+from .state import FILE, PHASES, State, write_state
+from .status import (
+    ARTIFACTS,
+    TOOLS,
+    chosen,
+    described,
+    echoed,
+    is_there,
+    loaded,
+    missing,
+    refuse_phase,
+    tasks_of,
+)
 from .store import FOLDER
 from .workspace import IMPORTS
 
@@ -35,6 +47,7 @@ WHERE = (
     f"`design.md`, `tasks.md`, and the state in `{FILE}`. `{FOLDER}/.current-spec` names the spec "
     "that is meant where none is named."
 )
+NOT_AGAIN = "- **Summary**: not recorded, since the tasks phase has one already"
 REST = f"[cut here: {{:,}} more specs lie in `{FOLDER}/`]"
 # What each tool is for, in the order in which they are used.
 USES = {
@@ -86,7 +99,10 @@ def ralph_status(specum: Specum, _arguments: dict[str, Any]) -> str:
 def ralph_switch(specum: Specum, arguments: dict[str, Any]) -> str:
     """Make another spec the current one (SPEC-002)."""
     name = chosen(specum, arguments["name"])
-    previous = _previous(specum)
+    try:
+        previous = specum.specs.current()
+    except ToolError:
+        previous = None  # a pointer that cannot be read names none
     if previous == name:
         head = f'Already on "{name}".'
     else:
@@ -107,14 +123,6 @@ def ralph_switch(specum: Specum, arguments: dict[str, Any]) -> str:
     if specum.sees(tool):
         lines.append(f"- **Next**: {tool}")
     return "\n".join(lines) + "\n"
-
-
-def _previous(specum: Specum) -> str | None:
-    """Return what was the current spec; a pointer that cannot be read names none."""
-    try:
-        return specum.specs.current()
-    except ToolError:
-        return None
 
 
 def ralph_cancel(specum: Specum, arguments: dict[str, Any]) -> str:
@@ -140,9 +148,126 @@ def _succeeded(specum: Specum) -> str:
     return f'The current spec is now "{left[0]}".' if left else "No spec is left."
 
 
+def ralph_complete_phase(specum: Specum, arguments: dict[str, Any]) -> str:
+    """Move a spec to its next phase; where it is asked for, its tasks become the project's first.
+
+    The tasks may still be imported when the phase is complete already.
+    """
+    phase, summary = arguments["phase"], arguments["summary"].strip()
+    if not summary:
+        raise ToolError("The summary is empty: say in a sentence or two what was done")
+    name = chosen(specum, arguments.get("spec_name"))
+    state = loaded(specum, name)
+    imports = arguments.get("import_tasks", False)
+    _refuse_homes(arguments, imports=imports)
+    if imports and phase != "tasks":
+        raise ToolError('"import_tasks" goes with phase "tasks" only: leave it out')
+    late = imports and (phase, state.phase) == ("tasks", "execution")
+    if not late:
+        refuse_phase(specum, name, state.phase, phase)
+    imported = import_tasks(specum, name, arguments) if imports else []
+    if late:
+        return "\n".join([f'## Tasks of "{name}" imported', "", *imported, NOT_AGAIN]) + "\n"
+    warnings = _artifact_warnings(specum, name, phase)
+    state = _moved(specum, name, state)
+    write_state(specum.specs, name, state)
+    warnings += _recorded(specum, name, state, phase, summary)
+    return _answer(specum, name, state, phase, summary, [*imported, *warnings])
+
+
+def _refuse_homes(arguments: dict[str, Any], *, imports: bool) -> None:
+    """Raise `ToolError` where it is said where tasks belong, and none are to be made."""
+    given = [f'"{home}"' for home in HOMES if arguments.get(home) is not None]
+    if given and not imports:
+        named, them = " and ".join(given), "them" if len(given) > 1 else "it"
+        word = "go" if len(given) > 1 else "goes"
+        raise ToolError(
+            f'{named} {word} with "import_tasks" true only: set that, or leave {them} out'
+        )
+
+
+def _moved(specum: Specum, name: str, state: State) -> State:
+    """Return the state in the next phase; after the tasks phase, with the tasks counted."""
+    following = PHASES[PHASES.index(state.phase) + 1]
+    counted: dict[str, Any] = {}
+    if following == "execution":
+        items = tasks_of(specum, name)
+        current = first_open(items)
+        counted = {
+            "taskIndex": items.index(current) if current else len(items),
+            "totalTasks": len(items),
+        }
+    return state.changed(phase=following, awaitingApproval=False, **counted)
+
+
+def _artifact_warnings(specum: Specum, name: str, phase: str) -> list[str]:
+    """Return warnings of what the phase should have made; it may be completed without."""
+    artifact = ARTIFACTS[PHASES.index(phase)]
+    if not (specum.specs.read(name, artifact) or "").strip():
+        return [f"- **Warning**: `{FOLDER}/{name}/{artifact}` is missing or empty"]
+    if artifact == TASKS and not tasks_of(specum, name):
+        return [
+            f"- **Warning**: `{FOLDER}/{name}/{artifact}` has no task line such as `- [ ] 1.1 …`"
+        ]
+    return []
+
+
+def _recorded(specum: Specum, name: str, state: State, phase: str, summary: str) -> list[str]:
+    """Put the summary into the progress file, which is made where there is none.
+
+    A warning where that fails.
+    """
+    date = specum.today()
+
+    def recording(text: str) -> str:
+        return with_summary(with_current(text, state.phase), phase, summary, date)
+
+    try:
+        if not specum.specs.edit(name, PROGRESS, recording):
+            template = specum.text("templates", "progress")
+            made = new_progress(template, "", state.phase, missing(specum, name, state))
+            specum.specs.write(name, PROGRESS, recording(made))
+            return [f"- **Made**: `{FOLDER}/{name}/{PROGRESS}`, which was missing"]
+    except ToolError as error:
+        return [f"- **Warning**: the summary is not in {PROGRESS}: {error}"]
+    return []
+
+
+def _answer(
+    specum: Specum, name: str, state: State, phase: str, summary: str, notes: list[str]
+) -> str:
+    following = state.phase
+    tool = TOOLS[following]
+    lines = [
+        f'## Phase complete: {phase} of "{name}"',
+        "",
+        f"- **Next phase**: {following}",
+        f"- **Summary**: {echoed(summary)}",
+        *notes,
+    ]
+    if phase == "tasks" and specum.may_import and not any("Imported" in note for note in notes):
+        spec = f'spec_name "{name}", ' * specum.takes("ralph_complete_phase", "spec_name")
+        lines.append(
+            "- **Tasks of the project**: to make one of each task, call `ralph_complete_phase` "
+            f'with {spec}phase "tasks", a summary, import_tasks true, a feature and a discipline'
+        )
+    waits = specum.asks_approval and state.fields["source"] != "plan"
+    if waits:
+        lines += ["", APPROVAL.format(file=f"{FOLDER}/{name}/{ARTIFACTS[PHASES.index(phase)]}")]
+    if specum.sees(tool):
+        lines += ["", f"Then run {tool}." if waits else f"Run {tool}."]
+    return "\n".join(lines) + "\n"
+
+
 def ralph_help(specum: Specum, _arguments: dict[str, Any]) -> str:
     """Return how the workflow goes, with the tools that the session has (SPEC-002)."""
     seen = [name for name in USES if specum.sees(name)]
+    taken = {
+        name: [given for given in USES[name][0] if specum.takes(name, given.rstrip("?"))]
+        for name in seen
+    }
+    if specum.may_import:
+        taken["ralph_complete_phase"] += [f"{name}?" for name in IMPORTS]
     lines = [
         "## Spec-driven workflow",
         "",
@@ -150,17 +275,10 @@ def ralph_help(specum: Specum, _arguments: dict[str, Any]) -> str:
         "",
         "| tool | arguments | what for |",
         "|---|---|---|",
-        *(f"| `{name}` | {_taken(specum, name)} | {USES[name][1]} |" for name in seen),
+        *(f"| `{name}` | {', '.join(taken[name])} | {USES[name][1]} |" for name in seen),
         "",
         WHERE,
     ]
     if specum.takes("ralph_start", "goal"):
         lines += ["", 'Example: `ralph_start` with goal "Export invoices as CSV".']
     return "\n".join(lines) + "\n"
-
-
-def _taken(specum: Specum, tool: str) -> str:
-    """Return the arguments that the session has of a tool, optional ones with a question mark."""
-    more = [f"{name}?" for name in IMPORTS if tool == "ralph_complete_phase" and specum.may_import]
-    kept = [name for name in USES[tool][0] if specum.takes(tool, name.rstrip("?"))]
-    return ", ".join([*kept, *more])

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import time
 
-from ralphgen.runtime.errors import DeferToSdkError, StartError, ToolError
-from ralphgen.runtime.files.read import read_file, reason
+from ralphgen.runtime.deferred import take_time
+from ralphgen.runtime.errors import StartError, ToolError
+from ralphgen.runtime.files import read_file, reason
+from ralphgen.runtime.kit import root_of_settings
 
 from .store import FOLDER, Specs
 
@@ -15,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from ralphgen.runtime.access.row_scope import BoundArgument
-    from ralphgen.runtime.services import Offer
+    from ralphgen.runtime.kit import Offer
+    from ralphgen.runtime.policy import BoundArgument
     from ralphgen.runtime.session import Session
 
 OVERRIDES = ".ralph/specum"
@@ -32,16 +34,30 @@ class Specum:
     """The specs of one project.
 
     `root` is the folder that holds `specs/`. `session` says which tools may be named.
+    `asks_approval` says whether a person agrees to a phase before the next one begins. `given` is
+    the guidance on tasks that was handed out already: a session gets each text once.
     """
 
-    __slots__ = ("_folder", "_hurried", "_project", "_ralph", "root", "session", "specs")
+    __slots__ = (
+        "_folder",
+        "_project",
+        "_ralph",
+        "asks_approval",
+        "given",
+        "root",
+        "session",
+        "specs",
+    )
 
-    def __init__(self, folder: str, root: str, session: Session) -> None:
+    def __init__(
+        self, folder: str, root: str, session: Session, *, asks_approval: bool = False
+    ) -> None:
         self._folder = folder
         self._project = os.path.dirname(os.path.dirname(folder))
         self._ralph: Offer | None = None
-        self._hurried = False
         self.root = root
+        self.asks_approval = asks_approval
+        self.given: set[str] = set()
         self.session = session
         self.specs = Specs(root)
 
@@ -85,15 +101,14 @@ class Specum:
     def tasks(self) -> Offer | None:
         """Return the service of the project's tasks; None where that kit is not switched on.
 
-        Raises `DeferToSdkError` on the fast path, since others may be writing tasks, and
-        `ToolError` where that kit's own server would not start.
+        Raises `DeferError` on the thread that reads requests, since others may be writing tasks,
+        and `ToolError` where that kit's own server would not start.
         """
         if RALPH not in self.session.kits:
             return None
-        if self._hurried:
-            raise DeferToSdkError
+        take_time()
         if self._ralph is None:
-            from ralphgen.runtime.services import open_offer
+            from ralphgen.runtime.kit import open_offer
 
             try:
                 self._ralph = open_offer(RALPH, self._folder, self.session)
@@ -122,21 +137,12 @@ class Specum:
         if self._ralph is not None:
             self._ralph.close()
 
-    def fast_path_deadline(self, seconds: float | None) -> None:
-        """From now on, wait for nobody; None takes that back."""
-        self._hurried = seconds is not None
-
 
 def open_workspace(folder: str, session: Session, settings: Mapping[str, Any]) -> Specum:
     """Return the specs of the project around the emitted server in `folder`.
 
     Raises `StartError` where the folder of the settings is none.
     """
-    project = os.path.dirname(os.path.dirname(folder))
-    root = os.path.realpath(os.path.join(project, settings["root"]))
-    if not os.path.isdir(root):
-        raise StartError(
-            f'the folder of "{FOLDER}" ("{settings["root"]}") is not there: fix "root" of '
-            '[specum] in .ralph/ralphgen.toml and run "ralphgen regen"'
-        )
-    return Specum(folder, root, session)
+    what = f'the folder of "{FOLDER}" ("{settings["root"]}")'
+    root = root_of_settings(folder, session, settings["root"], "specum", what)
+    return Specum(folder, root, session, asks_approval=settings["approval"])

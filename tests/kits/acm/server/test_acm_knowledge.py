@@ -167,6 +167,38 @@ def test_every_entry_can_be_found_by_each_of_its_words(library: Library) -> None
             assert (f"kb/{name}" in found) == (name != "README.md")
 
 
+def test_the_place_of_an_entry_is_a_query_for_all_of_it(library: Library) -> None:
+    for name, text in ENTRIES.items():
+        if name != "README.md":
+            assert text == library.says("query_knowledge", query=f" kb/{name}\n")
+
+
+def test_every_place_that_is_shown_leads_to_its_entry(library: Library) -> None:
+    names = ("a b", "x" * 240, "line\nend", "grüße")
+    only(library, **{name: f"needle of {name}" for name in names})
+    shown = paths(library.says("query_knowledge", query="needle"))
+    found = [library.says("query_knowledge", query=path) for path in shown]
+
+    assert {f"needle of {name}" for name in names} == {*found}
+
+
+def test_a_place_that_is_no_entry_s_is_a_term(library: Library) -> None:
+    only(library, a="see kb/none.md and kb/README.md\n", README="of the folder\n")
+    put(library.documents / "secret.md", "secret\n")
+
+    assert ["kb/a.md"] == paths(library.says("query_knowledge", query="kb/none.md"))
+    assert ["kb/a.md"] == paths(library.says("query_knowledge", query="kb/README.md"))
+    assert [] == paths(library.says("query_knowledge", query="kb/../secret.md"))
+
+
+def test_a_long_entry_is_cut(library: Library) -> None:
+    only(library, long="x" * 50_000)
+
+    assert 'characters stand in "kb/long.md"]' in library.says(
+        "query_knowledge", query="kb/long.md"
+    )
+
+
 @pytest.mark.parametrize("given", [{}, {"query": 7}, {"query": "a", "topic": "b"}])
 def test_wrong_arguments_are_named(library: Library, given: dict[str, object]) -> None:
     (wrong,) = {*given} - {"query"} or {"query"}

@@ -330,7 +330,7 @@ class TestValidation:
             "get_transition_prompt",
             transition="discover_to_design",
             validate=True,
-            project_path="../projects/near",
+            project_path="projects/near",
         )
 
     def test_values_of_others_break_no_line_and_no_limit(self, library: Library) -> None:

@@ -228,21 +228,45 @@ class TestStructure:
         assert text == library.says("check_project_structure", project_path="")
 
     @pytest.mark.parametrize("tool", ["check_project_structure", "check_project_health"])
-    @pytest.mark.parametrize("path", ["/nowhere", "README", "~nobody-of-that-name", "x" * 5000])
+    @pytest.mark.parametrize("path", ["nowhere", "README", "~nobody-of-that-name", "x" * 5000])
     def test_what_is_no_directory_is_no_project(
         self, library: Library, tool: str, path: str
     ) -> None:
         text = library.refuses(tool, project_path=path)
 
         assert text.startswith('argument "project_path" is "')
-        assert text.endswith("or leave it out for the one you are in")
+        assert "which is not a directory" in text
+        assert text.endswith("or leave it out for the whole of it")
 
-    def test_a_tilde_is_the_home_of_the_user(self, library: Library) -> None:
-        project = library.folder / "home" / "mine"
-        project.mkdir(parents=True, exist_ok=True)
+    @pytest.mark.parametrize("tool", ["check_project_structure", "check_project_health"])
+    @pytest.mark.parametrize(
+        "path",
+        [
+            "..",
+            "../beside",
+            "../nowhere",
+            "../beside/README.md",
+            "/",
+            "~",
+            "~/mine",
+            "projects/link",
+        ],
+    )
+    def test_of_what_is_outside_nothing_is_told(
+        self, library: Library, tool: str, path: str
+    ) -> None:
+        """Neither which files are there, nor whether there is a folder at all."""
+        (library.folder / "home/mine").mkdir(parents=True, exist_ok=True)
+        beside = library.folder / "beside"
+        beside.mkdir(exist_ok=True)
+        (beside / "README.md").write_text("# Beside\n", encoding="utf-8")
+        library.projects.mkdir()
+        (library.projects / "link").symlink_to(beside)
 
-        text = library.says("check_project_structure", project_path="~/mine")
-        assert text.startswith(f"Project Structure Check: {project.resolve()}\n")
+        assert library.refuses(tool, project_path=path) == (
+            f'argument "project_path" is "{path}", which is outside of the project that this '
+            "server belongs to: give a folder in the project, or leave it out for the whole of it"
+        )
 
 
 class TestHealth:

@@ -21,7 +21,7 @@ from acm_projects import (
 )
 from driving import create_project
 
-from ralphgen.kits.acm.corpus_files import corpus
+from ralphgen.kits.acm.finding import corpus
 
 KINDS = ("app", "workflow", "artifact")
 
@@ -142,7 +142,7 @@ class TestStarter:
     def test_a_project_of_its_stubs_is_healthy_and_may_be_validated(
         self, starter: Library, kind: str
     ) -> None:
-        project = starter.folder / kind
+        project = starter.root / kind
         for folder in (".claude/rules", "docs/inbox", "_archive"):
             (project / folder).mkdir(parents=True)
         stubs = {

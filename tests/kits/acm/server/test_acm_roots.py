@@ -27,8 +27,8 @@ from acm_projects import (
 from command_line import open_folder
 from driving import create_project, quiet
 
-from ralphgen.generate.workflows import initialize
-from ralphgen.kits.acm.corpus_files import corpus
+from ralphgen.generate.initialize import initialize
+from ralphgen.kits.acm.finding import corpus
 from ralphgen.kits.acm.kit import ACM
 
 STAGE = STAGES["design"]
@@ -286,7 +286,7 @@ class TestRights:
             root = create_project(folder / "project", config=KITS)
             lay_documents(folder / "documents")
             lay_registry(folder / "registry")
-            project = lay_project(folder / "other", PROJECT)
+            project = lay_project(root / "other", PROJECT)
             closed = [
                 folder / "documents" / STAGE,
                 folder / "documents/kb/Zebra.md",
@@ -355,14 +355,14 @@ class TestLayingDown:
         for name, value in {"HOME": str(tmp_path), "ACM_ROOT": "", "ACM_REGISTRY_ROOT": ""}.items():
             monkeypatch.setenv(name, value)
         root = tmp_path / "project"
-        initialize(root, title="", stack="empty", kits=("acm",), say=quiet)
+        initialize(root, title="", stack="empty", kits=("acm",), say=quiet, agree=bool)
         laid = {
             path.relative_to(root / ".ralph/acm").as_posix(): path.read_text(encoding="utf-8")
             for path in (root / ".ralph/acm").rglob("*")
             if path.is_file()
         }
         (root / ".ralph/acm" / STAGE).write_text("Mine.\n", encoding="utf-8")
-        initialize(root, title="", stack="", kits=("acm",), say=quiet)
+        initialize(root, title="", stack="", kits=("acm",), say=quiet, agree=bool)
 
         assert corpus() == laid
         assert "Mine.\n" == (root / ".ralph/acm" / STAGE).read_text(encoding="utf-8")

@@ -21,7 +21,7 @@ from dela_projects import (
     refusal,
     serving,
 )
-from driving import Driver, Era, connected, quiet
+from driving import Driver, Era, connected, made_here, quiet
 from jsonschema import Draft202012Validator
 from making_sessions import client_of, made, opened
 
@@ -435,7 +435,9 @@ class TestCommands:
     def test_what_a_table_takes_away_counts_at_once_and_what_it_gives_back_after_regen(
         self, project: Path, tmp_path: Path
     ) -> None:
-        own = shutil.copytree(project, tmp_path / "own", ignore=shutil.ignore_patterns("sessions"))
+        own = made_here(
+            shutil.copytree(project, tmp_path / "own", ignore=shutil.ignore_patterns("sessions"))
+        )
         config = own / ".ralph" / "ralphgen.toml"
         text = config.read_text(encoding="utf-8")
         config.write_text(text.replace("disciplines.docs", "disciplines.tooling"), encoding="utf-8")

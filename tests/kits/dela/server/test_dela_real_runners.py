@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dela_projects import project_with, refusal, serving
+from dela_projects import allow, entry, project_with, refusal, serving
 from driving import Driver
 from real_runners import PLACES, needs
 
@@ -45,7 +45,9 @@ FILES = {
         tasks:
           say: "printf '<%s>' {{.CLI_ARGS}}"
           say it: echo said
+          template: echo for {{.WHO}}
           five: exit 5
+          release:*: echo releasing {{index .MATCH 0}}
         """,
     "docs.yml": 'version: "3"\ntasks:\n  site: echo site\n',
     "justfile": """\
@@ -107,8 +109,8 @@ def run(dela: Driver, name: str, *words: str, **given: Any) -> tuple[int, str]:
 class TestMake:
     """Variables, odd targets and includes, and how make fails."""
 
-    def test_variables_reach_the_recipe_with_their_spaces(self, dela: Driver, root: Path) -> None:
-        assert (0, f"X=a b\n{root}\n") == run(dela, "show", "X=a b")
+    def test_variables_reach_the_recipe(self, dela: Driver, root: Path) -> None:
+        assert (0, f"X=a,b\n{root}\n") == run(dela, "show", "X=a,b")
 
     def test_a_target_with_a_space_in_its_name_is_made(self, dela: Driver) -> None:
         assert (0, "made with space\n") == run(dela, "with space")
@@ -153,6 +155,42 @@ class TestTask:
 
         assert (0, "".join(f"<{word}>" for word in words)) == run(dela, "say", *words)
 
+    def test_what_task_writes_into_a_command_is_plain_words(self, dela: Driver, root: Path) -> None:
+        """Every variable of the environment is one of a template."""
+        given = {"WHO": "a; touch ran"}
+
+        assert -32602 == refusal(dela, "task_start", unique_name="template", env=given).code
+        assert (0, "for Ann\n") == run(dela, "template", env={"WHO": "Ann"})
+        assert not (root / "ran").exists()
+
+    def test_a_pattern_is_listed_and_started_by_a_name_that_fits(self, dela: Driver) -> None:
+        tasks = {task["unique_name"]: task for task in dela.call("list_tasks")["tasks"]}
+
+        assert "task 'release:*'" == tasks["release:*"]["command"]
+        assert (0, "releasing 1.2\n") == run(dela, "release:1.2")
+        assert (0, "releasing 1.2\n") == run(dela, "release:1.2", cwd="below/deep")
+
+    @pytest.mark.parametrize("word", ["*", "1; touch ran", "`touch ran`", "a=b", "$HOME"])
+    def test_what_stands_for_a_star_is_plain_words(
+        self, dela: Driver, root: Path, word: str
+    ) -> None:
+        assert -32602 == refusal(dela, "task_start", unique_name=f"release:{word}").code
+        assert not (root / "ran").exists()
+
+    def test_a_pattern_is_allowed_by_its_name_and_a_name_that_fits_may_be_denied(
+        self, dela: Driver, root: Path
+    ) -> None:
+        home = Path(os.environ["HOME"])
+        file = root / "Taskfile.yml"
+        allow(home, entry("Task", file, "release:*"), entry("Deny", file, "release:2"))
+        codes = [
+            refusal(dela, "task_start", unique_name=name).code for name in ("release:2", "say")
+        ]
+        done = run(dela, "release:1")
+        allow(home, entry("Directory", root))
+
+        assert ([-32010, -32010], (0, "releasing 1\n")) == (codes, done)
+
     def test_without_arguments_there_are_none(self, dela: Driver) -> None:
         assert (0, "<>") == run(dela, "say")
 
@@ -176,15 +214,25 @@ class TestJust:
     @pytest.mark.parametrize(
         ("words", "said"),
         [
-            (["Ann Lee"], "hello, Ann Lee; "),
-            (["Ann", "good day"], "good day, Ann; "),
-            (["Ann", "hi", "--list", "b c"], "hi, Ann; --list b c"),
+            (["Ann"], "hello, Ann; "),
+            (["Ann", "good-day"], "good-day, Ann; "),
+            (["Ann", "hi", "--list", "b,c"], "hi, Ann; --list b,c"),
         ],
     )
     def test_arguments_are_the_recipes_parameters(
         self, dela: Driver, words: list[str], said: str
     ) -> None:
         assert (0, f"{said}\n") == run(dela, "greet", *words)
+
+    @pytest.mark.parametrize("word", ['"; touch ran; "', "`touch ran`", "a\ntouch ran"])
+    def test_what_just_writes_into_a_recipe_is_plain_words(
+        self, dela: Driver, root: Path, word: str
+    ) -> None:
+        by_argument = refusal(dela, "task_start", unique_name="greet", args=[word])
+        by_variable = refusal(dela, "task_start", unique_name="six", env={"X": word})
+
+        assert (-32602, -32602) == (by_argument.code, by_variable.code)
+        assert not (root / "ran").exists()
 
     def test_a_parameter_that_is_missing_is_told_by_just(self, dela: Driver) -> None:
         code, output = run(dela, "greet")

@@ -30,6 +30,8 @@ FILES = {
         \t@echo build of make
         show:
         \t@echo "X=$(X)"
+        splits:
+        \t@echo built $(X)
         """,
     "sub/Makefile": "below:\n\t@echo below\n",
     "build.sh": "#!/bin/sh\necho build of sh\n",
@@ -55,6 +57,19 @@ WAYS_AROUND_MAKE = (
     "X=$(shell touch {mark})",
     "X!=touch {mark}",
     "X:=$(shell touch {mark})",
+    "X=a; touch {mark}",
+    "X=a`touch {mark}`",
+    "X=a\ntouch {mark}",
+    "X=a&&touch {mark}",
+    "X=a|touch {mark}",
+    'X=a";touch {mark}"',
+    "X=a'",
+    "X=a\\",
+    "X=>{mark}",
+    "X=a\t{mark}",
+    "X=~",
+    "X=*",
+    "X={a,b}",
     "show",
     "build",
 )
@@ -159,7 +174,7 @@ def test_r11_a_project_that_is_reached_by_a_link_is_the_same_project(
         answer = server.ask("tools/call", {"name": "list_tasks", "arguments": {"runner": "make"}})
     tasks = json.loads(answer["result"]["content"][0]["text"])["tasks"]
 
-    assert [(str(root / "Makefile"), True)] * 2 == [
+    assert [(str(root / "Makefile"), True)] * 3 == [
         (task["file_path"], task["allowlisted"]) for task in tasks
     ]
 
@@ -182,10 +197,26 @@ def test_r13_no_argument_makes_make_run_something_else(
     mark = tmp_path / "mark"
     given = [word.replace("{mark}", str(mark))]
     code = refusal(dela, "task_start", unique_name="show", args=given).code
-    after = printed(dela, "show", args=["X=1 --eval=x"])
+    after = printed(dela, "show", args=["X=--eval=x", "Y?=1", "Z="])
 
-    assert (-32602, "X=1 --eval=x\n") == (code, after)
+    assert (-32602, "X=--eval=x\n") == (code, after)
     assert not mark.exists()
+
+
+@pytest.mark.parametrize("name", ["show", "splits"])
+def test_a_variable_of_make_is_plain_words_for_the_shell_of_the_recipe(
+    dela: Driver, tmp_path: Path, name: str
+) -> None:
+    """An allowed task ran any command: `args ["X=; touch here"]`, and so did its environment."""
+    mark = tmp_path / "mark"
+    for value in (f"; touch {mark}", f"`touch {mark}`", f"a\ntouch {mark}"):
+        by_argument = refusal(dela, "task_start", unique_name=name, args=[f"X={value}"])
+        by_variable = refusal(dela, "task_start", unique_name=name, env={"X": value})
+
+        assert (-32602, -32602) == (by_argument.code, by_variable.code)
+        assert "whose shell must find plain words" in by_argument.message
+    assert not mark.exists()
+    assert "built é-1.2@x,y:z/%+=^_\n" == printed(dela, "splits", args=["X=é-1.2@x,y:z/%+=^_"])
 
 
 @pytest.mark.parametrize("name", ["PATH", "MAKEFLAGS", "LD_PRELOAD", "BASH_ENV", "GIT_SSH", "path"])

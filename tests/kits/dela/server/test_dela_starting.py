@@ -22,6 +22,7 @@ from dela_projects import (
 )
 from driving import Driver, connected
 from lifelines import until
+from making_sessions import client_of, opened
 
 MOST_BYTES = 8192  # of an answer that carries output
 WHOLE = 20  # seconds to wait for the end of what ends soon
@@ -253,10 +254,21 @@ class TestFurther:
         lines = answer["initial_output"].split("\n")
         assert {"NODE_ENV=a = b", "EMPTY=", f"PATH={os.environ['PATH']}"} <= set(lines)
 
-    def test_make_takes_both(self, dela: Driver) -> None:
-        answer = run(dela, "show", args=["X=1 2"], env={"Y": "3"})
+    def test_keys_of_the_project_stay_with_the_server(self, root: Path, tmp_path: Path) -> None:
+        with at_home(tmp_path):
+            allow(tmp_path, entry("Directory", root))
+            config = opened(root, "manual").mcp_config
+            more = {"HOME": str(tmp_path), "RALPH_KEY": "a secret", "MINE": "a key of mine"}
+            with client_of(config, "dela", environment=more) as driver:
+                lines = run(driver, "variables")["initial_output"].split("\n")
 
-        assert "X=1 2 Y=3\n" == answer["initial_output"]
+        assert "MINE=a key of mine" in lines
+        assert not [line for line in lines if line.startswith("RALPH_")]
+
+    def test_make_takes_both(self, dela: Driver) -> None:
+        answer = run(dela, "show", args=["X=1,2"], env={"Y": "3"})
+
+        assert "X=1,2 Y=3\n" == answer["initial_output"]
 
     def test_a_task_runs_at_the_root(self, dela: Driver, root: Path) -> None:
         assert f"{root}\n{root}\n" == run(dela, "where")["initial_output"]

@@ -4,33 +4,40 @@ import json
 import os
 import pty
 import select
+import shutil
 import subprocess
+import sys
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import RALPHGEN, Result
+from command_line import RALPHGEN, Result, ralphgen
 
 from ralphgen.errors import ProjectError, UsageError
-from ralphgen.kits.dela.allowlist_file import plan_change, write
-from ralphgen.kits.dela.server.allowlist import Rule, read_rules
-from ralphgen.kits.dela.task_lookup import (
+from ralphgen.kits.dela.allowing import (
     all_tasks,
     find_places,
     named_tasks,
     path_entries,
+    plan_change,
     reached,
     standing,
     task_entries,
+    write,
 )
+from ralphgen.kits.dela.server.allowlist import Rule, read_rules
+from ralphgen.runtime.processes.launched import SESSION_VARIABLE
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 QUESTION = b"write it? y/N "
 MAKEFILE = "build:\n\tcc x.c\ntest: build\n\t./x\ndeploy:\n\tscp x host:\n"
 PACKAGE = {"scripts": {"test": "node t.js", "lint": "eslint"}}
 LIST = ".config/dela/allowlist.toml"
+UNMARKED = f'env -u {SESSION_VARIABLE} "$0" "$@"; exit $?'
+AWAY = f'env -u {SESSION_VARIABLE} script -qec "$0 $*" /dev/null; exit $?'
+"""Ways to run a command without the mark of its session, the second at a new terminal."""
 
 
 @pytest.fixture
@@ -58,16 +65,7 @@ def environment(home: Path) -> dict[str, str]:
 
 def without_terminal(*arguments: str, cwd: Path, home: Path) -> Result:
     """Run a command as a script or an agent's shell does."""
-    return subprocess.run(
-        [RALPHGEN, *arguments],
-        cwd=cwd,
-        env=environment(home),
-        input="y\n",
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-        timeout=PATIENCE,
-    )
+    return ralphgen(*arguments, cwd=cwd, more={"HOME": str(home)}, stdin="y\n")
 
 
 def at_terminal(
@@ -77,18 +75,21 @@ def at_terminal(
     answer: bytes = b"y\n",
     early: bytes = b"",
     away: Sequence[int] = (),
+    agent: Sequence[str] = (),
 ) -> tuple[int, str]:
     """Run a command at a terminal: its exit code, and what was on the screen.
 
-    The answer is typed when it is asked for, `early` before. The streams `away` are pipes.
+    The answer is typed when it is asked for, `early` before. The streams `away` are pipes. `agent`
+    is a command that runs this one, in a session that `launch` has started.
     """
+    mark = {SESSION_VARIABLE: "s-1"} if agent else {}
     screen, terminal = pty.openpty()
     streams = [subprocess.PIPE if stream in away else terminal for stream in range(3)]
     os.write(screen, early)
     with subprocess.Popen(
-        [RALPHGEN, *arguments],
+        [*agent, RALPHGEN, *arguments],
         cwd=cwd,
-        env=environment(home),
+        env=environment(home) | mark,
         stdin=streams[0],
         stdout=streams[1],
         stderr=streams[2],
@@ -149,6 +150,25 @@ class TestPerson:
         assert 2 == code
         assert "only a person at a terminal" in seen
         assert [] == [*home.iterdir()]
+
+    @pytest.mark.parametrize("command", ["allow", "deny"])
+    @pytest.mark.parametrize("agent", [["env"], ["sh", "-c", UNMARKED], ["sh", "-c", AWAY]])
+    def test_an_agent_cannot_say_yes_at_a_terminal_of_its_own(
+        self, project: Path, home: Path, command: str, agent: list[str]
+    ) -> None:
+        """`script -qec 'ralphgen allow build'` wrote the allowlist."""
+        if agent[1:] and not sys.platform.startswith("linux"):
+            pytest.skip("only Linux tells what is in the environment of another process")
+        if AWAY in agent and not shutil.which("script"):
+            pytest.skip("script is not installed")
+        code, seen = at_terminal(command, "build", cwd=project, home=home, agent=agent)
+
+        assert 2 == code, seen
+        assert f'"ralphgen {command}" is not for agents' in seen
+        assert [] == [*home.iterdir()]
+
+    def test_an_agent_may_see_what_is_allowed(self, project: Path, home: Path) -> None:
+        assert 0 == at_terminal("allow", "--list", cwd=project, home=home, agent=["env"])[0]
 
     def test_a_yes_writes_what_was_shown_for_nobody_else_to_read(
         self, project: Path, home: Path

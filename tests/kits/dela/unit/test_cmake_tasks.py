@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ralphgen.kits.dela.server.folder import Folder, UnreadableError
-from ralphgen.kits.dela.server.formats.cmake import find_tasks
+from ralphgen.kits.dela.server.formats.make import cmake_tasks
 
 AWKWARD = """
 cmake_minimum_required(VERSION 3.5)
@@ -46,7 +46,7 @@ def folder(root: Path, text: str) -> Folder:
 
 
 def test_targets_are_found_where_cmake_would_find_them(tmp_path: Path) -> None:
-    tasks = list(find_tasks(folder(tmp_path, AWKWARD)))
+    tasks = list(cmake_tasks(folder(tmp_path, AWKWARD)))
 
     assert [
         ("after_brackets", None),
@@ -70,7 +70,7 @@ def test_cmake_itself_knows_the_same_targets(tmp_path: Path) -> None:
 
 
 def test_a_target_is_a_word_of_the_command(tmp_path: Path) -> None:
-    task = next(iter(find_tasks(folder(tmp_path, "add_custom_target(docs)"))))
+    task = next(iter(cmake_tasks(folder(tmp_path, "add_custom_target(docs)"))))
 
     assert ("cmake", "--build", "build", "--target", "docs") == task.argv
     assert ("cmake", str((tmp_path / "CMakeLists.txt").resolve())) == (task.runner, task.path)
@@ -82,6 +82,7 @@ def test_a_target_is_a_word_of_the_command(tmp_path: Path) -> None:
         ("add_custom_target(a) add_custom_target(a COMMENT b)", [("a", None)]),
         ('add_custom_target(a "(" COMMENT b)\nadd_custom_target(c)', [("a", "b"), ("c", None)]),
         ("add_custom_target(a COMMENT)", [("a", None)]),
+        ('add_custom_target(a COMMENT "to ${X} $<IF:x>")', [("a", "to <X> <…>")]),
         ("add_custom_target(a COMMENT b COMMENT c)", [("a", "b")]),
         ("add_custom_target(a (b COMMENT c) d)\nadd_custom_target(e)", [("a", "c"), ("e", None)]),
         ("add_custom_target()\nadd_custom_target(-a)\nadd_custom_target(a/b)", []),
@@ -96,7 +97,7 @@ def test_a_target_is_a_word_of_the_command(tmp_path: Path) -> None:
     ],
 )
 def test_odd_calls(tmp_path: Path, text: str, expected: list[tuple[str, str | None]]) -> None:
-    found = [(task.name, task.description) for task in find_tasks(folder(tmp_path, text))]
+    found = [(task.name, task.description) for task in cmake_tasks(folder(tmp_path, text))]
 
     assert expected == found
 
@@ -105,10 +106,10 @@ def test_a_file_in_another_encoding_is_named(tmp_path: Path) -> None:
     (tmp_path / "CMakeLists.txt").write_bytes(b"# \xe9t\xe9\n")
 
     with pytest.raises(UnreadableError, match="line 1 is not UTF-8"):
-        list(find_tasks(Folder(str(tmp_path), str(tmp_path))))
+        list(cmake_tasks(Folder(str(tmp_path), str(tmp_path))))
 
 
 def test_a_folder_without_the_file_has_no_tasks(tmp_path: Path) -> None:
     (tmp_path / "cmakelists.txt").write_text("add_custom_target(a)", encoding="utf-8")
 
-    assert [] == list(find_tasks(Folder(str(tmp_path), str(tmp_path))))
+    assert [] == list(cmake_tasks(Folder(str(tmp_path), str(tmp_path))))

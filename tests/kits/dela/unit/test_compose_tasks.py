@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ralphgen.kits.dela.server.folder import Folder, UnreadableError
-from ralphgen.kits.dela.server.formats.compose import find_tasks
+from ralphgen.kits.dela.server.formats.services import compose_tasks
 
 COMPOSE = ("docker", "compose")
 
@@ -17,13 +17,13 @@ def folder(root: Path, text: str, name: str = "compose.yaml") -> Folder:
 
 def services(root: Path, text: str) -> list[tuple[str, tuple[str, ...], str | None]]:
     """The tasks beyond the first `up` and `down`, as (name, argv, description)."""
-    tasks = list(find_tasks(folder(root, text)))
+    tasks = list(compose_tasks(folder(root, text)))
     assert [task.name for task in tasks[:2]] == ["up", "down"]
     return [(task.name, task.argv, task.description) for task in tasks[2:]]
 
 
 def test_up_and_down_come_before_the_services_in_the_order_of_the_file(tmp_path: Path) -> None:
-    tasks = list(find_tasks(folder(tmp_path, "services: {web: {image: w}, db: {image: d}}")))
+    tasks = list(compose_tasks(folder(tmp_path, "services: {web: {image: w}, db: {image: d}}")))
 
     assert [
         ("up", (*COMPOSE, "up"), "create and start all services"),
@@ -106,7 +106,7 @@ def test_the_file_that_compose_prefers_counts_alone(tmp_path: Path) -> None:
         folder(tmp_path, "services: {}", name)
     found = []
     for name in names:
-        tasks = list(find_tasks(Folder(str(tmp_path), str(tmp_path))))
+        tasks = list(compose_tasks(Folder(str(tmp_path), str(tmp_path))))
         found.append((Path(tasks[0].path).name, tasks[0].argv))
         (tmp_path / name).unlink()
 
@@ -116,7 +116,7 @@ def test_the_file_that_compose_prefers_counts_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["docker-compose.txt", "my-docker-compose.a.yml", "compose.a.yml"])
 def test_no_other_file_counts(tmp_path: Path, name: str) -> None:
-    assert [] == list(find_tasks(folder(tmp_path, "services: {}", name)))
+    assert [] == list(compose_tasks(folder(tmp_path, "services: {}", name)))
 
 
 @pytest.mark.parametrize(
@@ -131,4 +131,4 @@ def test_no_other_file_counts(tmp_path: Path, name: str) -> None:
 )
 def test_a_file_that_is_no_compose_file_is_named(tmp_path: Path, text: str, why: str) -> None:
     with pytest.raises(UnreadableError, match=why):
-        list(find_tasks(folder(tmp_path, text)))
+        list(compose_tasks(folder(tmp_path, text)))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ralphgen.kits.dela.server.folder import Folder, unchanged
-from ralphgen.kits.dela.server.formats.gradle import find_tasks
+from ralphgen.kits.dela.server.formats.gradle import gradle_tasks
 from ralphgen.kits.dela.server.task import Task
 
 GROOVY, KOTLIN = "build.gradle", "build.gradle.kts"
@@ -26,7 +26,7 @@ def folder(root: Path, text: str, name: str) -> Folder:
 
 def listed(root: Path, text: str, name: str = KOTLIN) -> list[Task]:
     """The tasks of a script but for the reports."""
-    tasks = list(find_tasks(folder(root, text, name)))
+    tasks = list(gradle_tasks(folder(root, text, name)))
     return [task for task in tasks if task.name not in REPORTS]
 
 
@@ -122,6 +122,10 @@ def test_comments_strings_and_computed_names_make_no_tasks(tmp_path: Path, text:
         ('tasks.register("a") { description = """\n  one\n  two\n""" }', "one two"),
         (r'tasks.register("a") { description = "it\'s \"b\"\n" }', 'it\'s "b"'),
         ("task a { onlyIf { it =~ /it's/ }\n description = 'b' }", "b"),
+        (
+            'task a { description = "on ${"one"} ${two.x} $three ${4 + 5}" }',
+            "on one <two.x> <three> <…>",
+        ),
         ('task a { description = "first" }\ntasks.create("a") { description = "b" }', "first"),
     ],
 )
@@ -163,7 +167,7 @@ def test_a_plugin_may_be_named_by_the_version_catalog(tmp_path: Path) -> None:
     catalog.parent.mkdir()
     text = "plugins { alias(libs.plugins.java.app)\n alias(libs.plugins.boot) }"
     before = folder(tmp_path, text, KOTLIN)
-    assert REPORTS == [task.name for task in find_tasks(before)]
+    assert REPORTS == [task.name for task in gradle_tasks(before)]
 
     lines = '[plugins]\njava-app = { id = "application" }\nboot = "org.springframework.boot:3"\n'
     catalog.write_text(lines, encoding="utf-8")
@@ -183,7 +187,7 @@ def test_a_broken_catalog_leaves_the_script_readable(
     path.write_text(catalog, encoding="utf-8")
     root = folder(tmp_path, "plugins { alias(libs.plugins.a) }\ntask('x')", KOTLIN)
 
-    assert ["x", *REPORTS] == [task.name for task in find_tasks(root)]
+    assert ["x", *REPORTS] == [task.name for task in gradle_tasks(root)]
     assert [why] * bool(why) == [words[: len(why)] for _, words in root.problems]
 
 
@@ -197,7 +201,7 @@ def test_each_name_is_listed_once_and_the_script_s_own_comes_first(tmp_path: Pat
 
 
 def test_every_project_has_the_reports_and_its_script_s_path(tmp_path: Path) -> None:
-    tasks = list(find_tasks(folder(tmp_path, "", GROOVY)))
+    tasks = list(gradle_tasks(folder(tmp_path, "", GROOVY)))
 
     assert [(name, ("gradle", name), "gradle") for name in REPORTS] == [
         (task.name, task.argv, task.runner) for task in tasks
@@ -217,16 +221,99 @@ def test_the_wrapper_runs_the_project_once_it_is_executable(tmp_path: Path) -> N
     (tmp_path / "build.gradle").write_text("task x", encoding="utf-8")
     wrapper.write_text("#!/bin/sh\n", encoding="utf-8")
     root = Folder(str(tmp_path), str(tmp_path))
-    assert {("gradle", "gradle")} == {(task.runner, task.argv[0]) for task in find_tasks(root)}
+    assert {("gradle", "gradle")} == {(task.runner, task.argv[0]) for task in gradle_tasks(root)}
 
     wrapper.chmod(0o755)
 
     assert not unchanged(root.stamps)
-    assert {("gradle", "./gradlew")} == {(task.runner, task.argv[0]) for task in find_tasks(root)}
+    assert {("gradle", "./gradlew")} == {(task.runner, task.argv[0]) for task in gradle_tasks(root)}
+
+
+def build(root: Path, files: dict[str, str]) -> Path:
+    """Write a build of several modules, with an executable wrapper at its root."""
+    for name, text in {"gradlew": "#!/bin/sh\n", **files}.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+    (root / "gradlew").chmod(0o755)
+    return root.resolve()
+
+
+ANDROID = ["assembleDebug", "assembleRelease", "connectedAndroidTest", "lint", "installDebug"]
+CATALOG = '[plugins]\nandroid-app = "com.android.application:8"\n'
+FIVE = [*BASE, "test"]
+BUILDS = {
+    "settings alone": ({"settings.gradle.kts": 'include(":app")\ninclude(":lib:core")'}, FIVE),
+    "computed modules": ({"settings.gradle": "file('.').eachDir { include it.name }"}, FIVE),
+    "no module": ({"settings.gradle.kts": 'rootProject.name = "x"\nincludeBuild("y")'}, []),
+    "a script that applies nothing": (
+        {
+            "settings.gradle.kts": 'include(":app")',
+            "build.gradle.kts": "plugins { alias(libs.plugins.android.app) apply false }",
+            "gradle/libs.versions.toml": CATALOG,
+            "app/build.gradle.kts": "plugins { alias(libs.plugins.android.app) }",
+        },
+        [*FIVE, *ANDROID],
+    ),
+    "Groovy, modules below modules": (
+        {
+            "settings.gradle": "include ':one',\n  ':deep:two'\ninclude ':gone'",
+            "build.gradle": "task own\nbuildscript { }",
+            "one/build.gradle": "apply plugin: 'java-library'\ntask inner",
+            "deep/two/build.gradle": "apply plugin: 'application'",
+        },
+        ["own", *FIVE, *(name for name in APPLICATION if name not in FIVE)],
+    ),
+    "modules outside": ({"settings.gradle": "include '..:x', '\0', ''"}, FIVE),
+}
+
+
+@pytest.mark.parametrize("case", BUILDS)
+def test_the_root_of_a_build_runs_the_tasks_of_its_modules(tmp_path: Path, case: str) -> None:
+    files, expected = BUILDS[case]
+    root = build(tmp_path / "root", files)
+    tasks = list(gradle_tasks(Folder(str(root), str(root))))
+    found = [task.name for task in tasks if task.name not in REPORTS]
+
+    assert sorted(expected) == sorted(found)
+    assert {"./gradlew"} == {task.argv[0] for task in tasks}
+    assert {str(root)} == {str(Path(task.path).parent) for task in tasks}
+
+
+def test_a_module_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
+    root = build(tmp_path, {"settings.gradle": "include 'a'", "a/build.gradle": ""})
+    (root / "a/build.gradle").write_bytes(b"\xff")
+    folder = Folder(str(root), str(root))
+
+    assert [*FIVE, *REPORTS] == [task.name for task in gradle_tasks(folder)]
+    assert [(str(root / "a/build.gradle"), "line 1 is not UTF-8")] == folder.problems
+
+
+def test_a_module_is_built_by_the_wrapper_and_the_catalog_of_a_folder_around_it(
+    tmp_path: Path,
+) -> None:
+    files = {"a/b/build.gradle.kts": "plugins { alias(libs.plugins.android.app) }"}
+    root = build(tmp_path, {"gradle/libs.versions.toml": CATALOG, **files})
+    folder = Folder(str(root / "a/b"), str(root))
+
+    assert {"assembleDebug"} <= {task.name for task in gradle_tasks(folder)}
+    assert {"../../gradlew"} == {task.argv[0] for task in gradle_tasks(folder)}
+
+    (root / "a/gradlew").write_text("#!/bin/sh\n", encoding="utf-8")
+    (root / "a/gradlew").chmod(0o755)
+    assert not unchanged(folder.stamps)
+    anew = Folder(str(root / "a/b"), str(root))
+    assert {"../gradlew"} == {task.argv[0] for task in gradle_tasks(anew)}
+
+
+def test_no_wrapper_above_the_root_is_run(tmp_path: Path) -> None:
+    root = build(tmp_path, {"a/build.gradle": "task x"})
+
+    tasks = gradle_tasks(Folder(str(root / "a"), str(root / "a")))
+    assert {"gradle"} == {task.argv[0] for task in tasks}
 
 
 def test_a_folder_without_a_script_has_no_tasks(tmp_path: Path) -> None:
-    assert [] == list(find_tasks(folder(tmp_path, "task x", "other.gradle")))
+    assert [] == list(gradle_tasks(folder(tmp_path, "task x", "other.gradle")))
 
 
 WORDS = ["task", " ", "x", "(", ")", "{", "}", '"', "'", '"""', "\\", "\n", "tasks", ".register"]
@@ -251,7 +338,7 @@ MORE = [
 @given(st.lists(st.sampled_from(WORDS + MORE), max_size=60).map("".join))
 def test_no_text_breaks_the_reader(text: str) -> None:
     with TemporaryDirectory() as root:
-        names = [task.name for task in find_tasks(folder(Path(root), text, GROOVY))]
+        names = [task.name for task in gradle_tasks(folder(Path(root), text, GROOVY))]
 
     assert REPORTS == [name for name in names if name in REPORTS]
     assert all(name.strip() and name.isprintable() for name in names)

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from ralphgen.kits.dela.server import folder as folders
-from ralphgen.kits.dela.server.discovery import Discovered, discover
 from ralphgen.kits.dela.server.folder import OUTSIDE, SPENT, Folder
-from ralphgen.kits.dela.server.formats import compose
+from ralphgen.kits.dela.server.formats import Discovered, discover, services
 from ralphgen.kits.dela.server.parsing import read_json5
 from ralphgen.kits.dela.server.runners import Runners, program_outside, project_around, query
 
@@ -23,7 +22,7 @@ TOO_LARGE = "is larger than 262,144 bytes"
 # Finds the tasks of a folder in a process of its own, which a crash would end.
 FIND = """
 import json, sys
-from ralphgen.kits.dela.server.discovery import discover
+from ralphgen.kits.dela.server.formats import discover
 found = discover(sys.argv[1], sys.argv[1])
 print(json.dumps([[task.name for task in found.tasks], found.problems]))
 """
@@ -244,7 +243,7 @@ class TestPrograms:
         monkeypatch.setenv("PATH", f"{place}{os.pathsep}/usr/bin{os.pathsep}/bin")
         root = os.path.realpath(project / "sub")
         folder = Folder(root, root)
-        (up, *_) = compose.find_tasks(folder)
+        (up, *_) = services.compose_tasks(folder)
 
         assert not Runners().available(up, root, again=True)
         assert None is query(folder, "docker", "compose", "version")
@@ -257,7 +256,7 @@ class TestPrograms:
         (project / ".venv/bin").rename(tmp_path / "bin")
         monkeypatch.setenv("PATH", f"{tmp_path}/bin{os.pathsep}/usr/bin{os.pathsep}/bin")
         root = os.path.realpath(project / "sub")
-        (up, *_) = compose.find_tasks(Folder(root, root))
+        (up, *_) = services.compose_tasks(Folder(root, root))
 
         assert Runners().available(up, root)
         assert (tmp_path / "ran").exists()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ralphgen.kits.dela.server.folder import Folder, UnreadableError
 from ralphgen.kits.dela.server.formats import just
-from ralphgen.kits.dela.server.formats.justfile import Recipe, read_statements
+from ralphgen.kits.dela.server.formats.justfile import JustRecipe, read_statements
 from ralphgen.kits.dela.server.task import Task
 
 FIXTURE = Path(__file__).parents[4] / "fixtures/dela/project"
@@ -41,7 +41,7 @@ def write(path: Path, files: Mapping[str, str]) -> Folder:
 
 
 def listed(folder: Folder) -> list[Task]:
-    return list(just.find_tasks(folder))
+    return list(just.just_tasks(folder))
 
 
 def summary(path: Path, files: Mapping[str, str]) -> Summary:
@@ -579,6 +579,6 @@ def test_a_long_file_is_read_in_a_moment(text: str) -> None:
 
 @given(st.lists(st.one_of(st.sampled_from(PIECES), st.characters(codec="utf-8"))).map("".join))
 def test_any_text_has_recipes_whose_names_just_could_have(text: str) -> None:
-    names = [found.name for found in read_statements(text) if isinstance(found, Recipe)]
+    names = [found.name for found in read_statements(text) if isinstance(found, JustRecipe)]
 
     assert all(name.isascii() and name.replace("-", "_").isidentifier() for name in names)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ralphgen.kits.dela.server.folder import Folder, UnreadableError
-from ralphgen.kits.dela.server.formats.make import find_tasks
+from ralphgen.kits.dela.server.formats.make import make_tasks
 from ralphgen.kits.dela.server.formats.make_lines import Makefile, RecipePrefix
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def folder_of(path: Path) -> Folder:
 
 def listed(folder: Folder) -> list[tuple[str, str | None]]:
     """Names and descriptions, once it is seen that nothing else varies."""
-    tasks = list(find_tasks(folder))
+    tasks = list(make_tasks(folder))
     assert all(
         ("make", ("make", task.name), task.name, ())
         == (task.runner, task.argv, task.source_name, task.before_arguments)
@@ -159,7 +159,7 @@ DESCRIPTIONS = {
     "a message and more": ('a:\n\t@echo "b"; c && \\\n\td\n', "b"),
     "a message to the other stream": ("a:\n\t@echo b >&2; exit 3\n", "b"),
     "a message that goes on": ('a:\n\t@echo "b \\\n\tc"\n', "b c"),
-    "a message with a reference": ("a:\n\t@echo b $(c;d) $e\n", "b $(c;d) $e"),
+    "a message with a reference": ("a:\n\t@echo b $(c;d) $e\n", "b <…> <e>"),
     "options": ('a:\n\t@echo -n -e "b"\n', "b"),
     "an echo that is not the first word": ('a:\n\t-@echo "b"\n', "b"),
     "an echo that is echoed itself": ('a:\n\techo "b"\n', None),
@@ -184,6 +184,23 @@ def test_a_target_is_described_by_help_then_a_comment_then_its_message(
     assert expected == dict(listed(written(tmp_path, Makefile=text)))["a"]
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a: ## Ship $(NAME) to ${HOST}", "Ship <NAME> to <HOST>"),
+        ('a:\n\t@echo "Building $@ of $(notdir $(X)), $$HOME"', "Building a of <…>, <HOME>"),
+        ("a: ## costs 5$, or $5", "costs 5$, or $5"),
+    ],
+)
+def test_a_variable_in_a_description_stands_as_its_name(
+    tmp_path: Path, text: str, expected: str
+) -> None:
+    (tmp_path / "Makefile").write_text(text + "\n", encoding="utf-8")
+    (task,) = make_tasks(Folder(str(tmp_path), str(tmp_path)))
+
+    assert expected == task.description
+
+
 def test_a_description_goes_to_all_targets_of_a_rule(tmp_path: Path) -> None:
     folder = written(tmp_path, Makefile="a b: ## c\n")
 
@@ -204,7 +221,7 @@ def test_the_makefile_is_the_one_that_make_takes(
 ) -> None:
     for name in there:
         (tmp_path / name).write_text(f"{name}:\n", encoding="utf-8")
-    tasks = list(find_tasks(folder_of(tmp_path)))
+    tasks = list(make_tasks(folder_of(tmp_path)))
 
     assert ([expected] if expected else []) == [task.name for task in tasks]
     assert all(os.path.realpath(tmp_path / task.name) == task.path for task in tasks)
@@ -219,7 +236,7 @@ def test_included_files_are_read_and_define_their_own_tasks(tmp_path: Path) -> N
     (tmp_path / "sub" / "two.mk").write_text("two:\none: ## from two\n", encoding="utf-8")
     (tmp_path / "a b.mk").write_text("three:\n", encoding="utf-8")
     folder = written(tmp_path, Makefile="include \\\n sub/one.mk a\\ b.mk\nroot:\n")
-    tasks = list(find_tasks(folder))
+    tasks = list(make_tasks(folder))
 
     assert [
         ("root", "from one", "Makefile"),
@@ -330,12 +347,12 @@ def test_a_makefile_that_is_no_text_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "Makefile").write_bytes(b"a:\n\xff")
 
     with pytest.raises(UnreadableError, match="line 2 is not UTF-8"):
-        list(find_tasks(folder_of(tmp_path)))
+        list(make_tasks(folder_of(tmp_path)))
 
 
 def test_every_file_that_was_read_or_looked_for_is_remembered(tmp_path: Path) -> None:
     folder = written(tmp_path, Makefile="include one.mk\n-include two.mk\n", one__mk="a:\n")
-    list(find_tasks(folder))
+    list(make_tasks(folder))
 
     assert {folder.place(name) for name in ("", "Makefile", "one.mk", "two.mk")} <= set(
         folder.stamps

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ralphgen.kits.dela.server.folder import Folder, UnreadableError, unchanged
-from ralphgen.kits.dela.server.formats.maven import find_tasks
+from ralphgen.kits.dela.server.formats.maven import maven_tasks
 
 PHASES = ["clean", "validate", "compile", "test", "package", "verify", "install", "deploy", "site"]
 NAMESPACE = 'xmlns="http://maven.apache.org/POM/4.0.0"'
@@ -34,7 +34,7 @@ def inside(*names: str) -> str:
 def goals(root: Path, text: str) -> list[tuple[str, tuple[str, ...], str | None]]:
     """The tasks beyond the phases, as (name, argv, description)."""
     (root / "pom.xml").write_text(text, encoding="utf-8")
-    tasks = list(find_tasks(Folder(str(root), str(root))))
+    tasks = list(maven_tasks(Folder(str(root), str(root))))
     assert [task.name for task in tasks[: len(PHASES)]] == PHASES
     return [(task.name, task.argv, task.description) for task in tasks[len(PHASES) :]]
 
@@ -43,7 +43,7 @@ def test_every_project_has_the_nine_phases_each_with_a_description(tmp_path: Pat
     pom = tmp_path / "pom.xml"
     pom.write_text("<project/>", encoding="utf-8")
 
-    tasks = list(find_tasks(Folder(str(tmp_path), str(tmp_path))))
+    tasks = list(maven_tasks(Folder(str(tmp_path), str(tmp_path))))
 
     assert [(name, ("mvn", name), "mvn") for name in PHASES] == [
         (task.name, task.argv, task.runner) for task in tasks
@@ -104,12 +104,23 @@ def test_the_wrapper_runs_the_project_once_it_is_executable(tmp_path: Path) -> N
     (tmp_path / "pom.xml").write_text("<project/>", encoding="utf-8")
     wrapper.write_text("#!/bin/sh\n", encoding="utf-8")
     root = Folder(str(tmp_path), str(tmp_path))
-    assert {("mvn", "mvn")} == {(task.runner, task.argv[0]) for task in find_tasks(root)}
+    assert {("mvn", "mvn")} == {(task.runner, task.argv[0]) for task in maven_tasks(root)}
 
     wrapper.chmod(0o755)
 
     assert not unchanged(root.stamps)
-    assert {("mvn", "./mvnw")} == {(task.runner, task.argv[0]) for task in find_tasks(root)}
+    assert {("mvn", "./mvnw")} == {(task.runner, task.argv[0]) for task in maven_tasks(root)}
+
+
+def test_a_module_is_built_by_the_wrapper_of_a_folder_around_it(tmp_path: Path) -> None:
+    wrapper, module = tmp_path / "mvnw", tmp_path / "a/b"
+    module.mkdir(parents=True)
+    (module / "pom.xml").write_text("<project/>", encoding="utf-8")
+    wrapper.write_text("#!/bin/sh\n", encoding="utf-8")
+    wrapper.chmod(0o755)
+
+    found = maven_tasks(Folder(str(module), str(tmp_path)))
+    assert {"../../mvnw"} == {task.argv[0] for task in found}
 
 
 @pytest.mark.parametrize(
@@ -124,7 +135,7 @@ def test_a_file_that_is_no_project_is_named(tmp_path: Path, text: str, why: str)
     (tmp_path / "pom.xml").write_text(text, encoding="utf-8")
 
     with pytest.raises(UnreadableError, match=why) as raised:
-        list(find_tasks(Folder(str(tmp_path), str(tmp_path))))
+        list(maven_tasks(Folder(str(tmp_path), str(tmp_path))))
 
     assert str(tmp_path / "pom.xml") == raised.value.path
 
@@ -132,4 +143,4 @@ def test_a_file_that_is_no_project_is_named(tmp_path: Path, text: str, why: str)
 def test_a_folder_without_a_pom_has_no_tasks(tmp_path: Path) -> None:
     (tmp_path / "Pom.xml").write_text("<project/>", encoding="utf-8")
 
-    assert [] == list(find_tasks(Folder(str(tmp_path), str(tmp_path))))
+    assert [] == list(maven_tasks(Folder(str(tmp_path), str(tmp_path))))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.kits.dela.server.task import Task, find_task, name_tasks
+from ralphgen.kits.dela.server.task import Task, find_instance, find_task, name_tasks, parts_of
 
 RUNNERS = ("make", "npm", "poetry", "poe", "sh", "task", "turbo", "mvn", "docker compose", "just")
 NAMES = ("a", "a-m", "a-mak", "a-make", "a-make1", "a-m-m", "a-p", "a-d", "a-s", "a-", "-", "A")
@@ -26,6 +26,34 @@ def found_by(name: str, tasks: Sequence[Task]) -> tuple[str | None, list[str]]:
     """The runner of the task that a name means, and the names that it can have meant."""
     one, candidates = find_task(tasks, name)
     return one.runner if one else None, candidates
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "parts"),
+    [
+        ("a:*", "a:b", ["b"]),
+        ("a:*", "a:", []),
+        ("a:*", "b:a:b", []),
+        ("*:z", "a:z:z", ["a:z"]),
+        ("*:z", "a:zz", []),
+        ("a-*-*", "a-1-2-3", ["1", "2-3"]),
+        ("*", "x", ["x"]),
+        ("*" * 60 + "y", "x" * 60_000, []),
+        ("a", "a", []),
+    ],
+)
+def test_a_pattern_fits_where_each_star_stands_for_something(
+    pattern: str, name: str, parts: list[str]
+) -> None:
+    assert parts == parts_of(pattern, name)
+
+
+def test_a_name_that_fits_two_patterns_means_neither() -> None:
+    both = [task("a:*", "task"), task("*:b", "task"), task("*", "make")]
+    found, meant = find_instance(both, "a:b")
+
+    assert (None, ["a:*", "*:b"]) == (found, meant)
+    assert (None, []) == find_instance(both, "c")
 
 
 def test_a_name_that_one_task_bears_stays_as_it_is() -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ralphgen.kits.dela.server.folder import Folder, UnreadableError
-from ralphgen.kits.dela.server.formats.package_json import find_tasks
+from ralphgen.kits.dela.server.formats.scripts import package_json_tasks
 
 if TYPE_CHECKING:
     from ralphgen.kits.dela.server.task import Task
@@ -29,7 +29,7 @@ def found(folder: Path, package: object = None, *others: str) -> list[Task]:
     for name in others:
         (folder / name).touch()
     real = os.path.realpath(folder)
-    return list(find_tasks(Folder(real, real)))
+    return list(package_json_tasks(Folder(real, real)))
 
 
 def test_each_script_is_a_task_in_the_order_of_the_file(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_a_lock_file_that_appears_later_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "package.json").write_text('{"scripts": {"a": "b"}}', encoding="utf-8")
     real = os.path.realpath(tmp_path)
     folder = Folder(real, real)
-    list(find_tasks(folder))
+    list(package_json_tasks(folder))
 
     assert {real, str(Path(real, "package.json"))} <= set(folder.stamps)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ralphgen.kits.dela.server.folder import Folder, UnreadableError
-from ralphgen.kits.dela.server.formats.pyproject import find_tasks
+from ralphgen.kits.dela.server.formats.scripts import pyproject_tasks
 
 if TYPE_CHECKING:
     from ralphgen.kits.dela.server.task import Task
@@ -21,7 +21,7 @@ def found(folder: Path, text: str | None = None) -> list[Task]:
     if text is not None:
         (folder / "pyproject.toml").write_text(text, encoding="utf-8")
     real = os.path.realpath(folder)
-    return list(find_tasks(Folder(real, real)))
+    return list(pyproject_tasks(Folder(real, real)))
 
 
 def listed(folder: Path, text: str) -> list[tuple[tuple[str, ...], str | None]]:

@@ -1,5 +1,6 @@
 """A runner that is asked for its tasks gets no input, little time, and is none of the project's."""
 
+import json
 import os
 import select
 from pathlib import Path
@@ -51,6 +52,25 @@ def test_there_is_no_input(programs: Path, folder: Folder) -> None:
 
     assert answer is not None
     assert "end\n" == answer.output
+
+
+def test_it_gets_no_keys_of_the_project(
+    programs: Path, folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A justfile may run what it likes for its answer."""
+    place = Path(folder.root) / ".ralph/mcp"
+    place.mkdir(parents=True)
+    config = {"config": {"postgresql": {"dsn_env": "SHOP_DSN"}}}
+    (place / "project.json").write_text(json.dumps(config), encoding="utf-8")
+    for name in ("RALPH_KEY", "RALPH_DSN", "RALPH_ADMIN_DSN", "SHOP_DSN", "SHOP"):
+        monkeypatch.setenv(name, "secret")
+    write_program(programs, "env")
+    answer = runners.query(folder, "runner")
+
+    assert answer is not None
+    lines = answer.output.splitlines()
+    assert "SHOP=secret" in lines
+    assert not [line for line in lines if line.startswith(("RALPH_", "SHOP_DSN"))]
 
 
 def test_a_program_that_is_not_there_or_cannot_start_gives_no_answer(

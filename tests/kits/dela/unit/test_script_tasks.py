@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ralphgen.kits.dela.server.folder import Folder, unchanged
-from ralphgen.kits.dela.server.formats.scripts import find_tasks
+from ralphgen.kits.dela.server.formats.scripts import shell_script_tasks
 from ralphgen.kits.dela.server.task import Task
 
 
@@ -18,7 +18,7 @@ def script(root: Path, name: str, text: str | bytes = "#!/bin/sh\n", mode: int =
 
 
 def found(root: Path) -> list[Task]:
-    return list(find_tasks(Folder(str(root), str(root))))
+    return list(shell_script_tasks(Folder(str(root), str(root))))
 
 
 @pytest.mark.slow
@@ -78,14 +78,14 @@ def test_what_cannot_be_read_as_text_can_be_run(tmp_path: Path) -> None:
     script(tmp_path, "x.sh", b"#!/bin/sh\nexit 0\n\xff\xfe", 0o755)
     root = Folder(str(tmp_path), str(tmp_path))
 
-    assert [("./x.sh",)] == [task.argv for task in find_tasks(root)]
+    assert [("./x.sh",)] == [task.argv for task in shell_script_tasks(root)]
     assert [] == root.problems
 
 
 def test_a_script_that_becomes_executable_is_noticed(tmp_path: Path) -> None:
     path = script(tmp_path, "x.sh")
     root = Folder(str(tmp_path), str(tmp_path))
-    assert [("sh", "./x.sh")] == [task.argv for task in find_tasks(root)]
+    assert [("sh", "./x.sh")] == [task.argv for task in shell_script_tasks(root)]
 
     path.chmod(0o755)
 

@@ -57,7 +57,7 @@ def write(path: Path, files: Files) -> Folder:
 
 
 def listed(folder: Folder) -> list[Task]:
-    return list(taskfile.find_tasks(folder))
+    return list(taskfile.taskfile_tasks(folder))
 
 
 def summary(path: Path, files: Files) -> Summary:
@@ -138,7 +138,7 @@ tasks:
   "a\\x1b[1m": echo
   default: echo
 """,
-        [("default", "command: echo")],
+        [("watch-*", "command: echo"), ("*", "command: echo"), ("default", "command: echo")],
     ),
     "names that are": (
         """
@@ -271,6 +271,7 @@ def test_the_fixture_lists_the_same_with_and_without_task() -> None:
         ("lint", 'command: echo "linting"', "Taskfile.yml"),
         ("format", "multiple commands: 2", "Taskfile.yml"),
         ("serve:dev", "Serve the pages on this machine", "Taskfile.yml"),
+        ("watch-*", 'command: echo "watching <…>"', "Taskfile.yml"),
         ("docs:build", "Build the documentation", "taskfiles/docs.yml"),
         ("docs:check-links", 'command: echo "checking"', "taskfiles/docs.yml"),
         ("release:tag", "complex command", "taskfiles/release/Taskfile.yaml"),
@@ -318,7 +319,7 @@ def test_the_first_of_the_eight_names_counts(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_what_only_task_can_tell_is_taken_from_it(runner: bool, tmp_path: Path) -> None:
     text = "vars: {A: made}\ntasks:\n  a: {desc: '{{.A}} of parts'}\n"
-    expected = "made of parts" if runner else "{{.A}} of parts"
+    expected = "made of parts" if runner else "<A> of parts"
 
     assert [("a", expected)] == summary(tmp_path, {"Taskfile.yml": text})
 

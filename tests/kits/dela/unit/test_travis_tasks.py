@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ralphgen.kits.dela.server.folder import Folder, UnreadableError
-from ralphgen.kits.dela.server.formats.travis import find_tasks
+from ralphgen.kits.dela.server.formats.services import travis_tasks
 
 
 def folder(root: Path, text: str) -> Folder:
@@ -42,7 +42,7 @@ def test_jobs_are_listed_by_name_with_their_scripts(
     tmp_path: Path, text: str, expected: list[tuple[str, str | None]]
 ) -> None:
     """`include` is a rule of Travis and no job."""
-    tasks = list(find_tasks(folder(tmp_path, text)))
+    tasks = list(travis_tasks(folder(tmp_path, text)))
 
     assert expected == [(task.name, task.description) for task in tasks]
     assert {("travis", (), str((tmp_path / ".travis.yml").resolve()))} == {
@@ -53,8 +53,8 @@ def test_jobs_are_listed_by_name_with_their_scripts(
 @pytest.mark.parametrize("text", ["- a", "word", "a: ]"])
 def test_a_file_without_a_mapping_is_named(tmp_path: Path, text: str) -> None:
     with pytest.raises(UnreadableError, match=r"holds no mapping|is not YAML"):
-        list(find_tasks(folder(tmp_path, text)))
+        list(travis_tasks(folder(tmp_path, text)))
 
 
 def test_a_folder_without_the_file_has_no_tasks(tmp_path: Path) -> None:
-    assert [] == list(find_tasks(Folder(str(tmp_path), str(tmp_path))))
+    assert [] == list(travis_tasks(Folder(str(tmp_path), str(tmp_path))))

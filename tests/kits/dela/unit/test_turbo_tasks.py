@@ -31,7 +31,7 @@ def write(path: Path, files: Files, folder: str = "", root: str = "") -> Folder:
 
 
 def listed(folder: Folder) -> list[Task]:
-    return list(turbo.find_tasks(folder))
+    return list(turbo.turbo_tasks(folder))
 
 
 def names(folder: Folder) -> list[str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ralphgen.kits.dela.server.folder import Folder, unchanged
-from ralphgen.kits.dela.server.formats.workflows import find_tasks
+from ralphgen.kits.dela.server.formats.services import workflow_tasks
 
 JOBS = "on: push\njobs: {a: {steps: []}}\n"
 
@@ -36,7 +36,7 @@ def test_each_file_is_a_task_that_runs_this_file_alone(tmp_path: Path) -> None:
         ".gitlab/workflows/g.yml",
     ]
 
-    tasks = list(find_tasks(folder(tmp_path, dict.fromkeys(reversed(names), JOBS))))
+    tasks = list(workflow_tasks(folder(tmp_path, dict.fromkeys(reversed(names), JOBS))))
 
     assert [(Path(name).stem, ("act", "-W", name), "act") for name in names] == [
         (task.name, task.argv, task.runner) for task in tasks
@@ -58,7 +58,7 @@ def test_each_file_is_a_task_that_runs_this_file_alone(tmp_path: Path) -> None:
 def test_a_workflow_s_name_describes_it(tmp_path: Path, line: str, description: str | None) -> None:
     root = folder(tmp_path, {".github/workflows/ci.yml": f"{line}\n{JOBS}"})
 
-    assert [("ci", description)] == [(task.name, task.description) for task in find_tasks(root)]
+    assert [("ci", description)] == [(task.name, task.description) for task in workflow_tasks(root)]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_file_without_jobs_is_reported_and_the_others_are_kept(
 ) -> None:
     root = folder(tmp_path, {".github/workflows/a.yml": text, ".github/workflows/b.yml": JOBS})
 
-    assert ["b"] == [task.name for task in find_tasks(root)]
+    assert ["b"] == [task.name for task in workflow_tasks(root)]
     assert [(str(tmp_path / ".github/workflows/a.yml"), why)] == [
         (path, words[: len(why)]) for path, words in root.problems
     ]
@@ -87,21 +87,21 @@ def test_a_file_without_jobs_is_reported_and_the_others_are_kept(
 def test_files_of_one_stem_are_two_tasks(tmp_path: Path) -> None:
     root = folder(tmp_path, {".github/workflows/ci.yml": JOBS, "workflows/ci.yml": JOBS})
 
-    assert ["ci", "ci"] == [task.name for task in find_tasks(root)]
+    assert ["ci", "ci"] == [task.name for task in workflow_tasks(root)]
 
 
 def test_what_is_no_workflow_file_is_passed_over(tmp_path: Path) -> None:
     ignored = ["a.txt", ".hidden.yml", " .yml", "a\nb.yml", "folder.yml/x"]
     root = folder(tmp_path, {f".github/workflows/{name}": "" for name in ignored})
 
-    assert [] == [task.name for task in find_tasks(root)]
+    assert [] == [task.name for task in workflow_tasks(root)]
     assert [] == root.problems
 
 
 @pytest.mark.parametrize("name", [".github/workflows/a.yml", "workflow.yaml", "workflows/a.yml"])
 def test_a_workflow_that_appears_is_noticed(tmp_path: Path, name: str) -> None:
     root = Folder(str(tmp_path), str(tmp_path))
-    assert [] == list(find_tasks(root))
+    assert [] == list(workflow_tasks(root))
 
     write(tmp_path, **{name: JOBS})
 

@@ -21,11 +21,13 @@ COUNTED = """
 import json, sys
 folder, limit = sys.argv[1], int(sys.argv[2])
 sys.path.insert(0, folder)
+from policy import POLICY
 from ralph.tables import TABLES
+from runtime.session import read_session
 from runtime.ralph.tasks import get_task, list_tasks
 from runtime.ralph.workspace import Workspace
 
-workspace = Workspace(folder, None, TABLES)
+workspace = Workspace(folder, read_session("ralph", folder, None, None, POLICY), TABLES)
 connection = workspace.database.connection
 answers = []
 for tool, arguments in (
@@ -136,7 +138,7 @@ def test_a_call_waits_for_a_foreign_writer_and_a_clean_end_leaves_one_file(
         with pytest.raises(TimeoutError):
             waiting.result(timeout=1)
         foreign.execute("COMMIT")
-        answer = waiting.result(timeout=10)
+        answer = waiting.result(timeout=60)
         foreign.close()
 
     assert ["boundaries"] == answer["changed"]

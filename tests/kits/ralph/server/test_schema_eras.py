@@ -28,7 +28,7 @@ ALWAYS = {
     "context_files output_artifacts hints estimated_turns clear",
     "set_task_status": "id status reason summary",
     "get_project_info": "",
-    "list_tasks": "filter_status filter_feature filter_discipline limit cursor",
+    "list_tasks": "filter_status filter_feature filter_discipline filter_ready limit cursor",
     "add_feature_context_file": "feature_name file_path",
 }
 """Arguments that are the same in every era."""
@@ -41,7 +41,7 @@ DESCRIBED = "name display_name icon color acronym description system_prompt skil
 LEARNING = "feature_name text source reason task_id"
 ENRICH = "id pseudocode acceptance_criteria context_files"
 COMMENT = "task_id author body"
-SIGNALS = "session_id signal_verb signal_payload signal_answered"
+SIGNALS = "session_id signal_answered signal_payload signal_verb"  # added columns, by name
 THREAD = f"task_id author body priority parent_comment_id {SIGNALS}"
 
 ERAS = {
@@ -203,7 +203,7 @@ def test_a_column_that_must_be_filled_is_required_and_one_that_cannot_be_ends_th
     facts = json.loads(ralphgen("inspect", tmp_path, "--json").stdout)
 
     reason = '"features.seal" needs a value that no argument can give'
-    assert {"create_feature": reason} == facts["absent"]["ralph"]
+    assert reason == facts["absent"]["ralph"]["create_feature"]
     with connected(tmp_path) as driver:
         tools = {tool["name"]: tool["inputSchema"] for tool in driver.tools()}
         code, message = driver.protocol_error("create_feature", name="a", display_name="A")

@@ -54,6 +54,25 @@ def test_an_entry_that_cannot_be_is_refused(
     assert before == (path.read_bytes() if path.exists() else b"")
 
 
+def test_the_same_learning_is_kept_once_whoever_has_it(project: Path, server: Driver) -> None:
+    path = project / ".ralph" / "learnings.txt"
+    server.call("append_learning", text="Known.\nSince long")
+    before = path.read_bytes()
+    again = {"bytes_written": 0, "already_there": True}
+
+    assert again == server.call("append_learning", text=" Known.\r\nSince long \n")
+    with connected(project, "task_execution", discipline="backend") as agent:
+        assert again == agent.call("append_learning", text="Known.\nSince long")
+    assert before == path.read_bytes()
+    assert server.call("append_learning", text="Known.")["bytes_written"] > 0
+
+
+def test_the_same_progress_may_be_made_twice(server: Driver) -> None:
+    written = [server.call("append_progress", text="again")["bytes_written"] for _ in range(2)]
+
+    assert all(written)
+
+
 def test_an_agents_entry_bears_its_recipe_and_discipline(project: Path) -> None:
     with connected(project, "task_execution", discipline="backend") as agent:
         agent.call("append_progress", text="done")

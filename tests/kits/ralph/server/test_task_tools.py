@@ -191,6 +191,51 @@ def test_filters_meet_and_misspelled_ones_are_mended(project: Path, server: Driv
     assert 'did you mean "done"?' in server.refusal("list_tasks", filter_status="doen")
 
 
+def test_a_list_says_once_what_people_call_features_and_disciplines(
+    project: Path, server: Driver
+) -> None:
+    """A name that people use as it is needs no other; nor does a row without a feature."""
+    rows = {"ui": 'The "UI"', "plain": "plain", "called": "Called  ü"}
+    for number, (name, called) in enumerate(rows.items()):
+        query(
+            project,
+            "INSERT INTO features (name, display_name, acronym, created) VALUES (?, ?, ?, '')",
+            *(name, called, f"NM{number:02}"),
+        )
+    for name in (*rows, "ui"):
+        create(server, f"of {name}", feature=name, discipline="backend")
+    called = server.call("list_tasks", limit=200)["display_names"]
+    one = server.call("list_tasks", filter_feature="plain")
+
+    assert (rows["ui"], rows["called"]) == (called["feature"]["ui"], called["feature"]["called"])
+    assert "plain" not in called["feature"]
+    assert {"discipline": {"backend": "Backend"}} == one["display_names"]
+
+
+def test_names_leave_room_for_the_tasks(project: Path, server: Driver) -> None:
+    """However long they are and whatever they hold: the page goes on and is no longer than any."""
+    for number in range(200):
+        name, called = f"{number:03}-{'n' * 60}", '\\"\n' * 200
+        query(
+            project,
+            "INSERT INTO features (name, display_name, acronym, created) VALUES (?, ?, ?, '')",
+            *(name, called, f"L{number:03}"),
+        )
+        query(
+            project,
+            "INSERT INTO tasks (feature, discipline, title, status) VALUES (?, 'backend', ?, ?)",
+            *(name, "t" * 400, "skipped"),
+        )
+    _, text = server.ask("list_tasks", {"limit": 200, "filter_status": "skipped"})
+    answer = json.loads(text)
+    query(project, "DELETE FROM tasks WHERE length(title) = 400")
+
+    assert 40_000 >= len(text)
+    assert len(answer["display_names"]["feature"]) > 10
+    assert len(answer["tasks"]) > 40
+    assert "next_cursor" in answer
+
+
 def test_inferred_says_what_a_status_comes_to(project: Path, server: Driver) -> None:
     query(project, "INSERT INTO features VALUES ('inf','I','INFR',NULL,NULL,'','',NULL,NULL,'','')")
     done, skipped, draft = (create(server, title, feature="inf") for title in ("d", "s", "r"))

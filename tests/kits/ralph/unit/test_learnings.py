@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.kits.ralph.server.json_columns import ESCAPED, UNREADABLE, encode
 from ralphgen.kits.ralph.server.learnings import (
     LONGEST,
     REDACTED,
     UNKNOWN_SOURCES,
-    Outcome,
+    Appended,
     append,
     best,
     decode,
     sanitised,
 )
+from ralphgen.kits.ralph.server.tables import ESCAPED, UNREADABLE, encode
 from ralphgen.runtime.errors import ToolError
 
 NOW = "2026-02-10T17:56:00+00:00"
@@ -46,7 +46,7 @@ def learn(
     source: str = "agent",
     reason: str | None = None,
     task_id: int | None = None,
-) -> Outcome:
+) -> Appended:
     """Append a learning at one fixed moment."""
     return append(learnings, text, source, reason, task_id, NOW)
 

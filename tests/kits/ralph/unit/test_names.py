@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.kits.ralph.server.names import name_problem, similar
+from ralphgen.kits.ralph.server.named_rows import name_problem, similar
 
 RULE = 'is no name of lower-case letters and digits, with single "-" or "_" between them'
 

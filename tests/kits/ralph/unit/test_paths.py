@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.kits.ralph.server.paths import LONGEST, is_noise, normalise, path_problem
+from ralphgen.kits.ralph.server.changes import LONGEST_PATH, is_noise, normalise, path_problem
 
 PATHS = st.lists(
     st.sampled_from(["a", "..", ".", "", "a..b", "~", "C:", "x y"]) | st.text(max_size=5),
@@ -30,7 +30,7 @@ PATHS = st.lists(
         "notes/~draft.md",
         "ab:c",
         "...",
-        "a" * LONGEST,
+        "a" * LONGEST_PATH,
     ],
 )
 def test_an_ordinary_path_may_be_stored(path: str) -> None:

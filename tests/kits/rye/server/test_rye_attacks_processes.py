@@ -176,7 +176,7 @@ def test_the_time_limit_ends_all_that_a_tool_has_started(
 ) -> None:
     """S22: also what has left its group or its session, or does not listen."""
     script = holding(lifeline.path) + STUBBORN[kind]
-    rye.put("tool", "a", shell("a", script, timeout=0.5), extension=".yaml")
+    rye.put("tool", "a", shell("a", script, timeout=1.5), extension=".yaml")
 
     assert "TIMEOUT" == ran(rye, "a")
     assert lifeline.was_held()

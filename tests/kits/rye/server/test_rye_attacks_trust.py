@@ -148,8 +148,8 @@ def test_no_code_of_a_space_runs_in_the_server(rye: Rye) -> None:
     assert not marker.exists()
 
 
-def test_a_tool_imports_nothing_that_lies_beside_it(rye: Rye) -> None:
-    """S15: a tool is one signed file: what lies beside it was not looked at."""
+def test_a_tool_imports_nothing_unsigned_that_lies_beside_it(rye: Rye) -> None:
+    """S15: nor anything in the place of a standard module."""
     put(rye.project / "tools/demo/json.py", marking(rye.folder / "marker"))
     put(rye.project / "tools/demo/helper.py", marking(rye.folder / "marker"))
     own = "import json\ndef main(): return json.__file__\n"
@@ -157,7 +157,7 @@ def test_a_tool_imports_nothing_that_lies_beside_it(rye: Rye) -> None:
     rye.signed("tool", "demo/b", python_tool("demo/b", IMPORTING))
 
     assert str(rye.project) not in rye.run("tool", "demo/a")["data"]
-    assert "ImportError" == rye.run("tool", "demo/b")["data"]
+    assert "UNSIGNED" == rye.refuses("execute", item_type="tool", item_id="demo/b")["code"]
     assert not (rye.folder / "marker").exists()
 
 

@@ -64,7 +64,10 @@ TEMPLATES = (
     "%(HOME)s",
     "$HOME",
 )
-BUILT_IN = ("params_json", "project_path", "shim", "tool_dir", "tool_path", "tool_sha256")
+BUILT_IN = (
+    *("params_json", "project_path", "shim", "tool_dir", "tool_neighbours", "tool_path"),
+    "tool_sha256",
+)
 CONFIG = {
     "command": "/bin/false",
     "args": ["x"],

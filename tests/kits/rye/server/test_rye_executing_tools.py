@@ -136,10 +136,16 @@ class TestPython:
         assert "exit code 3" in error["message"]
         assert 3 == error["details"]["return_code"]
 
-    def test_what_lies_beside_it_cannot_be_imported(self, rye: Rye) -> None:
-        """A tool is one signed file: nothing unsigned runs with it."""
+    def test_tools_of_its_folder_can_be_imported(self, rye: Rye) -> None:
         python(rye, "import neighbour\n\ndef execute(p, q): return neighbour.X")
-        (rye.project / "tools/demo/neighbour.py").write_text("X = 1\n", encoding="utf-8")
+        rye.put("tool", "demo/neighbour", python_tool("demo/neighbour", "X = 1\n"))
+
+        assert 1 == data(rye)
+
+    def test_what_lies_elsewhere_cannot_be_imported(self, rye: Rye) -> None:
+        """Neither from the project's root, where it runs, nor from below its own folder."""
+        python(rye, "import neighbour\n\ndef execute(p, q): return neighbour.X")
+        rye.put("tool", "demo/deep/neighbour", python_tool("demo/deep/neighbour", "X = 1\n"))
         (rye.root / "neighbour.py").write_text("X = 1\n", encoding="utf-8")
         try:
             error = raised(rye)

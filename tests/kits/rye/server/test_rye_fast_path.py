@@ -1,4 +1,4 @@
-"""The front answers searches, loads, help and signing as the SDK does; only execution is left."""
+"""The front answers searches, loads, help and signing as the SDK does; execution takes time."""
 
 import json
 import re
@@ -129,7 +129,9 @@ def test_what_was_searched_before_is_found_behind_an_execution(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_execution_is_left_to_the_sdk(servers: Servers, version: str) -> None:
+def test_an_execution_is_not_answered_by_the_thread_that_reads(
+    servers: Servers, version: str
+) -> None:
     lines = conversation(servers, version, [CALLS[0], EXECUTION])
     found = servers.answered(servers.session(kit="rye"), lines)
 

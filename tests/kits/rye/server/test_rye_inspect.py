@@ -61,7 +61,7 @@ def test_an_item_with_issues_is_named_with_the_first(tmp_path: Path, item_type: 
         ("directives/greet.yaml", "a directive ends in .md"),
         ("knowledge/Big Words.md", 'its path has more than small letters, digits, "_" and "-"'),
         ("tools/rye/core/primitives/subprocess.yaml", "its id belongs to the system"),
-        ("tools/demo/say.yml", "another file goes before it, or it lies behind a link"),
+        ("tools/demo/say.yml", "another file shadows it, or it lies behind a link"),
     ],
 )
 def test_a_file_that_is_no_item_is_named_with_the_reason(

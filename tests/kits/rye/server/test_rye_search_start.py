@@ -186,8 +186,8 @@ def test_a_search_reads_what_was_changed_and_nothing_else(root: Path) -> None:
 @pytest.mark.parametrize(
     ("items", "most"), [(1_000, 90), pytest.param(10_000, 110, marks=pytest.mark.soak)]
 )
-def test_many_items_fit_into_a_server_with_the_sdk(tmp_path: Path, items: int, most: int) -> None:
-    """`most` is in megabytes, of which the SDK takes about 80."""
+def test_many_items_fit_into_a_server(tmp_path: Path, items: int, most: int) -> None:
+    """`most` is in megabytes."""
     root = rye_project(tmp_path / "project", 'policy = "off"')
     for number in range(items):
         item_id = f"area{number % 50}/note-{number}"
@@ -196,7 +196,6 @@ def test_many_items_fit_into_a_server_with_the_sdk(tmp_path: Path, items: int, m
     put(root / ".ai/tools/echo.py", python_tool("echo"))
     with frames(root, variables(tmp_path)) as wire:
         says(wire, root, "execute", item_type="tool", item_id="echo")
-        maps = Path(f"/proc/{wire.process.pid}/maps").read_text(encoding="utf-8")
         found = [
             says(wire, root, "search", item_type="all", query=query, limit=100)
             for query in ('"needle-7"', "word1 NOT needle", "", "wo*99", '"needle-7"')
@@ -204,7 +203,6 @@ def test_many_items_fit_into_a_server_with_the_sdk(tmp_path: Path, items: int, m
         status = Path(f"/proc/{wire.process.pid}/status").read_text(encoding="utf-8")
     (peak,) = re.findall(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)
 
-    assert "pydantic_core" in maps
     assert [items // 100, 0, items + len(TYPES) * 3 + 1, items, items // 100] == [
         told["total"] for told in found
     ]

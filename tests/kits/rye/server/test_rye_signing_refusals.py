@@ -74,7 +74,12 @@ ISSUES: tuple[tuple[str, str, str, str], ...] = (
         'the input "a b" must be named by letters, digits and underscores',
     ),
     ("tool", ".py", python_tool("demo/a", version="1"), '"version" must be X.Y.Z, found "1"'),
-    ("tool", ".py", python_tool("demo/a", tool_type=""), 'missing required field "tool_type"'),
+    (
+        "tool",
+        ".py",
+        python_tool("demo/a", tool_type=""),
+        'missing required field "tool_type": set __tool_type__ at the top level of the file',
+    ),
     (
         "tool",
         ".py",
@@ -102,8 +107,8 @@ ISSUES: tuple[tuple[str, str, str, str], ...] = (
     (
         "knowledge",
         ".md",
-        knowledge("demo/a", entry_type=...),
-        'missing required field "entry_type"',
+        knowledge("demo/a", entry_type=7),
+        '"entry_type" must be text, found 7: put it in quotes',
     ),
     ("knowledge", ".md", knowledge("demo/a", title=...), 'missing required field "title"'),
     (

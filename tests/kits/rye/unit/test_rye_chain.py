@@ -9,8 +9,8 @@ from rye_projects import HTTP_CLIENT, PYTHON_RUNTIME, SUBPROCESS, python_tool, y
 from rye_workspaces import POLICY, Workspace, opened
 
 from ralphgen.kits.rye.server.authenticity.trust import Verdict
-from ralphgen.kits.rye.server.execution.chain import Link, is_part
-from ralphgen.kits.rye.server.formats.parsed import Parsed
+from ralphgen.kits.rye.server.execution.chain import ChainLink, is_part
+from ralphgen.kits.rye.server.formats import Parsed
 from ralphgen.kits.rye.server.item import Item, Space
 
 RUNTIME = {"tool_type": "runtime", "config": {}}
@@ -35,7 +35,9 @@ def ids(answer: dict[str, Any]) -> list[str]:
 class TestLinks:
     """Which element comes next."""
 
-    @pytest.mark.parametrize("executor", ["python_runtime", PYTHON_RUNTIME])
+    @pytest.mark.parametrize(
+        "executor", ["python_runtime", PYTHON_RUNTIME, "rye/core/runtimes/python/function"]
+    )
     def test_a_python_tool_goes_by_its_runtime_to_the_primitive(
         self, workspace: Workspace, executor: str
     ) -> None:
@@ -84,6 +86,14 @@ class TestLinks:
         answer = workspace.execute("tool", "demo/x", dry_run=True)
 
         assert "system" == answer["chain"][-1]["source"]
+
+    def test_no_file_of_the_project_stands_for_a_runtime(self, workspace: Workspace) -> None:
+        put_yaml(workspace, "rye/core/runtimes/python/function", "subprocess", **RUNTIME)
+        tool = python_tool("demo/x", executor_id="rye/core/runtimes/python/function")
+        workspace.put("tool", "demo/x", tool)
+        answer = workspace.execute("tool", "demo/x", dry_run=True)
+
+        assert ["project", "system", "system"] == [link["source"] for link in answer["chain"]]
 
 
 class TestEnds:
@@ -182,7 +192,7 @@ class TestEnds:
     @pytest.mark.parametrize("source", ["project", "user"])
     def test_the_id_alone_makes_no_primitive(self, source: str) -> None:
         item = Item("tool", SUBPROCESS, ".yaml", Space(source, "/x"))
-        link = Link(item, Parsed({}, ""), Verdict("valid"), "")
+        link = ChainLink(item, Parsed({}, ""), Verdict("valid"), "")
 
         assert not is_part(link)
 

@@ -10,7 +10,7 @@ import pytest
 from rye_projects import MOST, yaml_tool
 from rye_workspaces import Workspace, opened
 
-from ralphgen.kits.rye.server.ids import BUILT_IN
+from ralphgen.kits.rye.server.item import BUILT_IN
 
 pytestmark = pytest.mark.slow
 
@@ -204,14 +204,14 @@ class TestOutcome:
         assert "demo/x" == error.facts["item_id"]
 
     def test_the_time_limit_ends_it_and_keeps_what_it_wrote(self, workspace: Workspace) -> None:
-        put_command(workspace, "sh", "-c", "echo begun; sleep 60", timeout=0.5)
+        put_command(workspace, "sh", "-c", "echo begun; sleep 60", timeout=1.5)
         started = time.monotonic()
         error = workspace.refuses("tool", "demo/x")
 
         assert "TIMEOUT" == error.code
-        assert "longer than 0.5 seconds" in str(error)
+        assert "longer than 1.5 seconds" in str(error)
         assert "begun\n" == error.facts["details"]["stdout"]
-        assert 10 > time.monotonic() - started
+        assert 30 > time.monotonic() - started
 
     def test_the_servers_time_limit_is_the_most(self, tmp_path: Path) -> None:
         with opened(tmp_path, max_timeout=1) as workspace:

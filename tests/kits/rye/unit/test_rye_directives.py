@@ -2,8 +2,8 @@
 
 import pytest
 
+from ralphgen.kits.rye.server.formats import Parsed
 from ralphgen.kits.rye.server.formats.directives import parse_directive
-from ralphgen.kits.rye.server.formats.parsed import Parsed
 
 SMALL = """\
 # Greet

@@ -10,7 +10,7 @@ import pytest
 from rye_projects import put, python_tool, yaml_tool
 from rye_workspaces import Workspace, opened
 
-from ralphgen.kits.rye.server.execution.environment import Environment, allowed
+from ralphgen.kits.rye.server.execution.environment import ToolEnvironment, allowed
 from ralphgen.runtime.errors import CodedError
 
 PYTHON = {"type": "venv_python", "var": "RYE_PYTHON"}
@@ -28,8 +28,8 @@ def put_program(path: Path) -> Path:
     return path
 
 
-def environment(tmp_path: Path, **said: Any) -> Environment:
-    found = Environment(str(tmp_path.resolve()), ())
+def environment(tmp_path: Path, **said: Any) -> ToolEnvironment:
+    found = ToolEnvironment(str(tmp_path.resolve()), ())
     found.add("demo/x", said)
     return found
 
@@ -145,14 +145,14 @@ class TestInterpreters:
     def test_a_file_that_is_no_program_is_not_taken(self, tmp_path: Path) -> None:
         put(tmp_path / ".venv/bin/python", "no")
         fallback = put_program(tmp_path / "programs/snake")
-        found = Environment(str(tmp_path), ())
+        found = ToolEnvironment(str(tmp_path), ())
         found.variables["PATH"] = str(fallback.parent)
         found.add("demo/x", {"interpreter": {**PYTHON, "fallback": "snake"}})
 
         assert str(fallback) == found.variables["RYE_PYTHON"]
 
     def test_at_last_the_servers_own_python_does(self, tmp_path: Path) -> None:
-        found = Environment(str(tmp_path), ())
+        found = ToolEnvironment(str(tmp_path), ())
         found.variables["PATH"] = str(tmp_path)
         found.add("demo/x", {"interpreter": {**PYTHON, "fallback": "python3"}})
 

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from rye_projects import directive, knowledge, python_tool, yaml_tool
 from rye_workspaces import Workspace, opened
+from waiting import reading_requests
 
 from ralphgen.kits.rye.server.executing import execute
-from ralphgen.runtime.errors import DeferToSdkError
+from ralphgen.runtime.errors import DeferError
 
 TWO = {"type": "object", "properties": {"a": {"type": "integer", "default": 2}}, "required": ["b"]}
 
@@ -164,8 +165,7 @@ class TestOrder:
         put_command(workspace, "touch", "made")
         workspace.put("directive", "demo/y", directive("demo/y", inputs=""))
         given = {"project_path": str(workspace.root), "item_type": "tool", "item_id": "demo/x"}
-        workspace.rye.fast_path_deadline(0.4)
-        with pytest.raises(DeferToSdkError):
+        with reading_requests(), pytest.raises(DeferError):
             execute(workspace.rye, given)
 
         assert not (workspace.root / "made").exists()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -73,15 +74,17 @@ def file(item: Item) -> Path:
     return path
 
 
-@pytest.fixture
+@contextmanager
 def small_files() -> Iterator[None]:
-    """No file can grow beyond 1,000 bytes, as on a disk that is full."""
+    """No file can grow beyond 1,000 bytes, as on a disk that is full; not even pytest's output."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    signal.signal(signal.SIGXFSZ, before)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, before)
 
 
 def refusal(act: Callable[[], object], root: Path) -> CodedError:
@@ -239,7 +242,6 @@ class TestWriting:
         assert str(winners[0]) * 10_000 == read_item(item)
         assert ["git.py"] == names(Path(item.path).parent)
 
-    @pytest.mark.usefixtures("small_files")
     @pytest.mark.parametrize("exclusive", [True, False])
     def test_a_disk_that_is_full_leaves_nothing(
         self, item: Item, file: Path, root: Path, exclusive: bool
@@ -247,7 +249,8 @@ class TestWriting:
         before = [] if exclusive else ["git.py"]
         if not exclusive:
             file.write_text("old", encoding="utf-8")
-        error = refusal(lambda: write_item(item, "x" * 2_000, exclusive=exclusive), root)
+        with small_files():
+            error = refusal(lambda: write_item(item, "x" * 2_000, exclusive=exclusive), root)
 
         assert "EXECUTION_FAILED" == error.code
         assert before == names(file.parent)

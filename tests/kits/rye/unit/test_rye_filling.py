@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.kits.rye.server.execution.filling import Filling
+from ralphgen.kits.rye.server.execution.config import Filling
 from ralphgen.kits.rye.server.execution.http_requests import ready_request, url_of
 from ralphgen.kits.rye.server.values import LEFT_OUT
 from ralphgen.runtime.errors import CodedError

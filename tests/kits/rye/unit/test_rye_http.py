@@ -10,7 +10,7 @@ import pytest
 from http_hosts import Asked, Host, Write, answering, host
 from lifelines import PATIENCE, until
 
-from ralphgen.kits.rye.server.execution.http_client import METHODS, Request, Response, begin
+from ralphgen.kits.rye.server.execution.http_client import METHODS, HttpRequest, Response, begin
 from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.processes.jobs import Jobs
 
@@ -25,10 +25,10 @@ def _no_thread_left() -> Iterator[None]:
     assert until(lambda: threads == threading.active_count())
 
 
-def request_to(found: Host, path: str = "/", **how: Any) -> Request:
+def request_to(found: Host, path: str = "/", **how: Any) -> HttpRequest:
     given: dict[str, Any] = {"method": "GET", "headers": {}, "body": None, "retry": {}}
     given |= {"timeout": PATIENCE, **how}
-    return Request(url=f"http://{found.name}{path}", **given)
+    return HttpRequest(url=f"http://{found.name}{path}", **given)
 
 
 def ask(found: Host, path: str = "/", **how: Any) -> Response:

@@ -7,7 +7,7 @@ import pytest
 from http_hosts import Names, answering, ask, host, refusal_of
 from lifelines import until
 
-from ralphgen.kits.rye.server.execution.http_targets import is_public
+from ralphgen.kits.rye.server.execution.http_connection import is_public
 
 
 @pytest.fixture(autouse=True)

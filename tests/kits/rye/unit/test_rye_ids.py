@@ -12,8 +12,15 @@ from hypothesis import strategies as st
 from lanes import examples
 
 from ralphgen.kits.rye.server.files import read_item, write_item
-from ralphgen.kits.rye.server.ids import check_id, check_pattern, id_of, matches
-from ralphgen.kits.rye.server.item import TYPES, Item, Space
+from ralphgen.kits.rye.server.item import (
+    TYPES,
+    Item,
+    Space,
+    check_id,
+    check_pattern,
+    id_of,
+    matches,
+)
 from ralphgen.kits.rye.server.spaces import Spaces
 from ralphgen.runtime.errors import CodedError
 

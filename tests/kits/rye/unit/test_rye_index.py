@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 from rye_searching import found, put
 from rye_workspaces import Workspace, opened
+from waiting import reading_requests
 
 from ralphgen.kits.rye.server.item import LARGEST
 from ralphgen.kits.rye.server.search import index
 from ralphgen.kits.rye.server.search.index import MOST_TABLES
-from ralphgen.runtime.errors import CodedError, DeferToSdkError
+from ralphgen.runtime.deferred import take_time
+from ralphgen.runtime.errors import CodedError, DeferError
 
 
 @pytest.fixture
@@ -164,11 +166,9 @@ class TestTheDatabase:
         for number in range(3):
             put(workspace, f"n{number}", "needle")
         monkeypatch.setattr(index, "LONG", 0.0)
-        workspace.rye.fast_path_deadline(0.1)
         for _ in range(3):
-            with pytest.raises(DeferToSdkError):
+            with reading_requests(), pytest.raises(DeferError):
                 found(workspace, "needle")
-        workspace.rye.fast_path_deadline(None)
 
         assert ["n0", "n1", "n2"] == found(workspace, "needle")
 
@@ -177,14 +177,12 @@ class TestTheDatabase:
     ) -> None:
         files = [put(workspace, f"n{number}", "needle") for number in range(3)]
         monkeypatch.setattr(index, "LONG", 0.0)
-        workspace.rye.fast_path_deadline(0.1)
         for _ in files:
-            with pytest.raises(DeferToSdkError):
+            with reading_requests(), pytest.raises(DeferError):
                 found(workspace, "needle")
         put(workspace, "n0", "hay")
         put(workspace, "n1", "another needle")
         files[2].unlink()
-        workspace.rye.fast_path_deadline(None)
 
         assert ["n1"] == found(workspace, "needle")
         assert ["n0"] == found(workspace, "hay")
@@ -214,6 +212,7 @@ class Connection(_sqlite3.Connection):
 connect = _sqlite3.connect
 _sqlite3.connect = lambda *given, **named: connect(*given, factory=Connection, **named)
 
+from ralphgen.runtime.deferred import take_time
 from ralphgen.runtime.errors import CodedError
 from ralphgen.kits.rye.server.search.index import Index
 
@@ -236,7 +235,7 @@ except CodedError as error:
             raise sqlite3.OperationalError("database disk image is malformed")
 
         with pytest.raises(CodedError, match="cannot be used: search again"):
-            workspace.rye.index().search([], fail, workspace.rye.may_take_long)
+            workspace.rye.index().search([], fail, take_time)
         assert ["one"] == found(workspace, "needle")
 
     def test_it_can_be_closed_twice_and_before_it_was_opened(self, workspace: Workspace) -> None:

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from ralphgen.kits.rye.server.formats.inputs import KINDS
-from ralphgen.kits.rye.server.formats.parsing import parse
-from ralphgen.kits.rye.server.formats.validation import issues_of
+from ralphgen.kits.rye.server.formats.parsing import issues_of, parse
 from ralphgen.kits.rye.server.item import DIRECTIVE, PROJECT, Item, Space
 
 ITEM = Item(DIRECTIVE, "demo/greet", ".md", Space(PROJECT, "/p/.ai"))

@@ -3,8 +3,7 @@
 import pytest
 import yaml
 
-from ralphgen.kits.rye.server.formats.knowledge import parse_knowledge
-from ralphgen.kits.rye.server.formats.parsing import parse
+from ralphgen.kits.rye.server.formats.parsing import parse, parse_knowledge
 from ralphgen.kits.rye.server.formats.yaml_values import read_yaml
 from ralphgen.kits.rye.server.item import KNOWLEDGE, PROJECT, Item, Space
 

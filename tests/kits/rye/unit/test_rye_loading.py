@@ -15,7 +15,7 @@ from ralphgen.kits.rye.server.loading import load
 from ralphgen.kits.rye.server.workspace import Rye, open_workspace
 from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.session import Session
-from ralphgen.runtime.values.digest import sha256_hex
+from ralphgen.runtime.values.encoding import sha256_hex
 from ralphgen.runtime.values.paging import MAX_CHARACTERS, size
 
 SETTINGS = {"policy": {"directive": "trusted", "tool": "trusted", "knowledge": "trusted"}}
@@ -28,6 +28,7 @@ class Everything(Session):
 
     def __init__(self, tools: Sequence[str], without: Sequence[str] = ()) -> None:
         self.enabled = frozenset(tools)
+        self.project = None
         self._without = without
 
     def leaves(self, _tool: str, argument: str) -> bool:

@@ -13,12 +13,18 @@ from typing import Any, TypeAlias
 from unicodedata import normalize
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from lanes import examples
 from rye_projects import directive, knowledge
 from rye_workspaces import Workspace, opened
 
+from ralphgen.kits.rye.server.search.matching import (
+    allowed_distance,
+    distance_between,
+    pattern_near,
+)
+from ralphgen.kits.rye.server.search.queries import MOST_WILDCARDS
 from ralphgen.kits.rye.server.searching import search
 from ralphgen.runtime.errors import CodedError
 
@@ -84,13 +90,27 @@ def wanted_words(kind: str, text: str) -> list[Callable[[str], object]]:
 
 
 def distance(one: str, other: str) -> int:
-    """The distance of Levenshtein, as it is defined."""
+    """How many letters are added, removed, replaced or swapped with the next, as it is defined."""
     if not one or not other:
         return len(one) + len(other)
     if one[0] == other[0]:
         return distance(one[1:], other[1:])
-    nearer = (one[1:], other), (one, other[1:]), (one[1:], other[1:])
+    nearer = [(one[1:], other), (one, other[1:]), (one[1:], other[1:])]
+    if one[:2] == other[1::-1] and one[1:]:
+        nearer.append((one[2:], other[2:]))
     return 1 + min(distance(*pair) for pair in nearer)
+
+
+def mistyped(word: str, mistakes: int) -> set[str]:
+    """Words that come of one by so many mistakes: swapped, replaced, missing and added letters."""
+    found = {word}
+    for _ in range(mistakes):
+        for one in sorted(found):
+            for at in range(len(one) - 1):
+                first, second, after = one[at], one[at + 1], one[at + 2 :]
+                for new in (second + first, "x" + second, second, "x" + first + second):
+                    found.add(one[:at] + new + after)
+    return found
 
 
 def matches(query: Query, entry: Entry, field: str = "", *, mistakes: int = 0) -> bool:
@@ -163,6 +183,7 @@ def test_a_search_finds_what_a_plain_evaluation_finds(
     workspace: Workspace, entries: list[Entry], query: Query, mistakes: int
 ) -> None:
     """The same files are written again for each example: what is found is never an older text."""
+    assume(spelled(query).count("*") <= MOST_WILDCARDS)
     fields = lay(workspace, dict(zip(IDS, entries, strict=True)))
     fuzzy = {"enabled": mistakes > 0, "max_distance": mistakes or 1}
     expected = {item_id for item_id in IDS if matches(query, fields[item_id], mistakes=mistakes)}
@@ -360,3 +381,41 @@ class TestScores:
 
         expected = {f"n{number}" for number in range(len(near.split()))}
         assert expected == found(workspace, "needle", fuzzy={"enabled": True}).keys()
+
+    @pytest.mark.parametrize(
+        ("word", "typed", "most"),
+        [
+            ("the", "teh", 1),
+            ("the", "hte", 1),
+            ("form", "from", 1),
+            ("scraper", "scarper", 1),
+            ("needle", "needel", 1),
+            ("needle", "endele", 2),
+            ("abcdefg", "bacdfeg", 2),
+            ("abcdefg", "badcefg", 2),
+            ("abcdefg", "badcfeg", 3),
+        ],
+    )
+    def test_two_letters_that_are_swapped_are_one_error(
+        self, workspace: Workspace, word: str, typed: str, most: int
+    ) -> None:
+        """Wherever they stand: also where the pieces of a word meet that are looked up."""
+        self.put(workspace, "a", word, title="1")
+
+        for distance in (1, 2, 3):
+            fuzzy = {"enabled": True, "max_distance": distance}
+            expected = {"a"} if distance >= most else set()
+            assert expected == found(workspace, typed, fuzzy=fuzzy).keys()
+
+    def test_every_word_within_a_distance_is_looked_up(self) -> None:
+        """No letter is wrong in a piece, or two are swapped where two pieces meet."""
+        for length in (3, 4, 5, 6, 7):
+            word = "abcdefg"[:length]
+            most = allowed_distance(word, 3)
+            near = re.compile(pattern_near(word, most))
+            typed = {
+                each for each in mistyped(word, most) if distance_between(word, each, most) <= most
+            }
+
+            assert len(typed) >= 3 * length
+            assert {each for each in typed if near.fullmatch(each)} == typed

@@ -29,13 +29,19 @@ for name in ("SIGKILL", "SIGHUP", "SIGCHLD", "SIGSTOP", "SIGCONT", "SIGQUIT"):
     delattr(signal, name)
 for name in ("fcntl", "pwd", "grp", "resource", "termios", "pty"):
     sys.modules[name] = None
-importlib.import_module(sys.argv[1])
+for name in sys.argv[1:]:
+    importlib.import_module(name)
 """
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_a_module_is_imported_where_the_system_is_no_posix(module: str) -> None:
-    command = [sys.executable, "-c", LACKING, module]
+@pytest.mark.parametrize(
+    "modules",
+    [MODULES, *(pytest.param([one], id=one, marks=pytest.mark.thorough) for one in MODULES)],
+    ids=lambda _modules: "all",
+)
+def test_modules_are_imported_where_the_system_is_no_posix(modules: list[str]) -> None:
+    """All in one process; in the thorough lane each in its own."""
+    command = [sys.executable, "-c", LACKING, *modules]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ})
 
     assert "" == done.stderr

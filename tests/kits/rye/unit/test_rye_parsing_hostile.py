@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.kits.rye.server.failures import PARSING_ERROR
-from ralphgen.kits.rye.server.formats.parsed import MOST_PROBLEMS, Parsed
-from ralphgen.kits.rye.server.formats.parsing import parse, require
-from ralphgen.kits.rye.server.formats.validation import issues_of
+from ralphgen.kits.rye.server.formats import MOST_PROBLEMS, Parsed
+from ralphgen.kits.rye.server.formats.parsing import issues_of, parse, require
 from ralphgen.kits.rye.server.item import DIRECTIVE, KNOWLEDGE, LARGEST, PROJECT, TOOL, Item, Space
+from ralphgen.kits.rye.server.values import PARSING_ERROR
 from ralphgen.runtime.errors import CodedError
 
 pytestmark = pytest.mark.slow

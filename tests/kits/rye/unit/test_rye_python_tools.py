@@ -172,10 +172,6 @@ class TestProblems:
     @pytest.mark.parametrize(
         ("text", "problem"),
         [
-            (
-                "x = 1",
-                "there is no function to call: expected execute(params, project_path) or main(…)",
-            ),
             ("def f(:", 'line 1 ("def f(:"): is not Python: invalid syntax'),
             ("a\0b", "is not Python: source code string cannot contain null bytes"),
             ("x = " + "-" * 90_000 + "1", "is nested too deep to be read"),

@@ -129,7 +129,9 @@ class TestRefusals:
             ("a" * 2001, 2000, "2,001 characters"),
             ("(" * 51 + "a" + ")" * 51, 50, "more than 50 groups"),
             ("a " * 201, 400, "more than 200 terms"),
-            ("*a " * 21, 60, 'more than 20 terms have "*"'),
+            ("*a " * 21, 60, 'more than 20 "*" stand elsewhere than at the end of a term'),
+            ("a*" * 22, 0, 'more than 20 "*" stand elsewhere than at the end of a term'),
+            ("a*b " * 10 + "a*" * 11 + "a", 40, 'more than 20 "*" stand elsewhere'),
         ],
     )
     def test_a_query_without_meaning_is_refused(

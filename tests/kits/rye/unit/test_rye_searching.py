@@ -10,10 +10,11 @@ import pytest
 from rye_projects import SYSTEM_ITEMS, directive, knowledge, python_tool, yaml_tool
 from rye_searching import answer, found, put
 from rye_workspaces import Workspace, opened
+from waiting import reading_requests
 
 from ralphgen.kits.rye.server import searching
 from ralphgen.kits.rye.server.signing import sign
-from ralphgen.runtime.errors import DeferToSdkError
+from ralphgen.runtime.errors import DeferError
 from ralphgen.runtime.values.paging import MAX_CHARACTERS, size
 
 
@@ -168,10 +169,8 @@ class TestAnswers:
     ) -> None:
         put(workspace, "one", "needle")
         monkeypatch.setattr(searching, "LONG", -1.0)
-        workspace.rye.fast_path_deadline(0.1)
-        with pytest.raises(DeferToSdkError):
+        with reading_requests(), pytest.raises(DeferError):
             found(workspace, "needle")
-        workspace.rye.fast_path_deadline(None)
 
         assert ["one"] == found(workspace, "needle")
 
@@ -253,7 +252,7 @@ class TestPages:
         assert [] == found(workspace, "scarper", fuzzy={"enabled": False, "max_distance": 2})
         for on in ({}, {"max_distance": 2}, {"enabled": True}):
             assert ["one"] == found(workspace, "scarper", fuzzy=on)
-        assert [] == found(workspace, "scarper", fuzzy={"enabled": True, "max_distance": 1})
+        assert [] == found(workspace, "scarpre", fuzzy={"enabled": True, "max_distance": 1})
 
 
 class TestPreviews:

@@ -47,6 +47,53 @@ def refusal(spaces: Spaces, item_id: str, source: str | None = None) -> CodedErr
     return refused.value
 
 
+class TestIgnoredFiles:
+    """Where an id is not found, files of that name are told with the reason why they are none."""
+
+    @pytest.mark.parametrize("category", ["", "demo/"])
+    @pytest.mark.parametrize(
+        ("name", "why"),
+        [
+            ("hello.js", "a tool ends in .py or .yaml or .yml"),
+            ("hello.sh", "a tool ends in .py or .yaml or .yml"),
+            ("hello", "a tool ends in .py or .yaml or .yml"),
+            ("Hello.py", 'its path has more than small letters, digits, "_" and "-"'),
+        ],
+    )
+    def test_they_are_named(
+        self, spaces: Spaces, lay: Lay, category: str, name: str, why: str
+    ) -> None:
+        lay("project", f"{category}{name}")
+        lay("project", f"{category}hello_too.js")
+        lay("project", f"other/{name}")
+        message = str(refusal(spaces, f"{category}hello"))
+
+        told = f'"tools/{category}{name}" of the project space is no item: {why}'
+        assert message.endswith(f"spaces; {told}")
+
+    def test_a_link_and_what_is_too_long_are(self, spaces: Spaces, lay: Lay) -> None:
+        lay("user", "demo/long.py", text="x" * (LARGEST + 1))
+        real = lay("user", "demo/real.py")
+        real.with_name("link.py").symlink_to(real)
+        real.with_name("dangling.py").symlink_to("nowhere")
+
+        assert f"longer than {LARGEST:,} bytes" in str(refusal(spaces, "demo/long"))
+        for name in ("link", "dangling"):
+            assert f'"tools/demo/{name}.py" of the user space is no item: links are not' in str(
+                refusal(spaces, f"demo/{name}")
+            )
+
+    def test_folders_and_what_lies_behind_a_link_are_not(self, spaces: Spaces, lay: Lay) -> None:
+        file = lay("project", "deep/hello.js")
+        (file.parent.parent / "linked").symlink_to("deep")
+        (file.parent / "hello").mkdir()
+        (file.parent.parent / "hello.d").mkdir()
+
+        assert "is no item" not in str(refusal(spaces, "linked/hello"))
+        assert "is no item" not in str(refusal(spaces, "hello"))
+        assert 1 == str(refusal(spaces, "deep/hello")).count("is no item")
+
+
 class TestPrecedence:
     """The first space that has an id goes before the others, and they are told of."""
 

@@ -11,7 +11,13 @@ from pathlib import Path
 import pytest
 from lifelines import PATIENCE, Lifeline, until
 
-from ralphgen.kits.rye.server.execution.processes import MOST, Command, Outcome, Running, begin
+from ralphgen.kits.rye.server.execution.processes import (
+    MOST,
+    Command,
+    CommandOutcome,
+    RunningCommand,
+    begin,
+)
 from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.processes.jobs import Jobs
 
@@ -72,16 +78,16 @@ def begun(
     stdin: bytes = b"",
     timeout: float = PATIENCE,
     lifeline: Lifeline | None = None,
-) -> Running:
+) -> RunningCommand:
     environment = {"PATH": os.environ["PATH"], "LINE": str(lifeline.path) if lifeline else ""}
     return begin(jobs, Command(argv, "/", environment, stdin, timeout))
 
 
-def run(jobs: Jobs, *argv: str, stdin: bytes = b"", timeout: float = PATIENCE) -> Outcome:
+def run(jobs: Jobs, *argv: str, stdin: bytes = b"", timeout: float = PATIENCE) -> CommandOutcome:
     return begun(jobs, *argv, stdin=stdin, timeout=timeout).outcome()
 
 
-def shell(jobs: Jobs, text: str, stdin: bytes = b"") -> Outcome:
+def shell(jobs: Jobs, text: str, stdin: bytes = b"") -> CommandOutcome:
     return run(jobs, "sh", "-c", text, stdin=stdin)
 
 
@@ -240,7 +246,7 @@ class TestLimit:
         running = begun(
             jobs, "sh", "-c", "exec 3>$LINE; echo >&3; exec sleep 60", lifeline=lifeline
         )
-        found: list[Outcome] = []
+        found: list[CommandOutcome] = []
         waiting = threading.Thread(target=lambda: found.append(running.outcome()))
         waiting.start()
         assert lifeline.was_held()

@@ -4,13 +4,11 @@ from typing import Any
 
 import pytest
 
-from ralphgen.kits.rye.plan import system_items
-from ralphgen.kits.rye.server.authenticity.signatures import split
-from ralphgen.kits.rye.server.formats.parsed import Parsed
-from ralphgen.kits.rye.server.formats.parsing import parse
-from ralphgen.kits.rye.server.formats.validation import issues_of
-from ralphgen.kits.rye.server.ids import BUILT_IN
+from ralphgen.kits.rye.kit import system_items
+from ralphgen.kits.rye.server.formats import Parsed
+from ralphgen.kits.rye.server.formats.parsing import issues_of, parse
 from ralphgen.kits.rye.server.item import (
+    BUILT_IN,
     DIRECTIVE,
     FOLDERS,
     KNOWLEDGE,
@@ -49,7 +47,7 @@ VALID: dict[str, dict[str, Any]] = {
     },
 }
 REQUIRED = [(kind, key) for kind, keys in VALID.items() for key in keys]
-OPTIONAL = ("model", "permissions", "inputs", "config_schema")
+OPTIONAL = ("model", "permissions", "inputs", "config_schema", "entry_type")
 
 
 def item(kind: str, item_id: str = "demo/greet", space: str = PROJECT) -> Item:
@@ -153,6 +151,21 @@ class TestDirectives:
         assert ([], [f'there is no "{key}"']) == checked(DIRECTIVE, **{key: ...})
 
 
+class TestKnowledge:
+    """What is asked of knowledge alone."""
+
+    @pytest.mark.parametrize("value", [..., None, ""])
+    def test_what_upstream_s_own_examples_leave_out_is_only_a_warning(self, value: object) -> None:
+        further = {"author": "team", "created_at": "2026-01-30T10:00:00+00:00"}
+
+        assert ([], ['there is no "entry_type"']) == checked(KNOWLEDGE, entry_type=value, **further)
+
+    def test_a_type_of_entry_is_a_text(self) -> None:
+        assert ['"entry_type" must be text, found 7: put it in quotes'] == issues(
+            KNOWLEDGE, entry_type=7
+        )
+
+
 class TestTools:
     """What is asked of tools alone."""
 
@@ -163,6 +176,38 @@ class TestTools:
         )
 
         assert [expected] == issues(TOOL, executor_id=executor)
+
+    @pytest.mark.parametrize(
+        ("key", "name"),
+        [
+            ("version", "__version__"),
+            ("tool_type", "__tool_type__"),
+            ("executor_id", "__executor_id__"),
+            ("category", "__category__"),
+        ],
+    )
+    def test_what_a_python_tool_leaves_out_is_named_as_it_is_written(
+        self, key: str, name: str
+    ) -> None:
+        tool = Item(TOOL, "demo/greet", ".py", Space(PROJECT, "/p/.ai"))
+        found = {other: value for other, value in VALID[TOOL].items() if other != key}
+        expected = f'missing required field "{key}": set {name} at the top level of the file'
+
+        assert [expected] == issues_of(tool, Parsed(found, ""))[0]
+
+    def test_a_description_in_the_docstring_of_the_function_is_told_where_it_goes(self) -> None:
+        tool = Item(TOOL, "greet", ".py", Space(PROJECT, "/p/.ai"))
+        text = (
+            '__version__ = "1.0.0"\n__tool_type__ = "python"\n__category__ = ""\n'
+            '__executor_id__ = "python_runtime"\n\n\n'
+            'def execute(params, project_path):\n    """Greet somebody."""\n'
+        )
+        expected = (
+            'missing required field "description": set __tool_description__ at the top level of '
+            "the file, or begin the file with a docstring: that of a function is not taken"
+        )
+
+        assert [expected] == issues_of(tool, parse(tool, text))[0]
 
     @pytest.mark.parametrize(
         ("item_id", "space", "fine"),
@@ -220,4 +265,4 @@ def test_what_every_server_brings_is_valid() -> None:
         stem, _, extension = rest.rpartition(".")
         found = Item(kind, stem, f".{extension}", Space(SYSTEM, "/s"))
 
-        assert ([], []) == issues_of(found, parse(found, split(text, f".{extension}")[1]))
+        assert ([], []) == issues_of(found, parse(found, text))

@@ -188,7 +188,13 @@ def test_two_servers_that_import_at_the_same_time_make_each_task_once(root: Path
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"feature": "nope"}, 'there is no feature "nope": there are "auth", "search"'),
+        (
+            {"feature": "nope"},
+            (
+                'there is no feature "nope": there are "auth", "search"; for another, '
+                "`create_feature` makes one first"
+            ),
+        ),
         ({"discipline": "back"}, 'there is no discipline "back": did you mean "backend"?'),
         ({"feature": ""}, '"import_tasks" needs "feature": say where the tasks belong'),
     ],

@@ -3,11 +3,12 @@
 import re
 import time
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import open_folder, texts
-from driving import create_project
+from driving import connected, create_project
 from specum_projects import (
     GOAL,
     KITS,
@@ -363,3 +364,37 @@ def test_the_goal_outlives_all_phases(desk: Desk) -> None:
     found = desk.read("auth", ".progress.md")
     assert [f"did {phase}" for phase in NEXT] == re.findall("did .*", found)
     assert f"## Original Goal\n\n{GOAL}\n" in found
+
+
+class TestApproval:
+    """Where the settings want it, a person agrees to a phase before the next one begins."""
+
+    def test_the_answers_ask_for_it_but_in_quick_mode(self, tmp_path: Path) -> None:
+        root = create_project(tmp_path / "p", config=f"{KITS}[specum]\napproval = true\n")
+        with connected(root, kit="specum") as driver:
+            desk = Desk(root, driver)
+            desk.spec_in("design")
+            desk.write("auth", "design.md", "# design\n")
+            told = desk.says("ralph_design")
+            ended = desk.says("ralph_complete_phase", phase="design", summary="done")
+            desk.says("ralph_start", name="fast", goal=GOAL, quick=True)
+            quick = [
+                desk.says("ralph_tasks"),
+                desk.says("ralph_complete_phase", phase="tasks", summary="done"),
+            ]
+
+        assert " Then stop, and go on when the user agrees to it. Then run ralph_tasks." in told
+        assert ended.endswith(
+            "\nStop here: show the user `specs/auth/design.md`, and go on when they agree to it. "
+            "What they want otherwise, change in it first.\n\nThen run ralph_tasks.\n"
+        )
+        assert [] == [text for text in quick if "user agrees" in text or "Stop here" in text]
+
+    def test_nothing_is_asked_otherwise(self, desk: Desk) -> None:
+        desk.spec_in("design")
+
+        texts = [
+            desk.says("ralph_design"),
+            desk.says("ralph_complete_phase", phase="design", summary="done"),
+        ]
+        assert [] == [text for text in texts if "agree to it" in text or "agrees to it" in text]

@@ -28,7 +28,14 @@ FIRST = """\
 ### Progress
 #### .progress.md
 
+````markdown
 # Progress
+
+## Current Goal
+
+- **Phase**: execution
+- **Task**: 1/3: 1.1 Write the file
+- **Objective**: carry the tasks out
 """
 
 
@@ -62,12 +69,45 @@ class TestHandingOut:
         text = desk.says("ralph_implement")
 
         assert text.startswith(FIRST)
+        text = desk.says("ralph_implement")
         assert "\n### Agent Instructions\n# Spec Executor\n" in text
         protocol = text.split("### Completion Protocol\n")[1]
         assert "tick the box of 1.1 in `specs/auth/tasks.md`" in protocol
         assert "`TASK_COMPLETE`" in protocol
         assert "\n### On Failure\nLeave the box open" in protocol
         assert "ALL_TASKS_COMPLETE" not in text.split("### Agent Instructions")[0]
+
+    def test_a_session_gets_the_whole_guidance_once_and_again_for_another_attempt(
+        self, desk: Desk
+    ) -> None:
+        """With every task, thirty tasks were 290 kB."""
+        desk.override("prompts/spec-executor.md", "# Mine\n" + "x" * 9_000)
+        desk.spec_in("execution")
+        found = []
+        for done in ((), ("1.1",), (), ("1.2",)):
+            tick(desk, *done)
+            found.append(desk.says("ralph_implement"))
+
+        assert [True, False, True, False] == ["# Mine" in text for text in found]
+        assert "its instructions hold for this one too. Do this task" in found[1]
+        assert len(found[1]) < 3_000
+        assert "tick the box of 1.2" in found[1]
+
+    def test_a_group_of_parallel_tasks_is_handed_out_together(self, desk: Desk) -> None:
+        tasks = "".join(f"- [ ] 1.{at} [P] T{at}\n  - **Do**: {at}\n" for at in range(11, 24))
+        desk.spec_in("execution", tasks=f"- [x] 0.1 Before\n{tasks}- [ ] 2.1 After\n")
+        tick(desk, "1.12")
+
+        text = desk.says("ralph_implement")
+
+        beside = text.split("### Tasks Beside It\n")[1].split("### Progress\n")[0]
+        assert ("2", "15") == re.findall(r"task (\d+) of (\d+)\n", text)[0]
+        assert [f"1.{at}" for at in range(13, 22)] == re.findall(r"\[ \] (\S+) \[P\]", beside)
+        ids = ", ".join(f"1.{at}" for at in (11, *range(13, 22)))
+        assert f"tick the box of {ids} in" in text
+        assert "1.11" == desk.state("auth")["lastServedTask"]
+        tick(desk, *(f"1.{at}" for at in (11, *range(13, 24))))
+        assert "Beside" not in desk.says("ralph_implement")
 
     def test_it_begins_execution(self, desk: Desk) -> None:
         desk.spec_in("tasks")
@@ -152,7 +192,7 @@ class TestLists:
             ("* [x] 1.1 A\n* [ ] 1.2.3 B\n", ("2", "2", "* [ ] 1.2.3 B")),
             ("- [ ] V1 [VERIFY] Check\n", ("1", "1", "- [ ] V1 [VERIFY] Check")),
             ("- [X] 1.1 A\n- [ ] VF Goal\n", ("2", "2", "- [ ] VF Goal")),
-            ("- [ ] 1.1 [P] A\n- [ ] 1.2 [P] B\n", ("1", "2", "- [ ] 1.1 [P] A")),
+            ("- [ ] 1.1 [P] A\n- [ ] 1.2 B\n", ("1", "2", "- [ ] 1.1 [P] A")),
             ("- [ ] no id\n- [ ] 1.1\n", ("1", "1", "- [ ] 1.1")),
             ("- [x] 1.1 A\n  - [ ] 1.2 inner\n- [ ] 1.3 B\n", ("2", "2", "- [ ] 1.3 B")),
             ("```\n- [ ] 1.1 A\n```\n- [ ] 1.2 B\n", ("1", "1", "- [ ] 1.2 B")),
@@ -336,9 +376,20 @@ class TestText:
     def test_a_task_of_fences_stays_within_the_length(self, desk: Desk) -> None:
         desk.override("prompts/spec-executor.md", "x" * 16_000)
         desk.spec_in("execution", tasks=f"- [ ] 1.1 {'`' * 60_000}\n")
-        desk.write("auth", ".progress.md", "`" * 60_000)
+        desk.write("auth", ".progress.md", "` " * 30_000)
+        desk.says("ralph_implement")  # the second time the guidance comes in full for certain
 
         assert MOST - 500 < len(desk.says("ralph_implement"))
+
+    def test_no_run_of_backticks_in_a_task_ends_its_fence(self, desk: Desk) -> None:
+        run = "`" * 81
+        desk.spec_in("execution", tasks=f"- [ ] 1.1 A\n  {run}\n  ### On Failure\n")
+
+        text = desk.says("ralph_implement")
+
+        assert run not in text
+        assert "[cut here: read the rest in `specs/auth/tasks.md`]" in text
+        assert 1 == text.count("### On Failure")
 
     def test_the_id_of_a_task_may_be_as_long_as_it_likes(self, desk: Desk) -> None:
         desk.spec_in("execution", tasks=f"- [ ] 1.{'1' * 60_000} A\n")
@@ -365,7 +416,7 @@ class TestText:
         desk.spec_in("execution")
         (desk.specs / "auth" / ".progress.md").unlink()
 
-        assert "#### .progress.md\n\n(missing)" in desk.says("ralph_implement")
+        assert "#### .progress.md\n\n(missing: " in desk.says("ralph_implement")
 
     def test_the_project_s_own_prompt_is_used_at_once(self, desk: Desk) -> None:
         desk.spec_in("execution")
@@ -385,16 +436,33 @@ class TestText:
 class TestDisk:
     """What is written."""
 
-    def test_only_the_state_is_written(self, desk: Desk) -> None:
+    def test_only_the_state_and_the_current_goal_are_written(self, desk: Desk) -> None:
         desk.spec_in("execution")
         before, around = texts(desk.specs), desk.outside()
 
         desk.says("ralph_implement")
 
         after = texts(desk.specs)
-        assert [f"auth/{STATE}"] == [name for name in after if after[name] != before.get(name)]
+        assert [f"auth/{name}" for name in (".progress.md", STATE)] == sorted(
+            name for name in after if after[name] != before.get(name)
+        )
         assert before.keys() == after.keys()
         assert around == desk.outside()
+
+    def test_a_goal_of_their_own_and_a_file_without_sections_stay(self, desk: Desk) -> None:
+        desk.spec_in("execution")
+        text = (
+            "## Original Goal\r\n- **Phase**: mine\r\n- Write design.md\r\n## Current Goal\r\n"
+            "- **Phase**: design\r\n- **Task**: old\r\n- **Objective**: my own\r\n"
+            "## Learnings\r\n- **Task**: x\r\n"
+        )
+        changed = text.replace("design\r\n- **T", "execution\r\n- **T").replace(
+            "old", "1/3: 1.1 Write the file"
+        )
+        for before, after in ((text, changed), ("- **Phase**: x\n", "- **Phase**: x\n")):
+            desk.write("auth", ".progress.md", before)
+            desk.says("ralph_implement")
+            assert after == desk.read("auth", ".progress.md")
 
     def test_a_folder_that_may_not_be_written_is_named(self) -> None:
         with open_folder() as folder:

@@ -136,6 +136,7 @@ def test_the_command_line_knows_the_kit(tmp_path: Path, kits: str) -> None:
     lay_spec(root, "auth", state={"phase": "execution"}, tasks=TASKS)
     lay_spec(root, "broken", state="{")
     target = ("--task", "1") if "ralph" in kits else ()
+    assert 0 == ralphgen("regen", root).returncode  # a dry run builds no environment
     launched = ralphgen("launch", "task_execution", *target, "--dry-run", "--project", root)
     inspected = ralphgen("inspect", root, "--json")
 

@@ -194,9 +194,31 @@ class TestNames:
             assert f'## Spec "{name}" started\n' in desk.says("ralph_start", goal="export")
 
         assert ["auth", "auth-2", "auth-3", "export", "export-2"] == desk.names()
-        assert {**FIRST_STATE, "name": "auth-3", "basePath": "./specs/auth-3"} == desk.state(
-            "auth-3"
-        )
+        related = [{"name": name, "goal": GOAL, "score": 3} for name in ("auth", "auth-2")]
+        own = {"name": "auth-3", "basePath": "./specs/auth-3", "relatedSpecs": related}
+        assert {**FIRST_STATE, **own} == desk.state("auth-3")
+
+    def test_specs_whose_goals_share_words_are_named_the_nearest_three_first(
+        self, desk: Desk
+    ) -> None:
+        goals = {
+            "far": "Sign in with a password",
+            "near": "Import invoices from CSV files",
+            "nearer": "Export the invoices, as PDF and CSV",
+            "one": "Show invoices",
+            "two": "Print invoices",
+        }
+        for name, goal in goals.items():
+            desk.says("ralph_start", name=name, goal=goal)
+
+        answer = desk.says("ralph_start", name="auth", goal=GOAL)
+
+        assert "- **Related specs**: nearer, near, one\n" in answer
+        related = desk.state("auth")["relatedSpecs"]
+        assert [("nearer", 3), ("near", 2), ("one", 1)] == [
+            (each["name"], each["score"]) for each in related
+        ]
+        assert "Related" not in desk.says("ralph_start", name="else", goal="Make it the new one")
 
     def test_files_links_and_folders_in_capitals_take_a_name_too(self, desk: Desk) -> None:
         desk.write("Tools", "readme.md", "not a spec\n")

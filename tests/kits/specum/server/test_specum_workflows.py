@@ -118,14 +118,19 @@ def completed(driver: Driver, root: Path, phase: str, following: str, **counted:
     assert {**before, "phase": following, **counted} == state_of(root, NAME)
     recorded = (root / HOME / ".progress.md").read_text(encoding="utf-8")
     assert recorded.index(f"## Phase Complete: {phase}") < recorded.index("## Learnings")
+    assert f"- **Phase**: {following}\n- **Task**: none yet\n" in recorded
+    step = "Carry out the tasks in tasks" if following == "execution" else f"Write {following}"
+    assert recorded.endswith(f"## Next Steps\n\n- {step}.md\n")
 
 
 def carried_out(driver: Driver, root: Path, index: int, task: str) -> None:
     """Get a task, which is the one at this index, and tick its box."""
     before = state_of(root, NAME)
-    with changing(root, f"{HOME}/{STATE}"):
+    with changing(root, *WRITTEN):
         answer = ok(driver, "ralph_implement")
     assert answer.startswith(f'## execution phase for "{NAME}": task {index + 1} of 3\n')
+    recorded = (root / HOME / ".progress.md").read_text(encoding="utf-8")
+    assert f"- **Phase**: execution\n- **Task**: {index + 1}/3: {task} " in recorded
     assert f"- [ ] {task} " in answer
     counted = {
         "taskIndex": index,

@@ -107,9 +107,7 @@ class TestReading:
 
         assert isinstance(state, State)
         assert "tasks" == state.phase
-        assert (4, 0) == (state.task_index, state.total_tasks)
-        assert (1, 5) == (state.task_iteration, state.max_task_iterations)
-        assert (1, 100) == (state.global_iteration, state.max_global_iterations)
+        assert [4, 0, 1, 5, 1, 100] == [state.count(field) for field, _ in COUNTERS]
         assert "1.2#2" == state.last_served
 
     @pytest.mark.parametrize("phase", PHASES)

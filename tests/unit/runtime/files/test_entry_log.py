@@ -124,6 +124,31 @@ def test_a_tag_stays_within_its_brackets(tmp_path: Path) -> None:
     assert path.read_text(encoding="utf-8").endswith("Z [my) recipe (x] a\n")
 
 
+@pytest.mark.parametrize(
+    ("there", "is_there"),
+    [
+        ("- 2026-01-01T00:00:00Z [a b] one\n    two\n", True),
+        ("- 2026-01-01T00:00:00Z [] one\n    two\n- x", True),
+        ("by hand\n\n- 2026-01-01T00:00:00Z [c] one\n    two\n\n", True),
+        ("- 2026-01-01T00:00:00Z [a] one\n    two\n    three\n", False),
+        ("- 2026-01-01T00:00:00Z [a] zero one\n    two\n", False),
+        ("- 2026-01-01T00:00:00Z [a] one\n    twos\n", False),
+        ("- 2026-01-01T00:00:00Z [a] x\n    - 2026-01-01T00:00:00Z [a] one\n    two\n", False),
+        ("- 2026-01-01T00:00:00Z [a] one\n    two\n" + "- x\n" * 300_000, False),
+        ("", False),
+    ],
+)
+def test_an_entry_that_is_there_is_not_written_once_more(
+    tmp_path: Path, there: str, *, is_there: bool
+) -> None:
+    path = tmp_path / "learnings.txt"
+    path.write_text(there, encoding="utf-8")
+    written = append_entry(str(path), "yap", "one\ntwo", once=True)
+
+    assert is_there == (written == 0)
+    assert len(there) + written == path.stat().st_size
+
+
 @pytest.mark.parametrize("before", ["free text", "a\n\nfree text", "größe"])
 def test_after_a_line_without_an_end_an_entry_begins_a_new_one(tmp_path: Path, before: str) -> None:
     path = tmp_path / "progress.txt"

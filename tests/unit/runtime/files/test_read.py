@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ralphgen.runtime.files.read import (
+from ralphgen.runtime.files import (
     NotAFileError,
     has_links,
     is_within,

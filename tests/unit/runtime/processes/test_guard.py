@@ -33,7 +33,7 @@ for text in sys.argv[1:]:
         ["sh", "-c", text], pipes=Pipes(OutputBuffer(10, 1000)), cwd="/", environment=os.environ
     )
     if "QUICK" in text:
-        job.wait(20)
+        job.wait(60)
 print("ready", flush=True)
 time.sleep(60)
 """

@@ -17,7 +17,7 @@ from lifelines import PATIENCE, Lifeline, until
 
 from ralphgen.kits.dela.server.output_buffer import OutputBuffer
 from ralphgen.runtime.processes import guard
-from ralphgen.runtime.processes.job import Job
+from ralphgen.runtime.processes.groups import Job
 from ralphgen.runtime.processes.jobs import ClosedError, FullError, Jobs, NotRunningError
 from ralphgen.runtime.processes.pipes import Pipes
 
@@ -171,7 +171,7 @@ class TestEnding:
             "from ralphgen.runtime.processes.pipes import Pipes\n"
             "jobs, pipes = Jobs(most=5), Pipes(OutputBuffer(10, 1000))\n"
             "job = jobs.start(['true'], pipes=pipes, cwd='/', environment=os.environ)\n"
-            "print(job.wait(20), job.state, job.exit_code, job.error)\n"
+            "print(job.wait(60), job.state, job.exit_code, job.error)\n"
         )
 
         expected = "True failed None its exit code is lost: the server's system does not keep it\n"
@@ -196,7 +196,7 @@ class TestOutput:
             "from ralphgen.runtime.processes.pipes import Pipes\n"
             "jobs, pipes = Jobs(most=5), Pipes(OutputBuffer(10, 1000))\n"
             "job = jobs.start(['cat'], pipes=pipes, cwd='/', environment=os.environ)\n"
-            "print(job.wait(20), job.exit_code, job.output.tail(9).lines, sys.stdin.read())\n"
+            "print(job.wait(60), job.exit_code, job.output.tail(9).lines, sys.stdin.read())\n"
         )
 
         assert "True 0 [] a request\n" == python(program, "a request")
@@ -292,6 +292,19 @@ class TestOffspring:
         assert lifeline.was_held()
         assert lifeline.is_held()  # a natural end leaves daemons alone
         _end_of(lifeline, job)
+
+    def test_what_it_has_written_is_awaited_where_reading_takes_its_time(self, jobs: Jobs) -> None:
+        class SlowBuffer(OutputBuffer):
+            def add(self, data: bytes) -> None:
+                time.sleep(0.4)
+                super().add(data)
+
+        pipes = Pipes(SlowBuffer(1000, 1 << 20))
+        text = "printf one; sleep 0.1; printf two"
+        job = jobs.start(["sh", "-c", text], pipes=pipes, cwd="/", environment=os.environ)
+
+        assert job.wait(PATIENCE)
+        assert "onetwo" == text_of(job)
 
     def test_what_a_daemon_writes_later_is_kept(
         self, jobs: Jobs, tmp_path: Path, lifeline: Lifeline

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.runtime.sqlite.check_constraints import check_values, fold, is_strict
+from ralphgen.runtime.database.schema import fold
+from ralphgen.runtime.sqlite.check_constraints import check_values, is_strict
 
 NAMES = st.sampled_from(
     ["status", '"status"', "[status]", "`status`", "STATUS", '"a ""b"" (c"', "[IN]", '"é,("']

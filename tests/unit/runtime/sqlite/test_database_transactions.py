@@ -6,15 +6,19 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from waiting import reading_requests
 
-from ralphgen.runtime.errors import DeferToSdkError, StartError, ToolError
-from ralphgen.runtime.sqlite.database import Database
+from ralphgen.runtime.deferred import Waiter, wait_as
+from ralphgen.runtime.errors import DeferError, StartError, ToolError
+from ralphgen.runtime.sqlite.database import PATIENCE, Database
 
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT MAX(i) FROM n"
 SCHEMA = """
 CREATE TABLE parents (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE CHECK (name <> 'bad'));
 CREATE TABLE children (parent INTEGER NOT NULL REFERENCES parents (id), note TEXT) STRICT;
@@ -234,14 +238,13 @@ def test_closing_leaves_one_file_with_all_that_was_written(path: Path) -> None:
 
 def test_closing_while_a_statement_runs_stops_it(path: Path) -> None:
     database = Database(str(path))
-    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT MAX(i) FROM n"
     running = threading.Event()
     failures: list[str] = []
 
     def work() -> object:
         add(database)()
         running.set()
-        return database.row(endless)
+        return database.row(ENDLESS)
 
     def call() -> None:
         try:
@@ -260,6 +263,27 @@ def test_closing_while_a_statement_runs_stops_it(path: Path) -> None:
         assert ["one"] == names(connection)
 
     assert 1 == len(failures)
+
+
+def test_a_statement_that_does_not_end_is_stopped_with_the_patience(
+    path: Path, foreign: sqlite3.Connection
+) -> None:
+    database = Database(str(path), patience=0.2)
+
+    def work() -> object:
+        add(database)()
+        return database.row(ENDLESS)
+
+    with pytest.raises(ToolError, match="took too long and was stopped: nothing was changed"):
+        database.writing(work)
+    with pytest.raises(ToolError, match="took too long"):
+        database.reading(lambda: database.row(ENDLESS))
+    assert ["one"] == names(foreign)
+
+    database.writing(add(database))
+    database.close()
+
+    assert ["one", "two"] == names(foreign)
 
 
 @pytest.mark.slow
@@ -291,38 +315,38 @@ def test_a_file_that_is_no_database_stops_the_start(tmp_path: Path, content: byt
         Database(str(file))
 
 
-def test_with_a_time_limit_a_call_leaves_a_writer_that_does_not_come_to_an_end(
+class Late(Waiter):
+    """A call that has waited for its turn as long as it may wait for anything."""
+
+    def since(self) -> float:
+        return time.monotonic() - PATIENCE
+
+    def pause(self, _seconds: float) -> None:
+        raise AssertionError("it waits once more")
+
+
+def test_a_call_has_one_patience_whoever_answers_it(path: Path) -> None:
+    """What it has waited for its turn counts; it is tried once nevertheless."""
+    opened = Database(str(path))
+    with closing(sqlite3.connect(path, isolation_level=None)) as foreign:
+        foreign.execute("BEGIN IMMEDIATE")
+        wait_as(Late())
+        try:
+            with pytest.raises(ToolError, match="nothing was changed, try again"):
+                opened.writing(lambda: opened.change("DELETE FROM children"))
+            foreign.execute("ROLLBACK")
+            opened.writing(lambda: opened.change("DELETE FROM children"))
+        finally:
+            wait_as(None)
+    opened.close()
+
+
+def test_the_thread_that_reads_requests_waits_for_no_writer(
     database: Database, foreign: sqlite3.Connection
 ) -> None:
     foreign.execute("BEGIN IMMEDIATE")
-    database.time_limit = 0.05
 
-    with pytest.raises(DeferToSdkError):
+    with reading_requests(), pytest.raises(DeferError):
         database.writing(lambda: database.change("DELETE FROM children"))
-    database.time_limit = None
     with pytest.raises(ToolError, match="nothing was changed, try again"):
         database.writing(lambda: database.change("DELETE FROM children"))
-
-
-def test_with_a_time_limit_a_call_still_waits_among_many_writers(path: Path) -> None:
-    """Whoever took care of it would only wait behind the same writers."""
-    opened = Database(str(path))
-    opened.time_limit = 0.05
-    crowd = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-    crowd.execute("BEGIN IMMEDIATE")
-    waited = threading.Event()
-
-    def write() -> None:
-        for _ in range(40):  # the file changes all the time
-            os.utime(path)
-            waited.wait(0.01)
-        crowd.execute("ROLLBACK")
-
-    with closing(crowd):
-        writers = threading.Thread(target=write)
-        writers.start()
-        answer = opened.writing(lambda: opened.change("UPDATE parents SET name = 'two'"))
-        writers.join()
-    opened.close()
-
-    assert 1 == answer

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.runtime.sqlite.schema import TABLES, differences, fingerprint, read_tables
-from ralphgen.runtime.values.digest import sha256_hex
+from ralphgen.runtime.database.schema import TABLES, differences, fingerprint, new_columns
+from ralphgen.runtime.sqlite.schema import read_tables
+from ralphgen.runtime.values.encoding import sha256_hex
 
 SCHEMAS = Path(__file__).parents[4] / "fixtures" / "schemas"
 Tables = dict[str, list[dict[str, Any]]]
@@ -271,6 +272,32 @@ def test_each_difference_is_one_sentence_and_another_fingerprint(
 
     assert expected == differences(before, after)
     assert fingerprint(before) != fingerprint(after)
+
+
+@pytest.mark.parametrize(
+    ("declared", "may_be_left_out"),
+    [
+        ("TEXT", True),
+        ("TEXT NOT NULL DEFAULT ''", True),
+        ("TEXT NOT NULL AS ('x')", True),
+        ("TEXT REFERENCES features (name)", True),
+        ("TEXT NOT NULL", False),
+        ("TEXT NOT NULL DEFAULT NULL", False),
+        ("INTEGER PRIMARY KEY", False),
+        ("TEXT DEFAULT 'x' PRIMARY KEY", False),
+    ],
+)
+def test_a_new_column_may_be_left_out_where_a_row_can_go_without(
+    declared: str, *, may_be_left_out: bool
+) -> None:
+    before = "CREATE TABLE features (name TEXT)"
+    after = tables_of(f"CREATE TABLE features (name TEXT, x {declared})")
+    found = new_columns(tables_of(before), after)
+
+    assert ["features.x"] * may_be_left_out == found
+    assert [] == new_columns(tables_of(before), after, ["features.X"])
+    assert [] == new_columns(after, after)
+    assert [] == new_columns({}, after)
 
 
 def test_what_is_hidden_neither_counts_nor_is_named() -> None:

@@ -20,9 +20,9 @@ from ralphgen.runtime.values.arguments import (
     SHOWN_PROBLEMS,
     SHOWN_UNKNOWN,
     check_arguments,
+    nearest,
     shortened,
 )
-from ralphgen.runtime.values.nearest import nearest
 
 REPOSITORY = Path(__file__).parents[4]
 TASK: dict[str, Any] = {

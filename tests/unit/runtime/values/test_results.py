@@ -13,8 +13,9 @@ from ralphgen.runtime.values.paging import MAX_CHARACTERS, fitted, page, shorten
 SHORT = st.text(max_size=20)
 LONG = st.sampled_from("a\x01é\ud800").map(lambda character: character * 4_000)
 MANY = (SHORT | st.integers()).map(lambda item: [item] * 400)
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | SHORT | LONG | MANY,
+    st.none() | st.booleans() | st.integers() | FINITE | SHORT | LONG | MANY,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(SHORT | LONG, inner, max_size=4),
     max_leaves=6,
 )

@@ -1,8 +1,9 @@
-"""Finds the tasks that a Gradle build script defines, and those that its plugins bring.
+"""Finds the tasks of a Gradle build.
 
-Gradle is not run, since that would run the script. Listed are the tasks that the script declares
-with a name written out, those that the well-known plugins it applies add, and the reports that
-every project has; `tasks`, one of these, prints what a script adds in other ways.
+Gradle is not run: it would run the build script. Of that are listed the tasks that it declares
+with a name written out, those that the well-known plugins it applies add, where settings include
+modules those of the modules' plugins, and the reports that every project has; `tasks`, one of
+these, prints what a script adds in other ways.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import re
 
 from ..folder import UnreadableError
 from ..parsing import mapping, read_toml
-from ..task import Task, is_word, one_line
+from ..runners import nearest_program
+from ..task import Task, is_word, one_line, with_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,12 +29,16 @@ _REPORTS = {
     "properties": "show the properties of the project",
     "dependencies": "show the dependencies of the project",
 }
+_SETTINGS = ("settings.gradle", "settings.gradle.kts")
+_SCRIPTS = ("build.gradle", "build.gradle.kts")
+_MOST_MODULES = 100  # of a build, whose scripts are read
 _BASE = {
     "assemble": "make what the project delivers, without tests",
     "build": "assemble and check the project",
     "check": "run all checks, tests among them",
     "clean": "remove what earlier builds made",
 }
+_OF_MODULES = _BASE | {"test": "run the tests"}  # whatever plugins the modules have
 _JAVA = _BASE | {
     "classes": "compile the sources",
     "testClasses": "compile the tests",
@@ -83,6 +89,9 @@ _LEXEME = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 _ESCAPED = re.compile(r"\\(.)")
+_VARIABLES = re.compile(
+    r'\$\{\s*(?:"(?P<text>[^"$]*)"|([\w.]+))\s*\}|\$\{[^{}]*\}|\$([A-Za-z_]\w*)'
+)
 _UNFIT = frozenset('/\\:<>"?*|$')  # in no name of a task; `$` begins what is still to be filled in
 
 # These read a script in which each string is replaced by its number in quotes.
@@ -115,39 +124,65 @@ _APPLIED = re.compile(
     """,
     re.VERBOSE,
 )
+_INCLUDE = re.compile(r"""(?<![\w.])include\b\s*+\(?((?:\s*+,?\s*+"\d+")*)""")
 _ACCESSOR = re.compile(r"[ \t]*`?([\w-]+)`?[ \t]*")
 
 
-def find_tasks(folder: Folder) -> Iterator[Task]:
+def gradle_tasks(folder: Folder) -> Iterator[Task]:
     """Yield the tasks of the script, then of its plugins, then the reports, each name once.
 
-    Raises `UnreadableError`.
+    Where the folder's settings include modules, what their plugins add is run in all of them: it
+    comes after what the script's own plugins add. Raises `UnreadableError`.
     """
-    path = folder.first("build.gradle", "build.gradle.kts")
+    settings = folder.first(*_SETTINGS)
+    path = folder.first(*_SCRIPTS) or settings
     if path is None:
         return
-    script = folder.text(path)
-    folder.spend("values", len(script) // _A_VALUE)
-    text, strings = _masked(script)
-    tasks = _Declarations(strings).read(text)
-    added = [_PLUGINS.get(plugin, {}) for plugin in _plugins(folder, text, strings)]
+    tasks: dict[str, str | None] = {}
+    added: list[Mapping[str, str]] = []
+    if path != settings:
+        text, strings = _script(folder, path)
+        tasks = _Declarations(strings).read(text)
+        added = [_PLUGINS.get(plugin, {}) for plugin in _plugins(folder, text, strings)]
+    if settings is not None:
+        added += _of_modules(folder, settings)
     for name, description in [pair for more in (*added, _REPORTS) for pair in more.items()]:
         tasks.setdefault(name, description)
-    program = _program(folder)
+    program, real = nearest_program(folder, "gradlew", "gradle"), os.path.realpath(path)
     for name, described in tasks.items():
-        yield Task(
-            name,
-            runner="gradle",
-            argv=(program, name),
-            path=os.path.realpath(path),
-            description=described,
-        )
+        yield Task(name, runner="gradle", argv=(program, name), path=real, description=described)
 
 
-def _program(folder: Folder) -> str:
-    """Return the project's own Gradle where it can be run, else the machine's."""
-    wrapper = folder.place("gradlew")
-    return "./gradlew" if folder.is_file(wrapper) and os.access(wrapper, os.X_OK) else "gradle"
+def _script(folder: Folder, path: str) -> tuple[str, list[str]]:
+    """Return a script as `_masked` does; raises `UnreadableError`."""
+    script = folder.text(path)
+    folder.spend("values", len(script) // _A_VALUE)
+    return _masked(script)
+
+
+def _of_modules(folder: Folder, settings: str) -> list[Mapping[str, str]]:
+    """Return what plugins add to the modules that settings include; some, where they include any.
+
+    A module's script that cannot be read is reported. Raises `UnreadableError` for the settings.
+    """
+    text, strings = _script(folder, settings)
+    included = _INCLUDE.findall(text)
+    if not included:
+        return []
+    names = [strings[int(number)] for found in included for number in re.findall(r"\d+", found)]
+    added: list[Mapping[str, str]] = []
+    for name in [*dict.fromkeys(filter(is_word, names))][:_MOST_MODULES]:
+        place = folder.place(*name.split(":"))
+        path = folder.first(*_SCRIPTS, folder=place) if folder.is_inside(place) else None
+        if path is None:
+            continue
+        try:
+            module = _script(folder, path)
+        except UnreadableError as error:
+            folder.report(error.path, error.why)
+        else:
+            added += [_PLUGINS.get(plugin, {}) for plugin in _plugins(folder, *module)]
+    return [_OF_MODULES, *added]
 
 
 def _masked(script: str) -> tuple[str, list[str]]:
@@ -186,7 +221,10 @@ class _Declarations:
             if token["description"]:
                 self._describe(token["description"])
             elif name := self._name(token):
-                self._declare(name, 1 if token["paren"] or token["inner"] else 0)
+                self.owner, self.depth = None, 1 if token["paren"] or token["inner"] else 0
+                if is_word(name) and not _UNFIT & set(name):
+                    self.found.setdefault(name, None)
+                    self.owner = name
             else:
                 self._step(token.lastgroup)
         return self.found
@@ -210,23 +248,13 @@ class _Declarations:
         number = token["string"] or token["inner"]
         return self.strings[int(number)] if number else token["word"] or token["value"]
 
-    def _declare(self, name: str, depth: int) -> None:
-        self.owner, self.depth = None, depth
-        if is_word(name) and not _UNFIT & set(name):
-            self.found.setdefault(name, None)
-            self.owner = name
-
     def _describe(self, numbers: str) -> None:
         """Take a description, a sum of strings, for the task in whose words or braces it is."""
         task = self.owner or next(iter(self.blocks[-1:]), None)
         if task and not self.found[task]:
             text = "".join(self.strings[int(number)] for number in re.findall(r"\d+", numbers))
-            self.found[task] = _line(text)
-
-
-def _line(text: str) -> str | None:
-    """Return a string's text in one line."""
-    return one_line(_ESCAPED.sub(lambda found: " " if found[1] in "nrt" else found[1], text))
+            plain = _ESCAPED.sub(lambda found: " " if found[1] in "nrt" else found[1], text)
+            self.found[task] = with_names(one_line(plain), _VARIABLES)
 
 
 def _plugins(folder: Folder, script: str, strings: list[str]) -> Iterator[str]:
@@ -246,9 +274,10 @@ def _plugins(folder: Folder, script: str, strings: list[str]) -> Iterator[str]:
 
 
 def _catalog(folder: Folder) -> dict[str, str]:
-    """Return the ids of the version catalog's plugins by what scripts call them."""
-    path = folder.place("gradle", "libs.versions.toml")
-    if not folder.is_file(path):
+    """Return the ids of the nearest version catalog's plugins by what scripts call them."""
+    places = (os.path.join(place, "gradle", "libs.versions.toml") for place in folder.upwards())
+    path = next(filter(folder.is_file, places), None)
+    if path is None:
         return {}
     try:
         plugins = mapping(read_toml(folder, path).get("plugins"))

@@ -10,14 +10,14 @@ from ..folder import UnreadableError
 from ..parsing import LARGEST, mapping
 from ..runners import query
 from ..task import Task, one_line
-from .justfile import Source, read_statements
+from .justfile import JustInclude, read_statements
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ..folder import Folder
-    from .justfile import Recipe
+    from .justfile import JustRecipe
 
 NAMES = frozenset(("justfile", ".justfile"))  # in any capitals
 MOST_FILES = 200
@@ -28,7 +28,7 @@ _POINTER = re.compile(r"\S+ \S+:[0-9]+:[0-9]+$")  # "-> justfile:1:1", with an a
 Listed = dict[str, tuple[str | None, str | None]]  # description and file of a module, by the name
 
 
-def find_tasks(folder: Folder) -> Iterator[Task]:
+def just_tasks(folder: Folder) -> Iterator[Task]:
     """Yield the recipes that `just --summary` names, with those of modules, in the file's order.
 
     The files are read by rules of our own, which know where each stands. Where `just` is there, its
@@ -41,13 +41,12 @@ def find_tasks(folder: Folder) -> Iterator[Task]:
     sources = JustSources(folder)
     recipes = sources.read(path)
     listed = _listed(folder, path) if sources.is_whole else None
-    for found in recipes:
-        if not found.is_private and (listed is None or found.name in listed):
-            description = listed[found.name][0] if listed else found.recipe.description
-            yield _task(found.name, found.path, description)
-    known = {found.name for found in recipes}
+    for name, (recipe, place) in recipes.items():
+        is_private = recipe.is_private or place.is_private
+        if not is_private and (listed is None or name in listed):
+            yield _task(name, place.path, listed[name][0] if listed else recipe.description)
     for name, (description, source) in (listed or {}).items():
-        if name not in known and folder.is_inside(source or path):
+        if name not in recipes and folder.is_inside(source or path):
             yield _task(name, source or path, description)
 
 
@@ -61,13 +60,8 @@ def _justfile(folder: Folder) -> str | None:
 
 
 def _task(name: str, path: str, description: str | None) -> Task:
-    return Task(
-        name,
-        runner="just",
-        argv=("just", name),
-        path=os.path.realpath(path),
-        description=description,
-    )
+    real = os.path.realpath(path)
+    return Task(name, runner="just", argv=("just", name), path=real, description=description)
 
 
 def _listed(folder: Folder, path: str) -> Listed | None:
@@ -103,19 +97,6 @@ def _recipes(module: object, prefix: str) -> Iterator[tuple[str, tuple[str | Non
         yield from _recipes(inner, f"{prefix}{name}::")
 
 
-class FoundRecipe:
-    """A recipe in its place: `name` has the path of its modules, `path` is the defining file."""
-
-    __slots__ = ("depth", "is_private", "name", "path", "recipe")
-
-    def __init__(self, recipe: Recipe, place: _Place) -> None:
-        self.name = place.prefix + recipe.name
-        self.recipe = recipe
-        self.path = place.path
-        self.depth = place.depth
-        self.is_private = recipe.is_private or place.is_private
-
-
 class _Place:
     """Where a file stands: in which module, and by which files and how many imports it is reached.
 
@@ -125,7 +106,7 @@ class _Place:
     __slots__ = ("depth", "is_private", "path", "prefix", "seen", "way")
 
     def __init__(
-        self, path: str, before: _Place | None = None, source: Source | None = None
+        self, path: str, before: _Place | None = None, source: JustInclude | None = None
     ) -> None:
         real = os.path.realpath(path)
         self.path = path
@@ -157,37 +138,38 @@ class JustSources:
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
-        self._found: dict[str, FoundRecipe] = {}
+        self._found: dict[str, tuple[JustRecipe, _Place]] = {}
         self._absent: set[str] = set()  # optional modules without a file
         self._files = 0
         self._named = 0
         self.is_whole = True
 
-    def read(self, path: str) -> list[FoundRecipe]:
+    def read(self, path: str) -> dict[str, tuple[JustRecipe, _Place]]:
         """Return the recipes of a justfile, in order, that need no absent optional module.
 
-        Raises `UnreadableError` where the file itself cannot be read.
+        Their names have the paths of their modules. Raises `UnreadableError` where the file itself
+        cannot be read.
         """
         self._add(_Place(path))
         disabled = self._disabled()
-        return [found for name, found in self._found.items() if name not in disabled]
+        return {name: found for name, found in self._found.items() if name not in disabled}
 
     def _add(self, place: _Place) -> None:
         """Add what a file defines, and what the files define that it names."""
         text = self._folder.text(place.path, LARGEST)
         self._folder.spend("values", len(text) // _A_VALUE)
         for statement in list(read_statements(text)):
-            if isinstance(statement, Source):
+            if isinstance(statement, JustInclude):
                 self._follow(statement, place)
                 continue
-            found = FoundRecipe(statement, place)
-            other = self._found.get(found.name)
+            name = place.prefix + statement.name
+            other = self._found[name][1] if name in self._found else None
             # The same recipe may be defined anew: what is nearer wins, then what comes first, but
             # within one file what comes last.
-            if other is None or found.depth < other.depth or found.path == other.path:
-                self._found[found.name] = found
+            if other is None or place.depth < other.depth or place.path == other.path:
+                self._found[name] = statement, place
 
-    def _follow(self, source: Source, before: _Place) -> None:
+    def _follow(self, source: JustInclude, before: _Place) -> None:
         """Add what an import or a module defines."""
         self._named += 1
         if self._named > MOST_NAMED:
@@ -209,7 +191,7 @@ class JustSources:
             except UnreadableError as error:
                 self._miss(error.path, error.why)
 
-    def _file(self, source: Source, before: _Place) -> str | None:
+    def _file(self, source: JustInclude, before: _Place) -> str | None:
         """Return the file that is meant; None where there is none, reported where it must be."""
         given = os.path.expanduser(source.place or source.module)
         place = os.path.normpath(os.path.join(os.path.dirname(before.path), given))
@@ -229,7 +211,7 @@ class JustSources:
             self._miss(before.path, f'names "{given}", which is not there')
         return None
 
-    def _candidates(self, source: Source, place: str) -> Iterator[str]:
+    def _candidates(self, source: JustInclude, place: str) -> Iterator[str]:
         """Yield the paths at which the file of an import or a module may be."""
         if source.place is not None:
             yield place
@@ -245,11 +227,12 @@ class JustSources:
         """Return the recipes that cannot run: they need an absent module, or a recipe that does."""
         users: dict[str, list[str]] = {}
         pending: list[str] = []
-        for name, found in self._found.items():
-            prefix = name[: len(name) - len(found.recipe.name)]
-            for need in found.recipe.needs:
-                users.setdefault(prefix + need, []).append(name)
-                if prefix + need not in self._found and self._is_absent(prefix + need):
+        for name, (recipe, place) in self._found.items():
+            for need in (place.prefix + need for need in recipe.needs):
+                users.setdefault(need, []).append(name)
+                parts = need.split("::", _DEEPEST + 1)
+                modules = {"::".join(parts[:end]) for end in range(1, len(parts))}
+                if need not in self._found and modules & self._absent:
                     pending.append(name)
         disabled: set[str] = set()
         while pending:
@@ -258,10 +241,6 @@ class JustSources:
                 disabled.add(name)
                 pending += users.get(name, [])
         return disabled
-
-    def _is_absent(self, name: str) -> bool:
-        parts = name.split("::", _DEEPEST + 1)
-        return any("::".join(parts[:end]) in self._absent for end in range(1, len(parts)))
 
     def _miss(self, path: str, why: str) -> None:
         self.is_whole = False

@@ -40,7 +40,7 @@ Token = tuple[str, str]  # kind and text
 Attributes = dict[str, list[Token]]  # the arguments, by the name
 
 
-class Recipe:
+class JustRecipe:
     """A recipe: its `name`, whether `just` shows it, what it says of itself and what it needs."""
 
     __slots__ = ("description", "is_private", "name", "needs")
@@ -54,7 +54,7 @@ class Recipe:
         self.needs = tuple(needs)  # recipes, with the path of modules before the name
 
 
-class Source:
+class JustInclude:
     """Another justfile that one names: an import, or, with a `module`, a module."""
 
     __slots__ = ("is_optional", "is_private", "module", "place")
@@ -68,7 +68,7 @@ class Source:
         self.is_private = is_private
 
 
-def read_statements(text: str) -> Iterator[Recipe | Source]:
+def read_statements(text: str) -> Iterator[JustRecipe | JustInclude]:
     """Yield the recipes, imports and modules that a justfile has on this system, in order."""
     description: str | None = None
     attributes: Attributes = {}
@@ -78,12 +78,13 @@ def read_statements(text: str) -> Iterator[Recipe | Source]:
         if tokens and tokens[0][1] == "[":
             attributes |= dict(_attributes(tokens))
             continue
-        if tokens and _is_here(attributes):
+        systems = _SYSTEMS & attributes.keys()
+        if tokens and (not systems or systems & _this_system()):
             statement = _statement(tokens, attributes, description)
             if statement is not None:
                 yield statement
         attributes = {}
-        description = _comment(line[0][1]) if line and not tokens else None
+        description = one_line(line[0][1][1:]) if line and not tokens else None  # of a comment
 
 
 def _lines(text: str, at: int) -> Iterator[list[Token]]:
@@ -107,7 +108,7 @@ def _read_line(text: str, at: int, line: list[Token]) -> int:
 
 
 def _tokens(text: str, at: int) -> Iterator[tuple[str, str, int]]:
-    """Kind, text and end of each token from a place on, blanks left out.
+    """Yield kind, text and end of each token from a place on, blanks left out.
 
     A text that does not end is the end: `just` takes no such file.
     """
@@ -142,7 +143,7 @@ def _interpolation_end(text: str, at: int) -> int:
 
 def _statement(
     tokens: Sequence[Token], attributes: Attributes, description: str | None
-) -> Recipe | Source | None:
+) -> JustRecipe | JustInclude | None:
     """Return the recipe, import or module of a line; None for others, such as an assignment."""
     words = [word if kind in {"name", "sign"} else "" for kind, word in tokens]
     colon = next((at for at, word in _outer(words) if word in {":", ":="}), None)
@@ -150,26 +151,32 @@ def _statement(
         return _recipe(tokens, colon, attributes, description)
     is_optional = "?" in words[1:2]
     rest = tokens[1 + is_optional :]
-    is_private = "private" in attributes
     match words[0], [kind for kind, _ in rest]:
         case "import", ["text"]:
-            return Source(read_text(rest[0][1]), is_optional=is_optional)
+            return JustInclude(read_text(rest[0][1]), is_optional=is_optional)
         case "mod", ["name", *more] if more in ([], ["text"]):
-            place = read_text(rest[1][1]) if more else None
-            return Source(place, module=rest[0][1], is_optional=is_optional, is_private=is_private)
+            return JustInclude(
+                read_text(rest[1][1]) if more else None,
+                module=rest[0][1],
+                is_optional=is_optional,
+                is_private="private" in attributes,
+            )
     return None
 
 
 def _recipe(
     tokens: Sequence[Token], colon: int, attributes: Attributes, description: str | None
-) -> Recipe | None:
+) -> JustRecipe | None:
     head = tokens[1:colon] if tokens[0][1] == "@" else tokens[:colon]
     if tokens[colon][1] == ":=" or not head or head[0][0] != "name":
         return None
     name = head[0][1]
     if "doc" in attributes:
-        description = _documentation(attributes["doc"])
-    return Recipe(
+        # Where [doc(...)] holds more than a plain text, only `just` knows what it says.
+        literal = attributes["doc"][0] if len(attributes["doc"]) == 1 else ("", "")
+        is_plain = literal[0] == "text" and not literal[1].startswith("f")
+        description = one_line(read_text(literal[1])) if is_plain else None
+    return JustRecipe(
         name,
         is_private="private" in attributes or name.startswith("_"),
         description=description,
@@ -213,26 +220,9 @@ def _attributes(tokens: Sequence[Token]) -> Iterator[tuple[str, list[Token]]]:
             yield part[0][1], [token for token in part[1:] if token[1] not in set("():")]
 
 
-def _is_here(attributes: Attributes) -> bool:
-    """Return whether the attributes of something say that it is for this system, or for all."""
-    named = _SYSTEMS & attributes.keys()
-    return not named or bool(named & _this_system())
-
-
 def _this_system() -> set[str]:
     system = {"darwin": "macos", "win32": "windows"}.get(sys.platform, sys.platform)
     return {system.rstrip("0123456789"), *(["unix"] if os.name == "posix" else [])}
-
-
-def _comment(comment: str) -> str | None:
-    """Return what a comment says."""
-    return one_line(comment[1:])
-
-
-def _documentation(tokens: Sequence[Token]) -> str | None:
-    """Return what `[doc(...)]` says; where it is more than a plain text, only `just` knows."""
-    plain = len(tokens) == 1 and tokens[0][0] == "text" and not tokens[0][1].startswith("f")
-    return one_line(read_text(tokens[0][1])) if plain else None
 
 
 def read_text(literal: str) -> str:

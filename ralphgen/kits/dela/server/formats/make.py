@@ -1,4 +1,4 @@
-"""Finds the tasks of a Makefile: the targets that can be made by name."""
+"""Finds the targets that can be made by name: those of a Makefile, and CMake's custom ones."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import os
 import re
 
 from ..folder import UnreadableError
-from ..task import Task
+from ..task import Task, one_line, with_names
 from .make_lines import Fault, Include, Makefile, MakeRule, RecipePrefix
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ..folder import Folder
 
@@ -23,11 +23,34 @@ HERE = re.compile(r"(?:\./+)+")  # which make takes off the front of a name
 GOAL = re.compile(r"[^-._~%$=*?\[()][^%$=*?\[()]*(?<!\\)")
 MOST_INCLUDED = 2000  # names of files
 MOST_PATTERNS = 200  # that are looked at to see whether one of them makes a file
+_VARIABLES = re.compile(
+    r"""
+      \$\$?[({]([\w.-]+)[)}] | \$\$?([A-Za-z_]\w*)
+    | \$\$?\((?:[^()]|\([^()]*\))*\) | \$\$?\{[^{}]*\}
+    """,
+    re.VERBOSE,
+)
+_CMAKE_VARIABLES = re.compile(r"\$\{([\w.-]+)\}|\$<[^<>]*>")
 _A_VALUE = 6  # characters of a Makefile that take as long as a value of YAML
 UNKNOWN = re.compile(r"[$*?\[~]")  # in the name of an include: only make knows which file it is
 
+_COMMAND = "add_custom_target"
+_TARGET = re.compile(r"[A-Za-z0-9_.+][A-Za-z0-9_.+-]*")  # CMake's rule, but for options
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_SPACES = {"n": " ", "r": " ", "t": " ", "\n": ""}
+_TOKEN = re.compile(
+    r"""
+      \#\[(?P<level>=*)\[.*?(?:\](?P=level)\]|\Z)          # a bracket comment
+    | \#[^\n]*                                             # a comment
+    | \[(?P<depth>=*)\[(?P<verbatim>.*?)(?:\](?P=depth)\]|\Z)
+    | "(?P<quoted>(?>[^"\\]|\\.)*+)(?:"|\\?\Z)
+    | (?P<bare>[()]|(?:[^\s()#"\\]|\\.)++)
+    """,
+    re.DOTALL | re.VERBOSE,
+)
 
-def find_tasks(folder: Folder) -> Iterator[Task]:
+
+def make_tasks(folder: Folder) -> Iterator[Task]:
     """Yield the targets of the folder's Makefile and of the files that it includes.
 
     The file is read by rules of our own, since make itself runs what `$(shell ...)` holds even
@@ -49,7 +72,7 @@ def find_tasks(folder: Folder) -> Iterator[Task]:
                 continue
             if name not in tasks:
                 tasks[name] = Task(name, runner="make", argv=("make", name), path=path)
-            tasks[name].description = tasks[name].description or rule.description
+            tasks[name].description = tasks[name].description or _described(rule, name)
     yield from tasks.values()
 
 
@@ -130,5 +153,65 @@ class _Reader:
                 self._folder.report(path, f"line {line}: includes '{name}', which is not there")
 
 
+def _described(rule: MakeRule, name: str) -> str | None:
+    """Return what describes a target: the target itself is known, no other variable."""
+    text = rule.description and rule.description.replace("$@", name).replace("$(@)", name)
+    return with_names(text, _VARIABLES)
+
+
 def _without_here(name: str) -> str:
     return HERE.sub("", name, count=1) if name.startswith("./") else name
+
+
+def cmake_tasks(folder: Folder) -> Iterator[Task]:
+    """Yield one task for each custom target whose name is written out, with its COMMENT.
+
+    Other targets, those of other files and those whose name is computed are not listed. Raises
+    `UnreadableError`.
+    """
+    path = folder.first("CMakeLists.txt")
+    if path is None:
+        return
+    real = os.path.realpath(path)
+    seen: set[str] = set()
+    for arguments in _calls(_tokens(folder.text(path))):
+        name = arguments[0] if arguments else ""
+        if not _TARGET.fullmatch(name) or name in seen:
+            continue
+        seen.add(name)
+        following = dict(zip(reversed(arguments[:-1]), reversed(arguments), strict=False))
+        text, argv = (
+            with_names(one_line(following.get("COMMENT")), _CMAKE_VARIABLES),
+            ("cmake", "--build", "build", "--target", name),
+        )
+        yield Task(name, runner="cmake", argv=argv, path=real, description=text)
+
+
+def _calls(tokens: Iterable[tuple[str, bool]]) -> Iterator[list[str]]:
+    """Yield the arguments of each call of the command; nested parentheses are arguments too."""
+    depth = 0
+    named = False
+    arguments: list[str] | None = None
+    for text, bare in tokens:
+        sign = text if bare and text in {"(", ")"} else ""
+        if sign == "(" and depth == 0:
+            arguments = [] if named else None
+        elif sign == ")" and depth == 1 and arguments is not None:
+            yield arguments
+            arguments = None
+        elif arguments is not None:
+            arguments.append(text)
+        depth = max(0, depth + (sign == "(") - (sign == ")"))
+        named = text.lower() == _COMMAND
+
+
+def _tokens(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield the words and parentheses of a file, and whether each stands without quotes."""
+    for token in _TOKEN.finditer(text):
+        verbatim, quoted, bare = token["verbatim"], token["quoted"], token["bare"]
+        if verbatim is not None:
+            yield verbatim, False
+        elif quoted is not None:
+            yield _ESCAPED.sub(lambda found: _SPACES.get(found[1], found[1]), quoted), False
+        elif bare is not None:
+            yield bare, True

@@ -156,7 +156,8 @@ class Makefile:
         if ASSIGNMENT.match(head[found.end() :].removeprefix(":").lstrip()):
             return None  # of a variable that only these targets have
         targets = _words(found[1].removesuffix("&"))
-        words_of_help = _remark(tail[tail.find("##") :]) if _is_help(tail) else None
+        is_help = tail.startswith("#") and "##" in tail
+        words_of_help = _remark(tail[tail.find("##") :]) if is_help else None
         self._rule = MakeRule(targets, words_of_help or comment)
         if tail.startswith(";"):
             self._rule.add_recipe(tail[1:])
@@ -227,10 +228,6 @@ def _first_word(text: str) -> str:
 
 def _words(text: str) -> list[str]:
     return [ESCAPED.sub(r"\1", word) for word in WORD.findall(text)]
-
-
-def _is_help(tail: str) -> bool:
-    return tail.startswith("#") and "##" in tail
 
 
 def _remark(comment: str) -> str | None:

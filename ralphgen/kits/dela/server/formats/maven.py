@@ -1,4 +1,4 @@
-"""Finds the phases of a Maven project, and the goals that its plugins are configured to run."""
+"""Finds the phases and goals of a Maven build."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 
 from ..folder import UnreadableError
 from ..parsing import read_xml
+from ..runners import nearest_program
 from ..task import Task
 
 TYPE_CHECKING = False
@@ -32,7 +33,7 @@ _PREFIX = re.compile(r"maven-(?P<own>.+)-plugin|(?P<other>.+)-maven-plugin")
 _WORD = re.compile(r"[A-Za-z0-9_][\w.-]*")  # no option, and nothing that is still to be filled in
 
 
-def find_tasks(folder: Folder) -> Iterator[Task]:
+def maven_tasks(folder: Folder) -> Iterator[Task]:
     """Yield the nine phases, then each goal of a plugin's executions, once, as Maven takes it.
 
     Raises `UnreadableError` where pom.xml is no project.
@@ -43,21 +44,9 @@ def find_tasks(folder: Folder) -> Iterator[Task]:
     project = read_xml(folder, path)
     if _tag(project) != "project":
         raise UnreadableError(path, f"its root element is '{_tag(project)}', not 'project'")
-    program = _program(folder)
-    for name, description in (_PHASES | dict(_goals(project))).items():
-        yield Task(
-            name,
-            runner="mvn",
-            argv=(program, name),
-            path=os.path.realpath(path),
-            description=description,
-        )
-
-
-def _program(folder: Folder) -> str:
-    """Return the project's own Maven where it can be run, else the machine's."""
-    wrapper = folder.place("mvnw")
-    return "./mvnw" if folder.is_file(wrapper) and os.access(wrapper, os.X_OK) else "mvn"
+    program, real = nearest_program(folder, "mvnw", "mvn"), os.path.realpath(path)
+    for name, text in (_PHASES | dict(_goals(project))).items():
+        yield Task(name, runner="mvn", argv=(program, name), path=real, description=text)
 
 
 def _goals(project: Element) -> Iterator[tuple[str, str]]:

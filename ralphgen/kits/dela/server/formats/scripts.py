@@ -1,4 +1,4 @@
-"""Finds the shell scripts that lie in a folder."""
+"""Finds the scripts of a project: those of package.json and pyproject.toml, and shell scripts."""
 
 from __future__ import annotations
 
@@ -6,29 +6,159 @@ import os
 import re
 
 from ..folder import UnreadableError
-from ..task import Task
+from ..parsing import mapping, read_json, read_toml
+from ..task import Task, is_word, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     from ..folder import Folder
 
-_ENDING = ".sh"
+_MANAGERS = {
+    "package-lock.json": "npm",
+    "npm-shrinkwrap.json": "npm",
+    "yarn.lock": "yarn",
+    "pnpm-lock.yaml": "pnpm",
+    "bun.lockb": "bun",
+    "bun.lock": "bun",
+}
+_KINDS = {
+    "cmd": "command",
+    "script": "python script",
+    "shell": "shell script",
+    "expr": "expression",
+    "sequence": "sequence",
+    "parallel": "parallel",
+    "ref": "task",
+}
 # Comments for programs, not for people.
 _PRAGMA = re.compile(r"shellcheck\s|-\*-|vim?:|(file)?(en)?coding[:=]|SPDX-", re.IGNORECASE)
 
 
-def find_tasks(folder: Folder) -> Iterator[Task]:
+def package_json_tasks(folder: Folder) -> Iterator[Task]:
+    """Yield each of the scripts, in the file's order; its text describes it.
+
+    The manager is that of the first lock file, else that which the field `packageManager` names,
+    else npm. It does not matter which of them are installed: a task's unique name is made from its
+    manager, and must not change from one machine to the next. A name that looks like an option
+    is a task for npm alone, which takes `--` before it. Raises `UnreadableError`.
+    """
+    path = folder.first("package.json")
+    if path is None:
+        return
+    package = mapping(read_json(folder, path))
+    manager, real = _manager(folder, package), os.path.realpath(path)
+    for name, script in mapping(package.get("scripts")).items():
+        is_option = name.startswith("-")
+        if not name or not name.isprintable() or (is_option and manager != "npm"):
+            continue
+        yield Task(
+            name,
+            runner=manager,
+            argv=(manager, "run", "--", name) if is_option else (manager, "run", name),
+            path=real,
+            description=_text(script),
+            before_arguments=("--",) if manager == "npm" and not is_option else (),
+        )
+
+
+def _text(script: object) -> str | None:
+    if not isinstance(script, str):
+        return None
+    # JSON can spell half of a character.
+    return one_line(script.encode("utf-8", "replace").decode("utf-8"))
+
+
+def _manager(folder: Folder, package: dict[str, Any]) -> str:
+    if lock := folder.first(*_MANAGERS):
+        return _MANAGERS[os.path.basename(lock)]
+    field = package.get("packageManager")
+    named = field.partition("@")[0] if isinstance(field, str) else ""
+    return named if named in _MANAGERS.values() else "npm"
+
+
+def pyproject_tasks(folder: Folder) -> Iterator[Task]:
+    """Yield the scripts of the project, those of poetry and the tasks of poe, in the file's order.
+
+    All are listed, whatever is installed; poe's own private tasks, which start with an
+    underscore, are not. Raises `UnreadableError`.
+    """
+    path = folder.first("pyproject.toml")
+    if path is None:
+        return
+    document = read_toml(folder, path)
+    real = os.path.realpath(path)
+    project, tool = mapping(document.get("project")), mapping(document.get("tool"))
+    poetry, poe = mapping(tool.get("poetry")), mapping(tool.get("poe"))
+    for runner, table in (("uv", project), ("poetry", poetry)):
+        for name, entry in _named(table.get("scripts")):
+            text = _entry_point(entry)
+            yield Task(name, runner=runner, argv=(runner, "run", name), path=real, description=text)
+    for name, task in _named(poe.get("tasks")):
+        if not name.startswith("_"):
+            text = one_line(mapping(task).get("help")) or _summary(task, poe)
+            yield Task(name, runner="poe", argv=("poe", name), path=real, description=text)
+
+
+def _named(table: object) -> Iterator[tuple[str, Any]]:
+    """Yield what a table holds under names that can be told from options."""
+    for name, value in mapping(table).items():
+        if is_word(name):
+            yield name, value
+
+
+def _entry_point(entry: object) -> str | None:
+    """Return what a script runs, which poetry may also write as a table."""
+    table = mapping(entry)
+    reference = (
+        one_line(entry) or one_line(table.get("reference")) or one_line(table.get("callable"))
+    )
+    kind = "script" if table.get("type") == "file" else "python script"
+    return f"{kind}: {reference}" if reference else None
+
+
+def _summary(task: object, settings: dict[str, Any]) -> str | None:
+    """Return what kind of task it is and what it runs: "command: pytest -q"."""
+    kind, body = _kind_and_body(task, settings)
+    if isinstance(body, list):
+        text = ", ".join(_step(member) for member in body)
+    else:
+        text = one_line(body) or ""
+    return f"{_KINDS[kind]}: {text}" if text else None
+
+
+def _kind_and_body(task: object, settings: dict[str, Any]) -> tuple[str, object]:
+    """Return of which kind a task is, for one without a table that of poe's settings, and what."""
+    if isinstance(task, list):
+        kind = one_line(settings.get("default_array_task_type"))
+        return ("parallel" if kind == "parallel" else "sequence"), task
+    if isinstance(task, str):
+        kind = one_line(settings.get("default_task_type"))
+        return (kind if kind in _KINDS else "cmd"), task
+    table = mapping(task)
+    kind = next((kind for kind in _KINDS if kind in table), "cmd")
+    return kind, table.get(kind)
+
+
+def _step(step: object) -> str:
+    """Return what one of several steps runs."""
+    body = _kind_and_body(step, {})[1]
+    return f"({len(body)} steps)" if isinstance(body, list) else one_line(body) or "(a step)"
+
+
+def shell_script_tasks(folder: Folder) -> Iterator[Task]:
     """Yield one task for each `*.sh` file of the folder itself, hidden ones left out.
 
     A script is started by itself where the system can do that: it is executable and its first
     line names an interpreter. Any other is given to `sh`.
     """
     for entry in folder.entries():
-        name = entry.removesuffix(_ENDING)
+        name = entry.removesuffix(".sh")
         path = folder.place(entry)
-        if name != entry and _is_name(name) and folder.is_file(path):
+        is_shown = bool(name.strip()) and name.isprintable() and not name.startswith(".")
+        if name != entry and is_shown and folder.is_file(path):
             lines = _lines(folder, path)
             direct = os.access(path, os.X_OK) and lines[0].startswith("#!")
             yield Task(
@@ -39,10 +169,6 @@ def find_tasks(folder: Folder) -> Iterator[Task]:
                 source_name=entry,
                 description=_comment(lines),
             )
-
-
-def _is_name(name: str) -> bool:
-    return bool(name.strip()) and name.isprintable() and not name.startswith(".")
 
 
 def _lines(folder: Folder, path: str) -> list[str]:

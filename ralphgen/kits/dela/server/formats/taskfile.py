@@ -10,7 +10,7 @@ import sys
 from ..folder import UnreadableError
 from ..parsing import has_tags, mapping, merged, read_yaml
 from ..runners import query
-from ..task import Task, is_word, one_line
+from ..task import Task, is_word, one_line, with_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,11 +46,12 @@ _SPECIAL = frozenset("{}$`~:\\'\"")  # what makes a template, a pattern or an ad
 _NAMED = re.compile(r"\{\{\s*(OS|ARCH)\s*\}\}")
 _SYSTEMS = {"win32": "windows"}
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64", "i386": "386", "i686": "386"}
+_VARIABLES = re.compile(r"\{\{-?\s*\.(\w+)\s*-?\}\}|\{\{[^{}]*\}\}")
 _NULLS = frozenset(("", "~", "null", "Null", "NULL"))
 _FIRST_REFUSAL = 100  # exit codes from here on say what is wrong with a Taskfile
 
 
-def find_tasks(folder: Folder) -> Iterator[Task]:
+def taskfile_tasks(folder: Folder) -> Iterator[Task]:
     """Yield the tasks that `task --list-all` names and that can be run by their name.
 
     The files are read by rules of our own. Where `task` is there, its own list decides which
@@ -68,7 +69,7 @@ def find_tasks(folder: Folder) -> Iterator[Task]:
     listed = _listed(folder, path) if may_ask else None
     for found in tasks:
         if not found.is_internal and (listed is None or found.name in listed):
-            title = listed[found.name][0] if listed else _title(found.written)
+            title = listed[found.name][0] if listed else _title(merged(found.written))
             yield from _task(found.name, found.path, title or _summary_of_commands(found.written))
     known = {found.name for found in tasks}
     for name, (title, file) in (listed or {}).items():
@@ -77,21 +78,20 @@ def find_tasks(folder: Folder) -> Iterator[Task]:
 
 
 def _task(name: str, path: str, description: str | None) -> Iterator[Task]:
-    """Yield the task of a name; none where it is a pattern, or reads as an option or a variable."""
-    if is_word(name) and not set("*=") & set(name):
+    """Yield the task of a name; none where it reads as an option or a variable."""
+    if is_word(name) and "=" not in name:
         yield Task(
             name,
             runner="task",
             argv=("task", name),
             path=os.path.realpath(path),
-            description=description,
+            description=with_names(description, _VARIABLES),
             before_arguments=("--",),
         )
 
 
-def _title(written: object) -> str | None:
+def _title(fields: dict[str, Any]) -> str | None:
     """Return what a task says of itself: its `desc`, else the first line of its `summary`."""
-    fields = merged(written)
     return _one_line(fields.get("desc")) or _first_line(fields.get("summary"))
 
 
@@ -141,8 +141,7 @@ def _listed(folder: Folder, path: str) -> Listed | None:
 def _entries(tasks: list[object]) -> Iterator[tuple[str, tuple[str | None, str | None]]]:
     for task in map(mapping, tasks):
         file = mapping(task.get("location")).get("taskfile")
-        title = _one_line(task.get("desc")) or _first_line(task.get("summary"))
-        yield str(task["task"]), (title, file if isinstance(file, str) else None)
+        yield str(task["task"]), (_title(task), file if isinstance(file, str) else None)
 
 
 class FoundTask:
@@ -187,8 +186,8 @@ class TaskfileSources:
     def _tasks(self, path: str, way: tuple[str, ...]) -> list[FoundTask]:
         """Return the tasks of a file, by its own names; `way` are the files that led to it."""
         file = merged(read_yaml(self._folder, path), _MOST_FIELDS)
-        if has_tags(self._folder, path) or not all(map(_is_plain, file)):
-            self.is_plain = False
+        plain = all(field in _PLAIN or field.startswith("x-") for field in file)
+        self.is_plain = self.is_plain and plain and not has_tags(self._folder, path)
         tasks = mapping(file.get("tasks"))
         self._tasks_read += len(tasks)
         if self._tasks_read > MOST_TASKS:
@@ -200,7 +199,12 @@ class TaskfileSources:
         for namespace, include in mapping(file.get("includes")).items():
             fields = {"taskfile": include} if isinstance(include, str) else merged(include)
             found += self._included(path, namespace, fields, way)
-        return self._unique(found)
+        unique: dict[str, FoundTask] = {}
+        for task in found:
+            if unique.setdefault(task.name, task) is not task:
+                first = unique[task.name].path
+                self._miss(task.path, f'task "{task.name}" is left out: "{first}" has it too')
+        return list(unique.values())
 
     def _included(
         self, path: str, namespace: str, fields: dict[str, Any], way: tuple[str, ...]
@@ -255,22 +259,9 @@ class TaskfileSources:
             self._miss(path, f'include "{namespace}" is not there: "{given}"')
         return file
 
-    def _unique(self, found: list[FoundTask]) -> list[FoundTask]:
-        """Return the tasks without those whose name an earlier one has, which are reported."""
-        unique: dict[str, FoundTask] = {}
-        for task in found:
-            if unique.setdefault(task.name, task) is not task:
-                first = unique[task.name].path
-                self._miss(task.path, f'task "{task.name}" is left out: "{first}" has it too')
-        return list(unique.values())
-
     def _miss(self, path: str, why: str) -> None:
         self.is_whole = False
         self._folder.report(path, why)
-
-
-def _is_plain(field: str) -> bool:
-    return field in _PLAIN or field.startswith("x-")
 
 
 def _is_true(value: object) -> bool:

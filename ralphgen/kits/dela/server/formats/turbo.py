@@ -23,7 +23,7 @@ _LONGEST = 100  # packages that one extends, itself or by way of others
 Config = dict[str, object]
 
 
-def find_tasks(folder: Folder) -> Iterator[Task]:
+def turbo_tasks(folder: Folder) -> Iterator[Task]:
     """Yield the tasks of the nearest turbo.json, from the folder up to the root of the repository.
 
     Nothing above the root of the project is read. In the folder of the repository's own
@@ -168,15 +168,21 @@ def _config_of(folder: Folder, path: str, extended: str) -> str | None:
     return None if package is None else _config_file(folder, package)
 
 
-def _packages(folder: Folder, top: str) -> dict[object, str]:
+def _packages(folder: Folder, top: str) -> dict[str, str]:
     """Return the folders of the packages below one, by the names of the packages."""
     key = "packages", top
     if key not in folder.parsed:
-        found: dict[object, str] = {}
+        found: dict[str, str] = {}
         for place in _folders(folder, top, set()):
-            found.setdefault(_package_name(folder, place), place)
+            path = folder.first("package.json", folder=place)
+            try:
+                name = mapping(read_json(folder, path)).get("name") if path else None
+            except UnreadableError:
+                continue
+            if isinstance(name, str):
+                found.setdefault(name, place)
         folder.parsed[key] = found
-    packages: dict[object, str] = folder.parsed[key]
+    packages: dict[str, str] = folder.parsed[key]
     return packages
 
 
@@ -188,12 +194,3 @@ def _repository(folder: Folder, place: str) -> str | None:
             return path
         place = os.path.dirname(path)
     return None
-
-
-def _package_name(folder: Folder, place: str) -> str | None:
-    path = folder.first("package.json", folder=place)
-    try:
-        name = mapping(read_json(folder, path)).get("name") if path else None
-    except UnreadableError:
-        return None
-    return name if isinstance(name, str) else None

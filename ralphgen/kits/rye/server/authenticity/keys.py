@@ -1,4 +1,4 @@
-"""The keys of a person: their own, made when they first sign, and those that they trust.
+"""Keeps the keys of a person, their own and those that they trust, where nobody else can put one.
 
 They lie in the user space and nowhere else: what a project brings says nothing on who is trusted.
 """
@@ -7,20 +7,137 @@ from __future__ import annotations
 
 import os
 
-from ralphgen.runtime.packages import add_packages
-from ralphgen.runtime.values.digest import sha256_hex
-
-from .key_folder import KeyFolder, UnfitKeyError, made_folder
+from ralphgen.runtime.files import NO_LINK, NotAFileError, open_file, reason
+from ralphgen.runtime.files.write import replace_file
+from ralphgen.runtime.modules import add_packages
+from ralphgen.runtime.values.encoding import sha256_hex
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Self
+
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
         Ed25519PrivateKey,
         Ed25519PublicKey,
     )
 
+LARGEST = 1 << 14  # bytes of a key's file
+ROOT = 0  # who can change everything anyway
+WRITABLE, OPEN = 0o022, 0o077  # what others may do with a file: change it; anything at all
+OURS_ALONE = 0o600
+
+_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0) | NO_LINK
 OWN, TRUSTED = "keys", "trusted_keys"  # folders of the user space
 PRIVATE, PUBLIC = "private_key.pem", "public_key.pem"
+
+
+class UnfitKeyError(Exception):
+    """A key that must not be used: the text says why, and what to do about it."""
+
+
+class KeyFolder:
+    """An open folder of keys: it stays the same, whatever its path leads to later.
+
+    Raises `FileNotFoundError` where there is none, and `UnfitKeyError` where others could have put
+    something into it.
+    """
+
+    __slots__ = ("_folder", "path")
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        try:
+            self._folder = os.open(path, _FOLDER)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise _unopened(path, "folder", error) from error
+        try:
+            _refuse_foreign(path, os.fstat(self._folder), {os.geteuid(), ROOT}, WRITABLE)
+        except UnfitKeyError:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the folder."""
+        os.close(self._folder)
+
+    def secret(self, name: str) -> bytes:
+        """Return our file nobody else may read; raises `FileNotFoundError`, `UnfitKeyError`."""
+        return self._content(name, {os.geteuid()}, OPEN)
+
+    def public(self, name: str) -> bytes:
+        """Return a file nobody else may write; raises `FileNotFoundError`, `UnfitKeyError`."""
+        return self._content(name, {os.geteuid(), ROOT}, WRITABLE)
+
+    def put_first(self, name: str, data: bytes) -> None:
+        """Write a file unless there is one, which stays, however many try; raises `OSError`."""
+        try:
+            replace_file(name, data, mode=OURS_ALONE, exclusive=True, folder=self._folder)
+        except FileExistsError:
+            return
+
+    def put(self, name: str, data: bytes) -> None:
+        """Write a file, whatever is there; raises `OSError`."""
+        replace_file(name, data, mode=OURS_ALONE, folder=self._folder)
+
+    def _content(self, name: str, owners: set[int], forbidden: int) -> bytes:
+        path = os.path.join(self.path, name)
+        try:
+            file = open_file(name, links=False, folder=self._folder)
+        except FileNotFoundError:
+            raise
+        except NotAFileError as error:
+            raise UnfitKeyError(f'"{path}" is no file: move it away') from error
+        except OSError as error:
+            raise _unopened(path, "file", error) from error
+        try:
+            _refuse_foreign(path, os.fstat(file), owners, forbidden)
+            return os.read(file, LARGEST)
+        finally:
+            os.close(file)
+
+
+def made_folder(path: str) -> KeyFolder:
+    """Return the folder, made where it is not there, so that only we may look into it.
+
+    Raises `OSError` and `UnfitKeyError`.
+    """
+    from contextlib import suppress
+
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with suppress(FileExistsError):
+        os.mkdir(path, 0o700)
+    return KeyFolder(path)
+
+
+def _unopened(path: str, what: str, error: OSError) -> UnfitKeyError:
+    """Return the error of a file or folder that cannot be opened for another reason than none."""
+    fix = f"it must be a {what} of yours, and no link"
+    return UnfitKeyError(f'"{path}" cannot be opened ({reason(error)}): {fix}')
+
+
+def _refuse_foreign(path: str, status: os.stat_result, owners: set[int], forbidden: int) -> None:
+    """Raise `UnfitKeyError` for what others own, or may do with it what is forbidden."""
+    from shlex import quote
+
+    if status.st_uid not in owners:
+        text = f'"{path}" belongs to another user: move it away, or make it yours'
+        raise UnfitKeyError(text)
+    if status.st_mode & forbidden == 0:
+        return
+    name = os.path.basename(path)
+    if forbidden == WRITABLE:
+        fix = f'run "chmod go-w {quote(path)}", after a look at what is there'
+        raise UnfitKeyError(f'"{name}" can be changed by other users: {fix}')
+    fix = f'run "chmod 600 {quote(path)}", or move it away if one of them may have read it'
+    raise UnfitKeyError(f'"{name}" is open to other users: {fix}')
 
 
 class Key:
@@ -29,10 +146,12 @@ class Key:
     __slots__ = ("_private", "fingerprint", "public")
 
     def __init__(self, private: Ed25519PrivateKey) -> None:
+        from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
         public = private.public_key()
         self._private = private
         self.fingerprint = fingerprint_of(public)
-        self.public = _public_pem(public)
+        self.public = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
     def signature_of(self, message: bytes) -> str:
         """Return the signature of a message, as base64 for URLs."""
@@ -76,17 +195,9 @@ def publish(user: str, key: Key) -> None:
                 keys.put(name, key.public)
 
 
-def check_trusted(user: str, fingerprint: str) -> None:
-    """Raise `UnfitKeyError` where the key of this fingerprint is not trusted."""
-    _trusted_key(user, fingerprint)
-
-
 def is_signed(user: str, fingerprint: str, signature: str, message: bytes) -> bool:
-    """Return whether a signature is that of a trusted key.
-
-    Raises `UnfitKeyError` where the key is not trusted.
-    """
-    key = _trusted_key(user, fingerprint)
+    """Return whether a key signed a message; raises `UnfitKeyError` where it is not trusted."""
+    key = trusted_key(user, fingerprint)
     from base64 import urlsafe_b64decode
 
     from cryptography.exceptions import InvalidSignature
@@ -135,13 +246,6 @@ def _new_pem() -> bytes:
     )
 
 
-def _public_pem(key: Ed25519PublicKey) -> bytes:
-    """Return the file of a public key."""
-    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-
-    return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-
-
 def _holds(keys: KeyFolder, name: str, data: bytes) -> bool:
     """Return whether a file has this content, and nobody else may change that."""
     try:
@@ -150,7 +254,7 @@ def _holds(keys: KeyFolder, name: str, data: bytes) -> bool:
         return False
 
 
-def _trusted_key(user: str, fingerprint: str) -> Ed25519PublicKey:
+def trusted_key(user: str, fingerprint: str) -> Ed25519PublicKey:
     """Return the trusted key of this fingerprint; raises `UnfitKeyError`."""
     if not user:
         text = (
@@ -170,14 +274,6 @@ def _trusted_key(user: str, fingerprint: str) -> Ed25519PublicKey:
             "space"
         )
         raise UnfitKeyError(text) from error
-    key = _public_key(data)
-    if key is None or fingerprint_of(key) != fingerprint:
-        raise UnfitKeyError(f'"{path}" is not the Ed25519 key {fingerprint}: move it away')
-    return key
-
-
-def _public_key(data: bytes) -> Ed25519PublicKey | None:
-    """Return the key of a file; None where that holds no such key."""
     add_packages()
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -186,5 +282,7 @@ def _public_key(data: bytes) -> Ed25519PublicKey | None:
     try:
         key = load_pem_public_key(data)
     except (ValueError, UnsupportedAlgorithm):
-        return None
-    return key if isinstance(key, Ed25519PublicKey) else None
+        key = None
+    if not isinstance(key, Ed25519PublicKey) or fingerprint_of(key) != fingerprint:
+        raise UnfitKeyError(f'"{path}" is not the Ed25519 key {fingerprint}: move it away')
+    return key

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from ralphgen.runtime.values.digest import sha256_hex
+from ralphgen.runtime.values.encoding import sha256_hex
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,19 +73,13 @@ class Signature:
 
 
 def line_of(signature: Signature, extension: str) -> str:
-    """Return the line of a signature, as a comment of a file with this extension.
-
-    Without its end.
-    """
+    """Return a signature as a comment line, without its end, of a file with this extension."""
     payload = signature.payload
     return f"<!-- {payload} -->" if extension == MARKDOWN else f"# {payload}"
 
 
 def split(text: str, extension: str) -> tuple[Signature | None, str]:
-    """Return the signature of a text and the rest of it.
-
-    None and the whole text where it has none.
-    """
+    """Return the signature of a text and the rest of it; None and the whole text for none."""
     pattern = _HTML_COMMENT if extension == MARKDOWN else _COMMENT
     found = pattern.match(text, _place(text, extension))
     if found is None:
@@ -143,10 +137,7 @@ def _normal(text: str) -> str:
 
 
 def _place(text: str, extension: str) -> int:
-    """Return where the line of a signature stands.
-
-    After a byte order mark, and a tool's shebang.
-    """
+    """Return where a signature's line stands: after a byte order mark, and a tool's shebang."""
     start = int(text.startswith(_BOM))
     if extension == MARKDOWN or not text.startswith("#!", start):
         return start

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from ralphgen.runtime.errors import CodedError
-from ralphgen.runtime.values.digest import sha256_hex
+from ralphgen.runtime.values.encoding import sha256_hex
 
-from .. import failures as codes
+from .. import values as codes
 from ..item import SYSTEM
 from .signatures import SIGNED, digest_of, message_of, split
 
@@ -120,8 +120,7 @@ class Trust:
 
     def _by_key(self, item: Item, signature: Signature) -> Verdict:
         """Return what the key of a signature says of a text whose hash is right."""
-        from .key_folder import UnfitKeyError
-        from .keys import is_signed
+        from .keys import UnfitKeyError, is_signed
 
         message = message_of(item.type, item.id, signature.hash, signature.timestamp)
         try:
@@ -144,26 +143,21 @@ class Trust:
 
     def _emitted(self) -> Mapping[str, str]:
         """Return the digests of the server's files by their paths; empty without a manifest."""
+        import json
+
         path = os.path.join(self._folder, "manifest.json")
         try:
             status = os.stat(path)
             seen = status.st_mtime_ns, status.st_size, status.st_ino
             if seen != self._seen:
-                self._digests = _digests_in(path)
+                with open(path, "rb") as file:
+                    found = json.load(file)
+                files = found.get("files") if isinstance(found, dict) else None
+                self._digests = files if isinstance(files, dict) else {}
                 self._seen = seen
         except (OSError, ValueError, RecursionError):
             self._digests, self._seen = {}, None
         return self._digests
-
-
-def _digests_in(manifest: str) -> Mapping[str, str]:
-    """Return what a manifest lists; raises `OSError`, `ValueError` and `RecursionError`."""
-    import json
-
-    with open(manifest, "rb") as file:
-        found = json.load(file)
-    files = found.get("files") if isinstance(found, dict) else None
-    return files if isinstance(files, dict) else {}
 
 
 def _fix(item: Item, verdict: Verdict, *, signs: bool) -> str:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
+import sys
 
 from ralphgen.runtime.errors import CodedError
-from ralphgen.runtime.values.digest import sha256_hex
+from ralphgen.runtime.values.encoding import sha256_hex
 
-from ..authenticity.signatures import split
-from ..failures import CHAIN_TOO_DEEP, CIRCULAR_DEPENDENCY, EXECUTOR_NOT_FOUND, VALIDATION_FAILED
 from ..files import read_item
 from ..formats.parsing import require
-from ..ids import PRIMITIVES, PYTHON_RUNTIME
-from ..item import SYSTEM
+from ..formats.tools import imported_names
+from ..item import PRIMITIVES, PYTHON_RUNTIME, SYSTEM, TOOL, is_segment
+from ..values import CHAIN_TOO_DEEP, CIRCULAR_DEPENDENCY, EXECUTOR_NOT_FOUND, VALIDATION_FAILED
 from .config import mapping_at
 
 TYPE_CHECKING = False
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..authenticity.trust import Verdict
-    from ..formats.parsed import Parsed
+    from ..formats import Parsed
     from ..item import Item
     from ..spaces import Spaces
     from ..workspace import Rye
@@ -31,7 +31,7 @@ _VERSION = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9}){2}")
 MERGED = "env"  # what is put together member by member
 
 
-class Link:
+class ChainLink:
     """A verified and parsed item; of tools, an element of a chain.
 
     `digest` is the SHA-256 of the bytes of its file, as they were read.
@@ -61,15 +61,14 @@ class Link:
         }
 
 
-def link_of(rye: Rye, item: Item) -> Link:
+def link_of(rye: Rye, item: Item) -> ChainLink:
     """Return an item as the policy of its type lets it through; raises `CodedError`."""
     text = read_item(item)
     verdict = rye.trust().require(item, text, signs=rye.sees("sign"))
-    parsed = require(item, split(text, item.extension)[1])
-    return Link(item, parsed, verdict, sha256_hex(text.encode()))
+    return ChainLink(item, require(item, text), verdict, sha256_hex(text.encode()))
 
 
-def chain_of(rye: Rye, spaces: Spaces, tool: Link) -> list[Link]:
+def chain_of(rye: Rye, spaces: Spaces, tool: ChainLink) -> list[ChainLink]:
     """Return the tool, what it names as its executor, and so on to the primitive.
 
     Each is looked for from the space of the one before it downwards, and let through by the policy
@@ -78,9 +77,7 @@ def chain_of(rye: Rye, spaces: Spaces, tool: Link) -> list[Link]:
     chain = [tool]
     _check_executor(tool)
     while chain[-1].executor_id is not None:
-        item = _next(spaces, chain)
-        _check_room(chain, item)
-        link = link_of(rye, item)
+        link = link_of(rye, _next(spaces, chain))
         _check_executor(link)
         _check_version(link, chain[-1])
         chain.append(link)
@@ -88,23 +85,60 @@ def chain_of(rye: Rye, spaces: Spaces, tool: Link) -> list[Link]:
     return chain
 
 
-def entries(chain: Sequence[Link]) -> list[dict[str, Any]]:
+def neighbours_of(rye: Rye, spaces: Spaces, tool: ChainLink) -> dict[str, ChainLink]:
+    """Return the tools beside a Python tool that it imports, and that these import, by module.
+
+    Each is let through by the policy of tools. What Python's own library has is none. Raises
+    `CodedError`.
+    """
+    found: dict[str, ChainLink] = {}
+    pending = [tool]
+    while pending:
+        for name in sorted(imported_names(pending.pop().parsed.body)):
+            if name in found or name in sys.stdlib_module_names or not is_segment(name):
+                continue
+            item_id = "/".join(filter(None, (tool.item.category, name)))
+            item = spaces.at(TOOL, item_id, tool.item.source)
+            if item is None or item.extension != tool.item.extension:
+                continue
+            try:
+                found[name] = link_of(rye, item)
+            except CodedError as error:
+                # The item is the tool that is executed.
+                facts = {key: fact for key, fact in error.facts.items() if key != "item_id"}
+                text = f'the tool "{tool.item.id}" imports "{name}": {error}'
+                raise CodedError(error.code, text, **facts, imported=item_id) from error
+            pending.append(found[name])
+    return found
+
+
+def entries(chain: Sequence[ChainLink]) -> list[dict[str, Any]]:
     """Return what an answer says of a chain."""
     return [link.entry() for link in chain]
 
 
-def has_python_runtime(chain: Sequence[Link]) -> bool:
+def has_python_runtime(chain: Sequence[ChainLink]) -> bool:
     """Return whether the server's own Python runtime carries the tool out."""
     return any(_is_built_in(link, (PYTHON_RUNTIME,)) for link in chain)
 
 
-def is_part(tool: Link) -> bool:
+def is_part(tool: ChainLink) -> bool:
     """Return whether a tool is a primitive or runtime of the server, which does nothing alone."""
     return _is_built_in(tool, (*PRIMITIVES, PYTHON_RUNTIME))
 
 
-def _check_room(chain: Sequence[Link], item: Item) -> None:
-    """Raise `CodedError` where an item must not be the next of a chain."""
+def _next(spaces: Spaces, chain: Sequence[ChainLink]) -> Item:
+    """Return the item that the last element names as its executor; raises `CodedError`."""
+    last = chain[-1]
+    named = last.executor_id
+    try:
+        item = spaces.executor(named, last.item.space)
+    except CodedError as error:
+        text = f'the tool "{last.item.id}" has the executor "{named}": {error}'
+        # The item and its space are those of the tool that is executed.
+        facts = {name: fact for name, fact in error.facts.items() if name != "item_id"}
+        facts |= {"executor_id": named, "chain": entries(chain)}
+        raise CodedError(error.code, text, **facts) from error
     way = " → ".join([*(link.item.id for link in chain), item.id])
     if any((link.item.source, link.item.id) == (item.source, item.id) for link in chain):
         text = f'the chain of executors comes back to "{item.id}": {way}'
@@ -112,23 +146,10 @@ def _check_room(chain: Sequence[Link], item: Item) -> None:
     if len(chain) == LONGEST:
         text = f"the chain of executors has more than {LONGEST} elements: {way}"
         raise CodedError(CHAIN_TOO_DEEP, text, chain=entries(chain))
+    return item
 
 
-def _next(spaces: Spaces, chain: Sequence[Link]) -> Item:
-    """Return the item that the last element names as its executor."""
-    last = chain[-1]
-    named = last.executor_id
-    try:
-        return spaces.executor(named, last.item.space)
-    except CodedError as error:
-        text = f'the tool "{last.item.id}" has the executor "{named}": {error}'
-        # The item and its space are those of the tool that is executed.
-        facts = {name: fact for name, fact in error.facts.items() if name != "item_id"}
-        facts |= {"executor_id": named, "chain": entries(chain)}
-        raise CodedError(error.code, text, **facts) from error
-
-
-def _check_executor(link: Link) -> None:
+def _check_executor(link: ChainLink) -> None:
     """Raise `CodedError` where a tool does not say what carries it out."""
     named = link.parsed.metadata.get("executor_id", ...)
     if named is not None and not isinstance(named, str):
@@ -139,7 +160,7 @@ def _check_executor(link: Link) -> None:
         )
 
 
-def _check_end(chain: Sequence[Link]) -> None:
+def _check_end(chain: Sequence[ChainLink]) -> None:
     """Raise `CodedError` where the last element is none of the primitives that the server has."""
     last = chain[-1]
     if _is_built_in(last, PRIMITIVES):
@@ -153,18 +174,17 @@ def _check_end(chain: Sequence[Link]) -> None:
     )
 
 
-def _is_built_in(link: Link, ids: Sequence[str]) -> bool:
+def _is_built_in(link: ChainLink, ids: Sequence[str]) -> bool:
     return link.item.source == SYSTEM and link.item.id in ids
 
 
-def _check_version(executor: Link, tool: Link) -> None:
+def _check_version(executor: ChainLink, tool: ChainLink) -> None:
     """Raise `CodedError` where an executor takes other versions only of the tool that names it."""
     where = f"child_constraints of {executor.item.id}"
-    said = executor.parsed.metadata.get("child_constraints")
-    limits = mapping_at(where, {} if said is None else said).get(tool.item.id)
-    if limits is None:
+    said = mapping_at(where, executor.parsed.metadata.get("child_constraints"))
+    if said.get(tool.item.id) is None:
         return
-    limits = mapping_at(f"{where}.{tool.item.id}", limits)
+    limits = mapping_at(f"{where}.{tool.item.id}", said[tool.item.id])
     version = _version(f"version of {tool.item.id}", tool.parsed.metadata.get("version"))
     least, most = limits.get("min_version"), limits.get("max_version")
     too_old = least is not None and version < _version(f"{where}.min_version", least)
@@ -185,17 +205,15 @@ def _version(where: str, written: object) -> tuple[int, ...]:
     return tuple(int(part) for part in written.split("."))
 
 
-def configuration_of(chain: Sequence[Link]) -> dict[str, Any]:
+def configuration_of(chain: Sequence[ChainLink]) -> dict[str, Any]:
     """Return the configs of a chain, from the primitive's to the tool's, which wins.
 
     No parameter has a say in it. Raises `CodedError`.
     """
     config: dict[str, Any] = {}
     for link in reversed(chain):
-        said = link.parsed.metadata.get("config")
-        if said is None:
-            continue
-        for key, value in mapping_at(f"config of {link.item.id}", said).items():
+        said = mapping_at(f"config of {link.item.id}", link.parsed.metadata.get("config"))
+        for key, value in said.items():
             before = config.get(key)
             if key == MERGED and isinstance(value, dict) and isinstance(before, dict):
                 config[key] = {**before, **value}

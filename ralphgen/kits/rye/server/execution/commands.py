@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 
 from ralphgen.runtime.errors import CodedError
-from ralphgen.runtime.files.read import path_within
+from ralphgen.runtime.files import path_within
 
-from ..failures import EXECUTION_FAILED, SPACE_VIOLATION, TIMEOUT, VALIDATION_FAILED
-from ..values import value_of
+from ..values import EXECUTION_FAILED, SPACE_VIOLATION, TIMEOUT, VALIDATION_FAILED, value_of
 from .config import (
     choice_at,
     list_at,
     mapping_at,
+    refusal,
     scalar_at,
-    seconds_at,
     text_at,
     timeout_of,
     unknown_keys,
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..workspace import Rye
-    from .filling import Filling
-    from .processes import Command, Outcome
+    from .config import Filling
+    from .processes import Command, CommandOutcome
 
 KEYS = ("command", "args", "cwd", "env", "input_data", "timeout", "output")
 TEXT, DOCUMENT = "text", "document"
@@ -76,16 +75,16 @@ def ready_command(
     from .processes import Command
 
     program = text_at("config.command", config.get("command"))
-    words = [scalar_at("config.args", word) for word in list_at("config.args", _args(config))]
-    seconds = config.get("timeout")
-    limit, warnings = timeout_of(
-        None if seconds is None else seconds_at("config.timeout", seconds), max_timeout
-    )
+    words = [scalar_at("config.args", word) for word in list_at("config.args", config.get("args"))]
+    limit, warnings = timeout_of(config, max_timeout)
     output = choice_at("config.output", config.get("output", TEXT), (TEXT, DOCUMENT))
+    name = filling.text(program)
+    if not name.strip():
+        raise CodedError(VALIDATION_FAILED, '"config.command" is empty when it is filled in')
     command = Command(
-        argv=[_program(filling.text(program)), *_arguments(filling, words)],
+        argv=[_passable("config.command", name), *_arguments(filling, words)],
         cwd=_folder(config.get("cwd"), filling, project),
-        environment=_environment(config.get("env"), filling, variables),
+        environment={**variables, **_variables(config.get("env"), filling)},
         stdin=_input(config.get("input_data"), filling),
         timeout=limit,
     )
@@ -97,26 +96,12 @@ def ready_command(
     )
 
 
-def _args(config: Mapping[str, Any]) -> Any:
-    found = config.get("args")
-    return [] if found is None else found
-
-
 def _arguments(filling: Filling, words: list[str]) -> Iterator[str]:
-    """Yield the arguments.
-
-    Each stays one, and one that is nothing but what was not given is none.
-    """
+    """Yield the arguments, of each word one; of one that is only what was not given, none."""
     for word in words:
         argument = filling.argument(word)
         if argument is not None:
             yield _passable("config.args", argument)
-
-
-def _program(name: str) -> str:
-    if not name.strip():
-        raise CodedError(VALIDATION_FAILED, '"config.command" is empty when it is filled in')
-    return _passable("config.command", name)
 
 
 def _folder(written: object, filling: Filling, project: str) -> str:
@@ -132,24 +117,22 @@ def _folder(written: object, filling: Filling, project: str) -> str:
     return folder
 
 
-def _environment(said: object, filling: Filling, variables: Mapping[str, str]) -> Mapping[str, str]:
-    if said is None:
-        return variables
-    own = {
-        checked_name("config.env", name): _passable(
-            f"config.env.{name}", filling.text(scalar_at(f"config.env.{name}", text))
-        )
-        for name, text in mapping_at("config.env", said).items()
-    }
-    return {**variables, **own}
+def _variables(said: object, filling: Filling) -> dict[str, str]:
+    """Return the variables that a config sets for its command alone."""
+    variables = {}
+    for name, text in mapping_at("config.env", said).items():
+        where = f"config.env.{name}"
+        checked_name("config.env", name)
+        variables[name] = _passable(where, filling.text(scalar_at(where, text)))
+    return variables
 
 
 def _input(written: object, filling: Filling) -> bytes:
     if written is None:
         return b""
     if not isinstance(written, str):
-        text_at("config.input_data", written)
-    return filling.text(str(written)).encode("utf-8", "replace")
+        raise refusal("config.input_data", "a text", written)
+    return filling.text(written).encode("utf-8", "replace")
 
 
 def _passable(where: str, text: str) -> str:
@@ -164,14 +147,11 @@ def _passable(where: str, text: str) -> str:
     raise CodedError(VALIDATION_FAILED, f'"{where}" holds a character that no process can be given')
 
 
-def data_of_command(outcome: Outcome, timeout: float) -> dict[str, Any]:
-    """Return what a command has written.
-
-    Raises `CodedError`, with that as `details`, if it failed.
-    """
+def data_of_command(outcome: CommandOutcome, timeout: float) -> dict[str, Any]:
+    """Return what a command wrote; raises `CodedError`, with that in `details`, if it failed."""
     data = _written(outcome)
-    if failure := _failure(outcome, timeout):
-        raise CodedError(*failure, details=data)
+    if failure := _failure(outcome, timeout, data):
+        raise failure
     text = outcome.stdout.strip()
     if text[:1] in ("{", "[") and not outcome.stdout_truncated:
         try:
@@ -181,11 +161,8 @@ def data_of_command(outcome: Outcome, timeout: float) -> dict[str, Any]:
     return data
 
 
-def data_of_document(outcome: Outcome, timeout: float) -> Any:
-    """Return what a Python tool has returned.
-
-    Raises `CodedError` where it did not, or says it failed.
-    """
+def data_of_document(outcome: CommandOutcome, timeout: float) -> Any:
+    """Return what a Python tool returned; raises `CodedError` if it did not, or says it failed."""
     details = _written(outcome)
     document = _document(outcome.stdout)
     if document is not None:
@@ -193,10 +170,11 @@ def data_of_document(outcome: Outcome, timeout: float) -> Any:
     value = document.get("value") if document else None
     if value is not None:
         details["data"] = value
-    if outcome.timed_out:
-        raise _timed_out(timeout, details)
+    failure = _failure(outcome, timeout, details)
+    if failure and outcome.timed_out:
+        raise failure
     if document is None:
-        _, ending = _failure(outcome, timeout) or ("", "the process ended with the exit code 0")
+        ending = failure or "the process ended with the exit code 0"
         text = f"{ending}, before the tool returned anything: let it return instead of exiting"
         raise CodedError(EXECUTION_FAILED, text, details=details)
     if not document["ok"]:
@@ -206,7 +184,7 @@ def data_of_document(outcome: Outcome, timeout: float) -> Any:
     return value
 
 
-def _written(outcome: Outcome) -> dict[str, Any]:
+def _written(outcome: CommandOutcome) -> dict[str, Any]:
     data: dict[str, Any] = {
         "stdout": outcome.stdout,
         "stderr": outcome.stderr,
@@ -220,21 +198,19 @@ def _written(outcome: Outcome) -> dict[str, Any]:
     return data
 
 
-def _failure(outcome: Outcome, timeout: float) -> tuple[str, str] | None:
-    """Return the code and the sentence of a command that has not ended well."""
+def _failure(outcome: CommandOutcome, timeout: float, details: dict[str, Any]) -> CodedError | None:
+    """Return the error of a command that has not ended well."""
     if outcome.timed_out:
-        error = _timed_out(timeout, {})
-        return error.code, str(error)
+        told = f"it took longer than {timeout:g} seconds"
+        text = f"{told}, and was ended with all that it had started"
+        return CodedError(TIMEOUT, text, details=details)
     if outcome.signal is not None:
-        return EXECUTION_FAILED, f"the process was ended by the signal {outcome.signal}"
-    if outcome.return_code != 0:
-        return EXECUTION_FAILED, f"the process ended with the exit code {outcome.return_code}"
-    return None
-
-
-def _timed_out(timeout: float, details: dict[str, Any]) -> CodedError:
-    text = f"it took longer than {timeout:g} seconds, and was ended with all that it had started"
-    return CodedError(TIMEOUT, text, details=details)
+        text = f"the process was ended by the signal {outcome.signal}"
+    elif outcome.return_code != 0:
+        text = f"the process ended with the exit code {outcome.return_code}"
+    else:
+        return None
+    return CodedError(EXECUTION_FAILED, text, details=details)
 
 
 def _document(text: str) -> dict[str, Any] | None:

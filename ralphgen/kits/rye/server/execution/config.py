@@ -1,15 +1,25 @@
-"""Checks what a tool's config says against what is expected there; each refusal says both."""
+"""Reads what a tool's config says, each part of its kind, and fills values into its texts."""
 
 from __future__ import annotations
 
+import re
+
 from ralphgen.runtime.errors import CodedError
 
-from ..failures import NAMES, VALIDATION_FAILED, shown
+from ..values import LEFT_OUT, NAMES, VALIDATION_FAILED, as_text, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
     from typing import Any
+
+_PLACEHOLDER = re.compile(
+    r"\$\{(?P<variable>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^{}]*))?\}"
+    r"|\{(?P<name>[A-Za-z_][A-Za-z0-9_-]*)\}"
+)
+# Characters that are put in for one call: a short text can name a long value very often.
+MOST = 1 << 24
 
 
 def refusal(where: str, expected: str, found: object) -> CodedError:
@@ -35,14 +45,18 @@ def scalar_at(where: str, value: object) -> str:
 
 
 def list_at(where: str, value: object) -> list[Any]:
-    """Return the value, which must be a list."""
+    """Return the value, which must be a list; an empty one where nothing is said."""
+    if value is None:
+        return []
     if not isinstance(value, list):
         raise refusal(where, "a list", value)
     return value
 
 
 def mapping_at(where: str, value: object) -> dict[str, Any]:
-    """Return the value, which must be an object."""
+    """Return the value, which must be an object; an empty one where nothing is said."""
+    if value is None:
+        return {}
     if not isinstance(value, dict):
         raise refusal(where, "an object", value)
     return value
@@ -56,25 +70,13 @@ def choice_at(where: str, value: object, choices: tuple[str, ...]) -> str:
     return value
 
 
-def seconds_at(where: str, value: object) -> float:
-    """Return the value, which must be a number of seconds."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise refusal(where, "a number of seconds above 0", value)
-    if not 0 < value < float("inf"):
-        raise CodedError(
-            VALIDATION_FAILED, f'"{where}" must be a number of seconds above 0, and is {value}'
-        )
-    return value
-
-
 def count_at(where: str, value: object, most: int) -> int:
     """Return the value, which must be a whole number from 1 on."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise refusal(where, f"a whole number from 1 to {most}", value)
     if not 1 <= value <= most:
-        raise CodedError(
-            VALIDATION_FAILED, f'"{where}" must be a whole number from 1 to {most}, and is {value}'
-        )
+        text = f'"{where}" must be a whole number from 1 to {most}, and is {value}'
+        raise CodedError(VALIDATION_FAILED, text)
     return value
 
 
@@ -87,9 +89,125 @@ def unknown_keys(config: Mapping[str, Any], known: Sequence[str], primitive: str
     ]
 
 
-def timeout_of(seconds: float | None, most: float) -> tuple[float, list[str]]:
-    """Return how long a tool may take, where it says so or not, and what to warn of."""
-    if seconds is None or seconds <= most:
-        return most if seconds is None else seconds, []
+def timeout_of(config: Mapping[str, Any], most: float) -> tuple[float, list[str]]:
+    """Return how long a tool may take, in seconds, and what to warn of."""
+    where, seconds = "config.timeout", config.get("timeout")
+    if seconds is None:
+        return most, []
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
+        raise refusal(where, "a number of seconds above 0", seconds)
+    if not 0 < seconds < float("inf"):
+        text = f'"{where}" must be a number of seconds above 0, and is {seconds}'
+        raise CodedError(VALIDATION_FAILED, text)
+    if seconds <= most:
+        return seconds, []
     text = f"the config asks for a timeout of {seconds:g} seconds, and gets the most: {most:g}"
     return most, [text]
+
+
+class Filling:
+    """Fills the values that an author's text names into it.
+
+    `{name}` is a built-in value, else a parameter; `${VARIABLE}` or `${VARIABLE:-default}` is one
+    of the child's environment. `declared` are the names of all parameters that may be given: of
+    one that was not, nothing is put in; a name that is no parameter's stays as it is written.
+    `unset` collects the variables that are not there, which are empty. Where too much would be put
+    in, `CodedError` is raised.
+    """
+
+    __slots__ = ("_built_in", "_declared", "_parameters", "_room", "_variables", "unset")
+
+    def __init__(
+        self,
+        parameters: Mapping[str, Any],
+        *,
+        declared: AbstractSet[str] = frozenset(),
+        built_in: Mapping[str, str] | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
+        self._parameters = parameters
+        self._declared = declared
+        self._built_in = built_in or {}
+        self._variables = variables or {}
+        self._room = MOST
+        self.unset: dict[str, None] = {}
+
+    def text(self, author: str) -> str:
+        """Return the text with everything put in."""
+        return "".join(as_text(value) for value, _ in self.pieces(author))
+
+    def argument(self, author: str) -> str | None:
+        """Return the text, but none where all of it is a parameter that was not given."""
+        value = self._only(author)
+        return None if value is None or value is LEFT_OUT else self.text(author)
+
+    def value(self, author: Any) -> Any:
+        """Return a JSON value with everything put in.
+
+        A text that is one placeholder becomes the parameter as it is, of whatever type; a member
+        that is a parameter which was not given is left out.
+        """
+        if isinstance(author, str):
+            only = self._only(author)
+            return self.text(author) if isinstance(only, str) else self._taken(only)
+        if isinstance(author, list):
+            items = [self.value(item) for item in author]
+            return [item for item in items if item is not LEFT_OUT]
+        if isinstance(author, dict):
+            members = {key: self.value(member) for key, member in author.items()}
+            return {key: member for key, member in members.items() if member is not LEFT_OUT}
+        return author
+
+    def shown(self, author: str) -> str:
+        """Return the text with everything but the variables put in: those may be secrets."""
+        parts: list[str] = []
+        end = 0
+        for found in _PLACEHOLDER.finditer(author):
+            parts.append(author[end : found.start()])
+            end = found.end()
+            parts.append(found[0] if found["name"] is None else as_text(self._given(found)))
+        return "".join(parts) + author[end:]
+
+    def pieces(self, author: str) -> Iterator[tuple[Any, bool]]:
+        """Yield the parts of a text, and of each whether it was given with the call.
+
+        What comes from the environment is the author's, as is what is written there.
+        """
+        end = 0
+        known = {*self._built_in, *self._parameters, *self._declared}
+        for found in _PLACEHOLDER.finditer(author):
+            yield author[end : found.start()], False
+            end = found.end()
+            if found["name"] is None:
+                yield self._taken(self._variable(found["variable"], found["default"])), False
+            else:
+                yield self._taken(self._given(found)), found["name"] in known
+        yield author[end:], False
+
+    def _taken(self, value: Any) -> Any:
+        """Return the value, which is to be put in; raises `CodedError` where that is too much."""
+        self._room -= len(as_text(value))
+        if self._room < 0:
+            text = f"more than {MOST:,} characters would be put in: let the tool name values less"
+            raise CodedError(VALIDATION_FAILED, text)
+        return value
+
+    def _only(self, author: str) -> Any:
+        """Return the parameter that a text is, where it is nothing but one; else a text."""
+        found = _PLACEHOLDER.fullmatch(author)
+        return "" if found is None or found["name"] is None else self._given(found)
+
+    def _given(self, found: re.Match[str]) -> Any:
+        name = found["name"]
+        if name in self._built_in:
+            return self._built_in[name]
+        absent = LEFT_OUT if name in self._declared else found[0]
+        return self._parameters.get(name, absent)
+
+    def _variable(self, name: str, default: str | None) -> str:
+        value = self._variables.get(name, "")
+        if not value and default is not None:
+            return default
+        if name not in self._variables:
+            self.unset[name] = None
+        return value

@@ -6,17 +6,17 @@ A server's environment holds secrets, so only variables that are allowed are pas
 from __future__ import annotations
 
 import os
+import sys
 
 from ralphgen.runtime.errors import CodedError
-from ralphgen.runtime.files.read import is_within
+from ralphgen.runtime.files import is_within
 
-from ..failures import EXECUTION_FAILED, VALIDATION_FAILED
-from .config import choice_at, mapping_at, scalar_at, text_at
-from .filling import Filling
+from ..values import EXECUTION_FAILED, VALIDATION_FAILED
+from .config import Filling, choice_at, mapping_at, scalar_at, text_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
 # Where programs are, who we are, where temporary files go, and in what language to speak.
@@ -32,7 +32,7 @@ VENV_PATH = ".venv"
 MOST = 1 << 20  # characters of all that the chain sets: each variable may name another one twice
 
 
-class Environment:
+class ToolEnvironment:
     """The variables of a tool's processes; `interpreters` are those that name a program.
 
     `unset` collects the variables that an author named and that are not there. Without `venvs` no
@@ -56,8 +56,6 @@ class Environment:
         The primitive's comes first, the tool's last: so the one nearer to the tool wins, and may
         use what the others have set. Raises `CodedError`.
         """
-        if said is None:
-            return
         members = mapping_at(f"env_config of {where}", said)
         if members.get("interpreter") is not None:
             self._add_interpreter(f"env_config.interpreter of {where}", members["interpreter"])
@@ -68,7 +66,8 @@ class Environment:
         """Set variables, each by a text that may name those before it; raises `CodedError`."""
         for name, text in mapping_at(where, said).items():
             filling = Filling({}, variables=self.variables)
-            value = filling.text(_flat(f"{where}.{name}", text))
+            flat = str(text).lower() if isinstance(text, bool) else text
+            value = filling.text(scalar_at(f"{where}.{name}", flat))
             self._room -= len(value)
             if self._room < 0:
                 why = f'"{where}" sets variables of more than {MOST:,} characters: shorten them'
@@ -80,11 +79,15 @@ class Environment:
         members = mapping_at(where, said)
         name = checked_name(where, text_at(f"{where}.var", members.get("var")))
         kind = choice_at(f"{where}.type", members.get("type"), (VENV, BINARY))
-        found = self._venv(where, members) if kind == VENV else self._binary(where, members)
+        if kind == VENV:
+            found = self._venv(where, members)
+        else:
+            found = self._which(text_at(f"{where}.binary", members.get("binary")))
         fallback = members.get("fallback")
         if not found and fallback is not None:
             text_at(f"{where}.fallback", fallback)
-            found = self._which(fallback) or _own_python(kind) or fallback
+            # In the place of another Python, the one that runs this server.
+            found = self._which(fallback) or (sys.executable if kind == VENV else "") or fallback
         if not found:
             raise CodedError(
                 EXECUTION_FAILED, f'there is no interpreter as "{where}" asks for: install it'
@@ -92,24 +95,20 @@ class Environment:
         self.variables[name] = self.interpreters[name] = found
 
     def _venv(self, where: str, members: Mapping[str, Any]) -> str:
-        """Return the Python of an environment in the project.
-
-        Its own target lies elsewhere by nature.
-        """
+        """Return the Python of an environment in the project, which is a link to one elsewhere."""
         written = text_at(f"{where}.venv_path", members.get("venv_path", VENV_PATH))
         folder = os.path.normpath(os.path.join(self._project, written))
         if folder == self._project or not is_within(folder, self._project):
             raise CodedError(
                 VALIDATION_FAILED, f'"{where}.venv_path" must be a folder inside the project'
             )
-        found = _first_program([f"{folder}/bin/python", f"{folder}/Scripts/python.exe"])
-        if found and not self._venvs:
-            self.unused.append(written)
-            return ""
-        return found
-
-    def _binary(self, where: str, members: Mapping[str, Any]) -> str:
-        return self._which(text_at(f"{where}.binary", members.get("binary")))
+        for path in (f"{folder}/bin/python", f"{folder}/Scripts/python.exe"):
+            if os.path.isfile(path) and os.access(path, os.X_OK):
+                if self._venvs:
+                    return path
+                self.unused.append(written)
+                break
+        return ""
 
     def _which(self, name: str) -> str:
         """Return the path of a program that the child would find by its name; empty for none."""
@@ -133,21 +132,3 @@ def checked_name(where: str, name: str) -> str:
     if not name or "=" in name or not name.isprintable() or not name.isascii():
         raise CodedError(VALIDATION_FAILED, f'"{where}" has a name that is no variable\'s')
     return name
-
-
-def _flat(where: str, value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else scalar_at(where, value)
-
-
-def _first_program(paths: Sequence[str]) -> str:
-    for path in paths:
-        if os.path.isfile(path) and os.access(path, os.X_OK):
-            return path
-    return ""
-
-
-def _own_python(kind: str) -> str:
-    """Return the interpreter that runs this server, in the place of another Python."""
-    import sys
-
-    return sys.executable if kind == VENV else ""

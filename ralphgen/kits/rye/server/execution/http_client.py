@@ -1,18 +1,25 @@
-"""The primitive that makes a request over HTTP: to allowed hosts only, within a total time."""
+"""Makes a request over HTTP within a total time: its headers and body, attempts, and its answer."""
 
 from __future__ import annotations
 
 import _thread
+import json
+import re
 
 from ralphgen.runtime.errors import CodedError
-from ralphgen.runtime.packages import add_packages
+from ralphgen.runtime.modules import add_packages
 from ralphgen.runtime.processes.jobs import FullError
-from ralphgen.runtime.processes.latch import Latch
+from ralphgen.runtime.processes.pipes import Latch
 
-from ..failures import EXECUTION_FAILED, TIMEOUT, VALIDATION_FAILED
-from .http_connection import TimedConnection, UnreachableError, ask, connect
-from .http_messages import body_to_send, headers_received, headers_to_send, value_received
-from .http_targets import check_allowed, target_of
+from ..values import EXECUTION_FAILED, TIMEOUT, VALIDATION_FAILED
+from .http_connection import (
+    TimedConnection,
+    UnreachableError,
+    ask,
+    check_allowed,
+    connect,
+    target_of,
+)
 from .processes import too_many
 
 TYPE_CHECKING = False
@@ -22,15 +29,98 @@ if TYPE_CHECKING:
 
     from ralphgen.runtime.processes.jobs import Jobs
 
-    from .http_connection import Answer
+    from .http_connection import HostAnswer
 
+WITH_BODY = ("POST", "PUT", "PATCH", "DELETE")
+# What says where a request ends and whom it is for is not the tool's.
+OURS = ("host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "expect")
+COMMON = {"accept": "*/*", "accept-encoding": "identity", "user-agent": "ralphgen"}
+JSON = "application/json"
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_BREAK = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_JSON = re.compile(r"\s*application/(?:[\w.+-]+\+)?json\s*(?:;.*)?", re.IGNORECASE)
+_CHARSET = re.compile(r";\s*charset\s*=\s*\"?([\w.:-]+)", re.IGNORECASE)
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 MOST_ATTEMPTS = 5
 PAUSE = 1.0  # seconds before the second attempt
 EXPONENTIAL = "exponential"
 
 
-class Request:
+def headers_to_send(own: Mapping[str, str], host: str, body: bytes | None) -> dict[str, str]:
+    """Return all headers of a request, those of the tool among them; raises `CodedError`."""
+    headers = {"host": host, **COMMON}
+    for name, value in own.items():
+        if not _TOKEN.fullmatch(name):
+            raise CodedError(VALIDATION_FAILED, f'"{name}" is no name of a header')
+        if name.lower() in OURS:
+            message = f'the header "{name}" is set by the server: leave it out'
+            raise CodedError(VALIDATION_FAILED, message)
+        if _BREAK.search(value):
+            message = f'the header "{name}" holds a line break or a control character'
+            raise CodedError(VALIDATION_FAILED, message)
+        headers[name.lower()] = value.strip()
+    if body is not None:
+        headers["content-length"] = str(len(body))
+        if body:
+            headers.setdefault("content-type", JSON)
+    return {**headers, "connection": "close"}
+
+
+def body_to_send(method: str, own: Mapping[str, str], body: Any) -> bytes | None:
+    """Return the bytes of a body; None for a method that has none. Raises `CodedError`."""
+    if method not in WITH_BODY:
+        if body is not None:
+            message = f"a request with the method {method} has no body: leave it out"
+            raise CodedError(VALIDATION_FAILED, message)
+        return None
+    if body is None:
+        return b""
+    kinds = [value for name, value in own.items() if name.lower() == "content-type"]
+    try:
+        if isinstance(body, str) and kinds and not is_json(kinds[0]):
+            return body.encode()
+        return json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise CodedError(VALIDATION_FAILED, "the body cannot be sent as JSON") from error
+
+
+def headers_received(lines: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Return an answer's headers, joined where they share a name, by names in small letters."""
+    headers: dict[str, str] = {}
+    for name, value in lines:
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        headers[key] = f"{headers[key]}, {text}" if key in headers else text
+    return headers
+
+
+def value_received(body: bytes | bytearray, kind: str) -> Any:
+    """Return the JSON value that a body is, where its content type says so and it is one.
+
+    Else its text, in its own character set where that is known.
+    """
+    if is_json(kind):
+        try:
+            value = json.loads(body)
+            # It goes on as JSON: what that does not allow, as a NaN, stays text.
+            json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+        except (ValueError, RecursionError):
+            pass
+        else:
+            return value
+    named = _CHARSET.search(kind)
+    try:
+        text = body.decode(named.group(1) if named else "utf-8-sig", "replace")
+    except (LookupError, ValueError):
+        text = body.decode("utf-8-sig", "replace")
+    return text.encode("utf-8", "replace").decode()  # some character sets know halves of one
+
+
+def is_json(kind: str) -> bool:
+    """Return whether a content type says that a body is JSON."""
+    return bool(_JSON.fullmatch(kind))
+
+
+class HttpRequest:
     """A request to send; `body` is a JSON value or None, `timeout` is in seconds, for everything.
 
     A body of text is sent as it is where the headers name a content type that is not JSON. `retry`
@@ -64,14 +154,14 @@ class Response:
 
     __slots__ = ("body", "headers", "status_code", "truncated")
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: HostAnswer) -> None:
         self.status_code = answer.status
         self.headers = headers_received(answer.headers)
         self.body: Any = value_received(answer.body, self.headers.get("content-type", ""))
         self.truncated = answer.truncated
 
 
-class Call:
+class PendingRequest:
     """A request that is under way, on a thread of its own."""
 
     __slots__ = (
@@ -87,7 +177,7 @@ class Call:
         "_target",
     )
 
-    def __init__(self, jobs: Jobs, request: Request, hosts: Sequence[str]) -> None:
+    def __init__(self, jobs: Jobs, request: HttpRequest, hosts: Sequence[str]) -> None:
         if request.method not in METHODS:
             message = f'the method "{request.method}" is none of {", ".join(METHODS)}'
             raise CodedError(VALIDATION_FAILED, message)
@@ -120,28 +210,21 @@ class Call:
         """Ask, as often as may be; when that is known, it counts no longer."""
         result: Response | CodedError = self._broken()
         try:
-            result = self._response()
+            import httpcore2
+
+            self._connect()
+            method, body = self._request.method, self._body or b""
+            result = Response(ask(self._target, self._line, method, self._headers, body))
         except CodedError as error:
             result = error
         except TimeoutError:
             result = self._late()
+        except (httpcore2.ProtocolError, httpcore2.NetworkError, OSError):
+            result = self._broken()
         finally:
             self._line.close()
             self._jobs.give_back()
             self._settle(result)
-
-    def _response(self) -> Response:
-        import httpcore2
-
-        self._connect()
-        method, body = self._request.method, self._body or b""
-        try:
-            answer = ask(self._target, self._line, method, self._headers, body)
-        except TimeoutError:
-            raise
-        except (httpcore2.ProtocolError, httpcore2.NetworkError, OSError) as error:
-            raise self._broken() from error
-        return Response(answer)
 
     def _connect(self) -> None:
         """Connect, and try again where nobody is there, as long as there is time for it."""
@@ -179,14 +262,11 @@ class Call:
 
 
 def pause_after(attempt: int, backoff: str) -> float:
-    """Return the seconds between an attempt and the next.
-
-    1, 2, 4, 8, or 1, 2, 3, 4 where it is linear.
-    """
+    """Return the seconds before the next attempt: 1, 2, 4, 8, or 1, 2, 3, 4 where it is linear."""
     return PAUSE * (2 ** (attempt - 1) if backoff == EXPONENTIAL else attempt)
 
 
-def begin(jobs: Jobs, request: Request, hosts: Sequence[str]) -> Call:
+def begin(jobs: Jobs, request: HttpRequest, hosts: Sequence[str]) -> PendingRequest:
     """Begin to ask; no hosts are all public ones. It counts as one of the jobs until it is over.
 
     Raises `CodedError` for a request that cannot be made, or may not, or is one too many.
@@ -194,7 +274,7 @@ def begin(jobs: Jobs, request: Request, hosts: Sequence[str]) -> Call:
     from threading import Thread
 
     add_packages()
-    call = Call(jobs, request, hosts)
+    call = PendingRequest(jobs, request, hosts)
     try:
         jobs.take()
     except FullError as error:

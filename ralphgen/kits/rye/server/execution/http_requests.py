@@ -6,19 +6,17 @@ import re
 
 from ralphgen.runtime.errors import CodedError
 
-from ..failures import EXECUTION_FAILED, VALIDATION_FAILED
-from ..values import as_text
+from ..values import EXECUTION_FAILED, VALIDATION_FAILED, as_text
 from .config import (
     choice_at,
     count_at,
     mapping_at,
     scalar_at,
-    seconds_at,
     text_at,
     timeout_of,
     unknown_keys,
 )
-from .http_targets import check_allowed, target_of
+from .http_connection import check_allowed, target_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,8 +24,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..workspace import Rye
-    from .filling import Filling
-    from .http_client import Request, Response
+    from .config import Filling
+    from .http_client import HttpRequest, Response
 
 KEYS = ("method", "url", "headers", "body", "timeout", "auth", "retry")
 BEARER, API_KEY = "bearer", "api_key"
@@ -49,7 +47,11 @@ class ReadyRequest:
     __slots__ = ("_hosts", "request", "shown", "warnings")
 
     def __init__(
-        self, request: Request, hosts: tuple[str, ...], shown: dict[str, Any], warnings: list[str]
+        self,
+        request: HttpRequest,
+        hosts: tuple[str, ...],
+        shown: dict[str, Any],
+        warnings: list[str],
     ) -> None:
         self.request = request
         self._hosts = hosts
@@ -71,21 +73,19 @@ def ready_request(
     config: Mapping[str, Any], filling: Filling, *, hosts: tuple[str, ...], max_timeout: float
 ) -> ReadyRequest:
     """Return the request of a config, with everything filled in; raises `CodedError`."""
-    from .http_client import METHODS, Request
+    from .http_client import METHODS, HttpRequest
 
-    seconds = config.get("timeout")
-    limit, warnings = timeout_of(
-        None if seconds is None else seconds_at("config.timeout", seconds), max_timeout
-    )
+    limit, warnings = timeout_of(config, max_timeout)
     method = config.get("method", "GET")
     if isinstance(method, str):
         method = method.upper()
     url = text_at("config.url", config.get("url"))
-    request = Request(
+    request = HttpRequest(
         method=choice_at("config.method", method, METHODS),
         url=url_of(url, filling, hosts),
         headers=_headers(config, filling),
-        body=_body(config.get("body"), filling),
+        # A body that is one parameter, which was not given, is none.
+        body=next(iter(filling.value([config.get("body")])), None),
         timeout=limit,
         retry=_retry(config.get("retry")),
     )
@@ -129,9 +129,8 @@ def url_of(author: str, filling: Filling, hosts: tuple[str, ...]) -> str:
 
 def _headers(config: Mapping[str, Any], filling: Filling) -> dict[str, str]:
     """Return the headers, without those that are nothing but a parameter that was not given."""
-    said = config.get("headers")
     headers: dict[str, str] = {}
-    for name, text in mapping_at("config.headers", {} if said is None else said).items():
+    for name, text in mapping_at("config.headers", config.get("headers")).items():
         value = filling.argument(scalar_at(f"config.headers.{name}", text))
         if value is not None:
             headers[name] = _header_value(name, value)
@@ -170,16 +169,11 @@ def _header_value(where: str, value: str) -> str:
     return value
 
 
-def _body(written: Any, filling: Filling) -> Any:
-    """Return the body; where it is one parameter that was not given, there is none."""
-    return next(iter(filling.value([written])), None)
-
-
 def _retry(said: object) -> dict[str, Any]:
     """Return how often to try, and how the pauses between grow."""
     from .http_client import MOST_ATTEMPTS
 
-    retry = mapping_at("config.retry", {} if said is None else said)
+    retry = mapping_at("config.retry", said)
     attempts = retry.get("max_attempts", 1)
     backoff = retry.get("backoff", BACKOFFS[0])
     return {
@@ -189,10 +183,7 @@ def _retry(said: object) -> dict[str, Any]:
 
 
 def data_of_response(response: Response) -> dict[str, Any]:
-    """Return what a server has answered.
-
-    Raises `CodedError`, with that as `details`, if it is a no.
-    """
+    """Return what a server has answered; raises `CodedError`, with that in `details`, for a no."""
     data: dict[str, Any] = {
         "status_code": response.status_code,
         "headers": dict(response.headers),

@@ -7,9 +7,9 @@ import os
 import re
 
 from ralphgen.runtime.errors import CodedError
-from ralphgen.runtime.packages import add_packages
+from ralphgen.runtime.modules import add_packages
 
-from ..failures import VALIDATION_FAILED
+from ..values import VALIDATION_FAILED
 from .config import refusal
 from .schema_check import LIMIT, UnfitSchemaError, problems
 
@@ -42,7 +42,13 @@ def checked(schema: object, given: dict[str, Any], tool_id: str) -> dict[str, An
     completed = _with_defaults(schema, given, 0)
     found = _problems(schema, completed, tool_id)
     if found:
-        raise _wrong(found, tool_id)
+        issues = [_short(problem) for problem in found]
+        further = f" (and {len(issues) - 1} more)" if len(issues) > 1 else ""
+        raise CodedError(
+            VALIDATION_FAILED,
+            f'the parameters are not what the tool "{tool_id}" takes: {issues[0]}{further}',
+            issues=issues,
+        )
     return completed
 
 
@@ -70,10 +76,7 @@ def _with_defaults(schema: object, given: dict[str, Any], depth: int) -> dict[st
 
 
 def _problems(schema: dict[str, Any], given: dict[str, Any], tool_id: str) -> list[str]:
-    """Return what is wrong with the parameters.
-
-    What could take long is checked in a process apart.
-    """
+    """Return what is wrong with the parameters, found in a process apart if that may take long."""
     written = json.dumps(schema), json.dumps(given)
     try:
         if len(written[0]) * (len(written[1]) + LEAST) < LIGHT and not _HEAVY.search(written[0]):
@@ -86,10 +89,7 @@ def _problems(schema: dict[str, Any], given: dict[str, Any], tool_id: str) -> li
 
 
 def _problems_apart(written: str) -> list[str]:
-    """Return what the program that checks finds in the time that it has.
-
-    Raises `UnfitSchemaError`.
-    """
+    """Return what the program that checks finds in its time; raises `UnfitSchemaError`."""
     import subprocess
     import sys
 
@@ -111,16 +111,6 @@ def _problems_apart(written: str) -> list[str]:
     if isinstance(answer, str):
         raise UnfitSchemaError(answer)
     return [str(problem) for problem in answer]
-
-
-def _wrong(found: list[str], tool_id: str) -> CodedError:
-    issues = [_short(problem) for problem in found]
-    further = f" (and {len(issues) - 1} more)" if len(issues) > 1 else ""
-    return CodedError(
-        VALIDATION_FAILED,
-        f'the parameters are not what the tool "{tool_id}" takes: {issues[0]}{further}',
-        issues=issues,
-    )
 
 
 def _short(text: str) -> str:

@@ -10,13 +10,13 @@ from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.processes.jobs import ClosedError, FullError, NotRunningError
 from ralphgen.runtime.processes.pipes import Pipes
 
-from ..failures import EXECUTION_FAILED
+from ..values import EXECUTION_FAILED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ralphgen.runtime.processes.job import Job
+    from ralphgen.runtime.processes.groups import Job
     from ralphgen.runtime.processes.jobs import Jobs
 
 MOST = 1 << 20  # bytes that are kept of an output
@@ -47,7 +47,7 @@ class Command:
         self.timeout = timeout
 
 
-class Outcome:
+class CommandOutcome:
     """The result of a command.
 
     One that ended by itself has a `return_code`, one that a signal ended the `signal`'s number.
@@ -98,7 +98,7 @@ class CappedOutput:
         self._bytes += data[:room]
 
     def end(self) -> None:
-        """Nothing more comes."""
+        """Do nothing: nothing more comes."""
 
     def drop(self) -> None:
         """Keep nothing of what has come."""
@@ -112,7 +112,7 @@ class CappedOutput:
         return decoder.decode(bytes(self._bytes), final=not self.truncated)
 
 
-class Running:
+class RunningCommand:
     """A command that was started; either `outcome` is called, once, or `leave`, or both."""
 
     __slots__ = ("_deadline", "_job", "_jobs", "_stderr", "_stdout")
@@ -125,7 +125,7 @@ class Running:
         self._deadline = job.started + timeout
         self._stdout, self._stderr = kept
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> CommandOutcome:
         """Wait until the command has ended, or end it at its time limit, with all its offspring.
 
         What it has left behind when it ended by itself is not waited for.
@@ -133,7 +133,7 @@ class Running:
         ended = self._job.ended.wait(self._deadline - time.monotonic())
         timed_out = not ended and self._stop()
         self._job.wait(0)  # for what it has written
-        outcome = Outcome(self._job, self._stdout, self._stderr, timed_out=timed_out)
+        outcome = CommandOutcome(self._job, self._stdout, self._stderr, timed_out=timed_out)
         self._jobs.forget(self._job)
         return outcome
 
@@ -154,7 +154,7 @@ class Running:
         return True
 
 
-def begin(jobs: Jobs, command: Command) -> Running:
+def begin(jobs: Jobs, command: Command) -> RunningCommand:
     """Start a command.
 
     Raises `CodedError` where that cannot be, with the `return_code` of a shell where it is the
@@ -173,24 +173,20 @@ def begin(jobs: Jobs, command: Command) -> Running:
     except ClosedError as error:
         raise CodedError(EXECUTION_FAILED, str(error)) from error
     except OSError as error:
-        raise _not_started(command, error) from error
-    return Running(jobs, job, command.timeout, (stdout, stderr))
+        name = command.argv[0]
+        if not os.path.isdir(command.cwd):
+            message = f'the folder "{command.cwd}" to run "{name}" in is not there'
+            raise CodedError(EXECUTION_FAILED, message) from error
+        if isinstance(error, FileNotFoundError | NotADirectoryError):
+            message = f'the command "{name}" is not there: install it, or let the tool name another'
+            raise CodedError(EXECUTION_FAILED, message, return_code=NOT_FOUND) from error
+        reason = error.strerror or str(error)
+        message = f'the command "{name}" cannot be started: {reason[:1].lower()}{reason[1:]}'
+        raise CodedError(EXECUTION_FAILED, message, return_code=NOT_STARTED) from error
+    return RunningCommand(jobs, job, command.timeout, (stdout, stderr))
 
 
 def too_many(jobs: Jobs) -> CodedError:
     """Return the error where as much is being done as may be at once."""
     message = f"{jobs.most} commands and requests run at once, which is the most: wait for one"
     return CodedError(EXECUTION_FAILED, f"{message} to end")
-
-
-def _not_started(command: Command, error: OSError) -> CodedError:
-    name = command.argv[0]
-    if not os.path.isdir(command.cwd):
-        message = f'the folder "{command.cwd}" to run "{name}" in is not there'
-        return CodedError(EXECUTION_FAILED, message)
-    if isinstance(error, FileNotFoundError | NotADirectoryError):
-        message = f'the command "{name}" is not there: install it, or let the tool name another'
-        return CodedError(EXECUTION_FAILED, message, return_code=NOT_FOUND)
-    reason = error.strerror or str(error)
-    message = f'the command "{name}" cannot be started: {reason[:1].lower()}{reason[1:]}'
-    return CodedError(EXECUTION_FAILED, message, return_code=NOT_STARTED)

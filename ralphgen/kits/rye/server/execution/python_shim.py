@@ -1,9 +1,11 @@
 """Runs a tool written in Python: the program that the interpreter of the project is given.
 
-`python -I python_shim.py TOOL SHA256 PROJECT` reads the parameters as JSON from its standard input
-and writes one JSON document to its standard output: `{"ok": true, "value": ...}`, or `{"ok": false,
-"error": "ValueError: ..."}`. What the tool prints goes to the standard error, also what its child
-processes print, and a failure's traceback. A tool that ends the process by itself has no document.
+`python -I python_shim.py TOOL SHA256 PROJECT NEIGHBOURS` reads the parameters as JSON from its
+standard input and writes one JSON document to its standard output: `{"ok": true, "value": ...}`, or
+`{"ok": false, "error": "ValueError: ..."}`. NEIGHBOURS are the modules beside the tool that it may
+import, as JSON: by name, path and SHA256. What the tool prints goes to the standard error, also
+what its child processes print, and a failure's traceback. A tool that ends the process by itself
+has no document.
 
 It is alone with an interpreter that may be as old as 3.8: nothing here is imported from others.
 """
@@ -16,6 +18,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
     from types import ModuleType, TracebackType
     from typing import Any
 
@@ -26,7 +29,7 @@ LONGEST = 2000  # characters of an error
 CHUNK = 1 << 16
 
 
-class RefusedError(Exception):
+class ToolRefusedError(Exception):
     """The tool or its value is not as it must be; its text is the whole error."""
 
 
@@ -35,7 +38,7 @@ def result_of(tool: str, digest: str, project: str, given: bytes) -> bytes:
     try:
         value = call(load(tool, digest), json.loads(given), project)
         document = as_json(value)
-    except RefusedError as error:
+    except ToolRefusedError as error:
         return failure(str(error))
     except BaseException as error:  # also what should end the process
         tell(error, tool)
@@ -45,20 +48,51 @@ def result_of(tool: str, digest: str, project: str, given: bytes) -> bytes:
 
 def load(tool: str, digest: str) -> ModuleType:
     """Return the tool as a module, made of the bytes that were checked, and of no others."""
-    from hashlib import sha256
     from types import ModuleType
 
-    with open(tool, "rb") as file:
-        source = file.read()
-    if sha256(source).hexdigest() != digest:
-        raise RefusedError("the tool's file has changed since it was checked: execute it again")
-    code = compile(source, tool, "exec", dont_inherit=True)
     module = ModuleType(NAME)
-    module.__file__ = tool
     sys.modules[NAME] = module  # data classes look for their module there
     sys.argv = [tool]
-    exec(code, vars(module))
+    fill(module, tool, digest)
     return module
+
+
+def fill(module: ModuleType, path: str, digest: str) -> None:
+    """Run the bytes of a file in a module, where they are those that were checked."""
+    from hashlib import sha256
+
+    with open(path, "rb") as file:
+        source = file.read()
+    if sha256(source).hexdigest() != digest:
+        name = os.path.basename(path)
+        raise ToolRefusedError(f'"{name}" has changed since it was checked: execute the tool again')
+    code = compile(source, path, "exec", dont_inherit=True)
+    module.__file__ = path
+    exec(code, vars(module))
+
+
+class Neighbours:
+    """Finds and loads the modules beside the tool: what Python finds itself goes before them."""
+
+    def __init__(self, files: dict[str, tuple[str, str]]) -> None:
+        """Take of each module, by name, its path and the digest of its bytes."""
+        self.files = files
+
+    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
+        """Return where a module comes from, None for one that is no neighbour."""
+        if name not in self.files:
+            return None
+        from importlib.machinery import ModuleSpec
+
+        loader: Any = self  # importlib.abc.Loader is not worth its import
+        return ModuleSpec(name, loader)
+
+    def create_module(self, _: ModuleSpec) -> None:
+        """Leave it to Python to make the module."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run a module, made of the bytes that were checked, and of no others."""
+        fill(module, *self.files[module.__name__])
 
 
 def call(module: ModuleType, parameters: dict[str, Any], project: str) -> Any:
@@ -69,7 +103,7 @@ def call(module: ModuleType, parameters: dict[str, Any], project: str) -> Any:
     elif callable(main):
         value = main(**parameters)
     else:
-        raise RefusedError(
+        raise ToolRefusedError(
             'the tool has no function to call: define "execute(params, project_path)" or "main"'
         )
     return wait_for(value) if hasattr(value, "__await__") else value
@@ -92,9 +126,9 @@ def as_json(value: Any) -> bytes:
         check(value)
         document = text.encode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise RefusedError("what the tool returned is no JSON: " + str(error)) from error
+        raise ToolRefusedError("what the tool returned is no JSON: " + str(error)) from error
     if len(document) > LARGEST:
-        raise RefusedError(
+        raise ToolRefusedError(
             f"what the tool returned is {len(document)} bytes of JSON, and {LARGEST} are the most: "
             "return less"
         )
@@ -175,7 +209,9 @@ def main() -> None:
         # By lines, so that what is printed keeps its place among what else comes to this end.
         stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
     process = os.getpid()
-    document = result_of(sys.argv[1], sys.argv[2], sys.argv[3], given)
+    tool, digest, project, neighbours = sys.argv[1:]
+    sys.meta_path.append(Neighbours(json.loads(neighbours)))
+    document = result_of(tool, digest, project, given)
     if os.getpid() != process:  # a copy that the tool has made of the process: it has no say
         os._exit(0)
     while document:

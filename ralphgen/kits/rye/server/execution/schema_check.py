@@ -27,10 +27,7 @@ class UnfitSchemaError(Exception):
 
 
 def problems(schema: dict[str, Any], given: Any) -> list[str]:
-    """Return what is wrong with a value, each with its path, in the order of the paths.
-
-    Raises `UnfitSchemaError`.
-    """
+    """Return what is wrong with a value, in the order of its paths; raises `UnfitSchemaError`."""
     from itertools import islice
 
     from jsonschema import Draft202012Validator, SchemaError

@@ -26,9 +26,8 @@ from __future__ import annotations
 
 import re
 
-from ..failures import shown
-from ..values import FALSE, TRUE
-from .parsed import MOST_PROBLEMS, Parsed, text_of
+from ..formats import MOST_PROBLEMS, Parsed, text_of
+from ..values import FALSE, TRUE, shown
 from .xml_elements import Cut, RefusedXmlError, read_elements
 
 TYPE_CHECKING = False
@@ -193,10 +192,7 @@ def _object(element: Element, key: str) -> dict[str, Any]:
 
 
 def _step(element: Element) -> dict[str, Any]:
-    """Return a step.
-
-    What is plain in it by name, and all of it in order where that is not everything.
-    """
+    """Return a step: what is plain by name, and all of it in order where something is not."""
     further = dict(element.attributes)
     step: dict[str, Any] = {"name": further.pop("name")} if "name" in further else {}
     if further:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 from ralphgen.runtime.errors import CodedError
-from ralphgen.runtime.values.nearest import nearest
+from ralphgen.runtime.values.arguments import nearest
 
-from ..execution.filling import MOST
-from ..failures import NAMES, VALIDATION_FAILED, shown
-from ..values import FALSE, TRUE, as_text, value_of
+from ..execution.config import MOST
+from ..values import FALSE, NAMES, TRUE, VALIDATION_FAILED, as_text, shown, value_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from .parsed import Parsed
+    from ..formats import Parsed
 
 # What of a directive its inputs are put into; not into its templates, which are not to be read.
 FILLED = ("preamble", "steps", "process", "elements", "body")
@@ -67,19 +65,20 @@ def choices_of(entry: Mapping[str, Any]) -> list[str] | None:
 
 def fitting(entry: Mapping[str, Any], value: Any) -> Any:
     """Return the value in the type of an input, within its limits; raises `WrongValueError`."""
-    made = KINDS.get(kind_of(entry), _any)(value)
+    kind = kind_of(entry)
+    made = KINDS[kind](value) if kind in KINDS else value
     choices = choices_of(entry)
-    if choices is not None and _written(made) not in choices:
+    if choices is not None and as_text(made) not in choices:
         raise WrongValueError(f"must be one of {', '.join(choices)}")
     for attribute, word in LIMITS.items():
         limit = limit_of(entry.get(attribute))
-        if limit is not None and _beyond(made, limit, attribute):
+        if limit is None or isinstance(made, bool):
+            continue
+        # A limit is of a number, or of the length of a text, a list or an object.
+        measure = made if isinstance(made, (int, float)) else len(made)
+        if measure < limit if attribute == "min" else measure > limit:
             raise WrongValueError(f"must be {word} {entry[attribute]}")
     return made
-
-
-def _written(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def limit_of(written: Any) -> float | None:
@@ -91,22 +90,10 @@ def limit_of(written: Any) -> float | None:
     return number if number <= float("inf") else None  # "nan" is one, and compares with nothing
 
 
-def _beyond(value: Any, limit: float, attribute: str) -> bool:
-    """Return whether a number, or the length of a text or a list, is beyond a limit."""
-    if isinstance(value, bool):
-        return False
-    measure = value if isinstance(value, (int, float)) else len(value)
-    return measure < limit if attribute == "min" else measure > limit
-
-
-def _any(value: Any) -> Any:
-    return value
-
-
 def _string(value: Any) -> Any:
     if isinstance(value, (list, dict)):
         raise WrongValueError(f"must be a text, and is {NAMES[type(value)]}")
-    return _written(value)
+    return as_text(value)
 
 
 def _integer(value: Any) -> Any:
@@ -132,14 +119,6 @@ def _boolean(value: Any) -> Any:
     return word in TRUE
 
 
-def _array(value: Any) -> Any:
-    return _structure(value, list)
-
-
-def _object(value: Any) -> Any:
-    return _structure(value, dict)
-
-
 def _structure(value: Any, kind: type) -> Any:
     found = _read(value) if isinstance(value, str) else value
     if not isinstance(found, kind):
@@ -160,8 +139,8 @@ KINDS: dict[str, Callable[[Any], Any]] = {
     "integer": _integer,
     "number": _number,
     "boolean": _boolean,
-    "array": _array,
-    "object": _object,
+    "array": lambda value: _structure(value, list),
+    "object": lambda value: _structure(value, dict),
 }
 
 
@@ -169,7 +148,13 @@ def input_issues(parsed: Parsed) -> Iterator[str]:
     """Yield what is wrong with the inputs that a directive declares and those that it names."""
     entries: Sequence[Mapping[str, Any]] = parsed.metadata["inputs"]
     names = [entry["name"] for entry in entries]
-    yield from _name_issues(names)
+    seen: set[str] = set()
+    for name in names:  # which stand between braces in the text
+        if name in seen:
+            yield f"the input {shown(name)} is there twice"
+        elif not _NAME.fullmatch(name):
+            yield f"the input {shown(name)} must be named by letters, digits and underscores"
+        seen.add(name)
     for entry in entries:
         yield from _value_issues(entry)
     for name in dict.fromkeys(named_inputs(filled_parts(parsed))):
@@ -177,17 +162,6 @@ def input_issues(parsed: Parsed) -> Iterator[str]:
             meant = nearest(name, names)
             further = f": did you mean {shown(meant)}?" if meant else ""
             yield f"the text names the input {shown(name)}, and there is none{further}"
-
-
-def _name_issues(names: Sequence[str]) -> Iterator[str]:
-    """Yield what is wrong with the names of inputs, which stand between braces in the text."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            yield f"the input {shown(name)} is there twice"
-        elif not _NAME.fullmatch(name):
-            yield f"the input {shown(name)} must be named by letters, digits and underscores"
-        seen.add(name)
 
 
 def _value_issues(entry: Mapping[str, Any]) -> Iterator[str]:
@@ -201,7 +175,8 @@ def _value_issues(entry: Mapping[str, Any]) -> Iterator[str]:
         yield f"{shown(attribute)} {of} must be a number, found {shown(entry[attribute])}"
     if broken:
         return
-    for attribute, values in (("enum", choices_of(entry) or ()), ("default", _default(entry))):
+    default = [] if entry.get("default") is None else [entry["default"]]
+    for attribute, values in (("enum", choices_of(entry) or []), ("default", default)):
         for value in values:
             try:
                 fitting(entry, value)
@@ -209,14 +184,8 @@ def _value_issues(entry: Mapping[str, Any]) -> Iterator[str]:
                 yield f"{shown(attribute)} {of} has {shown(value)}, which {error}"
 
 
-def _default(entry: Mapping[str, Any]) -> tuple[Any, ...]:
-    return (entry["default"],) if entry.get("default") is not None else ()
-
-
 def checked_inputs(inputs: Sequence[Mapping[str, Any]], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of the inputs, by their names.
-
-    What is given, of its type, else the default.
+    """Return the values of the inputs, by their names: what is given, of its type, or the default.
 
     A directive is text for an agent, so a value may be given as a text. Raises `CodedError`, which
     names all that is wrong; what is not declared is wrong too.
@@ -226,9 +195,7 @@ def checked_inputs(inputs: Sequence[Mapping[str, Any]], given: Mapping[str, Any]
     values: dict[str, Any] = {}
     for entry in inputs:
         name = entry["name"]
-        value = given.get(name)
-        if value is None:
-            value = entry.get("default")
+        value = entry.get("default") if given.get(name) is None else given[name]
         if value is not None:
             try:
                 values[name] = fitting(entry, value)
@@ -237,18 +204,14 @@ def checked_inputs(inputs: Sequence[Mapping[str, Any]], given: Mapping[str, Any]
         elif entry.get("required"):
             issues.append(f'"{name}" is missing')
     if issues:
-        raise _refused(inputs, issues)
+        further = f" (and {len(issues) - 1} more)" if len(issues) > 1 else ""
+        raise CodedError(
+            VALIDATION_FAILED,
+            f"the parameters are not the inputs that the directive takes: {issues[0]}{further}",
+            issues=issues[:MOST_ISSUES],
+            inputs=[dict(entry) for entry in inputs],
+        )
     return values
-
-
-def _refused(inputs: Sequence[Mapping[str, Any]], issues: list[str]) -> CodedError:
-    further = f" (and {len(issues) - 1} more)" if len(issues) > 1 else ""
-    return CodedError(
-        VALIDATION_FAILED,
-        f"the parameters are not the inputs that the directive takes: {issues[0]}{further}",
-        issues=issues[:MOST_ISSUES],
-        inputs=[dict(entry) for entry in inputs],
-    )
 
 
 def _unknown(name: str, names: list[str]) -> str:

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import re
 
-from ..failures import shown
-from .parsed import MOST_PROBLEMS, Parsed, place, tags_of, text_of
+from ..formats import MOST_PROBLEMS, Parsed, place, tags_of, text_of
+from ..values import shown
 from .yaml_values import read_yaml
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ast
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from typing import Any
 
 _OBJECTS = ("config", "config_schema", "env_config")
@@ -39,13 +39,14 @@ FIELDS = {
     "ENV_CONFIG": "env_config",
 }
 ENTRIES = ("execute", "main")  # the first of them that there is
+NO_ENTRY = "there is no function to call: expected execute(params, project_path) or main(…)"
 _CODING = re.compile(r"[ \t\f]*+#.*?coding[:=][ \t]*+([-\w.]++)")
 _FORMATTED = re.compile(r"""[fF][rR]?["']""")
 
 
-def tool_problems(metadata: Mapping[str, Any]) -> list[str]:
-    """Return what a tool says in a shape that it cannot be run with."""
-    problems = [
+def _parsed(text: str, name: str, metadata: dict[str, Any], problems: list[str]) -> Parsed:
+    """Return a tool with this metadata; a shape that it cannot be run with is a problem too."""
+    problems += [
         f'"{key}" must be an object, found {shown(metadata[key])}'
         for key in _OBJECTS
         if not isinstance(metadata.get(key, {}), dict)
@@ -53,7 +54,14 @@ def tool_problems(metadata: Mapping[str, Any]) -> list[str]:
     executor = metadata.get("executor_id")
     if executor is not None and not isinstance(executor, str):
         problems.append(f'"executor_id" must be text or null, found {shown(executor)}')
-    return problems
+    return Parsed(
+        metadata,
+        text,
+        title=name,
+        description=text_of(metadata, "description"),
+        tags=tags_of(metadata),
+        problems=tuple(problems[:MOST_PROBLEMS]),
+    )
 
 
 def schema_of(parameters: Any) -> tuple[dict[str, Any], list[str]]:
@@ -93,15 +101,7 @@ def parse_yaml_tool(text: str, name: str) -> Parsed:
         else:
             metadata["config_schema"], wrong = schema_of(metadata["parameters"])
             problems += wrong
-    problems += tool_problems(metadata)
-    return Parsed(
-        metadata,
-        text,
-        title=name,
-        description=text_of(metadata, "description"),
-        tags=tags_of(metadata),
-        problems=tuple(problems[:MOST_PROBLEMS]),
-    )
+    return _parsed(text, name, metadata, problems)
 
 
 class RefusedPythonError(Exception):
@@ -116,21 +116,29 @@ def parse_python_tool(text: str, name: str) -> Parsed:
         return Parsed({}, text, title=name, problems=(str(error),))
     metadata, problems, defined = _assigned(tree, text)
     if "description" not in metadata:
-        metadata["description"] = _first_line(tree)
+        import ast
+
+        docstring = (ast.get_docstring(tree, clean=False) or "").strip()
+        line = docstring.partition("\n")[0].rstrip()
+        metadata["description"] = line.encode("utf-8", "replace").decode()
     metadata["entry"] = next((entry for entry in ENTRIES if entry in defined), None)
-    if metadata["entry"] is None:
-        problems.append(
-            "there is no function to call: expected execute(params, project_path) or main(…)"
-        )
-    problems += tool_problems(metadata)
-    return Parsed(
-        metadata,
-        text,
-        title=name,
-        description=text_of(metadata, "description"),
-        tags=tags_of(metadata),
-        problems=tuple(problems[:MOST_PROBLEMS]),
-    )
+    return _parsed(text, name, metadata, problems)
+
+
+def imported_names(text: str) -> set[str]:
+    """Return the names of the modules that a Python text imports anywhere, packages by their first.
+
+    Raises `RefusedPythonError`.
+    """
+    import ast
+
+    names: set[str] = set()
+    for node in ast.walk(_tree(text)):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module)
+    return {name.partition(".")[0] for name in names}
 
 
 def _assigned(tree: ast.Module, text: str) -> tuple[dict[str, Any], list[str], set[str]]:
@@ -207,14 +215,6 @@ def _changed(target: ast.expr) -> Iterator[tuple[str, None]]:
             pending += node.elts
         elif isinstance(node, ast.Starred | ast.Subscript | ast.Attribute):
             pending.append(node.value)
-
-
-def _first_line(tree: ast.Module) -> str:
-    """Return the first line of the docstring."""
-    import ast
-
-    docstring = (ast.get_docstring(tree, clean=False) or "").strip()
-    return docstring.partition("\n")[0].rstrip().encode("utf-8", "replace").decode()
 
 
 def _literal(node: ast.expr | None, depth: int = 0) -> Any:

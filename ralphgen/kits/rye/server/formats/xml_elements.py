@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from ..failures import shown
-from .parsed import place
+from ..formats import place
+from ..values import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,10 +68,7 @@ class Element:
         ]
 
     def json(self) -> dict[str, Any]:
-        """Return the whole of it.
-
-        `text` stands before the first of the `children`, which may be texts.
-        """
+        """Return the whole of it; `text` stands before the `children`, which may be texts."""
         parts = self.parts()
         text = parts.pop(0) if parts and isinstance(parts[0], str) else ""
         return {"tag": self.tag, "attributes": self.attributes, "text": text, "children": parts}
@@ -124,17 +121,13 @@ class Cut:
                 raise RefusedXmlError(f"{where}: {shown(opening)} has no end")
             position = end + 1
             if tag:
-                kept += (text[last : found.end()], self._section(tag, text[found.end() : end]))
+                placeholder = f"[[{tag}-{len(self.sections) + 1}]]"
+                self.sections[placeholder] = text[found.end() : end]
+                kept += (text[last : found.end()], placeholder)
                 above += kept[-2].count("\n")
                 self._lost.append((above, text.count("\n", found.end(), end)))
                 last = end
         raise RefusedXmlError("the XML block has no end: close it by a line of three backticks")
-
-    def _section(self, tag: str, text: str) -> str:
-        """Return the placeholder of a section."""
-        name = f"[[{tag}-{len(self.sections) + 1}]]"
-        self.sections[name] = text
-        return name
 
 
 def read_elements(cut: Cut) -> Element:
@@ -187,5 +180,5 @@ class _Builder:
         self._open[-1].content.append(text)
 
     def declaration(self, *_: object) -> None:
-        """Entities can grow without end, or name files of the machine."""
+        """Refuse entities: they can grow without end, or name files of the machine."""
         raise RefusedXmlError('a "DOCTYPE" is not read: leave it out')

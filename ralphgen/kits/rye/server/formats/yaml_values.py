@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from ralphgen.runtime.files.yaml import DEEPEST, TOO_DEEP, YamlError, compose
 
-from ..failures import shown
-from .parsed import MOST_PROBLEMS, place
+from ..formats import MOST_PROBLEMS, place
+from ..values import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -135,37 +135,26 @@ def _boolean(text: str) -> bool:
 
 
 def _whole(text: str) -> int | str:
-    """Return a whole number.
-
-    What YAML takes for one to the base of sixty is a time and stays a text.
-    """
+    """Return a whole number; what YAML takes for one to the base of sixty is a time, and a text."""
     if ":" in text:
         return text
-    plain = text.replace("_", "")
+    plain = _digits(text)
     digits = plain.lstrip("+-")
     if digits.isdecimal() and digits[0] == "0" and digits.strip("0"):
         plain = f"{plain[: -len(digits)]}0o{digits[1:]}"
-    number = _counted(plain)
+    try:
+        number = int(plain, 0)
+    except ValueError as error:
+        raise ValueError("is no whole number: put it in quotes") from error
     if number.bit_length() > MOST_BITS:
         raise ValueError(f"is larger than a number of {MOST_BITS} bits: put it in quotes")
     return number
 
 
-def _counted(text: str) -> int:
-    if len(text) > _LONGEST_NUMBER:
-        raise ValueError("is too long for a number: put it in quotes")
-    try:
-        return int(text, 0)
-    except ValueError as error:
-        raise ValueError("is no whole number: put it in quotes") from error
-
-
 def _decimal(text: str) -> float | str:
     if ":" in text:
         return text
-    plain = text.replace("_", "")
-    if len(plain) > _LONGEST_NUMBER:
-        raise ValueError("is too long for a number: put it in quotes")
+    plain = _digits(text)
     try:
         number = float(plain.replace(".inf", "inf").replace(".nan", "nan"))
     except ValueError as error:
@@ -173,6 +162,13 @@ def _decimal(text: str) -> float | str:
     if number - number != 0:
         raise ValueError("is no number of JSON: put it in quotes")
     return number
+
+
+def _digits(text: str) -> str:
+    plain = text.replace("_", "")
+    if len(plain) > _LONGEST_NUMBER:
+        raise ValueError("is too long for a number: put it in quotes")
+    return plain
 
 
 def _date(text: str) -> str:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import os
 import time
 
-from ralphgen.runtime.files.read import NO_LINK, NotAFileError, open_file
+from ralphgen.runtime.files import NO_LINK, NotAFileError, open_file
 
-from ..ids import LONGEST, id_of, is_reserved, is_segment
-from ..item import EXTENSIONS, FOLDERS, LARGEST
+from ..item import EXTENSIONS, FOLDERS, LARGEST, LONGEST, id_of, is_reserved, is_segment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ COARSE_TICK = 2 * SECOND  # of file systems that know whole seconds only
 _LISTING = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0) | NO_LINK
 
 
-class Change:
+class ItemChange:
     """A change of an item: its text now, or None where it is no item any more."""
 
     __slots__ = ("extension", "id", "text")
@@ -67,7 +66,7 @@ class Watch:
         self._folder = os.path.join(space.folder, FOLDERS[item_type]) if space.folder else ""
         self._top = _Folder("")
 
-    def changes(self) -> Iterator[Change]:
+    def changes(self) -> Iterator[ItemChange]:
         """Yield the items that are new, changed or gone since the last time.
 
         Whoever stops behind a change that has a text gets the rest the next time.
@@ -77,7 +76,7 @@ class Watch:
             return
         yield from self._changes_at(self._top, self._folder, None)
 
-    def _changes_at(self, folder: _Folder, name: str, parent: int | None) -> Iterator[Change]:
+    def _changes_at(self, folder: _Folder, name: str, parent: int | None) -> Iterator[ItemChange]:
         """Yield what was changed in a folder, and in those within it."""
         try:
             descriptor = os.open(name, _LISTING, dir_fd=parent)
@@ -94,7 +93,7 @@ class Watch:
         finally:
             os.close(descriptor)
 
-    def _list(self, folder: _Folder, descriptor: int) -> Iterator[Change]:
+    def _list(self, folder: _Folder, descriptor: int) -> Iterator[ItemChange]:
         """Learn what is in a folder, if that may have changed, and tell what left it."""
         now = time.time_ns()
         stamp = _stamp(os.fstat(descriptor))
@@ -112,7 +111,7 @@ class Watch:
             if beside:
                 folder.files[beside[0]] = None
             else:
-                yield Change(folder.prefix + stem, "", None)
+                yield ItemChange(folder.prefix + stem, "", None)
         for name in files - folder.files.keys():
             folder.files[name] = None
         for name in folders - folder.folders.keys():
@@ -133,35 +132,29 @@ class Watch:
                         files.add(entry.name)
         return files, folders
 
-    def _item(self, folder: _Folder, stem: str, descriptor: int) -> Change:
-        """Return the item of a stem: the first of its files that is one.
-
-        The others are known then too.
-        """
+    def _item(self, folder: _Folder, stem: str, descriptor: int) -> ItemChange:
+        """Return the item of a stem: the first of its files that is one; all are known then."""
         item = None
         for extension in self._extensions:
             if stem + extension in folder.files:
                 is_one, text = _read(folder, stem + extension, descriptor)
                 if is_one and item is None:
-                    item = Change(folder.prefix + stem, extension, text)
-        return item or Change(folder.prefix + stem, "", None)
+                    item = ItemChange(folder.prefix + stem, extension, text)
+        return item or ItemChange(folder.prefix + stem, "", None)
 
-    def _gone(self, folder: _Folder) -> Iterator[Change]:
+    def _gone(self, folder: _Folder) -> Iterator[ItemChange]:
         """Forget a folder, and tell which items it had."""
         folder.stamp = None
         files, folder.files = folder.files, {}
         folders, folder.folders = folder.folders, {}
         for stem in {name[: name.rindex(".")] for name in files}:
-            yield Change(folder.prefix + stem, "", None)
+            yield ItemChange(folder.prefix + stem, "", None)
         for inner in folders.values():
             yield from self._gone(inner)
 
 
 def _changed_files(folder: _Folder, descriptor: int) -> list[str]:
-    """Return the names of the files that are not as they were.
-
-    Each search asks this of every file.
-    """
+    """Return the names of the files that are not as they were; each search asks for all."""
     if not any(folder.files.values()):  # as of a new folder
         return [*folder.files]
     changed = []
@@ -178,10 +171,7 @@ def _changed_files(folder: _Folder, descriptor: int) -> list[str]:
 
 
 def _read(folder: _Folder, name: str, parent: int) -> tuple[bool, str | None]:
-    """Return whether a file is an item, and its text.
-
-    None where it cannot be read. Takes its stamp.
-    """
+    """Return whether a file is an item, and its text, None for none; takes its stamp."""
     now = time.time_ns()
     folder.files[name] = None
     try:

@@ -6,7 +6,7 @@ import re
 
 from ralphgen.runtime.errors import CodedError, one_line
 
-from ..failures import VALIDATION_FAILED
+from ..values import VALIDATION_FAILED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,10 +37,7 @@ def check_filters(filters: Mapping[str, Any]) -> None:
 
 
 def passes(filters: Mapping[str, Any], values: Callable[[str], Any]) -> bool:
-    """Return whether an item passes all of some checked filters.
-
-    `values` has its own by their names.
-    """
+    """Return whether an item passes some checked filters; `values` has its own by their names."""
     return all(_passes(name, wanted, values) for name, wanted in filters.items())
 
 

@@ -10,17 +10,16 @@ import re
 
 from ralphgen.runtime.errors import CodedError
 
-from ..failures import INVALID_QUERY
-from .queries import FIELDS, Both, Leaf, Without, leaves_of
-from .table import LONGEST_WORD
-from .words import APART, WORD, allowed_distance, nearest_words, pattern_near
+from ..values import INVALID_QUERY
+from .index import LONGEST_WORD
+from .queries import APART, FIELDS, WORD, Both, Leaf, Without, leaves_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
+    from .index import ItemTable
     from .queries import Node
-    from .table import Table
 
 WEIGHTS = (3.0, 3.0, 2.0, 1.5, 1.5, 1.0)  # of the fields, in their order
 SATURATION = 1.2  # of BM25: how soon more of a word counts no more
@@ -28,6 +27,8 @@ LEAST_WORTH = 1e-6  # what FTS5 takes for the worth of a word that most items ha
 INEXACT = 0.5  # what a word counts of which only the beginning was given
 MISTYPED = 0.02  # and one that is another word
 MOST_ALIKE = 200  # words that a "*" stands for, which are looked up one by one
+MOST_WORDS = 50  # that one word may have meant
+LONGEST_MISTYPED = 64  # characters of a word that may be mistyped
 MOST_MISTYPED = 20  # terms of a query for which other words are looked up
 
 
@@ -36,7 +37,7 @@ class Matching:
 
     __slots__ = ("_distance", "_table")
 
-    def __init__(self, table: Table, distance: int) -> None:
+    def __init__(self, table: ItemTable, distance: int) -> None:
         self._table = table
         self._distance = distance
 
@@ -53,10 +54,13 @@ class Matching:
             return self._leaf(node)
         if isinstance(node, Without):
             return dict.fromkeys(self._table.items.keys() - self._of(node.part), 0.0)
-        join = _common if isinstance(node, Both) else _joined
         found = self._of(node.parts[0])
         for part in node.parts[1:]:
-            found = join(found, self._of(part))
+            other = self._of(part)
+            if isinstance(node, Both):
+                found = {row: score + other[row] for row, score in found.items() if row in other}
+            else:
+                found |= {row: score + found.get(row, 0.0) for row, score in other.items()}
         return found
 
     def _leaf(self, leaf: Leaf) -> dict[int, float]:
@@ -70,15 +74,7 @@ class Matching:
         return {row: count * worth for row, count in counts.items()}
 
 
-def _common(one: dict[int, float], other: dict[int, float]) -> dict[int, float]:
-    return {row: score + other[row] for row, score in one.items() if row in other}
-
-
-def _joined(one: dict[int, float], other: dict[int, float]) -> dict[int, float]:
-    return {**one, **{row: score + one.get(row, 0.0) for row, score in other.items()}}
-
-
-def _counted(table: Table, leaf: Leaf) -> dict[int, float]:
+def _counted(table: ItemTable, leaf: Leaf) -> dict[int, float]:
     """Return the rows that have the words of a leaf, and how much that counts in each."""
     from math import log
 
@@ -94,7 +90,7 @@ def _counted(table: Table, leaf: Leaf) -> dict[int, float]:
     return counts
 
 
-def _counted_by_text(table: Table, leaf: Leaf) -> dict[int, float]:
+def _counted_by_text(table: ItemTable, leaf: Leaf) -> dict[int, float]:
     """Return the same for a `*` within a word: the texts that may match are looked through."""
     wanted = [_alike(table, leaf, word) for word in _whole_words(leaf)]
     if None in wanted:
@@ -111,7 +107,7 @@ def _counted_by_text(table: Table, leaf: Leaf) -> dict[int, float]:
     return counts
 
 
-def _alike(table: Table, leaf: Leaf, word: str) -> str | None:
+def _alike(table: ItemTable, leaf: Leaf, word: str) -> str | None:
     """Return what all rows match that have a word of a leaf.
 
     Empty where any row may have it, None where none has.
@@ -129,7 +125,7 @@ def may_be_mistyped(leaf: Leaf) -> bool:
     return leaf.plain and len(leaf.words) == 1
 
 
-def _add_mistyped(table: Table, leaf: Leaf, most: int, counts: dict[int, float]) -> None:
+def _add_mistyped(table: ItemTable, leaf: Leaf, most: int, counts: dict[int, float]) -> None:
     """Add the rows that have another word, which the one of the leaf may have meant."""
     (word,) = leaf.words
     most = allowed_distance(word, most)
@@ -156,10 +152,7 @@ def _check_number(query: Node) -> None:
 
 
 def _expression(leaf: Leaf, words: Sequence[str], *, beginning: bool) -> str:
-    """Return words as an expression of FTS5.
-
-    They hold nothing but letters, digits and their marks.
-    """
+    """Return words, of letters, digits and marks alone, as an expression of FTS5."""
     phrase = f'"{" ".join(words)}"{" *" if beginning else ""}'
     return f"{leaf.field} : {phrase}" if leaf.field else phrase
 
@@ -177,14 +170,71 @@ def _whole_words(leaf: Leaf) -> list[str]:
 
 
 def _word_pattern(word: str) -> str:
-    """Return a word.
-
-    Behind each `*` but the last, the first place of what follows is as good as any.
-    """
+    """Return a word as a regular expression."""
     if word == "*":
         return f"{WORD}+"
     first, *others = word.split("*")
     if not others:
         return word
     *inner, last = others
+    # Behind each `*` but the last, the first place of what follows is as good as any.
     return first + "".join(f"(?>{WORD}*?{part})" for part in inner) + f"{WORD}*{last}"
+
+
+def allowed_distance(word: str, most: int) -> int:
+    """Return how many letters of a word may be wrong: never so many that half of it would be left.
+
+    None of one or two letters, one of three or four, two of five or six, else up to three.
+    """
+    return min(most, (len(word) - 1) // 2) if len(word) <= LONGEST_MISTYPED else 0
+
+
+def pattern_near(word: str, distance: int) -> str:
+    """Return a regular expression that each word within a distance matches, though not they alone.
+
+    Cut into one piece more than letters are wrong, a word has a piece in which none is, or else two
+    letters are swapped where two pieces meet. That piece, or these two letters, stand there as they
+    are, and what goes before and after has nearly the same length.
+    """
+    length, count = len(word), distance + 1
+    cuts = [length * number // count for number in range(count + 1)]
+    pieces = [(cuts[number], word[cuts[number] : cuts[number + 1]]) for number in range(count)]
+    pieces += [(cut - 1, word[cut] + word[cut - 1]) for cut in cuts[1:-1]]
+    return "|".join(
+        f"{_letters(first, distance)}{piece}{_letters(length - first - len(piece), distance)}"
+        for first, piece in pieces
+    )
+
+
+def _letters(number: int, distance: int) -> str:
+    return f".{{{max(number - distance, 0)},{number + distance}}}"
+
+
+def nearest_words(word: str, candidates: Iterable[str], most: int) -> dict[int, list[str]]:
+    """Return the candidates within a distance, by how far they are: the nearest, then the first."""
+    found = ((distance_between(word, candidate, most), candidate) for candidate in candidates)
+    near = sorted(pair for pair in found if 0 < pair[0] <= most)
+    by_distance: dict[int, list[str]] = {}
+    for distance, candidate in near[:MOST_WORDS]:
+        by_distance.setdefault(distance, []).append(candidate)
+    return by_distance
+
+
+def distance_between(one: str, other: str, most: int) -> int:
+    """Return how many letters must be added, removed, replaced, or swapped with the next one.
+
+    None is touched twice. It is more than `most` where it would be too many.
+    """
+    earlier: list[int] = []
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for number, letter in enumerate(one):
+        earlier, before, row = before, row, [number + 1]
+        for at, beside in enumerate(other):
+            least = min(before[at] + (letter != beside), before[at + 1] + 1, row[at] + 1)
+            if number and at and letter == other[at - 1] and beside == one[number - 1]:
+                least = min(least, earlier[at - 1] + 1)
+            row.append(least)
+        if min(row) > most:
+            return most + 1
+    return row[-1]

@@ -13,8 +13,7 @@ import re
 
 from ralphgen.runtime.errors import CodedError
 
-from ..failures import INVALID_QUERY
-from .words import WORD, fold
+from ..values import INVALID_QUERY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,12 +25,52 @@ FIELDS = ("name", "title", "description", "category", "tags", "body")
 FIELD = rf"({'|'.join(FIELDS)}):"
 LONGEST = 2_000  # characters of a query
 MOST_TERMS = 200
-MOST_WILDCARDS = 20  # of them with a `*` elsewhere than at the end: these look at whole texts
+MOST_WILDCARDS = 20  # `*` elsewhere than at the end of a term: whole texts are looked through
 DEEPEST = 50  # groups within each other
 AND, OR, NOT = "AND", "OR", "NOT"
 UNCLOSED = '"(" is never closed: add ")", or remove it'
 UNOPENED = '")" closes no group: remove it, or add "(" before'
 _TOKENS = r'\(|\)|"[^"]*"?|[^\s()"]+'
+APART = r"[\x00-/:-`{-\x7f]"  # a character that separates words: ASCII without 0-9 and a-z
+# All others are characters of words. As a range up to \U0010ffff, each would be compiled for 10 ms.
+WORD = r"[^\x00-/:-`{-\x7f]"
+REMEMBERED = 8_192  # characters
+_MARKS = dict.fromkeys(range(0x300, 0x370))  # the accents that are left out
+# Scripts that put no blanks between words: kana and Han.
+_UNPARTED = ((0x3041, 0x30FF), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0x20000, 0x3FFFF))
+
+
+class _Characters(dict[int, str]):
+    """Maps a character to itself where it belongs to a word, else to a blank."""
+
+    def __missing__(self, code: int) -> str:
+        from unicodedata import category
+
+        character = chr(code)
+        kept = character.isalnum() or category(character)[0] in "LMN"
+        if kept and any(first <= code <= last for first, last in _UNPARTED):
+            character = f" {character} "
+        found = character if kept else " "
+        if len(self) < REMEMBERED:
+            self[code] = found
+        return found
+
+
+_CHARACTERS = _Characters()
+
+
+def fold(text: str) -> str:
+    """Return a text in small letters without accents, with blanks for all that is in no word.
+
+    Letters, digits and the marks that belong to letters make words; "_", "-" and "/" part them.
+    Each character of a script without blanks is a word of its own.
+    """
+    if text.isascii():
+        return text.lower()
+    from unicodedata import normalize
+
+    folded = normalize("NFKD", normalize("NFKD", text).casefold()).translate(_MARKS)
+    return normalize("NFC", folded).translate(_CHARACTERS)
 
 
 class Leaf:
@@ -135,7 +174,7 @@ def parse_query(text: str) -> Node | None:
     if len(text) > LONGEST:
         raise _invalid(LONGEST, f"it has {len(text):,} characters, and may have {LONGEST:,}")
     parser = _Parser(text)
-    if parser.is_empty():
+    if not parser.tokens:  # neither is there an operator or a group
         raise _invalid(0, "it has no letter and no digit: give a word, or nothing for all items")
     return parser.whole()
 
@@ -148,47 +187,29 @@ def leaves_of(node: Node | None) -> list[Leaf]:
     return [leaf for part in parts for leaf in leaves_of(part)]
 
 
-class _Token:
-    """A piece of a query, and where it begins."""
-
-    __slots__ = ("position", "text")
-
-    def __init__(self, text: str, position: int) -> None:
-        self.text = text
-        self.position = position
-
-    @property
-    def end(self) -> int:
-        return self.position + len(self.text)
-
-
 class _Parser:
     """Reads the tokens of one query from left to right: OR binds least, NOT most."""
 
-    __slots__ = ("_at", "_depth", "_terms", "_tokens", "_wildcards")
+    __slots__ = ("_at", "_depth", "_terms", "_wildcards", "tokens")
 
     def __init__(self, text: str) -> None:
-        found = (_Token(match[0], match.start()) for match in re.finditer(_TOKENS, text))
-        self._tokens = [token for token in found if means_something(token.text)]
+        found = re.finditer(_TOKENS, text)
+        self.tokens = [token for token in found if means_something(token[0])]
         self._at = self._depth = self._terms = self._wildcards = 0
-
-    def is_empty(self) -> bool:
-        """Return whether there is nothing to look for, and no operator and no group either."""
-        return not self._tokens
 
     def whole(self) -> Node:
         """Return what the whole query means."""
         node = self._either("")
         if token := self._next():
-            raise _invalid(token.position, UNOPENED)
+            raise _invalid(token.start(), UNOPENED)
         return node
 
-    def _next(self) -> _Token | None:
-        return self._tokens[self._at] if self._at < len(self._tokens) else None
+    def _next(self) -> re.Match[str] | None:
+        return self.tokens[self._at] if self._at < len(self.tokens) else None
 
     def _goes_on_with(self, *texts: str) -> bool:
         token = self._next()
-        return token is not None and token.text in texts
+        return token is not None and token[0] in texts
 
     def _either(self, field: str) -> Node:
         parts = [self._both(field)]
@@ -214,76 +235,76 @@ class _Parser:
 
     def _primary(self, field: str) -> Node:
         token = self._next()
-        if token is None or token.text in (AND, OR, ")"):
+        if token is None or token[0] in (AND, OR, ")"):
             raise self._nothing_here(token)
         self._at += 1
-        if token.text == "(":
+        if token[0] == "(":
             return self._group(token, field)
-        named = re.match(FIELD, token.text)
-        if named and named.end() == len(token.text):
+        named = re.match(FIELD, token[0])
+        if named and named.end() == len(token[0]):
             return self._of_field(token, named[1])
-        text = token.text[named.end() :] if named else token.text
+        text = token[0][named.end() :] if named else token[0]
         return self._leaf(text, named[1] if named else field, token)
 
-    def _group(self, opening: _Token, field: str) -> Node:
+    def _group(self, opening: re.Match[str], field: str) -> Node:
         self._depth += 1
         if self._depth > DEEPEST:
-            raise _invalid(opening.position, f"more than {DEEPEST} groups lie within each other")
+            raise _invalid(opening.start(), f"more than {DEEPEST} groups lie within each other")
         if self._goes_on_with(")"):
             raise _invalid(
-                opening.position, 'the group is empty: put "()" in quotes, or words between'
+                opening.start(), 'the group is empty: put "()" in quotes, or words between'
             )
         node = self._either(field)
         if not self._goes_on_with(")"):
-            raise _invalid(opening.position, UNCLOSED)
+            raise _invalid(opening.start(), UNCLOSED)
         self._at += 1
         self._depth -= 1
         return node
 
-    def _of_field(self, token: _Token, field: str) -> Node:
+    def _of_field(self, token: re.Match[str], field: str) -> Node:
         """Return the phrase or the group that stands right behind the name of a field."""
         after = self._next()
-        if after is None or after.position != token.end or after.text[0] not in '("':
+        if after is None or after.start() != token.end() or after[0][0] not in '("':
             raise _invalid(
-                token.position,
-                f'nothing follows "{token.text}": write the word right behind it, without a blank',
+                token.start(),
+                f'nothing follows "{token[0]}": write the word right behind it, without a blank',
             )
         return self._primary(field)
 
-    def _leaf(self, text: str, field: str, token: _Token) -> Leaf:
+    def _leaf(self, text: str, field: str, token: re.Match[str]) -> Leaf:
         if text[0] == '"':
             if is_open(text):
-                raise _invalid(token.position, "the quote is never closed: add another one")
-            leaf = Leaf(words_of(text), field, token.position, beginning=False, plain=False)
+                raise _invalid(token.start(), "the quote is never closed: add another one")
+            leaf = Leaf(words_of(text), field, token.start(), beginning=False, plain=False)
         else:
-            leaf = read_term(text, field, token.position)
+            leaf = read_term(text, field, token.start())
         self._terms += 1
-        self._wildcards += leaf.wild
+        self._wildcards += sum(word.count("*") for word in leaf.words)
         if not leaf.words:
-            raise _invalid(token.position, f'"{field}:" is followed by no letter and no digit')
+            raise _invalid(token.start(), f'"{field}:" is followed by no letter and no digit')
         if self._terms > MOST_TERMS:
-            raise _invalid(token.position, f"it has more than {MOST_TERMS} terms: leave some out")
+            raise _invalid(token.start(), f"it has more than {MOST_TERMS} terms: leave some out")
         if self._wildcards > MOST_WILDCARDS:
-            what = f'more than {MOST_WILDCARDS} terms have "*" elsewhere than at their end'
-            raise _invalid(token.position, f"{what}: leave some out")
+            what = f'more than {MOST_WILDCARDS} "*" stand elsewhere than at the end of a term'
+            raise _invalid(token.start(), f"{what}: leave some out")
         return leaf
 
-    def _nothing_here(self, token: _Token | None) -> CodedError:
+    def _nothing_here(self, token: re.Match[str] | None) -> CodedError:
         """Return the error where something to look for should stand, and this or nothing does."""
-        before = self._tokens[max(self._at - 1, 0)]
-        if before is not token and before.text in (AND, OR, NOT):
+        before = self.tokens[max(self._at - 1, 0)]
+        if before is not token and before[0] in (AND, OR, NOT):
             return _dangling(before, "after")
         if token is None:
-            return _invalid(before.position, UNCLOSED)
-        if token.text == ")":
-            return _invalid(token.position, UNOPENED)
+            return _invalid(before.start(), UNCLOSED)
+        if token[0] == ")":
+            return _invalid(token.start(), UNOPENED)
         return _dangling(token, "before")
 
 
-def _dangling(operator: _Token, where: str) -> CodedError:
+def _dangling(operator: re.Match[str], where: str) -> CodedError:
     return _invalid(
-        operator.position,
-        f'"{operator.text}" has nothing {where} it: write a word there, or the operator in small '
+        operator.start(),
+        f'"{operator[0]}" has nothing {where} it: write a word there, or the operator in small '
         "letters to look for it",
     )
 

@@ -1,0 +1,75 @@
+"""The command `brief`: what an agent of a session would be told, and how long each part is."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ralphgen.cli.app import app
+from ralphgen.cli.launch import Recipe
+from ralphgen.cli.recipes import RecipeCommand
+from ralphgen.cli.sessions import Discipline, Feature, Task, open_session
+from ralphgen.errors import ProjectError, harmless, plain
+from ralphgen.sessions.decide import Request
+from ralphgen.terminal.console import print_json, say
+from ralphgen.terminal.options import Json, Project, TrustEdited
+
+if TYPE_CHECKING:
+    from ralphgen.sessions.model import Brief
+
+
+@app.command(
+    cls=RecipeCommand, epilog="Example: [bold]ralphgen brief task_execution --task 7[/bold]"
+)
+def brief(
+    recipe: Recipe,
+    task: Task = None,
+    feature: Feature = "",
+    discipline: Discipline = "",
+    trust_edited: TrustEdited = False,
+    project: Project = Path(),
+    as_json: Json = False,
+) -> None:
+    """Print what an agent is told when its session begins; no session stays, nothing is claimed."""
+    from ralphgen.project.root import project_place
+    from ralphgen.sessions.store import remove
+
+    place = project_place(project)
+    request = Request(recipe, task, feature, discipline)
+    made = open_session(place, request, say, dry_run=True, trust_edited=trust_edited)
+    remove(made.folder)
+    found = made.brief
+    if found is None:
+        raise ProjectError(
+            "no server of this project tells agents anything", 'switch the kit "ralph" on'
+        )
+    if as_json:
+        print_json({"recipe": made.recipe, **_facts(found)})
+        return
+    parts = (("System", found.system), ("Task", found.task))
+    print("\n\n".join(f"# {name} part\n\n{harmless(text)}" for name, text in parts if text))
+    for line in _sizes(found):
+        say(line)
+
+
+def _facts(brief: "Brief") -> dict[str, object]:
+    return {
+        "system": brief.system,
+        "task": brief.task,
+        "characters": brief.characters,
+        "max_characters": brief.most,
+        "sections": list(brief.sections),
+    }
+
+
+def _sizes(brief: "Brief") -> list[str]:
+    """Return the size of each section, part by part, in lines for people."""
+    lines: list[str] = []
+    for part, text in (("system", brief.system), ("task", brief.task)):
+        lines.append(f"{part} part: {len(text):,} characters")
+        for section in brief.sections:
+            if section["part"] == part and section["title"]:
+                cut = f", cut: see {section['cut']}" if "cut" in section else ""
+                lines.append(f"  {section['characters']:>7,}  {plain(section['title'])}{cut}")
+    if brief.characters > brief.most:
+        text = f"{brief.characters - brief.most:,} more than max_characters of [brief] allows"
+        lines.append(f"warning: {text}: what is left is never cut")
+    return lines

@@ -1,0 +1,103 @@
+"""`ralphgen call`: one tool of one kit, from the shell."""
+
+import sys
+from collections.abc import Sequence
+from io import TextIOWrapper
+from pathlib import Path
+
+from ralphgen.calls.arguments import from_json, from_words, typed
+from ralphgen.calls.caller import open_server
+from ralphgen.errors import RalphgenError, UsageError, harmless, plain
+from ralphgen.project.root import project_place
+from ralphgen.runtime.policy import FULL
+from ralphgen.sessions.decide import Request
+from ralphgen.terminal.console import say
+
+VALUED = ("--recipe", "--task", "--feature", "--discipline", "--project", "--json")
+USAGE = (
+    "ralphgen call KIT:TOOL [key=value … | --json '{…}' | -] "
+    "[--recipe NAME] [--task N] [--feature NAME] [--discipline NAME]"
+)
+REFUSED = 1
+
+
+def call(words: Sequence[str]) -> int:
+    """Call a tool and print its answer; return 0, 1 for a refusal, 2 for what cannot be asked."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal may lack a character
+    try:
+        return _call(words)
+    except RalphgenError as error:
+        say(f"ralphgen: {error}")
+        return error.exit_code
+
+
+def _call(words: Sequence[str]) -> int:
+    options, rest = _read(words)
+    trust_edited = "--trust-edited" in rest
+    rest = [word for word in rest if word != "--trust-edited"]
+    named, *given = rest or [""]
+    kit, sign, tool = named.partition(":")
+    if not sign or not kit or not tool:
+        raise UsageError(f"usage: {USAGE}", '"ralphgen tools" lists the tools of each kit')
+    fixed = _fixed(given, options)
+    place = project_place(Path(options.get("--project", "")))
+    with open_server(
+        place, kit, tool, _request(options), trust_edited=trust_edited, say=say
+    ) as server:
+        if fixed is None:
+            tools = server.tools() if given else []
+            schemas = {one["name"]: one["inputSchema"]["properties"] for one in tools}
+            fixed = typed(from_words(given), schemas.get(tool, {}))
+        answer = server.call(tool, fixed)
+    if answer.refused:
+        sys.stderr.write(f"{harmless(answer.text)}\n")
+        return REFUSED
+    print(harmless(answer.text) if sys.stdout.isatty() else answer.text)
+    return 0
+
+
+def _read(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """Return the options with a value, and the other words."""
+    options: dict[str, str] = {}
+    rest: list[str] = []
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        name, sign, value = word.partition("=")
+        if name not in VALUED:
+            if word.startswith("--") and word != "--trust-edited":
+                raise UsageError(f'there is no option "{plain(word)}"', f"usage: {USAGE}")
+            rest.append(word)
+            continue
+        if name in options or not (sign or left):
+            problem = "is given twice" if name in options else "needs a value"
+            raise UsageError(f'"{name}" {problem}', f"usage: {USAGE}")
+        options[name] = value if sign else left.pop(0)
+    return options, rest
+
+
+def _fixed(given: Sequence[str], options: dict[str, str]) -> dict[str, object] | None:
+    """Return the arguments that are given as JSON, None where they are words."""
+    from_input = "-" in given
+    if (from_input or "--json" in options) and len(given) + ("--json" in options) > 1:
+        raise UsageError("arguments are given in two ways", f"usage: {USAGE}")
+    if from_input:
+        return from_json(sys.stdin.read())
+    return from_json(options["--json"]) if "--json" in options else None
+
+
+def _request(options: dict[str, str]) -> Request | None:
+    """Return the session that is asked for; raises `UsageError` for a task that is no number."""
+    if not {"--recipe", "--task", "--feature", "--discipline"} & options.keys():
+        return None
+    task = options.get("--task")
+    if task is not None and not task.isdecimal():
+        raise UsageError(f'"{plain(task)}" is no number of a task', "write it as --task 7")
+    return Request(
+        options.get("--recipe", FULL),
+        None if task is None else int(task),
+        options.get("--feature", ""),
+        options.get("--discipline", ""),
+    )

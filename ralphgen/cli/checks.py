@@ -1,0 +1,60 @@
+"""`ralphgen task check`: the checks of a task, run from the shell, and what came of them."""
+
+from pathlib import Path
+
+import typer
+
+from ralphgen.cli.row_commands import Record, row_tools
+from ralphgen.cli.tasks import Id, tasks
+from ralphgen.errors import harmless, plain
+from ralphgen.terminal.console import print_json
+from ralphgen.terminal.options import Json, Project, TrustEdited
+
+TOOL = "run_checks"
+INDENT = "    "
+
+
+@tasks.command(epilog="Example: [bold]ralphgen task check 7[/bold]")
+def check(
+    task: Id,
+    trust_edited: TrustEdited = False,
+    project: Project = Path(),
+    as_json: Json = False,
+) -> None:
+    """Run the checks that a task must pass before it is done; exit 1 where it does not.
+
+    What has passed proves the task as long as the files stay as they are.
+    """
+    from ralphgen.project.root import project_root
+
+    _require_trust(project_root(project))
+    with row_tools(project, TOOL, trust_edited=trust_edited) as tools:
+        answer = tools.ask(TOOL, task=task)
+    if as_json:
+        print_json(answer)
+    else:
+        _show(answer)
+    raise typer.Exit(0 if answer["passed"] else 1)
+
+
+def _require_trust(root: Path) -> None:
+    """Ask for the checks of a clone, which run programs; raise `UntrustedError` for a no."""
+    from ralphgen.cli.trust import asked
+    from ralphgen.sessions.items import read_settings
+    from ralphgen.trust.decide import check_items, require_trust
+
+    require_trust(root, check_items(read_settings(root).done), asked)
+
+
+def _show(answer: Record) -> None:
+    for one in answer["checks"]:
+        code = one["exit_code"]
+        end = "ok" if code == 0 else "stopped" if code is None else f"exit code {code}"
+        print(f"{plain(one['name'])}: {end}, {one['seconds']} s")
+        if code != 0:
+            for line in harmless(one["tail"]).splitlines():
+                print(f"{INDENT}{line}")
+    for key in ("not_proved", "watched", "note"):
+        if key in answer:
+            print(plain(answer[key]))
+    print("proved" if answer["passed"] else "not proved")

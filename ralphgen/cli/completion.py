@@ -1,0 +1,106 @@
+"""What a shell completes: ids, names, statuses and tools of the project around the folder."""
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import typer
+
+from ralphgen.errors import RalphgenError, plain
+from ralphgen.project.root import project_root
+
+Offer = tuple[str, str]
+"""A value, and what it stands for."""
+
+MOST = 100  # values that are offered
+STATUSES = ("draft", "pending", "in_progress", "done", "blocked", "skipped")
+PRIORITIES = ("low", "medium", "high", "critical")
+
+
+def complete_tasks(context: typer.Context, incomplete: str) -> list[Offer]:
+    """Return the ids that begin so, with titles."""
+
+    def offers(root: Path) -> list[Offer]:
+        from ralphgen.project.rows import open_rows
+
+        with open_rows(root) as rows:
+            return [(str(task), plain(title)) for task, title in rows.titles(incomplete, MOST)]
+
+    return _offered(context, offers)
+
+
+def complete_features(context: typer.Context, incomplete: str) -> list[Offer]:
+    """Return the names of features that begin so."""
+    return _names(context, incomplete, "features")
+
+
+def complete_disciplines(context: typer.Context, incomplete: str) -> list[Offer]:
+    """Return the names of disciplines that begin so."""
+    return _names(context, incomplete, "disciplines")
+
+
+def complete_statuses(incomplete: str) -> list[str]:
+    """Return the statuses that begin so."""
+    return [one for one in STATUSES if one.startswith(incomplete)]
+
+
+def complete_priorities(incomplete: str) -> list[str]:
+    """Return the priorities that begin so."""
+    return [one for one in PRIORITIES if one.startswith(incomplete)]
+
+
+def complete_recipes(context: typer.Context, incomplete: str) -> list[Offer]:
+    """Return the kinds of session that begin so."""
+
+    def offers(root: Path) -> list[Offer]:
+        from ralphgen.calls.context import read_policy
+
+        known = read_policy(root, trust_edited=True).recipes
+        return [(name, "") for name in known if name.startswith(incomplete)]
+
+    return _offered(context, offers)
+
+
+def complete_tools(context: typer.Context, incomplete: str) -> list[Offer]:
+    """Return the tools that begin so, as KIT:TOOL."""
+
+    def offers(root: Path) -> list[Offer]:
+        from ralphgen.calls.context import read_policy
+
+        every = read_policy(root, trust_edited=True).every_tool
+        named = [f"{kit}:{tool}" for kit, tools in every.items() for tool in tools]
+        return [(name, "") for name in named if name.startswith(incomplete)]
+
+    return _offered(context, offers)
+
+
+def complete_agents(context: typer.Context, incomplete: str) -> list[Offer]:
+    """Return the agents that begin so: those that ralphgen knows, and those of the settings."""
+
+    def offers(root: Path) -> list[Offer]:
+        from ralphgen.project.config_values import KNOWN_AGENTS
+        from ralphgen.sessions.items import read_settings
+
+        names = (*KNOWN_AGENTS, *read_settings(root).loop.agents)
+        return [(name, "") for name in names if name.startswith(incomplete)]
+
+    return _offered(context, offers)
+
+
+def _names(context: typer.Context, incomplete: str, table: str) -> list[Offer]:
+    def offers(root: Path) -> list[Offer]:
+        from ralphgen.project.rows import open_rows
+
+        with open_rows(root) as rows:
+            names = [name for name in rows.names(table) if name.startswith(incomplete)]
+            return [(name, "") for name in names[:MOST] if name == plain(name)]
+
+    return _offered(context, offers)
+
+
+def _offered(context: typer.Context, offers: Callable[[Path], list[Offer]]) -> list[Offer]:
+    """Return the offers of the project that a command line names; none where anything is wrong."""
+    try:
+        return offers(project_root(Path(context.params.get("project") or "")))
+    except (RalphgenError, OSError, sqlite3.Error):
+        return []

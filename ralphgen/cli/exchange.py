@@ -1,0 +1,154 @@
+"""`ralphgen export` and `ralphgen import`: a project's rows as lines, and those of others."""
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ralphgen.cli.app import app
+from ralphgen.cli.completion import complete_disciplines, complete_features
+from ralphgen.errors import UsageError, plain
+from ralphgen.terminal.console import say
+from ralphgen.terminal.options import Project
+
+
+class Source(StrEnum):
+    """What can be imported."""
+
+    ralphgen = "ralphgen"
+    sqlite = "sqlite"
+    task_master = "task-master"
+    beads = "beads"
+    backlog = "backlog"
+    spec_kit = "spec-kit"
+
+
+Feature = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME", help="The feature of new tasks.", autocompletion=complete_features
+    ),
+]
+Discipline = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME", help="The discipline of new tasks.", autocompletion=complete_disciplines
+    ),
+]
+OWN = (Source.ralphgen, Source.sqlite)  # those whose rows have a feature and a discipline
+
+
+@app.command(epilog="Example: [bold]ralphgen export tasks.jsonl[/bold]")
+def export(
+    file: Annotated[
+        Path | None, typer.Argument(help="Where to: standard output, if left out.")
+    ] = None,
+    project: Project = Path(),
+) -> None:
+    """Write every visible row as a line of JSON, sorted, without secrets.
+
+    A file is what the other side goes on from: the next import is merged by it.
+    """
+    from ralphgen.exchange.move import export_file, export_text
+    from ralphgen.project.root import project_root
+
+    root = project_root(project)
+    if file is None:
+        sys.stdout.write(export_text(root))
+    else:
+        export_file(root, file)
+        say(f"wrote {file}")
+
+
+@app.command(
+    name="import",
+    epilog="Example: [bold]ralphgen import backlog --from backlog --feature auth "
+    "--discipline backend[/bold]",
+)
+def import_(
+    file: Annotated[Path, typer.Argument(help="The file, or the other tool's folder.")],
+    source: Annotated[Source, typer.Option("--from", help="What wrote it.")] = Source.ralphgen,
+    feature: Feature = "",
+    discipline: Discipline = "",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done, change nothing.")
+    ] = False,
+    allow_removals: Annotated[
+        bool, typer.Option("--allow-removals", help="Remove what is gone on the other side.")
+    ] = False,
+    project: Project = Path(),
+) -> None:
+    """Take over rows from an export, or another tool's tasks: all of them or none.
+
+    What both sides have changed since the last export or import is a conflict: exit 1.
+    """
+    from ralphgen.exchange.adopt import import_tasks
+    from ralphgen.exchange.move import import_rows
+    from ralphgen.project.root import postgresql_place, project_root
+    from ralphgen.terminal.person import refuse_agents
+
+    refuse_agents("import")
+    is_own = source in OWN
+    _refuse_useless(source, is_own=is_own, homes=(feature, discipline), removals=allow_removals)
+    root = project_root(project)
+    if source is Source.sqlite and postgresql_place(root) is not None:
+        _move(root, file, dry_run=dry_run, allow_removals=allow_removals)
+        return
+    if is_own:
+        changes = import_rows(
+            root,
+            file,
+            is_database=source is Source.sqlite,
+            dry_run=dry_run,
+            allow_removals=allow_removals,
+            say=say,
+        )
+    else:
+        changes = import_tasks(
+            root, source.value, file, homes=(feature, discipline), dry_run=dry_run, say=say
+        )
+    for change in changes:
+        print(plain(str(change)))
+    sys.stdout.flush()
+    done = f"{len(changes):,} {'row' if len(changes) == 1 else 'rows'}"
+    say(f"{'would change' if dry_run else 'changed'} {done}" if changes else "nothing to change")
+
+
+def _move(root: Path, file: Path, *, dry_run: bool, allow_removals: bool) -> None:
+    """Move a project's file into PostgreSQL, and tell how many rows of each table."""
+    from ralphgen.exchange.transfer import move_project
+
+    if allow_removals:
+        raise UsageError("nothing is removed where a project moves to PostgreSQL", "leave it out")
+    added = move_project(root, file, dry_run=dry_run, say=say)
+    for table, count in added.items():
+        if count:
+            print(f"{table}: {count:,}")
+    sys.stdout.flush()
+    rows = f"{sum(added.values()):,} rows"
+    if not sum(added.values()):
+        say("nothing to move: all rows are there")
+    elif dry_run:
+        say(f"would move {rows}")
+    else:
+        say(f'moved {rows}; next: "ralphgen regen"')
+
+
+def _refuse_useless(
+    source: Source, *, is_own: bool, homes: tuple[str, str], removals: bool
+) -> None:
+    """Raise `UsageError` for options that do not go with what is imported, or are missing."""
+    if is_own and any(homes):
+        raise UsageError(
+            f'rows of "{source.value}" have a feature and a discipline of their own',
+            "leave --feature and --discipline out",
+        )
+    if not is_own and removals:
+        raise UsageError(f'nothing is removed with --from "{source.value}"', "leave it out")
+    if not is_own and not all(homes):
+        raise UsageError(
+            f'tasks of "{source.value}" need a feature and a discipline here',
+            "say --feature NAME and --discipline NAME",
+        )

@@ -1,0 +1,83 @@
+"""Fields of a row on a command line: the options that a command knows, and any column besides."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+from ralphgen.calls.arguments import typed
+from ralphgen.errors import UsageError, plain
+
+FIELDS = "ralphgen.fields"  # where a command finds the options that are columns
+
+Given = dict[str, list[str]]
+"""What was given for each column, as text, as often as it was given."""
+
+
+class FieldCommand(TyperCommand):
+    """A command that takes an option for each column of a table, also for those it does not know.
+
+    What it does not know stands in `context.meta[FIELDS]`.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take out the options that are none of the command's own."""
+        known = {name for one in self.get_params(ctx) for name in (*one.opts, *one.secondary_opts)}
+        kept: list[str] = []
+        given: Given = ctx.meta.setdefault(FIELDS, {})
+        left = list(args)
+        while left:
+            word = left.pop(0)
+            name, sign, value = word.partition("=")
+            if word == "--":
+                kept += [word, *left]
+                break
+            if not word.startswith("--") or name in known:
+                kept.append(word)
+                if name in known and not sign and left and _takes_value(self, ctx, name):
+                    kept.append(left.pop(0))
+                continue
+            if not sign and not left:
+                raise UsageError(f'the option "{plain(word)}" needs a value')
+            given.setdefault(_column(name), []).append(value if sign else left.pop(0))
+        return super().parse_args(ctx, kept)
+
+
+def given_fields(context: typer.Context, **options: str | Sequence[str] | None) -> Given:
+    """Return what was given, column by column; `options` are those that the command knows."""
+    given: Given = {
+        name: [value] if isinstance(value, str) else [*value]
+        for name, value in options.items()
+        if value is not None and value != []
+    }
+    return {**given, **context.meta.get(FIELDS, {})}
+
+
+def arguments_of(given: Given, properties: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the arguments of a tool whose input schema has these properties.
+
+    A list is given item by item, or as JSON. Raises `UsageError` for another field that is given
+    twice; whatever else is wrong, the tool refuses.
+    """
+    arguments: dict[str, Any] = {}
+    for name, texts in given.items():
+        rule = properties.get(name, {"type": "string"})
+        if rule.get("type") == "array" and not texts[0].lstrip().startswith("["):
+            item = {name: rule.get("items", {})}
+            arguments[name] = [typed({name: text}, item)[name] for text in texts]
+        elif len(texts) > 1:
+            raise UsageError(f'"--{name.replace("_", "-")}" is given {len(texts)} times')
+        else:
+            arguments |= typed({name: texts[0]}, {name: rule})
+    return arguments
+
+
+def _takes_value(command: TyperCommand, ctx: Any, name: str) -> bool:
+    return any(
+        name in one.opts and not getattr(one, "is_flag", False) for one in command.get_params(ctx)
+    )
+
+
+def _column(option: str) -> str:
+    return option.removeprefix("--").replace("-", "_")

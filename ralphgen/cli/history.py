@@ -1,0 +1,214 @@
+"""`ralphgen log` and `ralphgen undo`: what sessions have changed, and taking it back."""
+
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from ralphgen.cli.app import app
+from ralphgen.cli.completion import complete_tasks
+from ralphgen.cli.row_tables import page_console
+from ralphgen.errors import UsageError, plain
+from ralphgen.history.entries import readable, without_hidden
+from ralphgen.terminal.console import print_json, say
+from ralphgen.terminal.options import Json, Project, Yes
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ralphgen.history.entries import Entry
+    from ralphgen.history.undo import Undone
+
+NEWEST = 100  # entries that are shown where nothing is said
+UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+LONGEST = 200  # characters of a value
+
+
+@app.command(epilog="Example: [bold]ralphgen log --task 7[/bold]")
+def log(
+    session: Annotated[str, typer.Option(metavar="ID", help="Only what it has changed.")] = "",
+    task: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Only the task and its comments.", autocompletion=complete_tasks
+        ),
+    ] = None,
+    since: Annotated[
+        str, typer.Option(metavar="WHEN", help="A day or a moment (UTC), or how long ago: 2h, 3d.")
+    ] = "",
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="The newest of them.")] = NEWEST,
+    project: Project = Path(),
+    as_json: Json = False,
+) -> None:
+    """Show what was changed, by whom: each row with what it held before and after."""
+    from ralphgen.history.entries import read_entries
+    from ralphgen.history.undo import finish_undone
+    from ralphgen.project.root import project_root
+
+    root = project_root(project)
+    moment = _moment(since) if since else None
+    entries = read_entries(
+        root,
+        session=session or None,
+        task=task,
+        since=moment,
+        limit=limit + 1,
+        hidden=_hidden(root),
+    )
+    finish_undone(root)
+    if as_json:
+        print_json([entry.as_json() for entry in entries[-limit:]])
+        return
+    _show(entries[-limit:])
+    if len(entries) > limit:
+        say(f"there are older ones: see more with --limit {10 * limit}")
+
+
+@app.command(epilog="Example: [bold]ralphgen undo SESSION --dry-run[/bold]")
+def undo(
+    session: Annotated[str, typer.Argument(metavar="SESSION", help="Its id, as in the log.")],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would be done.")
+    ] = False,
+    yes: Yes = False,
+    project: Project = Path(),
+) -> None:
+    """Set back what a session has changed, where nobody has changed it since.
+
+    The rest is shown and left alone, and the exit code is 1 then. A backup is made first.
+    """
+    from ralphgen.history.undo import finish_undone, undo_session
+    from ralphgen.ledger.backup import backed_up
+    from ralphgen.project.root import project_root
+    from ralphgen.terminal.person import agrees, refuse_agents
+
+    refuse_agents("undo")
+    root = project_root(project)
+    found = undo_session(root, session, dry_run=True)
+    if dry_run or not yes or not found.changed:
+        _show_undone(found, _hidden(root))
+    if not dry_run and found.changed:
+        if not agrees(f"set back {_counted(found.changed)}?", yes=yes):
+            say("nothing was changed")
+            raise typer.Exit(1)
+        finish_undone(root)
+        say(backed_up(root))
+        found = undo_session(root, session)
+        if yes:
+            _show_undone(found, _hidden(root))
+        say(f'set back {_counted(found.changed)}; "ralphgen undo {found.session}" takes it back')
+    if found.left:
+        raise typer.Exit(1)
+
+
+def _moment(text: str) -> str:
+    """Return a moment as the ledger has it; raises `UsageError` for what is none."""
+    now = datetime.now(UTC)
+    ago = re.fullmatch(r"([0-9]{1,6})([smhd])", text)
+    try:
+        if ago:
+            found = now - timedelta(**{UNITS[ago[2]]: int(ago[1])})
+        else:
+            found = datetime.fromisoformat(text)
+            found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        hint = "write 2026-01-31, 2026-01-31T18:00 or 2h"
+        raise UsageError(f'"{plain(text)}" is no moment', hint) from error
+    return found.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _hidden(root: Path) -> frozenset[str]:
+    """Return the columns that the config hides, as `table.column`, in lower case."""
+    from ralphgen.sessions.items import read_settings
+
+    return frozenset(name.lower() for name in read_settings(root).db_schema.hide)
+
+
+def _show(entries: "Sequence[Entry]") -> None:
+    """Print the entries, below a line for each call that has made some of them."""
+    console = page_console()
+    if not entries:
+        say("nothing is on record")
+    before = None
+    for entry in entries:
+        call = (entry.time, entry.session, entry.tool)
+        if call != before:
+            moment = entry.time.replace("T", " ").removesuffix("Z")
+            console.print(Text(f"{moment}  {plain(entry.tool)}", style="bold"))
+            _line(console, f"  in {entry.session}")
+        before = call
+        _line(console, f"  {_words(entry)}")
+
+
+def _words(entry: "Entry") -> str:
+    if entry.is_line:
+        verb = "gets" if entry.after is not None else "loses"
+        return f"{entry.table} {verb} {(entry.after or entry.before or {})['line']}"
+    name = f"{entry.table} {_key(json.loads(entry.key))}"
+    if entry.before is None or entry.after is None:
+        row = {key: one for key, one in (entry.after or entry.before or {}).items() if one}
+        verb = "new" if entry.before is None else "deleted"
+        return f"{name} {verb}: {_values(row)}"
+    after = entry.after
+    changes = (
+        f"{key} {_value(one)} → {_value(after[key])}"
+        for key, one in entry.before.items()
+        if one != after[key]
+    )
+    return f"{name}: {', '.join(changes)}"
+
+
+def _show_undone(found: "Undone", hidden: Collection[str]) -> None:
+    """Print what is set back, and what is left with both of its versions."""
+    console = page_console()
+    for row in found.rows:
+        name = f"{row.table} {_key(row.key[0] if len(row.key) == 1 else row.key)}"
+        if row.done is not None:
+            columns = f": {', '.join(row.columns)}" if row.done == "set back" else ""
+            _line(console, f"{name} {row.done}{columns}")
+            continue
+        _line(console, f"{name} left: {row.left}", style="yellow")
+        for who, values in (("the session", row.session), ("now", row.now)):
+            visible = without_hidden(row.table, values, hidden)
+            _line(console, f"  {who}: {'not there' if visible is None else _values(visible)}")
+    for line in found.lines:
+        done = "put back" if line.put_back else "taken out"
+        if line.left:
+            _line(console, f"{line.file} left: {line.left}: {line.line}", style="yellow")
+        elif not line.gone:
+            _line(console, f"{line.file} {done}: {line.line}")
+    if not found.rows and all(line.gone for line in found.lines):
+        say("all is as it was before that session")
+
+
+def _line(console: "Console", text: str, style: str = "") -> None:
+    """Print one line, cut where the terminal ends."""
+    console.print(Text(plain(text), style=style), overflow="ellipsis", no_wrap=True)
+
+
+def _counted(number: int) -> str:
+    return f"{number:,} {'row or line' if number == 1 else 'rows and lines'}"
+
+
+def _key(key: object) -> str:
+    return ", ".join(map(_value, key)) if isinstance(key, list | tuple) else _value(key, key=True)
+
+
+def _values(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {_value(one)}" for name, one in values.items())
+
+
+def _value(value: object, *, key: bool = False) -> str:
+    if isinstance(value, bytes | dict):
+        return "a blob"
+    if isinstance(value, str):
+        value = readable(value)
+        if key:
+            return value
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"

@@ -1,0 +1,154 @@
+"""The command `launch`: starts an agent in a session of its own."""
+
+import shlex
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ralphgen.cli.app import app
+from ralphgen.cli.completion import complete_agents, complete_recipes
+from ralphgen.cli.recipes import RecipeCommand
+from ralphgen.cli.sessions import Discipline, Feature, Kits, Next, Task, open_session
+from ralphgen.errors import ProjectError, RalphgenError, Say, plain
+from ralphgen.sessions.decide import Request
+from ralphgen.terminal.console import progress, say
+from ralphgen.terminal.options import Project, Quiet, TrustEdited
+from ralphgen.terminal.person import refuse_agents
+
+if TYPE_CHECKING:
+    from ralphgen.launch.agent import Agent, LaunchOptions
+    from ralphgen.sessions.model import PreparedSession
+
+Recipe = Annotated[
+    str, typer.Argument(help="The kind of session.", autocompletion=complete_recipes)
+]
+Prompt = Annotated[
+    str, typer.Argument(help="What to say first; - reads it. The recipe's own if left out.")
+]
+AgentName = Annotated[
+    str,
+    typer.Option(
+        "--agent",
+        metavar="NAME",
+        help="claude, codex, gemini or one of the settings.",
+        autocompletion=complete_agents,
+    ),
+]
+Model = Annotated[str, typer.Option(metavar="NAME", help="The model to use.")]
+MaxTurns = Annotated[int | None, typer.Option(min=1, metavar="N", help="End after so many turns.")]
+Timeout = Annotated[
+    float | None, typer.Option(min=1, metavar="SECONDS", help="Stop it after so long.")
+]
+Printing = Annotated[
+    bool, typer.Option("--print", help="Without a terminal, also for conversations.")
+]
+Raw = Annotated[bool, typer.Option("--raw", help="Print the stream of JSON as it is.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the command line, start nothing.")]
+
+
+@app.command(
+    cls=RecipeCommand,
+    epilog="Example: [bold]ralphgen launch task_execution --task 7 -- --effort high[/bold]",
+)
+def launch(
+    context: typer.Context,
+    recipe: Recipe,
+    prompt: Prompt = "",
+    task: Task = None,
+    next_: Next = False,
+    feature: Feature = "",
+    discipline: Discipline = "",
+    kit: Kits = None,
+    agent: AgentName = "claude",
+    model: Model = "",
+    max_turns: MaxTurns = None,
+    timeout: Timeout = None,
+    printing: Printing = False,
+    raw: Raw = False,
+    dry_run: DryRun = False,
+    trust_edited: TrustEdited = False,
+    project: Project = Path(),
+    quiet: Quiet = False,
+) -> None:
+    """Start an agent in a session of its own; what stands behind -- is passed on to it.
+
+    task_execution, opus_review and enrichment run to their end and print what happens; the others
+    are conversations in the terminal.
+    """
+    from ralphgen.launch.agent import LaunchOptions
+    from ralphgen.launch.agents import find_agent
+    from ralphgen.project.root import project_place
+    from ralphgen.sessions.items import read_settings
+
+    refuse_agents("launch")
+    place, tell = project_place(project), progress(quiet)
+    works = find_agent(agent, read_settings(place.root))
+    request = Request(recipe, task, feature, discipline, tuple(kit or ()), next=next_)
+    made = open_session(place, request, tell, dry_run=dry_run, trust_edited=trust_edited)
+    for line in made.runs:
+        tell(plain(line))
+    for line in works.lacks:
+        say(f"note: {plain(line)}")
+    options = LaunchOptions(
+        prompt=sys.stdin.read() if prompt == "-" else prompt or made.prompt,
+        printing=printing or works.prints(made),
+        model=model,
+        max_turns=max_turns,
+        passed_through=context.obj,
+    )
+    if dry_run:
+        _print_command(made, works, options)
+        return
+    raise typer.Exit(_launched(made, works, options, timeout=timeout, raw=raw, tell=tell))
+
+
+def _print_command(made: "PreparedSession", agent: "Agent", options: "LaunchOptions") -> None:
+    """Print the command line of the agent, with the variables that it needs."""
+    from ralphgen.sessions.store import remove
+
+    try:
+        call = agent.call(made, options)
+        variables = [f"{name}={value}" for name, value in call.variables.items()]
+        print(shlex.join([*(["env", *variables] if variables else []), *call.argv]))
+    except RalphgenError:
+        remove(made.folder)
+        raise
+
+
+def _launched(
+    made: "PreparedSession",
+    agent: "Agent",
+    options: "LaunchOptions",
+    *,
+    timeout: float | None,
+    raw: bool,
+    tell: Say,
+) -> int:
+    """Run the agent, let its task go, say what came of it, and return the exit code."""
+    from ralphgen.launch.runner import line_writer
+    from ralphgen.launch.session import launch_session
+    from ralphgen.launch.summary import last_lines
+    from ralphgen.sessions.claims import NOT_MADE, end_claim, keep_claim
+    from ralphgen.sessions.store import remove
+
+    try:
+        out = line_writer(sys.stdout, raw=raw)
+        with keep_claim(made.claim) as lost:
+            end = launch_session(made, agent, options, timeout=timeout, out=out, say=say, lost=lost)
+    except RalphgenError:
+        end_claim(made, NOT_MADE)
+        remove(made.folder)  # nothing runs in it
+        raise
+    if made.claim is not None:
+        try:
+            again = bool(end.comment)
+            status = end_claim(made, end.outcome.word, end.comment, reopens=again)
+            end = replace(end, status=status)
+        except ProjectError as error:
+            say(f"warning: {error}")
+    for line in last_lines(made, end):
+        tell(line)
+    return end.outcome.exit_code

@@ -1,0 +1,170 @@
+"""`ralphgen ledger` and `ralphgen backup`: ralphgen's own tables in the project's database."""
+
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ralphgen.cli.app import app
+from ralphgen.errors import Say, UsageError
+from ralphgen.terminal.console import print_json, progress, say
+from ralphgen.terminal.options import Folder, Json, Project, Quiet, Yes
+
+ledger = typer.Typer(
+    no_args_is_help=True,
+    help="ralphgen's own tables in the database: sessions, claims, journal and evidence.",
+)
+app.add_typer(ledger, name="ledger")
+
+
+@ledger.command(epilog="Example: [bold]ralphgen ledger on --yes[/bold]")
+def on(path: Folder = Path(), yes: Yes = False, quiet: Quiet = False) -> None:
+    """Add the tables, once their SQL was shown, and write the server anew."""
+    from ralphgen.ledger.tables import add_tables, definition, read_state
+    from ralphgen.project.root import postgresql_place
+    from ralphgen.terminal.person import agrees
+
+    root = _root_for_a_person(path, "ledger on")
+    if read_state(root).version is not None:
+        say("the ledger is on already")
+        return
+    say(definition(postgresql=postgresql_place(root) is not None))
+    if not agrees("add these tables to the project's database?", yes=yes):
+        say("nothing was changed")
+        raise typer.Exit(1)
+    add_tables(root)
+    _regenerate(root, progress(quiet))
+    say("the ledger is on")
+
+
+@ledger.command(epilog="Example: [bold]ralphgen ledger off[/bold]")
+def off(path: Folder = Path(), yes: Yes = False, quiet: Quiet = False) -> None:
+    """Remove the tables with all that they hold, after a backup, and write the server anew."""
+    from ralphgen.errors import ProjectError
+    from ralphgen.ledger.backup import backed_up
+    from ralphgen.ledger.opened import opened_database
+    from ralphgen.ledger.tables import read_state, remove_tables
+    from ralphgen.runtime.database.claims import live_claims
+    from ralphgen.runtime.database.ledger import MARKER
+    from ralphgen.sessions.items import read_settings
+    from ralphgen.terminal.person import agrees
+
+    root = _root_for_a_person(path, "ledger off")
+    state = read_state(root)
+    if state.version is None:
+        say("the ledger is off already")
+        return
+    if read_settings(root).done.checks:
+        raise ProjectError(
+            "the checks of [[done.checks]] keep their evidence in the ledger",
+            'remove them from .ralph/ralphgen.toml first, with "ralphgen regen --allow-removals"',
+        )
+    with opened_database(root) as database:
+        held = sorted(database.reading(lambda: live_claims(database)))
+    if held:
+        raise ProjectError(
+            f"sessions hold tasks by the ledger now: {', '.join(map(str, held))}",
+            'let them end; "ralphgen task status N pending --force" takes one away',
+        )
+    rows = sum(state.rows.values()) - 1  # but for that of the version
+    if not agrees(f"remove the ledger with its {rows:,} rows?", yes=yes):
+        say("nothing was changed")
+        raise typer.Exit(1)
+    say(backed_up(root))
+    remove_tables(root)
+    _regenerate(root, progress(quiet), removed=[MARKER])
+    say("the ledger is off")
+
+
+@ledger.command(epilog="Example: [bold]ralphgen ledger status --json[/bold]")
+def status(path: Folder = Path(), as_json: Json = False) -> None:
+    """Show whether the database has the tables, of which version, and what they hold."""
+    from ralphgen.ledger.tables import read_state
+    from ralphgen.project.root import project_root
+
+    state = read_state(project_root(path))
+    if as_json:
+        print_json({"on": state.version is not None, "version": state.version, "rows": state.rows})
+    elif state.version is None:
+        print('off: add it with "ralphgen ledger on"')
+    else:
+        print(f"on, version {state.version}")
+        for table, rows in state.rows.items():
+            print(f"{table}: {rows:,} {'row' if rows == 1 else 'rows'}")
+
+
+@ledger.command(epilog="Example: [bold]ralphgen ledger upgrade[/bold]")
+def upgrade(path: Folder = Path(), quiet: Quiet = False) -> None:
+    """Bring the tables to the version of this ralphgen, all or none, after a backup."""
+    from ralphgen.ledger.backup import backed_up
+    from ralphgen.ledger.tables import VERSION, no_ledger, read_state, upgrade_tables
+
+    root = _root_for_a_person(path, "ledger upgrade")
+    found = read_state(root).version
+    if found is None:
+        raise no_ledger()
+    if found == VERSION:
+        say(f"the ledger is of version {VERSION}, the newest")
+        return
+    say(backed_up(root))
+    before, after = upgrade_tables(root)
+    _regenerate(root, progress(quiet))
+    say(f"the ledger went from version {before} to {after}")
+
+
+@ledger.command(epilog="Example: [bold]ralphgen ledger prune --before 2026-01-31[/bold]")
+def prune(
+    before: Annotated[str, typer.Option(metavar="YYYY-MM-DD", help="Keep what is not older.")],
+    path: Folder = Path(),
+    yes: Yes = False,
+) -> None:
+    """Delete journal, evidence and ended sessions from before a day (UTC), after a backup."""
+    from ralphgen.ledger.backup import backed_up
+    from ralphgen.ledger.tables import no_ledger, read_state
+    from ralphgen.ledger.tables import prune as prune_tables
+    from ralphgen.terminal.person import agrees
+
+    root = _root_for_a_person(path, "ledger prune")
+    try:
+        day = date.fromisoformat(before)
+    except ValueError as error:
+        raise UsageError(f'"{before}" is no day', "write it as 2026-01-31") from error
+    if read_state(root).version is None:
+        raise no_ledger()
+    if not agrees(f"delete what the ledger holds from before {day}?", yes=yes):
+        say("nothing was changed")
+        raise typer.Exit(1)
+    say(backed_up(root))
+    for table, rows in prune_tables(root, day.isoformat()).items():
+        say(f"{table}: {rows:,} {'row' if rows == 1 else 'rows'} deleted")
+
+
+@app.command(epilog="Example: [bold]ralphgen backup ~/shop.db[/bold]")
+def backup(
+    file: Annotated[
+        Path | None,
+        typer.Argument(help="Where to: in .ralph/backups, of which five are kept, if left out."),
+    ] = None,
+    project: Project = Path(),
+) -> None:
+    """Copy the database while others use it, and print the copy's path."""
+    from ralphgen.ledger.backup import make_backup
+    from ralphgen.project.root import project_root
+
+    print(make_backup(project_root(project), file))
+
+
+def _root_for_a_person(path: Path, command: str) -> Path:
+    from ralphgen.project.root import project_root
+    from ralphgen.terminal.person import refuse_agents
+
+    refuse_agents(command)
+    return project_root(path)
+
+
+def _regenerate(root: Path, tell: Say, *, removed: Sequence[str] = ()) -> None:
+    from ralphgen.generate.workflows import regenerate
+
+    regenerate(root, force=False, say=tell, removed=removed)

@@ -1,0 +1,188 @@
+"""The command `loop`: works on one task after the other until nothing is ready."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from errno import EIO, EPIPE
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ralphgen.cli.app import app
+from ralphgen.cli.completion import complete_agents
+from ralphgen.errors import Say, plain
+from ralphgen.terminal.console import drop_output, print_json, progress, say
+from ralphgen.terminal.options import Project, Quiet, TrustEdited
+
+if TYPE_CHECKING:
+    from ralphgen.loop.conduct import Show, Telling
+    from ralphgen.loop.events import Event
+    from ralphgen.loop.start import PreparedLoop
+
+SIGPIPE = 13  # its number everywhere; Windows has no name for it
+SHOWN = 10  # tasks of a dry run, where nothing says how many
+Parallel = Annotated[int, typer.Option(min=1, max=64, metavar="N", help="So many at once.")]
+MaxTasks = Annotated[
+    int | None, typer.Option(min=1, metavar="M", help="Stop after so many sessions on tasks.")
+]
+MaxCost = Annotated[
+    float | None, typer.Option(min=0.01, metavar="USD", help="Stop when so much is used up.")
+]
+MaxTime = Annotated[str, typer.Option(metavar="TIME", help="Stop after 30s, 10m or 4h.")]
+ReviewEvery = Annotated[
+    int | None, typer.Option(min=1, metavar="K", help="Have every K tasks reviewed.")
+]
+Worktrees = Annotated[
+    bool, typer.Option("--worktrees", help="Each in a work tree of its own; what passes is merged.")
+]
+AgentName = Annotated[
+    str,
+    typer.Option("--agent", metavar="NAME", help="Who works.", autocompletion=complete_agents),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what it would begin with.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print what happens as lines of JSON.")]
+
+
+@app.command(epilog="Example: [bold]ralphgen loop --max-time 8h --max-cost 20[/bold]")
+def loop(
+    parallel: Parallel = 1,
+    max_tasks: MaxTasks = None,
+    max_cost: MaxCost = None,
+    max_time: MaxTime = "",
+    review_every: ReviewEvery = None,
+    worktrees: Worktrees = False,
+    agent: AgentName = "claude",
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+    trust_edited: TrustEdited = False,
+    project: Project = Path(),
+    quiet: Quiet = False,
+) -> None:
+    """Have tasks done: claim the next, launch an agent on it, look what came of it, and again.
+
+    It ends with 0 when nothing is ready, with 7 when a budget is used up, and with 5 when tasks in
+    a row were left open. Ctrl-C lets end what runs, typed again it stops at once.
+    """
+    from ralphgen.loop.limits import Limits, parse_duration
+    from ralphgen.loop.start import prepare_loop
+    from ralphgen.project.root import project_root
+    from ralphgen.terminal.person import refuse_agents
+
+    refuse_agents("loop")
+    limits = Limits(
+        parallel=parallel,
+        max_tasks=max_tasks,
+        max_cost=max_cost,
+        max_seconds=parse_duration(max_time) if max_time else None,
+        review_every=review_every,
+    )
+    prepared = prepare_loop(
+        project_root(project), limits, agent, worktrees=worktrees, trust_edited=trust_edited
+    )
+    if dry_run:
+        _show_first(prepared, as_json=as_json)
+    else:
+        raise typer.Exit(_looped(prepared, as_json=as_json, tell=progress(quiet)))
+
+
+def _show_first(prepared: "PreparedLoop", *, as_json: bool) -> None:
+    """Print the tasks that it would begin with, in order."""
+    from ralphgen.project.rows import open_rows
+
+    shown = prepared.ready[: prepared.limits.max_tasks or SHOWN]
+    with open_rows(prepared.root) as rows:
+        titles = {task: dict(rows.titles(str(task), 1)).get(task, "") for task in shown}
+    if as_json:
+        tasks = [{"id": task, "title": title} for task, title in titles.items()]
+        name = prepared.agent.name
+        print_json({"agent": name, "ready": len(prepared.ready), "tasks": tasks})
+        return
+    for task, title in titles.items():
+        print(plain(f"{task}  {title}"))
+    if not titles:
+        say('nothing is ready: "ralphgen task list" shows what there is')
+        return
+    say(f"{len(prepared.ready)} ready; {prepared.agent.title} would begin with these")
+
+
+def _looped(prepared: "PreparedLoop", *, as_json: bool, tell: Say) -> int:
+    """Run the loop, show what happens, and return the exit code."""
+    from ralphgen.cli.trust import asked
+    from ralphgen.ledger.backup import backed_up
+    from ralphgen.loop.conduct import conduct
+    from ralphgen.loop.events import event
+    from ralphgen.loop.run import Run
+    from ralphgen.sessions.items import project_items
+    from ralphgen.trust.decide import require_trust
+
+    root, limits = prepared.root, prepared.limits
+    if warning := require_trust(root, project_items(root), asked):
+        tell(warning)
+    backup = backed_up(root)
+    with _view(prepared, as_json=as_json, tell=tell) as view:
+        show = _as_long_as_it_can(view, prepared.telling)
+        for lack in prepared.agent.lacks:
+            show(event("note", worker=0, text=lack))
+        show(event("backup", text=backup))
+        facts = {"agent": prepared.agent.name, "workers": limits.parallel}
+        prepared.site.begin(prepared.ready)
+        show(event("begin", **facts, ready=len(prepared.ready)))
+
+        def paused(seconds: float) -> None:
+            prepared.telling.tell(event("pause", seconds=seconds))
+
+        def cut_off(seconds: float) -> None:
+            prepared.telling.tell(event("away", seconds=seconds))
+
+        run = Run(limits, paused=paused, cut_off=cut_off)
+        stop = conduct(run, prepared.site, prepared.telling, prepared.stop_now, show)
+    return stop.exit_code
+
+
+def _as_long_as_it_can(show: "Show", telling: "Telling") -> "Show":
+    """Return what shows events for as long as there is anything to show them on.
+
+    A terminal that is gone or a full disk is no reason to leave tasks in the hands of nobody. A
+    pipe that nobody reads stops the loop, as it ends other programs.
+    """
+
+    def shown(told: "Event | None") -> None:
+        try:
+            show(told)
+        except OSError as error:
+            if error.errno in (EIO, EPIPE):
+                drop_output()
+            if error.errno == EPIPE:
+                telling.signalled(SIGPIPE)
+
+    return shown
+
+
+@contextmanager
+def _view(prepared: "PreparedLoop", *, as_json: bool, tell: Say) -> Iterator["Show"]:
+    """What shows events: lines of JSON, a live view in a terminal, lines for people elsewhere."""
+    from ralphgen.loop.events import event_lines
+
+    if as_json:
+        yield _print_event
+    elif os.isatty(2) and tell is say:
+        from ralphgen.cli.loop_view import LiveView
+
+        with LiveView(prepared.site.counts) as view:
+            yield view.show
+    else:
+
+        def show(told: "Event | None") -> None:
+            for line in event_lines(told) if told is not None else ():
+                tell(line)
+
+        yield show
+
+
+def _print_event(told: "Event | None") -> None:
+    from ralphgen.loop.events import FREQUENT
+
+    if told is not None and told["event"] not in FREQUENT:
+        print(json.dumps(told), flush=True)

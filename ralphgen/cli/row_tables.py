@@ -1,0 +1,114 @@
+"""Tables and whole rows of the project, as wide as the terminal is."""
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ralphgen.errors import harmless, plain
+
+Row = Mapping[str, Any]
+UNLIMITED = 1_000  # columns, where nothing says how wide the page is
+LEAST = 30  # columns for the last one, or others that can be missed are left out
+GAP = 2  # columns between two
+HUES = {
+    "done": "green",
+    "skipped": "dim",
+    "in_progress": "yellow",
+    "blocked": "red",
+    "held": "yellow",
+    "stale": "red",
+    "ready": "bold",
+    "running": "green",
+    "critical": "red",
+    "high": "yellow",
+}
+TASK_COLUMNS = ("id", "status", "priority", "feature", "discipline", "held_by", "title")
+NAMED_COLUMNS = ("name", "acronym", "display_name", "description")
+NEEDED = ("id", "status", "title", "name", "display_name")
+"""The columns that a narrow terminal shows."""
+
+
+def page_console(*, to_stderr: bool = False) -> Console:
+    """Return a console as wide as the terminal; a page that nobody looks at has room for all."""
+    width = shutil.get_terminal_size((UNLIMITED, 24)).columns
+    return Console(width=width, stderr=to_stderr, markup=False, emoji=False, highlight=False)
+
+
+def show_rows(rows: Sequence[Row], columns: Sequence[str]) -> None:
+    """Print a line for each row; where the terminal is narrow, of fewer columns, the last one cut.
+
+    Ids and names are whole, since they are there to be copied.
+    """
+    console = page_console()
+    shown = [name for name in columns if any(row.get(name) for row in rows)]
+    widths = {
+        name: max(len(name), *(_cell(row.get(name)).cell_len for row in rows)) for name in shown
+    }
+    for name in [*shown]:
+        if name not in NEEDED and _left(widths, shown, console.width) < LEAST:
+            shown.remove(name)
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    last = max(_left(widths, shown, console.width), 1)
+    for name in shown:
+        table.add_column(
+            name.replace("_", " "),
+            justify="right" if name == "id" else "left",
+            overflow="ellipsis",
+            no_wrap=True,
+            width=min(widths[name], last) if name == shown[-1] else widths[name],
+        )
+    for row in rows:
+        table.add_row(*(_cell(row.get(name)) for name in shown))
+    console.print(table, soft_wrap=False)
+
+
+def _left(widths: Mapping[str, int], shown: Sequence[str], width: int) -> int:
+    """Return how wide the last column may be beside the others."""
+    return width - sum(widths[name] + GAP for name in shown[:-1])
+
+
+def show_record(record: Row, title: str) -> None:
+    """Print a row as a whole: a line for each short field, and a paragraph for each long one."""
+    console = page_console()
+    console.print(Text(plain(title), style="bold"), soft_wrap=_is_piped())
+    for name, value in record.items():
+        label = name.replace("_", " ")
+        lines = _lines(value)
+        if len(lines) == 1 and not isinstance(value, list):
+            console.print(Text(f"{label}: ", style="dim") + _cell(lines[0]), soft_wrap=_is_piped())
+            continue
+        console.print(Text(f"{label}:", style="dim"))
+        for line in lines:
+            console.print(Text(f"  {harmless(line)}"), soft_wrap=_is_piped())
+
+
+def _is_piped() -> bool:
+    return not (sys.stdout.isatty() or "COLUMNS" in os.environ)
+
+
+def _cell(value: object) -> Text:
+    text = "" if value is None else plain(str(value))
+    return Text(text, style=HUES.get(text, ""))
+
+
+def _lines(value: object) -> list[str]:
+    """Return a value for people: a line for each item of a list, and for each line of a text."""
+    if isinstance(value, list):
+        return [_item(one) for one in value]
+    if isinstance(value, dict):
+        return [_item(value)]
+    return str(value).splitlines() or [""]
+
+
+def _item(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_item(one)}" for key, one in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(_item, value))
+    return plain(str(value))

@@ -1,0 +1,28 @@
+"""`ralphgen schema`: JSON Schemas for editors."""
+
+import sys
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from ralphgen.cli.app import app
+
+
+class SchemaName(StrEnum):
+    """The files of a project that people write in TOML."""
+
+    config = "config"
+    recipe = "recipe"
+
+
+@app.command(epilog="Example: [bold]ralphgen schema recipe > recipe.schema.json[/bold]")
+def schema(
+    name: Annotated[
+        SchemaName, typer.Argument(help="Of .ralph/ralphgen.toml, or of .ralph/recipes/*.toml.")
+    ] = SchemaName.config,
+) -> None:
+    """Print the JSON Schema by which an editor completes and checks a settings file."""
+    from ralphgen.init.editor_schemas import schema_text
+
+    sys.stdout.write(schema_text(name.value))

@@ -1,0 +1,47 @@
+"""`ralphgen sql`: what a person may want to run in the project's database."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ralphgen.cli.app import app
+from ralphgen.terminal.console import say
+from ralphgen.terminal.options import Folder
+
+Roles = Annotated[
+    bool,
+    typer.Option("--roles", help="Print PostgreSQL's roles and row-level security of sessions."),
+]
+
+
+@app.command(epilog="Example: [bold]ralphgen sql | psql service=shop[/bold]")
+def sql(path: Folder = Path(), roles: Roles = False) -> None:
+    """Print the SQL of the indexes that many tasks want and the database lacks; run nothing."""
+    from ralphgen.errors import ProjectError
+    from ralphgen.generate.workflows import generate
+    from ralphgen.kits.registry import KITS
+    from ralphgen.planning.indexes import missing_indexes
+    from ralphgen.project.root import project_root
+    from ralphgen.project.rows import open_rows
+
+    root = project_root(path)
+    generated = generate(root)
+    project = generated.project
+    if roles:
+        plans = {plan.key: plan for plan in generated.plan.kits}
+        for kit in KITS:
+            if kit.access is not None and kit.key in plans:
+                sys.stdout.write(kit.access(project, plans[kit.key], generated.plan.policy))
+        return
+    try:
+        with open_rows(root) as rows:
+            found = rows.indexes()
+    except ProjectError as error:
+        found = set()
+        say(f"warning: {error.problems[0].text}: all are printed")
+    place = project.postgresql
+    for index in missing_indexes(project, found):
+        print(f"-- {index.purpose}")
+        print(index.statement(place.schema if place is not None else ""))

@@ -1,0 +1,350 @@
+"""The commands on tasks: what agents do with tools, a person does here, by the same rules."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ralphgen.cli.completion import (
+    complete_disciplines,
+    complete_features,
+    complete_priorities,
+    complete_statuses,
+    complete_tasks,
+)
+from ralphgen.cli.fields import FieldCommand, arguments_of, given_fields
+from ralphgen.cli.row_commands import (
+    Clear,
+    Record,
+    listed,
+    login_name,
+    row_tools,
+    show_change,
+    titled,
+)
+from ralphgen.cli.sessions import make_session
+from ralphgen.errors import UsageError, plain
+from ralphgen.project.root import project_place
+from ralphgen.sessions.decide import Request
+from ralphgen.terminal.console import print_json, say
+from ralphgen.terminal.options import Json, Project, TrustEdited, Yes
+from ralphgen.terminal.person import agrees, refuse_agents
+
+tasks = typer.Typer(name="task", no_args_is_help=True, help="Add, list, change and close tasks.")
+NOTHING_READY = 8
+NOTHING_IS_READY = 'nothing is ready: "ralphgen task list" shows what there is'
+CLAIMING = "task_execution"  # the recipe of a session that takes a task
+READY = 10  # ids of tasks that are named after a change
+Id = Annotated[
+    int, typer.Argument(metavar="N", help="The task's id.", autocompletion=complete_tasks)
+]
+Feature = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Its feature.", autocompletion=complete_features),
+]
+Discipline = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Its discipline.", autocompletion=complete_disciplines),
+]
+Status = Annotated[
+    str | None,
+    typer.Option(metavar="STATUS", help="Its status.", autocompletion=complete_statuses),
+]
+Priority = Annotated[
+    str | None,
+    typer.Option(metavar="PRIORITY", help="How urgent.", autocompletion=complete_priorities),
+]
+DependsOn = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--depends-on",
+        metavar="N",
+        help="A task that it waits for; repeatable.",
+        autocompletion=complete_tasks,
+    ),
+]
+Description = Annotated[str | None, typer.Option(metavar="TEXT", help="What is to be done.")]
+Criteria = Annotated[
+    list[str] | None,
+    typer.Option("--acceptance-criteria", metavar="TEXT", help="When it is done; repeatable."),
+]
+Tags = Annotated[list[str] | None, typer.Option("--tags", metavar="TAG", help="Repeatable.")]
+Files = Annotated[
+    list[str] | None,
+    typer.Option("--context-files", metavar="PATH", help="What to read first; repeatable."),
+]
+Hints = Annotated[str | None, typer.Option(metavar="TEXT", help="What helps.")]
+MORE = (
+    "Every other column of the project's tasks is an option too, such as [bold]--my-column[/bold]."
+)
+
+
+@tasks.command(
+    cls=FieldCommand,
+    epilog=f"{MORE} Example: [bold]ralphgen task add 'Log in' --feature auth --discipline backend"
+    "[/bold]",
+)
+def add(
+    context: typer.Context,
+    title: Annotated[str, typer.Argument(help="What it is called.")],
+    feature: Feature = None,
+    discipline: Discipline = None,
+    priority: Priority = None,
+    status: Status = None,
+    depends_on: DependsOn = None,
+    description: Description = None,
+    acceptance_criteria: Criteria = None,
+    tags: Tags = None,
+    context_files: Files = None,
+    hints: Hints = None,
+    trust_edited: TrustEdited = False,
+    project: Project = Path(),
+    as_json: Json = False,
+) -> None:
+    """Create a task in a feature, for a discipline."""
+    given = given_fields(
+        context,
+        title=title,
+        feature=feature,
+        discipline=discipline,
+        priority=priority,
+        status=status,
+        depends_on=depends_on,
+        description=description,
+        acceptance_criteria=acceptance_criteria,
+        tags=tags,
+        context_files=context_files,
+        hints=hints,
+    )
+    with row_tools(project, "create_task", trust_edited=trust_edited) as tools:
+        answer = tools.ask("create_task", **arguments_of(given, tools.properties("create_task")))
+    show_change(answer, f"task {answer['id']} ({answer['status']})", as_json=as_json)
+
+
+@tasks.command(name="list", epilog="Example: [bold]ralphgen task list --ready[/bold]")
+def list_(
+    ready: Annotated[bool, typer.Option("--ready", help="What can be begun, the next first.")] = (
+        False
+    ),
+    status: Status = None,
+    feature: Feature = None,
+    discipline: Discipline = None,
+    search: Annotated[str, typer.Option(metavar="TEXT", help="What stands in its title.")] = "",
+    limit: Annotated[int, typer.Option(metavar="N", min=1, help="How many at most.")] = 50,
+    trust_edited: TrustEdited = False,
+    project: Project = Path(),
+    as_json: Json = False,
+) -> None:
+    """List tasks by id, or with --ready in the order in which they are to be done."""
+    wanted = {
+        "filter_status": status,
+        "filter_feature": feature,
+        "filter_discipline": discipline,
+        "filter_ready": ready or None,
+    }
+    filters = {name: value for name, value in wanted.items() if value is not None}
+    with row_tools(project, "list_tasks", trust_edited=trust_edited) as tools:
+        if search:
+            answer = titled(tools, search, limit, filters)
+        else:
+            answer = listed(tools, "list_tasks", "tasks", limit, **filters)
+    if as_json:
+        print_json(answer)
+        return
+    from ralphgen.cli.row_tables import TASK_COLUMNS, show_rows
+
+    if not answer["tasks"]:
+        none = "there is no such task" if filters or search else "there is no task yet"
+        say(NOTHING_IS_READY if ready and not search else none)
+        return
+    show_rows([_shown(task) for task in answer["tasks"]], TASK_COLUMNS)
+    left = answer["total"] - len(answer["tasks"])
+    if left:
+        say(f"and {left:,} more: see them with --limit {answer['total']}")
+
+
+@tasks.command(name="next", epilog="Example: [bold]ralphgen task next --json | jq .id[/bold]")
+def next_(
+    feature: Feature = None,
+    discipline: Discipline = None,
+    claim: Annotated[
+        bool, typer.Option("--claim", help="Take it: as session task_execution --next.")
+    ] = False,
+    trust_edited: TrustEdited = False,
+    project: Project = Path(),
+    as_json: Json = False,
+) -> None:
+    """Show the task that is to be done next; exit 8 where none is ready."""
+    if claim:
+        refuse_agents("task next --claim")
+        request = Request(CLAIMING, feature=feature or "", discipline=discipline or "", next=True)
+        place = project_place(project)
+        make_session(place, request, as_json=as_json, tell=say, trust_edited=trust_edited)
+        return
+    wanted = {"filter_feature": feature, "filter_discipline": discipline}
+    filters = {name: value for name, value in wanted.items() if value is not None}
+    with row_tools(project, "list_tasks", trust_edited=trust_edited) as tools:
+        found = tools.ask("list_tasks", filter_ready=True, limit=1, **filters)["tasks"]
+    task = found[0] if found else None
+    if as_json:
+        print_json(task)
+    elif task is None:
+        say(NOTHING_IS_READY)
+    else:
+        from ralphgen.cli.row_tables import TASK_COLUMNS, show_rows
+
+        show_rows([_shown(task)], TASK_COLUMNS)
+        say(f"have it done: ralphgen launch task_execution --task {task['id']}")
+    raise typer.Exit(0 if found else NOTHING_READY)
+
+
+@tasks.command(epilog="Example: [bold]ralphgen task show 7[/bold]")
+def show(
+    task: Id, trust_edited: TrustEdited = False, project: Project = Path(), as_json: Json = False
+) -> None:
+    """Show all of a task: its fields, what it waits for, what waits for it, and comments."""
+    with row_tools(project, "get_task", trust_edited=trust_edited) as tools:
+        record = tools.ask("get_task", id=task)
+    if as_json:
+        print_json(record)
+        return
+    from ralphgen.cli.row_tables import show_record
+
+    rest = {key: value for key, value in record.items() if key not in {"id", "title"}}
+    show_record(rest, f"task {record['id']}: {record['title']}")
+
+
+@tasks.command(
+    cls=FieldCommand,
+    epilog=f"{MORE} Example: [bold]ralphgen task edit 7 --priority high --depends-on 3[/bold]",
+)
+def edit(
+    context: typer.Context,
+    task: Id,
+    title: Annotated[str | None, typer.Option(metavar="TEXT", help="What it is called.")] = None,
+    priority: Priority = None,
+    depends_on: DependsOn = None,
+    description: Description = None,
+    acceptance_criteria: Criteria = None,
+    tags: Tags = None,
+    context_files: Files = None,
+    hints: Hints = None,
+    clear: Clear = None,
+    trust_edited: TrustEdited = False,
+    project: Project = Path(),
+    as_json: Json = False,
+) -> None:
+    """Change fields of a task; without options, all of them in $EDITOR."""
+    given = given_fields(
+        context,
+        title=title,
+        priority=priority,
+        depends_on=depends_on,
+        description=description,
+        acceptance_criteria=acceptance_criteria,
+        tags=tags,
+        context_files=context_files,
+        hints=hints,
+        clear=clear,
+    )
+    from ralphgen.cli.row_editor import edit_row
+
+    with row_tools(project, "update_task", trust_edited=trust_edited) as tools:
+        answer = edit_row(tools, "task", {"id": task}, given)
+    show_change(answer, f"task {task}: changed {_joined(answer)}", as_json=as_json)
+
+
+@tasks.command(epilog="Example: [bold]ralphgen task status 7 done --summary 'It works'[/bold]")
+def status(
+    task: Id,
+    new: Annotated[
+        str,
+        typer.Argument(metavar="STATUS", help="Its new status.", autocompletion=complete_statuses),
+    ],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why it is blocked.")] = "",
+    summary: Annotated[str, typer.Option(metavar="TEXT", help="What was done: a comment.")] = "",
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="End a session's claim; with --because, without proof too."),
+    ] = False,
+    because: Annotated[
+        str, typer.Option(metavar="TEXT", help="Why it is done without proof, with --force.")
+    ] = "",
+    trust_edited: TrustEdited = False,
+    project: Project = Path(),
+    as_json: Json = False,
+) -> None:
+    """Set a task's status, by the same rules as an agent's."""
+    if force or because:
+        refuse_agents("task status --force")
+        if not force:
+            raise UsageError('"--because" goes with "--force"', "say both, or neither")
+    words = {"reason": reason, "summary": summary, "because": because}
+    said: dict[str, object] = {name: text for name, text in words.items() if text}
+    with row_tools(project, "set_task_status", trust_edited=trust_edited) as tools:
+        known = tools.properties("set_task_status") if force else {}
+        if because and "summary" in known:
+            said.setdefault("summary", "Closed by a person.")  # whose reason the server adds
+        if force and not because and "force" not in known:
+            raise UsageError('"--force" goes with "--because" here', "say both, or neither")
+        if "force" in known:
+            said["force"] = True
+        answer = tools.ask("set_task_status", id=task, status=new, **said)
+    free = [str(one) for one in answer.get("unblocked", ())]
+    more = f", and {len(free) - READY} more" if len(free) > READY else ""
+    after = f"; nothing keeps {', '.join(free[:READY])}{more} any more" if free else ""
+    show_change(answer, f"task {task}: {answer['old']} → {answer['new']}{after}", as_json=as_json)
+
+
+@tasks.command(epilog="Example: [bold]ralphgen task comment 7 'Use the new API'[/bold]")
+def comment(
+    task: Id,
+    text: Annotated[str, typer.Argument(help="What to say; - reads it.")],
+    author: Annotated[
+        str, typer.Option(metavar="NAME", help="Who says it: you, if left out.")
+    ] = "",
+    priority: Priority = None,
+    trust_edited: TrustEdited = False,
+    project: Project = Path(),
+    as_json: Json = False,
+) -> None:
+    """Add a comment to a task."""
+    body = typer.get_text_stream("stdin").read() if text == "-" else text
+    with row_tools(project, "add_task_comment", trust_edited=trust_edited) as tools:
+        given: dict[str, object] = {"task_id": task, "body": body}
+        if author or "author" in tools.properties("add_task_comment"):
+            given["author"] = author or login_name()
+        if priority is not None:
+            given["priority"] = priority
+        answer = tools.ask("add_task_comment", **given)
+    show_change(answer, f"comment {answer.get('id', '')} on task {task}", as_json=as_json)
+
+
+@tasks.command(epilog="Example: [bold]ralphgen task delete 7[/bold]")
+def delete(
+    task: Id,
+    yes: Yes = False,
+    trust_edited: TrustEdited = False,
+    project: Project = Path(),
+    as_json: Json = False,
+) -> None:
+    """Delete a task that no other depends on, with its comments; asks first."""
+    with row_tools(project, "delete_task", trust_edited=trust_edited) as tools:
+        title = "" if yes else tools.ask("get_task", id=task)["title"]
+        if not agrees(f'delete task {task} "{plain(title)}"?', yes=yes):
+            say("nothing was deleted")
+            raise typer.Exit(1)
+        answer = tools.ask("delete_task", id=task)
+    named = answer.get("still_named_by", ())
+    also = f"; it is still named by {len(named)} others" if named else ""
+    show_change(answer, f"task {task} is deleted{also}", as_json=as_json)
+
+
+def _shown(task: Record) -> Record:
+    """Return a task for people: a pending one is ready, held, or waits; a stale one says so."""
+    names = {"ready": "ready", "waiting_on_deps": "waiting", "held": "held", "stale": "stale"}
+    return {**task, "status": names.get(task.get("inferred", ""), task.get("status"))}
+
+
+def _joined(answer: Record) -> str:
+    return ", ".join(answer.get("changed", ())) or "nothing"

@@ -1,0 +1,55 @@
+"""`ralphgen upgrade`: a project that an earlier version has written."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ralphgen import __version__
+from ralphgen.cli.app import app
+from ralphgen.errors import harmless
+from ralphgen.terminal.console import progress, say
+from ralphgen.terminal.options import Folder, Quiet, Yes
+
+
+@app.command(epilog="Example: [bold]ralphgen upgrade --dry-run[/bold]")
+def upgrade(
+    path: Folder = Path(),
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the diff, write nothing.")] = (
+        False
+    ),
+    yes: Yes = False,
+    no_install: Annotated[
+        bool, typer.Option("--no-install", help="Leave the server's environment as it is.")
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Show what this ralphgen changes of a project that an earlier one wrote, ask, and write it.
+
+    The diff goes by kind: tools, policy, facts, server; of vendored files it gives the number.
+    """
+    from ralphgen.generate.upgrade import plan_upgrade
+    from ralphgen.generate.upgrade import upgrade as upgrade_project
+    from ralphgen.generate.workflows import install_environment
+    from ralphgen.project.root import project_root
+    from ralphgen.terminal.person import agrees, refuse_agents
+
+    refuse_agents("upgrade")
+    root = project_root(path)
+    planned = plan_upgrade(root)
+    if planned is None:
+        say(f'the server was written by {__version__}: "ralphgen check" says whether it is current')
+        return
+    sys.stdout.write(harmless(planned.text()))
+    sys.stdout.flush()
+    question = f"go from {planned.before} to {__version__}?"
+    if dry_run:
+        return
+    if not agrees(question, yes=yes):
+        say("nothing was changed")
+        raise typer.Exit(1)
+    tell = progress(quiet)
+    upgrade_project(root, say=tell)
+    if not no_install:
+        install_environment(root, say=tell)

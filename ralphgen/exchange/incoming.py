@@ -1,0 +1,176 @@
+"""Takes the rows of one table into PostgreSQL, by way of a temporary table of the same columns."""
+
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ralphgen.errors import Problem, ProjectError
+from ralphgen.exchange.lines import SHOWN, shown_key
+from ralphgen.exchange.rows import Key
+from ralphgen.exchange.spelling import spelled
+from ralphgen.ledger.opened import of_postgresql
+from ralphgen.project.connection import DatabaseConnection
+from ralphgen.project.postgresql import PostgresqlConnection, first_line
+from ralphgen.runtime.sqlite.library import quoted
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from ralphgen.runtime.database.connection import Database
+
+SETTLE = "nothing was changed: settle it in the file or in PostgreSQL, then import again"
+_LINE = re.compile(r"line (\d+)(?:, column ([^:]+))?")  # of what PostgreSQL says where it failed
+# Of a table that gives no numbers by itself the sequence is null, and nothing is set.
+_FREE = """
+    SELECT setval(counter, highest::text::bigint) FROM (
+        SELECT pg_get_serial_sequence(?, ?)::regclass AS counter,
+            (SELECT max(KEY) FROM TABLE) AS highest
+    ) AS numbers
+    WHERE CASE WHEN counter IS NOT NULL
+        THEN highest::text::bigint > coalesce(pg_sequence_last_value(counter), 0) END
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class MovedColumn:
+    """A column that is moved: its name in the file, that in PostgreSQL, and its kind there."""
+
+    source: str
+    name: str
+    kind: str
+
+
+class IncomingRows:
+    """The rows of a table of the file, for the table of this name and key in PostgreSQL.
+
+    PostgreSQL itself so says what it does not take, and what differs, before any row is added.
+    """
+
+    def __init__(
+        self,
+        connection: "psycopg.Connection[Any]",
+        table: str,
+        key: str,
+        columns: Sequence[MovedColumn],
+    ) -> None:
+        """Work within the transaction of `connection`; the table and its key are names of ours."""
+        self.table = table
+        self._connection = connection
+        self._key = key
+        self._columns = columns
+        self._names = ", ".join(quoted(column.name) for column in columns)
+        self._incoming = f"pg_temp.ralphgen_{table}"
+        self._on_key = f"its.{key} = new.{key}"
+
+    def load(self, source: sqlite3.Connection) -> None:
+        """Read the rows of the file, in the order of their keys.
+
+        Raises `ProjectError` for values that PostgreSQL does not hold, and `sqlite3.Error`.
+        """
+        import psycopg
+
+        self._run(
+            f"CREATE TEMPORARY TABLE ralphgen_{self.table} ON COMMIT DROP AS "
+            f"SELECT {self._names} FROM {self.table} WITH NO DATA"
+        )
+        names = ", ".join(quoted(column.source) for column in self._columns)
+        sql = f"SELECT {names} FROM {quoted(self.table)} ORDER BY {self._key}"
+        keys: list[Key] = []
+        problems: list[Problem] = []
+        text = f"COPY {self._incoming} ({self._names}) FROM STDIN".encode()
+        try:
+            with self._connection.cursor().copy(text) as copy:
+                for row in self._spelled(source.execute(sql), keys, problems):
+                    copy.write_row(row)
+        except (psycopg.DataError, psycopg.IntegrityError) as error:
+            problems.append(_refusal(error, keys))
+        if problems:
+            *others, last = problems
+            raise ProjectError.of([*others, Problem(last.text, SETTLE)])
+
+    def refuse_differing(self) -> None:
+        """Raise `ProjectError` for rows that are in both and not the same."""
+        differs = " OR ".join(
+            f"its.{quoted(column.name)}::text IS DISTINCT FROM new.{quoted(column.name)}::text"
+            for column in self._columns
+        )
+        found = self._run(
+            f"SELECT its.{self._key} FROM {self.table} AS its JOIN {self._incoming} AS new "
+            f"ON {self._on_key} WHERE {differs} ORDER BY 1 LIMIT {SHOWN}"
+        )
+        if found:
+            shown = [f"{shown_key((self.table, key))} is another one there" for (key,) in found]
+            *others, last = shown
+            raise ProjectError.of([*map(Problem, others), Problem(last, SETTLE)])
+
+    def add(self) -> int:
+        """Add the rows that are not there, have numbers go on behind them; return how many.
+
+        Raises `ProjectError` where the table does not take one.
+        """
+        import psycopg
+
+        try:
+            cursor = self._connection.execute(
+                f"INSERT INTO {self.table} ({self._names}) OVERRIDING SYSTEM VALUE "
+                f"SELECT {self._names} FROM {self._incoming} AS new WHERE NOT EXISTS "
+                f"(SELECT 1 FROM {self.table} AS its WHERE {self._on_key}) "
+                f"ORDER BY {self._key}".encode()
+            )
+        except psycopg.IntegrityError as error:
+            said = error.diag.message_primary or ""
+            if (error.diag.message_detail or "").startswith("Key "):  # else it is the whole row
+                said += f": {error.diag.message_detail}"
+            raise ProjectError(
+                f"PostgreSQL refuses rows of {self.table}: {said}", SETTLE
+            ) from error
+        go_on_counting(PostgresqlConnection(self._connection), self.table, self._key)
+        return cursor.rowcount
+
+    def _spelled(
+        self, rows: Iterable[Sequence[Any]], keys: list[Key], problems: list[Problem]
+    ) -> Iterator[list[Any]]:
+        """Yield the rows as PostgreSQL takes them; note their keys, and what it cannot take."""
+        at = [column.name for column in self._columns].index(self._key)
+        columns = [(column.kind, column.name) for column in self._columns]
+        for row in rows:
+            keys.append((self.table, row[at]))
+            values = []
+            for (kind, name), value in zip(columns, row, strict=True):
+                try:
+                    values.append(spelled(kind, name, value))
+                except ValueError as error:
+                    problems.append(Problem(f'{shown_key(keys[-1])}: "{name}": {error}'))
+                    values.append(None)
+            if len(problems) >= SHOWN:
+                return
+            yield values
+
+    def _run(self, sql: str) -> list[tuple[Any, ...]]:
+        cursor = self._connection.execute(sql.encode())
+        return cursor.fetchall() if cursor.description else []
+
+
+def go_on_counting(connection: DatabaseConnection, table: str, key: str) -> None:
+    """Have the numbers that PostgreSQL gives to new rows of a table begin behind the highest."""
+    connection.execute(_FREE.replace("TABLE", table).replace("KEY", key), [table, key])
+
+
+def refusals(database: "Database") -> tuple[type[Exception], ...]:
+    """Return what the database's driver raises for values that a table does not take."""
+    if of_postgresql(database) is None:
+        return (sqlite3.IntegrityError,)
+    import psycopg
+
+    return (psycopg.IntegrityError, psycopg.DataError)
+
+
+def _refusal(error: "psycopg.Error", keys: Sequence[Key]) -> Problem:
+    """Return what PostgreSQL says of a value, with the row and the column that it is in."""
+    found = _LINE.search(error.diag.context or "")
+    at = int(found[1]) - 1 if found else -1
+    where = shown_key(keys[at]) if 0 <= at < len(keys) else "a row"
+    column = f', "{found[2]}"' if found and found[2] else ""
+    return Problem(f"{where}{column}: PostgreSQL refuses it: {first_line(error)}")

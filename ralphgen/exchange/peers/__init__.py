@@ -1,0 +1,1 @@
+"""Reads the tasks of other tools from their files."""

@@ -1,0 +1,119 @@
+"""What all peers have: tasks, known by the peer's own ids."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ralphgen.errors import ProjectError
+
+Keys = tuple[str, ...]
+PRIORITIES = ("low", "medium", "high", "critical")
+
+
+@dataclass(frozen=True, slots=True)
+class PeerComment:
+    """What somebody said of a task, and when: an ISO time, empty where it is not known."""
+
+    author: str
+    body: str
+    created: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PeerTask:
+    """A task of another tool; `key` is its id there, `depends_on` are keys of others.
+
+    `status` is one of ours; so is `priority`, which is empty where there is none. Days are ISO.
+    """
+
+    key: str
+    title: str
+    description: str = ""
+    status: str = "pending"
+    priority: str = ""
+    tags: Keys = ()
+    depends_on: Keys = ()
+    acceptance_criteria: Keys = ()
+    context_files: Keys = ()
+    hints: str = ""
+    blocked_by: str = ""
+    created: str = ""
+    updated: str = ""
+    completed: str = ""
+    comments: tuple[PeerComment, ...] = ()
+
+
+Reader = Callable[[Path], list[PeerTask]]
+"""Returns the tasks of a file or folder; raises `ProjectError` where it is not the peer's."""
+
+
+def broken(place: object, why: str, hint: str = "") -> ProjectError:
+    """Return the error for a file that is not what the peer writes."""
+    return ProjectError(f"{place}: {why}", hint or "say with --from what it is")
+
+
+def text_of(value: Any, place: object, name: str) -> str:
+    """Return a text of a peer's file, empty for none; a number is read as its digits."""
+    if value is None:
+        return ""
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        return str(value).encode("utf-8", "replace").decode()
+    raise broken(place, f'"{name}" is no text')
+
+
+def texts_of(value: Any, place: object, name: str) -> Keys:
+    """Return a list of texts of a peer's file; a text alone is a list of one."""
+    items = [] if value is None else value if isinstance(value, list) else [value]
+    return tuple(text for item in items if (text := text_of(item, place, name)))
+
+
+def list_of_objects(value: Any, place: object, name: str) -> Sequence[Mapping[str, Any]]:
+    """Return a list of objects of a peer's file; none for null."""
+    items = [] if value is None else value
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise broken(place, f'"{name}" is no list of objects')
+    return items
+
+
+def waiting_for_parts(
+    tasks: Sequence[PeerTask], parts: Mapping[str, Sequence[str]], place: object
+) -> list[PeerTask]:
+    """Return the tasks so that each waits for its parts too, by key, and these for what it waits.
+
+    A part that waits for the whole, in whatever way, is none that the whole could wait for. Raises
+    `ProjectError` for two tasks of one key.
+    """
+    known: dict[str, PeerTask] = {}
+    for task in tasks:
+        if task.key in known:
+            raise broken(place, f'"{task.key}" is there twice', "give one of them another id there")
+        known[task.key] = task
+    for whole, keys in parts.items():
+        if whole not in known:
+            continue
+        waited_for = known[whole].depends_on
+        for key in keys:
+            part = known[key]
+            more = [one for one in waited_for if not _waits(known, one, key)]
+            known[key] = replace(part, depends_on=_joined(part.depends_on, more))
+        free = [key for key in keys if not _waits(known, key, whole)]
+        known[whole] = replace(known[whole], depends_on=_joined(waited_for, free))
+    return [*known.values()]
+
+
+def _joined(keys: Keys, more: Iterable[str]) -> Keys:
+    return tuple(dict.fromkeys([*keys, *more]))
+
+
+def _waits(known: Mapping[str, PeerTask], task: str, other: str) -> bool:
+    """Return whether a task is another one, or waits for it in whatever way."""
+    seen, left = set[str](), [task]
+    while left:
+        key = left.pop()
+        if key == other:
+            return True
+        if key in known and key not in seen:
+            seen.add(key)
+            left.extend(known[key].depends_on)
+    return False

@@ -1,0 +1,224 @@
+"""The visible rows of a database: read, with secrets masked, and spelled as lines of JSON."""
+
+import json
+import math
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ralphgen.kits.ralph.rows import encode
+from ralphgen.project.config import shown_url
+from ralphgen.project.connection import DatabaseConnection
+from ralphgen.project.model import Schema, Table
+from ralphgen.runtime.sqlite.library import quoted
+from ralphgen.terminal.console import STEERING
+
+TABLES = ("metadata", "disciplines", "features", "tasks", "task_comments", "recipe_configs")
+"""Those whose rows are moved; a row refers to none of a later one."""
+
+MASK = "***"
+OPEN = ("name", "command", "args", "type")  # what an MCP server may show of itself
+SECRET = ("disciplines", "mcp_servers")
+
+Value = str | int | float | bytes | None
+Key = tuple[str, str | int]
+"""A table, and what its row is known by."""
+
+Row = Mapping[str, Value]
+Rows = Mapping[Key, Row]
+
+_SELECT = "SELECT * FROM TABLE"
+_KEYS = {"metadata": "id", "tasks": "id", "task_comments": "id"}
+
+
+def key_column(table: str) -> str:
+    """Return the column by which a row of a table is known."""
+    return _KEYS.get(table, "name")
+
+
+def exchanged(schema: Schema) -> dict[str, list[str]]:
+    """Return the columns that are moved, by table: visible ones that are stored, sorted.
+
+    A table whose rows are known by nothing that is visible is left out.
+    """
+    found = {
+        name: _columns(schema, table)
+        for name in TABLES
+        if (table := schema.table(name)) is not None
+    }
+    return {name: columns for name, columns in found.items() if key_column(name) in columns}
+
+
+def read_rows(connection: DatabaseConnection, columns: Mapping[str, Sequence[str]]) -> Rows:
+    """Return the rows of these columns by table, with secrets masked; some without a key have none.
+
+    Bytes that are no UTF-8 are read as U+FFFD. A list, as PostgreSQL has one, is read as JSON.
+    """
+    if isinstance(connection, sqlite3.Connection):
+        connection.text_factory = lambda text: text.decode("utf-8", "replace")
+    rows: dict[Key, Row] = {}
+    for table, names in columns.items():
+        sql = _SELECT.replace("TABLE", quoted(table))
+        for found in connection.execute(sql.replace("*", ", ".join(map(quoted, names)))):
+            row = dict(zip(names, map(_read, found), strict=True))
+            key = row[key_column(table)]
+            if isinstance(key, str | int):
+                rows[table, key] = masked(table, row)
+    return rows
+
+
+def with_json_in_order(rows: Rows, schema: Schema) -> Rows:
+    """Return rows with JSON as PostgreSQL spells it, in columns whose type is JSON or a list.
+
+    There the same value has one spelling only. SQLite has no such types.
+    """
+    kinds = {
+        (table.name, column.name)
+        for table in schema.tables
+        for column in table.columns
+        if column.type == "JSON" or column.type.endswith("[]")
+    }
+    if not kinds:
+        return rows
+    return {
+        key: {
+            name: _json_in_order(value) if (key[0], name) in kinds else value
+            for name, value in row.items()
+        }
+        for key, row in rows.items()
+    }
+
+
+def masked(table: str, row: Row) -> Row:
+    """Return a row with what may be secret in it masked, as the tool get_discipline does."""
+    of, column = SECRET
+    if table != of or not row.get(column):
+        return row
+    return {**row, column: _masked_servers(row[column])}
+
+
+def unmasked(before: Value, after: Value) -> Value:
+    """Return masked MCP servers with the secrets of those that are there and look the same."""
+    known = {_spelled(_masked(server)): server for server in _servers(before) or ()}
+    servers = _servers(after)
+    if servers is None:
+        return before if after == MASK else after
+    restored = [known.get(_spelled(server), server) for server in servers]
+    return after if restored == servers else _spelled(restored)
+
+
+def spelled_lines(rows: Rows) -> Iterator[str]:
+    """Yield the rows as lines of JSON, by table and key; the same rows give the same lines."""
+    for table, key in sorted(rows, key=_order):
+        row = {name: _json_value(value) for name, value in sorted(rows[table, key].items())}
+        text = json.dumps({"table": table, "row": row}, ensure_ascii=False)
+        yield STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
+
+
+def stored_value(value: Any) -> Value:
+    """Return what a value of a line stands for; raises ValueError for what no column can hold."""
+    if isinstance(value, dict | list | bool):
+        return _stored_object(value)
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ValueError("a number beyond 64 bits")
+    if isinstance(value, str):
+        _refuse_half_characters(value)
+    stored: Value = value
+    return stored
+
+
+def same(one: Value, other: Value) -> bool:
+    """Return whether two values are stored as the same: 1 is not 1.0."""
+    return type(one) is type(other) and one == other
+
+
+def _read(value: Any) -> Value:
+    if isinstance(value, list):
+        return encode(value)
+    known = value is None or isinstance(value, str | int | float | bytes)
+    return value if known else str(value)
+
+
+def _json_in_order(value: Value) -> Value:
+    """Return the JSON of a text without spaces, and with its keys as jsonb puts them in order."""
+    try:
+        return _spelled(_in_order(json.loads(value))) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        return value
+
+
+def _in_order(value: Any) -> Any:
+    if isinstance(value, list):
+        return [*map(_in_order, value)]
+    if not isinstance(value, dict):
+        return value
+    keys = sorted(value, key=lambda key: (len(key.encode(errors="replace")), key))
+    return {key: _in_order(value[key]) for key in keys}
+
+
+def _columns(schema: Schema, table: Table) -> list[str]:
+    return sorted(
+        column.name
+        for column in table.columns
+        if not column.generated and not schema.hidden(table.name, column.name)
+    )
+
+
+def _order(key: Key) -> tuple[str, bool, Any]:
+    table, name = key
+    return table, isinstance(name, str), name
+
+
+def _json_value(value: Value) -> Any:
+    if isinstance(value, bytes):
+        return {"blob": value.hex()}
+    if isinstance(value, float) and math.isinf(value):
+        return {"real": str(value)}
+    return value
+
+
+def _stored_object(value: Any) -> Value:
+    if value in ({"real": "inf"}, {"real": "-inf"}):
+        return float(value["real"])
+    if isinstance(value, dict) and [*value] == ["blob"] and isinstance(value["blob"], str):
+        return bytes.fromhex(value["blob"])
+    raise ValueError("expected a text, a number or null; lists are text that holds JSON")
+
+
+def _refuse_half_characters(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        found = ord(text[error.start])
+        raise ValueError(f"a text holds U+{found:04X}, half of a surrogate pair") from None
+
+
+def _masked_servers(stored: Value) -> Value:
+    servers = _servers(stored)
+    return MASK if servers is None else _spelled([_masked(server) for server in servers])
+
+
+def _servers(stored: Value) -> list[Any] | None:
+    """Return the MCP servers of a discipline's column; None where it holds no list of them."""
+    try:
+        found = json.loads(stored) if isinstance(stored, str) else None
+    except (ValueError, RecursionError):
+        return None
+    is_list = isinstance(found, list) and all(isinstance(one, dict) for one in found)
+    return found if is_list else None
+
+
+def _masked(server: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _masked_part(key, value) for key, value in server.items()}
+
+
+def _masked_part(key: str, value: Any) -> Any:
+    if key in OPEN:
+        return value
+    if key == "url" and isinstance(value, str):
+        return shown_url(value)
+    return dict.fromkeys(value, MASK) if isinstance(value, dict) else MASK
+
+
+def _spelled(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,79 @@
+"""Spells what SQLite holds as a column of PostgreSQL takes it."""
+
+import json
+import re
+from typing import Any
+
+from ralphgen.kits.ralph.rows import decode_integers, decode_strings, encode
+
+NUL = "a text holds the character U+0000, which PostgreSQL cannot hold"
+_FROM_TEXT = ("NUMERIC", "ANY")
+_NUMBERS = ("depends_on",)  # lists that older programs wrote as 1;2, of numbers and not of texts
+
+
+def spelled(kind: str, column: str, value: Any) -> Any:
+    """Return a value for a column of a kind, as `read_tables` names it.
+
+    Lists that are no JSON, as older programs wrote them, become JSON where a column takes that
+    alone. Raises `ValueError` for what the column cannot hold, as far as it can be told.
+    """
+    if value is None:
+        return None
+    if isinstance(value, str) and "\0" in value:
+        raise ValueError(NUL)
+    if kind == "BLOB" or isinstance(value, bytes):
+        return _as_bytes(kind, value)
+    if kind == "JSON":
+        return _as_json(column, value)
+    if kind.endswith("[]"):
+        return _items(column, value)
+    if isinstance(value, float) and kind == "INTEGER":
+        if not value.is_integer():
+            raise ValueError(f"{value}, where PostgreSQL has a column of integers")
+        return int(value)
+    # Of a number as text PostgreSQL makes what the column holds: yes or no too.
+    return str(value) if kind in _FROM_TEXT else value
+
+
+def _as_bytes(kind: str, value: Any) -> bytes:
+    if kind != "BLOB":
+        raise ValueError(f"bytes, where PostgreSQL has a column of {kind.lower()}")
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, bytes):
+        return value
+    raise ValueError("a number, where PostgreSQL has a column of bytes")
+
+
+def _as_json(column: str, value: Any) -> str:
+    """Return JSON text that jsonb takes: it has no NUL in it, and no half of a character."""
+    text = value if isinstance(value, str) else repr(value)
+    try:
+        found = json.loads(text, parse_constant=_refused)
+    except (ValueError, RecursionError):
+        return encode(_items(column, value))
+    if "\\u" in text:
+        _refuse_unstorable(json.dumps(found, ensure_ascii=False))
+    return text
+
+
+def _items(column: str, value: Any) -> list[Any]:
+    """Return the items of a stored list; raise `ValueError` for what is none."""
+    decoded = (decode_integers if column in _NUMBERS else decode_strings)(value)
+    if not decoded.readable:
+        raise ValueError("no JSON, where PostgreSQL takes nothing else")
+    for item in decoded.values:
+        _refuse_unstorable(str(item))
+    return decoded.values
+
+
+def _refuse_unstorable(text: str) -> None:
+    if "\0" in text or "\\u0000" in text:
+        raise ValueError(NUL)
+    half = re.search("[\ud800-\udfff]", text)
+    if half:
+        raise ValueError(f"a text holds U+{ord(half[0]):04X}, half of a surrogate pair")
+
+
+def _refused(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")

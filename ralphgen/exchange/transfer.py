@@ -1,0 +1,250 @@
+"""Moves all rows of a project from its file of SQLite into PostgreSQL, or none of them."""
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ralphgen.errors import Problem, ProjectError, Say, plain
+from ralphgen.exchange.incoming import IncomingRows, MovedColumn
+from ralphgen.exchange.lines import SHOWN
+from ralphgen.exchange.rows import TABLES, key_column
+from ralphgen.init.postgresql import make_tables
+from ralphgen.init.stacks import STACKS, load_stack
+from ralphgen.kits.ralph.rows import decode_strings
+from ralphgen.ledger.opened import of_postgresql, opened_database
+from ralphgen.ledger.tables import LedgerState, state_of
+from ralphgen.project.database import open_without_trace
+from ralphgen.project.postgresql import PostgresqlConnection
+from ralphgen.project.root import CONFIG
+from ralphgen.project.schema import REQUIRED_COLUMNS, Facts, read_facts, table_names
+from ralphgen.runtime.database.ledger import MARKER
+from ralphgen.runtime.database.schema import fold
+from ralphgen.runtime.postgresql.database import Database
+from ralphgen.runtime.postgresql.journal import watch
+from ralphgen.runtime.sqlite.library import quoted
+
+if TYPE_CHECKING:
+    import psycopg
+
+LEDGER = {
+    "ralphgen_sessions": "id",
+    "ralphgen_claims": "task_id",
+    "ralphgen_journal": "number",
+    "ralphgen_unfinished": "number",
+    "ralphgen_evidence": "number",
+}
+"""What is on record, by table, with the column by which a row is known."""
+
+_TYPES = {"INTEGER": "bigint", "REAL": "double precision", "BLOB": "bytea", "NUMERIC": "numeric"}
+_NONE_YET = ("features", "tasks", "task_comments", "recipe_configs")
+_OTHERS = """
+    SELECT name FROM sqlite_master WHERE type = 'table' AND substr(name, 1, 7) <> 'sqlite_'
+    ORDER BY name
+"""
+_EMPTY = (None, "", "[]")  # what a column holds of which nobody has said anything
+
+
+class _DryRunError(Exception):
+    """All was tried, and nothing is to stay."""
+
+
+def move_project(root: Path, file: Path, *, dry_run: bool, say: Say) -> Mapping[str, int]:
+    """Move the rows of another project's file, or of this one's own before; return how many.
+
+    These are all columns of all of a project's tables, and what is on record where both have a
+    ledger; where PostgreSQL has no table of a project, they are made. Rows that are there already
+    stay. Raises `ProjectError` where one differs, where something has no place in PostgreSQL, or is
+    refused by it: nothing is changed then.
+    """
+    done: list[tuple[dict[str, int], list[str]]] = []
+    with (
+        suppress(_DryRunError),
+        _opened_file(file) as source,
+        opened_database(root) as database,
+    ):
+        own = of_postgresql(database)
+        if own is None:
+            raise ProjectError("the project's rows are in SQLite", f"say engine in {CONFIG} first")
+
+        def work() -> None:
+            move = _Move(own, source, file)
+            done[:] = [(move.run(), move.notes)]
+            if dry_run:
+                raise _DryRunError
+
+        own.writing(work)
+    ((added, notes),) = done
+    for note in notes:
+        say(note)
+    return added
+
+
+@contextmanager
+def _opened_file(file: Path) -> Iterator[sqlite3.Connection]:
+    """A project's file; raises `ProjectError` where it is none, or cannot be read."""
+    try:
+        with open_without_trace(file) as connection:
+            facts = read_facts(connection)
+            if lacking := [table for table in REQUIRED_COLUMNS if table not in facts]:
+                text = f'"{file}" is no project\'s database: it has no table "{lacking[0]}"'
+                raise ProjectError(text, "name that of a project")
+            yield connection
+    except sqlite3.Error as error:
+        raise _unreadable(file, error) from error
+
+
+def _unreadable(file: Path, error: sqlite3.Error) -> ProjectError:
+    return ProjectError(f'"{file}" cannot be read: {error}', "see what is wrong there")
+
+
+class _Move:
+    """The move of a file's rows, within a transaction that writes; `notes` say what stays behind.
+
+    The rows come first into temporary tables of the same columns: so PostgreSQL itself says what it
+    does not take, and what differs, before any of them is added.
+    """
+
+    def __init__(self, database: Database, source: sqlite3.Connection, file: Path) -> None:
+        self.notes: list[str] = []
+        self._database = database
+        self._schema = database.path.partition("/")[2]
+        self._connection: psycopg.Connection[Any] = database.connection
+        self._own = PostgresqlConnection(self._connection)
+        self._source = source
+        self._file = file
+
+    def run(self) -> dict[str, int]:
+        """Return how many rows were added to each table; raises `ProjectError`."""
+        self._connection.execute(b"SET LOCAL statement_timeout = 0")
+        theirs, theirs_state = read_facts(self._source), state_of(self._source)
+        if not any(table in TABLES for table in table_names(self._own)):
+            self._make_tables(theirs, with_ledger=theirs_state.version is not None)
+        columns = self._columns(theirs, read_facts(self._own))
+        keys = {table: key_column(table) for table in columns}
+        if self._takes_ledger(theirs_state, state_of(self._own)):
+            columns.update((table, self._same_columns(table)) for table in LEDGER)
+            keys.update(LEDGER)
+        self._tell_others()
+        self._give_way()
+        incoming = [
+            IncomingRows(self._connection, table, keys[table], moved)
+            for table, moved in columns.items()
+        ]
+        for one in incoming:
+            self._load(one)
+        for one in incoming:
+            one.refuse_differing()
+        return {one.table: one.add() for one in incoming}
+
+    def _load(self, incoming: IncomingRows) -> None:
+        try:
+            incoming.load(self._source)
+        except sqlite3.Error as error:
+            raise _unreadable(self._file, error) from error
+
+    def _make_tables(self, theirs: Facts, *, with_ledger: bool) -> None:
+        """Make the tables of a new project, with those columns of the file that it has besides."""
+        make_tables(self._connection, self._schema, with_ledger=with_ledger)
+        if with_ledger:
+            watch(self._database)
+        self.notes.append("made the tables, as a new project has them")
+        ours = read_facts(self._own)
+        for table in TABLES:
+            known = {column["name"] for column in ours[table]}
+            for column in theirs.get(table, ()):
+                name = fold(column["name"])
+                if name not in known and not column["generated"]:
+                    kind = _TYPES.get(column["type"], "text")
+                    self._rows(f"ALTER TABLE {table} ADD COLUMN {quoted(name)} {kind}")
+                    self.notes.append(f'made the column "{plain(f"{table}.{name}")}", of {kind}')
+
+    def _columns(self, theirs: Facts, ours: Facts) -> dict[str, list[MovedColumn]]:
+        """Return the columns to move by table; raise `ProjectError` for those that have no place.
+
+        One that holds nothing, or is computed, may stay behind.
+        """
+        problems: list[Problem] = []
+        found: dict[str, list[MovedColumn]] = {}
+        for table in TABLES:
+            kinds = {
+                one["name"]: one["type"] for one in ours.get(table, ()) if not one["generated"]
+            }
+            computed = {one["name"] for one in ours.get(table, ()) if one["generated"]}
+            for column in theirs.get(table, ()):
+                source = column["name"]
+                name = source if source in kinds else fold(source)
+                if name in kinds:
+                    found.setdefault(table, []).append(MovedColumn(source, name, kinds[name]))
+                elif (
+                    name not in computed and not column["generated"] and self._holds(table, source)
+                ):
+                    kind = _TYPES.get(column["type"], "text")
+                    added = f"ALTER TABLE {table} ADD COLUMN {quoted(name)} {kind}"
+                    hint = f"{added};" if table in ours else "make the table first"
+                    text = f'"{plain(f"{table}.{source}")}" has no place in PostgreSQL'
+                    problems.append(Problem(text, hint))
+        if problems:
+            raise ProjectError.of(problems)
+        return found
+
+    def _same_columns(self, table: str) -> list[MovedColumn]:
+        """Return the columns of a table of the ledger, which is the same on both engines."""
+        names = self._source.execute("SELECT name FROM pragma_table_info(?)", [table])
+        return [MovedColumn(name, name, "") for (name,) in names]
+
+    def _holds(self, table: str, column: str) -> bool:
+        sql = f"SELECT 1 FROM {quoted(table)} WHERE {quoted(column)} IS NOT NULL LIMIT 1"
+        return self._source.execute(sql).fetchone() is not None
+
+    def _takes_ledger(self, theirs: LedgerState, ours: LedgerState) -> bool:
+        """Return whether what is on record is moved: all of it, and to where there is nothing."""
+        there, here = ({**one.rows, MARKER: 0} for one in (theirs, ours))
+        if not any(there.values()):
+            return False
+        if ours.version is None:
+            self.notes.append(
+                'left out: what is on record; "ralphgen ledger on" makes a place first'
+            )
+        elif any(here.values()) and here != there:
+            self.notes.append(
+                "left out: what is on record; there is a record in PostgreSQL already"
+            )
+        else:
+            return True
+        return False
+
+    def _tell_others(self) -> None:
+        """Note the tables of the app, which stay where they are."""
+        own = {*TABLES, *LEDGER, MARKER}
+        found = [name for (name,) in self._source.execute(_OTHERS) if fold(name) not in own]
+        if found:
+            more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+            named = ", ".join(map(plain, found[:SHOWN]))
+            self.notes.append(f"left out: tables that are not ralphgen's: {named}{more}")
+
+    def _give_way(self) -> None:
+        """Take away what `init` has put into tables to which nobody has added anything since."""
+        there = table_names(self._own)
+        if any(self._rows(f"SELECT 1 FROM {one} LIMIT 1") for one in _NONE_YET if one in there):
+            return
+        if "metadata" in there:
+            self._rows("DELETE FROM metadata")
+        stacks = [load_stack(name) for name in STACKS]
+        known = {(one.name, stack.id): asdict(one) for stack in stacks for one in stack.disciplines}
+        cursor = self._connection.execute(b"SELECT * FROM disciplines")
+        names = [column.name for column in cursor.description or ()]
+        for row in cursor.fetchall():
+            values = dict(zip(names, row, strict=True))
+            default = known.get((values["name"], values.pop("stack_id", None)), {})
+            values["skills"] = tuple(decode_strings(values.get("skills")).values)
+            if all(value in (default.get(name), *_EMPTY) for name, value in values.items()):
+                self._connection.execute(
+                    b"DELETE FROM disciplines WHERE name = $1", [values["name"]]
+                )
+
+    def _rows(self, sql: str) -> list[tuple[Any, ...]]:
+        cursor = self._connection.execute(sql.encode())
+        return cursor.fetchall() if cursor.description else []

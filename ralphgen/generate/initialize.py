@@ -1,0 +1,180 @@
+"""The pipeline behind `init`: database, settings, server and default context of a new project."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ralphgen.errors import ProjectError, Say, UsageError
+from ralphgen.generate.workflows import read_before, regenerate
+from ralphgen.init.editor_schemas import write_schemas
+from ralphgen.init.postgresql import create_tables, has_tables
+from ralphgen.init.recorded import migrations, read_committed
+from ralphgen.init.scaffold import (
+    create_database,
+    kits_without_tools,
+    propose_checks,
+    serves_any_database,
+    switch_on,
+    write_default_context,
+    write_ignored,
+    write_setup_files,
+)
+from ralphgen.init.stacks import load_stack
+from ralphgen.kits.registry import KITS
+from ralphgen.ledger.tables import make_triggers
+from ralphgen.output import finish_interrupted
+from ralphgen.project.config import FILE as CONFIG
+from ralphgen.project.inspect import FACTS
+from ralphgen.project.root import (
+    FOLDER,
+    Postgresql,
+    database_name,
+    database_path,
+    is_missing,
+    place_name,
+    postgresql_place,
+    resolved,
+)
+from ralphgen.suggestion import suggestion
+
+
+def initialize(
+    path: Path,
+    *,
+    title: str,
+    stack: str,
+    kits: tuple[str, ...],
+    say: Say,
+    agree: Callable[[str], bool],
+    engine: str = "",
+) -> Path:
+    """Set a project up in the folder and write its server; return the folder, resolved.
+
+    `title` is the folder's name and `stack` generic where it is empty. `engine` says where the rows
+    of a new project shall be, "postgresql" or "sqlite"; where it is empty, the config does. A clone
+    without its database gets one with the tables of its server, if `agree` says yes. Raises
+    `UsageError` for a kit that ralphgen does not have, `ProjectError` for a folder that cannot hold
+    a project, and where `agree` says no. What is there already is kept.
+    """
+    _refuse_unknown_kits(kits)
+    root = resolved(path)
+    _make_folder(root, path)
+    finish_interrupted(root / FOLDER)
+    read_before(root).refuse_other_versions(root)
+    _warn_of_nesting(root, say)
+    place = _place(root, engine)
+    committed = None if place is not None else _agreed_tables(root, say, agree)
+    switch_on(root, kits, place)  # first: a config that cannot be read stops everything
+    if place is None and serves_any_database(root) and is_missing(database_path(root)):
+        hint = f'say in {CONFIG} where the project has its database: [database] path = "…"'
+        raise ProjectError(f"there is no {database_name(root)}", hint)
+    _make_database(root, title, stack, committed, say)
+    for written in (*write_ignored(root), *write_setup_files(root, kits)):
+        say(f"wrote {written}")
+    write_schemas(root)
+    generated = regenerate(root, force=False, say=say)
+    if write_default_context(root, generated.plan):
+        say(f"wrote {FOLDER}/context.json: a client of your own sees every tool")
+    if names := propose_checks(root):
+        say(f"proposed checks in {CONFIG}, as comments: {', '.join(names)}")
+    for kit in kits_without_tools(root, generated.plan):
+        say(
+            f'warning: {FOLDER}/context.json was kept and enables no tool of "{kit}": '
+            f'"ralphgen session RECIPE --default" makes a new one for a recipe, manual for all'
+        )
+    return root
+
+
+def _agreed_tables(root: Path, say: Say, agree: Callable[[str], bool]) -> Mapping[str, Any] | None:
+    """Return the facts of the server that a clone without its database has, None for other folders.
+
+    Raises `ProjectError` where a person does not want a database to be made of them.
+    """
+    if not is_missing(database_path(root)) or is_missing(root / FACTS):
+        return None
+    committed = read_committed(root)
+    own = migrations(root)
+    say(f"there is a server, but not the database that it was written for: {database_name(root)}")
+    if own:
+        say(f"if this app makes it by migrations of its own ({', '.join(own)}), run those instead")
+    if not agree(f"make an empty one with the tables of {FACTS}?"):
+        hint = "run the app's own migrations, or copy a database from where there is one"
+        raise ProjectError(f"no {database_name(root)} was made, and nothing was changed", hint)
+    return committed
+
+
+def _place(root: Path, engine: str) -> Postgresql | None:
+    """Return where in PostgreSQL the project's rows are or shall be, None for a file of SQLite.
+
+    Raises `UsageError` for an engine that the project is not on, and `ProjectError` without a
+    connection, or where the server there is was written for tables that are not there.
+    """
+    configured = postgresql_place(root)
+    if configured is None and engine == "postgresql" and not is_missing(database_path(root)):
+        name = database_name(root)
+        hint = f'say so in {CONFIG}, then move them with "ralphgen import {name} --from sqlite"'
+        raise UsageError(f"the project's rows are in {name}", hint)
+    if configured is not None and engine == "sqlite":
+        hint = f"change [database] of {CONFIG}"
+        raise UsageError(f"the project's rows are in {database_name(root)}", hint)
+    place = configured or (Postgresql() if engine == "postgresql" else None)
+    if place is not None and not has_tables(place) and not is_missing(root / FACTS):
+        raise ProjectError(
+            f"the server was written for tables that {place_name(place)} does not have",
+            "run the app's own migrations, or copy a database from where there is one",
+        )
+    return place
+
+
+def _make_database(
+    root: Path, title: str, stack: str, committed: Mapping[str, Any] | None, say: Say
+) -> None:
+    loaded = load_stack(stack or "generic")
+    named = _readable(title or root.name) or "Untitled Project"
+    place = postgresql_place(root)
+    if place is not None:
+        created = create_tables(place, named.replace("\0", ""), loaded)
+        if created:
+            make_triggers(root)
+    else:
+        created = create_database(root, named, loaded, committed)
+    if created:
+        count = len(loaded.disciplines)
+        tables = f" and the tables of {FACTS}" if committed is not None else ""
+        say(
+            f"created {database_name(root)} with {count} disciplines ({stack or 'generic'}){tables}"
+        )
+    else:
+        ignored = "; --title and --stack are for a new one" if title or stack else ""
+        say(f"kept {database_name(root)} as it is{ignored}")
+
+
+def _warn_of_nesting(root: Path, say: Say) -> None:
+    """Warn of a project inside another: every other command finds the nearest one."""
+    outer = next((folder for folder in root.parents if (folder / ".ralph").is_dir()), None)
+    if outer is not None and not (root / ".ralph").is_dir():
+        say(f'warning: "{root}" lies in the project "{outer}" and becomes one of its own')
+
+
+def _make_folder(root: Path, shown: Path) -> None:
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        text = f'"{shown}" cannot hold a project: a file is there, expected a folder'
+        raise ProjectError(text, "name another folder") from error
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        text = f'"{shown}" cannot hold a project: {reason}'
+        raise ProjectError(text, "name a folder that you may write to") from error
+
+
+def _readable(title: str) -> str:
+    """Return the title without bytes of another encoding, which no database could keep as text."""
+    return title.encode(errors="replace").decode()
+
+
+def _refuse_unknown_kits(kits: tuple[str, ...]) -> None:
+    known = [kit.key for kit in KITS]
+    for kit in kits:
+        if kit not in known:
+            raise UsageError(f'there is no kit "{kit}"', suggestion(kit, known, "the kits"))

@@ -1,0 +1,195 @@
+"""What the server on disk knows and the project's state does not, and the other way round."""
+
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ralphgen.errors import Problem, ProjectError
+from ralphgen.kits.registry import KITS
+from ralphgen.planning.model import ServerPlan
+from ralphgen.planning.server import plan_server
+from ralphgen.project.definitions import Parts, recorded_parts
+from ralphgen.project.done import loosened
+from ralphgen.project.inspect import FACTS
+from ralphgen.project.model import Project, table_facts
+from ralphgen.project.root import FOLDER
+from ralphgen.project.schema import Facts, schema_from_facts
+from ralphgen.runtime.database.schema import fold
+
+Recorded = Mapping[str, Any]
+"""The facts of `project.json`, as one commit or the disk has them."""
+
+WAYS_OUT = (
+    "if this database lacks a migration, run that first; if all of it is to go, run "
+    '"ralphgen regen --allow-removals"'
+)
+
+
+_CREATED = re.compile(r"CREATE (?:UNIQUE )?(INDEX|TRIGGER) (?:IF NOT EXISTS )?(\S+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """What each side lacks of the other's tables, columns and values, in words, sorted.
+
+    Where both lack something, each has changes that the other has not seen.
+    """
+
+    database: tuple[str, ...] = ()
+    server: tuple[str, ...] = ()
+
+    def sentence(self) -> str:
+        """Return which side is behind; empty where none is."""
+        of_database = f"the database is behind: it lacks {', '.join(self.database)}"
+        of_server = f"the server is behind: it lacks {', '.join(self.server)}"
+        said = [of_database] * bool(self.database) + [of_server] * bool(self.server)
+        return "; ".join(said)
+
+    def hint(self) -> str:
+        """Return what to do about it; empty where no side is behind."""
+        if self.database and self.server:
+            return 'migrate this database first, then run "ralphgen regen" and commit'
+        if self.database:
+            away = '"ralphgen regen --allow-removals" takes away what it lacks'
+            return f"migrate this database; if it is right as it is, {away}"
+        return 'run "ralphgen regen", and commit what it writes' if self.server else ""
+
+
+def lag(recorded: Iterable[Recorded], project: Project) -> Lag:
+    """Return what the project's database and the servers that were recorded lack of each other.
+
+    What the config hides counts on neither side.
+    """
+    hide = project.schema.hide
+    defined = project.schema.definitions
+    every_one = [*recorded]
+    named = [recorded_parts(one) for one in every_one]
+    is_known = defined is not None and None not in named  # an earlier ralphgen recorded none
+    found = _parts(table_facts(project.schema.tables), hide)
+    known = [_parts(one["schema"], hide) for one in every_one]
+    if is_known:
+        found |= _named(defined or ())
+        known = [one | _named(parts or ()) for one, parts in zip(known, named, strict=True)]
+    every = {name: words for parts in known for name, words in parts.items()}
+    if not every:
+        return Lag()
+    return Lag(_missing(every, found), _missing(found, every))
+
+
+def refuse_removals(
+    recorded: Sequence[Recorded], project: Project, plan: ServerPlan, removed: Collection[str]
+) -> None:
+    """Raise `ProjectError` with all that the recorded servers have and the new one would not.
+
+    These are tables, columns, values and tools that the database has no place for any more, and
+    proof that tasks are done. What the config takes away has been said there. `removed` are tables
+    that the command itself has removed.
+    """
+    gone = lag(recorded, project).database
+    parts = [one for one in gone if one not in {f'the table "{name}"' for name in removed}]
+    tools = sorted({tool for one in recorded for tool in _lost_tools(one, project, plan)})
+    texts = [f"{FOLDER} would lose {one}" for one in (*parts, *tools)]
+    for one in recorded:
+        lost = loosened(one["config"].get("done"), project.done)
+        texts += [f"tasks would be done with less proof: {what}" for what in lost]
+    if texts:
+        *others, last = sorted(set(texts))
+        raise ProjectError.of([*map(Problem, others), Problem(last, WAYS_OUT)])
+
+
+def refuse_behind(root: Path, project: Project) -> None:
+    """Raise `ProjectError` where the server on disk knows tables or columns that a database lacks.
+
+    `project` is the one in `root`, as it is inspected.
+    """
+    try:
+        recorded = read_recorded((root / FACTS).read_bytes())
+    except OSError:
+        return
+    found = Lag(lag(recorded, project).database)
+    if found.database:
+        raise ProjectError(found.sentence(), found.hint())
+
+
+def read_recorded(text: bytes) -> list[Recorded]:
+    """Return the facts in the text of a `project.json`; nothing where it holds none."""
+    try:
+        facts = json.loads(text)
+        schema_from_facts(facts["schema"])
+        facts["config"].get("done")
+        recorded_parts(facts)
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return []
+    return [facts]
+
+
+def _parts(tables: Facts, hide: Iterable[str]) -> dict[tuple[str, ...], str]:
+    """Return tables, columns and values that a server may know, in words, by what they are."""
+    hidden = {fold(entry) for entry in hide}
+    parts: dict[tuple[str, ...], str] = {}
+    for table, columns in tables.items():
+        parts[(table,)] = f'the table "{table}"'
+        for column in columns:
+            name = f"{table}.{column['name']}"
+            if fold(name) in hidden:
+                continue
+            parts[table, fold(column["name"])] = f'the column "{name}"'
+            for value in column["values"] or ():
+                parts[table, fold(column["name"]), value] = f'the value "{value}" of "{name}"'
+    return parts
+
+
+def _named(definitions: Parts) -> dict[tuple[str, ...], str]:
+    """Return the indexes and triggers of tables, in words, by what they are."""
+    found: dict[tuple[str, ...], str] = {}
+    for table, parts in definitions:
+        for part in parts:
+            if name := _CREATED.match(part):
+                words = f'the {name[1].lower()} {name[2]} of "{table}"'
+                found[table, f"{name[1]} {name[2]}"] = words
+    return found
+
+
+def _missing(
+    wanted: Mapping[tuple[str, ...], str], there: Mapping[tuple[str, ...], str]
+) -> tuple[str, ...]:
+    """Return, in words, what is not there; of what is gone as a whole, not its parts.
+
+    A column without a list of values takes any, and lacks none.
+    """
+    limited = {key[:2] for key in there if len(key) > len(("table", "column"))}
+    return tuple(
+        words
+        for key, words in sorted(wanted.items())
+        if key not in there
+        and (key[:-1] in there or len(key) == 1)
+        and (key[:2] in limited or len(key) <= len(("table", "column")))
+    )
+
+
+def _lost_tools(one: Recorded, project: Project, plan: ServerPlan) -> list[str]:
+    """Return the tools that the recorded schema has a place for, and the project's has not.
+
+    Both are planned from the same config, so that only what the database says can differ.
+    """
+    columns = {
+        fold(f"{table}.{column['name']}")
+        for table, columns in one["schema"].items()
+        for column in columns
+    }
+    hide = [entry for entry in project.schema.hide if fold(entry) in columns]
+    try:
+        schema = schema_from_facts(one["schema"], hide)
+        before = plan_server(replace(project, schema=schema), KITS)
+    except ProjectError:
+        return []
+    now = {(kit.key, tool.name) for kit in plan.kits for tool in kit.tools}
+    return [
+        f'the tool "{kit.key}:{tool.name}"'
+        for kit in before.kits
+        for tool in kit.tools
+        if (kit.key, tool.name) not in now
+    ]

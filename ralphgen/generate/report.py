@@ -1,0 +1,79 @@
+"""What `check` found, in words and for other programs."""
+
+from dataclasses import dataclass
+
+from ralphgen import __version__
+from ralphgen.errors import plain
+from ralphgen.generate.removals import Lag
+from ralphgen.output import Drift
+from ralphgen.project.root import FOLDER
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What `check` found: the drift, who is behind, and what else a person should know.
+
+    `merging` says that git has left generated files unmerged.
+    """
+
+    drift: Drift
+    warnings: tuple[str, ...]
+    written_by: str
+    lag: Lag
+    merging: bool
+
+    def summary(self) -> str:
+        """Return one sentence on what differs."""
+        if self.drift.interrupted:
+            return f"a write of {FOLDER} was interrupted"
+        if self.merging:
+            return f"git has left files of {FOLDER} unmerged{self._behind()}"
+        kinds = ("stale", "edited", "missing", "leftover", "unknown")
+        found = [f"{kind}: {plain(', '.join(getattr(self.drift, kind)))}" for kind in kinds]
+        named = [line for line in found if not line.endswith(": ")]
+        return f"{FOLDER} is not what would be generated now ({'; '.join(named)}){self._behind()}"
+
+    def hint(self) -> str:
+        """Return what to do about it."""
+        drift = self.drift
+        behind = drift.stale or drift.missing or drift.leftover
+        ways = (
+            (drift.interrupted, 'run "ralphgen regen", which finishes it'),
+            (self.lag.database, self.lag.hint()),
+            (
+                self.merging,
+                f'run "ralphgen regen", which writes them anew, then "git add {FOLDER}"',
+            ),
+            (drift.hint, drift.hint),
+            (
+                drift.edited,
+                'keep what you need, then "ralphgen regen --force" overwrites the edits',
+            ),
+            (behind, 'run "ralphgen regen", and commit what it writes'),
+        )
+        unknown = "remove them, or keep your own files in another folder: no server runs them"
+        return next((way for applies, way in ways if applies), unknown)
+
+    def as_json(self) -> dict[str, object]:
+        """Return the report for other programs."""
+        return {
+            "ok": not self.drift,
+            "ralphgen": __version__,
+            "written_by": self.written_by,
+            "stale": list(self.drift.stale),
+            "edited": list(self.drift.edited),
+            "missing": list(self.drift.missing),
+            "leftover": list(self.drift.leftover),
+            "unknown": list(self.drift.unknown),
+            "diff": self.drift.diff,
+            "warnings": list(self.warnings),
+            "interrupted": self.drift.interrupted,
+            "merging": self.merging,
+            "database_lacks": list(self.lag.database),
+            "server_lacks": list(self.lag.server),
+        }
+
+    def _behind(self) -> str:
+        """Return a line on which side is behind; empty where none is."""
+        sentence = self.lag.sentence()
+        return f"\n{sentence}" if sentence else ""

@@ -1,0 +1,218 @@
+"""Reads the journal of a project: who changed which row, from what to what."""
+
+import json
+import sqlite3
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ralphgen.errors import ProjectError, UsageError
+from ralphgen.ledger.tables import no_ledger, read_state
+from ralphgen.project.connection import open_database
+from ralphgen.runtime.database.entries import NO_ROW, TABLE
+from ralphgen.runtime.errors import one_line
+from ralphgen.runtime.values.arguments import nearest
+from ralphgen.suggestion import suggestion
+
+Values = dict[str, Any]
+"""Values by column; a blob is `bytes`, and text that is no UTF-8 has its bytes as surrogates."""
+
+SECRET = ("disciplines.mcp_servers",)  # servers with their environment
+HIDDEN = "(hidden)"
+RESTORE = "restore the database from one of .ralph/backups"
+COLUMNS = "number, time, session, tool, table_name, row_key, before, after"
+SESSIONS = "SELECT id FROM ralphgen_sessions ORDER BY started DESC"
+LISTED = 5  # sessions in a refusal
+_OF_TASK = (
+    "(lower(table_name) = 'tasks' AND row_key = ? "
+    "OR lower(table_name) = 'task_comments' AND ? IN ({}, {}))"
+)
+_TASK_ON_SQLITE = "CAST(json_extract(coalesce({}, '{{}}'), '$.task_id') AS TEXT)"
+_TASK_ON_POSTGRESQL = "(coalesce({}, '{{}}')::json ->> 'task_id')"
+
+
+class SpelledNumber(float):
+    """A number that also knows how it was spelled: PostgreSQL has some of more digits."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        """Take the number of a text."""
+        super().__init__()
+        self.text = text
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One change of one row, or of one line of a state file, whose name is the `table` then.
+
+    `key` is JSON, and empty for a line. `before` is None for what was new and `after` for what was
+    deleted; both hold the whole row then, else the columns that were changed.
+    """
+
+    number: int
+    time: str
+    session: str
+    tool: str
+    table: str
+    key: str
+    before: Values | None
+    after: Values | None
+
+    @property
+    def is_line(self) -> bool:
+        """Whether it is on a line of a state file."""
+        return self.key == NO_ROW
+
+    def as_json(self) -> dict[str, object]:
+        """Return the entry for other programs."""
+        return {
+            "number": self.number,
+            "time": self.time,
+            "session": self.session,
+            "tool": self.tool,
+            "table": self.table,
+            "row": None if self.is_line else json.loads(readable(self.key)),
+            "before": shown(self.before),
+            "after": shown(self.after),
+        }
+
+
+def read_entries(
+    root: Path,
+    *,
+    session: str | None = None,
+    task: int | None = None,
+    since: str | None = None,
+    limit: int | None = None,
+    hidden: Collection[str] = (),
+) -> list[Entry]:
+    """Return the newest entries of the project in `root`, the oldest of them first.
+
+    `task` is for those on the task's row and on its comments, `since` a moment as the ledger has
+    it, and `hidden` as in `without_hidden`. Raises `ProjectError` where there is no ledger, or
+    none that can be read, and `UsageError` for a session that it does not know.
+    """
+    if read_state(root).version is None:
+        raise no_ledger()
+    with open_database(root) as connection:
+        nested = not isinstance(connection, sqlite3.Connection)
+        member = _TASK_ON_POSTGRESQL if nested else _TASK_ON_SQLITE
+        if isinstance(connection, sqlite3.Connection):
+            connection.text_factory = decoded
+        of_task = _OF_TASK.format(member.format("before"), member.format("after"))
+        wanted = (
+            ("session = ?", [session]),
+            (of_task, [None if task is None else str(task)] * 2),
+            ("time >= ?", [since]),
+        )
+        asked = [(condition, values) for condition, values in wanted if values[0] is not None]
+        where = " AND ".join(condition for condition, _ in asked) or "1 = 1"
+        given: list[Any] = [value for _, values in asked for value in values]
+        sql = f"SELECT {COLUMNS} FROM ralphgen_journal WHERE {where} ORDER BY number DESC"
+        if limit is not None:
+            sql, given = f"{sql} LIMIT ?", [*given, limit]
+        found = entries_of(connection.execute(sql, given).fetchall(), nested=nested)
+        if session is not None and not found:
+            refuse_unknown(session, [one for (one,) in connection.execute(SESSIONS)])
+    return [
+        replace(
+            one,
+            before=without_hidden(one.table, one.before, hidden),
+            after=without_hidden(one.table, one.after, hidden),
+        )
+        for one in reversed(found)
+    ]
+
+
+def entries_of(rows: Iterable[tuple[Any, ...]], *, nested: bool) -> list[Entry]:
+    """Return the entries that rows of the columns `COLUMNS` stand for.
+
+    Where it is `nested` a column may hold JSON itself, as those of PostgreSQL. Raises
+    `ProjectError` for a row that no journal has written.
+    """
+    return [_entry_of(row, nested=nested) for row in rows]
+
+
+def values_of(text: str, *, nested: bool = False) -> Values:
+    """Return the values of an entry, some of which may be JSON themselves where it is `nested`."""
+    values: Values = json.loads(text, parse_float=SpelledNumber)
+    return {
+        column: bytes.fromhex(value["blob"]) if _is_blob(value, nested=nested) else value
+        for column, value in values.items()
+    }
+
+
+def key_of(text: str) -> tuple[object, ...]:
+    """Return the values of the key of an entry on a row."""
+    value = json.loads(text)
+    values = value if isinstance(value, list) else [value]
+    return tuple(bytes.fromhex(one["blob"]) if isinstance(one, dict) else one for one in values)
+
+
+def refuse_unknown(session: str, known: Sequence[str]) -> None:
+    """Raise `UsageError` for a session that is none of those on record, the newest first."""
+    if session not in known:
+        names = known if nearest(session, known) else known[:LISTED]
+        hint = f'{suggestion(session, names, "the newest sessions")}; "ralphgen log" shows them'
+        raise UsageError(f'there is no session "{one_line(session)}" on record', hint)
+
+
+def shown(values: Values | None) -> Values | None:
+    """Return values for JSON: a blob as the journal has it, and what is no UTF-8 as U+FFFD."""
+    if values is None:
+        return None
+    return {column: _shown(value) for column, value in values.items()}
+
+
+def decoded(raw: bytes) -> str:
+    """Return stored text from which the same bytes can be made again."""
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def _is_blob(value: object, *, nested: bool) -> bool:
+    return isinstance(value, dict) and (not nested or value.keys() == {"blob"})
+
+
+def _shown(value: object) -> object:
+    if isinstance(value, bytes):
+        return {"blob": value.hex().upper()}
+    return readable(value) if isinstance(value, str) else value
+
+
+def without_hidden(
+    table: str, values: Values | None, hidden: Collection[str] = ()
+) -> Values | None:
+    """Return the values that are for everybody's eyes, and words in place of the others.
+
+    `hidden` are columns as `table.column`, in lower case; what may hold secrets is hidden too.
+    """
+    if values is None:
+        return None
+    kept = {*hidden, *SECRET}
+    return {
+        column: HIDDEN if f"{table}.{column}".lower() in kept else value
+        for column, value in values.items()
+    }
+
+
+def readable(text: str) -> str:
+    """Return a text of `decoded` with U+FFFD for what is no UTF-8."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _entry_of(row: tuple[Any, ...], *, nested: bool) -> Entry:
+    number, time, session, tool, table, key, *stored = row
+    try:
+        before, after = (text and values_of(text, nested=nested) for text in stored)
+        if key == NO_ROW:
+            str((after or before or {})["line"])
+        else:
+            key_of(key)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ProjectError(
+            f"entry {number} of the journal cannot be read: it is not as it was written",
+            f"{RESTORE}, or delete that row of {TABLE}",
+        ) from error
+    return Entry(number, time, session or "", tool or "", table, key, before, after)

@@ -1,0 +1,105 @@
+"""Makes the tables of a new project in PostgreSQL, where there are none of it."""
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from ralphgen.errors import ProjectError
+from ralphgen.init.recorded import default_schema
+from ralphgen.init.stacks import Stack
+from ralphgen.ledger.dialect import for_postgresql
+from ralphgen.ledger.tables import definition, now
+from ralphgen.project.postgresql import connected, first_line
+from ralphgen.project.root import Postgresql, place_name
+from ralphgen.runtime.database.schema import TABLES
+from ralphgen.runtime.postgresql.library import settings, writers_lock
+
+if TYPE_CHECKING:
+    import psycopg
+
+_FOUND = (
+    "SELECT c.relname::text FROM pg_catalog.pg_class AS c "
+    "JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace "
+    "WHERE n.nspname = $1 AND c.relname = ANY ($2) AND c.relkind NOT IN ('i', 'I', 'S', 't', 'c')"
+)
+_SCHEMA = "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1"
+
+
+def has_tables(place: Postgresql) -> bool:
+    """Return whether the schema has any table of a project.
+
+    Raises what `connected` raises, and `ProjectError` where that cannot be seen.
+    """
+    with connected(place) as connection:
+        return _has_tables(connection, place.schema)
+
+
+def create_tables(place: Postgresql, title: str, stack: Stack) -> bool:
+    """Make the tables and the ledger, with the stack's disciplines; whether there were none.
+
+    All are made or none. The schema is made too where there is none; one with any table of a
+    project is left as it is. Raises what `connected` raises, and `ProjectError` where they cannot
+    be made.
+    """
+    import psycopg
+
+    with connected(place) as connection:
+        try:
+            with connection.transaction():
+                connection.execute(
+                    f"{settings(place.schema)}; {writers_lock(place.schema)}".encode()
+                )
+                if _has_tables(connection, place.schema):
+                    return False
+                make_tables(connection, place.schema)
+                _add_rows(connection, title, stack)
+        except psycopg.Error as error:
+            text = f"the tables in {place_name(place)} cannot be made: {first_line(error)}"
+            hint = "it needs the right to create tables there, for this command alone"
+            raise ProjectError(text, hint) from error
+    return True
+
+
+def make_tables(
+    connection: "psycopg.Connection[Any]", schema: str, *, with_ledger: bool = True
+) -> None:
+    """Make the tables of a project that has none, with the schema where it is missing.
+
+    To be called within a transaction whose search path begins with that schema.
+    """
+    from psycopg import sql
+
+    named = sql.Identifier(schema)
+    if connection.execute(_SCHEMA, [schema]).fetchone() is None:
+        connection.execute(sql.SQL("CREATE SCHEMA {}").format(named))
+    connection.execute(for_postgresql(default_schema()).encode())
+    if with_ledger:
+        connection.execute(definition(postgresql=True).encode())
+        connection.execute("INSERT INTO ralphgen_ledger (created) VALUES ($1)", [now()])
+
+
+def _has_tables(connection: "psycopg.Connection[Any]", schema: str) -> bool:
+    return connection.execute(_FOUND, [schema, list(TABLES)]).fetchone() is not None
+
+
+def _add_rows(connection: "psycopg.Connection[Any]", title: str, stack: Stack) -> None:
+    today = time.strftime("%Y-%m-%d", time.gmtime())
+    row = {"id": 1, "project_title": title, "project_created": today}
+    _add(connection, "metadata", row)
+    for discipline in stack.disciplines:
+        skills = json.dumps(discipline.skills, ensure_ascii=False, separators=(",", ":"))
+        row = {**asdict(discipline), "skills": skills, "stack_id": stack.id}
+        _add(connection, "disciplines", row)
+
+
+def _add(connection: "psycopg.Connection[Any]", table: str, row: Mapping[str, object]) -> None:
+    from psycopg import sql
+
+    statement = sql.SQL("INSERT INTO {} ({}) VALUES ({})").format(
+        sql.Identifier(table),
+        sql.SQL(", ").join(map(sql.Identifier, row)),
+        sql.SQL(", ").join(sql.SQL(f"${at}") for at in range(1, len(row) + 1)),
+    )
+    connection.execute(statement, [*row.values()])

@@ -1,0 +1,296 @@
+"""Makes the database that a committed server was written for, where a clone has none."""
+
+import json
+import re
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from ralphgen.errors import ProjectError
+from ralphgen.ledger.tables import definition, now, statements
+from ralphgen.project.definitions import (
+    COLLATE,
+    CREATED,
+    FOREIGN_KEY,
+    GENERATED,
+    Definitions,
+    read_definitions,
+    recorded_parts,
+)
+from ralphgen.project.disciplines import COLUMN, KEY
+from ralphgen.project.inspect import FACTS
+from ralphgen.project.schema import Facts
+from ralphgen.runtime.database.ledger import MARKER
+from ralphgen.runtime.database.schema import differences
+from ralphgen.runtime.sqlite.schema import read_tables
+
+# Where an app that owns the schema has what makes it: files and folders of migrations.
+MIGRATIONS = (
+    "alembic.ini",
+    "database/migrations",
+    "db/migrate",
+    "db/migrations",
+    "drizzle.config.js",
+    "drizzle.config.ts",
+    "knexfile.js",
+    "knexfile.ts",
+    "manage.py",
+    "migrations",
+    "prisma/schema.prisma",
+    "priv/repo/migrations",
+    "src-tauri/migrations",
+    "supabase/migrations",
+)
+_INSERT = "INSERT INTO TABLE (NAMES) VALUES (MARKS)"
+_OVERRIDE = "UPDATE disciplines SET mcp_tool_overrides = ? WHERE name = ?"
+_REFERENCE = re.compile(r"(.+)\((.+)\)", re.DOTALL)
+
+
+def default_schema() -> str:
+    """Return the SQL of a project's tables that has none of its own."""
+    return resources.files("ralphgen.init").joinpath("schema.sql").read_text(encoding="utf-8")
+
+
+def read_committed(root: Path) -> Mapping[str, Any]:
+    """Return the facts of the committed server in `root`; raise `ProjectError` for what is none."""
+    try:
+        facts = json.loads((root / FACTS).read_bytes())
+        for columns in facts["schema"].values():
+            for column in columns:
+                _definition(column)
+        for names in facts["disciplines"].values():
+            json.dumps(sorted(names))
+        recorded_parts(facts)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        text = f"{FACTS} cannot be read, and there is no database: {error}"
+        raise ProjectError(text, f'restore {FACTS} from git, then run "ralphgen init"') from error
+    found: Mapping[str, Any] = facts
+    return found
+
+
+def migrations(root: Path) -> list[str]:
+    """Return the files and folders with migrations of the app's own that a project has."""
+    return [path for path in MIGRATIONS if (root / path).exists()]
+
+
+def make_tables(
+    connection: sqlite3.Connection, facts: Facts, definitions: Definitions | None = None
+) -> None:
+    """Make the recorded tables in an empty database.
+
+    A table has what was recorded of each column, and what `definitions` say of it. Where these were
+    not recorded, by a ralphgen before 0.2, it is that of a new project with the columns that were
+    added to it. Raises `ProjectError` where the tables would not be those that the server was
+    written for, and where no row could be written to them.
+    """
+    known = _default_tables() if definitions is None else {}
+    parts = definitions or {}
+    try:
+        for table, columns in facts.items():
+            if table == MARKER:
+                connection.executescript(definition())
+                connection.execute("INSERT INTO ralphgen_ledger (created) VALUES (?)", (now(),))
+            else:
+                default = known.get(table, ("", []))
+                _make_table(connection, table, columns, default, parts.get(table, ()))
+        _make_parents(connection, facts, is_known=definitions is not None)
+        if definitions is None:
+            _make_default_indexes(connection)
+        for _, statement in sorted(_pairs(parts)):
+            if statement.startswith(CREATED):
+                connection.execute(statement)
+        _try_writing(connection, facts)
+    except sqlite3.Error as error:
+        raise _unmade(str(error)) from error
+    found = read_tables(connection)
+    if different := differences(_as_read(facts), found):
+        raise _unmade("; ".join(different))
+    if definitions is not None:
+        wanted, made = _pairs(parts), _pairs(read_definitions(connection, found))
+        if left := sorted(wanted ^ made):
+            raise _unmade("; ".join(f'"{part}" of "{table}"' for table, part in left))
+
+
+def _pairs(definitions: Definitions) -> set[tuple[str, str]]:
+    return {(table, part) for table, parts in definitions.items() for part in parts}
+
+
+def _make_default_indexes(connection: sqlite3.Connection) -> None:
+    for statement in statements(default_schema()):
+        with suppress(sqlite3.Error):  # an index of a table or a column that is not there
+            if "CREATE INDEX" in statement:
+                connection.execute(statement)
+
+
+def _try_writing(connection: sqlite3.Connection, facts: Facts) -> None:
+    """Raise `sqlite3.Error` where no row can be written: a trigger may need a table of the app."""
+    for table in facts:
+        for statement in ("INSERT INTO TABLE DEFAULT VALUES", "DELETE FROM TABLE"):
+            connection.execute(f"EXPLAIN {statement.replace('TABLE', _quoted(table))}")
+
+
+def _as_read(facts: Facts) -> dict[str, list[dict[str, Any]]]:
+    return {table: [dict(column) for column in columns] for table, columns in facts.items()}
+
+
+def _unmade(reason: str) -> ProjectError:
+    text = f"the database that {FACTS} records cannot be made: {reason}"
+    return ProjectError(text, "make it with the app's own migrations, or copy one that is there")
+
+
+def _default_tables() -> dict[str, tuple[str, Sequence[Mapping[str, Any]]]]:
+    """Return the tables of a new project by name, each as its SQL and its facts."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(default_schema())
+        made = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'"))
+        return {name: (made[name], columns) for name, columns in read_tables(connection).items()}
+
+
+def _make_table(
+    connection: sqlite3.Connection,
+    table: str,
+    columns: Sequence[Mapping[str, Any]],
+    default: tuple[str, Sequence[Mapping[str, Any]]],
+    parts: Sequence[str],
+) -> None:
+    sql, expected = default
+    by_name = {column["name"]: column for column in columns}
+    if sql and all(by_name.get(column["name"]) == column for column in expected):
+        added = [column for column in columns if column not in expected]
+        connection.execute("SAVEPOINT made")
+        try:
+            connection.execute(sql)
+            for column in added:
+                words = _definition(column)
+                connection.execute(f"ALTER TABLE {_quoted(table)} ADD COLUMN {words}")
+        except sqlite3.Error:
+            connection.execute("ROLLBACK TO made")
+        else:
+            return
+        finally:
+            connection.execute("RELEASE made")
+    key = sorted(
+        (column for column in columns if column["primary_key"]),
+        key=lambda column: int(column["primary_key"]),
+    )
+    items = [_definition(column, parts) for column in columns]
+    if "AUTOINCREMENT" in parts:
+        at = next((at for at, column in enumerate(columns) if column["primary_key"]), 0)
+        items[at] += " PRIMARY KEY AUTOINCREMENT"
+    elif key:
+        items.append(f"PRIMARY KEY ({', '.join(_quoted(column['name']) for column in key)})")
+    items += [part for part in parts if part.startswith(("UNIQUE ", "CHECK ", FOREIGN_KEY))]
+    behind = [part for part in ("STRICT", "WITHOUT ROWID") if part in parts]
+    if not behind and any(column["type"] == "ANY" for column in columns):
+        behind = ["STRICT"]
+    sql = f"CREATE TABLE {_quoted(table)} ({', '.join(items)}) {', '.join(behind)}"
+    connection.execute(sql)
+
+
+def _make_parents(connection: sqlite3.Connection, facts: Facts, *, is_known: bool) -> None:
+    """Make what foreign keys point at, without which no row could be written.
+
+    These are tables that the server does not work on, of which the columns alone are known that
+    are referred to, and unique indexes on such columns of its own tables, unless `is_known` which
+    there are.
+    """
+    wanted: dict[str, set[str]] = {}
+    for columns in facts.values():
+        for column in columns:
+            if found := _REFERENCE.fullmatch(column["references"] or ""):
+                wanted.setdefault(found[1], set()).add(found[2])
+    for table, names in sorted(wanted.items()):
+        if table not in facts:
+            keys = ", ".join(f"{_quoted(name)} UNIQUE" for name in sorted(names))
+            connection.execute(f"CREATE TABLE IF NOT EXISTS {_quoted(table)} ({keys})")
+            continue
+        if is_known:
+            continue
+        key = [one["name"] for one in facts[table] if one["primary_key"]]
+        for name in sorted(names - ({*key} if len(key) == 1 else set())):
+            index = _quoted(f"{table}_by_{name}")
+            connection.execute(f"CREATE UNIQUE INDEX {index} ON {_quoted(table)} ({_quoted(name)})")
+
+
+def _definition(column: Mapping[str, Any], parts: Sequence[str] = ()) -> str:
+    """Return a column as SQL, without the primary key; raise ValueError for a type that is none.
+
+    `parts` are those of its table. How a column is generated that they do not say, nobody knows: it
+    is always null then.
+    """
+    kind = str(column["type"])
+    if not re.fullmatch("[A-Z]+", kind):
+        raise ValueError(f"no type of a column: {kind!r}")
+    name = _quoted(column["name"])
+    words = [name, kind]
+    generated = [part for part in parts if part.startswith(f"{GENERATED}{name} ")]
+    if generated:
+        words.append(generated[0].removeprefix(f"{GENERATED}{name} "))
+    elif column["generated"]:
+        words.append(f"AS ({_filler(column) if column['not_null'] else 'NULL'})")
+    elif column["default"] is not None:
+        default = str(column["default"])  # one in double quotes is no expression
+        words.append(f"DEFAULT {default}" if default.startswith('"') else f"DEFAULT ({default})")
+    if column["not_null"]:
+        words.append("NOT NULL")
+    if column["values"] is not None:
+        allowed = ", ".join(_literal(value, kind) for value in column["values"])
+        words.append(f"CHECK ({name} IN ({allowed}))")
+    collated = (part for part in parts if part.startswith(f"{COLLATE}{name} "))
+    words += [f"{COLLATE}{part.removeprefix(f'{COLLATE}{name} ')}" for part in collated]
+    has_key = any(part.startswith(f"{FOREIGN_KEY}({name}) ") for part in parts)
+    if (found := _REFERENCE.fullmatch(column["references"] or "")) and not has_key:
+        words.append(f"REFERENCES {_quoted(found[1])} ({_quoted(found[2])})")
+    return " ".join(words)
+
+
+def _filler(column: Mapping[str, Any]) -> str:
+    """Return a value, as SQL, that a column may hold."""
+    value = column["values"][0] if column["values"] else "0"
+    return _literal(value, column["type"])
+
+
+def _literal(value: object, kind: str) -> str:
+    text = str(value)
+    if kind != "TEXT" and re.fullmatch("-?[0-9]+", text):
+        return text
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _quoted(name: object) -> str:
+    return '"' + str(name).replace('"', '""') + '"'
+
+
+def add_row(connection: sqlite3.Connection, table: str, values: Mapping[str, object]) -> None:
+    """Add a row with those of the values that a table has columns for.
+
+    Columns that need a value and have none get one that they may hold; a table that is not there
+    gets no row. Raises `sqlite3.Error` where the table does not take it.
+    """
+    columns = read_tables(connection).get(table, [])
+    row = {column["name"]: values.get(column["name"].lower()) for column in columns}
+    for column in columns:
+        name = column["name"]
+        if row[name] is not None or column["generated"]:
+            continue
+        if column["not_null"] and column["default"] is None and not column["primary_key"]:
+            (row[name],) = connection.execute(f"SELECT {_filler(column)}").fetchone()
+    given = {name: value for name, value in row.items() if value is not None}
+    if given:
+        names = ", ".join(map(_quoted, given))
+        marks = ", ".join("?" for _ in given)
+        parts = {"TABLE": _quoted(table), "NAMES": names, "MARKS": marks}
+        sql = re.sub("TABLE|NAMES|MARKS", lambda found: parts[found[0]], _INSERT)
+        connection.execute(sql, [*given.values()])
+
+
+def take_away(connection: sqlite3.Connection, disciplines: Mapping[str, Sequence[str]]) -> None:
+    """Let disciplines take away the tools that are on record; those that are missing are added."""
+    for name, tools in sorted(disciplines.items()):
+        override = json.dumps({KEY: sorted(tools)})
+        if not connection.execute(_OVERRIDE, (override, name)).rowcount:
+            known = {"name": name, "display_name": name, "acronym": name, COLUMN: override}
+            add_row(connection, "disciplines", known)

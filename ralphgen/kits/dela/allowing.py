@@ -1,0 +1,224 @@
+"""What `allow` and `deny` do: find the tasks that are meant, and write entries that reach them."""
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ralphgen.errors import Problem, ProjectError, UsageError
+from ralphgen.kits.dela.server.allowlist import Rule, Rules, read_rules
+from ralphgen.kits.dela.server.formats import Discovered, discover
+from ralphgen.kits.dela.server.task import Task, find_task
+from ralphgen.output.files import put
+from ralphgen.project.toml_edit import edited
+from ralphgen.runtime.errors import one_line
+from ralphgen.suggestion import suggestion
+
+BY_HAND = "fix it by hand: what cannot be understood is not written over"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A folder in which tasks are looked for, and what was found there."""
+
+    folder: str
+    found: Discovered
+
+
+def find_places(root: Path, start: Path, settings: Mapping[str, Any]) -> tuple[Place, ...]:
+    """Return the folder of the project's tasks, after the one to start from where that is inside.
+
+    A server that is given a folder looks in the same two. Raises `ProjectError` where the settings'
+    `root` is no folder.
+    """
+    named = str(settings.get("root", ""))
+    top, folder = os.path.realpath(root / named), os.path.realpath(start)
+    if not Path(top).is_dir():
+        raise ProjectError(
+            f'the folder of tasks "{one_line(named)}" is not there', 'fix "root" of its settings'
+        )
+    inside = [folder] if Path(folder).is_relative_to(top) and Path(folder).is_dir() else []
+    return tuple(Place(path, discover(top, path)) for path in dict.fromkeys([*inside, top]))
+
+
+def named_tasks(places: Sequence[Place], names: Iterable[str]) -> list[Task]:
+    """Return the tasks of these names, each once; raises `UsageError` with all unknown names."""
+    problems: list[Problem] = []
+    tasks: list[Task] = []
+    for name in names:
+        found = [find_task(place.found.tasks, name) for place in places]
+        task = next((task for task, _ in found if task is not None), None)
+        meant = next((candidates for _, candidates in found if candidates), [])
+        if task is None:
+            problems.append(_unknown(name, meant, all_tasks(places)))
+        elif task not in tasks:
+            tasks.append(task)
+    if problems:
+        raise UsageError.of(problems)
+    return tasks
+
+
+def all_tasks(places: Iterable[Place]) -> list[Task]:
+    """Return the tasks of all places; one that two of them have stands there once."""
+    found: dict[tuple[str, str, tuple[str, ...]], Task] = {}
+    for task in (task for place in places for task in place.found.tasks):
+        found.setdefault((task.name, task.path, task.argv), task)
+    return [*found.values()]
+
+
+def task_entries(tasks: Iterable[Task], scope: str) -> list[Rule]:
+    """Return the entries that reach these tasks: by name, or all of their files or folders."""
+    names: dict[str, list[str]] = {}
+    for task in tasks:
+        path = str(Path(task.path).parent) if scope == "Directory" else task.path
+        names.setdefault(path, []).append(task.name)
+    by_name = scope in {"Task", "Deny"}
+    return [
+        Rule(0, path, scope, dict.fromkeys(found if by_name else ()))
+        for path, found in names.items()
+    ]
+
+
+def path_entries(paths: Iterable[str]) -> list[Rule]:
+    """Return the entries that deny all tasks of files or folders; raises `UsageError` if gone."""
+    missing = [path for path in paths if not Path(path).exists()]
+    if missing:
+        hint = "name a file of tasks, or a folder of such"
+        problems = [Problem(f'there is no file "{one_line(path)}"', hint) for path in missing]
+        raise UsageError.of(problems)
+    return [Rule(0, path, "Deny") for path in dict.fromkeys(map(os.path.realpath, paths))]
+
+
+def reached(entries: Iterable[Rule], tasks: Iterable[Task]) -> list[Task]:
+    """Return the tasks that these entries allow or deny."""
+    rules = Rules("", [*entries])
+    return [
+        task
+        for task in tasks
+        if rules.grant(task.name, task.path) or rules.denial(task.name, task.unique_name, task.path)
+    ]
+
+
+def standing(rules: Rules, place: Place) -> list[dict[str, Any]]:
+    """Return each task of a place: whether it may be started, and the entry that decides that."""
+    rows: list[dict[str, Any]] = []
+    for task in place.found.tasks:
+        denial = rules.denial(task.name, task.unique_name, task.path)
+        entry = denial or rules.grant(task.name, task.path)
+        told = entry and {"number": entry.number, "scope": entry.scope, "path": entry.path}
+        facts = {"unique_name": task.unique_name, "command": task.command, "file_path": task.path}
+        rows.append({**facts, "allowlisted": bool(entry) and denial is None, "entry": told})
+    return rows
+
+
+def _unknown(name: str, meant: Sequence[str], tasks: Iterable[Task]) -> Problem:
+    shown = one_line(name)
+    if meant:
+        text = f'"{shown}" is the name of {len(meant)} tasks, expected that of one'
+        return Problem(text, f"name one of {one_line(', '.join(meant))}")
+    known = [task.unique_name for task in tasks]
+    return Problem(f'there is no task "{shown}"', suggestion(name, known, "the tasks"))
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What would be written: `entries` hold only what is new; `after` is `before` where nothing is.
+
+    `rules` are those of the file as it is.
+    """
+
+    rules: Rules
+    entries: tuple[Rule, ...]
+    before: str
+    after: str
+
+    def diff(self) -> list[str]:
+        """Return the lines that go and come, each on one line whatever it holds."""
+        before, after = self.before.splitlines(), self.after.splitlines()
+        lines = list(difflib.unified_diff(before, after, n=2, lineterm=""))[2:]
+        return [one_line(line) for line in lines if not line.startswith("@@")]
+
+
+def plan_change(path: str, wanted: Iterable[Rule]) -> Change:
+    """Return what has to be written into an allowlist so that it has these entries.
+
+    Raises `ProjectError` where the file is not understood, or could not be kept as it is.
+    """
+    before, rules = _text(path), read_rules(path)
+    shown = f'the allowlist "{one_line(path)}"'
+    if rules.problem:
+        raise ProjectError(f"{shown} {rules.problem}", BY_HAND)
+    missing = [rest for rule in wanted if (rest := _missing(rule, rules.entries)) is not None]
+    try:
+        after = _with_entries(before, missing, rules.entries) if missing else before
+    except ValueError as error:
+        raise ProjectError(f"{shown} cannot be changed: {one_line(str(error))}", BY_HAND) from error
+    return Change(rules, tuple(missing), before, after)
+
+
+def write(change: Change) -> None:
+    """Write what was planned: whole, and for nobody else to read where the file is new.
+
+    Raises `ProjectError` where the file was changed since, or cannot be written.
+    """
+    path = change.rules.path
+    if _text(path) != change.before:
+        text = f'the allowlist "{one_line(path)}" was changed by somebody else'
+        raise ProjectError(text, "run the command again")
+    before = os.umask(0o077)
+    try:
+        put(Path(path), change.after)
+    finally:
+        os.umask(before)
+
+
+def _missing(wanted: Rule, there: Sequence[Rule]) -> Rule | None:
+    """Return what of a wanted entry those that are there do not say already."""
+    if not wanted.tasks:
+        return None if any(_says(rule, wanted, "") for rule in there) else wanted
+    names = [name for name in wanted.tasks if not any(_says(rule, wanted, name) for rule in there)]
+    return Rule(0, wanted.path, wanted.scope, names) if names else None
+
+
+def _says(rule: Rule, wanted: Rule, name: str) -> bool:
+    """Return whether an entry says what another wants, of the task of a name or of all tasks."""
+    if wanted.scope == "Deny":
+        return rule.denies([name], wanted.real)
+    if wanted.scope == "Directory":
+        return rule.scope == "Directory" and rule.is_around(wanted.real)
+    return rule.grants(name, wanted.real)
+
+
+def _with_entries(text: str, wanted: Sequence[Rule], there: Sequence[Rule]) -> str:
+    """Return the text with more entries; all else in it is as it was.
+
+    Names go to the entry of the same path and scope, where there is one: that of a Deny lists some,
+    since without any it would be on all tasks. Raises ValueError where something would be lost.
+    """
+    names: dict[int, list[str]] = {}
+    new: list[dict[str, Any]] = []
+    for rule in wanted:
+        same = (one for one in there if (one.path, one.scope) == (rule.path, rule.scope))
+        home = next(same, None) if rule.tasks else None
+        if home is not None:
+            names.setdefault(home.number - 1, [*home.tasks]).extend(rule.tasks)
+        else:
+            tasks = {"tasks": [*rule.tasks]} if rule.tasks else {}
+            new.append({"path": rule.path, "scope": rule.scope, **tasks})
+    count = len(tomllib.loads(text).get("entries", []))
+    changes: list[tuple[tuple[str | int, ...], Any]] = [
+        *((("entries", at, "tasks"), tasks) for at, tasks in names.items()),
+        *((("entries", at), entry) for at, entry in enumerate(new, count)),
+    ]
+    return edited(text, changes)
+
+
+def _text(path: str) -> str:
+    """Return the text of an allowlist; empty where it cannot be read, as its rules then say."""
+    try:
+        return Path(path).read_bytes().decode("utf-8-sig")
+    except (OSError, ValueError):
+        return ""

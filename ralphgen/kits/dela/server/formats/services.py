@@ -1,0 +1,158 @@
+"""Finds what services run: those of Compose, GitHub's workflows by way of act, Travis's jobs."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from ..folder import UnreadableError
+from ..parsing import mapping, merged, read_yaml
+from ..task import Task, one_line
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from ..folder import Folder
+
+# What Compose finds by itself, in its own order.
+_FOUND = ("compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml")
+_OTHER = re.compile(r"docker-compose\..+\.ya?ml")
+MOST_SERVICES = 5000
+_SERVICE = re.compile(r"[A-Za-z0-9._][A-Za-z0-9._-]*")  # Compose's rule, but for options
+
+_SINGLE = ("workflow.yml", "workflow.yaml", ".github/workflow.yml", ".github/workflow.yaml")
+_MORE = ("workflows", "custom/workflows", ".gitlab/workflows")
+
+_RULES = ("include", "exclude", "allow_failures", "fast_finish")  # keys of `jobs` that are no job
+
+
+def compose_tasks(folder: Folder) -> Iterator[Task]:
+    """Yield `up` and `down`, then one task for each service.
+
+    Of several files only the first counts. Raises `UnreadableError` where it is no Compose file.
+    """
+    path = folder.first(*_FOUND) or folder.first(*filter(_OTHER.fullmatch, folder.entries()))
+    if path is None:
+        return
+    project = read_yaml(folder, path)
+    if not isinstance(project, dict):
+        raise UnreadableError(path, "is no Compose file: it holds no mapping")
+    services = project.get("services") or {}
+    if not isinstance(services, dict):
+        raise UnreadableError(path, "is no Compose file: its services are no mapping")
+    named = merged(services, MOST_SERVICES)
+    file, real = os.path.basename(path), os.path.realpath(path)
+    compose = ("docker", "compose", *(() if file in _FOUND else ("-f", file)))
+    commands: list[tuple[str, tuple[str, ...], str | None]] = [
+        ("up", ("up",), "create and start all services"),
+        ("down", ("down",), "stop and remove all services"),
+        *(
+            (name, ("run", name), _origin(body))
+            for name, body in named.items()
+            if _SERVICE.fullmatch(name)
+        ),
+    ]
+    for name, words, text in commands:
+        argv = (*compose, *words)
+        yield Task(name, runner="docker compose", argv=argv, path=real, description=text)
+
+
+def _origin(service: object) -> str | None:
+    """Return what a service is made of, where it says so."""
+    body = merged(service)
+    image, build = body.get("image"), body.get("build")
+    context = mapping(build).get("context", ".") if isinstance(build, dict) else build
+    found = (
+        f"{word} {' '.join(text.split())}"
+        for word, text in (("image", image), ("built from", context))
+        if isinstance(text, str) and text.strip()
+    )
+    return ", ".join(found) or None
+
+
+def workflow_tasks(folder: Folder) -> Iterator[Task]:
+    """Yield one task for each workflow file, named after it; what is no workflow is reported."""
+    for place in _places(folder):
+        name = os.path.splitext(os.path.basename(place))[0]
+        path = folder.place(place)
+        if not name.strip() or not name.isprintable() or not folder.is_file(path):
+            continue
+        try:
+            workflow = mapping(read_yaml(folder, path))
+        except UnreadableError as error:
+            folder.report(error.path, error.why)
+            continue
+        if not mapping(workflow.get("jobs")):
+            folder.report(path, "is no workflow: it has no jobs")
+            continue
+        real, text = os.path.realpath(path), one_line(workflow.get("name"))
+        yield Task(name, runner="act", argv=("act", "-W", place), path=real, description=text)
+
+
+def _places(folder: Folder) -> Iterator[str]:
+    """Yield where workflows may be, as paths within the folder."""
+    yield from _inside(folder, ".github/workflows")
+    yield from _SINGLE
+    for name in _MORE:
+        yield from _inside(folder, name)
+
+
+def _inside(folder: Folder, name: str) -> Iterator[str]:
+    for entry in folder.entries(folder.place(name)):
+        if entry.endswith((".yml", ".yaml")) and not entry.startswith("."):
+            yield f"{name}/{entry}"
+
+
+def travis_tasks(folder: Folder) -> Iterator[Task]:
+    """Yield one task for each name of a job, without a command; `travis` where none is named.
+
+    A job's description is the script that it runs. Raises `UnreadableError` where the file holds
+    no mapping.
+    """
+    path = folder.first(".travis.yml")
+    if path is None:
+        return
+    build = read_yaml(folder, path)
+    if build is not None and not isinstance(build, dict):
+        raise UnreadableError(path, "holds no mapping")
+    shared, real = mapping(build), os.path.realpath(path)
+    for name, job in (_jobs(shared) or {"travis": shared}).items():
+        text = _script(mapping(job)) or _script(shared)
+        yield Task(name, runner="travis", argv=(), path=real, description=text)
+
+
+def _jobs(build: dict[str, Any]) -> dict[str, Any]:
+    """Return the jobs by name; of two with one name the first counts.
+
+    They are listed below `jobs` or, in older files, `matrix`, or stand below `jobs` by name.
+    """
+    jobs, matrix = build.get("jobs"), build.get("matrix")
+    found: dict[str, Any] = {}
+    named = [(_name(key), job) for key, job in mapping(jobs).items() if key not in _RULES]
+    for name, job in [*_listed(jobs)] or [*_listed(matrix)] or named:
+        if name:
+            found.setdefault(name, job)
+    return found
+
+
+def _listed(jobs: object) -> Iterator[tuple[str, Any]]:
+    """Yield the jobs of a list, or of the one to include; one without a name goes by its number."""
+    listed = jobs if isinstance(jobs, list) else mapping(jobs).get("include")
+    for number, job in enumerate(listed if isinstance(listed, list) else (), 1):
+        if isinstance(job, dict):
+            yield _name(job.get("name")) or f"job-{number}", job
+
+
+def _name(value: object) -> str:
+    """Return the value, where it can name a task; else an empty text."""
+    return value.strip() if isinstance(value, str) and value.isprintable() else ""
+
+
+def _script(job: dict[str, Any]) -> str | None:
+    """Return the commands of a job in one line."""
+    script = job.get("script")
+    commands = script if isinstance(script, list) else [script]
+    lines = (" ".join(command.split()) for command in commands if isinstance(command, str))
+    return " && ".join(filter(None, lines)) or None

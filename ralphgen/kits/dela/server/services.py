@@ -1,0 +1,36 @@
+"""What other kits may ask of the project's own tasks: how one of them is run."""
+
+from __future__ import annotations
+
+from ralphgen.runtime.errors import RefusedError, ToolError
+
+from .answers import runner_unavailable
+from .argument_policy import FORCED, check_name
+from .runners import HINTS
+from .tasks import command_of, find_task_above
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .workspace import Dela
+
+
+def task_command(dela: Dela, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return how the task `unique_name` is run: `argv`, `cwd`, and `env`, what is set besides.
+
+    Nobody has to have allowed the task: the settings that name it are the permission. Raises
+    `ToolError` where there is no such task, or nothing that runs it.
+    """
+    try:
+        task, folder = find_task_above(dela, arguments["unique_name"], dela.root)
+        check_name(task)
+        if not dela.runners.available(task, folder, again=True):
+            raise runner_unavailable(task.runner, task.unique_name, HINTS[task.runner])
+    except RefusedError as error:
+        raise ToolError(str(error)) from error
+    forced = FORCED.get(task.runner, {})
+    return {"argv": command_of(task, folder, []), "cwd": folder, "env": dict(forced)}
+
+
+SERVICES = {"task_command": task_command}

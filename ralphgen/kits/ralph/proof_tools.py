@@ -1,0 +1,70 @@
+"""What a project with checks has besides: a tool that runs them, and a person's own word."""
+
+from dataclasses import replace
+
+from ralphgen.errors import ProjectError
+from ralphgen.kits.ralph.table_tool import TableTool
+from ralphgen.planning.model import Argument, HttpUse, KitPlan, Module, ToolPlan, typed
+from ralphgen.project.config import FILE as CONFIG
+from ralphgen.project.model import Project, done_facts
+from ralphgen.spelling import Lines, Name, Value
+
+RUN_CHECKS = TableTool(
+    "run_checks",
+    module="checks",
+    hints="OPEN_WORLD",
+    description="Run the checks that a task must pass before it is done; it may take minutes.",
+    arguments=(Argument("task", Name("INTEGER"), required=True),),
+    answer_shape="checks",
+    search_hint="test, lint, verify, prove a task",
+    recipes=("task_execution", "opus_review"),
+    loaded_first=("task_execution", "opus_review"),
+    closes=True,
+    bound={"task": "own task"},
+    instruction="checks: {tools}",
+    advice="done is refused until run_checks has passed on the files as they are.",
+    purpose="prove that a task is done before you say so",
+    answer="of each check the exit code and the end of its output",
+    instead={"set_task_status": "closing the task afterwards"},
+)
+RUNNER = "dela"  # the kit whose tasks a check may name
+NO_CHECKS = "its server was written without [[done.checks]]"
+BECAUSE = typed("because", "string", "Why a person closes it without proof.")
+
+# Checks run where the agent's files are; whoever has done a task says so there too.
+REMOTE = HttpUse((RUN_CHECKS.name,), {"set_task_status": {"status": ("done",)}})
+
+
+def with_proof(kit: KitPlan, project: Project) -> KitPlan:
+    """Return the kit as the project's checks make it: its workspace is opened with them.
+
+    Raises `ProjectError` for a check that is a task of a kit which is off.
+    """
+    done = project.done
+    if done is None:
+        return kit
+    for check in done.checks:
+        if check.dela and RUNNER not in project.kits:
+            text = f'{CONFIG}: the check "{check.name}" names a task of the kit "{RUNNER}"'
+            raise ProjectError(f"{text}, which is off", f'add "{RUNNER}" to "kits"')
+    facts = done_facts(done)
+    checks: list[Value] = [Lines(check) for check in facts["checks"]]
+    rules = {"checks": Lines(checks), **{key: Lines(facts[key]) for key in ("protect", "watch")}}
+    title = "What a task must pass before it is done; sessions have it fixed in their context."
+    values = {"title": title, "constants": [("DONE", Lines(rules))]}
+    return replace(
+        kit,
+        tools=tuple(map(_overruled, kit.tools)),
+        modules=(*kit.modules, Module(f"{kit.key}/done.py", "constants.py.jinja", values)),
+        workspace=(*kit.workspace, ("done", "DONE")),
+        http=REMOTE,
+        proves=True,
+    )
+
+
+def _overruled(tool: ToolPlan) -> ToolPlan:
+    """Return set_task_status with what lets a person close a task without proof."""
+    if tool.name != "set_task_status":
+        return tool
+    arguments = (*tool.arguments, BECAUSE)
+    return replace(tool, arguments=arguments, reserved={**tool.reserved, BECAUSE.name: ()})

@@ -1,0 +1,332 @@
+"""The tool that runs a task's checks, and keeps what came of them as evidence."""
+
+from __future__ import annotations
+
+import _thread
+import os
+import re
+import time
+
+from ralphgen.runtime.deferred import DeferredResult, report_progress
+from ralphgen.runtime.errors import StartError, ToolError
+from ralphgen.runtime.values.paging import fitted
+
+from .proof import checks_for, definition_of, listed, look_at_tree
+from .tables import now
+from .workspace import reading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from ralphgen.runtime.processes.groups import Job
+    from ralphgen.runtime.processes.jobs import Jobs
+    from ralphgen.runtime.processes.pipes import Tail
+
+    from .proof import Check, Look
+    from .workspace import Workspace
+
+TAIL = 4_000  # characters of the output that are kept
+SHORT_TAIL = 400  # of a check that has passed, in an answer
+KEPT = 1 << 16  # bytes of the output that are looked at for them
+LOOK = 0.5  # seconds between two looks at which check runs
+GRACE = 5.0  # seconds between asking a check to end and ending it
+NOT_STARTED = 127  # the exit code that shells give to a command that is not there
+BY_SIGNAL = 128  # what they add to a signal's number
+MASK = "***"
+SHORTEST_SECRET = 6  # characters; shorter values are in many a word
+_IN_URL = r"(://[^/\s:@]*:)[^@\s/]+@"  # a password
+_HIDDEN_NAMES = (
+    "(?i)TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|PRIVATE|API_?KEY|ACCESS_?KEY|_KEY$|AUTH(?!OR)"
+)
+
+
+def run_checks(workspace: Workspace, arguments: dict[str, Any]) -> DeferredResult:
+    """Run the checks of a task in the project's folder, and wait for what comes of them.
+
+    A call while they run waits for the same run. What has run is answered again where the files are
+    the same and it has passed, or nobody was told. Raises `ToolError` where another task's run.
+    """
+    task = arguments["task"]
+    discipline = _discipline(workspace, {"task": task})["discipline"]
+    run = workspace.checks_run
+    if run is not None and not run.over:
+        if run.task != task:
+            raise ToolError(
+                f"the checks of task {run.task} are running: call again when they have ended"
+            )
+        return run.answer()
+    look = look_at_tree(workspace)
+    if run is None or run.task != task or not run.answers(look):
+        run = workspace.checks_run = CheckRun(workspace, task, checks_for(workspace, discipline))
+        run.start(look)
+    return run.answer()
+
+
+@reading
+def _discipline(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
+    (discipline,) = workspace.task(arguments["task"], ["discipline"])
+    return {"discipline": discipline}
+
+
+class CheckRun:
+    """One run of the checks of one task, on a thread of its own."""
+
+    __slots__ = (
+        "_answer",
+        "_begun",
+        "_checks",
+        "_done",
+        "_jobs",
+        "_problem",
+        "_told",
+        "_tree",
+        "_workspace",
+        "task",
+    )
+
+    def __init__(self, workspace: Workspace, task: int, checks: Sequence[Check]) -> None:
+        self._workspace = workspace
+        self._checks = checks
+        self._begun = -1  # the number of the check that runs
+        self._answer: dict[str, Any] = {}
+        self._problem: Exception | None = None
+        self._jobs: Jobs | None = None
+        self._told = False
+        self._tree = ""
+        self._done = _thread.allocate_lock()
+        self._done.acquire()
+        self.task = task
+
+    @property
+    def over(self) -> bool:
+        """Whether it has come to its end."""
+        return not self._done.locked()
+
+    def start(self, look: Look) -> None:
+        """Begin; `look` is the tree as it is now."""
+        from ralphgen.runtime.processes.jobs import Jobs
+
+        self._jobs = Jobs(most=1)
+        _thread.start_new_thread(self._run, (look,))
+
+    def answer(self) -> DeferredResult:
+        """Return what waits for the end of it; who leaves meanwhile was not told, and it runs on.
+
+        Its outcome raises `ToolError` where the checks could not be run.
+        """
+        left: list[None] = []
+
+        def outcome() -> dict[str, Any]:
+            reported = -1
+            while not self._done.acquire(timeout=LOOK):
+                if self._begun != reported:
+                    reported = self._begun
+                    about = f"the check {self._checks[reported]['name']} runs"
+                    report_progress(reported, len(self._checks), about)
+            self._done.release()
+            self._told = self._told or not left
+            if self._problem is not None:
+                raise self._problem
+            return self._answer
+
+        return DeferredResult(outcome, lambda: left.append(None))
+
+    def answers(self, look: Look) -> bool:
+        """Return whether, being over, it answers a new call, with the tree as it is now."""
+        is_same = self._problem is None and self._tree == look.tree
+        return is_same and (self._answer["passed"] or not self._told)
+
+    def alone(self) -> dict[str, Any]:
+        """Run the first check here and now, and return what an answer holds of it."""
+        from ralphgen.runtime.processes.jobs import Jobs
+
+        self._jobs = Jobs(most=1)
+        self._workspace.beside.append(self)
+        try:
+            return _shown(self._one(self._checks[0]))
+        finally:
+            self._workspace.beside.remove(self)
+            self.close()
+
+    def close(self) -> None:
+        """Stop what runs; no evidence is kept of it."""
+        jobs, self._jobs = self._jobs, None
+        if jobs is not None:
+            jobs.close()
+
+    def _run(self, before: Look) -> None:
+        try:
+            self._answer = fitted(self._result(before))
+        except (StartError, ToolError, OSError) as error:
+            self._problem = ToolError(f"the checks could not be run: {error}")
+        except BaseException as error:
+            self._problem = error if isinstance(error, Exception) else ToolError("it was stopped")
+            raise
+        finally:
+            self.close()
+            self._done.release()
+
+    def _result(self, before: Look) -> dict[str, Any]:
+        """Run the checks one after the other; return the answer."""
+        results = []
+        for number, check in enumerate(self._checks):
+            self._begun = number
+            results.append(self._one(check))
+        jobs = self._jobs
+        if jobs is None:
+            raise ToolError("the server is ending")
+        jobs.close()  # what a check has left behind changes nothing any more
+        after = look_at_tree(self._workspace)
+        from ralphgen.runtime.files.work_tree import changed_files
+
+        changed = changed_files(before.files, after.files)
+        protected = sorted({*before.protected, *after.protected})
+        passed = all(result["exit_code"] == 0 for result in results)
+        answer: dict[str, Any] = {
+            "task": self.task,
+            "passed": passed and not changed and not protected,
+            "checks": [_shown(result) for result in results],
+        }
+        if changed:
+            answer["not_proved"] = (
+                f"files were changed while the checks ran: {listed(changed)}; nothing is proved: "
+                "call again when nothing changes them"
+            )
+            return answer
+        if protected:
+            answer["not_proved"] = (
+                f"protected files were changed, put them back: {listed(protected)}"
+            )
+        if not results:
+            answer["note"] = "no check is for this task's discipline"
+        if after.watched:
+            answer["watched"] = f"changed in this session: {listed(after.watched)}"
+        self._keep(results, after, protected)
+        self._tree = after.tree
+        return answer
+
+    def _keep(self, results: Sequence[dict[str, Any]], after: Look, protected: list[str]) -> None:
+        """Store the evidence, on a connection of this thread's own."""
+        from ralphgen.runtime.database.ledger import Evidence, add_evidence
+        from ralphgen.runtime.sqlite.database import Database
+
+        workspace = self._workspace
+        if workspace.evidence is None:  # one for all runs, since closing it would leak a file
+            workspace.evidence = workspace.fenced(Database(workspace.database.path))
+        database = workspace.evidence
+        evidence = [
+            Evidence(
+                task=self.task,
+                session=workspace.session.session_id,
+                check=check["name"],
+                definition=definition_of(check),
+                exit_code=result["exit_code"],
+                started=result["started"],
+                seconds=result["seconds"],
+                tree=after.tree,
+                protected=protected,
+                watched=after.watched,
+                tail=result["tail"],
+            )
+            for check, result in zip(self._checks, results, strict=True)
+        ]
+
+        def store() -> None:
+            for one in evidence:
+                add_evidence(database, one)
+
+        database.writing(store)
+
+    def _one(self, check: Check) -> dict[str, Any]:
+        """Run a check to its end; return its name, exit code, seconds, start and output."""
+        started, begun = now(), time.monotonic()
+        try:
+            job, tail = self._started(check)
+        except (OSError, StartError, ToolError) as error:
+            code: int | None = NOT_STARTED
+            text = f"it cannot be started: {getattr(error, 'strerror', None) or error}"
+        else:
+            code = self._ended(job, check["timeout"])
+            text = tail.text()
+            if code is None:
+                text += f"\n(stopped after {check['timeout']} seconds)"
+        return {
+            "name": check["name"],
+            "exit_code": code,
+            "seconds": round(time.monotonic() - begun, 1),
+            "started": started,
+            "tail": masked(text)[-TAIL:],
+        }
+
+    def _started(self, check: Check) -> tuple[Job, Tail]:
+        from ralphgen.runtime.processes.inherited import passed_on
+        from ralphgen.runtime.processes.pipes import Pipes, Tail
+
+        jobs = self._jobs
+        if jobs is None:
+            raise ToolError("the server is ending")
+        workspace = self._workspace
+        command: dict[str, Any] = {"argv": check.get("run"), "cwd": workspace.work_tree, "env": {}}
+        if "dela" in check:
+            command = _task_command(workspace, check["dela"])
+        tail = Tail(KEPT)
+        job = jobs.start(
+            command["argv"],
+            pipes=Pipes(tail),
+            cwd=command["cwd"],
+            environment={**passed_on(workspace.folder), **command["env"]},
+        )
+        return job, tail
+
+    def _ended(self, job: Job, seconds: float) -> int | None:
+        """Return the exit code of a process when it has ended; None where it took too long."""
+        from ralphgen.runtime.processes.jobs import NotRunningError
+
+        jobs = self._jobs
+        if not job.wait(seconds) and jobs is not None:
+            try:
+                jobs.stop(job, GRACE)
+            except NotRunningError:
+                job.wait(GRACE)
+            else:
+                return None
+        return BY_SIGNAL + job.signal if job.signal is not None else job.exit_code
+
+
+def _task_command(workspace: Workspace, name: str) -> dict[str, Any]:
+    """Return what a task of the kit dela runs: `argv`, `cwd`, and `env`, what is set besides.
+
+    Raises `StartError` where that kit's own server would not start, and `ToolError` where there is
+    no such task.
+    """
+    from ralphgen.runtime.kit import open_offer
+
+    offer = open_offer("dela", workspace.folder, workspace.session)
+    try:
+        return offer.call("task_command", {"unique_name": name})
+    finally:
+        offer.close()
+
+
+def masked(text: str) -> str:
+    """Return a text without the values of variables named like secrets, and passwords in URLs."""
+    secrets = {
+        line.strip()
+        for name, value in os.environ.items()
+        if re.search(_HIDDEN_NAMES, name)
+        for line in (value, *value.splitlines())
+        if len(line.strip()) >= SHORTEST_SECRET
+    }
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, MASK)
+    return re.sub(_IN_URL, rf"\1{MASK}@", text)
+
+
+def _shown(result: dict[str, Any]) -> dict[str, Any]:
+    """Return what an answer holds of a check: of one that has passed, little of its output."""
+    tail = result["tail"] if result["exit_code"] else result["tail"][-SHORT_TAIL:]
+    if result["exit_code"] is None:
+        tail = result["tail"]
+    return {key: result[key] for key in ("name", "exit_code", "seconds")} | {"tail": tail}

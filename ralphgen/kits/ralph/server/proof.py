@@ -1,0 +1,234 @@
+"""Whether a task is proved to be done: its checks, its dependencies and the protected files."""
+
+from __future__ import annotations
+
+import os
+
+from ralphgen.runtime.deferred import take_time
+from ralphgen.runtime.errors import ToolError
+from ralphgen.runtime.policy import FULL
+from ralphgen.runtime.values.arguments import shortened
+from ralphgen.runtime.values.encoding import sha256_hex
+
+from .dependencies import MET, found, prerequisites, unmerged_tasks
+from .tables import plain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from .workspace import Workspace
+
+    Check = Mapping[str, Any]
+
+SNAPSHOT = "snapshot.json"  # beside the context of a session
+LISTED = 20  # files or tasks that are named
+OVERRULED = "(overruled)"  # in place of a check's name, in the record of a person's own word
+
+
+class Look:
+    """What a work tree holds at one moment.
+
+    `files` are as `tree_files` returns them, and `tree` is their digest. `protected` and `watched`
+    are such files that differ from what they were when the session was made.
+    """
+
+    __slots__ = ("files", "protected", "tree", "watched")
+
+    def __init__(
+        self, files: Mapping[str, str], tree: str, protected: Sequence[str], watched: Sequence[str]
+    ) -> None:
+        self.files = files
+        self.tree = tree
+        self.protected = protected
+        self.watched = watched
+
+
+def look_at_tree(workspace: Workspace) -> Look:
+    """Return what the work tree holds now.
+
+    Raises `DeferError` on the thread that reads requests, since that takes its time, and
+    `ToolError` where what the session began with is not known any more.
+    """
+    take_time()
+    from ralphgen.runtime.files.work_tree import (
+        differing_files,
+        protected_files,
+        tree_digest,
+        tree_files,
+        watched_files,
+    )
+
+    done = workspace.done or {}
+    files = tree_files(workspace.work_tree)
+    began = _snapshot(workspace)
+    if began is None:
+        return Look(files, tree_digest(files), (), ())
+    protected = protected_files(workspace.work_tree, done["protect"], files)
+    commands = [check["run"] for check in done["checks"] if "run" in check]
+    watched = watched_files(done["watch"], commands, files)
+    return Look(
+        files,
+        tree_digest(files),
+        differing_files(began["protected"], protected),
+        differing_files(began["watched"], watched),
+    )
+
+
+def checks_for(workspace: Workspace, discipline: object) -> list[Check]:
+    """Return the checks that a task of a discipline has to pass, in the config's order."""
+    checks: Sequence[Check] = (workspace.done or {}).get("checks", ())
+    return [one for one in checks if discipline in one.get("disciplines", (discipline,))]
+
+
+def command_of(check: Check) -> str:
+    """Return what a check runs, as one would type it."""
+    import shlex
+
+    return shlex.join(check["run"]) if "run" in check else f"the task {check['dela']} of dela"
+
+
+def definition_of(check: Check) -> str:
+    """Return the digest of what a check runs."""
+    import json
+
+    return sha256_hex(json.dumps([check.get("run"), check.get("dela")]).encode())
+
+
+def prove(workspace: Workspace, task: int, because: str | None, look: Look) -> list[str]:
+    """Let a task become done, in a transaction that is open; return what has to be told with it.
+
+    Raises `ToolError` where it is not proved and no person says `because` of what it is done.
+    """
+    if because is None:
+        refuse_unproved(workspace, task, look)
+        told = []
+    else:
+        from ralphgen.runtime.processes.launched import is_below_launch
+
+        if is_below_launch():
+            raise ToolError("\"because\" is a person's word, and this is an agent's session")
+        overrule(workspace, task, because, look)
+        told = [f"Done without proof: {because}"]
+    if look.watched:
+        told.append(f"Changed in this session: {listed(look.watched)}")
+    return told
+
+
+def refuse_unproved(workspace: Workspace, task: int, look: Look) -> None:
+    """Raise `ToolError`, which says what lacks, where a task is not proved to be done.
+
+    Runs in a transaction that is open. A person may rely on what any session has proved, an agent
+    on its own evidence alone.
+    """
+    tasks = workspace.tables.tasks
+    columns = tasks.chosen(["discipline", "depends_on"])
+    row = dict(zip(columns, workspace.task(task, columns), strict=True))
+    lacking = [*_open_dependencies(workspace, row.get("depends_on"))]
+    if look.protected:
+        lacking.append(f"protected files were changed, put them back: {listed(look.protected)}")
+    unproved = _unproved(workspace, task, checks_for(workspace, row["discipline"]), look)
+    if unproved:
+        lacking.append(f"{'; '.join(unproved)}: {_call(workspace, task)}")
+    if lacking:
+        raise ToolError(f"task {task} cannot be set to done: {'. '.join(lacking)}")
+
+
+def overrule(workspace: Workspace, task: int, because: str, look: Look) -> None:
+    """Record, in a transaction that is open, that a person closes a task without proof."""
+    from ralphgen.runtime.database.ledger import Evidence, add_evidence
+
+    from .tables import now
+
+    add_evidence(
+        workspace.database,
+        Evidence(
+            task=task,
+            session=workspace.session.session_id,
+            check=OVERRULED,
+            definition="",
+            exit_code=None,
+            started=now(),
+            seconds=0.0,
+            tree=look.tree,
+            protected=look.protected,
+            watched=look.watched,
+            tail=because,
+        ),
+    )
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names in quotes, the first of them where there are many."""
+    shown = ", ".join(shortened(name) for name in names[:LISTED])
+    return f"{shown} and {len(names) - LISTED} more" if names[LISTED:] else shown
+
+
+def _snapshot(workspace: Workspace) -> dict[str, dict[str, str]] | None:
+    """Return protected and watched files as the session found them; None where nobody looked."""
+    session = workspace.session
+    digest = (session.done or {}).get("snapshot")
+    if digest is None or session.context is None:
+        return None
+    import json
+
+    try:
+        with open(os.path.join(os.path.dirname(session.context), SNAPSHOT), "rb") as file:
+            data = file.read()
+    except OSError:
+        data = b""
+    if sha256_hex(data) != digest:
+        raise ToolError(
+            "this session's record of the protected files was removed or changed: nothing can be "
+            "proved here any more; start a new session"
+        )
+    snapshot: dict[str, dict[str, str]] = json.loads(data)
+    return snapshot
+
+
+def _open_dependencies(workspace: Workspace, stored: object) -> list[str]:
+    """Return a sentence on the tasks that a task waits for, if it does."""
+    needed = prerequisites(stored)
+    rows = found(workspace, needed, ["status"])
+    states = {task: str(plain(rows[task][0])) if task in rows else "missing" for task in needed}
+    states |= dict.fromkeys(unmerged_tasks(workspace, rows), "not merged")
+    waits = [f"{task} ({shortened(state)})" for task, state in states.items() if state not in MET]
+    return [f"it depends on tasks that are not done: {', '.join(waits[:LISTED])}"] if waits else []
+
+
+def _unproved(workspace: Workspace, task: int, checks: Sequence[Check], look: Look) -> list[str]:
+    """Return, for each of the checks that is not proved, what is known of it."""
+    from ralphgen.runtime.database.ledger import evidence_of
+
+    session = workspace.session
+    evidence = evidence_of(workspace.database, task) if checks else []
+    lacking: list[str] = []
+    for check in checks:
+        name, definition = check["name"], definition_of(check)
+        runs = [one for one in evidence if (one.check, one.definition) == (name, definition)]
+        own = [one for one in runs if session.profile == FULL or one.session == session.session_id]
+        now = next((one for one in own if one.tree == look.tree), None)
+        if now is not None and now.exit_code == 0 and not now.protected:
+            continue
+        if now is None:
+            what = "was run on other files than these" if own else "was not run"
+            what += " in this session" if runs and not own else ""
+        elif now.protected:
+            what = "was run while protected files were changed"
+        else:
+            what = "failed" if now.exit_code is None else f"ended with exit code {now.exit_code}"
+        lacking.append(f"the check {shortened(name)} {what}")
+    return lacking
+
+
+def _call(workspace: Workspace, task: int) -> str:
+    """Return how checks are run by who reads this."""
+    session = workspace.session
+    if "run_checks" not in session.enabled:
+        closing = f'"ralphgen task check {task}", then "ralphgen task status {task} done"'
+        return f"let a person run {closing}"
+    bound = session.bound_arguments("run_checks").get("task")
+    whole = "run_checks" if bound is not None else f"run_checks with task {task}"
+    typed = f' (in a shell: "ralphgen task check {task}")' if session.profile == FULL else ""
+    return f"call {whole}{typed}, then set it to done"

@@ -1,0 +1,191 @@
+"""The tools on tasks and on their comments."""
+
+from functools import partial
+
+from ralphgen.kits.ralph.columns import PREFIXES
+from ralphgen.kits.ralph.table_tool import CHANGED, DELETED, ON_LISTS, PAGING, TableTool
+from ralphgen.planning.model import BOOLEAN, Argument
+from ralphgen.spelling import Name, Value
+
+ID = Argument("id", Name("INTEGER"), required=True)
+STATUS: Value = {"type": "string", "enum": Name(f"{PREFIXES['tasks']}_STATUS")}
+AGENTS_STATUSES = ("in_progress", "done", "blocked", "pending")
+"""What an agent may make of its own task; drafts and skipped ones are for others to decide on."""
+FIELDS = (
+    "description",
+    "priority",
+    "acceptance_criteria",
+    "depends_on",
+    "tags",
+    "context_files",
+    "output_artifacts",
+    "hints",
+    "estimated_turns",
+)
+TASK_ID = Argument("task_id", Name("INTEGER"), required=True)
+COMMENT_ID = Argument("comment_id", Name("INTEGER"), required=True)
+COMMENT = ("task_comments.id", "task_comments.task_id", "task_comments.body")
+# The tools on a noun, and how instructions name them.
+_task_tool = partial(TableTool, module="tasks", instruction="tasks: {tools}")
+_comment_tool = partial(TableTool, module="comments", instruction="comments: {tools}")
+
+TASK_TOOLS = (
+    _task_tool(
+        "list_tasks",
+        hints="READ_ONLY",
+        description=(
+            "List tasks by id with status, priority, feature, discipline and whether they are "
+            "ready."
+        ),
+        arguments=(
+            Argument("filter_status", STATUS),
+            Argument("filter_feature", Name("STRING")),
+            Argument("filter_discipline", Name("STRING")),
+            Argument("filter_ready", BOOLEAN),
+            *PAGING,
+        ),
+        answer_shape="tasks",
+        recipes=("braindump", "yap", "ramble", "opus_review", "enrichment"),
+        loaded_first=("yap", "opus_review"),
+        advice=ON_LISTS,
+        purpose="find tasks by status, feature or discipline, and those that are ready",
+        answer="a page of tasks, and a cursor where there are more",
+        instead={"get_task": "all of one task"},
+    ),
+    _task_tool(
+        "get_task",
+        hints="READ_ONLY",
+        description="Get all of a task: fields, dependencies, dependents and newest comments.",
+        arguments=(ID,),
+        answer_shape="task",
+        recipes=("yap", "task_execution", "opus_review", "enrichment"),
+        loaded_first=("task_execution", "opus_review", "enrichment"),
+        bound={"id": "any task"},
+        purpose="read a task before working on it or changing it",
+        answer="every field, dependencies, dependents and the newest comments",
+    ),
+    _task_tool(
+        "create_task",
+        hints="NON_DESTRUCTIVE",
+        description="Create a task in an existing feature and discipline.",
+        table="tasks",
+        fields=("feature", "discipline", "title", "status", *FIELDS),
+        required=("feature", "discipline", "title"),
+        added=True,
+        creates=True,
+        recipes=("braindump", "yap", "opus_review", "enrichment"),
+        loaded_first=("braindump",),
+        bound={"feature": "any feature"},
+        purpose="write down work that has a feature and a discipline",
+        answer="the new task with its id",
+        instead={"update_task": "a task that is there already"},
+    ),
+    _task_tool(
+        "update_task",
+        hints="IDEMPOTENT",
+        description="Change the given fields of a task.",
+        table="tasks",
+        arguments=(ID,),
+        fields=("title", *FIELDS),
+        added=True,
+        clears=True,
+        recipes=("yap", "opus_review", "enrichment"),
+        loaded_first=("yap",),
+        narrowed={"opus_review": ("id", "priority", "description")},
+        bound={"id": "own task"},
+        purpose="correct a task; fields that are not given stay as they are",
+        answer=CHANGED,
+        instead={"set_task_status": "its status"},
+    ),
+    _task_tool(
+        "delete_task",
+        hints="DESTRUCTIVE",
+        description="Delete a task that no other depends on.",
+        arguments=(ID,),
+        guards=("tasks.depends_on",),
+        bound={"id": "own task"},
+        purpose="remove a task that was a mistake",
+        answer=DELETED,
+        instead={"set_task_status": "work that is not wanted"},
+    ),
+    _task_tool(
+        "set_task_status",
+        hints="NON_DESTRUCTIVE",
+        description="Set a task's status.",
+        table="tasks",
+        arguments=(ID, Argument("status", STATUS, required=True)),
+        fields=("reason", "summary"),
+        search_hint="start, finish, close, block or skip a task",
+        recipes=("yap", "task_execution", "opus_review"),
+        loaded_first=("task_execution", "opus_review"),
+        closes=True,
+        narrowed_values={"task_execution": {"status": AGENTS_STATUSES}},
+        bound={"id": "own task"},
+        instruction="task status: {tools}",
+        purpose="begin a task, close it, or say that it is blocked",
+        answer="the old and the new status, and the tasks that can begin now",
+    ),
+    _task_tool(
+        "enrich_task",
+        hints="IDEMPOTENT",
+        description="Give a draft its pseudocode and make it pending.",
+        table="tasks",
+        arguments=(ID, Argument("pseudocode", Name("STRING"), required=True)),
+        fields=("acceptance_criteria", "context_files"),
+        needs=("tasks.pseudocode",),
+        statuses=("draft", "pending"),
+        search_hint="pseudocode plan for a draft",
+        recipes=("enrichment",),
+        loaded_first=("enrichment",),
+        closes=True,
+        bound={"id": "own task"},
+        advice="Close a draft with enrich_task, which makes it pending.",
+        purpose="turn a draft into a task that can be carried out",
+        answer=CHANGED,
+    ),
+)
+COMMENT_TOOLS = (
+    _comment_tool(
+        "add_task_comment",
+        hints="NON_DESTRUCTIVE",
+        description="Add a comment to a task.",
+        table="task_comments",
+        arguments=(TASK_ID,),
+        fields=("author", "body", "discipline", "priority"),
+        required=("author", "body"),
+        added=True,
+        creates=True,
+        needs=COMMENT,
+        search_hint="ask a question, report a problem, leave a note",
+        recipes=("task_execution", "opus_review"),
+        loaded_first=("task_execution",),
+        reserved={"author": (), "discipline": ()},
+        bound={"task_id": "task of own feature"},
+        purpose="leave a question, a finding or a note where the task is",
+        answer="the comment with its id",
+        instead={"append_learning": "what later sessions should know of any task"},
+    ),
+    _comment_tool(
+        "update_task_comment",
+        hints="IDEMPOTENT",
+        description="Replace the text of a comment.",
+        table="task_comments",
+        arguments=(TASK_ID, COMMENT_ID),
+        fields=("body",),
+        required=("body",),
+        needs=COMMENT,
+        bound={"task_id": "task of own feature"},
+        purpose="correct a comment",
+        answer=CHANGED,
+    ),
+    _comment_tool(
+        "delete_task_comment",
+        hints="DESTRUCTIVE",
+        description="Delete a comment.",
+        arguments=(TASK_ID, COMMENT_ID),
+        needs=COMMENT,
+        bound={"task_id": "task of own feature"},
+        purpose="remove a comment",
+        answer=DELETED,
+    ),
+)

@@ -1,0 +1,1 @@
+"""The kit `tables`: tools on any table or view of the project's database."""

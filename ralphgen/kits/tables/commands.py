@@ -1,0 +1,37 @@
+"""The command with which tables of the project get tools."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ralphgen.errors import plain
+from ralphgen.terminal.console import say
+
+app = typer.Typer()
+tables = typer.Typer(help="Give tables of your own tools.", no_args_is_help=True)
+app.add_typer(tables, name="tables")
+Project = Annotated[
+    Path, typer.Option("--project", metavar="DIR", help="The project's folder, or one inside it.")
+]
+
+
+@tables.callback()
+def group() -> None:
+    """Give tables of your own tools."""
+
+
+@tables.command(epilog="Example: [bold]ralphgen tables add risks[/bold]")
+def add(
+    names: Annotated[
+        list[str], typer.Argument(metavar="NAME...", help='As "ralphgen inspect" shows them.')
+    ],
+    project: Project = Path(),
+) -> None:
+    """Write into the config that tables or views have tools; regen makes them."""
+    from ralphgen.kits.tables.finding import add_tables
+    from ralphgen.project.root import CONFIG, project_root
+
+    for table, noun, tools in add_tables(project_root(project), names):
+        say(plain(f'{CONFIG}: "{table}" has {", ".join(tools)}; a row is called "{noun}"'))
+    say('make them with "ralphgen regen"')

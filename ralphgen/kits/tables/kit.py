@@ -1,0 +1,38 @@
+"""The kit `tables`: serves a database that has no tasks, features and disciplines."""
+
+from dataclasses import replace
+
+from ralphgen.kits.tables.skill import SKILL
+from ralphgen.planning.kit import KitDefinition
+from ralphgen.planning.model import HttpUse, KitPlan
+from ralphgen.project.model import Project
+from ralphgen.project.root import DATABASE
+from ralphgen.runtime.database.ledger import MARKER
+from ralphgen.spelling import Lines
+
+SERVER = KitPlan(
+    key="tables",
+    server_name="project-tables",
+    title="The project's own tables.",
+    nouns={},
+    tools=(),
+    server="ralphgen.kits.tables.server",
+    about="The project's own tables.",
+    connected=True,
+    http=HttpUse(),
+    skill=SKILL,
+)
+
+
+def plan_server_of_tables(project: Project) -> KitPlan:
+    """Return the server, to which the project's own tools are added."""
+    place = project.postgresql.named if project.postgresql else project.database or DATABASE
+    ledger = project.schema.table(MARKER) is not None
+    warnings: tuple[str, ...] = ()
+    if not project.tables:
+        warnings = ('no tool is made: name tables in the config, as "ralphgen inspect" shows',)
+    settings = Lines({"database": place, "ledger": ledger})
+    return replace(SERVER, settings=settings, warnings=warnings)
+
+
+TABLES = KitDefinition(SERVER, plan_server_of_tables, any_schema=True)

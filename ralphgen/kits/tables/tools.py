@@ -1,0 +1,238 @@
+"""The tools on a project's own tables, as values, and the data that they run over."""
+
+from collections.abc import Mapping
+
+from ralphgen.errors import Problem, ProjectError
+from ralphgen.kits.tables.columns import ToolTable, needed, offered
+from ralphgen.planning.additions import Addition
+from ralphgen.planning.model import (
+    INTEGER,
+    OBJECTS,
+    RECIPES,
+    STRING,
+    STRINGS,
+    Argument,
+    Hints,
+    KitPlan,
+    Names,
+    ToolPlan,
+    ToolRun,
+    Values,
+    answer_of,
+)
+from ralphgen.project.model import Project
+from ralphgen.runtime.database.schema import TABLES, fold
+from ralphgen.spelling import Construction, Lines, Name, Value
+from ralphgen.suggestion import suggestion
+
+TABLE, FUNCTIONS = "runtime.rows.table", "runtime.rows.tools"
+HINTS: Mapping[str, Hints] = {
+    "list": "READ_ONLY",
+    "get": "READ_ONLY",
+    "create": "NON_DESTRUCTIVE",
+    "update": "IDEMPOTENT",
+    "delete": "DESTRUCTIVE",
+}
+RUNS = {
+    "list": "listing",
+    "get": "getting",
+    "create": "creating",
+    "update": "updating",
+    "delete": "deleting",
+}
+# Modules beside those of tables, and constants that these import.
+MODULES = ("own_tools", "queries", "settings", "tables")
+CONSTANTS = (
+    *("CURSOR", "DESTRUCTIVE", "IDEMPOTENT", "INTEGER", "LIMIT", "NON_DESTRUCTIVE", "NUMBER"),
+    *("READ_ONLY", "STRING", "TOOLS"),
+)
+OWN, EACH = "own {}", "any {}"
+
+
+def plan_tables(project: Project, server: KitPlan) -> Addition:
+    """Return the tools on the project's own tables, for the server that has them.
+
+    Raises `ProjectError` for recipes that there are not.
+    """
+    problems = [
+        Problem(
+            f'{table.origin}: "recipes" names "{recipe}", which is no built-in recipe',
+            suggestion(recipe, RECIPES, "the recipes"),
+        )
+        for table in project.tables
+        for recipe, _ in table.recipes
+        if recipe not in RECIPES
+    ]
+    problems += [
+        Problem(f'{table.origin}: the server "{server.key}" has tools on it already', "take it out")
+        for table in project.tables
+        if server.tools and fold(table.name) in TABLES
+    ]
+    if problems:
+        raise ProjectError.of(problems)
+    tables, warnings = offered(
+        project.tables,
+        project.schema,
+        (*MODULES, *server.nouns),
+        (*CONSTANTS, *server.constants, *server.data),
+    )
+    tools = [tool for table in tables for tool in _tools(table)]
+    return Addition(
+        nouns={table.module: f"Tools on {_plural(table)}." for table in tables},
+        tools=tuple(tools),
+        constants=_constants(tables),
+        data={table.data: (TABLE, _call(table, project.schema.hide)) for table in tables},
+        absent={name: why for table in tables for name, why in _absent(table).items()},
+        warnings=warnings,
+        origins={
+            _name(table, verb): table.served.origin
+            for table in tables
+            for verb in table.served.tools
+        },
+    )
+
+
+def _tools(table: ToolTable) -> list[ToolPlan]:
+    absent = _absent(table)
+    return [_tool(table, verb) for verb in table.served.tools if _name(table, verb) not in absent]
+
+
+def _tool(table: ToolTable, verb: str) -> ToolPlan:
+    described, purpose, answer = _said(table, verb)
+    arguments = _arguments(table, verb)
+    kind = {table.field(column): kind for column, kind in table.served.bind}
+    reach = EACH if verb == "get" else OWN
+    names = {argument.name for argument in arguments}
+    bound = {name: reach.format(row) for name, row in kind.items() if name in names}
+    return ToolPlan(
+        _name(table, verb),
+        module=table.module,
+        hints=HINTS[verb],
+        description=described,
+        arguments=arguments,
+        returns=_returns(table, verb),
+        run=ToolRun(RUNS[verb], FUNCTIONS, table.data),
+        recipes=tuple(
+            recipe for recipe in RECIPES if verb in dict(table.served.recipes).get(recipe, ())
+        ),
+        interactive=table.served.interactive,
+        bound=bound,
+        instruction=f"{_plural(table)}: {{tools}}",
+        purpose=purpose,
+        answer=answer,
+    )
+
+
+def _name(table: ToolTable, verb: str) -> str:
+    return f"list_{table.snake}" if verb == "list" else f"{verb}_{table.noun}"
+
+
+def _plural(table: ToolTable) -> str:
+    return table.snake.replace("_", " ")
+
+
+def _said(table: ToolTable, verb: str) -> tuple[str, str, str]:
+    """Return what a tool does, what it is for, and what it answers."""
+    row = table.noun.replace("_", " ")
+    a_row = f"{'an' if row[0] in 'aeiou' else 'a'} {row}"
+    rows = _plural(table)
+    return {
+        "list": (f"List {rows}.", f"see which {rows} there are", "a page of them, and the total"),
+        "get": (f"Get all of {a_row}.", f"read {a_row}", "every field that is not empty"),
+        "create": (f"Create {a_row}.", f"add {a_row}", "its key"),
+        "update": (
+            f"Change the given fields of {a_row}.",
+            f"correct {a_row}; fields that are not given stay as they are",
+            "the names of the fields that are different now",
+        ),
+        "delete": (
+            f"Delete {a_row} that no other row needs.",
+            f"remove {a_row}",
+            "the key of what was deleted, or what stands against it",
+        ),
+    }[verb]
+
+
+def _arguments(table: ToolTable, verb: str) -> tuple[Argument, ...]:
+    served = table.served
+    if verb == "list":
+        arguments = [table.argument(column, prefix="filter_") for column in served.filter]
+        if served.search:
+            held = ", ".join(table.field(column) for column in served.search)
+            schema: dict[str, Value] = {"type": "string", "description": f"a text in {held}"}
+            arguments.append(Argument("search", schema))
+        return (*arguments, Argument("limit", Name("LIMIT")), Argument("cursor", Name("CURSOR")))
+    if verb == "create":
+        return tuple(
+            table.argument(column, required=needed(table.columns[column]))
+            for column in table.given()
+        )
+    if verb != "update":
+        return table.keys()
+    fields = [column for column in table.given() if column not in served.key]
+    clearable = [table.field(column) for column in fields if _clearable(table, column)]
+    arguments = [table.argument(column) for column in fields]
+    if clearable:
+        items: Value = {"type": "string", "enum": Lines(clearable)}
+        clear: Value = {"type": "array", "description": "fields to empty", "items": items}
+        arguments.append(Argument("clear", clear))
+    return (*table.keys(), *arguments)
+
+
+def _clearable(table: ToolTable, column: str) -> bool:
+    return not table.columns[column].not_null and column not in dict(table.served.bind)
+
+
+def _absent(table: ToolTable) -> dict[str, str]:
+    """Return the tools that there is no place for, each with the reason."""
+    found: dict[str, str] = {}
+    lacking = table.unfillable()
+    if "create" in table.served.tools and lacking:
+        column = f"{table.served.name}.{lacking[0]}"
+        found[_name(table, "create")] = f'"{column}" needs a value that no argument can give'
+    if "update" in table.served.tools and not {*table.given()} - {*table.served.key}:
+        found[_name(table, "update")] = f'"{table.served.name}" has no column that can be changed'
+    return found
+
+
+def _constants(tables: tuple[ToolTable, ...]) -> dict[str, Values]:
+    return {
+        table.constants[column]: table.values(column)
+        for table in tables
+        for column in table.columns
+        if table.values(column)
+    }
+
+
+def _call(table: ToolTable, hide: Names) -> Construction:
+    """Return the table as it is emitted: what its tools have to know of it.
+
+    `hide` are the project's columns that nobody sees: no refusal lists what they hold.
+    """
+    names_others = any(column.references for column in table.columns.values())
+    renamed = {
+        column: table.field(column) for column in table.columns if table.field(column) != column
+    }
+    said: dict[str, Value] = {
+        "noun": table.noun,
+        "listed": _name(table, "list"),
+        "columns": Lines({column: table.kind(column) for column in table.columns}),
+        "key": list(table.served.key),
+        "search": list(table.served.search),
+        "arguments": Lines(renamed) if renamed else None,
+        "bound": dict(table.served.bind),
+        "hidden": sorted(name.lower() for name in hide) if names_others else None,
+    }
+    kept = {name: value for name, value in said.items() if value}
+    return Construction("RowTable", (table.served.name,), kept)
+
+
+def _returns(table: ToolTable, verb: str) -> dict[str, Value]:
+    if verb == "list":
+        rows = {_name(table, "list").removeprefix("list_"): OBJECTS}
+        return answer_of(*rows, "total", **rows, total=INTEGER, next_cursor=STRING)
+    if verb == "delete":
+        return answer_of("deleted", deleted={"type": "object"})
+    columns = table.columns if verb == "get" else table.served.key
+    more = {"changed": STRINGS} if verb == "update" else {}
+    return answer_of(**{table.field(column): {} for column in columns}, **more)

@@ -1,0 +1,118 @@
+"""A program of the project's settings as an agent: `[loop.agents.<name>]`."""
+
+import json
+import re
+from collections.abc import Mapping
+
+from ralphgen.errors import ProjectError, UsageError, harmless
+from ralphgen.launch.agent import (
+    Agent,
+    AgentCall,
+    AgentLine,
+    LaunchOptions,
+    OutputReader,
+    prompt_with_system,
+    refuse_options,
+)
+from ralphgen.launch.events import amount, number, read_event
+from ralphgen.launch.outcome import Usage
+from ralphgen.output.files import WRITE_HINT
+from ralphgen.project.config import AgentSettings
+from ralphgen.runtime.files import reason
+from ralphgen.runtime.files.write import write_new
+from ralphgen.sessions.model import PreparedSession
+from ralphgen.sessions.store import OURS_ALONE, PROMPT, SYSTEM
+
+CONFIG, PROMPT_FILE, SYSTEM_FILE = "{config}", "{prompt_file}", "{system_file}"
+USAGE_KEYS = frozenset({"turns", "cost_usd", "input_tokens", "output_tokens"})
+TRY_LATER = 75  # the exit code of a program that could not do its work for now: EX_TEMPFAIL
+
+
+class NamedAgent(Agent):
+    """A program that is started without a shell, with paths in the places of its arguments."""
+
+    converses = False
+
+    def __init__(self, name: str, settings: AgentSettings) -> None:
+        """Take its name and its settings."""
+        self.name = name
+        self.title = f'the agent "{name}"'
+        self.install = f'see "command" of [loop.agents.{name}]'
+        self.reports_cost = settings.reports_cost
+        self._command = tuple(settings.command)
+        self.lacks = tuple(_lacks(self.title, settings.command))
+
+    def call(self, session: PreparedSession, options: LaunchOptions) -> AgentCall:
+        """Return what starts it; the brief is in files of the session's folder."""
+        refuse_options(options)
+        for option, given in (("model", options.model), ("max-turns", options.max_turns)):
+            if given:
+                text = f'{self.title} takes no "--{option}"'
+                raise UsageError(text, f"leave it out, or put it into its command ({self.install})")
+        has_system = any(SYSTEM_FILE in word for word in self._command)
+        prompt = options.prompt if has_system else prompt_with_system(session, options.prompt)
+        paths = {
+            CONFIG: session.mcp_config,
+            PROMPT_FILE: session.folder / PROMPT,
+            SYSTEM_FILE: session.folder / SYSTEM,
+        }
+        try:
+            write_new(str(paths[PROMPT_FILE]), _encoded(prompt), mode=OURS_ALONE)
+            if session.system_file is None:  # a session whose servers say nothing of it
+                write_new(str(paths[SYSTEM_FILE]), b"", mode=OURS_ALONE)
+        except OSError as error:
+            text = f'"{error.filename}" cannot be written: {reason(error)}'
+            raise ProjectError(text, WRITE_HINT) from error
+        named = {place: str(path) for place, path in paths.items()}
+        return AgentCall((*_filled(self._command, named), *options.passed_through))
+
+    def reader(self, _session: PreparedSession) -> OutputReader:
+        """Return what reads its output."""
+        return NamedReader()
+
+
+class NamedReader(OutputReader):
+    """What an unknown program has written: lines, of which the last may say what it has used."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.started = True  # it never says which servers it has
+
+    def take(self, line: str) -> AgentLine | None:
+        """Return the line; one that is no JSON object is wrapped in one for the record."""
+        event = read_event(line)
+        if line.strip():
+            self.usage = Usage()
+        if event is not None and USAGE_KEYS & event.keys():
+            self.usage = Usage(
+                turns=number(event.get("turns")),
+                tokens_in=number(event.get("input_tokens")),
+                tokens_out=number(event.get("output_tokens")),
+                cost=amount(event.get("cost_usd")),
+            )
+        record = line if event is not None else json.dumps({"type": "text", "text": line})
+        return AgentLine(record, (harmless(line),))
+
+    def close(self, code: int | None, _complaint: str) -> None:
+        """Take its exit code, which may say that its model does not answer for now."""
+        self.rate_limited = code == TRY_LATER
+
+
+def _lacks(title: str, command: list[str]) -> list[str]:
+    """Return what is not so for a program that nobody knows."""
+    found = [f"ralphgen cannot limit what {title} does beside the session's own tools"]
+    if not any(CONFIG in word for word in command):
+        found.append(f"the command of {title} has no {CONFIG}: it is told of no server")
+    if not any(PROMPT_FILE in word for word in command):
+        found.append(f"the command of {title} has no {PROMPT_FILE}: it is told of no task")
+    return found
+
+
+def _filled(command: tuple[str, ...], paths: Mapping[str, str]) -> list[str]:
+    """Return the command with the paths in their places, each replaced once."""
+    places = re.compile("|".join(map(re.escape, paths)))
+    return [places.sub(lambda found: paths[found[0]], word) for word in command]
+
+
+def _encoded(prompt: str) -> bytes:
+    return f"{prompt}\n".encode("utf-8", "surrogateescape")

@@ -1,0 +1,102 @@
+"""What came of a launched session: the state of its task, a word for the record, an exit code."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ralphgen.sessions.model import PreparedSession
+
+DONE = "done"
+CLOSED = {DONE: 0, "blocked": 3, "skipped": 3}  # statuses of a task, with their exit codes
+CLOSING_TOOL = "set_task_status"
+REVIEW = "opus_review"  # may open a task again, which is its work and no failure
+CLAIMED_CODE, OPEN_CODE, FAILED_CODE, SPENT_CODE = 4, 5, 6, 7
+BY_SIGNAL = 128  # plus its number, as a shell has it
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What an agent has used, as far as it says so; `cost` is in US dollars."""
+
+    turns: int | None = None
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    cost: float | None = None
+
+
+NOTHING_USED = Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class AgentEnd:
+    """How an agent ended.
+
+    `code` is its own exit code, negative for the signal that ended it. `by_person` is the signal
+    with which a person ended it, 0 where none did. `out_of_time` says that it was stopped when its
+    time was up, `claim_lost` when its session held the task no longer, `silent` that it never named
+    its servers though it should. Of what it says itself, `out_of_budget` is that its turns or its
+    money are used up, `rate_limited` that its model did not answer for now, and `is_error` any
+    other failure; `model` is the one that it has used, empty where it said nothing.
+    """
+
+    code: int = 0
+    by_person: int = 0
+    out_of_time: bool = False
+    claim_lost: bool = False
+    silent: bool = False
+    out_of_budget: bool = False
+    rate_limited: bool = False
+    is_error: bool = False
+    model: str = ""
+    usage: Usage = NOTHING_USED
+
+    @property
+    def failed(self) -> bool:
+        """Whether it ended otherwise than it should."""
+        return bool(self.code or self.silent or self.is_error)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What is recorded of a session, in a word or three, and the exit code of `launch`."""
+
+    word: str
+    exit_code: int
+
+
+FAILED = Outcome("failed", FAILED_CODE)
+RATE_LIMITED = Outcome("rate limited", FAILED_CODE)
+
+
+def closes_task(session: PreparedSession) -> bool:
+    """Return whether the session is there to close its task: it has one, and may call it done."""
+    if session.task is None or session.profile == REVIEW:
+        return False
+    schemas = (
+        tool.get("inputSchema", {})
+        for served in session.served
+        for tool in served.tools
+        if tool["name"] == CLOSING_TOOL
+    )
+    return any(DONE in _statuses(schema) for schema in schemas)
+
+
+def outcome_of(end: AgentEnd, status: str | None, *, closes: bool) -> Outcome:
+    """Return what came of a session whose task has this status now; None where there is none."""
+    if end.by_person:
+        return Outcome("stopped", BY_SIGNAL + end.by_person)
+    if closes and status in CLOSED:
+        return Outcome(status, CLOSED[status])
+    if end.claim_lost:
+        return Outcome("claim lost", CLAIMED_CODE)
+    if end.rate_limited:  # also where its time was up while it waited for the model
+        return RATE_LIMITED
+    if end.out_of_time or end.out_of_budget:
+        return Outcome("out of time" if end.out_of_time else "out of budget", SPENT_CODE)
+    ended = Outcome("open", OPEN_CODE) if closes else Outcome("ended", 0)
+    return FAILED if end.failed else ended
+
+
+def _statuses(schema: Mapping[str, Any]) -> list[object]:
+    found = schema.get("properties", {}).get("status", {}).get("enum")
+    return found if isinstance(found, list) else []

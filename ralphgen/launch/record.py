@@ -1,0 +1,108 @@
+"""The row of a session in the ledger: written when it begins, and when its agent has ended."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from shutil import which
+from typing import TYPE_CHECKING, Any
+
+from ralphgen.errors import ProjectError, Say
+from ralphgen.launch.outcome import Outcome, Usage
+from ralphgen.ledger.opened import opened_database
+from ralphgen.ledger.tables import now, read_state
+from ralphgen.project.git import SHUT
+from ralphgen.runtime.database.ledger import Evidence, close_session, evidence_of, open_session
+from ralphgen.sessions.model import PreparedSession
+from ralphgen.trust.committed import in_repository
+
+if TYPE_CHECKING:
+    from ralphgen.runtime.database.connection import Database
+
+
+def open_record(session: PreparedSession, say: Say, *, agent: str = "", model: str = "") -> None:
+    """Put a session on record that begins now; a project without a ledger keeps none.
+
+    `agent` is the program that works in it, empty where another than ralphgen starts one. Where
+    the row cannot be written that is said, and the session goes on without.
+    """
+    facts = {
+        "recipe": session.recipe,
+        "discipline": session.discipline,
+        "task_id": session.task,
+        "feature": session.feature,
+        "agent": agent or None,
+        "model": model or None,
+        "started": now(),
+        "base_commit": _commit(session.work_tree),
+        "worktree": None if session.work_tree == session.root else str(session.work_tree),
+    }
+    _write(session, lambda database: open_session(database, session.session_id, facts), say)
+
+
+def close_record(
+    session: PreparedSession, outcome: Outcome, usage: Usage, model: str, say: Say
+) -> None:
+    """Put on record how a session has ended."""
+    facts: Mapping[str, Any] = {
+        "ended": now(),
+        "outcome": outcome.word,
+        "turns": usage.turns,
+        "input_tokens": usage.tokens_in,
+        "output_tokens": usage.tokens_out,
+        "cost_usd": usage.cost,
+        **({"model": model} if model else {}),
+    }
+    _write(session, lambda database: close_session(database, session.session_id, facts), say)
+
+
+def required_checks(session: PreparedSession) -> tuple[str, ...]:
+    """Return the names of the checks that the session's task has to pass before it is done."""
+    if session.task is None:
+        return ()
+    try:
+        checks = json.loads(session.context.read_bytes())["done"]["checks"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return ()  # it asks for none
+    own = session.discipline
+    return tuple(one["name"] for one in checks if own in one.get("disciplines", (own,)))
+
+
+def read_evidence(session: PreparedSession) -> dict[str, Evidence]:
+    """Return the last run of each check by the session, by name.
+
+    Raises `ProjectError` where the database cannot be read.
+    """
+    if session.task is None or read_state(session.root).version is None:
+        return {}
+    with opened_database(session.root) as database:
+        task = session.task
+        found = database.reading(lambda: evidence_of(database, task))
+    own = session.session_id
+    return {one.check: one for one in reversed(found) if one.session == own}
+
+
+def _write(session: PreparedSession, write: Callable[["Database"], None], say: Say) -> None:
+    try:
+        if read_state(session.root).version is None:
+            return
+        with opened_database(session.root) as database:
+            database.writing(lambda: write(database))
+    except ProjectError as error:
+        say(f"warning: the session is not on record: {error.problems[0].text}")
+
+
+def _commit(root: Path) -> str | None:
+    """Return the commit that the work tree comes from, None where there is none."""
+    program = which("git")
+    if program is None or not in_repository(root):
+        return None
+    command = [program, "-C", str(root), "rev-parse", "--verify", "--quiet", "HEAD"]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, encoding="utf-8", env={**os.environ, **SHUT}, check=False
+        )
+    except OSError:
+        return None
+    return done.stdout.strip() or None

@@ -1,0 +1,192 @@
+"""Runs an agent in a session from its start to what came of it, on the record."""
+
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from ralphgen.errors import ProjectError, Say
+from ralphgen.launch.agent import Agent, AgentLine, LaunchOptions, OnLine
+from ralphgen.launch.outcome import (
+    DONE,
+    FAILED,
+    NOTHING_USED,
+    Outcome,
+    Usage,
+    closes_task,
+    outcome_of,
+)
+from ralphgen.launch.record import (
+    close_record,
+    open_record,
+    read_evidence,
+    required_checks,
+)
+from ralphgen.launch.runner import run_printing, run_terminal
+from ralphgen.ledger.opened import opened_database
+from ralphgen.output.files import WRITE_HINT
+from ralphgen.project.rows import open_rows
+from ralphgen.runtime.database.claims import claim_of
+from ralphgen.runtime.database.ledger import Evidence
+from ralphgen.runtime.files.work_tree import differing_files, tree_digest, tree_files
+from ralphgen.sessions.model import PreparedSession
+from ralphgen.sessions.store import TRANSCRIPT, remove_inner
+from ralphgen.trust.committed import in_repository
+
+UNPROVED = "It was set done past the server, without proof that its checks pass."
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEnd:
+    """What came of a session: `status` is its task's now, None without a task.
+
+    `changed` are the files of the work tree that differ from what they were, None where no git says
+    which belong to it. `checks` says of each check that the task has to pass what came of it.
+    `comment` is why a task is pending again that was set done, empty where it is not.
+    """
+
+    outcome: Outcome
+    status: str | None
+    usage: Usage
+    changed: tuple[str, ...] | None = None
+    checks: tuple[tuple[str, str], ...] = ()
+    comment: str = ""
+
+
+def launch_session(
+    session: PreparedSession,
+    agent: Agent,
+    options: LaunchOptions,
+    *,
+    timeout: float | None,
+    out: OnLine,
+    say: Say,
+    stop: threading.Event | None = None,
+    lost: threading.Event | None = None,
+) -> SessionEnd:
+    """Run an agent in the session to its end, and return what came of it; both go on record.
+
+    `out` gets each line of its output where it has no terminal, as it comes. With `stop` this may
+    run on any thread: no signal is handled, the agent is ended once the event is set, and `say` is
+    called from other threads too. One without a terminal is ended too when the claim is `lost`.
+    Raises `UsageError` for options that go with no such session or agent, and `ProjectError` where
+    the agent cannot be started, or not with all servers of the session.
+    """
+    call = agent.call(session, options)
+    files = _files(session)
+    open_record(session, say, agent=agent.name, model=options.model or session.model)
+    try:
+        if options.printing:
+            with _transcript(session, out, say) as write:
+                end = run_printing(
+                    session, agent, call, timeout=timeout, out=write, say=say, stop=stop, lost=lost
+                )
+        else:
+            end = run_terminal(session, agent, call)
+    except BaseException:
+        close_record(session, FAILED, NOTHING_USED, "", say)
+        raise
+    finally:
+        for name in agent.leftovers:
+            remove_inner(session.folder, name)
+    status = _status(session, say)
+    unproved = status == DONE and _is_unproved(session, say)
+    outcome = outcome_of(end, None if unproved else status, closes=closes_task(session))
+    close_record(session, outcome, end.usage, end.model, say)
+    return SessionEnd(
+        outcome, status, end.usage, *_work(session, files, say), comment=UNPROVED * unproved
+    )
+
+
+def _is_unproved(session: PreparedSession, say: Say) -> bool:
+    """Return whether a task with checks that is done was set so past its server.
+
+    The server lets the task go as it sets it done, unless a merge has to follow.
+    """
+    claim = session.claim
+    if claim is None or session.work_tree != session.root or not required_checks(session):
+        return False
+    try:
+        with opened_database(session.root) as database:
+            held = database.reading(lambda: claim_of(database, claim.task))
+    except ProjectError as error:
+        say(f"warning: {error.problems[0].text}")
+        return False
+    return held is not None and held.session == session.session_id
+
+
+def _status(session: PreparedSession, say: Say) -> str | None:
+    """Return the status of the session's task; None where there is none or nobody can say."""
+    if session.task is None:
+        return None
+    try:
+        with open_rows(session.root) as rows:
+            return rows.status(session.task)
+    except ProjectError as error:
+        say(f"warning: {error}")
+        return None
+
+
+def _files(session: PreparedSession) -> dict[str, str] | None:
+    """Return what stands for each file of the work tree, None without git."""
+    root = session.work_tree
+    return tree_files(str(root)) if shutil.which("git") and in_repository(root) else None
+
+
+def _work(
+    session: PreparedSession, before: dict[str, str] | None, say: Say
+) -> tuple[tuple[str, ...] | None, tuple[tuple[str, str], ...]]:
+    """Return which files differ from what they were, and what came of each of the task's checks."""
+    names = required_checks(session)
+    if before is None and not names:
+        return None, ()
+    files = tree_files(str(session.work_tree))
+    changed = None if before is None else tuple(differing_files(before, files))
+    try:
+        evidence = read_evidence(session) if names else {}
+    except ProjectError as error:
+        say(f"warning: {error}")
+        return changed, ()
+    tree = tree_digest(files)
+    return changed, tuple((name, _proof(evidence.get(name), tree)) for name in names)
+
+
+def _proof(evidence: Evidence | None, tree: str) -> str:
+    """Return what came of a check, in words, where the files are now those of this digest."""
+    if evidence is None:
+        return "not run"
+    code = evidence.exit_code
+    result = "stopped" if code is None else f"ended with exit code {code}" if code else "passed"
+    return result if evidence.tree == tree else f"{result}, and files were changed since"
+
+
+@contextmanager
+def _transcript(session: PreparedSession, shown: OnLine, say: Say) -> Iterator[OnLine]:
+    """What takes lines: it keeps them where that is wanted, then passes them on to `shown`."""
+    if not session.transcripts:
+        yield shown
+        return
+    path = session.folder / TRANSCRIPT
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+    try:
+        opened = os.open(path, flags, 0o600)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise ProjectError(f'"{path}" cannot be written: {reason}', WRITE_HINT) from error
+    with os.fdopen(opened, "w", encoding="utf-8", errors="replace") as file:
+        broken = False
+
+        def write(line: AgentLine) -> None:
+            nonlocal broken
+            try:
+                if not broken:
+                    file.write(f"{line.record}\n")
+                    file.flush()
+            except OSError as error:
+                broken = True  # a full disk is no reason to stop the agent
+                say(f'warning: "{path}" is not complete: {(error.strerror or "").lower()}')
+            shown(line)
+
+        yield write

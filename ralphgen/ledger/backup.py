@@ -1,0 +1,136 @@
+"""Copies a project's database while others use it."""
+
+import os
+import re
+import shlex
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from tempfile import mkstemp
+
+from ralphgen.errors import ProjectError
+from ralphgen.output.files import WRITE_HINT, put, refuse_irregular
+from ralphgen.project.database import ALONE
+from ralphgen.project.root import database_name, database_path, place_name, postgresql_place
+
+FOLDER = ".ralph/backups"
+KEPT = 5
+OWN_NAME = re.compile(r"ralph-\d{8}T\d{6}Z(-\d+)?\.db")
+PAGES = 1000  # copied between two looks whether others wait
+
+
+def backed_up(root: Path) -> str:
+    """Copy the database before it is changed, and return a line that says where the copy lies.
+
+    Of one in PostgreSQL nothing is copied: the line says what does that. Raises as `make_backup`.
+    """
+    dump = dump_command(root)
+    return f"no backup was made: that is up to {dump}" if dump else f"backup: {make_backup(root)}"
+
+
+def dump_command(root: Path) -> str:
+    """Return the command that makes a backup of a database in PostgreSQL; empty for SQLite."""
+    place = postgresql_place(root)
+    if place is None:
+        return ""
+    schema = shlex.quote(f'"{place.schema}"')
+    return f'pg_dump --format=custom --file=ralph.dump --schema={schema} "${place.dsn_env}"'
+
+
+def make_backup(root: Path, target: Path | None = None) -> Path:
+    """Copy the database of the project in `root` to `target`, and return where it lies.
+
+    Without a target it goes to `.ralph/backups`, of which the newest five are kept. The file
+    appears whole or not at all. Raises `ProjectError` where the target exists or cannot be written,
+    and where the database is in PostgreSQL.
+    """
+    if dump := dump_command(root):
+        text = f"{place_name(postgresql_place(root))} is no file that can be copied"
+        raise ProjectError(text, f"make a backup with: {dump}")
+    paths = _own_targets(root) if target is None else iter([target])
+    path = next(paths)
+    if os.path.lexists(path):
+        raise ProjectError(f'"{path}" exists already', "name a file that does not")
+    unfinished: Path | None = None
+    try:
+        if not database_path(root).is_file():
+            raise ProjectError(f"there is no {database_name(root)}", 'run "ralphgen init"')
+        unfinished = _new_file(path)
+        _copy(database_path(root), unfinished)
+        path = _linked(unfinished, path, paths)
+    except (OSError, sqlite3.Error) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        text = f'the backup "{path}" cannot be written: {(reason or str(error)).lower()}'
+        raise ProjectError(text, WRITE_HINT) from error
+    finally:
+        if unfinished is not None:
+            unfinished.unlink(missing_ok=True)
+    if target is None:
+        _drop_oldest(path)
+    return path
+
+
+def _own_targets(root: Path) -> Iterator[Path]:
+    """Return the names of this second that no file has."""
+    folder = root / FOLDER
+    refuse_irregular(folder, [".gitignore"])  # a link in a clone may lead anywhere
+    if not (folder / ".gitignore").exists():
+        put(folder / ".gitignore", "*\n")
+    stem = time.strftime("ralph-%Y%m%dT%H%M%SZ", time.gmtime())
+    names = (f"{stem}.db", *(f"{stem}-{number}.db" for number in range(1, 1000)))
+    return (folder / name for name in names if not os.path.lexists(folder / name))
+
+
+def _linked(unfinished: Path, path: Path, others: Iterator[Path]) -> Path:
+    """Give a file a name, never that of another; where one came first, the next; return it."""
+    while True:
+        try:
+            os.link(unfinished, path)
+        except FileExistsError:
+            following = next(others, None)
+            if following is None:
+                raise
+            path = following
+        else:
+            return path
+
+
+def _new_file(path: Path) -> Path:
+    """Make an empty file beside a path, of a name that none has, for its user alone."""
+    descriptor, name = mkstemp(prefix=f".{path.name}.", suffix=".new", dir=path.parent)
+    os.close(descriptor)
+    return Path(name)
+
+
+def _copy(database: Path, unfinished: Path) -> None:
+    source = f"{database.resolve().as_uri()}?mode=rw"
+    with (
+        ALONE,
+        closing(sqlite3.connect(source, uri=True, timeout=20)) as opened,
+        closing(sqlite3.connect(unfinished)) as copy,
+    ):
+        opened.backup(copy, pages=PAGES)
+        copy.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
+    descriptor = os.open(unfinished, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _drop_oldest(made: Path) -> None:
+    """Remove our own backups but for the newest, which is the one just made.
+
+    A clock that was set back says otherwise. Files of other names stay.
+    """
+    ours = (path for path in made.parent.iterdir() if OWN_NAME.fullmatch(path.name))
+    ages: dict[Path, int] = {}
+    for path in ours:
+        with suppress(FileNotFoundError):  # another process has removed it
+            ages[path] = path.stat().st_mtime_ns
+    others = sorted(ages.keys() - {made}, key=lambda path: (ages[path], path.name))
+    for path in others[: 1 - KEPT]:
+        with suppress(OSError):
+            path.unlink()

@@ -1,0 +1,206 @@
+"""Reads what is on record: sessions, and what was changed and proved of a task."""
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from ralphgen.errors import RalphgenError
+from ralphgen.project.connection import DatabaseConnection, open_database
+from ralphgen.project.dialect import among, exactly, named
+
+
+class RecordReader(Protocol):
+    """Reads rows of a database that is open."""
+
+    @property
+    def connection(self) -> DatabaseConnection:
+        """The connection, by which the engine is known."""
+
+    def execute(self, sql: str, /, *values: object) -> list[tuple[Any, ...]]:
+        """Return the rows of a statement."""
+
+
+LISTED = (
+    "agent",
+    "model",
+    "started",
+    "ended",
+    "outcome",
+    "turns",
+    "input_tokens",
+    "output_tokens",
+    "cost_usd",
+    "worktree",
+    "merged",
+)
+"""What a list says of a session that is on record."""
+_SESSIONS = (
+    "SELECT id, recipe, discipline, task_id, feature, agent, model, started, ended, outcome, turns,"
+    " input_tokens, output_tokens, cost_usd, worktree, merged FROM ralphgen_sessions "
+)
+# What a person does with commands and on the board: each is a session of its own that only writes.
+_BY_PEOPLE = (
+    "(agent IS NULL AND task_id IS NULL AND recipe = 'manual' AND coalesce(outcome, '') = 'ended')"
+)
+_NEWEST = (
+    # To put whole rows in order takes many times as long as their numbers alone.
+    f"{_SESSIONS} WHERE id IN (SELECT id FROM ralphgen_sessions WHERE NOT {_BY_PEOPLE} "
+    "ORDER BY started DESC, NAME DESC LIMIT ? OFFSET ?) ORDER BY started DESC, NAME DESC"
+)
+_TOTALS = (
+    "SELECT outcome, COUNT(*), SUM(cost_usd) FROM ralphgen_sessions "
+    f"WHERE NOT {_BY_PEOPLE} GROUP BY outcome"
+)
+_HOLDING = "SELECT session FROM ralphgen_claims WHERE "
+_CHANGES = (
+    "SELECT number, time, session, tool, table_name, row_key, before, after FROM ralphgen_journal "
+    "WHERE number IN (SELECT number{} ORDER BY number DESC LIMIT ? OFFSET ?) ORDER BY number DESC"
+)
+_RUNS = (
+    "SELECT number, session, check_name, exit_code, started, seconds, protected, watched, tail "
+    "FROM ralphgen_evidence WHERE task_id = ? ORDER BY number DESC LIMIT ?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRecord:
+    """A session as it is on record; what nobody knows is None, as its end while it goes on.
+
+    Times are ISO 8601 in UTC. `worktree` is its folder where it is not the project's own, and
+    `merged` the commit that brought its work into the base branch.
+    """
+
+    session_id: str
+    recipe: str
+    discipline: str | None
+    task_id: int | None
+    feature: str | None
+    agent: str | None
+    model: str | None
+    started: str
+    ended: str | None
+    outcome: str | None
+    turns: int | None
+    input_tokens: int | None
+    output_tokens: int | None
+    cost_usd: float | None
+    worktree: str | None
+    merged: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class JournalEntry:
+    """One changed row: `before` and `after` are its columns as JSON, None where it was not there.
+
+    `key` tells the row, as JSON too; `tool` is what the session did it with.
+    """
+
+    number: int
+    time: str
+    session: str | None
+    tool: str | None
+    table: str
+    key: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRecord:
+    """One run of a check; `exit_code` is None where it was stopped.
+
+    `protected` and `watched` are JSON: such files that had changed in the session by then.
+    """
+
+    number: int
+    session: str | None
+    check: str
+    exit_code: int | None
+    started: str
+    seconds: float
+    protected: str
+    watched: str
+    tail: str
+
+
+def newest_sessions(reader: RecordReader, most: int, offset: int = 0) -> list[SessionRecord]:
+    """Return the sessions that began last, the newest first, without those of people."""
+    sql = _NEWEST.replace("NAME", exactly(reader.connection, "id"))
+    return [SessionRecord(*row) for row in reader.execute(sql, most, offset)]
+
+
+def outcomes(reader: RecordReader) -> dict[str | None, tuple[int, float | None]]:
+    """Return the number of these sessions by outcome, None for those that go on, and their cost."""
+    return {outcome: (count, cost) for outcome, count, cost in reader.execute(_TOTALS)}
+
+
+def holding_sessions(reader: RecordReader, ids: Sequence[str]) -> frozenset[str]:
+    """Return those of these sessions that have a claim they have not released."""
+    sql = _HOLDING + among(reader.connection, "session", of_texts=True)
+    return frozenset(session for (session,) in reader.execute(sql, json.dumps(ids)))
+
+
+def people_counted(reader: RecordReader) -> int:
+    """Return how many sessions are those of people: commands, and starts of the board."""
+    sql = f"SELECT COUNT(*) FROM ralphgen_sessions WHERE {_BY_PEOPLE}"
+    ((count,),) = reader.execute(sql)
+    return int(count)
+
+
+def changes_of(
+    reader: RecordReader, task: int, comments: Sequence[int], most: int, offset: int = 0
+) -> list[JournalEntry]:
+    """Return what was changed of a task and of these comments, the newest first."""
+    sql, values = _of_task(reader, task, comments)
+    found = reader.execute(_CHANGES.replace("{}", sql), *values, most, offset)
+    return [JournalEntry(*row) for row in found]
+
+
+def changes_counted(reader: RecordReader, task: int, comments: Sequence[int]) -> int:
+    """Return how often a task and these comments were changed."""
+    sql, values = _of_task(reader, task, comments)
+    ((count,),) = reader.execute(f"SELECT COUNT(*){sql}", *values)
+    return int(count)
+
+
+def _of_task(reader: RecordReader, task: int, comments: Sequence[int]) -> tuple[str, list[str]]:
+    """Return what selects the entries on a task and on comments, with its values."""
+    own, said = (named(reader.connection, table) for table in ("tasks", "task_comments"))
+    listed = among(reader.connection, "row_key", of_texts=True)
+    sql = (
+        f" FROM ralphgen_journal WHERE table_name = {own} AND row_key = ? "
+        f"OR table_name = {said} AND {listed}"
+    )
+    return sql, [str(task), json.dumps([*map(str, comments)])]
+
+
+def runs_of(reader: RecordReader, task: int, most: int) -> list[CheckRecord]:
+    """Return the runs of checks for a task, the newest first."""
+    return [CheckRecord(*row) for row in reader.execute(_RUNS, task, most)]
+
+
+def runs_counted(reader: RecordReader, task: int) -> int:
+    """Return how often checks were run for a task."""
+    ((count,),) = reader.execute("SELECT COUNT(*) FROM ralphgen_evidence WHERE task_id = ?", task)
+    return int(count)
+
+
+def recorded_sessions(root: Path, ids: Sequence[str]) -> Mapping[str, SessionRecord]:
+    """Return those of these sessions of the project in `root` that are on record, by id.
+
+    Where the database cannot be read, or has no ledger, there are none.
+    """
+    named = f"{_SESSIONS} WHERE id IN ({', '.join('?' * len(ids))})"
+    with suppress(RalphgenError, sqlite3.Error), open_database(root) as connection:
+        rows = connection.execute(named, ids).fetchall() if ids else []
+        return {record.session_id: record for record in (SessionRecord(*row) for row in rows)}
+    return {}
+
+
+def record_as_json(record: SessionRecord | None) -> dict[str, object]:
+    """Return what a list of sessions says of one besides what its folder holds."""
+    return {name: getattr(record, name, None) for name in LISTED}

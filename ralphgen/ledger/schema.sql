@@ -1,0 +1,84 @@
+-- What ralphgen itself keeps in a project's database. No foreign keys lead from here to the tables
+-- of the app, and none of them is changed. Times are ISO 8601 in UTC.
+
+-- One row. The default is the version of all of these tables, which so is a part of the schema.
+CREATE TABLE ralphgen_ledger (
+    version  INTEGER NOT NULL DEFAULT 1,
+    created  TEXT NOT NULL
+) STRICT;
+
+-- The sessions: who worked on what, when, at what cost, and how it ended.
+CREATE TABLE ralphgen_sessions (
+    id             TEXT PRIMARY KEY,
+    recipe         TEXT NOT NULL,
+    discipline     TEXT,
+    task_id        INTEGER,
+    feature        TEXT,
+    agent          TEXT,  -- the program that worked in it
+    model          TEXT,
+    started        TEXT NOT NULL,
+    ended          TEXT,
+    outcome        TEXT,  -- done, blocked, skipped, open, out of time or budget, failed, stopped,
+                          -- rate limited, ended
+    turns          INTEGER,
+    input_tokens   INTEGER,
+    output_tokens  INTEGER,
+    cost_usd       REAL,
+    base_commit    TEXT,  -- of the work tree when it began
+    worktree       TEXT,  -- its folder, where it is not the project's own
+    merged         TEXT  -- the commit that brought its work into the base branch
+) STRICT;
+
+-- Who holds a task: at most one row a task, which stays for its token when nobody does.
+CREATE TABLE ralphgen_claims (
+    task_id    INTEGER PRIMARY KEY,
+    session    TEXT,
+    token      INTEGER NOT NULL,  -- only ever grows
+    taken      TEXT,
+    expires    TEXT,
+    host       TEXT,
+    boot       TEXT,
+    namespace  TEXT,
+    pid        INTEGER,
+    started    TEXT,  -- when the process was, as its system tells
+    began      TEXT,  -- when the session set the task in_progress
+    attempts   INTEGER NOT NULL DEFAULT 0  -- sessions that ended without closing the task
+) STRICT;
+
+-- What was changed, row by row; in a row of a state file's name, one line of it.
+CREATE TABLE ralphgen_journal (
+    number      INTEGER PRIMARY KEY,
+    time        TEXT NOT NULL,
+    session     TEXT,
+    tool        TEXT,
+    table_name  TEXT NOT NULL,
+    row_key     TEXT NOT NULL,
+    before      TEXT,  -- JSON: the changed columns; null for a new row
+    after       TEXT  -- JSON: the changed columns; null for a deleted one
+) STRICT;
+
+-- What has yet to be done to a state file, because an undo was stopped: nothing, as a rule.
+CREATE TABLE ralphgen_unfinished (
+    number  INTEGER PRIMARY KEY,  -- of the journal: a line that was put back or taken out
+    copy    TEXT NOT NULL  -- the file that takes the place of the state file: gone once it has
+) STRICT;
+
+-- What was proved: one run of one check on one content of the work tree.
+CREATE TABLE ralphgen_evidence (
+    number      INTEGER PRIMARY KEY,
+    task_id     INTEGER,
+    session     TEXT,
+    check_name  TEXT NOT NULL,
+    definition  TEXT NOT NULL,  -- the digest of what was run
+    exit_code   INTEGER,  -- null where it was stopped
+    started     TEXT NOT NULL,
+    seconds     REAL NOT NULL,
+    tree        TEXT NOT NULL,  -- the digest of the work tree's content
+    protected   TEXT NOT NULL DEFAULT '[]',  -- JSON: protected files that had changed
+    watched     TEXT NOT NULL DEFAULT '[]',  -- JSON: watched files that had changed
+    tail        TEXT NOT NULL DEFAULT ''  -- the end of its output
+) STRICT;
+
+CREATE INDEX ralphgen_claims_held ON ralphgen_claims (session) WHERE session IS NOT NULL;
+CREATE INDEX ralphgen_journal_row ON ralphgen_journal (table_name, row_key);
+CREATE INDEX ralphgen_evidence_task ON ralphgen_evidence (task_id);

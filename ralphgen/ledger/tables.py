@@ -1,0 +1,247 @@
+"""Adds ralphgen's own tables to a database, removes and counts them, and prunes what is old."""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import resources
+from pathlib import Path
+
+from ralphgen.errors import ProjectError
+from ralphgen.ledger.dialect import for_postgresql
+from ralphgen.ledger.opened import connection_of, of_postgresql, opened_database
+from ralphgen.project.connection import DatabaseConnection, open_database
+from ralphgen.project.postgresql import PostgresqlConnection
+from ralphgen.project.schema import read_facts, table_names
+from ralphgen.runtime.database.ledger import MARKER
+from ralphgen.runtime.errors import one_line
+from ralphgen.runtime.postgresql.journal import RECORD, watch
+
+VERSION = 1
+STEPS: dict[int, str] = {}
+"""What brings the tables of a version to the next one, as SQL, by the version that it starts at."""
+
+_COLUMN = re.compile("^    ([a-z_]+) +[A-Z]", re.MULTILINE)  # in the definition of a table
+_COLUMNS_OF_POSTGRESQL = (
+    "SELECT c.relname::text, a.attname::text FROM pg_catalog.pg_attribute AS a "
+    "JOIN pg_catalog.pg_class AS c ON c.oid = a.attrelid "
+    "JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace "
+    "WHERE n.nspname = pg_catalog.current_schema() AND c.relkind IN ('r', 'p') "
+    "AND c.relname LIKE 'ralphgen%' AND a.attnum > 0 AND NOT a.attisdropped"
+)
+_COLUMNS = (
+    "SELECT one.name, its.name FROM sqlite_master AS one JOIN pragma_table_info(one.name) AS its "
+    "WHERE one.type = 'table' AND lower(one.name) LIKE 'ralphgen%'"
+)
+_WITHOUT_RECORD = (
+    "ended < ? AND id NOT IN (SELECT session FROM ralphgen_journal WHERE session IS NOT NULL "
+    "UNION SELECT session FROM ralphgen_evidence WHERE session IS NOT NULL)"
+)
+# A session stays whole: to undo half of one would leave its rows as they never were.
+_WHOLLY_OLD = (
+    "time < ? AND (session IS NULL OR session NOT IN (SELECT session FROM ralphgen_journal "
+    "WHERE time >= ? AND session IS NOT NULL))"
+)
+_PRUNED = (
+    ("ralphgen_journal", _WHOLLY_OLD),
+    ("ralphgen_evidence", "started < ?"),
+    ("ralphgen_sessions", _WITHOUT_RECORD),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerState:
+    """What a database has of the ledger: its version, None without one, and rows by table."""
+
+    version: int | None
+    rows: dict[str, int]
+
+
+def definition(*, postgresql: bool = False) -> str:
+    """Return the SQL that makes the tables, as SQLite takes it, or PostgreSQL."""
+    sql = resources.files("ralphgen.ledger").joinpath("schema.sql").read_text(encoding="utf-8")
+    return for_postgresql(sql) if postgresql else sql
+
+
+def statements(sql: str) -> list[str]:
+    """Return the statements of a text of SQL, each of which ends a line."""
+    return [part for part in sql.split(";\n") if part.strip()]
+
+
+def read_state(root: Path) -> LedgerState:
+    """Return what the database of the project in `root` has of the ledger.
+
+    Raises `ProjectError` for tables of a ledger that is not whole or of a later version.
+    """
+    with open_database(root) as connection:
+        return state_of(connection)
+
+
+def add_tables(root: Path) -> bool:
+    """Add the tables to the database of the project in `root`; whether it had none.
+
+    In PostgreSQL the triggers of the journal are made too, also where only they are missing.
+
+    Raises `ProjectError` where they cannot be added, or tables of their names are there already.
+    """
+    with opened_database(root) as database:
+        own = of_postgresql(database)
+
+        def work() -> bool:
+            if state_of(connection_of(database)).version is not None:
+                if own is not None:
+                    watch(own)
+                return False
+            for statement in statements(definition(postgresql=own is not None)):
+                database.change(statement)
+            database.change("INSERT INTO ralphgen_ledger (created) VALUES (?)", (now(),))
+            if own is not None:
+                watch(own)
+            return True
+
+        return database.writing(work)
+
+
+def make_triggers(root: Path) -> None:
+    """Make the triggers of the journal where the engine keeps them, as PostgreSQL does.
+
+    Raises `ProjectError` where they cannot be made.
+    """
+    with opened_database(root) as database:
+        own = of_postgresql(database)
+        if own is not None:
+            database.writing(lambda: watch(own))
+
+
+def remove_tables(root: Path) -> None:
+    """Remove the tables with all that they hold; raise `ProjectError` where that is refused."""
+    with opened_database(root) as database:
+
+        def work() -> None:
+            names = _own_tables(connection_of(database))
+            if of_postgresql(database) is not None:
+                database.change(f"DROP FUNCTION IF EXISTS {RECORD}() CASCADE")  # with its triggers
+            for name in names:
+                database.change(f"DROP TABLE {name}")
+
+        if of_postgresql(database) is None:
+            # To drop a table is to delete its rows, and would take rows of the app that refer to
+            # them.
+            database.change("PRAGMA foreign_keys = OFF")
+        database.writing(work)
+
+
+def upgrade_tables(root: Path) -> tuple[int, int]:
+    """Bring the tables to this ralphgen's version, in one transaction; return from where to where.
+
+    Raises `ProjectError` where there are none, or they are of a later version.
+    """
+    with opened_database(root) as database:
+        own = of_postgresql(database)
+
+        def work() -> tuple[int, int]:
+            begun = state_of(connection_of(database)).version
+            if begun is None:
+                raise no_ledger()
+            for version in range(begun, VERSION):
+                step = STEPS[version]
+                for statement in statements(step if own is None else for_postgresql(step)):
+                    database.change(statement)
+            return begun, VERSION
+
+        return database.writing(work)
+
+
+def prune(root: Path, before: str) -> dict[str, int]:
+    """Delete what is older than a moment (ISO 8601, UTC); return the number of rows by table.
+
+    The entries of a session go together, when the last one is older. Of sessions, those go that
+    ended before it and have neither journal nor evidence left. Raises `ProjectError` where there
+    is no ledger.
+    """
+    with opened_database(root) as database:
+
+        def work() -> dict[str, int]:
+            if state_of(connection_of(database)).version is None:
+                raise no_ledger()
+            return {
+                table: database.change(
+                    f"DELETE FROM {table} WHERE {condition}", [before] * condition.count("?")
+                )
+                for table, condition in _PRUNED
+            }
+
+        return database.writing(work)
+
+
+def no_ledger() -> ProjectError:
+    """Return the error of a project whose database has no ledger."""
+    return ProjectError("the database has no ledger", 'add it with "ralphgen ledger on"')
+
+
+def now() -> str:
+    """Return the time as it stands in the tables."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def state_of(connection: DatabaseConnection) -> LedgerState:
+    """Return what a database has of the ledger; raises `ProjectError` as `read_state` does."""
+    names = _own_tables(connection)
+    version = None
+    if MARKER in names:
+        columns = {column["name"]: column for column in read_facts(connection)[MARKER]}
+        text = str(columns["version"]["default"]) if "version" in columns else ""
+        version = int(text) if text.isdecimal() else None
+    _refuse_foreign(names, version)
+    if version == VERSION and (lacking := sorted(_defined_columns() - _columns(connection))):
+        raise _not_whole([f"{table} without {column}" for table, column in lacking])
+    counts = {
+        name: connection.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0]
+        for name in names
+        if version is not None
+    }
+    return LedgerState(version, counts)
+
+
+def _defined() -> list[str]:
+    """Return the names of the tables that the definition makes."""
+    return [part.split()[0] for part in definition().split("CREATE TABLE ")[1:]]
+
+
+def _own_tables(connection: DatabaseConnection) -> list[str]:
+    """Return those of these names that a database has; letter case does not count, as in SQL."""
+    defined = _defined()
+    found = {name.lower() for name in table_names(connection)}
+    return sorted(name for name in defined if name in found)
+
+
+def _refuse_foreign(names: list[str], version: int | None) -> None:
+    """Raise `ProjectError` for tables that are no ledger of this version or an earlier one."""
+    if version is not None and version > VERSION:
+        raise ProjectError(
+            f"the ledger in the database is of version {version}, and this ralphgen knows those up "
+            f"to {VERSION}",
+            "install a later ralphgen",
+        )
+    if (version is None and names) or (version == VERSION and len(names) < len(_defined())):
+        raise _not_whole(names)
+
+
+def _not_whole(found: list[str]) -> ProjectError:
+    shown = one_line(", ".join(found))[:200]
+    return ProjectError(
+        f"the database has tables of a ledger that is not whole: {shown}",
+        "take them out, or restore the database from a backup",
+    )
+
+
+def _columns(connection: DatabaseConnection) -> set[tuple[str, str]]:
+    """Return the columns of all tables, as table and column in lower case."""
+    of_postgresql = isinstance(connection, PostgresqlConnection)
+    found = connection.execute(_COLUMNS_OF_POSTGRESQL if of_postgresql else _COLUMNS)
+    return {(table.lower(), column.lower()) for table, column in found}
+
+
+def _defined_columns() -> set[tuple[str, str]]:
+    """Return the columns that the definition makes, as table and column."""
+    tables = (part.partition(" ") for part in definition().split("CREATE TABLE ")[1:])
+    return {(table, column) for table, _, text in tables for column in _COLUMN.findall(text)}

@@ -1,0 +1,76 @@
+"""What happens in a loop, as it is told to people and programs."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from ralphgen.errors import harmless, plain
+from ralphgen.runtime.errors import one_line
+
+Event = Mapping[str, Any]
+"""What happened: its kind under `event`, when under `time` (ISO 8601, UTC), and facts by name."""
+
+Tell = Callable[[Event], None]
+MINUTE = 60  # seconds
+PAUSES = {
+    "away": "the database cannot be reached: trying again",
+    "pause": "the model takes no more for now: going on",
+}
+FREQUENT = frozenset({"call"})  # kinds that only a live view shows
+
+
+def event(kind: str, **facts: object) -> Event:
+    """Return an event that happens now."""
+    moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return {"event": kind, "time": moment, **facts}
+
+
+def event_lines(told: Event) -> Iterator[str]:
+    """Yield what a person is told of an event, where nothing else shows it."""
+    match told:
+        case {"event": "begin", "agent": agent, "workers": workers, "ready": ready}:
+            many = "1 agent" if workers == 1 else f"{workers} agents at once"
+            yield f"{agent}, {many}, {ready} {'task' if ready == 1 else 'tasks'} ready"
+        case {"event": "session", "worker": worker, "session": session, "task": None}:
+            yield f"{worker}: review, session {session}"
+        case {"event": "session", "worker": worker, "session": session, "task": task}:
+            yield plain(f"{worker}: task {task}, {told['title']}, session {session}")
+        case {"event": "end", "worker": worker, "outcome": outcome, "task": task}:
+            about = "review" if task is None else f"task {task}"
+            yield f"{worker}: {about}: {', '.join([outcome, *_used(told)])}"
+        case {"event": "merge", "task": task, "outcome": outcome, "text": text}:
+            yield plain(f"task {task}: {outcome}: {text}")
+        case {"event": "pause" | "away" as why, "seconds": seconds}:
+            yield f"{PAUSES[why]} in {duration(seconds)}"
+        case {"event": "stopping", "text": text} | {"event": "backup", "text": text}:
+            yield one_line(text)
+        case {"event": "note", "worker": worker, "text": text}:
+            yield plain(f"{worker}: {text}" if worker else text)
+        case {"event": "stop", "reason": reason}:
+            yield from harmless(reason).split("\n")
+            yield ", ".join(totals(told))
+
+
+def totals(told: Event) -> Iterator[str]:
+    """Yield what a loop came to: sessions by outcome, dollars, time."""
+    outcomes = told["outcomes"]
+    yield from (f"{number} {outcome}" for outcome, number in outcomes.items() if number)
+    yield f"${told['cost_usd']:.2f}"
+    yield duration(told["seconds"])
+
+
+def duration(seconds: float) -> str:
+    """Return a time in seconds, minutes, or hours and minutes."""
+    whole = int(seconds)
+    if whole < MINUTE:
+        return f"{whole} s"
+    hours, minutes = divmod(whole // MINUTE, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {whole % 60:02d} s"
+
+
+def _used(told: Event) -> Iterator[str]:
+    if (turns := told.get("turns")) is not None:
+        yield "1 turn" if turns == 1 else f"{turns} turns"
+    if (cost := told.get("cost_usd")) is not None:
+        yield f"${cost:.4f}"
+    yield duration(told["seconds"])

@@ -1,0 +1,47 @@
+"""What a loop is held to, and with what it stops."""
+
+import re
+from dataclasses import dataclass
+
+from ralphgen.errors import UsageError
+
+UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+BUDGET_CODE, STUCK_CODE = 7, 5
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a person asks of a loop; None where nothing was said.
+
+    `parallel` agents work at once. `max_cost` is in US dollars, `max_seconds` counts from the start
+    of the loop, and after each `review_every` tasks that are done a review looks at them. The loop
+    stops after `no_progress` different tasks in a row that nobody closed. A session ends after
+    `timeout` seconds.
+    """
+
+    parallel: int = 1
+    max_tasks: int | None = None
+    max_cost: float | None = None
+    max_seconds: float | None = None
+    review_every: int | None = None
+    no_progress: int = 3
+    timeout: float = 1_800
+
+
+@dataclass(frozen=True, slots=True)
+class StopReason:
+    """Why a loop begins nothing any more: a sentence, and the exit code of the command."""
+
+    reason: str
+    exit_code: int
+
+
+NOTHING_READY = StopReason("nothing is ready", 0)
+
+
+def parse_duration(text: str) -> float:
+    """Return the seconds of a duration such as 30s, 10m or 4h; raise `UsageError` for no such."""
+    found = re.fullmatch(r"(\d{1,6})([smhd])", text.strip())
+    if found is None or int(found[1]) == 0:
+        raise UsageError(f'"{text}" is no duration', "write it as 30s, 10m or 4h")
+    return float(int(found[1]) * UNITS[found[2]])

@@ -1,0 +1,72 @@
+"""Prepares a loop: what has to be so before it claims its first task."""
+
+import math
+import os
+import threading
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ralphgen.errors import UsageError
+from ralphgen.kits.registry import KITS
+from ralphgen.launch.agent import Agent
+from ralphgen.launch.agents import find_agent
+from ralphgen.loop.conduct import Telling
+from ralphgen.loop.limits import Limits
+from ralphgen.loop.site import ProjectWorkplace
+from ralphgen.loop.trees import TreeWorkplace
+from ralphgen.project.config import Config
+from ralphgen.project.inspect import inspect_project
+from ralphgen.sessions.claims import refuse_without_ledger
+from ralphgen.sessions.items import read_settings
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedLoop:
+    """A loop that can begin: where it works, who works in it, and within which limits.
+
+    `ready` are the tasks that can be begun, the next one first. `telling` is told what happens, and
+    `stop_now` ends all sessions.
+    """
+
+    root: Path
+    limits: Limits
+    agent: Agent
+    site: ProjectWorkplace
+    ready: tuple[int, ...]
+    telling: Telling
+    stop_now: threading.Event
+
+
+def prepare_loop(
+    root: Path, limits: Limits, agent: str, *, worktrees: bool, trust_edited: bool
+) -> PreparedLoop:
+    """Return the loop that is asked for; nothing is claimed or written.
+
+    The project's settings complete the limits. Raises `UsageError` for options that cannot be met,
+    and `ProjectError` for a project that cannot have its tasks done so.
+    """
+    project, config = inspect_project(root, KITS), read_settings(root)
+    refuse_without_ledger(project)
+    found = find_agent(agent, config)
+    _refuse(config, limits, found, worktrees=worktrees)
+    telling, stop_now = Telling(), threading.Event()
+    given = (root, project.schema, found, telling.tell, stop_now)
+    site = ProjectWorkplace(*given, trust_edited=trust_edited)
+    if worktrees:
+        workers = limits.parallel
+        site = TreeWorkplace(*given, config=config, workers=workers, trust_edited=trust_edited)
+    settled = replace(limits, no_progress=config.loop.no_progress, timeout=config.loop.timeout)
+    return PreparedLoop(root, settled, found, site, tuple(site.next_tasks()), telling, stop_now)
+
+
+def _refuse(config: Config, limits: Limits, agent: Agent, *, worktrees: bool) -> None:
+    if limits.parallel > 1 and os.name == "nt":
+        raise UsageError('"--parallel" is untested on Windows', "leave it out")
+    if limits.max_cost is not None and not math.isfinite(limits.max_cost):
+        raise UsageError('"--max-cost" is no amount', "write it in US dollars, as 20 or 7.5")
+    if limits.max_cost is not None and not agent.reports_cost:
+        text = f'"--max-cost" cannot be kept: {agent.title} does not say what it costs'
+        raise UsageError(text, "limit it with --max-tasks or --max-time")
+    if limits.parallel > 1 and config.done.checks and not worktrees:
+        text = "agents at work in one tree spoil each other's proof of their checks"
+        raise UsageError(text, 'add "--worktrees", or leave "--parallel" out')

@@ -1,0 +1,176 @@
+"""Lets agents work in work trees of their own: what passes its checks is merged, or waits."""
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ralphgen.errors import ProjectError, plain
+from ralphgen.launch.outcome import DONE
+from ralphgen.launch.session import SessionEnd
+from ralphgen.ledger.opened import opened_database
+from ralphgen.loop.events import event
+from ralphgen.loop.run import PENDING
+from ralphgen.loop.site import ProjectWorkplace
+from ralphgen.project.config import Config
+from ralphgen.runtime.database.claims import live_claims
+from ralphgen.runtime.errors import one_line
+from ralphgen.sessions.claims import TaskClaim, give_back
+from ralphgen.sessions.model import PreparedSession
+from ralphgen.worktrees.begin import left_merges, refuse_red_base, refuse_unmergeable
+from ralphgen.worktrees.merge import COMMIT, Conflict, Merged, Pending, RedCheck, merge
+from ralphgen.worktrees.trees import Worktree, free_number, prepare
+
+NOT_MERGED = "not merged"
+SHORT = 12  # characters of a commit, as git itself shortens those of great repositories
+LONGEST = 1_500  # characters of a check's output in a comment
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingMerge:
+    """Work that is done, and whose task its session holds until it is merged.
+
+    `kept` renews the claim as long as it is open.
+    """
+
+    tree: Worktree
+    title: str
+    claim: TaskClaim
+    kept: ExitStack = field(default_factory=ExitStack)
+
+
+class TreeWorkplace(ProjectWorkplace):
+    """Work trees below the project's `.ralph`, one for each worker, and one in which is merged."""
+
+    def __init__(self, *places: Any, config: Config, workers: int, **options: Any) -> None:
+        """Work as in a project, with so many workers."""
+        super().__init__(*places, **options)
+        self._config = config
+        self._workers = workers
+        self._numbers: list[int] = []  # of the workers' work trees
+        self._locks = ExitStack()  # on these numbers, as long as we are
+        self._trees: dict[int, Worktree] = {}
+        self._waiting: list[WaitingMerge] = []
+        self._looking = threading.Lock()  # while one worker makes merges that had to wait
+
+    def begin(self, tasks: Sequence[int]) -> None:
+        """Look whether the base can be merged into, and passes the checks of the tasks."""
+        refuse_unmergeable(self._root, self._config.loop)
+        self._refuse_second_machine()
+        for _ in range(self._workers):
+            self._numbers.append(self._locks.enter_context(free_number(self._root)))
+        self._waiting = self._left()
+        if tasks:
+            trust = self._trust_edited
+            refuse_red_base(self._root, tasks, self._config.loop, self._told(0), trust_edited=trust)
+
+    def merges(self, worker: int) -> list[tuple[int, str]]:
+        """Make the merges that had to wait; return what came of each task for which one was."""
+        if not self._waiting or not self._looking.acquire(blocking=False):
+            return []
+        try:
+            refuse_unmergeable(self._root, self._config.loop)
+            found = [(one, self._merged(one, worker)) for one in [*self._waiting]]
+        except ProjectError:  # what a person is about to do goes on
+            return []
+        finally:
+            self._looking.release()
+        made = [(one, outcome) for one, outcome in found if outcome != PENDING]
+        for one, _ in made:
+            self._waiting.remove(one)
+            one.kept.close()
+        return [(one.claim.task, outcome) for one, outcome in made]
+
+    def _tree_of(self, worker: int) -> Callable[[int], Path]:
+        def tree(task: int) -> Path:
+            number, told = self._numbers[worker - 1], self._told(worker)
+            self._trees[worker] = prepare(self._root, number, task, self._config.loop, told)
+            return self._trees[worker].root
+
+        return tree
+
+    def _concluded(
+        self, session: PreparedSession, end: SessionEnd, worker: int, held: ExitStack
+    ) -> str:
+        if session.claim is None or end.outcome.word != DONE:
+            return super()._concluded(session, end, worker, held)
+        done = WaitingMerge(self._trees[worker], self._title(session.task), session.claim)
+        outcome = self._merged(done, worker)
+        if outcome == PENDING:
+            self._waiting.append(replace(done, kept=held.pop_all()))
+        return outcome
+
+    def _merged(self, done: WaitingMerge, worker: int) -> str:
+        """Merge what was done, and let its task go unless that has to wait; return the outcome."""
+        claim = done.claim
+        try:
+            found = merge(
+                self._root,
+                done.tree,
+                claim.task,
+                claim.session_id,
+                self._config.loop,
+                self._told(worker),
+                title=done.title,
+                trust_edited=self._trust_edited,
+            )
+            outcome, text, comment = _words(found)
+            if outcome != PENDING:
+                give_back(claim, outcome, comment, reopens=outcome == NOT_MERGED)
+        except ProjectError as error:
+            outcome, text = PENDING, str(error)
+        word = "merged" if outcome == DONE else outcome
+        self._tell(event("merge", worker=worker, task=claim.task, outcome=word, text=text))
+        return outcome
+
+    def _left(self) -> list[WaitingMerge]:
+        """Return the merges that an earlier loop has left, but for those of one that runs."""
+        with opened_database(self._root) as database:
+            live = database.reading(lambda: live_claims(database))
+        lease, attempts = self._config.claims.lease, self._config.loop.attempts
+        return [
+            WaitingMerge(
+                tree,
+                self._title(task),
+                TaskClaim(self._root, session_id, task, 0, lease, attempts, self._schema),
+            )
+            for tree, task, session_id in left_merges(self._root, live)
+        ]
+
+    def _refuse_second_machine(self) -> None:
+        """Raise `ProjectError` where agents work on another machine, and no remote joins both."""
+        with opened_database(self._root) as database:
+            live = database.reading(lambda: live_claims(database))
+            hosts = {claim.host for claim in live.values()}
+        others = sorted(host for host in hosts if host and host != os.uname().nodename)
+        if others and self._config.loop.remote is None:
+            text = f'agents work on the machine "{others[0]}" too, and nothing joins what both do'
+            raise ProjectError(
+                text, 'name the remote that has the base branch: [loop] remote = "…"'
+            )
+
+    def _told(self, worker: int) -> Callable[[str], None]:
+        return lambda line: self._note(worker, line)
+
+
+def _words(found: Merged | Conflict | RedCheck | Pending) -> tuple[str, str, str]:
+    """Return what came of a merge: the outcome, a line for people, and a comment on the task."""
+    match found:
+        case Merged(commit=commit):
+            return DONE, f"as {commit[:SHORT]}", ""
+        case Conflict(files=files, branch=branch):
+            named = f" in {', '.join(files)}" if files else ": it was pushed to meanwhile"
+            text = f"conflict with the base branch{named}; the work is kept on {branch}"
+            return NOT_MERGED, text, plain(f"It was not merged: {text}.")
+        case RedCheck(name=name, tail=tail, branch=branch):
+            failed = f'"{name}" failed on the merged files'
+            if name == COMMIT:
+                last = tail.rpartition("\n")[2]
+                failed = f"it could not be committed ({one_line(last)})"
+            text = f"{failed}; the work is kept on {branch}"
+            return NOT_MERGED, text, f"It was not merged: {plain(text)}.\n\n{tail[-LONGEST:]}"
+        case Pending(reason=reason):
+            return PENDING, reason, ""

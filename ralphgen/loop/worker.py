@@ -1,0 +1,69 @@
+"""The workers of a loop: threads that do one session after the other until it is over."""
+
+import threading
+from dataclasses import dataclass
+from typing import Protocol
+
+from ralphgen.errors import RalphgenError, UsageError
+from ralphgen.loop.limits import StopReason
+from ralphgen.loop.run import CLOSED, Assignment, Run
+from ralphgen.sessions.claims import NothingReadyError
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a session ended: `task` is None where it had none, `cost` where it does not say."""
+
+    task: int | None
+    outcome: str
+    cost: float | None
+
+
+class Workplace(Protocol):
+    """Where sessions are made and agents work."""
+
+    def merges(self, worker: int, /) -> list[tuple[int, str]]:
+        """Make the merges that had to wait; return what came of each task for which one was."""
+
+    def is_away(self) -> bool:
+        """Return whether the database cannot be reached now."""
+
+    def session(self, job: Assignment, worker: int) -> Result:
+        """Do one session; raise `NothingReadyError` where there is no task for it."""
+
+
+def start_workers(run: Run, site: Workplace) -> list[threading.Thread]:
+    """Start the workers of a run, which end by themselves when it is over."""
+    threads = [
+        threading.Thread(target=_work, args=(run, site, number), daemon=True)
+        for number in range(1, run.limits.parallel + 1)
+    ]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+def _work(run: Run, site: Workplace, worker: int) -> None:
+    while (job := run.next_job()) is not None:
+        try:
+            for task, outcome in site.merges(worker):
+                run.merged(task, outcome)
+            result = site.session(job, worker)
+        except NothingReadyError:
+            run.nothing_ready(job)
+        except UsageError as error:  # no pause makes the command line another
+            run.stop(StopReason(str(error), error.exit_code))
+            run.troubled(job, error)
+        except RalphgenError as error:
+            if site.is_away():
+                run.away(job)
+            else:
+                run.troubled(job, error)
+        except BaseException as error:
+            run.stop(StopReason(f"cannot go on: {type(error).__name__}: {error}", 1))
+            raise
+        else:
+            cut_off = result.outcome not in CLOSED and site.is_away()  # that is not the task's
+            run.ended(job, None if cut_off else result.task, result.outcome, result.cost)
+            if cut_off:
+                run.away()

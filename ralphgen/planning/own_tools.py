@@ -1,0 +1,101 @@
+"""Plans the tools that a project has written itself."""
+
+import json
+from typing import Any, cast
+
+from ralphgen.errors import Problem, ProjectError
+from ralphgen.planning.additions import Addition
+from ralphgen.planning.model import RECIPES, Argument, Hints, JsonObject, KitPlan, ToolPlan, ToolRun
+from ralphgen.project.model import Project
+from ralphgen.project.own_tool import OwnTool
+from ralphgen.project.own_tools import FOLDER
+from ralphgen.spelling import Construction
+from ralphgen.suggestion import suggestion
+
+NOUN = "own_tools"
+MODULE = "runtime.own_tools.tools"
+
+
+def plan_own_tools(project: Project, _host: KitPlan) -> Addition:
+    """Return the tools of `.ralph/tools` as they are added to a server.
+
+    Raises `ProjectError` for recipes that ralphgen does not bring.
+    """
+    if not project.own_tools:
+        return Addition()
+    problems = [
+        Problem(
+            f'{tool.place}: there is no recipe "{name}" that could have "{tool.name}"',
+            suggestion(name, RECIPES, "the recipes"),
+        )
+        for tool in project.own_tools
+        for name in tool.recipes
+        if name not in RECIPES
+    ]
+    if problems:
+        raise ProjectError.of(problems)
+    return Addition(
+        nouns={NOUN: f"The project's own tools, from {FOLDER}."},
+        tools=tuple(_tool(tool) for tool in project.own_tools),
+        data={
+            _constant(tool): (
+                MODULE,
+                Construction(
+                    "OwnFunction",
+                    (tool.name, tool.file, tool.sha256),
+                    {
+                        "seconds": tool.seconds,
+                        **({"reads": True} if tool.hints == "READ_ONLY" else {}),
+                        **({"answers": kind} if (kind := _answers(tool)) else {}),
+                    },
+                ),
+            )
+            for tool in project.own_tools
+        },
+        origins={tool.name: tool.origin for tool in project.own_tools},
+    )
+
+
+def _tool(tool: OwnTool) -> ToolPlan:
+    about = dict(tool.about)
+    return ToolPlan(
+        tool.name,
+        module=NOUN,
+        hints=cast("Hints", tool.hints),
+        description=tool.sentence,
+        arguments=tuple(
+            Argument(
+                name,
+                json.loads(schema) | ({"description": about[name]} if name in about else {}),
+                required=required,
+            )
+            for name, schema, required in tool.parameters
+        ),
+        returns=_returns(tool),
+        run=ToolRun("own_tool", MODULE, _constant(tool)),
+        recipes=tool.recipes,
+        interactive=tool.interactive,
+        bound={name: f"own {row}" for name, row in tool.bind},
+        instruction="the project's own: {tools}",
+        purpose=f"do what the project itself has a function for: {tool.sentence}",
+        answer="what the function returns",
+    )
+
+
+def _returns(tool: OwnTool) -> JsonObject:
+    """Return the schema of the answer, which is an object; none for a text."""
+    schema: dict[str, Any] = json.loads(tool.returns)
+    kind = _answers(tool)
+    if kind:
+        return schema if kind == "object" else {}
+    return {"type": "object", "properties": {"result": schema}, "required": ["result"]}
+
+
+def _answers(tool: OwnTool) -> str:
+    """Return whether a tool answers an "object", a "text" or "any" value; empty for all others."""
+    schema: dict[str, Any] = json.loads(tool.returns)
+    return {"object": "object", "string": "text", None: "any"}.get(schema.get("type"), "")
+
+
+def _constant(tool: OwnTool) -> str:
+    return f"OWN_{tool.name.upper()}"

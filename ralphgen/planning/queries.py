@@ -1,0 +1,176 @@
+"""Plans a tool for each named query of the project."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ralphgen.errors import Problem, ProjectError
+from ralphgen.planning.additions import Addition
+from ralphgen.planning.catalog import BROUGHT
+from ralphgen.planning.model import (
+    RECIPES,
+    Argument,
+    Hints,
+    JsonObject,
+    KitPlan,
+    ToolPlan,
+    ToolRun,
+    typed,
+)
+from ralphgen.project.config import FILE as CONFIG
+from ralphgen.project.model import Project
+from ralphgen.project.queries.model import PreparedQuery
+from ralphgen.runtime.database.queries import ROWS, SECONDS
+from ralphgen.runtime.policy import GRANTS, REQUIRED
+from ralphgen.spelling import Construction, Lines, Name, Value, constant
+from ralphgen.suggestion import suggestion
+
+NOUN = "queries"
+TITLE = "The project's named queries, from the files in .ralph/queries/."
+FUNCTIONS = {"one": "asking", "many": "asking", "exec": "changing"}
+ANSWERS = {
+    "one": "a row, or null where there is none",
+    "many": "a page of rows, and a cursor where there are more",
+    "exec": "how many rows were changed, and what they are now",
+}
+HINTS: Mapping[str, Hints] = {
+    "": "READ_ONLY",
+    "INSERT": "NON_DESTRUCTIVE",
+    "REPLACE": "DESTRUCTIVE",
+    "UPDATE": "DESTRUCTIVE",
+    "DELETE": "DESTRUCTIVE",
+}
+
+
+def plan_queries(project: Project, host: KitPlan) -> Addition:
+    """Return the tools of a project's named queries, which the server `host` gets.
+
+    Raises `ProjectError` for recipes that there are not, for a query that writes what only tools
+    of tasks may, and for one that writes in sessions whose row it is not bound to.
+    """
+    if project.queries is None:
+        return Addition()
+    settings = json.loads(project.queries.settings)
+    module = f"runtime.{'sqlite' if project.postgresql is None else 'postgresql'}.queries"
+    problems: list[Problem] = []
+    tools: list[ToolPlan] = []
+    data: dict[str, tuple[str, Construction]] = {}
+    for query in project.queries.prepared:
+        said = settings.get(query.name, {})
+        problems += _recipe_problems(query, said, host)
+        problems += _status_problems(query, project)
+        name = f"{constant(query.name)}_QUERY"
+        if name in data:
+            text = f'{query.place}: "{query.name}" is a name but for the case of its letters'
+            problems.append(Problem(text, "rename it"))
+        data[name] = (module, _call(query, settings))
+        tools.append(
+            _tool(query, said, settings["rows"], ToolRun(FUNCTIONS[query.kind], module, name))
+        )
+    if problems:
+        raise ProjectError.of(problems)
+    return Addition(
+        nouns={NOUN: TITLE},
+        tools=tuple(tools),
+        data=data,
+        origins={query.name: query.place for query in project.queries.prepared},
+    )
+
+
+def _recipe_problems(
+    query: PreparedQuery, said: Mapping[str, Any], host: KitPlan
+) -> Iterator[Problem]:
+    """Yield what is wrong with the recipes that have a query."""
+    recipes, bound = said.get("recipes", ()), set(said.get("bind", {}).values())
+    place = f"{CONFIG}: [queries.{query.name}]"
+    for recipe in recipes:
+        if recipe not in RECIPES:
+            text = f'{place} names the recipe "{recipe}", which is none'
+            yield Problem(text, suggestion(recipe, RECIPES, "the recipes"))
+        elif query.verb and not bound & _certain(recipe, host):
+            text = f'{place}: in "{recipe}" nothing binds what "{query.name}" writes'
+            hint = 'bind a parameter to the row of such a session: bind = { id = "task" }'
+            yield Problem(text, hint)
+
+
+def _certain(recipe: str, host: KitPlan) -> set[str]:
+    """Return the kinds of rows to which a session of a recipe is bound wherever it has a tool."""
+    found = {
+        kind for kind, need in host.targets.get(recipe, {}).items() if need in (REQUIRED, GRANTS)
+    }
+    return found | {brought for kind in found for brought in BROUGHT.get(kind, ())}
+
+
+def _status_problems(query: PreparedQuery, project: Project) -> Iterator[Problem]:
+    """Yield a problem for a query by which a task could be done that nothing proves."""
+    if project.done is None or query.writes.lower() != "tasks":
+        return
+    sets = {column.lower() for column in query.sets}
+    if "status" in sets or query.verb in ("INSERT", "REPLACE"):
+        text = f'{query.place}: the query "{query.name}" could make a task done without its checks'
+        yield Problem(text, "leave the status of tasks, and new ones, to the tools on tasks")
+
+
+def _tool(query: PreparedQuery, said: Mapping[str, Any], rows: int, run: ToolRun) -> ToolPlan:
+    return ToolPlan(
+        query.name,
+        module=NOUN,
+        hints=HINTS[query.verb],
+        description=f"{query.description.removesuffix('.')}.",
+        arguments=tuple(_arguments(query, rows)),
+        returns=_returns(query),
+        run=run,
+        recipes=tuple(said.get("recipes", ())),
+        interactive=said.get("interactive", True),
+        bound={name: f"own {kind}" for name, kind in said.get("bind", {}).items()},
+        instruction="named queries of the project: {tools}",
+        purpose=f"run a query of the project: {query.description.removesuffix('.')}",
+        answer=ANSWERS[query.kind],
+    )
+
+
+def _arguments(query: PreparedQuery, rows: int) -> Iterator[Argument]:
+    for one in query.parameters:
+        default: JsonObject = {} if one.default is None else {"default": one.default}
+        yield typed(one.name, one.type, one.description, required=not one.optional, **default)
+    if query.kind == "many":
+        yield typed("limit", "integer", minimum=1, maximum=rows)
+        yield Argument("cursor", Name("CURSOR"))
+
+
+def _returns(query: PreparedQuery) -> JsonObject:
+    """Return the schema of an answer."""
+    columns: JsonObject = {
+        name: {"type": [kind, "null"]} if kind else {} for name, kind in query.columns
+    }
+    row: JsonObject = {"type": "object", "properties": columns}
+    if query.kind == "one":
+        return {
+            "type": "object",
+            "properties": {"row": {**row, "type": ["object", "null"]}},
+            "required": ["row"],
+        }
+    listed: JsonObject = {"rows": {"type": "array", "items": row}}
+    more = (
+        {"next_cursor": {"type": "string"}}
+        if query.kind == "many"
+        else {"changed": {"type": "integer"}}
+    )
+    return {"type": "object", "properties": {**listed, **more}, "required": ["rows"]}
+
+
+def _call(query: PreparedQuery, settings: Mapping[str, Any]) -> Construction:
+    """Return what is emitted of a query: what differs from the usual, and the columns it reads."""
+    defaults = {one.name: one.default for one in query.parameters if one.default is not None}
+    keywords: dict[str, Value] = {}
+    if query.parameters:
+        keywords["parameters"] = tuple(one.name for one in query.parameters)
+    if defaults:
+        keywords["defaults"] = defaults
+    if query.reads:
+        keywords["reads"] = Lines({table: list(columns) for table, columns in query.reads.items()})
+    if settings["seconds"] != SECONDS:
+        keywords["seconds"] = settings["seconds"]
+    if settings["rows"] != ROWS:
+        keywords["rows"] = settings["rows"]
+    return Construction("Query", (query.name, query.kind, query.sql), keywords)

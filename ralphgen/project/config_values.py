@@ -1,0 +1,153 @@
+"""What texts in the config may be, where they mean something to other programs."""
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
+
+AGENT_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
+KNOWN_AGENTS = ("claude", "codex", "gemini")  # that `launch` and `loop` can start without settings
+URL = re.compile(r"https?://[^\s\x00-\x1f\x7f/?#][^\s\x00-\x1f\x7f]*")
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+PUBLIC_URL = re.compile(
+    r"https?://([A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\])(?::([0-9]{1,5}))?(/[A-Za-z0-9._~-]+)+"
+)
+PROJECT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+LAST_PORT = 65_535
+LONGEST_NAME = 100
+LONGEST_SENTENCE = 2_000  # bytes of a description: clients cut what is longer than 2 kB
+LONGEST_IDENTIFIER = 63  # bytes of a name in PostgreSQL
+
+
+def _is_rule(text: str) -> str:
+    """Return `text`; raise PydanticCustomError where Claude Code would take it for an option."""
+    if text.startswith("-") or not text.isprintable() or not text.strip():
+        raise PydanticCustomError(
+            "permission_rule", "a rule of permission on one line, such as Bash(git *), no option"
+        )
+    return text
+
+
+def _is_url(text: str) -> str:
+    """Return `text`; raise PydanticCustomError where it is no URL that a server may have."""
+    if not URL.fullmatch(text):
+        raise PydanticCustomError("url", "an address that begins with http:// or https://")
+    return text
+
+
+def _is_line(text: str) -> str:
+    """Return a name that can be shown on a line; raise PydanticCustomError for any other."""
+    if not text.strip() or not text.isprintable() or len(text) > LONGEST_NAME:
+        text = f"a name on one line, of at most {LONGEST_NAME} characters"
+        raise PydanticCustomError("name_on_a_line", "{expected}", {"expected": text})
+    return text
+
+
+def _is_sentence(text: str) -> str:
+    """Return words for agents; raise PydanticCustomError for what no client shows whole."""
+    if not text.strip() or not text.isprintable() or len(text.encode()) > LONGEST_SENTENCE:
+        text = f"words on one line, of at most {LONGEST_SENTENCE:,} bytes"
+        raise PydanticCustomError("sentence", "{expected}", {"expected": text})
+    return text
+
+
+def _is_glob(text: str) -> str:
+    """Return a glob of files below the project's folder; raise PydanticCustomError for others."""
+    parts = text.split("/")
+    if not text.strip() or text.startswith("/") or ".." in parts or "\\" in text:
+        raise PydanticCustomError("glob", 'a path below the project, such as "tests/golden/**"')
+    return text
+
+
+def _is_relative(text: str) -> str:
+    """Return a place as seen from the project, wherever that lies; raise PydanticCustomError."""
+    if text.startswith(("/", "\\", "~")) or "\0" in text or text[1:2] == ":" or "://" in text:
+        raise PydanticCustomError("relative", "a path relative to the project's folder")
+    return text
+
+
+def _is_command(words: list[str]) -> list[str]:
+    """Return an argument list; raise PydanticCustomError where it names no program."""
+    if not words or not words[0].strip() or any("\0" in word for word in words):
+        raise PydanticCustomError("command", 'an argument list, such as ["npm", "ci"]')
+    return words
+
+
+def _is_remote_of_git(text: str) -> str:
+    """Return a remote's name; raise PydanticCustomError where git could take it for an option."""
+    if not re.fullmatch(r"[A-Za-z0-9_][^\s\x00-\x1f\x7f]*", text):
+        raise PydanticCustomError("remote", 'the name of a remote of git, such as "origin"')
+    return text
+
+
+def _is_variable(text: str) -> str:
+    """Return the name of a variable; raise PydanticCustomError for all else, such as a DSN."""
+    if not VARIABLE.fullmatch(text):
+        raise PydanticCustomError(
+            "variable", 'the name of a variable, such as "RALPH_DSN": a DSN stands in no file'
+        )
+    return text
+
+
+def _is_schema_name(text: str) -> str:
+    """Return the name of a schema; raise PydanticCustomError for one that PostgreSQL would cut."""
+    size = len(text.encode("utf-8", "surrogatepass"))
+    if not text or not text.isprintable() or size > LONGEST_IDENTIFIER:
+        said = {"most": LONGEST_IDENTIFIER}
+        raise PydanticCustomError("schema", "the name of a schema, of at most {most} bytes", said)
+    return text
+
+
+def _is_agent_name(text: str) -> str:
+    """Return a name for an agent; raise PydanticCustomError for one that is taken or an option."""
+    if text in KNOWN_AGENTS or not AGENT_NAME.fullmatch(text):
+        taken = ", ".join(KNOWN_AGENTS)
+        text = f"a name of letters, digits, - and _ that is none of {taken}"
+        raise PydanticCustomError("agent_name", "{expected}", {"expected": text})
+    return text
+
+
+def _is_public_url(text: str) -> str:
+    """Return an address to which paths can be added; raise PydanticCustomError for others."""
+    if not is_public_url(text):
+        raise PydanticCustomError(
+            "public_url",
+            "an address with a path, such as https://mcp.example.com/mcp, without a user, a query "
+            "and a last /",
+        )
+    return text
+
+
+def is_public_url(text: str) -> bool:
+    """Return whether a text is an address with a path of its own, to which more can be added.
+
+    Without a path a proxy would pass everything on, and `/metrics` too.
+    """
+    found = PUBLIC_URL.fullmatch(text)
+    return found is not None and 0 < int(found[2] or 443) <= LAST_PORT
+
+
+def _is_project_id(text: str) -> str:
+    """Return the id of a project; raise PydanticCustomError where it is no UUID."""
+    if not PROJECT_ID.fullmatch(text):
+        raise PydanticCustomError(
+            "project_id", 'a UUID; "ralphgen regen" writes one where it lacks'
+        )
+    return text
+
+
+AgentName = Annotated[str, AfterValidator(_is_agent_name)]
+Command = Annotated[list[str], AfterValidator(_is_command)]
+Glob = Annotated[str, AfterValidator(_is_glob)]
+Line = Annotated[str, AfterValidator(_is_line)]
+Name = Annotated[str, Field(min_length=1)]
+ProjectId = Annotated[str, AfterValidator(_is_project_id)]
+PublicUrl = Annotated[str, AfterValidator(_is_public_url)]
+RelativePath = Annotated[str, AfterValidator(_is_relative)]
+Remote = Annotated[str, AfterValidator(_is_remote_of_git)]
+Rule = Annotated[str, AfterValidator(_is_rule)]
+Sentence = Annotated[str, AfterValidator(_is_sentence)]
+SchemaName = Annotated[str, AfterValidator(_is_schema_name)]
+Url = Annotated[str, AfterValidator(_is_url)]
+VariableName = Annotated[str, AfterValidator(_is_variable)]

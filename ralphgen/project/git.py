@@ -1,0 +1,61 @@
+"""Asks git what commits and the index hold; nothing of a repository's settings is run."""
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from shutil import which
+
+from ralphgen.runtime.files.work_tree import SETTINGS
+
+# The settings of a repository may name programs, to fetch from for example.
+SHUT = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "", "GIT_OPTIONAL_LOCKS": "0"}
+
+
+def work_tree_around(place: Path) -> Path | None:
+    """Return the nearest folder above a resolved path that holds a repository, if there is one."""
+    return next((one for one in place.parents if os.path.lexists(one / ".git")), None)
+
+
+def ask_git(top: Path, arguments: Sequence[str], asked: bytes = b"") -> bytes | None:
+    """Return what git answers in the work tree `top` to `asked`; None without git or an answer.
+
+    Named, the repository is the one that was found: a folder can be made to look like another.
+    """
+    program = which("git")
+    if program is None:
+        return None
+    settled = [word for one in SETTINGS for word in ("-c", one)]
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    named = ["--git-dir", str(top / ".git"), "--work-tree", str(top)]
+    try:
+        done = subprocess.run(
+            [program, *settled, *named, *arguments],
+            cwd=top,
+            env={**kept, **SHUT},
+            input=asked,
+            capture_output=True,
+            check=False,
+        )
+    except OSError:
+        return None
+    return None if done.returncode else done.stdout
+
+
+def read_files_of_git(top: Path, names: Sequence[bytes]) -> list[bytes | None] | None:
+    """Return the files of these names, such as `HEAD:a/b`, each None where it is not there.
+
+    None where nobody can say: without git, or for a name with a line end.
+    """
+    if any(b"\n" in name for name in names):
+        return None
+    answer = ask_git(top, ["cat-file", "--batch"], b"".join(name + b"\n" for name in names))
+    if answer is None:
+        return None
+    found: list[bytes | None] = []
+    for _ in names:  # `ID blob SIZE`, then the bytes and a line end; or a line that names none
+        head, _, answer = answer.partition(b"\n")
+        *_, kind, size = [b"", b"", *head.rsplit(b" ", 2)]
+        found.append(answer[: int(size)] if kind == b"blob" and size.isdigit() else None)
+        answer = answer[int(size) + 1 :] if size.isdigit() else answer
+    return found

@@ -1,0 +1,271 @@
+"""The project's own tools: functions in `.ralph/tools/*.py`, which are read and never run here."""
+
+import ast
+import json
+import os
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+
+from ralphgen.errors import Problem, ProjectError
+from ralphgen.project.config import Config
+from ralphgen.project.config_values import LONGEST_SENTENCE
+from ralphgen.project.own_tool import OwnTool
+from ralphgen.project.recipes import named_files
+from ralphgen.project.signatures import OwnParameter, UntoldError, answer_of, parameters_of
+from ralphgen.project.toml import TomlFile
+from ralphgen.runtime.files import has_links, read_file, reason
+from ralphgen.suggestion import suggestion
+
+FOLDER = ".ralph/tools"
+SUFFIX = ".py"
+LONGEST = 200_000  # bytes of a file
+MOST = 200  # tools, which is far more than any model heeds
+MOST_PARAMETERS = 50
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
+TAKEN = "clear"  # an argument that means something to every tool
+ABOUT = re.compile(r"(\w+)\s*:\s+(\S.*)")
+ROW_KEYS = {"task": "integer", "feature": "string", "discipline": "string"}
+READS, WRITES, ANYTHING = "READ_ONLY", "NON_DESTRUCTIVE", "OPEN_WORLD"
+WORDS = {
+    "adds": WRITES,
+    "idempotent": "IDEMPOTENT",
+    "destructive": "DESTRUCTIVE",
+    "open_world": ANYTHING,
+}
+"""What `@writes("…")` may say, and the hints that clients are given then."""
+
+NO_TOOLS: tuple[OwnTool, ...] = ()
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFile:
+    """One file of tools: its path from the project's folder, its text, its sha256."""
+
+    path: str
+    text: str
+    sha256: str
+
+
+def tool_files(root: Path) -> tuple[ToolFile, ...]:
+    """Return the files of tools of the project in `root`, sorted; none where there is no folder.
+
+    A file whose name begins with "." or "_" is none. Raises `ProjectError` with every file that
+    cannot be read, is a link, is too long or no UTF-8.
+    """
+    files: list[ToolFile] = []
+    problems: list[Problem] = []
+    for name in named_files(root, FOLDER, SUFFIX):
+        if not name.startswith("_"):
+            try:
+                files.append(_file(root, name))
+            except ProjectError as error:
+                problems.extend(error.problems)
+    if problems:
+        raise ProjectError.of(problems)
+    return tuple(files)
+
+
+def read_own_tools(root: Path, config: TomlFile[Config]) -> tuple[OwnTool, ...]:
+    """Return the tools of the project's files, in their order there.
+
+    Raises `ProjectError` with a problem for each that cannot be told to clients, and for each
+    table of the config that is for none.
+    """
+    tools: dict[str, OwnTool] = {}
+    known: dict[str, str] = {}  # the place of each name, whose letter case tells no tools apart
+    problems: list[Problem] = []
+    for file in tool_files(root):
+        try:
+            found = _functions(file)
+        except ProjectError as error:
+            problems.extend(error.problems)
+            continue
+        for function in found:
+            where = f"{file.path}:{function.lineno}"
+            if place := known.get(function.name.lower()):
+                text = f'{where}: there is a tool "{function.name}" already'
+                problems.append(Problem(text, f"see {place}"))
+                continue
+            known[function.name.lower()] = where
+            try:
+                tools[function.name] = _tool(file, function)
+            except UntoldError as error:
+                text = f'{file.path}:{error.line}: "{function.name}": {error}'
+                hint = 'a function that is no tool has a name that begins with "_"'
+                problems.append(Problem(text, hint))
+    if len(tools) > MOST:
+        text = f"{FOLDER}: there are {len(tools):,} tools, expected at most {MOST}"
+        problems.append(Problem(text, "no model heeds so many: make one of several"))
+    for name in config.values.own_tools:
+        if name not in tools and not problems:
+            text = f'{config.place("own_tools", name)}: there is no tool "{name}" in {FOLDER}'
+            problems.append(Problem(text, suggestion(name, tools, "the tools there")))
+    settled = [_settled(tool, config) for tool in tools.values()]
+    problems += [problem for tool in settled for problem in _misfits(tool)]
+    if problems:
+        raise ProjectError.of(problems)
+    return tuple(settled)
+
+
+def _settled(tool: OwnTool, config: TomlFile[Config]) -> OwnTool:
+    """Return a tool with what the config says of it."""
+    settings = config.values.own_tools.get(tool.name)
+    if settings is None:
+        return tool
+    return replace(
+        tool,
+        place=config.place("own_tools", tool.name),
+        recipes=tuple(dict.fromkeys(settings.recipes)),
+        interactive=settings.interactive,
+        seconds=settings.seconds,
+        bind=tuple(settings.bind.items()),
+    )
+
+
+def _misfits(tool: OwnTool) -> Iterator[Problem]:
+    """Yield what the config says of a tool that its function cannot keep."""
+    if tool.recipes and not tool.decorated:
+        text = f'{tool.place}: "{tool.name}" is for a person alone: it does not say what it does'
+        yield Problem(text, f"decorate it with @reads or @writes: {tool.origin}")
+    kinds = {name: json.loads(schema).get("type") for name, schema, _ in tool.parameters}
+    for name, row in tool.bind:
+        if name not in kinds:
+            text = f'{tool.place}: "{tool.name}" has no argument "{name}" to bind'
+            yield Problem(text, suggestion(name, kinds, "the arguments"))
+        elif kinds[name] != ROW_KEYS[row]:
+            text = f'{tool.place}: "{name}" of "{tool.name}" is no {ROW_KEYS[row]}, as a {row} is'
+            yield Problem(text, f"see {tool.origin}")
+
+
+def _file(root: Path, name: str) -> ToolFile:
+    shown = f"{FOLDER}/{name}"
+    path = root.resolve() / FOLDER / os.fsdecode(name.encode())
+    if has_links(str(path)):
+        raise ProjectError(f"{shown}: is a link, expected a file of its own", "put a copy in place")
+    try:
+        data, size = read_file(str(path), LONGEST, links=False)
+        if size > LONGEST:
+            text = f"{shown}: has {size:,} bytes, expected at most {LONGEST:,}"
+            raise ProjectError(text, "split it")
+        return ToolFile(shown, data.decode().removeprefix("\ufeff"), sha256(data).hexdigest())
+    except OSError as error:
+        text = f"{shown}: cannot be read: {reason(error)}"
+        raise ProjectError(text, "see who may read it") from error
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise ProjectError(f"{shown}:{line}: is not UTF-8", "save it as UTF-8") from error
+
+
+def _functions(file: ToolFile) -> list[Function]:
+    """Return the functions at the top of a file whose names do not begin with "_"."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(file.text)
+            compile(tree, file.path, "exec", dont_inherit=True)  # what only the compiler sees
+    except SyntaxError as error:
+        text = f"{file.path}:{error.lineno or 1}: is not Python: {error.msg}"
+        raise ProjectError(text, "fix the file by hand") from error
+    except (ValueError, RecursionError, MemoryError) as error:
+        text = f"{file.path}:1: is not Python: {error or 'it is nested too deeply'}"
+        raise ProjectError(text, "fix the file by hand") from error
+    return [
+        node
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and not node.name.startswith("_")
+    ]
+
+
+def _tool(file: ToolFile, function: Function) -> OwnTool:
+    """Return what a function says of itself; raises `UntoldError`."""
+    if not NAME.fullmatch(function.name):
+        text = "its name is none for a tool: letters of ASCII, digits and _, at most 64 of them"
+        raise UntoldError(function, text)
+    parameters = parameters_of(function)
+    if len(parameters) > MOST_PARAMETERS:
+        text = f"it has {len(parameters)} arguments, expected at most {MOST_PARAMETERS}"
+        raise UntoldError(function, text)
+    for one in parameters:
+        if not NAME.fullmatch(one.name) or one.name == TAKEN:
+            raise UntoldError(function, f'no argument of a tool can be named "{one.name}"')
+    sentence, about = _said(function, parameters)
+    return OwnTool(
+        name=function.name,
+        file=file.path.removeprefix(f"{FOLDER}/"),
+        sha256=file.sha256,
+        sentence=sentence,
+        parameters=tuple((one.name, one.schema, one.required) for one in parameters),
+        about=tuple(about.items()),
+        returns=json.dumps(answer_of(function)),
+        hints=_hints(function),
+        decorated=bool(function.decorator_list),
+        origin=f"{file.path}:{function.lineno}",
+    )
+
+
+def _said(function: Function, parameters: list[OwnParameter]) -> tuple[str, dict[str, str]]:
+    """Return the first paragraph of a docstring, and what it says of each argument.
+
+    An argument's line is its name, a colon and words, which go on in the lines below until another
+    begins or one is blank.
+    """
+    text = ast.get_docstring(function)
+    if not text or not text.strip():
+        raise UntoldError(function, "it has no docstring")
+    first, _, rest = text.strip().partition("\n\n")
+    names = {one.name for one in parameters}
+    about: dict[str, str] = {}
+    current = ""
+    for line in rest.splitlines():
+        found = ABOUT.fullmatch(line.strip())
+        if found and found[1] in names:
+            current = found[1]
+            about[current] = found[2]
+        elif current and line.strip():
+            about[current] += f" {line.strip()}"
+        else:
+            current = ""
+    told = {name: " ".join(words.split()) for name, words in about.items()}
+    sentence = " ".join(first.split())
+    for words in (sentence, *told.values()):
+        if not words.isprintable():
+            raise UntoldError(function, "its docstring holds characters that cannot be shown")
+        if len(words.encode()) > LONGEST_SENTENCE:
+            size = f"{len(words.encode()):,} bytes, expected at most {LONGEST_SENTENCE:,}"
+            raise UntoldError(function, f"a sentence of its docstring has {size}")
+    return sentence, told
+
+
+def _hints(function: Function) -> str:
+    """Return what a tool declares to clients, by its decorator; raises `UntoldError`."""
+    if not function.decorator_list:
+        return ANYTHING
+    if len(function.decorator_list) > 1:
+        raise UntoldError(function.decorator_list[1], "it has more than one decorator")
+    (one,) = function.decorator_list
+    called = one if isinstance(one, ast.Call) else None
+    named = called.func if called else one
+    name = named.attr if isinstance(named, ast.Attribute) else getattr(named, "id", "")
+    if name == "reads" and called is None:
+        return READS
+    if name == "writes" and called is None:
+        return WRITES
+    words = [*_words(called)] if called and name == "writes" else []
+    if len(words) == 1 and words[0] in WORDS:
+        return WORDS[words[0]]
+    expected = ", ".join(f'@writes("{word}")' for word in WORDS)
+    text = f"the decorator {ast.unparse(one)} says nothing: expected @reads, @writes or {expected}"
+    raise UntoldError(one, text)
+
+
+def _words(call: ast.Call) -> Iterator[str]:
+    """Yield the texts that a decorator is called with; a keyword is none."""
+    for one in (*call.args, *call.keywords):
+        yield str(one.value) if isinstance(one, ast.Constant) else ""

@@ -1,0 +1,124 @@
+"""Opens a project's database in PostgreSQL for reading, and never shows the password in its DSN."""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ralphgen.errors import ProjectError
+from ralphgen.project.root import CONFIG, Postgresql
+from ralphgen.runtime.postgresql.failures import LOGINS, MISSING
+from ralphgen.runtime.postgresql.library import settings
+from ralphgen.runtime.postgresql.statements import numbered
+
+if TYPE_CHECKING:
+    import psycopg
+
+DSN_FORM = "postgresql://USER:PASSWORD@HOST/DATABASE"
+_BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+
+class NoConnectionError(ProjectError):
+    """No connection can be made: the variable is not set, or nobody answers as expected."""
+
+
+class PostgresqlConnection:
+    """A connection whose statements mark values by "?", as those of SQLite do."""
+
+    def __init__(self, connection: "psycopg.Connection[Any]") -> None:
+        """Run statements on `connection`."""
+        self.raw = connection
+
+    def execute(self, sql: str, values: Sequence[object] = ()) -> Any:
+        """Return the cursor of a statement.
+
+        Raises `ValueError` for a text that PostgreSQL cannot hold, and what psycopg raises.
+        """
+        if any(isinstance(value, str) and "\0" in value for value in values):
+            raise ValueError("a text holds a NUL")
+        return self.raw.execute(numbered(sql), values or None)
+
+
+@contextmanager
+def open_postgresql(place: Postgresql) -> Iterator[PostgresqlConnection]:
+    """A read-only connection, which sees one moment of the database.
+
+    Names without a schema are those of the project's. Raises `NoConnectionError` where there is no
+    connection to be had, `ProjectError` for a DSN that is none, without psycopg, and where the
+    database refuses to be read.
+    """
+    import psycopg
+
+    with connected(place) as connection:
+        try:
+            connection.execute(f"{_BEGIN}; {settings(place.schema)}".encode())
+            yield PostgresqlConnection(connection)
+        except psycopg.Error as error:
+            text = f"the database of {place.dsn_env} cannot be read: {first_line(error)}"
+            raise ProjectError(text, 'run "ralphgen doctor"') from error
+
+
+@contextmanager
+def connected(place: Postgresql) -> Iterator["psycopg.Connection[Any]"]:
+    """A connection as servers have one, which commits each statement by itself.
+
+    Raises what `open_postgresql` raises.
+    """
+    dsn = _dsn(place.dsn_env)
+    try:
+        import psycopg
+        from psycopg.conninfo import conninfo_to_dict
+
+        from ralphgen.runtime.postgresql.driver import connect
+    except ImportError as error:
+        raise ProjectError(
+            "there is no psycopg where ralphgen runs, which PostgreSQL needs",
+            'install it: pip install "ralphgen[postgresql]"',
+        ) from error
+    try:
+        password = conninfo_to_dict(dsn).get("password")
+    except psycopg.ProgrammingError:
+        raise ProjectError(
+            f'the variable "{place.dsn_env}" holds no DSN of PostgreSQL', f"expected {DSN_FORM}"
+        ) from None  # what psycopg says holds a part of it
+    try:
+        connection = connect(dsn)
+    except psycopg.Error as error:
+        reason = _without(first_line(error), password)
+        raise NoConnectionError(
+            f"there is no connection to the database of {place.dsn_env}: {reason}",
+            f"see whether it runs, and what {place.dsn_env} says",
+        ) from None
+    with connection:
+        yield connection
+
+
+def is_away(place: Postgresql) -> bool:
+    """Return whether nobody answers at the DSN; one that refuses the login or the name is there."""
+    try:
+        with connected(place):
+            return False
+    except NoConnectionError as error:
+        return not any(words in str(error) for words in (*LOGINS, MISSING))
+    except ProjectError:
+        return False
+
+
+def _dsn(variable: str) -> str:
+    dsn = os.environ.get(variable, "")
+    if not dsn.strip():
+        raise NoConnectionError(
+            f'the variable "{variable}" is not set, of which {CONFIG} says that it holds the DSN',
+            f"set it: export {variable}={DSN_FORM}",
+        )
+    return dsn
+
+
+def first_line(error: Exception) -> str:
+    """Return what PostgreSQL says of an error, without what it adds below."""
+    return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
+def _without(text: str, secret: object) -> str:
+    return re.sub(re.escape(str(secret)), "…", text) if secret else text

@@ -1,0 +1,1 @@
+"""The project's named queries: `.ralph/queries/*.sql`, read, and prepared against the schema."""

@@ -1,0 +1,56 @@
+"""What is known of a named query once it was prepared against the schema."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Names = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """An argument: its type in JSON ("boolean", "integer", "number", "string"), and its default.
+
+    `optional` says that it may be left out, and `default` is its value then.
+    """
+
+    name: str
+    type: str
+    description: str = ""
+    optional: bool = False
+    default: str | int | float | bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedQuery:
+    """A named query that compiles: what it takes, what it answers and what it touches.
+
+    `sql` is the statement as the engine takes it. `columns` are those of its rows, with a type of
+    JSON, empty where it is not known. `reads` are the columns that it reads, by table or view.
+    `verb` is INSERT, UPDATE, DELETE or REPLACE (which may change what is there) for one that writes
+    the table `writes`, of which it sets the columns `sets`; else empty. `place` says where it
+    stands, for messages.
+    """
+
+    name: str
+    kind: str
+    description: str
+    sql: str
+    parameters: tuple[Parameter, ...]
+    columns: tuple[tuple[str, str], ...]
+    reads: Mapping[str, Names]
+    place: str
+    verb: str = ""
+    writes: str = ""
+    sets: Names = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """The queries of a project, and what their tables are, as a value of JSON for `project.json`.
+
+    From that alone they can be prepared again where there is no database.
+    """
+
+    queries: tuple[PreparedQuery, ...] = ()
+    facts: Mapping[str, Any] | None = None

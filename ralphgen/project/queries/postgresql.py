@@ -1,0 +1,175 @@
+"""Looks up in PostgreSQL's catalogue what a statement would touch, without running it."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ralphgen.errors import ProjectError
+from ralphgen.project.queries.node_tree import (
+    SELECT,
+    accesses,
+    functions,
+    operators,
+    relations,
+)
+
+if TYPE_CHECKING:
+    import psycopg
+
+# Of the functions that PostgreSQL brings along: those that read files, settings, other sessions or
+# run a text as SQL. Volatile ones are refused by that alone.
+_UNSAFE = re.compile(
+    r"pg_.*|lo_.*|current_setting|set_config|txid_.*|.*_to_xml.*|inet_.*|currtid.*"
+)
+_SAFE = ("pg_typeof", "pg_column_size")
+_TREE = "SELECT prosqlbody::text FROM pg_catalog.pg_proc WHERE oid = $1"
+_VIEWS = """
+    SELECT c.oid::int8, r.ev_action::text
+    FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_rewrite AS r ON r.ev_class = c.oid
+    WHERE c.oid = ANY ($1) AND c.relkind IN ('v', 'm') AND r.rulename = '_RETURN'
+"""
+_RELATIONS = """
+    SELECT c.oid::int8, c.relname::text, c.relkind::text,
+        c.relnamespace = pg_catalog.quote_ident(pg_catalog.current_schema())::regnamespace
+    FROM pg_catalog.pg_class AS c WHERE c.oid = ANY ($1)
+"""
+_COLUMNS = """
+    SELECT attrelid::int8, attnum::int4, attname::text FROM pg_catalog.pg_attribute
+    WHERE attrelid = ANY ($1) AND attnum > 0 AND NOT attisdropped ORDER BY attnum
+"""
+_FUNCTIONS = """
+    SELECT p.proname::text, p.provolatile::text, n.nspname = 'pg_catalog',
+        EXISTS (SELECT FROM pg_catalog.pg_depend AS d
+                WHERE d.classid = 'pg_catalog.pg_proc'::regclass AND d.objid = p.oid
+                    AND d.deptype = 'e')
+    FROM pg_catalog.pg_proc AS p JOIN pg_catalog.pg_namespace AS n ON n.oid = p.pronamespace
+    WHERE p.oid = ANY ($1) OR p.oid IN (
+        SELECT oprcode::oid FROM pg_catalog.pg_operator WHERE oid = ANY ($2))
+    ORDER BY p.proname
+"""
+_KEY = """
+    SELECT a.attname::text FROM pg_catalog.pg_constraint AS p
+        JOIN pg_catalog.pg_attribute AS a ON a.attrelid = p.conrelid AND a.attnum = ANY (p.conkey)
+    WHERE p.conrelid = $1 AND p.contype = 'p' ORDER BY array_position(p.conkey, a.attnum)
+"""
+_KINDS = {"r": "table", "p": "table", "v": "view", "m": "view"}
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """What a statement does: the columns that it reads, and those that it sets of one table.
+
+    `refused` says in words what it may not do. `key` is the primary key of the table `writes`.
+    """
+
+    reads: frozenset[tuple[str, str]]
+    writes: str
+    sets: frozenset[str]
+    key: tuple[str, ...]
+    refused: tuple[str, ...]
+
+
+def touched(
+    connection: "psycopg.Connection[Any]", sql: str, kinds: Sequence[str], *, is_exec: bool
+) -> Touched:
+    """Return what a statement would do; `kinds` are the types of its parameters, as text.
+
+    Within a transaction that is rolled back: the statement becomes the body of a function that is
+    not called. Raises what psycopg raises.
+    """
+    body = f"CREATE FUNCTION pg_temp.ralphgen_query({', '.join(kinds)}) RETURNS SETOF record"
+    connection.execute(f"{body} LANGUAGE sql BEGIN ATOMIC {sql}\n; END".encode())
+    (oid,) = _row(
+        connection, "SELECT max(oid)::int8 FROM pg_catalog.pg_proc WHERE proname = 'ralphgen_query'"
+    )
+    (tree,) = _row(connection, _TREE, oid)
+    return _Looking(connection, tree).found(is_exec=is_exec)
+
+
+class _Looking:
+    """The look at one statement, and at the views that it reads."""
+
+    def __init__(self, connection: "psycopg.Connection[Any]", tree: str) -> None:
+        self.connection = connection
+        self.tree = tree
+        self.trees = [tree]
+        self.relations = set(relations(tree))
+        waiting = set(self.relations)
+        while waiting:
+            found = [text for _, text in connection.execute(_VIEWS, [[*waiting]]).fetchall()]
+            self.trees += found
+            waiting = {one for text in found for one in relations(text)} - self.relations
+            self.relations |= waiting
+        rows = connection.execute(_RELATIONS, [[*self.relations]]).fetchall()
+        self.known = {oid: (name, kind, inside) for oid, name, kind, inside in rows}
+        self.columns: dict[int, dict[int, str]] = {}
+        for oid, number, name in connection.execute(_COLUMNS, [[*self.relations]]).fetchall():
+            self.columns.setdefault(oid, {})[number] = name
+
+    def found(self, *, is_exec: bool) -> Touched:
+        """Return what the statement does."""
+        written = {one.relation: one.written for one in accesses(self.tree) if one.rights & ~SELECT}
+        refused = [*self._refused_relations(), *self._refused_functions()]
+        if written and not is_exec:
+            refused.append("writes, or locks rows")
+        if len(written) > 1:
+            refused.append("writes more than one table")
+        target = next(iter(written), 0) if is_exec else 0
+        columns = self.columns.get(target, {})
+        name, kind, _ = self.known.get(target, ("", "", False))
+        if target and _KINDS.get(kind) != "table":
+            refused.append(f'writes "{name}", which is no table')
+        return Touched(
+            reads=frozenset(self._reads()),
+            writes=name,
+            sets=frozenset(columns[one] for one in written.get(target, ()) if one in columns),
+            key=tuple(key for (key,) in self.connection.execute(_KEY, [target]).fetchall()),
+            refused=tuple(dict.fromkeys(refused)),
+        )
+
+    def _reads(self) -> Iterator[tuple[str, str]]:
+        for tree in self.trees:
+            for one in accesses(tree):
+                name = self.known[one.relation][0] if one.relation in self.known else ""
+                columns = self.columns.get(one.relation, {})
+                numbers = [*columns] if 0 in one.read else one.read
+                if one.rights & SELECT:
+                    yield name, ""
+                yield from ((name, columns[number]) for number in numbers if number in columns)
+
+    def _refused_relations(self) -> Iterator[str]:
+        for oid in sorted(self.relations):
+            name, kind, inside = self.known.get(oid, ("", "", False))
+            if kind == "f":
+                yield f'reads the foreign table "{name}"'
+            elif not inside or kind not in _KINDS:
+                yield f'reads "{name}", which is no table or view of the project'
+
+    def _refused_functions(self) -> Iterator[str]:
+        called = {one for tree in self.trees for one in functions(tree)}
+        signs = {one for tree in self.trees for one in operators(tree)}
+        rows = self.connection.execute(_FUNCTIONS, [[*called], [*signs]]).fetchall()
+        for name, volatile, built_in, extension in rows:
+            if volatile == "v":
+                yield f'uses the function "{name}", which is volatile'
+            elif built_in:
+                if _UNSAFE.fullmatch(name) and name not in _SAFE:
+                    yield f'uses the function "{name}"'
+            elif not extension:
+                yield f'uses the function "{name}", in which nobody sees what it reads'
+            elif volatile != "i":
+                yield f'uses the function "{name}" of an extension, which is not immutable'
+
+
+def _row(connection: "psycopg.Connection[Any]", sql: str, *values: object) -> tuple[Any, ...]:
+    found: tuple[Any, ...] | None = connection.execute(sql.encode(), list(values)).fetchone()
+    if found is None:
+        raise ProjectError("PostgreSQL keeps no account of a statement", "version 14 or later does")
+    return found
+
+
+def kinds_of(connection: "psycopg.Connection[Any]", oids: Iterable[int]) -> dict[int, str]:
+    """Return the names of types, as SQL takes them."""
+    sql = b"SELECT oid::int8, pg_catalog.format_type(oid, NULL) FROM pg_catalog.pg_type "
+    return dict(connection.execute(sql + b"WHERE oid = ANY ($1)", [[*oids]]).fetchall())

@@ -1,0 +1,87 @@
+"""Prepares the named queries of a project on the database that it has, or on what is recorded."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from ralphgen.errors import Problem, ProjectError
+from ralphgen.project.config import Config
+from ralphgen.project.connection import DatabaseConnection
+from ralphgen.project.model import Queries, Schema
+from ralphgen.project.queries.files import NamedSql, read_queries
+from ralphgen.project.queries.model import Preparation
+from ralphgen.project.queries.prepare_postgresql import prepare_on_postgresql, recorded_queries
+from ralphgen.project.queries.prepare_sqlite import prepare_on_sqlite
+from ralphgen.project.toml import TomlFile
+from ralphgen.suggestion import suggestion
+
+if TYPE_CHECKING:
+    import sqlite3
+
+TAKEN = ("seconds", "rows")
+
+
+def prepared_queries(
+    root: Path,
+    config: TomlFile[Config],
+    schema: Schema,
+    connection: DatabaseConnection | None,
+    recorded: Mapping[str, Any],
+) -> Queries | None:
+    """Return the named queries of the project in `root`, None where there are none.
+
+    `connection` is to its database, None where there is none: then `recorded`, the member "queries"
+    of `project.json`, says what the tables are. Raises `ProjectError` with every problem, each with
+    its file and line.
+    """
+    place = config.values.database.postgresql
+    found = read_queries(root, sqlite=place is None)
+    problems = [*_setting_problems(config, found)]
+    if problems:
+        raise ProjectError.of(problems)
+    if not found:
+        return None
+
+    def hidden(table: str, column: str) -> bool:
+        return schema.hidden(table, column)
+
+    if place is None:
+        opened = None if connection is None else cast("sqlite3.Connection", connection)
+        done = prepare_on_sqlite(found, opened, recorded, hidden)
+    elif connection is None:
+        done = recorded_queries(found, recorded)
+    else:
+        done = prepare_on_postgresql(found, place, hidden)
+    return _queries(config, done)
+
+
+def _queries(config: TomlFile[Config], done: Preparation) -> Queries:
+    settings = config.values.queries
+    return Queries(
+        done.queries,
+        json.dumps(done.facts),
+        json.dumps(settings.model_dump(mode="json"), sort_keys=True),
+    )
+
+
+def _setting_problems(config: TomlFile[Config], found: tuple[NamedSql, ...]) -> list[Problem]:
+    """Return what is wrong with the config's words on single queries, and with their names."""
+    queries = {query.name: query for query in found}
+    problems = [
+        Problem(f'{query.place}: "{name}" is a key of [queries], no name of a query', "rename it")
+        for name, query in queries.items()
+        if name in TAKEN
+    ]
+    for name, said in config.values.queries.by_name.items():
+        if name not in queries:
+            text = f'{config.place("queries", name)}: there is no query "{name}"'
+            problems.append(Problem(text, suggestion(name, queries, "the queries")))
+            continue
+        parameters = [token.text[1:] for token in queries[name].used]
+        for parameter in said.bind:
+            if parameter not in parameters:
+                where = config.place("queries", name, "bind")
+                text = f'{where}: the query "{name}" has no parameter ":{parameter}"'
+                problems.append(Problem(text, suggestion(parameter, parameters, "its parameters")))
+    return problems

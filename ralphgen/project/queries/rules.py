@@ -1,0 +1,88 @@
+"""What named queries may not do, whatever the engine: the sentences with file and line."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from ralphgen.errors import Problem
+from ralphgen.project.queries.files import NamedSql
+from ralphgen.project.queries.items import VERBS, items_of, returned, verb_and_table
+from ralphgen.project.queries.tokens import Token
+from ralphgen.runtime.database.schema import fold
+
+READING = ("SELECT", "WITH", "VALUES")
+WRITING = ("INSERT", "UPDATE", "DELETE")
+OWN = "ralphgen_"
+SECRETS = (("disciplines", "mcp_servers"),)
+"""Columns that may hold what nobody is shown."""
+UNTYPED = "has no type: no column that it is compared with says one"
+Hidden = Callable[[str, str], bool]
+
+
+def is_secret(table: str, column: str, hidden: Hidden) -> bool:
+    """Return whether queries may not know a column, by the names of its table and its own."""
+    pair = (fold(table), fold(column))
+    return pair in SECRETS or pair[0].startswith(OWN) or hidden(table, column)
+
+
+def kind_problem(query: NamedSql, tokens: Sequence[Token]) -> Problem | None:
+    """Return why a statement is none of its query's kind; `tokens` are without comments."""
+    place = f"{query.where}:{tokens[0].line}"
+    verb, _ = verb_and_table(tokens)
+    if verb == "REPLACE":
+        return Problem(f"{place}: REPLACE is not taken", "write INSERT OR REPLACE")
+    if not tokens[0].is_word(*READING, *VERBS):
+        text = f'{place}: begins with "{tokens[0].text}", expected SELECT'
+        return Problem(f"{text}, or INSERT, UPDATE or DELETE for :exec")
+    if query.kind == "exec" and verb not in WRITING:
+        text = f'{place}: the query "{query.name}" is :exec, expected INSERT, UPDATE or DELETE'
+        return Problem(text, "what reads is :one or :many")
+    if verb and query.kind == "exec" and not returned(tokens):
+        text = f'{place}: the query "{query.name}" does not return the rows that it writes'
+        return Problem(text, "end it with RETURNING and the columns of the primary key")
+    if query.kind != "exec" and verb:
+        text = f'{place}: the query "{query.name}" is :{query.kind}, but its {verb} writes'
+        return Problem(text, "what writes is :exec")
+    return None
+
+
+def refused_reads(
+    query: NamedSql, reads: Iterable[tuple[str, str]], hidden: Hidden
+) -> Iterator[Problem]:
+    """Yield a problem for each column that the query reads and may not, also by a view."""
+    place = f"{query.where}:{query.tokens[0].line if query.tokens else query.line}"
+    for table, column in sorted(reads):
+        if is_secret(table, column, hidden):
+            what = f"{table}.{column}" if column else table
+            yield Problem(f'{place}: the query "{query.name}" reads "{what}", which is hidden')
+
+
+def refused_writes(
+    query: NamedSql, table: str, sets: Iterable[str], hidden: Hidden
+) -> Iterator[Problem]:
+    """Yield a problem for each thing that the query writes and may not."""
+    place = f"{query.where}:{query.line}"
+    if fold(table).startswith(OWN):
+        yield Problem(f'{place}: the query "{query.name}" writes "{table}", which is ralphgen\'s')
+    for column in sorted(sets):
+        if is_secret(table, column, hidden):
+            text = f'{place}: the query "{query.name}" sets "{table}.{column}", which is hidden'
+            yield Problem(text)
+
+
+def returning_problem(
+    query: NamedSql, back: Sequence[Token], key: Sequence[str], table: str
+) -> Iterator[Problem]:
+    """Yield a problem where the rows that a query has written do not come back with their key."""
+    place = f"{query.where}:{query.line}"
+    if not key:
+        text = f'{place}: the table "{table}" has no primary key, by which rows are told apart'
+        yield Problem(text, "give it one")
+        return
+    items = items_of(back)
+    if any(item.is_all for item in items):
+        return
+    there = {fold(item.column[1]) for item in items if item.column}
+    missing = [name for name in key if fold(name) not in there]
+    if missing:
+        listed = ", ".join(key)
+        text = f'{place}: the query "{query.name}" does not return the primary key ("{missing[0]}")'
+        yield Problem(text, f"end it with: RETURNING {listed}")

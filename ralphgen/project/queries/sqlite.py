@@ -1,0 +1,233 @@
+"""Prepares named queries against the tables of an SQLite database, without running them."""
+
+import re
+import sqlite3
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+
+from ralphgen.errors import ProjectError
+from ralphgen.runtime.database.schema import fold
+from ralphgen.runtime.sqlite.library import quoted
+from ralphgen.runtime.sqlite.query_rules import FUNCTIONS, TABLE_FUNCTIONS, WARMING, is_counted
+from ralphgen.runtime.sqlite.schema import affinity
+
+_OBJECTS = """
+    SELECT m.name, m.type, m.sql, coalesce(l.type, m.type), coalesce(l.wr, 0)
+    FROM sqlite_master AS m
+        LEFT JOIN pragma_table_list AS l ON l.schema = 'main' AND l.name = m.name
+    WHERE m.type IN ('table', 'view', 'trigger') ORDER BY m.name
+"""
+_COLUMNS = "SELECT name, type, pk, hidden FROM pragma_table_xinfo(?) WHERE hidden <> 1"
+_UNIQUE = 'SELECT name FROM pragma_index_list(?) WHERE "unique" AND NOT partial ORDER BY name'
+_INDEXED = "SELECT name FROM pragma_index_info(?) ORDER BY seqno"
+_WRITES = {
+    sqlite3.SQLITE_INSERT: "INSERT",
+    sqlite3.SQLITE_UPDATE: "UPDATE",
+    sqlite3.SQLITE_DELETE: "DELETE",
+}
+_WITHIN = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE, sqlite3.SQLITE_TRANSACTION)
+
+
+@dataclass(frozen=True, slots=True)
+class QueriedTable:
+    """A table or a view, as far as a statement on it can be prepared.
+
+    `columns` are (name, what it stores, place in the primary key). `unique` are the columns of
+    each unique index. `view` is the definition of a view, empty for a table.
+    """
+
+    columns: tuple[tuple[str, str, int], ...]
+    unique: tuple[tuple[str, ...], ...] = ()
+    without_rowid: bool = False
+    view: str = ""
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The columns of the primary key, in order."""
+        return tuple(name for _, name in sorted((pk, name) for name, _, pk in self.columns if pk))
+
+
+@dataclass(frozen=True, slots=True)
+class QueriedTables:
+    """The tables and views that there are, by name; `virtual` are tables that are none."""
+
+    tables: Mapping[str, QueriedTable]
+    virtual: frozenset[str] = frozenset()
+    triggers: frozenset[str] = frozenset()
+
+    def named(self, name: str) -> str:
+        """Return the name of a table as the database spells it, or an empty text."""
+        return next((one for one in self.tables if fold(one) == fold(name)), "")
+
+    def facts(self, reads: Mapping[str, Iterable[str]]) -> dict[str, Any]:
+        """Return what queries use of the tables that they read and write, as a value of JSON."""
+        return {
+            name: _table_facts(self.tables[name], {*columns})
+            for name, columns in sorted(reads.items())
+        }
+
+
+def _table_facts(table: QueriedTable, used: set[str]) -> dict[str, Any]:
+    """Return what is used of a table, by names that stand in one order whatever that of columns."""
+    used |= {*table.key}
+    facts = {
+        "columns": {name: kind for name, kind, _ in sorted(table.columns) if name in used},
+        "key": [*table.key],
+        "unique": sorted([*one] for one in table.unique if {*one} <= used),
+        "view": table.view,
+        "without_rowid": table.without_rowid,
+    }
+    return {name: said for name, said in facts.items() if said or name == "columns"}
+
+
+def found_catalog(connection: sqlite3.Connection) -> QueriedTables:
+    """Return the tables of an open database."""
+    tables: dict[str, QueriedTable] = {}
+    virtual: set[str] = set()
+    triggers: set[str] = set()
+    for name, kind, sql, sort, without_rowid in connection.execute(_OBJECTS).fetchall():
+        if kind == "trigger":
+            triggers.add(fold(name))
+        elif sort in ("virtual", "shadow"):
+            virtual.add(fold(name))
+        elif not fold(name).startswith("sqlite_"):
+            columns = connection.execute(_COLUMNS, (name,)).fetchall()
+            tables[name] = QueriedTable(
+                tuple((one, stored(said, sql), pk) for one, said, pk, _ in columns)
+                if kind == "table"
+                else tuple((one, "", 0) for one, *_ in columns),  # versions of SQLite differ there
+                _unique(connection, name) if kind == "table" else (),
+                bool(without_rowid),
+                sql if kind == "view" else "",
+            )
+    return QueriedTables(tables, frozenset(virtual), frozenset(triggers))
+
+
+def stored(declared: str, sql: str) -> str:
+    """Return what a column holds, told by its declared type: SQLite's affinity, or closer."""
+    kind = affinity(declared, sql)
+    if kind == "NUMERIC" and "BOOL" in declared.upper():
+        return "BOOLEAN"
+    return "DATE" if kind == "NUMERIC" and re.search("DATE|TIME", declared.upper()) else kind
+
+
+def _unique(connection: sqlite3.Connection, table: str) -> tuple[tuple[str, ...], ...]:
+    found = []
+    for (index,) in connection.execute(_UNIQUE, (table,)).fetchall():
+        names = tuple(name for (name,) in connection.execute(_INDEXED, (index,)))
+        if None not in names:
+            found.append(names)
+    return tuple(found)
+
+
+def recorded_catalog(facts: Mapping[str, Any]) -> QueriedTables:
+    """Return the tables that `QueriedTables.facts` has recorded."""
+    return QueriedTables({name: _recorded(said) for name, said in facts.items()})
+
+
+def _recorded(said: Mapping[str, Any]) -> QueriedTable:
+    key = said.get("key", [])
+    places = {name: at for at, name in enumerate(key, start=1)}
+    return QueriedTable(
+        tuple((column, kind, places.get(column, 0)) for column, kind in said["columns"].items()),
+        tuple(tuple(one) for one in said.get("unique", [])),
+        said.get("without_rowid", False),
+        said.get("view", ""),
+    )
+
+
+def empty_database(catalog: QueriedTables) -> sqlite3.Connection:
+    """Return a database in memory that has the tables, without rows.
+
+    Raises `ProjectError` for what cannot be made.
+    """
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    try:
+        for name, table in catalog.tables.items():
+            if not table.view:
+                for statement in _definitions(name, table):
+                    connection.execute(statement)
+        connection.set_authorizer(_no_files)
+        for table in catalog.tables.values():
+            if table.view:
+                connection.execute(table.view)
+        connection.set_authorizer(None)
+    except sqlite3.Error as error:
+        connection.close()
+        raise ProjectError(f"the tables of the queries cannot be made: {error}") from error
+    return connection
+
+
+def _definitions(name: str, table: QueriedTable) -> Iterable[str]:
+    columns = [quoted(column) for column, _, _ in table.columns]
+    key = ", ".join(map(quoted, table.key))
+    parts = ", ".join([*columns, *([f"PRIMARY KEY ({key})"] if key else [])])
+    yield f"CREATE TABLE {quoted(name)} ({parts}){' WITHOUT ROWID' if table.without_rowid else ''}"
+    for at, one in enumerate(table.unique):
+        listed = ", ".join(map(quoted, one))
+        yield f"CREATE UNIQUE INDEX {quoted(f'{name} {at}')} ON {quoted(name)} ({listed})"
+
+
+def _no_files(action: int, *_: object) -> int:
+    attaches = action in (sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_PRAGMA, sqlite3.SQLITE_FUNCTION)
+    return sqlite3.SQLITE_DENY if attaches and action != sqlite3.SQLITE_FUNCTION else 0
+
+
+@dataclass(slots=True)
+class Watcher:
+    """What a statement does, noted while it is prepared: SQLite's authorizer.
+
+    `reads` holds (table, column), `writes` (verb, table, column). `refused` says in words what it
+    may not do, `functions` and tables that are none.
+    """
+
+    catalog: QueriedTables
+    reads: set[tuple[str, str]] = field(default_factory=set)
+    writes: list[tuple[str, str, str]] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+    def __call__(
+        self, action: int, first: str | None, second: str | None, _base: object, by: str | None
+    ) -> int:
+        """Note a part of the statement; nothing is denied, since nothing is run."""
+        name, other = first or "", second or ""
+        if by and fold(by) in self.catalog.triggers and not self.catalog.named(by):
+            return sqlite3.SQLITE_OK  # what triggers of the app do is the app's
+        if action == sqlite3.SQLITE_READ:
+            self._read(name, other)
+        elif action in _WRITES:
+            self.writes.append((_WRITES[action], name, other))
+        elif action == sqlite3.SQLITE_FUNCTION:
+            if other.lower() not in FUNCTIONS:
+                self.refused.append(f'uses the function "{other}"')
+        elif action not in _WITHIN:
+            self.refused.append("is no SELECT, INSERT, UPDATE or DELETE")
+        return sqlite3.SQLITE_OK
+
+    def _read(self, table: str, column: str) -> None:
+        known = self.catalog.named(table)
+        if known:
+            self.reads.add((known, column))
+        elif fold(table) in self.catalog.virtual:
+            self.refused.append(f'reads the virtual table "{table}"')
+        elif table.lower() not in TABLE_FUNCTIONS and not is_counted(table.lower(), column):
+            self.refused.append(f'reads "{table}"')
+
+
+def compile_statement(
+    connection: sqlite3.Connection, sql: str, values: Iterable[str], watcher: Watcher
+) -> None:
+    """Have SQLite compile a statement, as `watcher` notes, but not run it.
+
+    Raises `sqlite3.Error` where it does not compile.
+    """
+    with closing(connection.cursor()) as cursor:
+        cursor.row_factory = None
+        cursor.execute(WARMING).fetchall()
+        connection.set_authorizer(watcher)
+        try:
+            cursor.execute(f"EXPLAIN {sql}", dict.fromkeys(values)).fetchone()
+        finally:
+            connection.set_authorizer(None)

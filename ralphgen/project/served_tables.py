@@ -1,0 +1,184 @@
+"""`[tables.<name>]`: tables and views that tools are made of, held against the database."""
+
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from ralphgen.errors import Problem, ProjectError
+from ralphgen.project.config import Config
+from ralphgen.project.connection import DatabaseConnection
+from ralphgen.project.model import Column, Names, Schema, ServedTable, Table
+from ralphgen.project.table_settings import VERBS, TableSettings
+from ralphgen.project.toml import TomlFile
+from ralphgen.runtime.database.entries import PREFIX
+from ralphgen.runtime.database.schema import fold
+from ralphgen.suggestion import suggestion
+
+KEY = "tables"  # of the config
+READING = VERBS[:2]
+TEXTS = ("TEXT", "NUMERIC", "ANY")  # types that a text can be looked for in
+GIVEN = (*TEXTS, "BOOLEAN", "INTEGER", "JSON", "REAL")  # types of which an argument has a value
+INTERNAL = ("sqlite_", PREFIX)
+_KINDS = "SELECT name, type FROM pragma_table_list WHERE schema = 'main'"
+
+
+def names_of(config: TomlFile[Config]) -> tuple[str, ...]:
+    """Return the names of the tables and views, as the config spells them."""
+    return tuple(config.values.tables)
+
+
+def hidden_columns(config: TomlFile[Config]) -> tuple[str, ...]:
+    """Return the columns that nobody sees, as `"table.column"`."""
+    named = config.values.tables.items()
+    return tuple(f"{table}.{column}" for table, one in named for column in one.hide)
+
+
+def served_tables(
+    config: TomlFile[Config], schema: Schema, connection: DatabaseConnection | None = None
+) -> tuple[ServedTable, ...]:
+    """Return the tables and views by the names that the database has for them and their columns.
+
+    Raises `ProjectError` for each name that there is not, and for what a table cannot have. Without
+    a `connection` it is not known why there is no such table.
+    """
+    problems: list[Problem] = []
+    found: list[ServedTable] = []
+    named: dict[str, str] = {}
+    kinds = _kinds(connection)
+    for name, settings in sorted(config.values.tables.items()):
+        where = config.place(KEY, name)
+        table = _found(schema, name)
+        reason = _unusable(schema.folded(name), kinds, table)
+        if reason:
+            problems.append(Problem(f"{where}: {reason[0]}", reason[1]))
+        elif table is not None and table.name in named:
+            text = f'{where}: "{table.name}" stands here twice, also as "{named[table.name]}"'
+            problems.append(Problem(text, "put the two together"))
+        elif table is not None:
+            named[table.name] = name
+            wrong = [*_problems(config, name, settings, table, schema)]
+            problems += wrong
+            if not wrong:
+                found.append(_served(where, settings, table, schema))
+    if problems:
+        raise ProjectError.of(problems)
+    return tuple(sorted(found, key=lambda one: one.name))
+
+
+def _found(schema: Schema, name: str) -> Table | None:
+    """Return a table by its name, as the database compares names."""
+    named = {schema.folded(table.name): table for table in schema.tables}
+    return schema.table(name) or named.get(schema.folded(name))
+
+
+def _kinds(connection: DatabaseConnection | None) -> dict[str, str]:
+    """Return, by name as it is compared, what everything in a database of SQLite is."""
+    if not isinstance(connection, sqlite3.Connection):
+        return {}
+    return {fold(name): kind for name, kind in connection.execute(_KINDS)}
+
+
+def _unusable(name: str, kinds: Mapping[str, str], table: Table | None) -> tuple[str, str] | None:
+    """Return why a table cannot be served, with a hint."""
+    kind = kinds.get(name, "")
+    if name.startswith(INTERNAL):
+        return f'"{name}" is a table of the database itself or of ralphgen', "take it out"
+    if kind in ("virtual", "shadow"):
+        what = "a virtual table" if kind == "virtual" else "what a virtual table keeps"
+        return f'"{name}" is {what}, which cannot be served', "make a view of it, and serve that"
+    if table is None:
+        usable = [one for one, sort in kinds.items() if sort in ("table", "view")]
+        known = [one for one in usable if not one.startswith(INTERNAL)]
+        return f'the database has no table "{name}"', suggestion(name, known, "the tables")
+    return None
+
+
+def key_of(table: Table) -> Names:
+    """Return the columns of the primary key in its order, none where there is none."""
+    columns = sorted((one.primary_key, one.name) for one in table.columns if one.primary_key)
+    return tuple(name for _, name in columns)
+
+
+def possible(table: Table, key: Collection[str] = ()) -> Names:
+    """Return the tools that there can be on a table; `key` tells the rows of one without a key."""
+    if key_of(table):
+        can_be_given = all(one.type in GIVEN for one in table.columns if one.primary_key)
+        return VERBS if can_be_given else VERBS[:1]
+    return READING if key else VERBS[:1]
+
+
+def _problems(
+    config: TomlFile[Config], name: str, settings: TableSettings, table: Table, schema: Schema
+) -> Iterator[Problem]:
+    """Yield what is wrong with the settings of a table that there is."""
+    stated = {schema.folded(column) for column in settings.hide}
+    unseen = (one.name for one in table.columns if schema.hidden(table.name, one.name))
+    hidden = stated | {schema.folded(column) for column in unseen}
+    columns = {schema.folded(column.name): column for column in table.columns}
+    for keys, column in settings.columns:
+        where, found = config.place(KEY, name, *keys), columns.get(schema.folded(column))
+        if found is None:
+            hint = suggestion(column, (one.name for one in table.columns), "the columns")
+            yield Problem(f'{where}: "{table.name}" has no column "{column}"', hint)
+        elif keys[0] != "hide" and schema.folded(column) in hidden:
+            yield Problem(f'{where}: "{column}" is hidden', "take it out of hide, or out of here")
+        elif reason := _unfit(str(keys[0]), found):
+            yield Problem(f'{where}: "{column}" {reason}', f"take it out of {keys[0]}")
+    where = config.place(KEY, name)
+    for column in key_of(table):
+        if schema.folded(column) in hidden - stated:
+            text = f'{where}: "{column}" tells the rows apart, and is hidden'
+            yield Problem(text, "take it out of [schema] hide")
+    if settings.key and key_of(table):
+        where = config.place(KEY, name, "key")
+        yield Problem(f'{where}: "{table.name}" has a primary key', 'take "key" out')
+    yield from _verb_problems(config, name, settings, table)
+
+
+def _unfit(setting: str, column: Column) -> str:
+    """Return why a column cannot stand in one of the settings; empty where it can."""
+    if setting == "search" and column.type not in TEXTS:
+        return "holds no text to search"
+    if setting == "hide" and column.primary_key:
+        return "tells the rows apart"
+    if setting in ("filter", "key", "bind") and column.type not in GIVEN:
+        return "holds what no argument can"
+    return ""
+
+
+def _verb_problems(
+    config: TomlFile[Config], name: str, settings: TableSettings, table: Table
+) -> Iterator[Problem]:
+    """Yield a problem for each tool that there cannot be."""
+    can = possible(table, settings.key)
+    lacks = "a primary key that no argument can hold" if key_of(table) else "no primary key"
+    for setting, verbs in (("tools", settings.tools or ()), *settings.recipes.items()):
+        keys = (setting,) if setting == "tools" else ("recipes", setting)
+        for at, verb in enumerate(verbs):
+            if verb not in can:
+                where = config.place(KEY, name, *keys, at)
+                text = f'{where}: "{table.name}" has {lacks}, so there is no "{verb}"'
+                yield Problem(text, f"what there can be: {', '.join(can)}")
+
+
+def _served(where: str, settings: TableSettings, table: Table, schema: Schema) -> ServedTable:
+    named = {schema.folded(column.name): column.name for column in table.columns}
+
+    def spelled(columns: Iterable[str]) -> Names:
+        return tuple(dict.fromkeys(named[schema.folded(column)] for column in columns))
+
+    can = possible(table, settings.key)
+    return ServedTable(
+        name=table.name,
+        origin=where,
+        noun=settings.noun or "",
+        tools=tuple(verb for verb in can if verb in (settings.tools or can)),
+        filter=spelled(settings.filter),
+        search=spelled(settings.search),
+        key=key_of(table) or spelled(settings.key),
+        interactive=settings.interactive,
+        recipes=tuple((name, tuple(verbs)) for name, verbs in sorted(settings.recipes.items())),
+        bind=tuple((spelled([one])[0], kind) for one, kind in sorted(settings.bind.items())),
+        describe=tuple(
+            (spelled([one])[0], text) for one, text in sorted(settings.describe.items())
+        ),
+    )

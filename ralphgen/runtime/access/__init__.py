@@ -1,1 +1,0 @@
-"""What a session may reach: its context file, its rows, its lock."""

@@ -1,0 +1,316 @@
+"""Who holds a task: claims with a lease and a token, and whether their holders still live.
+
+A claim is one row of `ralphgen_claims`, which stays when nobody holds the task: its token only ever
+grows, so that whoever lost a claim is known by an old one. Nobody waits for a claim.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from ..errors import ToolError, one_line
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .connection import Database
+
+    Place = tuple[str, str, str]  # host, boot and pid namespace; empty where it cannot be told
+
+COLUMNS = (
+    "task_id, session, token, taken, expires, host, boot, namespace, pid, started, began, attempts"
+)
+UNRELEASED = f"SELECT {COLUMNS} FROM ralphgen_claims WHERE session IS NOT NULL"
+_PLACES = ", ".join("?" * len(COLUMNS.split()))
+_TAKEN = ", ".join(f"{name} = excluded.{name}" for name in COLUMNS.split(", ")[1:])
+_NOBODY = (None, None, None, None, None)  # host, boot, namespace, pid and start of no process
+_ENDED = (b"Z", b"X")  # states of a process that has ended
+_STARTED_AT = 19  # among the words behind the name in /proc/N/stat
+
+
+class Claim:
+    """The row of one task.
+
+    `session` holds the task, None where nobody does. `taken` and `expires` are ISO 8601 in UTC.
+    `pid` is the process that holds it, None as long as none does, on the machine of `host`, `boot`
+    and `namespace`; `started` says when, as its system tells. `began` is when the session set the
+    task in_progress, None where it did not; `attempts` are those that ended without closing it.
+    """
+
+    __slots__ = (
+        "attempts",
+        "began",
+        "boot",
+        "expires",
+        "host",
+        "namespace",
+        "pid",
+        "session",
+        "started",
+        "taken",
+        "task",
+        "token",
+    )
+
+    def __init__(
+        self,
+        task: int,
+        session: str | None,
+        token: int,
+        taken: str | None,
+        expires: str | None,
+        host: str | None,
+        boot: str | None,
+        namespace: str | None,
+        pid: int | None,
+        started: str | None,
+        began: str | None,
+        attempts: int,
+    ) -> None:
+        self.task = task
+        self.session = session
+        self.token = token
+        self.taken = taken
+        self.expires = expires
+        self.host = host
+        self.boot = boot
+        self.namespace = namespace
+        self.pid = pid
+        self.started = started
+        self.began = began
+        self.attempts = attempts
+
+
+class HeldError(ToolError):
+    """A task is held by another session: `claim` says by which, and until when."""
+
+    def __init__(self, claim: Claim) -> None:
+        super().__init__(f"task {claim.task} is held by {holder_of(claim)}")
+        self.claim = claim
+
+
+def claim_of(database: Database, task: int) -> Claim | None:
+    """Return the row of a task, None where it was never held."""
+    sql = f"SELECT {COLUMNS} FROM ralphgen_claims WHERE task_id = ?"
+    row = database.row(sql, [task])
+    return None if row is None else Claim(*row)
+
+
+def claims(database: Database) -> dict[int, Claim]:
+    """Return the claims that were not released, live or not, by task."""
+    return {row[0]: Claim(*row) for row in database.rows(UNRELEASED)}
+
+
+def live_claims(database: Database) -> dict[int, Claim]:
+    """Return the claims by which tasks are held now, by task."""
+    return {task: claim for task, claim in claims(database).items() if is_live(claim)}
+
+
+def is_live(claim: Claim) -> bool:
+    """Return whether a session holds the task by this claim now.
+
+    It does until its lease ends or the process is gone that held it, whichever comes first. Of a
+    process on another machine, and where a system does not tell, the lease alone is known.
+    """
+    if claim.session is None or is_over(claim):
+        return False
+    here = _here()
+    if claim.pid is None or "" in here or here != (claim.host, claim.boot, claim.namespace):
+        return True
+    return not _is_gone(claim.pid, claim.started)
+
+
+def is_over(claim: Claim) -> bool:
+    """Return whether the lease has ended."""
+    return claim.expires is None or claim.expires <= moment()
+
+
+def holder_of(claim: Claim) -> str:
+    """Return, in words, who holds a task and until when at the latest."""
+    return f'the session "{one_line(str(claim.session))}" until {claim.expires}'
+
+
+def take(
+    database: Database, task: int, session: str, lease: float, *, in_progress: bool = False
+) -> int:
+    """Take a task for a session, which this process holds; return the token.
+
+    `lease` is in seconds, and `in_progress` says that the task is so already. A session that had it
+    and did not release it has made an attempt. The caller is in a transaction of
+    `database.writing`. Raises `HeldError` where another session holds it.
+    """
+    old = claim_of(database, task)
+    if old is not None and is_live(old):
+        raise HeldError(old)
+    token = 1 if old is None else old.token + 1
+    attempts = 0 if old is None else old.attempts + (old.session is not None)
+    began = moment() if in_progress else None
+    values = (task, session, token, moment(), moment(lease), *_this_process(), began, attempts)
+    database.change(
+        f"INSERT INTO ralphgen_claims ({COLUMNS}) VALUES ({_PLACES}) "
+        f"ON CONFLICT (task_id) DO UPDATE SET {_TAKEN}",
+        values,
+    )
+    return token
+
+
+def renew(
+    database: Database, task: int, session: str, token: int, lease: float, *, anywhere: bool = False
+) -> bool:
+    """Let a claim end `lease` seconds from now; return False where the session has lost it.
+
+    This process holds it from now on where the one that did is gone, unless the session is served
+    `anywhere`. One whose lease has ended in the hands of a process is lost, whoever comes first.
+    The caller is in a transaction.
+    """
+    claim = claim_of(database, task)
+    if claim is None or claim.token != token:
+        return False
+    if claim.session is None:
+        return True  # the task is closed
+    if claim.session != session:
+        return False
+    if claim.pid is not None and is_over(claim):
+        return False
+    sql = "UPDATE ralphgen_claims SET expires = ? WHERE task_id = ?"
+    database.change(sql, [moment(lease), task])
+    if not anywhere and (claim.pid is None or not is_live(claim)):
+        hold(database, task, _this_process())
+    return True
+
+
+def hand_over(database: Database, task: int, session: str) -> None:
+    """Let no process hold the claim of a session until one of its servers does."""
+    claim = claim_of(database, task)
+    if claim is not None and claim.session == session:
+        hold(database, task, _NOBODY)
+
+
+def hold(database: Database, task: int, process: tuple[object, ...]) -> None:
+    """Set the process that holds a claim: host, boot, namespace, pid and start."""
+    names = "host = ?, boot = ?, namespace = ?, pid = ?, started = ?"
+    database.change(f"UPDATE ralphgen_claims SET {names} WHERE task_id = ?", [*process, task])
+
+
+def refuse_lost(database: Database, task: int, session: str, token: int) -> None:
+    """Raise `ToolError` where a session has lost its claim, which says how.
+
+    One that gave its task back when it was closed may write on as long as nobody else has had it.
+    The caller is in a transaction: so nobody else writes by this token, nor takes the task.
+    """
+    claim = claim_of(database, task)
+    if claim is None or claim.token != token:
+        now = "it was ended"
+        if claim is not None and claim.session is not None:
+            now = f"it is held by {holder_of(claim)}"
+    elif claim.session == session and claim.pid is not None and is_over(claim):
+        now = f"its lease ended at {claim.expires}"
+    else:
+        return
+    raise ToolError(
+        f"this session has lost its claim on task {task}: {now}. Nothing was changed: stop "
+        "working on it; whoever has it next goes on"
+    )
+
+
+def take_again(database: Database, task: int, session: str, token: int, lease: float) -> None:
+    """Let a session that has closed its task have it again, if nobody else has had it since."""
+    claim = claim_of(database, task)
+    if claim is not None and claim.session is None and claim.token == token:
+        sql = "UPDATE ralphgen_claims SET session = ?, taken = ?, expires = ? WHERE task_id = ?"
+        database.change(sql, [session, moment(), moment(lease), task])
+
+
+def begin(database: Database, task: int, *, in_progress: bool) -> None:
+    """Note whether the task is in_progress in the hands of the session that holds it."""
+    sql = "UPDATE ralphgen_claims SET began = ? WHERE task_id = ?"
+    database.change(sql, [moment() if in_progress else None, task])
+
+
+def release(
+    database: Database, task: int, session: str | None = None, *, fence: bool = True
+) -> bool:
+    """Let nobody hold a task that `session` holds, or whoever does; return whether anybody did.
+
+    With `fence`, the session cannot write any more. The caller is in a transaction.
+    """
+    names = ("taken", "expires", "host", "boot", "namespace", "pid", "started", "began")
+    emptied = ", ".join(f"{name} = NULL" for name in ("session", *names))
+    sql = f"UPDATE ralphgen_claims SET {emptied}, token = token + ? WHERE task_id = ?"
+    owner = "session IS NOT NULL" if session is None else "session = ?"
+    values = [int(fence), task, *([] if session is None else [session])]
+    return database.change(f"{sql} AND {owner}", values) > 0
+
+
+def add_attempt(database: Database, task: int) -> int:
+    """Count an attempt that ended without closing the task; return how many there are now."""
+    sql = "UPDATE ralphgen_claims SET attempts = attempts + 1 WHERE task_id = ?"
+    database.change(sql, [task])
+    claim = claim_of(database, task)
+    return 0 if claim is None else claim.attempts
+
+
+def forget_attempts(database: Database, task: int) -> None:
+    """Count attempts on a task anew: it is another one of this id, or a person says so."""
+    database.change("UPDATE ralphgen_claims SET attempts = 0 WHERE task_id = ?", [task])
+
+
+def stale_tasks(database: Database, tasks: str = '"tasks"') -> dict[int, Claim]:
+    """Return the claims of tasks that are in_progress in the hands of a session which is gone.
+
+    `tasks` is the table's name, quoted. One that is in_progress by anybody else is none of them.
+    """
+    begun = {task: claim for task, claim in claims(database).items() if claim.began is not None}
+    found: dict[int, Claim] = {}
+    for task, claim in begun.items():
+        row = database.row(f"SELECT status FROM {tasks} WHERE id = ?", [task])
+        if row is not None and row[0] == "in_progress" and not is_live(claim):
+            found[task] = claim
+    return found
+
+
+def moment(ahead: float = 0.0) -> str:
+    """Return the time so many seconds ahead, in UTC to the millisecond."""
+    when = time.time() + ahead
+    text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(when))
+    return f"{text}.{int(when * 1000) % 1000:03d}Z"
+
+
+def _this_process() -> tuple[str, str, str, int, str]:
+    """Return host, boot, namespace, pid and start of this process."""
+    pid = os.getpid()
+    return *_here(), pid, _start_of(pid)
+
+
+def _here() -> Place:
+    """Return by what processes of this machine are known: empty where the system does not say."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            boot = file.read().strip()
+        return os.uname().nodename, boot, os.readlink("/proc/self/ns/pid")
+    except (OSError, AttributeError):  # it is no Linux
+        return "", "", ""
+
+
+def _is_gone(pid: int, started: str | None) -> bool:
+    """Return whether a process of this machine has ended, its number being another's maybe."""
+    if pid < 1:
+        return True
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except OSError:  # it is another user's
+        pass
+    now = _start_of(pid)
+    return now == "ended" or (bool(now) and now != started)
+
+
+def _start_of(pid: int) -> str:
+    """Return when a process started, "ended" where it waits to be buried, "" if nobody says."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            words = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return ""
+    return "ended" if words[0] in _ENDED else words[_STARTED_AT].decode("ascii")

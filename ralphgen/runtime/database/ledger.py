@@ -1,0 +1,173 @@
+"""Reads and writes ralphgen's own tables in a project's database: sessions and evidence.
+
+Their definitions are those of `ralphgen/ledger/schema.sql`; a project may be without them.
+"""
+
+from __future__ import annotations
+
+import json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from .connection import Database
+
+MARKER = "ralphgen_ledger"  # the table that says that there is a ledger, and its version
+SESSION_COLUMNS = (
+    "recipe",
+    "discipline",
+    "task_id",
+    "feature",
+    "agent",
+    "model",
+    "started",
+    "ended",
+    "outcome",
+    "turns",
+    "input_tokens",
+    "output_tokens",
+    "cost_usd",
+    "base_commit",
+    "worktree",
+)
+# The tasks of which a session in a work tree of ours still holds the claim, unmerged: it has done
+# them, or is about to.
+UNMERGED = """
+SELECT claim.task_id, claim.session, own.worktree FROM ralphgen_claims AS claim
+JOIN ralphgen_sessions AS own ON own.id = claim.session
+WHERE own.merged IS NULL AND own.worktree LIKE '%/.ralph/worktrees/%'
+"""
+NEWEST = 1000  # rows of evidence on one task that are looked at
+_EVIDENCE = (
+    "task_id, session, check_name, definition, exit_code, started, seconds, tree, protected, "
+    "watched, tail"
+)
+
+
+class Evidence:
+    """One run of one check for a task, on one content of the work tree.
+
+    `definition` is the digest of what was run and `tree` that of the content. `exit_code` is None
+    where the run was stopped. `started` is ISO 8601 in UTC. `protected` and `watched` are such
+    files that differed then from what they were when the session began, `tail` the end of the
+    output.
+    """
+
+    __slots__ = (
+        "check",
+        "definition",
+        "exit_code",
+        "protected",
+        "seconds",
+        "session",
+        "started",
+        "tail",
+        "task",
+        "tree",
+        "watched",
+    )
+
+    def __init__(
+        self,
+        *,
+        task: int | None,
+        session: str,
+        check: str,
+        definition: str,
+        exit_code: int | None,
+        started: str,
+        seconds: float,
+        tree: str,
+        protected: Sequence[str] = (),
+        watched: Sequence[str] = (),
+        tail: str = "",
+    ) -> None:
+        self.task = task
+        self.session = session
+        self.check = check
+        self.definition = definition
+        self.exit_code = exit_code
+        self.started = started
+        self.seconds = seconds
+        self.tree = tree
+        self.protected = tuple(protected)
+        self.watched = tuple(watched)
+        self.tail = tail
+
+
+def add_evidence(database: Database, evidence: Evidence) -> None:
+    """Store one run of a check; the caller is in a transaction of `database.writing`."""
+    database.change(
+        f"INSERT INTO ralphgen_evidence ({_EVIDENCE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            evidence.task,
+            evidence.session,
+            evidence.check,
+            evidence.definition,
+            evidence.exit_code,
+            evidence.started,
+            evidence.seconds,
+            evidence.tree,
+            json.dumps(evidence.protected, ensure_ascii=False),
+            json.dumps(evidence.watched, ensure_ascii=False),
+            evidence.tail,
+        ),
+    )
+
+
+def evidence_of(database: Database, task: int) -> list[Evidence]:
+    """Return the runs of checks for a task, of all sessions, the newest first."""
+    found = database.rows(
+        f"SELECT {_EVIDENCE} FROM ralphgen_evidence WHERE task_id = ? ORDER BY number DESC LIMIT ?",
+        (task, NEWEST),
+    )
+    return [
+        Evidence(
+            task=row[0],
+            session=row[1],
+            check=row[2],
+            definition=row[3],
+            exit_code=row[4],
+            started=row[5],
+            seconds=row[6],
+            tree=row[7],
+            protected=json.loads(row[8]),
+            watched=json.loads(row[9]),
+            tail=row[10],
+        )
+        for row in found
+    ]
+
+
+def open_session(database: Database, session: str, facts: Mapping[str, Any]) -> None:
+    """Store a session that begins; `facts` are values by the names of `SESSION_COLUMNS`.
+
+    One that is there already, since it has taken over a task, gets them too. The caller is in a
+    transaction of `database.writing`. Raises KeyError for another name.
+    """
+    names = _known(facts)
+    places = ", ".join("?" for _ in range(len(names) + 1))
+    given = ", ".join(f"{name} = excluded.{name}" for name in names)
+    database.change(
+        f"INSERT INTO ralphgen_sessions (id, {', '.join(names)}) VALUES ({places}) "
+        f"ON CONFLICT (id) DO UPDATE SET {given}",
+        (session, *facts.values()),
+    )
+
+
+def close_session(database: Database, session: str, facts: Mapping[str, Any]) -> None:
+    """Store how a session has ended; as `open_session`. One that has ended stays as it was."""
+    names = ", ".join(f"{name} = ?" for name in _known(facts))
+    database.change(
+        f"UPDATE ralphgen_sessions SET {names} WHERE id = ? AND ended IS NULL",
+        (*facts.values(), session),
+    )
+
+
+def _known(facts: Mapping[str, Any]) -> list[str]:
+    unknown = [name for name in facts if name not in SESSION_COLUMNS]
+    if unknown:
+        raise KeyError(unknown[0])
+    return [*facts]

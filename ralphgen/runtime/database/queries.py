@@ -1,0 +1,113 @@
+"""What a named query is, and what is shown of the rows that it finds."""
+
+from __future__ import annotations
+
+from ..errors import ToolError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+LONGEST_CELL = 8_000  # characters of a value that is shown whole
+MOST_ITEMS = 1_000  # of a list that is shown whole
+SECONDS, ROWS = 5, 500
+DIGITS = 15  # of a cursor
+NOTHING: Mapping[str, Any] = {}
+
+
+class Query:
+    """A statement of the project's own with its parameters.
+
+    `kind` is "one", "many" or "exec". `parameters` are those of the statement, in order, and
+    `defaults` has the values of those that may be left out. `reads` are the columns that it may
+    read, by table. It has so many `seconds`, and a page at most so many `rows`.
+    """
+
+    __slots__ = ("defaults", "kind", "name", "parameters", "reads", "rows", "seconds", "sql")
+
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        sql: str,
+        *,
+        parameters: Sequence[str] = (),
+        defaults: Mapping[str, Any] = NOTHING,
+        reads: Mapping[str, Sequence[str]] = NOTHING,
+        seconds: int = SECONDS,
+        rows: int = ROWS,
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.sql = sql
+        self.parameters = parameters
+        self.defaults = defaults
+        self.reads = reads
+        self.seconds = seconds
+        self.rows = rows
+
+    def values(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the value of each parameter; raises `ToolError` for a text that holds a NUL."""
+        values = {name: arguments.get(name, self.defaults.get(name)) for name in self.parameters}
+        for name, value in values.items():
+            if isinstance(value, str) and "\0" in value:
+                raise ToolError(
+                    f'"{name}" holds the character U+0000, which the database cannot hold: leave '
+                    "it out"
+                )
+        return values
+
+    @property
+    def took_too_long(self) -> str:
+        """What is said where it was stopped."""
+        seconds = "1 second" if self.seconds == 1 else f"{self.seconds} seconds"
+        return f'the query "{self.name}" took longer than {seconds}: ask for less'
+
+    def begin(self, arguments: Mapping[str, Any]) -> tuple[int, int]:
+        """Return how many rows the call skips, and how many it takes; raises `ToolError`."""
+        cursor = arguments.get("cursor") or "0"
+        if not (cursor.isascii() and cursor.isdecimal() and len(cursor) <= DIGITS):
+            raise ToolError(f'"cursor" is no "next_cursor" of {self.name}')
+        return int(cursor), min(int(arguments.get("limit") or self.rows), self.rows)
+
+
+def records(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterable[dict[str, Any]]:
+    """Yield rows as JSON objects."""
+    for row in rows:
+        yield dict(zip(names, map(cell, row), strict=True))
+
+
+def cell(value: Any) -> Any:
+    """Return a stored value as JSON: of bytes their number, and of what JSON lacks its text."""
+    if value is None or isinstance(value, (str, int)):
+        return value
+    if isinstance(value, float):
+        return value if abs(value) < float("inf") else str(value)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return {"bytes": len(value)}
+    if isinstance(value, (list, tuple)):
+        return [cell(item) for item in value]
+    return str(value)
+
+
+def answer(query: Query, found: Iterable[dict[str, Any]], skipped: int, limit: int) -> Any:
+    """Return what a call shows of the rows: as many as there is room for."""
+    from ..values.paging import AROUND, MAX_CHARACTERS, fitted, shortened, size
+
+    if query.kind == "one":
+        first = next(iter(found), None)
+        if first is None:
+            return {"row": None}
+        return {"row": fitted(shortened(first, LONGEST_CELL, MOST_ITEMS), MAX_CHARACTERS - AROUND)}
+    kept: list[dict[str, Any]] = []
+    room = MAX_CHARACTERS - AROUND
+    for record in found:
+        short = shortened(record, LONGEST_CELL, MOST_ITEMS)
+        if len(kept) == limit or (kept and size(short) >= room):
+            return {"rows": kept, "next_cursor": str(skipped + len(kept))}
+        if size(short) >= room:
+            short = fitted(short, room)
+        room -= size(short) + 1
+        kept.append(short)
+    return {"rows": kept}

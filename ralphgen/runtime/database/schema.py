@@ -1,0 +1,131 @@
+"""Tells one schema from another: the facts of the tables that a server works on, of any engine."""
+
+from __future__ import annotations
+
+import json
+
+from ..values.encoding import sha256_hex
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+    Column = dict[str, Any]
+    Tables = Mapping[str, Sequence[Column]]
+
+TABLES = (
+    "disciplines",
+    "features",
+    "metadata",
+    "ralphgen_ledger",
+    "recipe_configs",
+    "task_comments",
+    "tasks",
+)
+
+WAITING = 'the new column "{}" is left out until "ralphgen regen"'
+_ASPECTS = (
+    ("type", "type"),
+    ("not_null", "NOT NULL"),
+    ("default", "default"),
+    ("primary_key", "primary key"),
+    ("references", "foreign key"),
+    ("values", "CHECK values"),
+    ("generated", "generated"),
+)
+_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
+
+
+def fold(name: str) -> str:
+    """Return a name as it is compared: ASCII letters in lower case, all others as they are."""
+    return name.lower() if name.isascii() else name.translate(_LOWER)
+
+
+def fingerprint(tables: Tables, hide: Iterable[str] = ()) -> str:
+    """Return the sha256, in hex, of the columns outside of `hide` (`"table.column"`).
+
+    It depends on name, type, NOT NULL, default, keys, CHECK values and being generated alone: not
+    on the order of tables, columns or values, on spelling, indexes, triggers or other tables.
+    """
+    facts = [
+        [table, name, *(column[key] for key, _ in _ASPECTS)]
+        for table, columns in sorted(_visible(tables, hide).items())
+        for name, column in sorted(columns.items())
+    ]
+    return sha256_hex(json.dumps(facts, separators=(",", ":")).encode("ascii"))
+
+
+def only_served(tables: Mapping[str, Any], named: Iterable[str]) -> dict[str, Any]:
+    """Return those tables that are named, and the ledger, for who works on no others."""
+    served = {fold(name) for name in (*named, "ralphgen_ledger")}
+    return {name: columns for name, columns in tables.items() if fold(name) in served}
+
+
+def differences(built_for: Tables, found: Tables, hide: Iterable[str] = ()) -> list[str]:
+    """Return one sentence for each table or column in which two schemas differ, sorted by name.
+
+    Empty exactly where the fingerprints are equal. Both arguments are as `read_tables` returns
+    them, or as JSON gives that back.
+    """
+    hidden = tuple(hide)
+    before, after = _visible(built_for, hidden), _visible(found, hidden)
+    sentences: list[str] = []
+    for table in sorted({*before, *after}):
+        if table not in after:
+            sentences.append(f'table "{table}" is gone')
+        elif table not in before:
+            sentences.append(f'table "{table}" is new')
+        else:
+            sentences += _column_differences(table, before[table], after[table])
+    return sentences
+
+
+def new_columns(built_for: Tables, found: Tables, hide: Iterable[str] = ()) -> list[str]:
+    """Return what only `found` has of tables that both have, and a row may go without, sorted.
+
+    Each is `"table.column"`; such a column can be null, has a default or is generated. Arguments
+    are those of `differences`.
+    """
+    hidden = tuple(hide)
+    before, after = _visible(built_for, hidden), _visible(found, hidden)
+    return sorted(
+        f"{table}.{name}"
+        for table in before.keys() & after.keys()
+        for name, column in after[table].items()
+        if name not in before[table] and _may_be_left_out(column)
+    )
+
+
+def _may_be_left_out(column: Column) -> bool:
+    given = column["generated"] or column["default"] is not None
+    return not column["primary_key"] and (given or not column["not_null"])
+
+
+def _visible(tables: Tables, hide: Iterable[str]) -> dict[str, dict[str, Column]]:
+    """Return table to column name to column, without what is hidden; CHECK values sorted."""
+    hidden = {fold(entry) for entry in hide}
+    visible: dict[str, dict[str, Column]] = {}
+    for table, columns in tables.items():
+        for column in columns:
+            if fold(f"{table}.{column['name']}") not in hidden:
+                values = column["values"]
+                comparable = {**column, "values": values and sorted(values)}
+                visible.setdefault(table, {})[column["name"]] = comparable
+    return visible
+
+
+def _column_differences(
+    table: str, before: Mapping[str, Column], after: Mapping[str, Column]
+) -> list[str]:
+    sentences: list[str] = []
+    for name in sorted({*before, *after}):
+        column = f'column "{table}.{name}"'
+        if name not in after:
+            sentences.append(f"{column} is gone")
+        elif name not in before:
+            sentences.append(f"{column} is new")
+        else:
+            changed = [word for key, word in _ASPECTS if before[name][key] != after[name][key]]
+            sentences += [f"{column} changed: {', '.join(changed)}"] if changed else []
+    return sentences

@@ -1,0 +1,235 @@
+"""Serves the project's kits over HTTP, or signs a token: `python server.py --http …`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from importlib import import_module
+from urllib.parse import urlsplit
+
+from ..errors import StartError, ToolError, one_line
+from ..kit import main_place
+from ..modules import add_packages
+from ..start import emitted, emitted_policy, read_manifest
+from ..values.encoding import read_json
+from .readiness import Readiness, policy_digest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from .sessions import Kits
+    from .tokens import Verifier
+
+    Settings = Mapping[str, Any]  # of the emitted module `http_settings`
+
+USAGE = (
+    "usage: python server.py --http [KIT …] [--host HOST] [--port PORT] [--notice SECONDS] "
+    "[--trust-edited]"
+)
+HOST, PORT = "127.0.0.1", 8722
+REFUSED = 2
+BACKLOG = 1_024
+AT_ONCE = 64  # requests of one session that a worker answers at once
+
+
+class HttpCommand:
+    """What was asked for: kits, where to listen, and for how long to sign a token, if at all.
+
+    `notice` is for how many seconds the server goes on, not ready any more, once it is to end.
+    """
+
+    __slots__ = ("host", "kits", "notice", "port", "sign")
+
+    def __init__(self) -> None:
+        self.host = HOST
+        self.kits: list[str] = []
+        self.notice = 0
+        self.port: int | None = None
+        self.sign: int | None = None
+
+
+def start(arguments: Sequence[str], folder: str) -> int:
+    """Serve until SIGTERM or SIGINT, and return the exit code: 0, or 2 where it must not start.
+
+    With `--sign SECONDS` a token is printed for the session on standard input: a JSON object of the
+    claims that its maker says.
+    """
+    try:
+        add_packages()
+        settings: Settings = emitted("http_settings", "SETTINGS")
+        asked = _parse(arguments, [*settings["kits"]])
+        if asked.sign is not None:
+            return _sign(asked.sign, folder, settings)
+        return _serve(asked, folder, settings)
+    except StartError as error:
+        sys.stderr.write(f"server.py: {one_line(str(error))}\n")
+    except ImportError as error:
+        text = f'cannot load what serves HTTP ({error}): run "ralphgen doctor"'
+        sys.stderr.write(f"server.py: {one_line(text)}\n")
+    return REFUSED
+
+
+def _parse(arguments: Sequence[str], kits: Sequence[str]) -> HttpCommand:
+    asked = HttpCommand()
+    rest = list(arguments)
+    while rest:
+        word = rest.pop(0)
+        if word in ("--host", "--notice", "--port", "--sign"):
+            value = rest.pop(0) if rest else ""
+            number = word != "--host"
+            if not value or (number and not (value.isascii() and value.isdigit())):
+                raise StartError(f'"{word}" needs a {"number" if number else "name"}; {USAGE}')
+            setattr(asked, word[2:], int(value) if number else value)
+        elif word == "--trust-edited":
+            continue  # the loader has heeded it
+        elif word in kits:
+            asked.kits.append(word)
+        else:
+            known = ", ".join(f'"{kit}"' for kit in kits)
+            raise StartError(f'cannot use "{word}": over HTTP there is {known}; {USAGE}')
+    asked.kits = asked.kits or [*kits]
+    return asked
+
+
+def _verifier(folder: str, settings: Settings) -> Verifier:
+    from .tokens import Keys, Verifier
+
+    variable = settings["key_env"]
+    text = os.environ.get(variable, "")
+    if not text:
+        raise StartError(f'the variable "{variable}" is not set, which has the key of the tokens')
+    keys = Keys(settings["algorithm"], text, variable)
+    return Verifier(keys, settings["id"], settings["url"], policy_digest(folder))
+
+
+def _kits(names: Sequence[str], folder: str, settings: Settings) -> Kits:
+    from .sessions import Kits
+
+    found = {name: emitted(name, "KIT") for name in names}
+    manifest = read_manifest(folder)
+    policy = emitted_policy(manifest)
+    return Kits(folder, found, policy, settings["kits"], manifest["ralphgen"])
+
+
+def _sign(seconds: int, folder: str, settings: Settings) -> int:
+    """Print a token for the session on standard input, once it is sure that it opens."""
+    try:
+        subject: dict[str, Any] = read_json(sys.stdin.read())
+    except ValueError as error:
+        raise StartError(f"the session is not JSON: {error}") from error
+    token = _verifier(folder, settings).signed(subject, seconds)
+    kits = _kits([*settings["kits"]], folder, settings)
+    for kit in kits.names:
+        kits.handlers(kit, subject).workspace.close()
+    sys.stdout.write(f"{token}\n")
+    return 0
+
+
+def _serve(asked: HttpCommand, folder: str, settings: Settings) -> int:
+    if not hasattr(os, "fork"):
+        raise StartError("HTTP is served on Linux and macOS alone")
+    verifier = _verifier(folder, settings)
+    kits = _kits(asked.kits, folder, settings)
+    from .metrics import Metrics
+    from .workers import Supervisor, work
+
+    _begin_revocations(folder, settings)
+    url = urlsplit(settings["url"])
+    listening = _listening(asked.host, asked.port if asked.port is not None else url.port or PORT)
+    port: int = listening.getsockname()[1]
+    workers = settings["workers"]
+    metrics = Metrics(workers + 1)  # the last slot is the supervisor's
+    metrics.take(workers)
+    make = _maker(kits, verifier, settings, port, metrics)
+
+    def run(number: int, told: int) -> None:
+        metrics.take(number)
+        work(listening, told, make, drain=settings["drain"], notice=asked.notice)
+
+    host = f"[{asked.host}]" if ":" in asked.host else asked.host
+    for kit in kits.names:
+        place = f"http://{host}:{port}{url.path}/{kit}"
+        sys.stderr.write(f"server.py: {kit} is served at {place} by {workers} workers\n")
+    sys.stderr.flush()
+    patience = asked.notice + settings["drain"]
+    return Supervisor(workers, run, metrics, patience, listening.close).run()
+
+
+def _revocations(folder: str, settings: Settings) -> tuple[Any, Any, str]:
+    """Return what makes the list of ended sessions, what reads it, and by which database it is."""
+    if settings["engine"] != "sqlite":
+        kept = import_module(f"runtime.{settings['engine']}.revocations")
+        return kept.create, kept.RevokedSessions, settings["database"]
+    from .revocations import Revocations, create
+
+    root = main_place(os.path.dirname(os.path.dirname(folder)))
+    return create, Revocations, os.path.normpath(os.path.join(root, settings["database"]))
+
+
+def _begin_revocations(folder: str, settings: Settings) -> None:
+    """Have a list of ended sessions; raises `StartError`."""
+    create, _, place = _revocations(folder, settings)
+    try:
+        create(place)
+    except (OSError, ToolError) as error:
+        reason = getattr(error, "strerror", None) or error
+        text = (
+            f'the list of ended sessions in or beside "{place}" cannot be written '
+            f"({reason}): give yourself the right to write there"
+        )
+        raise StartError(text) from error
+
+
+def _maker(kits: Kits, verifier: Verifier, settings: Settings, port: int, metrics: Any) -> Any:
+    """Return what makes the app of a worker; all that it imports is loaded now, for all of them."""
+    from .app import HttpApp
+    from .bearer import Bearer
+    from .limits import Hosts, Places, Rates
+    from .sessions import OpenSessions
+
+    __import__(f"{__package__}.sdk_app")  # which takes a second
+    url = urlsplit(settings["url"])
+    _, listed, place = _revocations(kits.folder, settings)
+    digest = policy_digest(kits.folder)
+    default = {"http": 80, "https": 443}[url.scheme]
+    host = url.netloc.removesuffix(f":{default}")  # clients leave it out
+    named = [host, *settings["allowed_hosts"]]
+
+    def make() -> tuple[Any, Any]:
+        sessions = OpenSessions(kits, settings["pool"])
+        revocations = listed(place)
+        readiness = Readiness(kits, digest, revocations)
+        app = HttpApp(
+            {f"{url.path}/{kit}": kit for kit in kits.names},
+            Bearer(verifier, revocations),
+            sessions,
+            hosts=Hosts(named, settings["allowed_origins"], port),
+            places=Places(AT_ONCE),
+            rates=Rates(settings["rate"]),
+            metrics=metrics,
+            ready=readiness.problem,
+            limits=(settings["max_body"], settings["timeout"]),
+        )
+
+        async def close() -> None:
+            await sessions.close()
+            await asyncio.to_thread(readiness.close)
+            revocations.close()
+
+        return app, close
+
+    return make
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """Return a socket that listens; raises `StartError` where that cannot be."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except (OSError, OverflowError) as error:
+        text = f'"{host}" port {port} cannot be listened on ({error}): choose --host and --port'
+        raise StartError(text) from error

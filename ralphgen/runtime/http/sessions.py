@@ -1,0 +1,304 @@
+"""Holds sessions open: each with its workspace and its queue, a bounded number in one worker."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from ..deferred import DeferredResult
+from ..errors import INTERNAL_ERROR, ContextError, DeferError, RefusedError, StartError
+from ..policy import FULL
+from ..protocol import messages
+from ..protocol.fast_path import FastPath
+from ..protocol.handlers import AT_ONCE, Handlers
+from ..protocol.worker import Worker, outcome_of
+from ..session import session_of
+from .leases import Lease
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from ..kit import Kit
+    from ..policy import Policy
+    from ..protocol.fast_path import PlainRequest
+    from ..protocol.tools import Answer
+    from .sdk_app import SdkApp
+
+    Use = Mapping[str, Any]  # what a kit withholds over HTTP, as `http_settings` has it
+
+PATIENCE = 1.0  # seconds for which a new session waits for one that is idle
+LOOK = 0.01
+GRACE = 0.1
+HELD = {"task": "tsk", "token": "cla", "lease": "lea"}  # what is said of a claim, and in a token
+
+
+class BusyError(Exception):
+    """As many sessions are open as may be, and all of them work."""
+
+
+class Kits:
+    """The kits that are served, as the emitted server in `folder` has them, with its policy.
+
+    `uses` says, by kit, what is withheld over HTTP; `version` is that of ralphgen.
+    """
+
+    __slots__ = ("_kits", "_policy", "_uses", "folder", "version")
+
+    def __init__(
+        self,
+        folder: str,
+        kits: Mapping[str, Kit],
+        policy: Policy,
+        uses: Mapping[str, Use],
+        version: str,
+    ) -> None:
+        self.folder = folder
+        self._kits = kits
+        self._policy = policy
+        self._uses = uses
+        self.version = version
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The kits, in order."""
+        return tuple(self._kits)
+
+    def handlers(self, kit: str, claims: Mapping[str, Any]) -> Handlers:
+        """Return a kit in the session of a token's claims, with a workspace of its own.
+
+        Raises `ContextError` where the server knows less than the claims say, and `StartError`
+        where it cannot start now.
+        """
+        use, found = self._uses[kit], self._kits[kit]
+        try:
+            facts = self._facts(claims)
+            session = session_of(kit, facts, self._policy, f"token of {claims['jti']}")
+            about_task = session.task is not None
+            tools = session.tools(found.tools, use["withheld_values"] if about_task else {})
+        except StartError as error:
+            raise ContextError(str(error)) from error
+        workspace = found.open_workspace(self.folder, session)
+        handlers = Handlers(found, session, tools, workspace, self.version)
+        handlers.listening = ()
+        if "resources" in handlers.capabilities:
+            handlers.capabilities["resources"] = {}  # no stream is open on which to tell of changes
+        return handlers
+
+    def _facts(self, claims: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the claims as the facts of a context: tools that are not named are all left.
+
+        Of the tools' arguments those are left that somebody may give over HTTP.
+        """
+        every = {kit: [*self._policy.allowed(FULL, kit)] for kit in self._policy.kits}
+        named: dict[str, list[str]] = {}
+        for tool in claims.get("tools", ()):
+            kit, _, name = tool.partition(":")
+            named.setdefault(kit, []).append(name)
+        held = {name: claims[key] for name, key in HELD.items() if key in claims}
+        return {
+            "session_id": claims["jti"],
+            "recipe": claims["rec"],
+            "discipline": claims.get("dis"),
+            "target_discipline": claims.get("tgt"),
+            "feature": claims.get("fea"),
+            "task_id": claims.get("tsk"),
+            "claim": {**held, "kept": False} if "token" in held else None,
+            "enabled_tools": named if "tools" in claims else every,
+            "narrowed_arguments": {kit: self._left(kit) for kit in self._kits},
+            "disabled_tools": {kit: [*use["withheld"]] for kit, use in self._uses.items()},
+        }
+
+    def _left(self, kit: str) -> dict[str, list[str]]:
+        """Return, by tool, the arguments that are left, where some are withheld."""
+        withheld = self._uses[kit]["withheld_arguments"]
+        return {
+            tool.name: [name for name in tool.properties if name not in withheld[tool.name]]
+            for tool in self._kits[kit].tools
+            if tool.name in withheld
+        }
+
+
+class OpenSession:
+    """One session of one kit in one worker: what answers its requests, in turns.
+
+    Its fast paths are those of each version of the protocol that they know. `users` are requests
+    that are being answered; one that is `closed` takes no more. `lease` is that of its claim on a
+    task, None where it holds none.
+    """
+
+    __slots__ = (
+        *("_lease", "_sdk", "_unused_until", "_worker"),
+        *("closed", "fast_paths", "handlers", "users"),
+    )
+
+    def __init__(self, handlers: Handlers, lease: Lease | None = None) -> None:
+        self._sdk: SdkApp | None = None
+        self._lease = lease
+        self._unused_until = time.monotonic() + GRACE  # who has opened it is about to use it
+        self._worker = Worker(lambda: None)
+        self.closed = False
+        self.handlers = handlers
+        versions = (*messages.HANDSHAKES, messages.MODERN)
+        self.fast_paths = {version: FastPath(handlers, version) for version in versions}
+        self.users = 0
+
+    def begin(self) -> None:
+        """Note that a request is being answered; whoever calls this takes it off `users` again."""
+        self.users += 1
+        self._unused_until = 0.0
+        if self._lease is not None:
+            self._lease.used()
+
+    async def answer(self, request: PlainRequest) -> dict[str, Any]:
+        """Return the answer to a plain request, whatever it waits for; raises `RefusedError`."""
+        if request.result is not None:
+            return request.result
+        method, params = self.handlers.methods[request.method], request.params
+        begun: Answer
+        try:
+            if request.method in AT_ONCE:
+                begun = method(params)
+            else:
+                begun = self._worker.at_once(lambda: method(params))
+        except DeferError:
+            reads = self.handlers.only_reads(request.method, params)
+            return await self.waited(lambda: method(params), reads=reads)
+        if isinstance(begun, DeferredResult):
+            return await self.waited(lambda: begun, reads=True, uses_workspace=False)
+        return begun
+
+    async def waited(
+        self, work: Callable[[], Answer | None], *, reads: bool, uses_workspace: bool = True
+    ) -> dict[str, Any]:
+        """Return what comes of a call on a thread of its own; raises `RefusedError`."""
+        outcome = await outcome_of(
+            asyncio.get_running_loop(),
+            self._worker,
+            work,
+            reads=reads,
+            uses_workspace=uses_workspace,
+        )
+        if outcome is None:
+            raise RefusedError(INTERNAL_ERROR, "cancelled before it began")
+        if isinstance(outcome, RefusedError):
+            raise outcome
+        return outcome
+
+    async def sdk(self) -> SdkApp:
+        """Return the SDK's app for this session, which is made when it is first needed."""
+        if self._sdk is None:
+            from .sdk_app import SdkApp
+
+            self._sdk = SdkApp(self)
+        await self._sdk.started()
+        return self._sdk
+
+    @property
+    def tools(self) -> frozenset[str]:
+        """The names of the kit's tools, whichever of them the session has."""
+        return frozenset(tool.name for tool in self.handlers.kit.tools)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether its database is no longer the one that it has opened."""
+        return bool(self.handlers.workspace.is_lost)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is going on in it."""
+        used = self.users or self._worker.calls
+        return not used and time.monotonic() >= self._unused_until
+
+    async def close(self) -> None:
+        """Let go of everything."""
+        self.closed = True
+        if self._sdk is not None:
+            await self._sdk.stop()
+        await asyncio.to_thread(self.handlers.workspace.close)
+
+
+class OpenSessions:
+    """At most `most` sessions that are open in this worker; who has not called for longest goes."""
+
+    __slots__ = ("_kits", "_making", "_most", "_open", "_opening")
+
+    def __init__(self, kits: Kits, most: int) -> None:
+        self._kits = kits
+        self._making = 0  # that are about to be open, or closed
+        self._most = most
+        self._open: dict[tuple[str, str], OpenSession] = {}  # the latest stands last
+        self._opening: dict[tuple[str, str], asyncio.Task[OpenSession]] = {}
+
+    def __len__(self) -> int:
+        """Return how many are open."""
+        return len(self._open)
+
+    def held(self, kit: str, token: str) -> OpenSession | None:
+        """Return the session of a token where it is open."""
+        found = self._open.pop((kit, token), None)
+        if found is not None:
+            self._open[kit, token] = found
+        return found
+
+    async def opened(self, kit: str, token: str, claims: Mapping[str, Any]) -> OpenSession:
+        """Open the session of a token; raises `StartError` where it cannot be, and `BusyError`."""
+        key = (kit, token)
+        task = self._opening.get(key)
+        if task is None:
+            task = asyncio.create_task(self._made(key, claims))
+            self._opening[key] = task
+        return await asyncio.shield(task)
+
+    async def drop(self, kit: str, token: str) -> None:
+        """Close the session of a token, whatever goes on in it, where it is open."""
+        found = self._open.pop((kit, token), None)
+        if found is not None:
+            await found.close()
+
+    async def close(self) -> None:
+        """Close all."""
+        while self._open:
+            await self._open.pop(next(iter(self._open))).close()
+
+    async def _made(self, key: tuple[str, str], claims: Mapping[str, Any]) -> OpenSession:
+        try:
+            await self._place()
+            self._making += 1
+            try:
+                handlers = await asyncio.to_thread(self._handlers, key[0], claims)
+                opened = OpenSession(handlers, _lease(handlers.workspace, claims))
+                self._open[key] = opened
+            finally:
+                self._making -= 1
+            return opened
+        finally:
+            del self._opening[key]  # at once: who finds a task that is done would wait for nothing
+
+    async def _place(self) -> None:
+        """Return once one more may be open; raises `BusyError` where all work for `PATIENCE`."""
+        end = time.monotonic() + PATIENCE
+        while len(self._open) + self._making >= self._most:
+            idle = next((one for one, session in self._open.items() if session.idle), None)
+            if idle is not None:
+                self._making += 1
+                try:
+                    await self._open.pop(idle).close()
+                finally:
+                    self._making -= 1
+            elif time.monotonic() > end:
+                raise BusyError
+            else:
+                await asyncio.sleep(LOOK)
+
+    def _handlers(self, kit: str, claims: Mapping[str, Any]) -> Handlers:
+        return self._kits.handlers(kit, claims)
+
+
+def _lease(workspace: Any, claims: Mapping[str, Any]) -> Lease | None:
+    """Return the lease of the claim that a token names, None where it names none."""
+    if HELD["token"] not in claims:
+        return None
+    database = workspace.database
+    return Lease(lambda: type(database)(database.path), claims)

@@ -1,0 +1,214 @@
+"""Signs and verifies the bearer tokens of sessions: JSON Web Tokens (RFC 7519)."""
+
+from __future__ import annotations
+
+import time
+
+import jwt
+
+from ..errors import StartError
+from .revocations import SESSION_ID
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+LONGEST_LIFE = 24 * 60 * 60  # seconds
+LONGEST_TOKEN = 8_192  # characters
+LEEWAY = 5  # seconds by which the clocks of two machines may differ
+LEAST_KEY = 32  # bytes
+# The claims of RFC 7519, and those of a session: its recipe, its discipline, the rows that it is
+# about, the number and the seconds of its claim on the task, the tools that are left of the
+# recipe's (each as "kit:tool"), the digest of the policy.
+CLAIMS: Mapping[str, tuple[type, ...]] = {
+    "iss": (str,),
+    "aud": (str,),
+    "sub": (str,),
+    "jti": (str,),
+    "iat": (int,),
+    "nbf": (int,),
+    "exp": (int,),
+    "rec": (str,),
+    "dis": (str,),
+    "fea": (str,),
+    "tsk": (int,),
+    "tgt": (str,),
+    "cla": (int,),
+    "lea": (int,),
+    "tools": (list,),
+    "pol": (str,),
+}
+REQUIRED = ("iss", "aud", "sub", "jti", "iat", "nbf", "exp", "rec", "pol")
+# What its maker says of it.
+SUBJECT = ("jti", "sub", "rec", "dis", "fea", "tsk", "tgt", "cla", "lea", "tools")
+CLAIM = ("tsk", "cla", "lea")  # whoever holds a task says all of them
+
+
+class TokenError(Exception):
+    """A token that opens nothing; the text says why, without a word of the token."""
+
+
+class Keys:
+    """What signs and verifies: `algorithm` is HS256 or EdDSA, `text` what the key's variable holds.
+
+    For HS256 that is any text, which is used as its bytes; for EdDSA a private or, where tokens are
+    verified alone, a public key as PEM. Raises `StartError` for a text that is no such key.
+    """
+
+    __slots__ = ("_private", "_public", "algorithm")
+
+    def __init__(self, algorithm: str, text: str, variable: str) -> None:
+        self.algorithm = algorithm
+        self._private: Any = None
+        if algorithm == "EdDSA":
+            self._private, self._public = _pair(text, variable)
+            return
+        key = text.encode()
+        if len(key) < LEAST_KEY:
+            raise StartError(
+                f'the variable "{variable}" has {len(key)} bytes, and the key of HS256 needs at '
+                f"least {LEAST_KEY}"
+            )
+        if b"-----BEGIN" in key:
+            raise StartError(
+                f'the variable "{variable}" has a key of a pair, which is for algorithm = "EdDSA"'
+            )
+        self._private = self._public = key
+
+    def sign(self, claims: Mapping[str, Any]) -> str:
+        """Return a token of the claims; raises `StartError` where only the public key is here."""
+        if self._private is None:
+            raise StartError("this is a public key, which signs no tokens: the private one does")
+        return jwt.encode(dict(claims), self._private, algorithm=self.algorithm)
+
+    def verified(self, token: str, issuer: str, audience: str) -> dict[str, Any]:
+        """Return the claims of a token for this server; raises `TokenError`."""
+        try:
+            if jwt.get_unverified_header(token).keys() - {"alg", "typ"}:
+                raise TokenError("it has a header that is not known")
+            found: dict[str, Any] = jwt.decode(
+                token,
+                self._public,
+                algorithms=[self.algorithm],
+                audience=audience,
+                issuer=issuer,
+                leeway=LEEWAY,
+                options={"require": [*REQUIRED], "strict_aud": True},
+            )
+        except jwt.PyJWTError as error:
+            raise TokenError(_reason(error)) from error
+        return found
+
+
+class Verifier:
+    """Tells whose session a token is: the one function to replace for another kind of token.
+
+    `policy` is the digest of the policy that the server has.
+    """
+
+    __slots__ = ("_audience", "_issuer", "_keys", "_policy")
+
+    def __init__(self, keys: Keys, issuer: str, audience: str, policy: str) -> None:
+        self._keys = keys
+        self._issuer = issuer
+        self._audience = audience
+        self._policy = policy
+
+    def claims(self, token: str) -> dict[str, Any]:
+        """Return the claims of a token that is good now; raises `TokenError` for any other."""
+        if len(token) > LONGEST_TOKEN:
+            raise TokenError("it is too long")
+        claims = self._keys.verified(token, self._issuer, self._audience)
+        problem = claims_problem(claims)
+        if not problem and claims["pol"] != self._policy:
+            problem = "it was made for another policy"
+        if problem:
+            raise TokenError(problem)
+        return claims
+
+    def signed(self, subject: Mapping[str, Any], life: int) -> str:
+        """Return a token for a session; raises `StartError` for a subject that is none."""
+        now = int(time.time())
+        claims = {
+            "iss": self._issuer,
+            "aud": self._audience,
+            "iat": now,
+            "nbf": now,
+            "exp": now + life,
+            "pol": self._policy,
+            **{key: subject[key] for key in SUBJECT if subject.get(key) is not None},
+        }
+        problem = claims_problem(claims)
+        if problem:
+            raise StartError(f"there is no such token: {problem}")
+        return self._keys.sign(claims)
+
+
+def claims_problem(claims: Mapping[str, Any]) -> str:
+    """Return what is wrong about the shape of claims; empty for nothing."""
+    for key, value in claims.items():
+        if key not in CLAIMS:
+            return "it has a claim that is not known"
+        if not isinstance(value, CLAIMS[key]) or isinstance(value, bool):
+            return f'its claim "{key}" has the wrong type'
+    missing = [key for key in REQUIRED if key not in claims]
+    if missing:
+        return f'its claim "{missing[0]}" is missing'
+    return _value_problem(claims)
+
+
+def _value_problem(claims: Mapping[str, Any]) -> str:
+    """Return which value of claims, which are all there, is none; empty for nothing."""
+    if not SESSION_ID.fullmatch(claims["jti"]):
+        return 'its claim "jti" is no id of a session'
+    if not 0 < claims["exp"] - claims["iat"] <= LONGEST_LIFE:
+        return "it is good for more than a day"
+    if "cla" in claims or "lea" in claims:
+        if any(claims.get(key) is None for key in CLAIM):
+            return "it holds a task by half"
+        if claims["cla"] < 1 or claims["lea"] < 1:
+            return 'its claim "cla" or "lea" is none'
+    if not all(isinstance(tool, str) and tool.count(":") == 1 for tool in claims.get("tools", ())):
+        return 'its claim "tools" is no list of kit:tool'
+    return ""
+
+
+def _pair(text: str, variable: str) -> tuple[Any, Any]:
+    """Return the private key, None where there is none, and the public one of a PEM text."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+        Ed25519PrivateKey,
+        Ed25519PublicKey,
+    )
+    from cryptography.hazmat.primitives.serialization import (
+        load_pem_private_key,
+        load_pem_public_key,
+    )
+
+    try:
+        if "PRIVATE KEY" in text:
+            private = load_pem_private_key(text.encode(), password=None)
+            if isinstance(private, Ed25519PrivateKey):
+                return private, private.public_key()
+        else:
+            public = load_pem_public_key(text.encode())
+            if isinstance(public, Ed25519PublicKey):
+                return None, public
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        pass
+    raise StartError(f'the variable "{variable}" has no Ed25519 key as PEM, which EdDSA needs')
+
+
+def _reason(error: jwt.PyJWTError) -> str:
+    """Return why a token is refused, in words that repeat nothing of it."""
+    reasons: tuple[tuple[type[jwt.PyJWTError], str], ...] = (
+        (jwt.ExpiredSignatureError, "it has expired"),
+        (jwt.ImmatureSignatureError, "it is not good yet"),
+        (jwt.InvalidAudienceError, "it was made for another server"),
+        (jwt.InvalidIssuerError, "it was made for another project"),
+        (jwt.MissingRequiredClaimError, "a claim is missing"),
+        (jwt.InvalidAlgorithmError, "it is signed in another way"),
+        (jwt.InvalidSignatureError, "its signature is wrong"),
+    )
+    return next((text for kind, text in reasons if isinstance(error, kind)), "it is no token")

@@ -1,0 +1,267 @@
+"""Keeps worker processes running on one listening socket, until all of them are told to end."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import time
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from ..deferred import Reader, wait_as
+from ..errors import log, log_exception
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from socket import socket
+    from typing import Any
+
+    from .metrics import Metrics
+
+    # Makes the app of a worker, and what closes all that it holds.
+    Maker = Callable[[], tuple[Any, Callable[[], Awaitable[None]]]]
+
+PAUSE = 0.5  # seconds before a worker is started again that has ended as soon as it began
+SOON = 2.0  # seconds in which an end is that soon
+MOST_CONNECTIONS = 1_000  # of one worker at once
+KEPT = 75  # seconds for which a connection is kept without a request
+MOST_FAILURES = 5  # such ends of one worker in a row, after which the server gives up
+FAILED = 2
+CLOSE = (b"connection", b"close")
+HEADERS = 10.0  # seconds in which the headers of a request have to come
+LAST = 0.5  # seconds in which one more request may come on a connection, once the worker ends
+GRACE = 5  # seconds beyond that patience, after which a worker is killed
+ENDING = (signal.SIGTERM, signal.SIGINT)
+
+
+class LoopReader(Reader):
+    """The thread of a worker's event loop: a call that takes long goes to a thread of its own."""
+
+    __slots__ = ()
+    longest = 0.05
+
+
+class JoinedWrites:
+    """A transport that sends as one what is written in one turn: head and body of an answer.
+
+    uvicorn writes them one after the other: a third of the time of a request was that.
+    """
+
+    __slots__ = ("_loop", "_parts", "_transport")
+
+    def __init__(self, transport: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._parts: list[bytes] = []
+        self._transport = transport
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the transport has."""
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Send bytes at the end of this turn."""
+        if not self._parts:
+            self._loop.call_soon(self._send)
+        self._parts.append(data)
+
+    def close(self) -> None:
+        """Close once all is sent."""
+        self._send()
+        self._transport.close()
+
+    def _send(self) -> None:
+        if self._parts:
+            self._transport.write(b"".join(self._parts))
+            self._parts.clear()
+
+
+class PatientProtocol(H11Protocol):
+    """A connection that is closed where the headers of a request do not come in time.
+
+    uvicorn waits for the next request for `timeout_keep_alive` alone: for ever for the first one,
+    and for one of which a byte has come. When the worker ends, it closes at once what is idle: a
+    proxy that sends a call just then may not send it again, as it cannot know whether it was done.
+    """
+
+    _ending = False
+    _waiting: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Wait for the first request."""
+        joined: Any = JoinedWrites(transport, self.loop)
+        super().connection_made(joined)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        """Wait for the rest of the headers, unless a request is being answered."""
+        super().data_received(data)
+        if self._ending:
+            self._end_with_answer()
+        if self.cycle is None or self.cycle.response_complete:
+            self._wait()
+        else:
+            self._wait_no_longer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no longer."""
+        self._wait_no_longer()
+        super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        """Close once the request that is being answered, or comes in a moment, is answered."""
+        self._ending = True
+        self.loop.call_later(LAST, super().shutdown)
+        self._end_with_answer()
+
+    def _end_with_answer(self) -> None:
+        """Close after the answer, and say so in it, where one is still to come."""
+        cycle = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            cycle.keep_alive = False
+            if CLOSE not in cycle.default_headers:
+                cycle.default_headers = [*cycle.default_headers, CLOSE]
+
+    def _wait(self) -> None:
+        if self._waiting is None:
+            self._waiting = self.loop.call_later(HEADERS, self.transport.close)
+
+    def _wait_no_longer(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+
+class Supervisor:
+    """Runs `count` workers, each a fork of this process that calls `work` with its number.
+
+    Workers end at the end of the pipe that they inherit, the second argument: when they are told
+    to, and when this process is gone. `patience` is for how many seconds they may go on then;
+    nobody connects any more once they too have closed what `close` closes here.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        work: Callable[[int, int], None],
+        metrics: Metrics,
+        patience: int,
+        close: Callable[[], None],
+    ) -> None:
+        self._begun: dict[int, tuple[int, float]] = {}  # by process, its number and its start
+        self._close = close
+        self._count = count
+        self._failures = [0] * count  # of each worker in a row
+        self._metrics = metrics
+        self._patience = patience
+        self._told, self._tell = os.pipe()
+        self._stopping = False
+        self._work = work
+
+    def run(self) -> int:
+        """Run until SIGTERM or SIGINT, and until all workers have ended; return the exit code.
+
+        That is 2 where a worker ends again and again as soon as it has begun.
+        """
+        exit_code = 0
+        for ending in ENDING:
+            signal.signal(ending, self._stop)
+        gc.collect()
+        gc.freeze()  # so that looking for garbage copies no page that the workers share
+        for one in range(self._count):
+            self._start(one)
+        while self._begun:
+            process, status = os.wait()
+            number, begun = self._begun.pop(process, (-1, 0.0))
+            if number < 0 or self._stopping:
+                continue
+            code = os.waitstatus_to_exitcode(status)
+            soon = time.monotonic() - begun < SOON
+            self._failures[number] = self._failures[number] + 1 if soon else 0
+            if self._failures[number] == MOST_FAILURES:
+                log("error", "http", f"worker {number} ends as soon as it begins ({code})")
+                exit_code = FAILED
+                self._stop()
+                continue
+            log("error", "http", f"worker {number} has ended ({code}) and is started again")
+            self._metrics.add("restarts")
+            if soon:
+                time.sleep(PAUSE)
+            if not self._stopping:
+                self._start(number)
+        return exit_code
+
+    def _start(self, number: int) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+        process = os.fork()
+        if not process:
+            code = 1
+            try:
+                os.close(self._tell)
+                for one in ENDING:
+                    signal.signal(one, signal.SIG_IGN)
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+                self._work(number, self._told)
+                code = 0
+            except Exception:
+                log_exception("http", worker=number)
+                raise
+            finally:
+                os._exit(code)
+        self._begun[process] = (number, time.monotonic())
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+
+    def _stop(self, _signal: int = 0, _frame: object = None) -> None:
+        if self._stopping:
+            return
+        self._stopping = True
+        self._close()
+        os.close(self._tell)
+        signal.signal(signal.SIGALRM, self._kill)
+        signal.alarm(self._patience + GRACE)
+
+    def _kill(self, _signal: int, _frame: object) -> None:
+        for process in self._begun:
+            os.kill(process, signal.SIGKILL)
+
+
+def work(listening: socket, told: int, make: Maker, *, drain: int, notice: int) -> None:
+    """Answer on a socket until the end of the pipe `told`, and `notice` seconds more, not ready.
+
+    What runs has `drain` seconds then.
+    """
+    asyncio.run(_work(listening, told, make, drain, notice))
+
+
+async def _work(listening: socket, told: int, make: Maker, drain: int, notice: int) -> None:
+    wait_as(LoopReader())
+    app, close = make()
+    config = uvicorn.Config(
+        app,
+        access_log=False,
+        http=PatientProtocol,
+        interface="asgi3",
+        lifespan="off",
+        limit_concurrency=MOST_CONNECTIONS,
+        log_config=None,
+        loop="asyncio",
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=drain,
+        timeout_keep_alive=KEPT,
+        ws="none",
+    )
+    server = uvicorn.Server(config)
+
+    def stop() -> None:
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(told)
+        app.leave()
+        loop.call_later(notice, setattr, server, "should_exit", True)
+
+    asyncio.get_running_loop().add_reader(told, stop)
+    await server.serve(sockets=[listening])
+    await close()

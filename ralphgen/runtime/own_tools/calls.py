@@ -1,0 +1,190 @@
+"""Calls of a project's own tools: each in a process, which is stopped where it takes too long."""
+
+from __future__ import annotations
+
+import _thread
+import time
+
+from ..deferred import DeferredResult
+from ..errors import ToolError, log, log_exception
+from ..processes.pipes import Latch
+from ..values.paging import MAX_CHARACTERS, fitted
+from .asking import answer
+from .processes import LOADING, LOOK, Children
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .processes import Child
+    from .tools import OwnFunction
+
+
+def begin(workspace: Any, tool: OwnFunction, arguments: dict[str, Any]) -> DeferredResult:
+    """Begin a call, and return what waits for its answer."""
+    call = OwnCall(_children(workspace), workspace, tool, arguments)
+    _thread.start_new_thread(call.run, ())
+    return DeferredResult(call.outcome, call.leave)
+
+
+def _children(workspace: Any) -> Children:
+    """Return the processes of a session, which end with its workspace."""
+    found = [one for one in workspace.beside if isinstance(one, Children)]
+    if not found:
+        found = [Children(workspace)]
+        workspace.beside.append(found[0])
+    return found[0]
+
+
+class OwnCall:
+    """One call, on a thread of its own, which has the process ask for what it needs.
+
+    `whole` says that the process has answered, and can be asked again.
+    """
+
+    __slots__ = (
+        "_answer",
+        "_arguments",
+        "_child",
+        "_children",
+        "_done",
+        "_paused",
+        "_problem",
+        "_stopped",
+        "_tool",
+        "_workspace",
+        "whole",
+    )
+
+    def __init__(
+        self, children: Children, workspace: Any, tool: OwnFunction, arguments: dict[str, Any]
+    ) -> None:
+        self._children = children
+        self._workspace = workspace
+        self._tool = tool
+        self._arguments = arguments
+        self._child: Child | None = None
+        self._done = Latch()
+        self._paused = 0.0  # when it began to wait for a check, 0 where it does not
+        self._answer: Any = None
+        self._problem: Exception | None = None
+        self._stopped = ""
+        self.whole = False
+
+    @property
+    def over(self) -> bool:
+        """Whether nobody waits for it any more."""
+        return bool(self._stopped)
+
+    def run(self) -> None:
+        """Have the tool called; to be run on a thread of its own."""
+        try:
+            child = self._children.take(lambda: self.over)
+            if child is not None:
+                self._child = child
+                try:
+                    if not self.over:  # it may have been stopped while the process started
+                        self._converse(child)
+                finally:
+                    self._child = None  # from here on it is another call's
+                    self._children.give_back(child, whole=self.whole and not self.over)
+        except ToolError as error:
+            self._problem = error
+        except Exception:
+            log_exception(self._workspace.session.kit, tool=self._tool.name)
+            self._problem = ToolError(self._failed("failed"))
+        finally:
+            self._done.open()
+
+    def outcome(self) -> Any:
+        """Wait for the answer and return it; raises `ToolError`, also where it takes too long."""
+        left = float(self._tool.seconds)
+        while not self._done.wait(min(left, LOOK)) and left > 0:
+            if not self._paused:
+                left -= LOOK
+        if not self._done.is_open:
+            self._stop(
+                f'"{self._tool.name}" took longer than {self._tool.seconds} seconds and was '
+                "stopped; what it wrote until then stays"
+            )
+            self._done.wait(LOADING)
+        if self._stopped:
+            raise ToolError(self._stopped)
+        if self._problem is not None:
+            raise self._problem
+        result, answers = self._answer, self._tool.answers
+        if isinstance(result, dict) and answers in {"any", "object"}:
+            return fitted(result)
+        if isinstance(result, str) and answers in {"any", "text"}:
+            return _fitting(result)
+        if answers in {"object", "text"}:
+            raise ToolError(self._failed("answered something else than it says"))
+        return fitted({"result": result})
+
+    def leave(self) -> None:
+        """Stop the tool, since nobody waits for it any longer."""
+        _thread.start_new_thread(self._stop, ("nobody waits for it any longer",))
+
+    def _stop(self, why: str) -> None:
+        self._stopped = self._stopped or why
+        child = self._child
+        if child is not None and not self._done.is_open:
+            self._children.stop(child)
+
+    def _converse(self, child: Child) -> None:
+        """Send the call, answer what the tool asks for, and keep what it comes to."""
+        session = self._workspace.session
+        request = {
+            "tool": self._tool.name,
+            "file": self._tool.file,
+            "sha256": self._tool.sha256,
+            "arguments": self._arguments,
+            "root": self._workspace.work_tree,
+            "session": {
+                "session_id": session.session_id,
+                "recipe": session.recipe,
+                "discipline": session.discipline,
+                "task": session.task,
+                "feature": session.feature,
+                "target": session.target,
+            },
+        }
+        try:
+            child.channel.send(request)
+            while (message := child.next()) is not None and "ask" in message:
+                child.channel.send(self._answered(message))
+        except OSError:
+            message = None
+        if message is None:
+            raise ToolError(self._failed("ended its process, or wrote what is no answer"))
+        self.whole = True
+        if "refused" in message:
+            raise ToolError(str(message["refused"]))
+        if "failed" in message:
+            log("error", session.kit, {"tool": self._tool.name, **message})
+            raise ToolError(self._failed(str(message["failed"])))
+        self._answer = message.get("result")
+
+    def _answered(self, asked: dict[str, Any]) -> dict[str, Any]:
+        self._paused = time.monotonic() if asked.get("ask") == "run" else 0.0
+        try:
+            return {"answer": answer(self._workspace, self._tool, asked)}
+        except ToolError as error:
+            return {"refused": str(error)}
+        finally:
+            self._paused = 0.0
+
+    def _failed(self, how: str) -> str:
+        """Return the one line that an agent reads of what nobody foresaw."""
+        return (
+            f'"{self._tool.name}" {how}: go on without it and tell a person; the server\'s log '
+            "says why"
+        )
+
+
+def _fitting(text: str) -> str:
+    """Return a text as an answer holds it, cut where it is too long."""
+    whole = text.encode("utf-8", "replace").decode()
+    if len(whole) <= MAX_CHARACTERS:
+        return whole
+    return f"{whole[: MAX_CHARACTERS - 100]}…\n(cut: it has {len(whole):,} characters)"

@@ -1,0 +1,240 @@
+"""The process that loads a project's own tools and runs their functions, one call at a time.
+
+Requests and answers are lines of JSON on what was its standard input and output. While a function
+runs, the standard output is the standard error, so that nothing it prints is taken for an answer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+from ..errors import ToolError
+from ..modules import add_packages
+from . import api
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import ModuleType
+    from typing import Any
+else:
+    ModuleType = type(sys)
+
+OPTION = "--own-tools"  # with which server.py runs this
+HIGH = 200  # the descriptors that a function hardly closes by their numbers begin here
+LONGEST = 200_000  # bytes of a file
+CHANGED = (
+    ".ralph/tools/{} is not as it was when the server was generated: a person has to run "
+    '"ralphgen regen", then start a new session'
+)
+
+
+def serve(folder: str) -> int:
+    """Answer requests until the server is gone; `folder` is the emitted server's."""
+    wire = CallStreams()
+    add_packages()
+    _offer_api()
+    tools = os.path.join(os.path.dirname(folder), "tools")
+    loaded: dict[tuple[str, str], ModuleType] = {}
+    environment = dict(os.environ)
+    wire.tell({"ready": True})
+    while (request := wire.next()) is not None:
+        _reset(request["root"], environment)
+        wire.reset()
+        outcome = _outcome(wire, request, tools, loaded)
+        wire.end_call()
+        wire.tell(outcome)
+    os._exit(0)  # whatever threads a function has left
+
+
+class CallStreams:
+    """The two ends of the pipes to the server, where a function does not find them."""
+
+    def __init__(self) -> None:
+        from fcntl import F_DUPFD_CLOEXEC, fcntl
+        from threading import Lock
+
+        self._source = os.fdopen(fcntl(0, F_DUPFD_CLOEXEC, HIGH), encoding="utf-8", newline="\n")
+        self._target = fcntl(1, F_DUPFD_CLOEXEC, HIGH)
+        self._error = fcntl(2, F_DUPFD_CLOEXEC, HIGH)
+        self._nothing = fcntl(os.open(os.devnull, os.O_RDONLY), F_DUPFD_CLOEXEC, HIGH)
+        self._lock = Lock()
+        self._process = os.getpid()
+        self._call = 0  # the number of the one that may ask
+        self.reset()
+
+    def reset(self) -> None:
+        """Let standard input be empty, and standard output and error go to the server's log."""
+        os.dup2(self._nothing, 0)
+        os.dup2(self._error, 1)
+        os.dup2(self._error, 2)
+        for name, descriptor in (("stdout", 1), ("stderr", 2)):
+            stream = open(
+                descriptor, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False
+            )
+            setattr(sys, name, stream)
+            setattr(sys, f"__{name}__", stream)
+        sys.stdin = open(0, encoding="utf-8", closefd=False)
+
+    def next(self) -> dict[str, Any] | None:
+        """Return the next request, None where the server is gone."""
+        line = self._source.readline()
+        return json.loads(line) if line else None
+
+    def tell(self, message: Mapping[str, Any]) -> None:
+        """Send a message; a copy of this process that a function has made ends instead."""
+        if os.getpid() != self._process:
+            os._exit(0)
+        data = json.dumps(message).encode() + b"\n"
+        while data:
+            data = data[os.write(self._target, data) :]
+
+    def asking(self) -> Callable[[str, dict[str, Any]], Any]:
+        """Return what asks the server for the function that is called now, until its call ends."""
+        call = self._call
+        return lambda what, about: self._ask(call, what, about)
+
+    def end_call(self) -> None:
+        """Let threads that a function has left ask no more: what is answered is for the next."""
+        if os.getpid() == self._process:
+            with self._lock:
+                self._call += 1
+
+    def _ask(self, call: int, what: str, about: dict[str, Any]) -> Any:
+        """Return what the server answers to a function's question; raises `ToolError`."""
+        if os.getpid() != self._process:
+            raise ToolError("a copy of the process cannot use the project")
+        with self._lock:
+            if call != self._call:
+                raise ToolError("the call that this belongs to is over")
+            try:
+                self.tell({"ask": what, **_plain(about)})
+            except (TypeError, ValueError) as error:
+                raise ToolError(f"a parameter is no plain value: {error}") from error
+            answer = self.next()
+        if answer is None:
+            os._exit(0)
+        if "refused" in answer:
+            raise ToolError(answer["refused"])
+        return _with_bytes(answer["answer"])
+
+
+def _offer_api() -> None:
+    """Let functions import `ralphgen.tools`, as they do where ralphgen is installed."""
+    package, tools = ModuleType("ralphgen"), ModuleType("ralphgen.tools")
+    package.__path__ = []
+    vars(tools).update(
+        Project=api.OwnProject, ToolError=ToolError, reads=api.reads, writes=api.writes
+    )
+    vars(package)["tools"] = tools
+    sys.modules |= {"ralphgen": package, "ralphgen.tools": tools}
+
+
+def _reset(root: str, environment: Mapping[str, str]) -> None:
+    """Take back what the function before has changed of the process."""
+    import signal
+
+    signal.alarm(0)
+    os.chdir(root)
+    if dict(os.environ) != environment:
+        os.environ.clear()
+        os.environ.update(environment)
+
+
+def _outcome(
+    wire: CallStreams,
+    request: dict[str, Any],
+    tools: str,
+    loaded: dict[tuple[str, str], ModuleType],
+) -> dict[str, Any]:
+    """Return what a call comes to: a result, a refusal, or a traceback for the log."""
+    import traceback
+
+    what = "cannot be loaded"
+    try:
+        function = _function(request, tools, loaded)
+        if "session" not in request:  # whether it can be loaded was all that was asked
+            return {"result": None}
+        what = "failed"
+        session = api.OwnSession(**request["session"])
+        project = api.OwnProject(wire.asking(), session, request["root"])
+        result = _called(function, project, request["arguments"])
+        json.dumps(result, allow_nan=False)
+    except ToolError as error:
+        return {"refused": str(error) or "the tool refuses this"}
+    except BaseException as error:
+        if isinstance(error, ValueError | TypeError | RecursionError) and "result" in locals():
+            what = "answered what is no JSON"
+        return {"failed": what, "traceback": traceback.format_exc()[-10_000:]}
+    return {"result": result}
+
+
+def _called(
+    function: Callable[..., Any], project: api.OwnProject, arguments: dict[str, Any]
+) -> Any:
+    """Return what a function returns, or what it awaits."""
+    from inspect import Parameter, signature
+
+    left = {
+        name: None
+        for name, one in [*signature(function).parameters.items()][1:]
+        if one.default is Parameter.empty and name not in arguments
+    }
+    result = function(project, **left, **arguments)
+    if hasattr(result, "__await__"):
+        import asyncio
+
+        async def awaited() -> Any:
+            return await result
+
+        result = asyncio.run(awaited())
+    return result
+
+
+def _function(
+    request: dict[str, Any], tools: str, loaded: dict[tuple[str, str], ModuleType]
+) -> Callable[..., Any]:
+    """Return the function; its file is run once, if it is as it was. Raises `ToolError`."""
+    file, digest = request["file"], request["sha256"]
+    module = loaded.get((file, digest))
+    if module is None:
+        from ..files import read_file
+        from ..values.encoding import sha256_hex
+
+        path = os.path.join(tools, file)
+        try:
+            data, _ = read_file(path, LONGEST, links=False)
+        except OSError as error:
+            raise ToolError(CHANGED.format(file)) from error
+        if sha256_hex(data) != digest:
+            raise ToolError(CHANGED.format(file))
+        module = ModuleType(f"ralph_tools_{file.removesuffix('.py')}")
+        module.__file__ = path
+        sys.modules[module.__name__] = module
+        text = data.decode().removeprefix("\ufeff")
+        exec(compile(text, path, "exec", dont_inherit=True), vars(module))
+        loaded[file, digest] = module
+    function: Callable[..., Any] = getattr(module, request["tool"])
+    return function
+
+
+def _plain(value: Any) -> Any:
+    """Return a value with texts in the place of bytes, which JSON lacks."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        return {"bytes in hex": bytes(value).hex()}
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return value
+
+
+def _with_bytes(value: Any) -> Any:
+    """Return an answer with the bytes that it has."""
+    if isinstance(value, list):
+        return [_with_bytes(item) for item in value]
+    if isinstance(value, dict):
+        if [*value] == ["bytes in hex"]:
+            return bytes.fromhex(value["bytes in hex"])
+        return {key: _with_bytes(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,48 @@
+"""What a table of tools says of the project's own ones; all else is loaded by the first call."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ..deferred import DeferredResult
+
+
+class OwnFunction:
+    """A function of a file in `.ralph/tools/`, whose bytes have this sha256.
+
+    It is stopped after so many `seconds`, and may not write where it only `reads`. It `answers` an
+    "object", a "text" or "any" value; what it answers else is the `result` of an object.
+    """
+
+    __slots__ = ("answers", "file", "name", "reads", "seconds", "sha256")
+
+    def __init__(
+        self,
+        name: str,
+        file: str,
+        sha256: str,
+        *,
+        seconds: int,
+        reads: bool = False,
+        answers: str = "",
+    ) -> None:
+        self.answers = answers
+        self.name = name
+        self.file = file
+        self.sha256 = sha256
+        self.seconds = seconds
+        self.reads = reads
+
+
+def own_tool(tool: OwnFunction) -> Callable[[Any, dict[str, Any]], DeferredResult]:
+    """Return what runs a tool of the project's own; its answer is waited for."""
+
+    def call(workspace: Any, arguments: dict[str, Any]) -> DeferredResult:
+        from .calls import begin
+
+        return begin(workspace, tool, arguments)
+
+    return call

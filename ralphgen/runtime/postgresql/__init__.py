@@ -1,0 +1,1 @@
+"""The project's database in PostgreSQL: by the same names as for SQLite."""

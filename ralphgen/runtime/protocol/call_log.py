@@ -1,0 +1,80 @@
+"""Keeps, in a session's folder, a line on each call: which tool, how long, and what came of it."""
+
+from __future__ import annotations
+
+import time
+
+from ..deferred import DeferredResult, call_began
+from ..errors import RefusedError
+from ..files import AT_ONCE, NO_LINK
+from ..system import os
+from ..values.encoding import write_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Answer = dict[str, Any] | DeferredResult
+
+FILE = "calls.jsonl"
+LONGEST = 500  # characters of a refusal
+FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | AT_ONCE | NO_LINK
+
+
+class CallLog:
+    """The file of one session, which the servers of all its kits write to.
+
+    A line is one write. Where it cannot be written at once, calls go on without.
+    """
+
+    __slots__ = ("_file", "_kit")
+
+    def __init__(self, folder: str, kit: str) -> None:
+        self._kit = kit
+        try:
+            self._file = os.open(os.path.join(folder, FILE), FLAGS, 0o600)
+        except OSError:
+            self._file = -1
+
+    def recorded(self, tool: str, work: Callable[[], Answer]) -> Answer:
+        """Return the answer of a call, with a line on it once it is there."""
+        arrived = call_began()
+        try:
+            answer = work()
+        except RefusedError as error:
+            self._add(tool, arrived, str(error), 0)
+            raise
+        if not isinstance(answer, DeferredResult):
+            self._add_answer(tool, arrived, answer)
+            return answer
+        outcome = answer.outcome
+
+        def settled() -> dict[str, Any]:
+            result = outcome()
+            self._add_answer(tool, arrived, result)
+            return result
+
+        return DeferredResult(settled, answer.leave)
+
+    def _add_answer(self, tool: str, arrived: float, answer: dict[str, Any]) -> None:
+        text = answer["content"][0]["text"]
+        self._add(tool, arrived, text if answer["isError"] else None, len(text.encode()))
+
+    def _add(self, tool: str, arrived: float, refusal: str | None, size: int) -> None:
+        if self._file < 0:
+            return
+        line = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "kit": self._kit,
+            "tool": tool,
+            "ms": round((time.monotonic() - arrived) * 1000, 1),
+            "bytes": size,
+            "ok": refusal is None,
+        }
+        if refusal is not None:
+            line["refusal"] = refusal[:LONGEST]
+        try:
+            os.write(self._file, f"{write_json(line)}\n".encode("utf-8", "replace"))
+        except OSError:
+            self._file = -1

@@ -1,0 +1,255 @@
+"""Carries one connection: has each line answered, by the fast path or by the SDK, to its end."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+
+from ..deferred import DeferredResult, Reader, wait_as
+from ..errors import INTERNAL_ERROR, DeferError, RefusedError, StartError, one_line
+from ..modules import add_packages
+from ..values.encoding import read_json
+from .fast_path import CANCELLED, DoubtError, FastPath
+from .handlers import AT_ONCE
+from .messages import progress, refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .fast_path import PlainRequest
+    from .handlers import Handlers
+    from .sdk_server import SdkServer
+    from .stdio import Ending, Wire
+    from .subscriptions import Subscriptions
+    from .tools import Answer
+    from .worker import Outcome, Worker
+
+# Seconds without an answer, after which what has begun is given up when the client says no more.
+DRAIN = 1.0
+SDK_DRAIN = 3.0  # the same for requests that the SDK has: it may have been loaded just before
+LOOK = 0.002  # seconds between two looks whether it has
+
+
+class Connection:
+    """One client's connection; `folder` is the emitted server's.
+
+    `ending` ends the process where the client reads no more. One thread reads all lines. A plain
+    request is answered there and then; what takes time is answered on a thread of its own, and what
+    is not plain by the SDK, which is loaded for it.
+    """
+
+    __slots__ = (
+        "_ending",
+        "_fast_path",
+        "_folder",
+        "_handlers",
+        "_sdk",
+        "_subscriptions",
+        "_wire",
+        "_worker",
+    )
+
+    def __init__(self, handlers: Handlers, folder: str, wire: Wire, ending: Ending) -> None:
+        self._fast_path = FastPath(handlers)
+        self._folder = folder
+        self._ending = ending
+        self._handlers = handlers
+        self._sdk: SdkServer | None = None
+        self._subscriptions: Subscriptions | None = None
+        self._wire = wire
+        self._worker: Worker | None = None
+
+    def run(self) -> None:
+        """Answer until the client has said all, and then what has begun.
+
+        Raises OSError where the client is gone, and `StartError` where the SDK is needed and
+        cannot be loaded.
+        """
+        wait_as(Reader())
+        for line in self._wire.lines():
+            self._take(line)
+        self._close()
+
+    def _take(self, line: bytes) -> None:
+        """Have a line answered, by whoever can."""
+        try:
+            request = self._fast_path.read(line)
+        except (DoubtError, ValueError, RecursionError):
+            self._leave(line)
+            return
+        if request is None:
+            self._tell_sdk(line)
+        elif request.method == CANCELLED:
+            self._cancel(request.params["requestId"])
+            self._tell_sdk(line)
+        else:
+            self._answer(request)
+
+    def _answer(self, request: PlainRequest) -> None:
+        """Answer a plain request, or have it answered where that takes time."""
+        answer: Answer | RefusedError | None
+        beside = request.method in self._handlers.listening
+
+        def work() -> Answer | None:
+            if request.result is not None:
+                return request.result
+            if beside:
+                return self._listen(request)
+            return self._handlers.methods[request.method](request.params)
+
+        try:
+            known = request.result is not None
+            if self._worker is None or known or beside or request.method in AT_ONCE:
+                answer = work()
+            else:
+                answer = self._worker.at_once(work)
+        except RefusedError as error:
+            answer = error
+        except DeferError:
+            self._defer(request, work, beside=beside)
+            return
+        if isinstance(answer, DeferredResult):
+            begun = answer
+            self._defer(request, lambda: begun, beside=True, waiting=begun)
+        elif answer is not None:
+            self._wire.send(self._fast_path.frame(request, answer))
+
+    def _defer(
+        self,
+        request: PlainRequest,
+        work: Callable[[], Answer | None],
+        *,
+        beside: bool,
+        waiting: DeferredResult | None = None,
+    ) -> None:
+        """Have a request answered on a thread of its own: in its turn, or beside all others."""
+        from .worker import Call
+
+        def tell(outcome: Outcome) -> None:
+            if outcome is not None:
+                self._wire.send(self._fast_path.frame(request, outcome))
+
+        def tell_progress(done: int, total: int, message: str) -> None:
+            self._wire.send(progress(request.token, done, total, message))
+
+        worker = self._started_worker()
+        reads = self._handlers.only_reads(request.method, request.params)
+        call = Call(
+            worker,
+            work,
+            tell,
+            reads=reads,
+            uses_workspace=not beside,
+            identity=request.identity,
+            tell_progress=None if request.token is None else tell_progress,
+            waiting=waiting,
+        )
+        worker.add(call)
+
+    def _listen(self, request: PlainRequest) -> Answer | None:
+        """Return the answer to a request by which clients hear of changes; None where it waits."""
+        params, subscriptions = request.params, self._opened_subscriptions()
+        if request.method == "resources/subscribe":
+            return subscriptions.subscribe(params["uri"])
+        if request.method == "resources/unsubscribe":
+            return subscriptions.unsubscribe(params["uri"])
+        subscriptions.listen(request.identity or 0, params["notifications"])
+        return None
+
+    def _cancel(self, identity: int | str) -> None:
+        """Answer a request no more; the SDK takes "7" for 7 here, and so does this."""
+        if self._worker is not None:
+            for call in [*self._worker.calls]:
+                if str(call.identity) == str(identity):
+                    call.leave()
+        if self._subscriptions is not None:
+            self._subscriptions.leave(identity)
+
+    def _leave(self, line: bytes) -> None:
+        """Refuse a line that is no message, or leave it to the SDK.
+
+        Raises `StartError` where there is no SDK, once the client knows.
+        """
+        from .malformed import refused
+
+        answer = refused(line)
+        if answer:
+            self._wire.send(answer)
+        elif answer is not None:
+            self._tell_sdk(line)
+        else:
+            if self._sdk is None:
+                try:
+                    self._sdk = self._loaded_sdk()
+                except StartError as error:
+                    told = RefusedError(INTERNAL_ERROR, one_line(str(error)))
+                    self._wire.send(refusal(read_json(line.decode("utf-8", "replace"))["id"], told))
+                    raise
+            self._fast_path.left(line)
+            self._sdk.give(line)
+
+    def _tell_sdk(self, line: bytes) -> None:
+        """Give a notification to the SDK where it is loaded; it is not worth loading it."""
+        if self._sdk is not None:
+            self._sdk.give(line)
+
+    def _loaded_sdk(self) -> SdkServer:
+        """Return the SDK's server, told of all that was said before.
+
+        Raises `StartError` where the SDK cannot be imported.
+        """
+        add_packages()
+        gc.disable()  # the SDK makes thousands of classes, none of them garbage
+        try:
+            from .sdk_server import SdkServer
+        except ImportError as error:
+            raise StartError(
+                f'cannot load the MCP SDK ({error}) with "{sys.executable}": run "ralphgen doctor"'
+            ) from error
+        gc.freeze()
+        gc.enable()
+        return SdkServer(
+            self._handlers,
+            self._started_worker(),
+            self._opened_subscriptions() if self._handlers.listening else None,
+            self._wire,
+            self._ending.end,
+            self._fast_path.replay,
+        )
+
+    def _started_worker(self) -> Worker:
+        if self._worker is None:
+            from .worker import Worker
+
+            self._ending.watch()
+            self._worker = Worker(self._ending.end)
+        return self._worker
+
+    def _opened_subscriptions(self) -> Subscriptions:
+        if self._subscriptions is None:
+            from .subscriptions import Subscriptions
+
+            self._ending.watch()
+            self._subscriptions = Subscriptions(
+                self._handlers, self._folder, self._wire.send, self._ending.end
+            )
+        return self._subscriptions
+
+    def _close(self) -> None:
+        """Wait for what has begun; what would have to wait for others is refused."""
+        if self._worker is None:
+            return
+        self._worker.close()
+        owed, since = self._owed(), time.monotonic()
+        while any(owed) and time.monotonic() - since < (SDK_DRAIN if owed[1] else DRAIN):
+            time.sleep(LOOK)
+            left = self._owed()
+            if left != owed:
+                owed, since = left, time.monotonic()
+
+    def _owed(self) -> tuple[int, int]:
+        """Return how many answers are still to come: ours, and those of the SDK."""
+        calls = [] if self._worker is None else self._worker.calls
+        return len(calls), 0 if self._sdk is None else self._sdk.owed()

@@ -1,0 +1,120 @@
+"""Answers the lines that are no messages, as JSON-RPC has it: what is wrong, and with which id."""
+
+from __future__ import annotations
+
+import re
+
+from ..errors import INVALID_REQUEST, PARSE_ERROR, RefusedError
+from ..values.encoding import BLANKS, JsonReader
+from .messages import NESTED, half_pair, refusal, too_deep
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+DIGITS = 4300  # of an integer; Python reads no longer ones
+EXACT = 2**53  # from here on a floating-point number is not the integer that was written
+TOO_DEEP = f"the message is nested more than {NESTED} levels deep"
+UNREADABLE = "the message cannot be read"
+# What decides how deep a part of a text stands, and the value of an id.
+_PARTS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
+_IDENTITY = re.compile(r'\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9]{1,400})\s*[,}]')
+
+
+def refused(line: bytes) -> bytes | None:
+    """Return the line that refuses a line; None where it is a request.
+
+    It is empty where the line needs no answer: a blank one, a notification or a response.
+    """
+    text = line.decode("utf-8", "replace")
+    if not text.strip(BLANKS):
+        return b""
+    long: list[str] = []
+
+    def integer(digits: str) -> int | None:
+        if len(digits) <= DIGITS:
+            return int(digits)
+        long.append(digits)
+        return None
+
+    try:
+        frame = JsonReader(integer=integer).read(text)
+    except RecursionError:
+        return _refused(text, INVALID_REQUEST, TOO_DEEP)
+    except ValueError as error:
+        return _refused(text, PARSE_ERROR, f"the line is not JSON: {error}")
+    if type(frame) is dict and _needs_no_answer(frame):
+        return b""
+    problem = _problem(frame)
+    if not problem and long:
+        problem = f"an integer has more than {DIGITS:,} digits"
+    if not problem:
+        return None
+    identity = frame.get("id") if type(frame) is dict else None
+    return refusal(_echoed(identity), RefusedError(INVALID_REQUEST, problem))
+
+
+def unreadable(line: bytes) -> bytes:
+    """Return the line that refuses a line of which it is not known what is wrong with it."""
+    return _refused(line.decode("utf-8", "replace"), INVALID_REQUEST, UNREADABLE)
+
+
+def _problem(frame: Any) -> str:
+    """Return what keeps a value from being a message; empty where nothing does."""
+    if type(frame) is list:
+        return "batches are not supported: send each message on a line of its own"
+    if type(frame) is not dict:
+        return "a message must be a JSON object"
+    problems = {
+        '"jsonrpc" must be "2.0"': frame.get("jsonrpc") != "2.0",
+        '"method" must be a string': type(frame.get("method")) is not str,
+        '"id" must be a string or an integer': type(frame.get("id", "")) not in (int, str),
+        '"params" must be an object': type(frame.get("params")) not in (dict, type(None)),
+        TOO_DEEP: too_deep(frame),
+    }
+    problem = next((text for text, holds in problems.items() if holds), "")
+    if not problem and (half := half_pair(frame)):
+        return f"a text holds {half}, half of a surrogate pair: send well-formed Unicode"
+    return problem
+
+
+def _needs_no_answer(frame: dict[str, Any]) -> bool:
+    """Return whether an object is a response, or a notification."""
+    if type(frame.get("method")) is str:
+        return "id" not in frame
+    return "result" in frame or "error" in frame
+
+
+def _refused(text: str, code: int, problem: str) -> bytes:
+    return refusal(_echoed(_identity(text)), RefusedError(code, problem))
+
+
+def _identity(text: str) -> Any:
+    """Return the id in a text that is not JSON, or too deep; None where none can be told."""
+    depth = 0
+    for part in _PARTS.finditer(text):
+        if part[0] in ("{", "["):
+            depth += 1
+        elif part[0] in ("}", "]"):
+            depth -= 1
+        elif depth == 1 and part[0] == '"id"':
+            found = _IDENTITY.match(text, part.end())
+            return _value(found[1]) if found else None
+    return None
+
+
+def _value(text: str) -> Any:
+    try:
+        return JsonReader().read(text)
+    except ValueError:
+        return None
+
+
+def _echoed(identity: Any) -> int | str | None:
+    """Return an id that a client can have back: a text, an integer, or None for any other."""
+    if type(identity) is float and abs(identity) < EXACT and identity.is_integer():
+        return int(identity)
+    if type(identity) not in (int, str) or half_pair(identity):
+        return None
+    found: int | str = identity
+    return found

@@ -1,0 +1,1 @@
+"""Tools on the rows of any table or view, of whichever engine."""

@@ -1,0 +1,187 @@
+"""One table or view that tools were made of: its columns, and its rows as JSON and back."""
+
+from __future__ import annotations
+
+from ..errors import ToolError
+from ..sqlite.library import quoted
+from ..values.encoding import read_json, write_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+    from ..session import Session
+
+# What a column may hold besides "text", "integer", "real" and "numeric", which is a number, or text
+# that is none, such as a date.
+BOOLEAN = "boolean"
+JSON = "json"  # any value of JSON, kept as text
+ANY = "any"  # a text or a number
+BLOB = "blob"  # shown as its length, and never written
+
+FILTER = "filter_"  # what the arguments begin with that a list is filtered by
+_INFINITY = float("inf")
+_NOTHING: Mapping[str, str] = {}
+
+
+class RowTable:
+    """A table: `columns` maps each that is shown to what it holds, one of these words.
+
+    `noun` stands in the names of its tools, but for that which lists it, which has the name
+    `listed`. `key` are the columns that tell its rows, in their order, and `search` those that a
+    text is looked for in. `arguments` maps a column to the name that tools have for it, where its
+    own is none. `bound` says of a column which row of the session it is: task, feature, discipline.
+    `hidden` are columns that nobody sees, as "table.column" in lower case, where rows name others.
+    """
+
+    __slots__ = (
+        "_columns",
+        "_fields",
+        "bound",
+        "columns",
+        "hidden",
+        "key",
+        "listed",
+        "name",
+        "noun",
+        "search",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        noun: str,
+        listed: str,
+        columns: Mapping[str, str],
+        key: Sequence[str] = (),
+        search: Sequence[str] = (),
+        arguments: Mapping[str, str] = _NOTHING,
+        bound: Mapping[str, str] = _NOTHING,
+        hidden: Sequence[str] = (),
+    ) -> None:
+        self.name = name
+        self.noun = noun
+        self.listed = listed
+        self.columns = columns
+        self.key = key
+        self.search = search
+        self.bound = bound
+        self.hidden = hidden
+        self._fields = {column: arguments.get(column, column) for column in columns}
+        self._columns = {field: column for column, field in self._fields.items()}
+
+    @property
+    def quoted(self) -> str:
+        """Its name in SQL."""
+        return quoted(self.name)
+
+    def column(self, name: str) -> str:
+        """Return a column in SQL, by its table: SQLite reads a name alone as a text without one."""
+        return f"{self.quoted}.{quoted(name)}"
+
+    @property
+    def words(self) -> str:
+        """What a row of it is called in sentences."""
+        return self.noun.replace("_", " ")
+
+    def field(self, column: str) -> str:
+        """Return the name under which tools offer a column."""
+        return self._fields[column]
+
+    def selected(self) -> str:
+        """Return the columns in SQL; of a blob only its length is read."""
+        return ", ".join(
+            f"length({self.column(name)})" if kind == BLOB else self.column(name)
+            for name, kind in self.columns.items()
+        )
+
+    def shown(self, row: Sequence[Any]) -> dict[str, Any]:
+        """Return what `selected` has read as JSON, without fields that are empty."""
+        record: dict[str, Any] = {}
+        unreadable: dict[str, Any] = {}
+        for (column, kind), value in zip(self.columns.items(), row, strict=True):
+            if value is None:
+                continue
+            field = self._fields[column]
+            try:
+                record[field] = _shown(kind, value)
+            except ValueError:
+                unreadable[field] = value
+        return {**record, "unreadable": unreadable} if unreadable else record
+
+    def given_key(self, arguments: Mapping[str, Any]) -> list[Any]:
+        """Return the values of the key that a call names, in the order of its columns.
+
+        Raises `ToolError` for what no column can hold.
+        """
+        given = arguments if len(self.key) == 1 else arguments["key"]
+        return [self._storable(column, given[self._fields[column]]) for column in self.key]
+
+    def is_key(self) -> str:
+        """Return the condition that a row has the values of a key."""
+        return " AND ".join(f"{self.column(column)} = ?" for column in self.key)
+
+    def spelled_key(self, values: Sequence[Any]) -> dict[str, Any]:
+        """Return the values of a key by the names of their arguments."""
+        return {self._fields[name]: value for name, value in zip(self.key, values, strict=True)}
+
+    def stored(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values to store, by column, of those arguments that are columns.
+
+        Raises `ToolError` for text that the database would cut, and for what no column can hold.
+        """
+        return {
+            self._columns[field]: self._storable(self._columns[field], value)
+            for field, value in arguments.items()
+            if field in self._columns
+        }
+
+    def cleared(self, fields: Iterable[str], arguments: Mapping[str, Any]) -> dict[str, None]:
+        """Return nothing, by column; raises `ToolError` for a field that is also set."""
+        for field in fields:
+            if field in arguments:
+                raise ToolError(f'"{field}" is both set and named in "clear": do one of the two')
+        return {self._columns[field]: None for field in fields}
+
+    def filters(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values that a list is filtered by, by column."""
+        asked = {
+            name.removeprefix(FILTER): value
+            for name, value in arguments.items()
+            if name.startswith(FILTER)
+        }
+        return self.stored(asked)
+
+    def own_row(self, session: Session) -> dict[str, int | str]:
+        """Return, by column, the rows that a session is about, of the columns that are such."""
+        rows = {"task": session.task, "feature": session.feature, "discipline": session.target}
+        found = {column: rows[kind] for column, kind in self.bound.items()}
+        return {column: row for column, row in found.items() if row is not None}
+
+    def _storable(self, column: str, value: Any) -> Any:
+        kind = self.columns[column]
+        if kind == JSON:
+            return write_json(value)
+        if isinstance(value, str) and "\0" in value:
+            raise ToolError(
+                f'"{self._fields[column]}" holds the character U+0000, which the database cannot '
+                "hold: leave it out"
+            )
+        if kind == ANY and isinstance(value, list | dict):
+            raise ToolError(f'"{self._fields[column]}" takes a text or a number')
+        return value
+
+
+def _shown(kind: str, value: Any) -> Any:
+    """Return a stored value as JSON; raises `ValueError` where it is none in a column of JSON."""
+    if kind == BLOB:
+        return {"bytes": value}
+    if isinstance(value, bytes):
+        return {"bytes": len(value)}
+    if kind == JSON and isinstance(value, str):
+        return read_json(value)
+    if kind == BOOLEAN and value in (0, 1):
+        return bool(value)
+    return value if not isinstance(value, float) or abs(value) < _INFINITY else str(value)

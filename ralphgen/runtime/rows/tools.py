@@ -1,0 +1,242 @@
+"""The tools on any table: listing, reading, creating, changing and deleting its rows."""
+
+from __future__ import annotations
+
+from ..errors import ToolError
+from ..sqlite.library import DIFFERS, quoted
+from ..values.arguments import nearest, shortened
+from ..values.paging import PAGE, fitted, page
+from .table import RowTable
+
+__all__ = ["RowTable", "creating", "deleting", "getting", "listing", "updating"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any, Protocol, TypeVar
+
+    from ..session import Session
+    from ..sqlite.database import Database
+
+    Result = TypeVar("Result")
+    Run = Callable[["Rows", dict[str, Any]], dict[str, Any]]
+
+    class Rows(Protocol):
+        """The workspace of the server that has the tools."""
+
+        database: Database
+        session: Session
+        tool: str
+
+        def snapshot(self, work: Callable[[], Result]) -> Result:
+            """Return `work()`, run on one state of the database."""
+
+        def refuse_moved_schema(self) -> None:
+            """Raise `ToolError` where a migration took a column from under the server."""
+
+
+NAMED = 1_000  # keys that are looked through for one that may be meant
+HOLDS = "LIKE lower(?) ESCAPE '!'"
+FARTHEST = 10**15  # rows that a cursor may lead behind
+LONGEST = 10_000  # characters that are searched for: a pattern of SQLite has 50,000 bytes at most
+
+
+def listing(table: RowTable) -> Run:
+    """Return the tool that lists rows, in the order of their key."""
+
+    def run(rows: Rows, arguments: dict[str, Any]) -> dict[str, Any]:
+        return rows.snapshot(lambda: _page(rows.database, table, arguments))
+
+    return run
+
+
+def getting(table: RowTable) -> Run:
+    """Return the tool that reads one row."""
+
+    def run(rows: Rows, arguments: dict[str, Any]) -> dict[str, Any]:
+        key = table.given_key(arguments)
+        return rows.snapshot(lambda: fitted(found_row(rows.database, table, key)))
+
+    return run
+
+
+def creating(table: RowTable) -> Run:
+    """Return the tool that adds a row; it answers the key."""
+
+    def create(rows: Rows, arguments: dict[str, Any]) -> dict[str, Any]:
+        from .references import refuse_missing
+
+        values = {**table.stored(arguments), **table.own_row(rows.session)}
+        refuse_missing(rows.database, table, values)
+        _refuse_taken(rows.database, table, values)
+        columns = ", ".join(map(quoted, values))
+        marks = ", ".join("?" * len(values))
+        new = f"({columns}) VALUES ({marks})" if values else "DEFAULT VALUES"
+        key = ", ".join(map(quoted, table.key))
+        sql = f"INSERT INTO {table.quoted} {new} RETURNING {key}"
+        made = rows.database.change_rows(sql, list(values.values()))
+        if not made:
+            raise ToolError(f"a trigger of the database did not let this {table.words} in")
+        return table.spelled_key(made[0])
+
+    return _writing(create, f"create_{table.noun}")
+
+
+def updating(table: RowTable) -> Run:
+    """Return the tool that changes the given fields of a row; it answers which differ now."""
+
+    def update(rows: Rows, arguments: dict[str, Any]) -> dict[str, Any]:
+        key = table.given_key(arguments)
+        own = table.own_row(rows.session)
+        _refuse_foreign(rows.database, table, key, own)
+        given = {**table.stored(arguments), **table.cleared(arguments.get("clear", ()), arguments)}
+        fixed = {*table.key, *own}
+        changed = _changed(
+            rows.database, table, key, {one: given[one] for one in given if one not in fixed}
+        )
+        return {**table.spelled_key(key), "changed": changed}
+
+    return _writing(update, f"update_{table.noun}")
+
+
+def deleting(table: RowTable) -> Run:
+    """Return the tool that deletes a row that no other one needs."""
+
+    def delete(rows: Rows, arguments: dict[str, Any]) -> dict[str, Any]:
+        from .references import refuse_needed
+
+        key = table.given_key(arguments)
+        own = table.own_row(rows.session)
+        _refuse_foreign(rows.database, table, key, own)
+        refuse_needed(rows.database, table, key, is_bound=bool(own))
+        rows.database.change(f"DELETE FROM {table.quoted} WHERE {table.is_key()}", key)
+        return {"deleted": table.spelled_key(key)}
+
+    return _writing(delete, f"delete_{table.noun}")
+
+
+def found_row(database: Database, table: RowTable, key: Sequence[Any]) -> dict[str, Any]:
+    """Return a row as it is, nothing cut; raises `ToolError` where there is none of this key."""
+    sql = f"SELECT {table.selected()} FROM {table.quoted} WHERE {table.is_key()}"
+    row = database.row(sql, key)
+    if row is None:
+        raise _missing(database, table, key)
+    return table.shown(row)
+
+
+def _writing(run: Run, tool: str) -> Run:
+    """Return a tool of this name that changes the database wholly or not at all."""
+
+    def call(rows: Rows, arguments: dict[str, Any]) -> dict[str, Any]:
+        def work() -> dict[str, Any]:
+            rows.refuse_moved_schema()
+            rows.tool = tool
+            return run(rows, arguments)
+
+        return fitted(rows.database.writing(work))
+
+    return call
+
+
+def _page(database: Database, table: RowTable, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    filters = table.filters(arguments)
+    clauses = [f"{table.column(name)} = ?" for name in filters]
+    values = [*filters.values()]
+    if "search" in arguments:
+        held = [f"lower(CAST({table.column(one)} AS TEXT)) {HOLDS}" for one in table.search]
+        clauses.append(f"({' OR '.join(held)})")
+        values += [_pattern(arguments["search"])] * len(held)
+    where = f"WHERE {' AND '.join(clauses)}" if clauses else ""
+    (total,) = database.row(f"SELECT COUNT(*) FROM {table.quoted} {where}", values) or (0,)
+    first, limit = _first(arguments.get("cursor")), arguments.get("limit", PAGE)
+    order = f"ORDER BY {', '.join(map(table.column, table.key))}" if table.key else ""
+    found = database.rows(
+        f"SELECT {table.selected()} FROM {table.quoted} {where} {order} LIMIT ? OFFSET ?",
+        [*values, limit + 1, first],
+    )
+    records = [table.shown(row) for row in found]
+    cursors = range(first + 1, first + len(records) + 1)
+    return page(table.listed.removeprefix("list_"), records, cursors, limit=limit, total=total)
+
+
+def _pattern(text: str) -> str:
+    """Return the LIKE pattern of what holds a text; raises `ToolError` for what no text holds."""
+    if "\0" in text:
+        raise ToolError('"search" holds the character U+0000, which no text here has: leave it out')
+    if len(text) > LONGEST:
+        raise ToolError(f'"search" has {len(text):,} characters, expected {LONGEST:,} at most')
+    for special in "!%_":
+        text = text.replace(special, f"!{special}")
+    return f"%{text}%"
+
+
+def _first(cursor: str | None) -> int:
+    """Return how many rows stand before a page; raises `ToolError` for a cursor that is none."""
+    if cursor is None:
+        return 0
+    digits = cursor.isascii() and cursor.isdecimal() and len(cursor) <= len(str(FARTHEST))
+    if not digits or int(cursor) > FARTHEST:
+        raise ToolError(
+            f'the cursor {shortened(cursor)} is none of this list: take "next_cursor" of a page, '
+            "or leave it out to begin at the start"
+        )
+    return int(cursor)
+
+
+def _changed(
+    database: Database, table: RowTable, key: Sequence[Any], values: Mapping[str, Any]
+) -> list[str]:
+    """Store the values in a row; return the fields that are different now, sorted."""
+    from .references import refuse_missing
+
+    if not values:
+        raise ToolError("nothing to change: give at least one field")
+    refuse_missing(database, table, values)
+    tests = ", ".join(f"{table.column(one)} {DIFFERS} ?" for one in values)
+    sql = f"SELECT {tests} FROM {table.quoted} WHERE {table.is_key()}"
+    differs = database.row(sql, [*values.values(), *key]) or ()
+    new = [column for column, is_new in zip(values, differs, strict=True) if is_new]
+    if new:
+        settings = ", ".join(f"{quoted(column)} = ?" for column in new)
+        sql = f"UPDATE {table.quoted} SET {settings} WHERE {table.is_key()}"
+        database.change(sql, [*(values[column] for column in new), *key])
+    return sorted(table.field(column) for column in new)
+
+
+def _refuse_foreign(
+    database: Database, table: RowTable, key: Sequence[Any], own: Mapping[str, int | str]
+) -> None:
+    """Raise `ToolError` where there is no row of this key, or one that is not the session's."""
+    columns = ", ".join(map(table.column, own)) or "1"
+    row = database.row(f"SELECT {columns} FROM {table.quoted} WHERE {table.is_key()}", key)
+    if row is None:
+        raise _missing(database, table, key)
+    for (column, mine), value in zip(own.items(), row, strict=False):
+        if value is None or str(value) != str(mine):
+            raise ToolError(
+                f'this {table.words} has the "{table.field(column)}" {shortened(value)}, but this '
+                f"session works on the {table.bound[column]} {shortened(mine)} only"
+            )
+
+
+def _refuse_taken(database: Database, table: RowTable, values: Mapping[str, Any]) -> None:
+    """Raise `ToolError` where a new row has the key of another, which a REPLACE would take away."""
+    key = [values.get(column) for column in table.key]
+    if None in key:
+        return
+    if database.row(f"SELECT 1 FROM {table.quoted} WHERE {table.is_key()}", key) is not None:
+        told = shortened(key[0] if len(key) == 1 else table.spelled_key(key))
+        raise ToolError(f"the {table.words} {told} exists already")
+
+
+def _missing(database: Database, table: RowTable, key: Sequence[Any]) -> ToolError:
+    """Return the refusal of a key that no row has, with one that may be meant."""
+    named = table.spelled_key(key)
+    told = shortened(key[0] if len(key) == 1 else named)
+    text = f"there is no {table.words} {told}"
+    if len(key) == 1 and isinstance(key[0], str):
+        sql = f"SELECT {table.column(table.key[0])} FROM {table.quoted} LIMIT {NAMED}"
+        known = [row[0] for row in database.rows(sql) if isinstance(row[0], str)]
+        near = nearest(key[0], known)
+        text += f": did you mean {shortened(near)}?" if near else ""
+    return ToolError(text)

@@ -1,0 +1,117 @@
+"""Runs named queries on SQLite: those that read on a connection that can do nothing else."""
+
+from __future__ import annotations
+
+from ..database.queries import Query
+from ..deferred import take_time
+from ..errors import ToolError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from .database import Database
+
+    Run = Callable[[Any, dict[str, Any]], dict[str, Any]]
+
+__all__ = ["Query", "asking", "changing"]
+MOVED = (
+    'the query "{}" cannot be run on the database as it is now ({}): run "ralphgen regen" and '
+    "start a new session"
+)
+
+
+def asking(query: Query) -> Run:
+    """Return the tool that runs a query which reads; its first argument is the kit's workspace."""
+
+    def ask(workspace: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+        from ..database.queries import answer, records
+        from .library import sqlite3
+        from .query_rules import QueryGuard
+
+        values = query.values(arguments)
+        skipped, limit = (0, 1) if query.kind == "one" else query.begin(arguments)
+        reader, guard = _reader(workspace, query), QueryGuard(query.reads)
+
+        def work() -> dict[str, Any]:
+            reader.connection.set_authorizer(guard)
+            try:
+                cursor = reader.connection.execute(query.sql, values)
+                names = [column[0] for column in cursor.description]
+                for _ in range(skipped):
+                    if cursor.fetchone() is None:
+                        break
+                found: dict[str, Any] = answer(query, records(names, cursor), skipped, limit)
+                cursor.close()
+            except sqlite3.DatabaseError as error:
+                raise _told(query, error, guard.refused) from error
+            finally:
+                reader.connection.set_authorizer(None)
+            return found
+
+        return reader.reading(work)
+
+    return ask
+
+
+def changing(query: Query) -> Run:
+    """Return the tool that runs a query which writes; its first argument is the workspace."""
+
+    def change(workspace: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+        from ..database.queries import answer, records
+        from .library import sqlite3
+
+        values = query.values(arguments)
+
+        def work() -> dict[str, Any]:
+            workspace.refuse_moved_schema()
+            workspace.tool = query.name
+            try:
+                cursor = workspace.database.connection.execute(query.sql, values)
+            except sqlite3.OperationalError as error:
+                raise _told(query, error, "") from error
+            names = [column[0] for column in cursor.description]
+            rows = cursor.fetchall()
+            shown = answer(query, records(names, rows), 0, query.rows)["rows"]
+            return {"changed": len(rows), "rows": shown}
+
+        done: dict[str, Any] = workspace.database.writing(work)
+        return done
+
+    return change
+
+
+def _reader(workspace: Any, query: Query) -> Database:
+    """Return the connection that only reads, which is made at the first query of a session."""
+    from .database import Database
+
+    reader = next((one for one in workspace.beside if isinstance(one, Database)), None)
+    if reader is None:
+        from .library import sqlite3
+        from .query_rules import LONGEST, STEPS, WARMING
+
+        reader = Database(workspace.database.path, float(query.seconds), STEPS)
+        reader.connection.execute("PRAGMA query_only = ON")
+        reader.connection.execute(WARMING).fetchall()
+        reader.connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
+        reader.connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+        workspace.beside.append(reader)  # which the workspace closes
+    return reader
+
+
+def _told(query: Query, error: Exception, refused: str) -> Exception:
+    """Return what is raised for an error of SQLite: a sentence where the schema has moved."""
+    from .library import sqlite3
+
+    code = getattr(error, "sqlite_errorcode", 0)
+    if code == sqlite3.SQLITE_INTERRUPT and query.kind != "exec":
+        take_time()  # which has it run again where there is more time
+        return ToolError(query.took_too_long)
+    if code == sqlite3.SQLITE_AUTH:
+        return ToolError(MOVED.format(query.name, f'it would read "{refused}"'))
+    if code == sqlite3.SQLITE_ERROR and str(error).startswith("no such "):
+        return ToolError(MOVED.format(query.name, str(error)))
+    if code == sqlite3.SQLITE_ERROR:
+        return ToolError(f'the query "{query.name}" fails on these values: {error}')
+    return error

@@ -1,0 +1,71 @@
+"""Which parts of SQLite named queries may use: no files, no extensions, and no other tables."""
+
+from __future__ import annotations
+
+from .library import sqlite3
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_NAMES = (
+    "-> ->> abs acos acosh asin asinh atan atan2 atanh avg ceil ceiling char coalesce concat "
+    "concat_ws cos cosh count cume_dist current_date current_time current_timestamp date "
+    "datetime degrees dense_rank exp first_value floor format glob group_concat hex if ifnull "
+    "iif instr json json_array json_array_length json_error_position json_extract "
+    "json_group_array json_group_object json_insert json_object json_patch json_pretty "
+    "json_quote json_remove json_replace json_set json_type json_valid julianday lag last_value "
+    "lead length like likelihood likely ln log log10 log2 lower ltrim max median min mod "
+    "nth_value ntile nullif octet_length percent_rank percentile percentile_cont "
+    "percentile_disc pi pow power printf quote radians random rank replace round row_number "
+    "rtrim sign sin sinh soundex sqrt strftime string_agg substr substring sum tan tanh time "
+    "timediff total trim trunc typeof unhex unicode unistr unistr_quote unixepoch unlikely "
+    "upper "
+)
+FUNCTIONS = frozenset(_NAMES.split())
+TABLE_FUNCTIONS = frozenset(("json_each", "json_tree"))
+# Their first use makes tables of them, as it were, which is to happen before a guard watches.
+WARMING = "SELECT 1 FROM json_each('[]'), json_tree('[]')"
+LONGEST = 10_000_000  # bytes of a value, also of one within a statement
+STEPS = 1_000  # between two looks at the clock: a single one may make such a value
+_READING = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE)
+
+
+class QueryGuard:
+    """Lets a connection prepare what reads some columns only, with harmless functions.
+
+    `reads` are the columns by table; letter case does not count. It is SQLite's authorizer.
+    """
+
+    __slots__ = ("_reads", "refused")
+
+    def __init__(self, reads: Mapping[str, Sequence[str]]) -> None:
+        self._reads = {
+            table.lower(): {column.lower() for column in columns}
+            for table, columns in reads.items()
+        }
+        self.refused = ""
+
+    def __call__(
+        self, action: int, first: str | None, second: str | None, _base: object, _by: object
+    ) -> int:
+        """Return whether a part of a statement is allowed; what is not stands in `refused`."""
+        if action in _READING:
+            return sqlite3.SQLITE_OK
+        if action == sqlite3.SQLITE_FUNCTION and (second or "").lower() in FUNCTIONS:
+            return sqlite3.SQLITE_OK
+        if action == sqlite3.SQLITE_READ:
+            table, column = (first or "").lower(), (second or "").lower()
+            known = self._reads.get(table, ())
+            if column in known or table in TABLE_FUNCTIONS or is_counted(table, column):
+                return sqlite3.SQLITE_OK
+        self.refused = self.refused or ".".join(filter(None, (first, second))) or str(action)
+        return sqlite3.SQLITE_DENY
+
+
+def is_counted(table: str, column: str) -> bool:
+    """Return whether the rows of a table are read, or of a part of the statement, without a value.
+
+    Not of ralphgen's own tables or of SQLite's.
+    """
+    return not column and not table.startswith(("ralphgen_", "sqlite_", "pragma_"))

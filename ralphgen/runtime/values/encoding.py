@@ -1,0 +1,93 @@
+"""Reads and writes JSON, and takes sha256 digests, by what is written in C alone.
+
+`json` itself imports `re`, and with it `enum`, `functools` and `collections`: all of them together
+take half as long as the interpreter takes to start. `hashlib` would load OpenSSL.
+"""
+
+from __future__ import annotations
+
+import _json
+
+__all__ = ["JsonReader", "read_json", "sha256", "sha256_hex", "write_json"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from hashlib import sha256
+    from typing import Any
+else:
+    try:
+        from _sha2 import sha256  # CPython 3.12 and later
+    except ImportError:
+        try:
+            from _sha256 import sha256  # CPython 3.11
+        except ImportError:
+            from hashlib import sha256  # a Python built without its own digests
+
+BLANKS = " \t\n\r"
+
+
+class JsonReader:
+    """Reads JSON texts.
+
+    `pairs` makes an object of its keys and values, in the text's order, `constant` a number of a
+    name that JSON does not know, such as NaN, and `integer` one of its digits.
+    """
+
+    # What the scanner asks its context for, besides the two functions.
+    strict = True
+    array_hook = object_hook = None
+    parse_float = float
+
+    def __init__(
+        self,
+        pairs: Callable[[list[tuple[str, Any]]], Any] | None = None,
+        constant: Callable[[str], Any] = float,
+        integer: Callable[[str], Any] = int,
+    ) -> None:
+        self.object_pairs_hook = pairs
+        self.parse_constant = constant
+        self.parse_int = integer
+        context: Any = self
+        self._scan = _json.make_scanner(context)
+
+    def read(self, text: str) -> Any:
+        """Return the value of a text; raises ValueError where it is not JSON."""
+        try:
+            value, end = self._scan(text, len(text) - len(text.lstrip(BLANKS)))
+        except (StopIteration, SystemError):  # before Python 3.13 it lacks `json` for its own error
+            end = -1
+        if end >= 0 and not text[end:].strip(BLANKS):
+            return value
+        import json  # which says where the text is wrong
+
+        return json.loads(
+            text,
+            object_pairs_hook=self.object_pairs_hook,
+            parse_constant=self.parse_constant,
+            parse_int=self.parse_int,
+        )
+
+
+_PLAIN = JsonReader()
+
+
+def read_json(text: str) -> Any:
+    """Return the value of a text; raises ValueError where it is not JSON."""
+    return _PLAIN.read(text)
+
+
+def write_json(value: object) -> str:
+    """Return a value as JSON without blanks; raises ValueError or TypeError where it is none."""
+    spell = _json.encode_basestring
+    write = _json.make_encoder({}, _refuse, spell, None, ":", ",", False, False, False)
+    return "".join(write(value, 0))
+
+
+def _refuse(value: object) -> None:
+    raise TypeError(f"a value of the type {type(value).__name__} cannot be JSON")
+
+
+def sha256_hex(data: bytes) -> str:
+    """Return the sha256 of `data` as 64 lower-case hex digits."""
+    return sha256(data).hexdigest()

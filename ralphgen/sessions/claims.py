@@ -1,0 +1,278 @@
+"""The claims of sessions on their tasks: made with them, kept while they run, and ended."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ralphgen.errors import ProjectError, RalphgenError
+from ralphgen.kits.ralph.claims import TaskFilter, open_desk
+from ralphgen.kits.registry import KITS
+from ralphgen.ledger.opened import opened_database
+from ralphgen.ledger.tables import now
+from ralphgen.project.config import Config
+from ralphgen.project.connection import open_database
+from ralphgen.project.inspect import read_schema
+from ralphgen.project.model import Project, Schema
+from ralphgen.project.root import has_database
+from ralphgen.runtime.database import claims
+from ralphgen.runtime.database.ledger import MARKER, close_session
+from ralphgen.runtime.errors import one_line
+from ralphgen.sessions.decide import Request
+from ralphgen.sessions.items import read_settings
+from ralphgen.sessions.store import CHANCE, new_id
+
+if TYPE_CHECKING:
+    from ralphgen.sessions.model import PreparedSession
+
+RATE_LIMITED = "rate limited"
+NOT_MADE = "it could not be made"
+NO_ATTEMPT = frozenset({RATE_LIMITED, NOT_MADE})  # outcomes of which the task is not the cause
+NO_LEDGER = "tasks are claimed in the ledger, which this project does not have"
+TRIES = 3  # at renewing a claim in a third of its lease, where the database cannot be written
+
+
+class ClaimedError(RalphgenError):
+    """Another session holds the task (exit code 4)."""
+
+    exit_code = 4
+
+
+class NothingReadyError(RalphgenError):
+    """No task can be begun (exit code 8)."""
+
+    exit_code = 8
+
+
+@dataclass(frozen=True, slots=True)
+class TaskClaim:
+    """That a session holds a task of the project in `root`, by a `token`.
+
+    It does for `lease` seconds from each renewal on. After so many `attempts` that left it open,
+    the task is blocked. `schema` is what its tables were when it was taken.
+    """
+
+    root: Path
+    session_id: str
+    task: int
+    token: int
+    lease: int
+    attempts: int
+    schema: Schema = field(repr=False)
+
+    def facts(self, *, kept: bool) -> dict[str, int]:
+        """Return what the session's context says of it.
+
+        A claim that is `kept` is held on when the task is closed, until `end_claim`.
+        """
+        return {"task": self.task, "token": self.token, "lease": self.lease, "kept": kept}
+
+
+def claim_task(
+    root: Path, project: Project, config: Config, session_id: str, task: int
+) -> TaskClaim | None:
+    """Take a task for a session; None where the project has no ledger to say so.
+
+    Raises `ClaimedError` where another session holds it.
+    """
+    if project.schema.table(MARKER) is None:
+        return None
+    lease = config.claims.lease
+    try:
+        with open_desk(root, project.schema, session_id) as desk:
+            token = desk.take(task, session_id, lease)
+    except claims.HeldError as error:
+        raise claimed(error.claim) from error
+    attempts = config.loop.attempts
+    return TaskClaim(root, session_id, task, token, lease, attempts, project.schema)
+
+
+def claim_next(
+    root: Path, project: Project, config: Config, request: Request, chance: int = CHANCE
+) -> TaskClaim:
+    """Take the next task for a new session of the request, whose id it then has.
+
+    `chance` is how many bytes of it the id has. Raises `NothingReadyError`, and
+    `ProjectError` in a project without a ledger.
+    """
+    refuse_without_ledger(project)
+    wanted = TaskFilter(request.feature, request.discipline, request.behind)
+    lease, attempts = config.claims.lease, config.loop.attempts
+    with open_desk(root, project.schema, request.recipe) as desk:
+        taken = desk.take_next(
+            wanted, lambda task: new_id(root, request.recipe, str(task), chance), lease, attempts
+        )
+    if taken is None:
+        raise nothing_ready()
+    task, session_id, token = taken
+    return TaskClaim(root, session_id, task, token, lease, attempts, project.schema)
+
+
+def next_task(root: Path, project: Project, request: Request) -> int:
+    """Return the task that would be taken next; raises as `claim_next`, and takes none."""
+    refuse_without_ledger(project)
+    with open_desk(root, project.schema, request.recipe) as desk:
+        found = desk.next_tasks(TaskFilter(request.feature, request.discipline, request.behind))
+    if not found:
+        raise nothing_ready()
+    return found[0]
+
+
+def next_tasks(root: Path, schema: Schema) -> list[int]:
+    """Return the tasks that can be begun, the next one first, of a project with a ledger."""
+    with open_desk(root, schema, "next") as desk:
+        return desk.next_tasks(TaskFilter())
+
+
+def drop_claim(claim: TaskClaim) -> None:
+    """Let nobody hold a task for which the session could not be made; that is no attempt.
+
+    Where it has taken the task over, the session is on record already: it ends there too.
+    """
+    give_back(claim, NOT_MADE)
+    facts = {"ended": now(), "outcome": "failed"}
+    with opened_database(claim.root) as database:
+        database.writing(lambda: close_session(database, claim.session_id, facts))
+
+
+def hand_over(claim: TaskClaim) -> None:
+    """Let no process hold the claim until a server of its session does, whoever starts it."""
+    with opened_database(claim.root) as database:
+        database.writing(lambda: claims.hand_over(database, claim.task, claim.session_id))
+
+
+@contextmanager
+def keep_claim(claim: TaskClaim | None) -> Iterator[threading.Event]:
+    """Renew the claim of a session, where it has one, every third of its lease in the block.
+
+    What this yields is set when the claim is lost: the session cannot write any more then.
+    """
+    lost = threading.Event()
+    if claim is None:
+        yield lost
+        return
+    over = threading.Event()
+    renewing = threading.Thread(target=_renew, args=(claim, over, lost), daemon=True)
+    renewing.start()
+    try:
+        yield lost
+    finally:
+        over.set()
+        renewing.join()
+
+
+@contextmanager
+def held_while_made(claim: TaskClaim | None) -> Iterator[None]:
+    """Keep a claim, where there is one, while its session is made; drop it where that fails.
+
+    What makes a work tree ready may take longer than a lease.
+    """
+    try:
+        with keep_claim(claim):
+            yield
+    except BaseException:
+        if claim is not None:
+            with suppress(ProjectError):  # its lease ends with this process
+                drop_claim(claim)
+        raise
+
+
+def end_claim(
+    session: "PreparedSession", outcome: str, comment: str = "", *, reopens: bool = False
+) -> str | None:
+    """Let the task of a session go, which has ended with this outcome; return the task's status.
+
+    Where it is in_progress it becomes pending, with a comment, and where it `reopens` also one that
+    is done. Unless a rate limit ended the session that was an attempt, and the last one leaves the
+    task blocked. None where the session has no claim, or its task is gone. Raises `ProjectError`
+    where the database cannot be written; the claim is lost with its lease then.
+    """
+    claim = session.claim
+    return None if claim is None else give_back(claim, outcome, comment, reopens=reopens)
+
+
+def give_back(
+    claim: TaskClaim, outcome: str, comment: str = "", *, reopens: bool = False
+) -> str | None:
+    """Let a task go that a session holds; as `end_claim`."""
+    ended = f'The session "{one_line(claim.session_id)}" ended: {one_line(outcome)}.'
+    try:
+        with open_desk(claim.root, claim.schema, claim.session_id) as desk:
+            return desk.give_back(
+                claim.task,
+                claim.session_id,
+                f"{ended} {comment}".strip(),
+                attempts=claim.attempts,
+                counts=outcome not in NO_ATTEMPT,
+                reopens=reopens,
+            )
+    except ProjectError:  # the row of the task cannot be changed: at least nobody holds it
+        with opened_database(claim.root) as database:
+            database.writing(lambda: claims.release(database, claim.task, claim.session_id))
+        raise
+
+
+def release_held(root: Path, session_id: str, outcome: str) -> None:
+    """Let the task go that a session holds, wherever it works; as `end_claim`.
+
+    Nothing is done where it holds none.
+    """
+    if not has_database(root):
+        return
+    with open_database(root) as connection:
+        schema = read_schema(connection, root, KITS)
+    if schema.table(MARKER) is None:
+        return
+    with opened_database(root) as database:
+        found = database.reading(lambda: claims.claims(database))
+    attempts = read_settings(root).loop.attempts
+    for task, held in found.items():
+        if held.session == session_id:
+            own = TaskClaim(root, session_id, task, held.token, 0, attempts, schema)
+            give_back(own, outcome)
+
+
+def claimed(claim: claims.Claim) -> ClaimedError:
+    """Return the error of a task that a session holds."""
+    session = one_line(str(claim.session))
+    ending = (
+        f'"ralphgen session end {session}" ends it, if nothing runs there; '
+        f'"session revoke" does where it is a token'
+    )
+    return ClaimedError(f"task {claim.task} is held by {claims.holder_of(claim)}", ending)
+
+
+def nothing_ready() -> NothingReadyError:
+    """Return the error of a project without a task that can be begun."""
+    return NothingReadyError("nothing is ready", '"ralphgen task list" shows what there is')
+
+
+def refuse_without_ledger(project: Project) -> None:
+    """Raise `ProjectError` for a project in which no task can be claimed."""
+    if project.schema.table(MARKER) is None:
+        raise ProjectError(NO_LEDGER, 'add it with "ralphgen ledger on"')
+
+
+def _renew(claim: TaskClaim, over: threading.Event, lost: threading.Event) -> None:
+    third = claim.lease / 3
+    pause = third
+    while not over.wait(pause):
+        try:
+            kept = _renewed(claim)
+        except ProjectError:  # the next try may go through before the lease ends
+            pause = third / TRIES
+            continue
+        pause = third
+        if not kept:
+            lost.set()
+            return
+
+
+def _renewed(claim: TaskClaim) -> bool:
+    """Return whether a claim is renewed, or its task closed; False where it is lost."""
+    with opened_database(claim.root) as database:
+        return database.writing(
+            lambda: claims.renew(database, claim.task, claim.session_id, claim.token, claim.lease)
+        )

@@ -1,0 +1,45 @@
+"""Ends a session of which nothing runs any more."""
+
+from pathlib import Path
+
+from ralphgen.errors import ProjectError, UsageError
+from ralphgen.ledger.opened import opened_database
+from ralphgen.ledger.tables import now, read_state
+from ralphgen.runtime.database.ledger import close_session
+from ralphgen.runtime.errors import one_line
+from ralphgen.sessions.claims import release_held
+from ralphgen.sessions.store import StoredSession, end_folder, stored_sessions
+from ralphgen.suggestion import suggestion
+
+ENDED = "ended"  # the outcome of a session that a person ends
+
+
+def end_session(root: Path, session_id: str) -> StoredSession:
+    """End the session of this id: nothing can be started in it then. Return what it was.
+
+    The task that it holds is let go. Its record stays until it is pruned, and the ledger says when
+    it ended. Raises `UsageError` where there is no such session, and `ProjectError` where one of
+    its servers runs.
+    """
+    kept = {one.session_id: one for one in stored_sessions(root)}
+    if session_id not in kept:
+        hint = suggestion(session_id, kept, "the sessions")
+        raise UsageError(
+            f'there is no session "{one_line(session_id)}"',
+            f'{hint}; "ralphgen session list" lists them',
+        )
+    if not end_folder(kept[session_id].folder):
+        raise ProjectError(
+            f'a server of the session "{session_id}" runs', "end its client, then try again"
+        )
+    _close_row(root, session_id)
+    release_held(root, session_id, ENDED)
+    return kept[session_id]
+
+
+def _close_row(root: Path, session_id: str) -> None:
+    """Put on record that a session of the ledger has ended; a project without one keeps none."""
+    if read_state(root).version is not None:
+        facts = {"ended": now(), "outcome": ENDED}
+        with opened_database(root) as database:
+            database.writing(lambda: close_session(database, session_id, facts))

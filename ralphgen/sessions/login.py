@@ -1,0 +1,217 @@
+"""Makes and ends logins to PostgreSQL with which a session can do no more than its tools can.
+
+What such a login may do is in the database itself: see `ralphgen sql --roles`.
+"""
+
+import base64
+import hashlib
+import hmac
+import json
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from ralphgen.errors import ProjectError
+from ralphgen.kits.registry import KITS
+from ralphgen.planning.roles import LOGINS, PREFIX, role
+from ralphgen.project.postgresql import connected, first_line
+from ralphgen.project.root import Postgresql
+from ralphgen.runtime.errors import one_line
+from ralphgen.sessions.model import PreparedSession
+from ralphgen.spelling import sql_name, sql_text
+
+if TYPE_CHECKING:
+    import psycopg
+
+    Connection = psycopg.Connection[Any]
+
+ADMIN = "RALPH_ADMIN_DSN"  # the variable with the DSN of who may make roles
+CONNECTIONS = 20  # that a login may have open at once: its servers, and a person who looks
+ROUNDS = 4096  # of SCRAM-SHA-256, as PostgreSQL itself takes them
+PERSONAL = ("passfile", "service", "servicefile", "sslcert", "sslkey", "sslpassword")
+PATIENCE = 5000  # milliseconds in which a connection that is ended has to be gone
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLogin:
+    """A login that was made for a session, or that `sql` makes where nobody here may."""
+
+    name: str
+    dsn: str
+    sql: str
+    made: bool
+
+
+def make_login(place: Postgresql, session: PreparedSession, seconds: int) -> SessionLogin:
+    """Give a session a login of its own, good for so many seconds; expired ones of others go.
+
+    Without the variable `ADMIN` nothing is made. Raises `ProjectError` where the database has no
+    roles, none for this recipe, or refuses.
+    """
+    facts = json.loads(session.context.read_bytes())
+    name, password = f"{PREFIX}s_{secrets.token_hex(8)}", secrets.token_urlsafe(24)
+    expires = datetime.now(UTC) + timedelta(seconds=seconds)
+    created = (
+        f"CREATE ROLE {sql_name(name)} LOGIN PASSWORD {sql_text(_verifier(password))} "
+        f"VALID UNTIL {sql_text(expires.isoformat())} CONNECTION LIMIT {CONNECTIONS} "
+        f"IN ROLE {sql_name(role(facts['base']))}"
+    )
+    statements = [created, _row(place.schema, name, facts, expires)]
+    is_admin = bool(os.environ.get(ADMIN))
+    if is_admin:
+        with connected(_admin(place)) as connection:
+            _refuse_without(connection, place, role(facts["base"]))
+            for expired in _expired(connection, place):
+                _remove(connection, expired)
+            _run(connection, statements)
+    dsn = _dsn(place, name, password)
+    return SessionLogin(name, dsn, ";\n".join((*statements, "")), made=is_admin)
+
+
+def revoke_login(place: Postgresql, session_id: str) -> bool | None:
+    """End the login of a session: what it begins from now on can neither write nor read.
+
+    Where the variable `ADMIN` lets it, its connections end and its role goes. Returns whether they
+    did, None where the session has no login; raises `ProjectError` where the database cannot be
+    reached, or refuses.
+    """
+    import psycopg
+
+    table = f"{sql_name(place.schema)}.{LOGINS}"
+    with connected(_admin(place)) as connection:
+        if connection.execute("SELECT to_regclass($1)", [table]).fetchone() == (None,):
+            return None
+        sql = f"UPDATE {table} SET revoked = true WHERE session = $1 RETURNING login"
+        try:
+            row = connection.execute(sql.encode(), [session_id]).fetchone()
+        except psycopg.Error as error:
+            raise ProjectError(
+                f"the login was not ended: {one_line(first_line(error))}",
+                f"let {ADMIN} name who owns {LOGINS}",
+            ) from error
+        return None if row is None else _remove(connection, row[0])
+
+
+def _remove(connection: "Connection", login: str) -> bool:
+    """End the connections of a login, and drop it; return whether it has none any more.
+
+    One that cannot be dropped, since it owns something in another database, can open none.
+    """
+    import psycopg
+
+    name = sql_name(login)
+    shut = f"ALTER ROLE {name} NOLOGIN"
+    # Who made the role may end its connections as one of its members alone.
+    member = f"GRANT {name} TO CURRENT_USER"
+    ended = "SELECT pg_terminate_backend(pid, $2) FROM pg_stat_activity WHERE usename = $1"
+    left = "SELECT count(*) FROM pg_stat_activity WHERE usename = $1"
+    for statement in (shut, member):
+        with suppress(psycopg.Error):
+            connection.execute(statement.encode())
+    with suppress(psycopg.Error):
+        connection.execute(ended, [login, PATIENCE])
+    with suppress(psycopg.Error), connection.transaction():
+        connection.execute(f"DROP OWNED BY {name}".encode())
+        connection.execute(f"DROP ROLE {name}".encode())
+    with suppress(psycopg.Error):
+        connection.execute(f"REVOKE {name} FROM CURRENT_USER".encode())
+    return connection.execute(left, [login]).fetchone() == (0,)
+
+
+def _refuse_without(connection: "Connection", place: Postgresql, wanted: str) -> None:
+    """Raise `ProjectError` where the roles of sessions were not made, or not since a recipe was."""
+    sql = "SELECT to_regclass($1) IS NOT NULL, to_regrole($2) IS NOT NULL"
+    table = f"{sql_name(place.schema)}.{LOGINS}"
+    row = connection.execute(sql, [table, sql_name(wanted)]).fetchone()
+    if row != (True, True):
+        lacking = "roles for sessions" if row != (True, False) else f'role "{wanted}"'
+        raise ProjectError(
+            f"the database has no {lacking} yet",
+            f'let its owner run them: ralphgen sql --roles | psql "${ADMIN}"',
+        )
+
+
+def _expired(connection: "Connection", place: Postgresql) -> list[str]:
+    """Return the logins that are good no more, and whose roles are there."""
+    sql = (
+        f"SELECT login FROM {sql_name(place.schema)}.{LOGINS} AS one "
+        "JOIN pg_catalog.pg_roles ON rolname = one.login WHERE revoked OR expires < now()"
+    )
+    return [name for (name,) in connection.execute(sql.encode()).fetchall()]
+
+
+def _run(connection: "Connection", statements: Sequence[str]) -> None:
+    import psycopg
+
+    try:
+        with connection.transaction():
+            for statement in statements:
+                connection.execute(statement.encode())
+    except psycopg.Error as error:
+        raise ProjectError(
+            f"the login was not made: {one_line(first_line(error))}",
+            f"{ADMIN} has to name who owns {LOGINS} and may grant the roles of recipes",
+        ) from error
+
+
+def _admin(place: Postgresql) -> Postgresql:
+    return Postgresql(ADMIN, place.schema) if os.environ.get(ADMIN) else place
+
+
+def _row(schema: str, name: str, facts: Mapping[str, Any], expires: datetime) -> str:
+    """Return the statement that says which session the login is of."""
+    keys = [kit.key for kit in KITS if kit.access is not None]
+    tools = [tool for key in keys for tool in facts["enabled_tools"].get(key, ())]
+    values = {
+        "login": sql_text(name),
+        "session": sql_text(facts["session_id"]),
+        "recipe": sql_text(facts["base"]),
+        "tools": f"ARRAY[{', '.join(map(sql_text, tools))}]::text[]",
+        "task_id": "NULL" if facts["task_id"] is None else str(int(facts["task_id"])),
+        "feature": _text(facts["feature"]),
+        "discipline": _text(facts["target_discipline"]),
+        "expires": sql_text(expires.isoformat()),
+    }
+    return (
+        f"INSERT INTO {sql_name(schema)}.{LOGINS} ({', '.join(values)}) "
+        f"VALUES ({', '.join(values.values())})"
+    )
+
+
+def _text(value: str | None) -> str:
+    return "NULL" if value is None else sql_text(value)
+
+
+def _dsn(place: Postgresql, name: str, password: str) -> str:
+    """Return the DSN of the session: that of the project, or of the admin, with its login.
+
+    What a service of the person's own file says stands in it.
+    """
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+    from ralphgen.runtime.postgresql.driver import LIMITS
+
+    own = place if os.environ.get(place.dsn_env) else _admin(place)
+    kept = conninfo_to_dict(os.environ[own.dsn_env])
+    if "service" in kept or os.environ.get("PGSERVICE"):
+        with connected(own) as connection:
+            known = connection.info.get_parameters()
+        kept = {**{key: value for key, value in known.items() if key not in LIMITS}, **kept}
+    for personal in PERSONAL:
+        kept.pop(personal, None)
+    return make_conninfo("", **{**kept, "user": name, "password": password})
+
+
+def _verifier(password: str) -> str:
+    """Return what PostgreSQL stores of a password (RFC 5803), so that its log never shows it."""
+    salt = secrets.token_bytes(16)
+    salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, ROUNDS)
+    client = hmac.digest(salted, b"Client Key", "sha256")
+    server = hmac.digest(salted, b"Server Key", "sha256")
+    parts = (salt, hashlib.sha256(client).digest(), server)
+    encoded = [base64.b64encode(part).decode() for part in parts]
+    return f"SCRAM-SHA-256${ROUNDS}:{encoded[0]}${encoded[1]}:{encoded[2]}"

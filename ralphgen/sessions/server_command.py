@@ -1,0 +1,38 @@
+"""The command line of a project's server, once it may start."""
+
+from pathlib import Path
+
+from ralphgen.errors import Say
+from ralphgen.project.root import FOLDER
+
+
+def server_command(root: Path, *, trust_edited: bool, say: Say) -> tuple[str, ...]:
+    """Return what starts the server of the project in `root`: a kit and its options come behind.
+
+    An interrupted write is finished, and a missing environment is built; `say` gets the progress.
+    Raises `UntrustedError` for a server that is neither on record nor what ralphgen writes.
+    """
+    folder = root / FOLDER
+    if (folder / ".commit").exists():  # until it is finished, the server refuses to start
+        from ralphgen.output import finish_interrupted
+
+        finish_interrupted(folder)
+    _require_trust(root, trust_edited=trust_edited)
+    return (*_interpreter(folder, say), str(folder / "server.py"))
+
+
+def _require_trust(root: Path, *, trust_edited: bool) -> None:
+    from ralphgen.trust.record import starts_as_recorded
+
+    if not starts_as_recorded(root, trust_edited=trust_edited):
+        from ralphgen.sessions.items import require_server
+
+        require_server(root, trust_edited=trust_edited)
+
+
+def _interpreter(folder: Path, say: Say) -> tuple[str, ...]:
+    from ralphgen.environment.ensure import ensure_environment
+    from ralphgen.environment.location import INTERPRETER_OPTIONS
+
+    lock = (folder / "requirements.lock").read_text(encoding="utf-8")
+    return str(ensure_environment(lock, say=say).python), *INTERPRETER_OPTIONS

@@ -1,0 +1,36 @@
+"""What a session is held to before a task is done, and the files as it found them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ralphgen.project.inspect import FACTS
+from ralphgen.runtime.files.work_tree import protected_files, tree_files, watched_files
+from ralphgen.runtime.values.encoding import sha256_hex
+
+SNAPSHOT = "snapshot.json"
+
+
+def fixed_rules(root: Path, work_tree: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Return what the emitted server holds tasks to, for the context, and the file beside it.
+
+    The rules are those of the project in `root`, the files those of `work_tree`. The context gets
+    the rules under `done`; the file is a snapshot of files, by its name. The rules have the
+    snapshot's digest: both are fixed by the digest of the session's context, so
+    that no edit of the project loosens them. Both are empty in a project without checks.
+    """
+    try:
+        facts = json.loads((root / FACTS).read_bytes())["config"].get("done")
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        facts = None  # the server is compared with its manifest, which lists this file
+    if not facts:
+        return {}, {}
+    files = tree_files(str(work_tree))
+    commands = [check["run"] for check in facts["checks"] if "run" in check]
+    snapshot = {
+        "protected": protected_files(str(work_tree), facts["protect"], files),
+        "watched": watched_files(facts["watch"], commands, files),
+    }
+    # Names of files need not be text: each such byte is spelled as half of a surrogate pair.
+    data = json.dumps(snapshot, indent=0).encode()
+    return {"done": {**facts, "snapshot": sha256_hex(data)}}, {SNAPSHOT: data}

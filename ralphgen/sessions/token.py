@@ -1,0 +1,125 @@
+"""Makes and ends the sessions that exist as a token alone: they are served over HTTP."""
+
+import getpass
+import json
+import subprocess
+from pathlib import Path
+
+from ralphgen.errors import ProjectError, Say, UsageError
+from ralphgen.project.root import database_named, postgresql_place
+from ralphgen.runtime.errors import StartError, ToolError, one_line
+from ralphgen.runtime.http import revocations
+from ralphgen.runtime.http.revocations import SESSION_ID
+from ralphgen.runtime.postgresql import revocations as postgresql_revocations
+from ralphgen.sessions.claims import hand_over, held_while_made, release_held
+from ralphgen.sessions.create import basis_of, claimed_subject
+from ralphgen.sessions.decide import Request, Subject
+from ralphgen.sessions.end import ENDED
+from ralphgen.sessions.server_command import server_command
+from ralphgen.sessions.server_query import OWN_NAME
+from ralphgen.sessions.store import new_id
+
+CHANCE = 8  # bytes of it in an id: other machines make sessions too, unseen
+LONGEST = 24 * 60 * 60  # seconds for which a token may be good
+
+
+def session_token(
+    root: Path, request: Request, seconds: int, *, say: Say, trust_edited: bool
+) -> tuple[str, str]:
+    """Return a new session's id and its token, which the project's server signs.
+
+    The key is in the variable that `[http]` names. Nothing is written but that the session holds
+    its task, if it may set the status; it is whatever the token says, and no process of any machine
+    holds the claim. Raises `UsageError` for what cannot be met, `UntrustedError`, `ClaimedError`,
+    `NothingReadyError`, and `ProjectError` where the project is not served over HTTP or the session
+    would not open.
+    """
+    if request.kits:
+        raise UsageError('"--token" takes no "--kit"', "its session has all that are served")
+    if not 0 < seconds <= LONGEST:
+        raise UsageError("a token is good for a day at most", "write 24h or less")
+    basis = basis_of(root, request)
+    if not basis.project.http:
+        hint = 'write [http] with its url into .ralph/ralphgen.toml and run "ralphgen regen"'
+        raise ProjectError("this project is not served over HTTP", hint)
+    subject, claim = claimed_subject(basis, request, takes=True, chance=CHANCE)
+    with held_while_made(claim):
+        if subject.base != subject.recipe:
+            text = f'the recipe "{one_line(subject.recipe)}" is a row, which no token names'
+            raise UsageError(text, f'take "{subject.base}", or write .ralph/recipes/<name>.toml')
+        session_id = new_id(root, subject.recipe, subject.shown, CHANCE)
+        facts = _claims(session_id, subject)
+        if claim is not None:
+            facts |= {"jti": claim.session_id, "cla": claim.token, "lea": claim.lease}
+            hand_over(claim)
+        command = server_command(root, trust_edited=trust_edited, say=say)
+        return str(facts["jti"]), _signed(command, seconds, facts)
+
+
+def revoke_session(root: Path, session_id: str) -> None:
+    """End the session of a token, whichever machine has made it, on all workers at once.
+
+    The task that it holds is let go.
+    Raises `UsageError` for what can be no id, and `ProjectError` where it cannot be written down.
+    """
+    if not SESSION_ID.fullmatch(session_id):
+        hint = "the id stands in the server's log, and was told when the token was made"
+        raise UsageError(f'"{one_line(session_id)}" is no id of a session', hint)
+    place = database_named(root)
+    try:
+        if postgresql_place(root) is None:
+            revocations.revoke(place, session_id)
+        else:
+            postgresql_revocations.revoke(place, session_id)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise ProjectError(
+            f'the list of ended sessions beside "{place}" cannot be written: {reason}',
+            "give yourself the right to write there",
+        ) from error
+    except (StartError, ToolError) as error:
+        raise ProjectError(f'the list of ended sessions in "{place}": {error}') from error
+    release_held(root, session_id, ENDED)
+
+
+def _claims(session_id: str, subject: Subject) -> dict[str, object]:
+    """Return what the maker of a token says of its session."""
+    return {
+        "jti": session_id,
+        "sub": _user(),
+        "rec": subject.recipe,
+        "dis": subject.discipline,
+        "fea": subject.feature,
+        "tsk": subject.task,
+        "tgt": subject.target,
+    }
+
+
+def _user() -> str:
+    """Return who makes the token, as far as the machine knows."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may have a user without a name
+        return "unknown"
+
+
+def _signed(command: tuple[str, ...], seconds: int, claims: dict[str, object]) -> str:
+    try:
+        done = subprocess.run(
+            [*command, "--http", "--sign", str(seconds)],
+            input=json.dumps(claims),
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+        )
+    except OSError as error:
+        text = f'"{command[0]}" cannot be run: {error.strerror}'
+        raise ProjectError(text, 'run "ralphgen doctor"') from error
+    if done.returncode:
+        said = (done.stderr.splitlines() or [f"exit code {done.returncode}"])[-1]
+        raise ProjectError(
+            f"the server makes no token: {said.removeprefix(OWN_NAME)}",
+            "docs/http.md says what has to be there",
+        )
+    return done.stdout.strip()

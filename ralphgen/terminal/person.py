@@ -1,0 +1,43 @@
+"""Asks a person, and tells one from an agent that `ralphgen launch` has started."""
+
+import os
+import sys
+from contextlib import suppress
+
+from ralphgen.errors import UsageError, harmless
+from ralphgen.runtime.processes.launched import is_below_launch
+
+
+def confirmed(question: str) -> bool:
+    """Return whether a person says yes; what was typed before the question is no answer to it."""
+    with suppress(ImportError):  # there is none on Windows
+        import termios
+
+        termios.tcflush(0, termios.TCIFLUSH)
+    print(harmless(f"{question} y/N "), end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
+def at_terminal() -> bool:
+    """Return whether there is somebody to ask: standard input and error are a terminal."""
+    return os.isatty(0) and os.isatty(2)
+
+
+def agrees(question: str, *, yes: bool) -> bool:
+    """Return whether a person says yes to a question, or has said so on the command line.
+
+    Raises `UsageError` where nobody can be asked.
+    """
+    if not yes and not at_terminal():
+        raise UsageError("there is no terminal to ask in", "say --yes")
+    return yes or confirmed(question)
+
+
+def refuse_agents(command: str) -> None:
+    """Raise `UsageError` below `ralphgen launch`: an agent does not decide what it may do."""
+    if is_below_launch():
+        raise UsageError(
+            f'"ralphgen {command}" is not for agents: this shell belongs to a session that '
+            '"ralphgen launch" has started',
+            "run it in a terminal of your own",
+        )

@@ -1,0 +1,6 @@
+"""What a project's own tools import, in an editor and in the server: see docs/own-tools.md."""
+
+from ralphgen.runtime.own_tools.api import OwnProject as Project
+from ralphgen.runtime.own_tools.api import ToolError, reads, writes
+
+__all__ = ["Project", "ToolError", "reads", "writes"]

@@ -1,0 +1,1 @@
+"""What a clone makes a person run: shown, asked for once, and recorded outside it."""

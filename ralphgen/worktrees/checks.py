@@ -1,0 +1,43 @@
+"""Runs the checks of a task on the files of a work tree, by the project's own server."""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+from ralphgen.calls.caller import open_server
+from ralphgen.errors import Say
+from ralphgen.project.root import ProjectPlace
+from ralphgen.sessions.items import read_settings
+
+KIT, TOOL = "ralph", "run_checks"
+ALL = "the checks"
+
+
+class CheckFailure(NamedTuple):
+    """A check that failed: its name, and the end of what it wrote."""
+
+    name: str
+    tail: str
+
+
+def failed_check(
+    root: Path, place: Path, task: int, *, trust_edited: bool, say: Say
+) -> CheckFailure | None:
+    """Return the first check of a task that fails on the files in `place`, None where none does.
+
+    What came of them is kept as evidence. A project without checks has none that could fail.
+    """
+    if not read_settings(root).done.checks:
+        return None
+    at = ProjectPlace(root, place, root)
+    with open_server(at, KIT, TOOL, None, trust_edited=trust_edited, say=say, apart=True) as server:
+        answer = server.call(TOOL, {"task": task})
+    if answer.refused:
+        return CheckFailure(ALL, answer.text)
+    said = json.loads(answer.text)
+    if said["passed"]:
+        return None
+    red = next((one for one in said["checks"] if one["exit_code"] != 0), None)
+    if red is None:
+        return CheckFailure(ALL, str(said.get("not_proved", "")))
+    return CheckFailure(str(red["name"]), str(red["tail"]))

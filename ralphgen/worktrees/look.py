@@ -1,0 +1,30 @@
+"""Says what work trees there are, and what waits in them for a person."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from ralphgen.worktrees.git import Git, top_of
+from ralphgen.worktrees.record import unmerged
+from ralphgen.worktrees.trees import BRANCH, FOLDER, KEPT
+
+
+def worktree_notes(root: Path) -> Iterator[str]:
+    """Yield a sentence each on work trees, kept branches and merges that wait; nothing for none.
+
+    Raises `ProjectError` where git or the database cannot be asked.
+    """
+    folder = root / FOLDER
+    trees = [path for path in sorted(folder.glob("*")) if (path / ".git").is_file()]
+    waiting = unmerged(root)
+    if waiting:
+        tasks = ", ".join(str(one.task) for one in waiting)
+        yield f'done but not merged: task {tasks}; "ralphgen loop --worktrees" goes on with it'
+    if not trees:
+        return
+    yield f"{len(trees)} in {FOLDER}, kept for the next loop"
+    for path in trees:
+        if Git(path).asked("status", "--porcelain").output:
+            yield f'"{path}" holds work that is not committed'
+    kept = [name for name in Git(top_of(root)).branches(f"{BRANCH}*") if KEPT.fullmatch(name)]
+    if kept:
+        yield f"kept branches that were not merged: {', '.join(kept)}"

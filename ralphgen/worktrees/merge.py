@@ -1,0 +1,246 @@
+"""Merges what an agent did into the base branch, once it has passed its checks there."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock
+
+from ralphgen.errors import Say
+from ralphgen.project.config import LoopConfig
+from ralphgen.worktrees.checks import failed_check
+from ralphgen.worktrees.git import Git, top_of
+from ralphgen.worktrees.record import record_merge
+from ralphgen.worktrees.trees import (
+    MERGE,
+    Worktree,
+    fetch_base,
+    held_since,
+    is_held_for,
+    make_ready,
+    move_base,
+    next_name,
+    opened_tree,
+    release,
+    set_aside,
+    unlock,
+    worktrees_folder,
+)
+
+COMMIT = "commit"  # what failed where the work cannot be committed as it is
+GITLINK = "160000"  # the mode of a repository within one
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The work is in the base branch, by this commit."""
+
+    commit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """The work does not go with what the base branch has; it is kept on `branch`."""
+
+    files: tuple[str, ...]
+    branch: str
+
+
+@dataclass(frozen=True, slots=True)
+class RedCheck:
+    """A check failed on the merged files, or a hook did; the work is kept on `branch`."""
+
+    name: str
+    tail: str
+    branch: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """The work is whole and waits on its branch, because of what a person is about to do."""
+
+    reason: str
+
+
+Outcome = Merged | Conflict | RedCheck | Pending
+
+
+def merge(
+    root: Path,
+    tree: Worktree,
+    task: int,
+    session_id: str,
+    config: LoopConfig,
+    say: Say,
+    *,
+    title: str = "",
+    trust_edited: bool = False,
+) -> Outcome:
+    """Commit what is in a work tree, merge it, run the task's checks on that, move the base branch.
+
+    One merge is made at a time, in a work tree of its own. The base branch only ever moves to a
+    tree that has passed; the ledger says by which commit the session was merged. Where that cannot
+    be, the branch is kept under the number of the attempt. Called again after a kill, or for a
+    merge that was pending, it goes on. Raises `ProjectError` where git itself fails.
+    """
+    git, top = Git(tree.path), top_of(root)
+    with merging(root):
+        if tree.path.is_dir() and not (tree.path / ".git").exists():
+            Git(top).asked("worktree", "repair")  # its files are still there
+        if problem := _committed(git, tree, f"{title or 'Work'} (task {task})", say):
+            return RedCheck(COMMIT, problem, set_aside(git, tree.branch, say) or tree.branch)
+        if reason := fetch_base(Git(top), tree.base, config):
+            return Pending(reason)
+        git = Git(top)
+        old = git.say("rev-parse", f"refs/heads/{tree.base}")
+        work = git.commit(f"refs/heads/{tree.branch}")
+        if problem := _lost(git, tree, old, work):
+            return RedCheck(COMMIT, problem, set_aside(git, tree.branch, say) or tree.branch)
+        outcome = _merged(root, top, tree, task, (old, work or old), config, say, trust_edited)
+        if isinstance(outcome, Merged):
+            record_merge(root, session_id, outcome.commit)
+            _leave(git, tree)
+        elif not isinstance(outcome, Pending):
+            set_aside(git, tree.branch, say)
+        return outcome
+
+
+def _merged(
+    root: Path,
+    top: Path,
+    tree: Worktree,
+    task: int,
+    commits: tuple[str, str],
+    config: LoopConfig,
+    say: Say,
+    trust_edited: bool,
+) -> Outcome:
+    """Merge the work into the base; the branch of one that failed is the caller's to keep.
+
+    What the base has already, by a kill or by somebody's hand, has to pass there all the same.
+    """
+    old, work = commits
+    kept = next_name(Git(top), tree.branch)
+    git, place = merge_tree(root, top, old, config, say)
+    message = f"Merge task {task}"
+    ended = git.asked("merge", "--quiet", "--no-ff", "--message", message, work)
+    if ended.code:
+        files = git.names("diff", "--name-only", "--diff-filter=U")
+        git.asked("merge", "--abort")
+        return Conflict(tuple(files), kept) if files else RedCheck("merge", ended.tail, kept)
+    make_ready(git, root, place, config, say)
+    failure = failed_check(root, place, task, trust_edited=trust_edited, say=say)
+    if failure is not None:
+        return RedCheck(failure.name, failure.tail, kept)
+    new = git.say("rev-parse", "HEAD")
+    if new == old:
+        return Merged(old)
+    if git.say("status", "--porcelain", "--untracked-files=no"):
+        return RedCheck("merge", "the checks changed files that git tracks", kept)
+    if config.remote is not None:
+        pushed = git.asked("push", "--quiet", "--", config.remote, f"{new}:refs/heads/{tree.base}")
+        if pushed.code:
+            say(pushed.tail)
+            return Conflict((), kept)
+    reason = move_base(Git(top), tree.base, old, new)
+    return Merged(new) if reason is None else Pending(reason)
+
+
+def _committed(git: Git, tree: Worktree, message: str, say: Say) -> str:
+    """Commit all that is in a work tree on its branch; return why that cannot be, or nothing."""
+    if not (tree.path / ".git").is_file() or not is_held_for(git, tree.branch):
+        return ""  # it is gone or works on something else by now: the branch is what counts
+    unlock(git)
+    _return_to_branch(git, tree, say)
+    git.say("add", "--all", ".")
+    staged = [line.split() for line in git.say("diff", "--cached", "--raw").splitlines()]
+    nested = [words[5] for words in staged if GITLINK in {words[0].lstrip(":"), words[1]}]
+    if nested:
+        return f"a repository within the work tree cannot be merged: {', '.join(nested)}"
+    if not staged:
+        return ""
+    ended = git.asked("commit", "--quiet", "--message", message)
+    return (ended.tail or "the commit was refused") if ended.code else ""
+
+
+def _lost(git: Git, tree: Worktree, old: str, work: str | None) -> str:
+    """Return why a branch without anything new is not all that was done; empty where it is.
+
+    A commit that no branch has any more gets back the task's; the files of a work tree that is gone
+    are lost.
+    """
+    if work is not None and not git.contains(old, work):
+        return ""
+    if (tree.path / ".git").is_file():
+        commit = _left_behind(Git(tree.path), tree.branch)
+        if commit is None:
+            return "" if work is not None else f'the branch "{tree.branch}" is gone'
+        git.say("update-ref", f"refs/heads/{tree.branch}", commit)
+        return "what was committed was on no branch any more"
+    if work is not None and work not in git.say("rev-list", "--first-parent", old).split():
+        return ""  # the base has commits of it
+    return f'the work tree "{tree.path}" is gone, with what was not committed in it'
+
+
+def _left_behind(git: Git, branch: str) -> str | None:
+    """Return the last commit that was made for the task of a branch, and that no branch has."""
+    if not is_held_for(git, branch):
+        return None
+    since = held_since(git)
+    made = []
+    for line in git.say("log", "--walk-reflogs", "--date=unix", "--format=%H %gd").splitlines():
+        commit, _, name = line.partition(" ")
+        if int(name.rpartition("{")[2].rstrip("}")) < since:
+            break
+        made.append(commit)
+    if not made:
+        return None
+    apart = git.say("rev-list", *made, "--not", "--branches", "--tags", "--remotes").split()
+    return next((commit for commit in made if commit in apart), None)
+
+
+def _return_to_branch(git: Git, tree: Worktree, say: Say) -> None:
+    """Bring a work tree back onto its branch, with all that is in it, where its agent has left it.
+
+    What the branch has and the work tree does not is kept under the number of the attempt.
+    """
+    name = f"refs/heads/{tree.branch}"
+    left = git.commit(name)
+    if left is not None and git.asked("symbolic-ref", "--quiet", "HEAD").output.strip() == name:
+        return
+    now = git.commit("HEAD") or left or tree.began
+    if left is not None and left != tree.began and not git.contains(now, left):
+        if git.contains(left, now) and not git.say("status", "--porcelain"):
+            return  # it holds nothing that the branch has not
+        set_aside(git, tree.branch, say)
+    git.say("update-ref", name, now)
+    git.say("symbolic-ref", "HEAD", name)
+
+
+def _leave(git: Git, tree: Worktree) -> None:
+    """Take away a branch that was merged; the work tree stays, with what git ignores."""
+    own = Git(tree.path)
+    if (tree.path / ".git").is_file() and is_held_for(own, tree.branch):
+        release(own)
+    git.asked("branch", "--delete", "--force", tree.branch)
+
+
+def merge_tree(
+    root: Path, top: Path, commit: str, config: LoopConfig, say: Say
+) -> tuple[Git, Path]:
+    """Return git in the work tree of merges, ready at a commit, and the project's folder there."""
+    git = opened_tree(top, worktrees_folder(root) / MERGE)
+    git.say("reset", "--quiet", "--hard")
+    git.say("checkout", "--quiet", "--force", "--detach", commit)
+    git.say("clean", "--quiet", "-ffd")
+    place = git.folder / root.resolve().relative_to(top)
+    make_ready(git, root, place, config, say)
+    return git, place
+
+
+@contextmanager
+def merging(root: Path) -> Iterator[None]:
+    """Make no merge while another one is made, on this machine."""
+    with FileLock(worktrees_folder(root) / f"{MERGE}.lock"):
+        yield

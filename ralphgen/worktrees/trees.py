@@ -1,0 +1,279 @@
+"""Makes work trees ready: a branch for a task, what git ignores, and what the settings run."""
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from ralphgen.errors import ProjectError, Say
+from ralphgen.output.files import put, refuse_irregular
+from ralphgen.project.config import LoopConfig
+from ralphgen.runtime.files.work_tree import mark_of, pattern_of
+from ralphgen.runtime.values.encoding import sha256_hex
+from ralphgen.worktrees.git import Git, base_branch, run, top_of
+
+FOLDER = ".ralph/worktrees"
+MERGE = "merge"  # the work tree in which merges are made
+BRANCH = "ralph/task-"
+KEPT = re.compile(r"ralph/task-(\d+)-(\d+)")
+SETUP = "ralphgen-setup"  # beside git's own files on a work tree: what it was made ready with
+HELD_FOR = "ralphgen-branch"  # beside them too: the branch of the task that it is there for
+
+
+@dataclass(frozen=True, slots=True)
+class Worktree:
+    """A work tree in which an agent works on a task.
+
+    `path` is its top, and `root` the project's folder in it. It is on `branch`, which began at
+    the commit `began` of the branch `base`.
+    """
+
+    path: Path
+    root: Path
+    branch: str
+    base: str
+    began: str
+
+
+@contextmanager
+def free_number(root: Path) -> Iterator[int]:
+    """The number of a work tree that no other worker has, as long as the block lasts."""
+    folder = worktrees_folder(root)
+    for number in range(1, 1_000):
+        lock = FileLock(folder / f"{number}.lock", timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            continue
+        try:
+            yield number
+        finally:
+            lock.release()
+        return
+    raise ProjectError("there are a thousand workers", "end some")
+
+
+def prepare(root: Path, number: int, task: int, config: LoopConfig, say: Say) -> Worktree:
+    """Return the work tree of this number on a new branch for a task, at the end of the base.
+
+    What an earlier session left in it is kept on a branch; files that git ignores stay. Raises
+    `ProjectError` where it cannot be made or made ready.
+    """
+    top = top_of(root)
+    base, path = base_branch(top), worktrees_folder(root) / str(number)
+    git = opened_tree(top, path)
+    keep_leftover(git, say)
+    branch = f"{BRANCH}{task}"
+    fetch_base(Git(top), base, config)
+    began = git.say("rev-parse", f"refs/heads/{base}")
+    left = git.commit(f"refs/heads/{branch}")
+    if left is not None and not git.contains(began, left):
+        set_aside(git, branch, say)
+    _private(git, HELD_FOR).write_text(branch, encoding="utf-8")
+    git.say("checkout", "--quiet", "--force", "--ignore-other-worktrees", "-B", branch, began)
+    git.say("clean", "--quiet", "-ffd")
+    place = path / root.resolve().relative_to(top)
+    make_ready(git, root, place, config, say)
+    return Worktree(path, place, branch, base, began)
+
+
+def opened_tree(top: Path, path: Path) -> Git:
+    """Return git in the work tree at `path`, which is made where it is missing or half made."""
+    git = Git(path)
+    if not (path / ".git").is_file() or git.asked("rev-parse", "--verify", "HEAD").code:
+        Git(top).asked("worktree", "remove", "--force", "--force", str(path))
+        if path.exists():
+            shutil.rmtree(path)
+        Git(top).say("worktree", "prune")
+        Git(top).say("worktree", "add", "--quiet", "--force", "--detach", str(path), "HEAD")
+    unlock(git)
+    for what in ("MERGE_HEAD", "CHERRY_PICK_HEAD", "rebase-merge", "rebase-apply"):
+        if _private(git, what).exists():
+            git.say("reset", "--quiet", "--merge")
+    return git
+
+
+def unlock(git: Git) -> None:
+    """Take away the locks of a git that was killed in a work tree in which nobody else is."""
+    for lock in ("index.lock", "HEAD.lock"):
+        _private(git, lock).unlink(missing_ok=True)
+
+
+def is_held_for(git: Git, branch: str) -> bool:
+    """Return whether a work tree is still there for the task of a branch, and for no later one.
+
+    Which branch is checked out does not tell: an agent may have left its own.
+    """
+    try:
+        return _private(git, HELD_FOR).read_text(encoding="utf-8") == branch
+    except FileNotFoundError:
+        return False
+
+
+def held_since(git: Git) -> int:
+    """Return since when a work tree is there for its task, in seconds since 1970."""
+    return int(_private(git, HELD_FOR).stat().st_mtime)
+
+
+def release(git: Git) -> None:
+    """Let a work tree be there for no task any more; its files stay, at the commit they are at."""
+    _private(git, HELD_FOR).unlink(missing_ok=True)
+    git.asked("checkout", "--quiet", "--detach")
+
+
+def keep_leftover(git: Git, say: Say) -> None:
+    """Commit what a work tree still holds, on its branch: nothing that an agent wrote is lost."""
+    if not git.say("status", "--porcelain", "--untracked-files=all"):
+        return
+    branch = git.asked("symbolic-ref", "--quiet", "--short", "HEAD").output.strip()
+    if not branch:
+        branch = f"ralph/left-{git.say('rev-parse', '--short', 'HEAD')}"
+        git.say("checkout", "--quiet", "-B", branch)
+    git.say("add", "--all", "--ignore-errors", ".")
+    ended = git.asked("commit", "--quiet", "--no-verify", "--message", "Keep unfinished work")
+    if ended.code:
+        text = f'what "{git.folder}" holds cannot be committed'
+        raise ProjectError(text, "commit it or take it away by hand", ended.tail)
+    say(f'kept what was left in "{git.folder}" on the branch "{branch}"')
+
+
+def set_aside(git: Git, branch: str, say: Say) -> str | None:
+    """Rename a branch of a task, where there is one, so that a new one can begin; return the name.
+
+    It gets the number of the attempt.
+    """
+    if git.commit(f"refs/heads/{branch}") is None:
+        return None
+    kept = next_name(git, branch)
+    git.say("branch", "--move", branch, kept)
+    say(f'the branch "{branch}" is kept as "{kept}"')
+    return kept
+
+
+def kept_branches(git: Git, task: int) -> list[str]:
+    """Return the branches of a task that were kept, the last attempt's last."""
+    found = [KEPT.fullmatch(name) for name in git.branches(f"{BRANCH}{task}-*")]
+    return [one[0] for one in sorted(filter(None, found), key=lambda one: int(one[2]))]
+
+
+def next_name(git: Git, branch: str) -> str:
+    """Return the name under which a branch of a task is kept: with the number of the attempt."""
+    number = 1
+    while git.commit(f"refs/heads/{branch}-{number}") is not None:
+        number += 1
+    return f"{branch}-{number}"
+
+
+def fetch_base(git: Git, base: str, config: LoopConfig) -> str | None:
+    """Bring the base branch up to what its remote has, where there is one; return why not.
+
+    Raises `ProjectError` where the remote cannot be reached.
+    """
+    if config.remote is None:
+        return None
+    theirs = f"refs/remotes/{config.remote}/{base}"
+    git.say("fetch", "--quiet", "--", config.remote, f"+refs/heads/{base}:{theirs}")
+    old, new = git.say("rev-parse", f"refs/heads/{base}"), git.say("rev-parse", theirs)
+    if git.contains(old, new):
+        return None
+    if not git.contains(new, old):
+        return f'"{base}" and that of "{config.remote}" have both moved on'
+    return move_base(git, base, old, new)
+
+
+def move_base(git: Git, base: str, old: str, new: str) -> str | None:
+    """Move the base branch from one commit to a later one; return why it stays, None if it moved.
+
+    Where it is checked out, that work tree is brought along, unless somebody has changed files
+    there that git tracks.
+    """
+    tree = checkout_of(git, base)
+    if tree is None:
+        moved = git.asked("update-ref", f"refs/heads/{base}", new, old)
+        return f'"{base}" was moved meanwhile' if moved.code else None
+    if changed := changed_in(tree):
+        return f'files were changed in "{tree}": {", ".join(changed[:3])}'
+    if Git(tree).commit("HEAD") != old:
+        return f'"{base}" was moved meanwhile'
+    moved = Git(tree).asked("merge", "--quiet", "--ff-only", new)
+    return f'"{tree}" cannot be brought along: {moved.tail}' if moved.code else None
+
+
+def checkout_of(git: Git, branch: str) -> Path | None:
+    """Return the work tree in which a branch is checked out, None where none is."""
+    tree = None
+    for line in git.say("worktree", "list", "--porcelain").splitlines():
+        word, _, rest = line.partition(" ")
+        tree = Path(rest) if word == "worktree" else tree
+        if word == "branch" and rest == f"refs/heads/{branch}":
+            return tree
+    return None
+
+
+def changed_in(tree: Path) -> list[str]:
+    """Return the files of a work tree that differ from its commit, and count: not our own ones."""
+    listed = Git(tree).say("status", "--porcelain", "--untracked-files=no", "-z").split("\0")
+    paths = [entry[3:] for entry in listed if entry[2:3] == " "]
+    own = re.compile(r"(?:^|/)\.ralph/(?:db/|progress\.txt|learnings\.txt|mcp/context\.json)")
+    return sorted(path for path in paths if not own.search(path))
+
+
+def make_ready(git: Git, root: Path, place: Path, config: LoopConfig, say: Say) -> None:
+    """Copy ignored files into a work tree and run the setup there, where either is out of date."""
+    for path in _matching(root, config.copy_files, lambda name: name not in {".git", ".ralph"}):
+        target = place / path
+        if mark_of(str(root / path)) != mark_of(str(target)):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(root / path, target, follow_symlinks=False)
+    marker, now = _private(git, SETUP), _setup_mark(place, config)
+    if not config.setup or (marker.exists() and marker.read_text(encoding="utf-8") == now):
+        return
+    marker.unlink(missing_ok=True)
+    for command in config.setup:
+        say(f"{place}: {' '.join(command)}")
+        ended = run(command, place, root=root)
+        if ended.code:
+            text = f"[loop] setup {json.dumps(command)} ended with exit code {ended.code}"
+            raise ProjectError(f'{text} in "{place}"', "fix it", ended.tail)
+    marker.write_text(now, encoding="utf-8")
+
+
+def _setup_mark(place: Path, config: LoopConfig) -> str:
+    """Return what stands for the setup and for the files after whose change it runs again."""
+    names = _matching(place, config.setup_when, lambda name: name not in {".git", ".ralph"})
+    marks = {name: mark_of(str(place / name)) for name in names}
+    return sha256_hex(json.dumps([config.setup, marks], sort_keys=True).encode())
+
+
+def _matching(root: Path, globs: list[str], enters: Callable[[str], bool]) -> list[str]:
+    """Return the files below a folder that a glob matches, sorted; no link is followed."""
+    patterns = [pattern_of(glob) for glob in globs]
+    plain = [glob for glob in globs if not re.search(r"[*?]", glob) and not (root / glob).is_dir()]
+    found = {glob for glob in plain if os.path.lexists(root / glob)}
+    if len(plain) < len(globs):
+        for folder, folders, files in os.walk(root):
+            folders[:] = [name for name in folders if enters(name)]
+            at = os.path.relpath(folder, root)
+            paths = [name if at == "." else f"{at}/{name}" for name in files]
+            found |= {path for path in paths if any(one.match(path) for one in patterns)}
+    return sorted(found)
+
+
+def _private(git: Git, name: str) -> Path:
+    """Return a file of git's own on a work tree."""
+    return git.folder / git.say("rev-parse", "--git-path", name)
+
+
+def worktrees_folder(root: Path) -> Path:
+    """Return the folder of the work trees, which git ignores; it is made where it is missing."""
+    folder = root / FOLDER
+    refuse_irregular(folder, [".gitignore"])  # a link in a clone may lead anywhere
+    if not (folder / ".gitignore").exists():
+        put(folder / ".gitignore", "*\n")
+    return folder.resolve()

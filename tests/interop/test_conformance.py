@@ -1,0 +1,77 @@
+"""The official conformance suite on our app: nothing fails there that passes on the SDK's own."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from bearer_proxy import listening, pass_on
+from http_servers import http_project, serving, token
+from node_packages import NEEDED, modules, run_node
+
+SDK_APP = Path(__file__).parents[1] / "support" / "sdk_http_app.py"
+SUITE = "@modelcontextprotocol/conformance/dist/index.js"
+RUN = re.compile(r"-\d{4}-\d\d-\d\dT.*")
+# What a server can pass that has none of the tools, prompts and resources that the suite looks for.
+PASSED = {
+    "2025-11-25": {
+        *("server-initialize", "ping", "tools-list", "resources-list", "prompts-list"),
+        "dns-rebinding-protection",
+    },
+    "2026-07-28": {
+        *("tools-list", "resources-list", "prompts-list", "sep-2164-resource-not-found"),
+        *("caching", "http-header-validation", "dns-rebinding-protection"),
+        "input-required-result-unsupported-methods",
+    },
+}
+pytestmark = NEEDED
+Check = tuple[str, str, str]  # scenario, id and name
+
+
+@pytest.mark.parametrize("version", PASSED)
+def test_nothing_fails_that_passes_on_the_sdks_own_app(tmp_path: Path, version: str) -> None:
+    with listening() as listener:
+        port = listener.getsockname()[1]
+        named = f'allowed_hosts = ["127.0.0.1"]\nallowed_origins = ["http://127.0.0.1:{port}"]\n'
+        root = http_project(tmp_path / "p", f"rate = 100000\n{named}")
+        with serving(root) as server:
+            pass_on(listener, server.port, token(root))
+            failed, passed = results(port, version, tmp_path / "ours")
+    with sdk_app(root) as port:
+        failed_there, _ = results(port, version, tmp_path / "sdk")
+
+    assert set() == failed - failed_there
+    assert set() == PASSED[version] - {scenario for scenario, _, _ in passed - failed}
+    assert set() == PASSED[version] & {scenario for scenario, _, _ in failed | failed_there}
+
+
+def results(port: int, version: str, folder: Path) -> tuple[set[Check], set[Check]]:
+    """The checks that failed, and those that passed."""
+    run_node(
+        modules() / SUITE,
+        *("server", "--url", f"http://127.0.0.1:{port}/mcp/ralph"),
+        *("--requirements", version, "--output-dir", str(folder)),
+    )
+    found: dict[str, set[Check]] = {}
+    for file in folder.glob("*/checks.json"):
+        scenario = RUN.sub("", file.parent.name).removeprefix("server-")
+        for check in json.loads(file.read_text(encoding="utf-8")):
+            one = (scenario, check["id"], check["name"])
+            found.setdefault(check["status"], set()).add(one)
+    return found["FAILURE"], found["SUCCESS"]
+
+
+@contextmanager
+def sdk_app(root: Path) -> Iterator[int]:
+    """The port of the SDK's own app, which serves the project."""
+    command = [sys.executable, "-I", str(SDK_APP), str(root / ".ralph/mcp")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            yield int(process.stderr.readline())
+        finally:
+            process.kill()

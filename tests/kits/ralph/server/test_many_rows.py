@@ -1,0 +1,78 @@
+"""A hundred thousand tasks that wait for one: what is answered of them, and in how much memory."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from driving import context_for, create_project, on_context
+from wire import Wire, running
+
+MANY = """
+INSERT INTO tasks (id, feature, discipline, title, status, depends_on)
+    WITH RECURSIVE n(i) AS (SELECT 10 UNION ALL SELECT i + 1 FROM n WHERE i < 100000)
+    SELECT i, 'auth', 'backend', 'Task number ' || i, iif(i = 50, 'done', 'pending'), '[1]' FROM n;
+"""
+MOST = 40  # megabytes; a server that has answered little has 20
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
+    root = create_project(tmp_path_factory.mktemp("many"), MANY)
+    with running(root, *on_context(context_for(root, "manual"))) as server:
+        server.shake_hands()
+        yield server
+
+
+def told(server: Wire, tool: str, **arguments: object) -> dict[str, Any]:
+    """The answer of a tool, or its refusal as `refused`; the server must stay small."""
+    result = server.ask("tools/call", {"name": tool, "arguments": arguments})["result"]
+    text = result["content"][0]["text"]
+    assert megabytes(server) < MOST
+    answer: dict[str, Any] = {"refused": text} if result.get("isError") else json.loads(text)
+    return answer
+
+
+def megabytes(server: Wire) -> int:
+    """The most memory that the server has ever had, where the system says so."""
+    status = Path(f"/proc/{server.process.pid}/status")
+    if not status.exists():
+        return 0
+    (most,) = re.findall(r"VmHWM:\s*(\d+) kB", status.read_text(encoding="ascii"))
+    return int(most) // 1024
+
+
+def test_a_task_shows_the_first_of_those_that_wait_for_it(server: Wire) -> None:
+    answer = told(server, "get_task", id=1)
+
+    assert list(range(10, 110)) == [row["id"] for row in answer["dependents"][:101]][1:]
+    assert ["dependents"] == answer["cut"]
+
+
+def test_a_task_is_no_longer_as_a_resource_and_leads_on(server: Wire) -> None:
+    def read(uri: str) -> dict[str, Any]:
+        (contents,) = server.ask("resources/read", {"uri": uri})["result"]["contents"]
+        assert len(contents["text"]) <= 40_000
+        assert megabytes(server) < MOST
+        answer: dict[str, Any] = json.loads(contents["text"])
+        return answer
+
+    page = read(read("ralph://tasks/1")["more"]["dependents"])
+    following = read(page["next"])["dependents"][0]["id"]
+
+    assert page["dependents"][-1]["id"] + 1 == following
+
+
+def test_a_task_that_others_wait_for_is_not_deleted(server: Wire) -> None:
+    assert 'task 2 "Show the form" depends on it' in told(server, "delete_task", id=1)["refused"]
+
+
+def test_of_what_becomes_free_the_first_are_named_and_that_there_are_others(server: Wire) -> None:
+    answer = told(server, "set_task_status", id=1, status="done")
+    again = told(server, "set_task_status", id=1, status="pending")
+
+    assert [2, *range(10, 50), *range(51, 60)] == answer["unblocked"][:50]
+    assert ["unblocked"] == answer["cut"]
+    assert {"id": 1, "old": "done", "new": "pending"} == again

@@ -1,0 +1,445 @@
+"""The server on PostgreSQL answers as it does on SQLite, and loses nothing with a connection."""
+
+import json
+import re
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import psycopg
+import pytest
+from conversations import requests
+from driving import Driver, connected, context_for, on_context, server_command
+from engines import VARIABLE, move, on_both
+from frames import HANDSHAKES, opening, request
+from lanes import shortened
+from postgresql import needs_postgresql
+
+from ralphgen.runtime.postgresql.library import writers_lock
+
+pytestmark = needs_postgresql
+Call = tuple[str, dict[str, Any]]
+Pair = tuple[Driver, Driver]
+
+NAMES = ("auth", "search", "pay-ments", "Nowhere", "", "a\u00e9", "'; DROP TABLE tasks; --", '"')
+IDS = (1, 2, 3, 4, 0, -1, 99, 2**31, 2**62)
+TEXTS = ("Log in", "log IN", "x", " ", "\u00c4rger %s ? $1", "line\nline", "a" * 3_000)
+LISTS: tuple[list[int], ...] = ([], [1], [1, 2], [3], [2, 2], [99], [4])
+CALLS: Sequence[Call] = (
+    ("list_tasks", {}),
+    ("list_tasks", {"filter_status": "pending", "filter_feature": "auth", "limit": 1}),
+    ("list_tasks", {"filter_status": "pending", "limit": 1, "cursor": "1"}),
+    ("list_tasks", {"filter_ready": True}),
+    ("list_tasks", {"filter_ready": True, "filter_feature": "auth", "limit": 1}),
+    ("list_tasks", {"filter_feature": "atuh"}),
+    ("list_tasks", {"cursor": "x"}),
+    ("get_task", {"id": 1}),
+    ("get_task", {"id": 99}),
+    ("get_task", {"id": 2**40}),
+    ("get_task", {"id": 2**70}),
+    ("create_task", {"title": "Pay", "feature": "auth", "discipline": "backend"}),
+    ("create_task", {"title": "LOG in", "feature": "auth", "discipline": "backend"}),
+    ("create_task", {"title": "\u00c4", "feature": "auth", "discipline": "backend"}),
+    ("create_task", {"title": "\u00e4", "feature": "auth", "discipline": "backend"}),
+    ("create_task", {"title": "Pay", "feature": "nope", "discipline": "backend"}),
+    ("create_task", {"title": " ", "feature": "auth", "discipline": "backend"}),
+    ("create_task", {"title": "A", "feature": "auth", "discipline": "backend", "depends_on": [9]}),
+    ("create_task", {"title": "B\0", "feature": "auth", "discipline": "backend"}),
+    (
+        "create_task",
+        {
+            "title": "All",
+            "feature": "search",
+            "discipline": "frontend",
+            "status": "pending",
+            "description": "d ? %s $1 'q'",
+            "priority": "high",
+            "tags": ["a", "b;c"],
+            "depends_on": [1, 3],
+            "acceptance_criteria": ["one"],
+            "context_files": ["a.py"],
+            "hints": "h",
+            "estimated_turns": 3,
+        },
+    ),
+    ("get_task", {"id": 7}),
+    ("update_task", {"id": 3, "title": "Pay now", "depends_on": [2], "clear": ["description"]}),
+    ("update_task", {"id": 1, "depends_on": [3]}),
+    ("update_task", {"id": 1, "depends_on": [1]}),
+    ("update_task", {"id": 3, "title": "Pay now", "depends_on": [2]}),
+    ("update_task", {"id": 99, "title": "x"}),
+    ("update_task", {"id": 3}),
+    ("set_task_status", {"id": 1, "status": "in_progress"}),
+    ("set_task_status", {"id": 1, "status": "done", "summary": "Works."}),
+    ("set_task_status", {"id": 1, "status": "done"}),
+    ("set_task_status", {"id": 2, "status": "blocked", "reason": "No key."}),
+    ("set_task_status", {"id": 2, "status": "skipped", "reason": "x"}),
+    ("set_task_status", {"id": 2, "status": "skipped"}),
+    ("set_task_status", {"id": 99, "status": "done"}),
+    ("enrich_task", {"id": 3, "pseudocode": "do it"}),
+    ("enrich_task", {"id": 1, "pseudocode": "do it"}),
+    ("delete_task", {"id": 1}),
+    ("delete_task", {"id": 99}),
+    ("delete_task", {"id": 6}),
+    ("add_task_comment", {"task_id": 2, "body": "Who?"}),
+    ("add_task_comment", {"task_id": 2, "body": "Me.", "author": "Ann"}),
+    ("add_task_comment", {"task_id": 99, "body": "Who?"}),
+    ("add_task_comment", {"task_id": 2, "body": " "}),
+    ("update_task_comment", {"task_id": 2, "comment_id": 2, "body": "What?"}),
+    ("update_task_comment", {"task_id": 1, "comment_id": 2, "body": "What?"}),
+    ("get_task", {"id": 2}),
+    ("delete_task_comment", {"task_id": 2, "comment_id": 2}),
+    ("delete_task_comment", {"task_id": 2, "comment_id": 2}),
+    ("list_features", {"limit": 1}),
+    ("list_features", {"limit": 1, "cursor": "61757468.t"}),
+    ("list_features", {"cursor": "zz"}),
+    ("create_feature", {"name": "Zed", "display_name": "Zed"}),
+    ("create_feature", {"name": "auths", "display_name": "Auths"}),
+    ("create_feature", {"name": "auth", "display_name": "Auth"}),
+    ("create_feature", {"name": "zed", "display_name": "Zed", "acronym": "AUTH"}),
+    ("create_feature", {"name": "a_b", "display_name": "A B", "acronym": "ABBB"}),
+    ("create_feature", {"name": "a-b", "display_name": "A B"}),
+    ("list_features", {}),
+    ("update_feature", {"name": "auth", "description": "Who is who", "dependencies": ["search"]}),
+    ("update_feature", {"name": "auth", "acronym": "ABBB"}),
+    ("update_feature", {"name": "nope", "description": "x"}),
+    ("append_feature_learning", {"feature_name": "auth", "text": "Tokens expire.", "task_id": 1}),
+    ("append_feature_learning", {"feature_name": "auth", "text": "Tokens  expire."}),
+    ("append_feature_learning", {"feature_name": "auth", "text": "Say \u00fc.", "task_id": 999}),
+    ("append_feature_learning", {"feature_name": "nope", "text": "x"}),
+    ("add_feature_context_file", {"feature_name": "auth", "file_path": "src/a.py"}),
+    ("add_feature_context_file", {"feature_name": "auth", "file_path": "./src//a.py"}),
+    ("add_feature_context_file", {"feature_name": "auth", "file_path": "../a.py"}),
+    ("get_feature", {"name": "auth"}),
+    ("get_feature", {"name": "nope"}),
+    ("delete_feature", {"name": "auth"}),
+    ("delete_feature", {"name": "auths"}),
+    ("delete_feature", {"name": "nope"}),
+    ("list_disciplines", {}),
+    ("get_discipline", {"name": "backend"}),
+    ("get_discipline", {"name": "Backend"}),
+    ("create_discipline", {"name": "qa", "display_name": "QA", "icon": "Bug", "color": "#112233"}),
+    ("create_discipline", {"name": "qa", "display_name": "QA", "icon": "Bug", "color": "#112233"}),
+    ("update_discipline", {"name": "qa", "skills": ["a"], "system_prompt": "Test."}),
+    ("delete_discipline", {"name": "backend"}),
+    ("delete_discipline", {"name": "qa"}),
+    ("get_project_info", {}),
+    ("get_project_progress", {}),
+    ("append_learning", {"text": "Look twice."}),
+    ("append_learning", {"text": "Look twice."}),
+    ("read_learnings", {}),
+    ("append_progress", {"text": "Begun."}),
+    ("read_progress", {"limit": 1}),
+    ("delete_task", {"id": 7}),
+    ("create_task", {"title": "Again", "feature": "auth", "discipline": "backend"}),
+    ("list_tasks", {"filter_status": "draft"}),
+    ("no_such_tool", {}),
+)
+URIS = (
+    "ralph://features/auth",
+    "ralph://features/nope",
+    "ralph://disciplines/backend",
+    "ralph://tasks/2",
+    "ralph://tasks/99",
+    "ralph://progress",
+)
+# What is said in other words: by SQLite, and by PostgreSQL.
+WORDINGS = {
+    '"title" holds the character U+0000, which the database cannot hold: leave it out': (
+        "a text holds the character U+0000, which the database cannot hold"
+    ),
+}
+STAMPS = r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:Z|\+00:00)?)?"
+
+
+def told(text: str) -> str:
+    """An answer without what differs between two moments."""
+    return re.sub(STAMPS, "WHEN", text)
+
+
+def asked(server: Driver, tool: str, arguments: Mapping[str, Any]) -> tuple[object, str]:
+    """Whether a call failed, and its answer, in the words of PostgreSQL."""
+    try:
+        failed, text = server.ask(tool, arguments)
+    except Exception as error:  # noqa: BLE001 - whatever the SDK's client raises has to be equal
+        return type(error).__name__, told(str(error))
+    return failed, WORDINGS.get(text, told(text))
+
+
+@pytest.fixture
+def both(tmp_path: Path) -> Iterator[Pair]:
+    with (
+        on_both(tmp_path) as (ours, theirs, dsn),
+        connected(ours) as sqlite,
+        connected(theirs, env={VARIABLE: dsn}) as postgresql,
+    ):
+        yield sqlite, postgresql
+
+
+def test_every_tool_answers_the_same(both: Pair) -> None:
+    sqlite, postgresql = both
+    names = sqlite.names()
+
+    assert sqlite.tools() == postgresql.tools()
+    assert {name for name, _ in CALLS} >= set(names)
+    for tool, arguments in CALLS:
+        expected, found = (asked(server, tool, arguments) for server in both)
+        assert (tool, arguments, expected) == (tool, arguments, found)
+    assert postgresql.names() == names
+
+
+def some_call(random: Random) -> Call:
+    """A call that may be refused; comments stay, since a sequence gives no number twice."""
+    name, task = random.choice(NAMES), random.choice(IDS)
+    home = {"feature": random.choice(NAMES[:2]), "discipline": random.choice(("backend", "qa"))}
+    text, needed = random.choice(TEXTS), random.choice(LISTS)
+    statuses = ("draft", "pending", "in_progress", "done", "blocked", "skipped")
+    calls: Sequence[Call] = (
+        ("create_task", {"title": text, **home, "depends_on": needed}),
+        ("create_task", {"title": text, **home, "description": text, "tags": [text]}),
+        ("update_task", {"id": task, "depends_on": needed, "description": text}),
+        ("update_task", {"id": task, "title": text, "clear": ["priority"]}),
+        ("set_task_status", {"id": task, "status": random.choice(statuses)}),
+        ("set_task_status", {"id": task, "status": "done", "summary": text}),
+        ("enrich_task", {"id": task, "pseudocode": text}),
+        ("delete_task", {"id": task}),
+        ("add_task_comment", {"task_id": task, "body": text}),
+        ("create_feature", {"name": name, "display_name": text}),
+        ("update_feature", {"name": name, "description": text}),
+        ("delete_feature", {"name": name}),
+        ("append_feature_learning", {"feature_name": name, "text": text, "task_id": task}),
+        ("update_discipline", {"name": "backend", "description": text}),
+        ("get_task", {"id": task}),
+        ("get_feature", {"name": name}),
+        ("list_tasks", {"filter_ready": True}),
+        ("list_tasks", {"filter_feature": name}),
+        ("list_features", {"limit": 2}),
+        ("get_project_progress", {}),
+    )
+    return random.choice(calls)
+
+
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(1, 20))]
+)
+def test_random_calls_are_answered_the_same(both: Pair, seed: int) -> None:
+    random = Random(seed)  # noqa: S311 - the same calls in each run
+    for _ in range(120):
+        tool, arguments = some_call(random)
+        expected, found = (asked(server, tool, arguments) for server in both)
+        assert (tool, arguments, expected) == (tool, arguments, found)
+
+
+def test_resources_and_completions_are_the_same(both: Pair) -> None:
+    def read(server: Driver, uri: str) -> str:
+        try:
+            result = server.portal.call(server.client.read_resource, uri)
+        except Exception as error:  # noqa: BLE001 - whatever the SDK's client raises
+            return f"{type(error).__name__} {error}"
+        return told(result.model_dump_json())
+
+    def listed(server: Driver) -> str:
+        return str(server.portal.call(server.client.list_resources).model_dump_json())
+
+    sqlite, postgresql = both
+    assert listed(sqlite) == listed(postgresql)
+    for uri in URIS:
+        assert read(sqlite, uri) == read(postgresql, uri)
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    shortened(["task_execution", "braindump", "opus_review", "ramble"], "task_execution"),
+)
+def test_a_session_is_told_the_same(tmp_path: Path, recipe: str) -> None:
+    """Instructions, prompts and the brief."""
+    with on_both(tmp_path) as (ours, theirs, dsn):
+        first, second = (described(root, recipe, dsn) for root in (ours, theirs))
+
+    assert first == second
+
+
+def described(root: Path, recipe: str, dsn: str) -> dict[str, Any]:
+    context = context_for(root, recipe)
+    command = server_command(root, "ralph", *on_context(context), "--describe")
+    done = subprocess.run(command, capture_output=True, check=True, env={VARIABLE: dsn})
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Iterator[tuple[Path, str]]:
+    with on_both(tmp_path) as (_, root, dsn):
+        yield root, dsn
+
+
+def run(dsn: str, sql: str) -> None:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(sql.encode())
+
+
+def end_others(dsn: str) -> int:
+    """Break the connections of servers; returns how many."""
+    sql = (
+        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
+        "WHERE application_name = 'ralphgen' AND datname = current_database()"
+    )
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        (count,) = connection.execute(sql).fetchone() or (0,)
+    return int(count)
+
+
+def test_a_lost_connection_is_made_anew(theirs: tuple[Path, str]) -> None:
+    root, dsn = theirs
+    with connected(root, env={VARIABLE: dsn}) as server:
+        before = server.call("get_task", id=1)
+        assert end_others(dsn) == 1
+
+        assert before == server.call("get_task", id=1)
+        assert end_others(dsn) == 1
+        assert server.call("set_task_status", id=1, status="done")["old"] == "pending"
+
+
+def test_a_server_without_the_variable_does_not_start(theirs: tuple[Path, str]) -> None:
+    root, _ = theirs
+    command = server_command(root, "ralph", *on_context(context_for(root, "manual")))
+    done = subprocess.run(command, capture_output=True, check=False, env={}, text=True)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f'"{VARIABLE}" is not set' in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("dsn", "words"),
+    [
+        ("postgresql://somebody:s3cret@127.0.0.1:1/x", "cannot be reached"),
+        ("host=/nowhere s3cret", "is named by no DSN"),
+    ],
+)
+def test_what_cannot_be_reached_is_named_by_its_variable_alone(
+    theirs: tuple[Path, str], dsn: str, words: str
+) -> None:
+    root, _ = theirs
+    with connected(root, env={VARIABLE: dsn}) as server:
+        text = server.refusal("get_task", id=1)
+
+    assert VARIABLE in text
+    assert words in text
+    assert "s3cret" not in text
+    assert "somebody" not in text
+
+
+def test_another_writer_is_waited_for(theirs: tuple[Path, str]) -> None:
+    """While it is, what only reads is answered."""
+    root, dsn = theirs
+    with connected(root, env={VARIABLE: dsn}) as server, psycopg.connect(dsn) as other:
+        server.call("get_task", id=1)
+        other.execute(writers_lock("public").encode())
+        with ThreadPoolExecutor() as pool:
+            begun = time.monotonic()
+            writes = pool.submit(server.call, "set_task_status", id=1, status="done")
+            time.sleep(0.5)
+            assert server.call("get_task", id=1)["status"] == "pending"
+            other.commit()
+
+            assert writes.result()["new"] == "done"
+            assert time.monotonic() - begun < 10
+
+
+def test_many_writers_give_every_number_once(theirs: tuple[Path, str]) -> None:
+    root, dsn = theirs
+
+    def create(_: int) -> list[int]:
+        with connected(root, env={VARIABLE: dsn}) as server:
+            home = {"feature": "auth", "discipline": "backend"}
+            return [server.call("create_task", title="t", **home)["id"] for _ in range(5)]
+
+    with ThreadPoolExecutor(4) as pool:
+        found = sorted(one for ids in pool.map(create, range(4)) for one in ids)
+
+    assert found == list(range(3, 23))
+
+
+def test_a_column_that_goes_is_told_of(theirs: tuple[Path, str]) -> None:
+    root, dsn = theirs
+    with connected(root, env={VARIABLE: dsn}) as server:
+        server.call("get_task", id=1)
+        with psycopg.connect(dsn, autocommit=True) as other:
+            other.execute("ALTER TABLE tasks DROP COLUMN hints")
+        text = server.refusal("get_task", id=1)
+
+    assert 'column "tasks.hints" is gone' in text
+    assert "ralphgen regen" in text
+
+
+def test_an_app_that_counts_by_itself_goes_on_behind(theirs: tuple[Path, str]) -> None:
+    root, dsn = theirs
+    insert = "INSERT INTO tasks (feature, discipline, title) VALUES ('auth', 'backend', 'by app')"
+    with connected(root, env={VARIABLE: dsn}) as server:
+        home = {"feature": "auth", "discipline": "backend"}
+        ids = [server.call("create_task", title="t", **home)["id"]]
+        with psycopg.connect(dsn, autocommit=True) as app:
+            row = app.execute(f"{insert} RETURNING id").fetchone()
+        ids += [row[0] if row else 0, server.call("create_task", title="t", **home)["id"]]
+
+    assert all(later == earlier + 1 for earlier, later in pairwise(ids))
+
+
+def test_who_listens_hears_of_what_others_write(theirs: tuple[Path, str]) -> None:
+    root, dsn = theirs
+    uri = "ralph://tasks/1"
+    command = server_command(root, "ralph", *on_context(context_for(root, "manual")))
+    asked_for = request(HANDSHAKES[0], "resources/subscribe", {"uri": uri}, 1)
+    lines = [*opening(HANDSHAKES[0]), asked_for]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={VARIABLE: dsn}
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b"".join(lines))
+        process.stdin.flush()
+        for _ in range(requests(b"".join(lines))):
+            process.stdout.readline()
+        with psycopg.connect(dsn, autocommit=True) as app:
+            app.execute("UPDATE tasks SET title = 'by app' WHERE id = 1")
+        told_of = json.loads(process.stdout.readline())
+        process.stdin.close()
+
+    assert told_of["method"] == "notifications/resources/updated"
+    assert told_of["params"] == {"uri": uri}
+
+
+def test_what_is_no_number_is_answered_as_text(theirs: tuple[Path, str]) -> None:
+    root, dsn = theirs
+    run(
+        dsn,
+        "ALTER TABLE tasks ADD COLUMN ratio double precision, ADD COLUMN cost numeric; "
+        "UPDATE tasks SET ratio = 'NaN', cost = '-Infinity' WHERE id = 1",
+    )
+    move(root, dsn)
+    with connected(root, env={VARIABLE: dsn}) as server:
+        task = server.call("get_task", id=1)
+
+    assert (task["ratio"], task["cost"]) == ("nan", "-inf")
+
+
+def test_a_session_fits_its_project_in_whichever_time_zone_it_was_made(
+    theirs: tuple[Path, str],
+) -> None:
+    root, dsn = theirs
+    run(
+        dsn,
+        "ALTER TABLE metadata ALTER COLUMN project_created TYPE timestamptz "
+        "USING '2026-02-10 00:00+00'::timestamptz",
+    )
+    move(root, dsn)
+    run(dsn, "UPDATE metadata SET project_title = 'Shop'")
+    for created, fails in (("2026-02-10 09:00:00+09", False), ("2026-02-10 09:00:00+08", True)):
+        facts = {"root": str(root), "title": "Shop", "created": created}
+        with connected(root, env={VARIABLE: dsn}, project=facts) as server:
+            assert server.ask("list_tasks")[0] is fails

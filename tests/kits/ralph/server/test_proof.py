@@ -1,0 +1,324 @@
+"""Done is a fact: what a lying agent tries, and what keeps its task from being done."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from driving import Driver, connected, query
+from making_sessions import client_of, opened
+from proved_projects import TESTS, check, git, proved_project, python, written
+from specum_runs import lay_spec, ok
+
+Lie = Callable[[Path, Driver], None]
+PROTECTED = '[done]\nprotect = ["golden/**", "secret.log"]\n'
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project whose tests pass, with protected files and a nested repository."""
+    root = tmp_path / "p"
+    files = [("golden/a.txt", "a"), ("secret.log", "ignored"), ("nested/x.py", "x")]
+    written(root, [*files, ("tests/test_a.py", "assert True")])
+    git(root / "nested", "init", "--quiet")
+    git(root / "nested", "add", "x.py")
+    git(root / "nested", "commit", "--quiet", "--message", "begin")
+    return proved_project(root, TESTS + PROTECTED)
+
+
+def passed(server: Driver) -> None:
+    """Run the checks, which pass."""
+    assert server.call("run_checks")["passed"]
+
+
+def status(root: Path, task: int = 1) -> str:
+    ((found,),) = query(root, "SELECT status FROM tasks WHERE id = ?", task)
+    return str(found)
+
+
+def _never(_root: Path, _server: Driver) -> None:
+    """Run nothing."""
+
+
+def _red(root: Path, server: Driver) -> None:
+    (root / "code.txt").write_text("1", encoding="utf-8")
+    server.call("run_checks")
+
+
+def _edit_afterwards(root: Path, server: Driver) -> None:
+    passed(server)
+    (root / "code.txt").write_text("1", encoding="utf-8")
+
+
+def _edit_unseen_by_git(root: Path, server: Driver) -> None:
+    passed(server)
+    git(root, "update-index", "--assume-unchanged", "code.txt")
+    (root / "code.txt").write_text("1", encoding="utf-8")
+
+
+def _edit_in_a_nested_repository(root: Path, server: Driver) -> None:
+    passed(server)
+    (root / "nested/x.py").write_text("other", encoding="utf-8")
+
+
+def _add_a_file(root: Path, server: Driver) -> None:
+    passed(server)
+    (root / "more.py").write_text("1", encoding="utf-8")
+
+
+def _remove_a_file(root: Path, server: Driver) -> None:
+    passed(server)
+    (root / "tests/test_a.py").unlink()
+
+
+def _ignore_and_edit(root: Path, server: Driver) -> None:
+    (root / ".gitignore").write_text("*\n", encoding="utf-8")
+    passed(server)
+    (root / "code.txt").write_text("1", encoding="utf-8")
+
+
+def _edit_the_config(root: Path, server: Driver) -> None:
+    (root / ".ralph/ralphgen.toml").write_text("", encoding="utf-8")
+    server.call("run_checks")
+
+
+def _edit_the_rules(root: Path, server: Driver) -> None:
+    path = root / ".ralph/mcp/ralph/done.py"
+    path.write_text(path.read_text(encoding="utf-8").replace("golden", "nothing"), encoding="utf-8")
+    server.call("run_checks")
+
+
+def _add_a_recipe(root: Path, server: Driver) -> None:
+    written(root, [(".ralph/recipes/own.toml", 'base = "manual"\n')])
+    server.call("run_checks")
+
+
+def _edit_what_is_protected(root: Path, server: Driver) -> None:
+    (root / "golden/a.txt").write_text("b", encoding="utf-8")
+    server.call("run_checks")
+
+
+def _add_to_what_is_protected(root: Path, server: Driver) -> None:
+    (root / "golden/b.txt").write_text("b", encoding="utf-8")
+    server.call("run_checks")
+
+
+def _edit_what_is_protected_for_the_run(root: Path, server: Driver) -> None:
+    (root / "secret.log").write_text("loosened", encoding="utf-8")
+    server.call("run_checks")
+    (root / "secret.log").write_text("ignored", encoding="utf-8")
+
+
+def _rewrite_the_snapshot(root: Path, server: Driver) -> None:
+    (path,) = (root / ".ralph/mcp/sessions").glob("*/snapshot.json")
+    snapshot = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**snapshot, "protected": {}}), encoding="utf-8")
+    server.refusal("run_checks")
+
+
+LIES: dict[Lie, str] = {
+    _never: '"tests" was not run: call run_checks',
+    _red: '"tests" ended with exit code 1',
+    _edit_afterwards: '"tests" was run on other files than these',
+    _edit_unseen_by_git: '"tests" was run on other files than these',
+    _edit_in_a_nested_repository: '"tests" was run on other files than these',
+    _add_a_file: '"tests" was run on other files than these',
+    _remove_a_file: '"tests" was run on other files than these',
+    _ignore_and_edit: '"tests" was run on other files than these',
+    _edit_the_config: 'put them back: ".ralph/ralphgen.toml"',
+    _edit_the_rules: 'put them back: ".ralph/mcp/ralph/done.py"',
+    _add_a_recipe: 'put them back: ".ralph/recipes/own.toml"',
+    _edit_what_is_protected: 'put them back: "golden/a.txt"',
+    _add_to_what_is_protected: 'put them back: "golden/b.txt"',
+    _edit_what_is_protected_for_the_run: '"tests" was run while protected files were changed',
+    _rewrite_the_snapshot: "record of the protected files was removed or changed",
+}
+
+
+@pytest.mark.parametrize("lie", LIES, ids=lambda lie: lie.__name__.strip("_"))
+def test_a_task_is_not_done_because_an_agent_says_so(project: Path, lie: Lie) -> None:
+    session = opened(project, "task_execution", task=1)
+    with client_of(session.mcp_config) as server:
+        lie(project, server)
+        refusal = server.refusal("set_task_status", status="done", summary="It works.")
+
+    assert LIES[lie] in refusal
+    assert "pending" == status(project)
+
+
+def test_a_task_is_done_when_its_checks_pass_on_the_files_as_they_are(project: Path) -> None:
+    session = opened(project, "task_execution", task=1)
+    with client_of(session.mcp_config) as server:
+        (project / "code.txt").write_text("1", encoding="utf-8")
+        assert not server.call("run_checks")["passed"]
+        (project / "code.txt").write_text("0", encoding="utf-8")
+        passed(server)
+        answer = server.call("set_task_status", status="done")
+
+    assert {"id": 1, "old": "pending", "new": "done", "unblocked": [2]} == answer
+
+
+def test_what_is_protected_may_be_put_back(project: Path) -> None:
+    session = opened(project, "task_execution", task=1)
+    with client_of(session.mcp_config) as server:
+        (project / "golden/a.txt").write_text("b", encoding="utf-8")
+        (project / "golden/a.txt").write_text("a", encoding="utf-8")
+        passed(server)
+        server.call("set_task_status", status="done")
+
+    assert "done" == status(project)
+
+
+def test_evidence_of_another_session_proves_nothing(project: Path) -> None:
+    session = opened(project, "task_execution", task=1)
+    with client_of(session.mcp_config) as server:
+        passed(server)
+    query(project, "DELETE FROM ralphgen_claims")
+    session = opened(project, "task_execution", task=1)
+    with client_of(session.mcp_config) as second:
+        refusal = second.refusal("set_task_status", status="done")
+
+        assert "was not run in this session" in refusal
+
+
+def test_a_session_keeps_the_checks_that_it_began_with(project: Path) -> None:
+    """A server that was written anew meanwhile asks for no less, and not for more."""
+    session = opened(project, "task_execution", task=1)
+    path = project / ".ralph/mcp/ralph/done.py"
+    with client_of(session.mcp_config) as server:
+        path.unlink()  # of a server that is running already
+        answer = server.call("run_checks")
+
+    assert ["tests"] == [one["name"] for one in answer["checks"]]
+    assert not answer["passed"]
+
+
+def test_a_task_waits_for_what_it_depends_on(project: Path) -> None:
+    session = opened(project, "task_execution", task=2)
+    with client_of(session.mcp_config) as server:
+        passed(server)
+        refusal = server.refusal("set_task_status", status="done")
+        query(project, "UPDATE tasks SET status = 'skipped' WHERE id = 1")
+        server.call("set_task_status", status="done")
+
+    assert 'depends on tasks that are not done: 1 ("pending")' in refusal
+
+
+def test_checks_are_for_the_disciplines_that_they_name(tmp_path: Path) -> None:
+    config = TESTS + check("looks", *python("raise SystemExit(1)"), disciplines=["frontend"])
+    root = proved_project(tmp_path / "p", config)
+    with connected(root) as server:
+        names = [
+            [one["name"] for one in server.call("run_checks", task=task)["checks"]]
+            for task in (1, 2)
+        ]
+
+    assert [["tests"], ["tests", "looks"]] == names
+
+
+def test_changed_tests_are_told_and_not_refused(project: Path) -> None:
+    session = opened(project, "task_execution", task=1)
+    with client_of(session.mcp_config) as server:
+        (project / "tests/test_a.py").write_text("assert 1", encoding="utf-8")
+        told = server.call("run_checks")["watched"]
+        answer = server.call("set_task_status", status="done", summary="All of it.")
+
+    assert 'changed in this session: "tests/test_a.py"' == told
+    assert ['Changed in this session: "tests/test_a.py"'] == answer["told"]
+    ((body,),) = query(project, "SELECT body FROM task_comments")
+    assert 'All of it.\n\nChanged in this session: "tests/test_a.py"' == body
+    kept = query(project, "SELECT protected, watched FROM ralphgen_evidence")
+    assert [("[]", '["tests/test_a.py"]')] == kept
+
+
+def test_a_session_that_cannot_run_checks_says_who_can(project: Path) -> None:
+    with connected(project, "yap") as server:
+        refusal = server.refusal("set_task_status", id=1, status="done")
+
+    assert 'let a person run "ralphgen task check 1", then "ralphgen task status 1 done"' in refusal
+
+
+def test_a_person_takes_any_evidence_on_the_files_as_they_are(project: Path) -> None:
+    session = opened(project, "task_execution", task=1)
+    with client_of(session.mcp_config) as server:
+        passed(server)
+    query(project, "DELETE FROM ralphgen_claims")
+    with connected(project) as person:
+        (project / "code.txt").write_text("1", encoding="utf-8")
+        refusal = person.refusal("set_task_status", id=1, status="done")
+        (project / "code.txt").write_text("0", encoding="utf-8")
+        person.call("set_task_status", id=1, status="done")
+
+    assert "call run_checks with task 1" in refusal
+
+
+def test_a_person_may_overrule_on_the_record(project: Path) -> None:
+    with connected(project) as person:
+        answer = person.call(
+            "set_task_status", id=1, status="done", because="Tried by hand.", summary="Done."
+        )
+
+    assert ["Done without proof: Tried by hand."] == answer["told"]
+    ((record,),) = query(project, "SELECT tail FROM ralphgen_evidence")
+    ((body,),) = query(project, "SELECT body FROM task_comments")
+    assert ("Tried by hand.", "Done.\n\nDone without proof: Tried by hand.") == (record, body)
+
+
+def test_an_agent_cannot_overrule(project: Path) -> None:
+    session = opened(project, "task_execution", task=1)
+    with client_of(session.mcp_config) as server:
+        refusal = server.refusal("set_task_status", status="done", because="I say so.")
+
+    assert 'unknown argument "because"' in refusal
+
+
+@pytest.mark.parametrize("status_", ["blocked", "skipped", "in_progress"])
+def test_only_done_has_to_be_proved(project: Path, status_: str) -> None:
+    with connected(project) as server:
+        reason = {"reason": "no key"} if status_ == "blocked" else {}
+        server.call("set_task_status", id=1, status=status_, **reason)
+
+    assert status_ == status(project)
+
+
+def test_a_project_without_git_is_proved_as_well(tmp_path: Path) -> None:
+    root = proved_project(tmp_path / "p", repository=False)
+    session = opened(root, "task_execution", task=1)
+    with client_of(session.mcp_config) as server:
+        passed(server)
+        (root / "code.txt").write_text("1", encoding="utf-8")
+        refusal = server.refusal("set_task_status", status="done")
+        (root / "code.txt").write_text("0", encoding="utf-8")
+        server.call("set_task_status", status="done")
+
+    assert "was run on other files than these" in refusal
+
+
+def test_a_repository_that_is_taken_away_proves_nothing(project: Path) -> None:
+    session = opened(project, "task_execution", task=1)
+    with client_of(session.mcp_config) as server:
+        passed(server)
+        shutil.rmtree(project / ".git")
+        refusal = server.refusal("set_task_status", status="done")
+
+    assert "was run on other files than these" in refusal
+
+
+def test_what_a_spec_says_is_done_begins_as_pending(tmp_path: Path) -> None:
+    config = 'kits = ["ralph", "specum"]\n' + TESTS
+    root = proved_project(tmp_path / "p", config)
+    lay_spec(root, "a", state={"phase": "tasks"}, tasks="- [x] 1.1 One\n- [ ] 1.2 Two\n")
+    with connected(root, kit="specum") as server:
+        answer = ok(
+            server,
+            "ralph_complete_phase",
+            phase="tasks",
+            summary="cut",
+            import_tasks=True,
+            feature="auth",
+            discipline="backend",
+        )
+
+    assert "nothing has proved it to the project, where they are pending: 1.1 as task 3" in answer
+    assert [("pending",)] == query(root, "SELECT DISTINCT status FROM tasks")

@@ -1,0 +1,303 @@
+"""run_checks with the official client: what it answers, joins, outlives, and keeps."""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anyio import fail_after
+from driving import Driver, Era, connected, create_project, query
+from making_sessions import client_of, opened
+from proved_projects import TESTS, check, proved_project, python, written
+
+GATE = "import pathlib, time\nwhile not pathlib.Path('go.log').exists(): time.sleep(0.02)\n"
+"""A program that ends when the ignored file `go.log` is there."""
+
+
+def counted(program: str) -> str:
+    """A check that notes in an ignored file that it was run, then runs a program."""
+    return check("tests", *python(f"open('runs.log', 'a').write('x')\n{program}"))
+
+
+def runs(root: Path) -> int:
+    path = root / "runs.log"
+    return len(path.read_text(encoding="utf-8")) if path.exists() else 0
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def evidence(root: Path) -> list[tuple[Any, ...]]:
+    return query(root, "SELECT task_id, session, check_name, exit_code FROM ralphgen_evidence")
+
+
+def give_up(server: Driver, seconds: float) -> None:
+    """Call run_checks as a client that loses its patience."""
+
+    async def call() -> None:
+        with fail_after(seconds):
+            await server.client.call_tool("run_checks", {})
+
+    with pytest.raises(TimeoutError):
+        server.portal.call(call)
+
+
+def test_without_checks_there_is_no_such_tool(tmp_path: Path) -> None:
+    root = create_project(tmp_path / "p")
+    with connected(root) as server:
+        assert "run_checks" not in server.names()
+        code, message = server.protocol_error("run_checks", task=1)
+
+    assert -32602 == code
+    assert "its server was written without [[done.checks]]" in message
+
+
+@pytest.mark.parametrize(
+    ("recipe", "there"),
+    [("task_execution", True), ("opus_review", True), ("manual", True), ("yap", False)],
+)
+def test_sessions_that_close_tasks_have_the_tool(
+    tmp_path: Path, recipe: str, *, there: bool
+) -> None:
+    with connected(proved_project(tmp_path / "p"), recipe) as server:
+        assert there == ("run_checks" in server.names())
+
+
+def test_exit_codes_and_ends_of_outputs_are_answered_and_kept(tmp_path: Path) -> None:
+    config = check("good", *python("print('fine')"))
+    config += check("bad", *python("import sys; print('x' * 9000 + 'END'); sys.exit(7)"))
+    config += check("gone", "no-such-program-at-all")
+    config += check("killed", *python("import os; os.kill(os.getpid(), 9)"))
+    root = proved_project(tmp_path / "p", config)
+    with connected(root) as server:
+        answer = server.call("run_checks", task=1)
+
+    found = {one["name"]: (one["exit_code"], one["tail"]) for one in answer["checks"]}
+    assert not answer["passed"]
+    assert (0, "fine\n") == found["good"]
+    assert (7, 4000) == (found["bad"][0], len(found["bad"][1]))
+    assert found["bad"][1].endswith("xEND\n")
+    assert 127 == found["gone"][0]
+    assert "cannot be started" in found["gone"][1]
+    assert 128 + 9 == found["killed"][0]
+    assert [(1, "test", name, code) for name, (code, _) in found.items()] == evidence(root)
+
+
+def test_secrets_of_the_environment_are_not_shown(tmp_path: Path) -> None:
+    url = "http://me:hunter2@example.com/x"
+    program = f"import os; print(os.environ.get('SHOP_API_TOKEN'), 'plain', '{url}'); 1 / 0"
+    root = proved_project(tmp_path / "p", check("tests", *python(program)))
+    session = opened(root, "task_execution", task=1)
+    with client_of(session.mcp_config, environment={"SHOP_API_TOKEN": "tok-123456"}) as server:
+        (found,) = server.call("run_checks")["checks"]
+
+    assert "*** plain http://me:***@example.com/x\n" in found["tail"]
+    ((kept,),) = query(root, "SELECT tail FROM ralphgen_evidence")
+    assert found["tail"] == kept
+
+
+def test_a_check_that_takes_too_long_is_stopped_with_all_that_it_started(tmp_path: Path) -> None:
+    program = (
+        "import subprocess, sys, time\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        "open('child.log', 'w').write(str(child.pid))\n"
+        "time.sleep(600)"
+    )
+    root = proved_project(tmp_path / "p", check("tests", *python(program), timeout=1))
+    with connected(root) as server:
+        (found,) = server.call("run_checks", task=1)["checks"]
+        child = int((root / "child.log").read_text(encoding="utf-8"))
+
+        assert found["exit_code"] is None
+        assert "stopped after 1 seconds" in found["tail"]
+        until(lambda: not _lives(child))
+
+
+def _lives(process: int) -> bool:
+    try:
+        text = Path(f"/proc/{process}/stat").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return text.rpartition(")")[2].split()[0] not in "ZX"
+
+
+def test_what_a_check_leaves_behind_ends_with_it(tmp_path: Path) -> None:
+    program = (
+        "import subprocess, sys\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'],"
+        " stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)\n"
+        "open('child.log', 'w').write(str(child.pid))"
+    )
+    root = proved_project(tmp_path / "p", check("tests", *python(program)))
+    with connected(root) as server:
+        assert server.call("run_checks", task=1)["passed"]
+
+        assert not _lives(int((root / "child.log").read_text(encoding="utf-8")))
+
+
+def test_the_server_answers_others_while_checks_run(tmp_path: Path) -> None:
+    root = proved_project(tmp_path / "p", counted(GATE))
+    with connected(root) as server, ThreadPoolExecutor(1) as pool:
+        running = pool.submit(server.call, "run_checks", task=1)
+        until(lambda: runs(root) == 1)
+        title = server.call("get_task", id=1)["title"]
+        written(root, [("go.log", "")])
+
+        assert "Log in" == title
+        assert running.result(60)["passed"]
+
+
+def test_a_call_while_checks_run_joins_them(tmp_path: Path) -> None:
+    root = proved_project(tmp_path / "p", counted(GATE))
+    with connected(root) as server, ThreadPoolExecutor(2) as pool:
+        calls = [pool.submit(server.call, "run_checks", task=1)]
+        until(lambda: runs(root) == 1)
+        calls.append(pool.submit(server.call, "run_checks", task=1))
+        refusal = server.refusal("run_checks", task=2)
+        written(root, [("go.log", "")])
+        answers = [call.result(60) for call in calls]
+
+    assert "the checks of task 1 are running" in refusal
+    assert answers[0] == answers[1]
+    assert (1, 1) == (runs(root), len(evidence(root)))
+
+
+def test_checks_get_no_keys_of_the_project(tmp_path: Path) -> None:
+    program = "import os, sys; sys.exit(bool({'RALPH_KEY', 'RALPH_DSN'} & {*os.environ}))"
+    root = proved_project(tmp_path / "p", check("tests", *python(program)))
+    session = opened(root, "task_execution", task=1)
+    keys = {"RALPH_KEY": "a secret", "RALPH_DSN": "another"}
+    with client_of(session.mcp_config, environment=keys) as server:
+        answer = server.call("run_checks")
+
+    assert answer["passed"], answer
+
+
+def test_checks_outlive_a_client_that_loses_its_patience(tmp_path: Path) -> None:
+    root = proved_project(tmp_path / "p", counted(GATE + "raise SystemExit(3)"))
+    session = opened(root, "task_execution", task=1)
+    with client_of(session.mcp_config) as server:
+        give_up(server, 1)
+        until(lambda: runs(root) == 1)
+        written(root, [("go.log", "")])
+        until(lambda: len(evidence(root)) == 1)
+        codes = [one["exit_code"] for one in server.call("run_checks")["checks"]]
+        assert (1, [3]) == (runs(root), codes)
+        server.call("run_checks")
+
+    assert 2 == runs(root)  # what somebody was told is not told again, where it failed
+
+
+def test_what_has_passed_is_not_run_again_on_the_same_files(tmp_path: Path) -> None:
+    root = proved_project(tmp_path / "p", counted(""))
+    with connected(root) as server:
+        first = server.call("run_checks", task=1)
+        again = server.call("run_checks", task=1)
+        written(root, [("code.txt", "1")])
+        server.call("run_checks", task=1)
+
+    assert first == again
+    assert 2 == runs(root)
+
+
+def test_files_that_change_while_checks_run_prove_nothing(tmp_path: Path) -> None:
+    program = "open('code.txt', 'w').write('1')"
+    root = proved_project(tmp_path / "p", check("tests", *python(program)))
+    session = opened(root, "task_execution", task=1)
+    with client_of(session.mcp_config) as server:
+        answer = server.call("run_checks")
+        refusal = server.refusal("set_task_status", status="done")
+
+    assert not answer["passed"]
+    assert 'files were changed while the checks ran: "code.txt"' in answer["not_proved"]
+    assert "was not run" in refusal
+    assert [] == evidence(root)
+
+
+def test_new_files_that_a_check_makes_do_not_count(tmp_path: Path) -> None:
+    program = "open('report.txt', 'w').write('1')"
+    root = proved_project(tmp_path / "p", check("tests", *python(program)))
+    session = opened(root, "task_execution", task=1)
+    with client_of(session.mcp_config) as server:
+        assert server.call("run_checks")["passed"]
+        server.call("set_task_status", status="done")
+
+
+def test_a_server_that_ends_stops_its_checks_and_keeps_no_evidence(tmp_path: Path) -> None:
+    program = "import os, time; open('own.log', 'w').write(str(os.getpid())); time.sleep(600)"
+    root = proved_project(tmp_path / "p", check("tests", *python(program)))
+    session = opened(root, "task_execution", task=1)
+    with client_of(session.mcp_config) as server:
+        give_up(server, 2)
+        until((root / "own.log").exists)
+    until(lambda: not _lives(int((root / "own.log").read_text(encoding="utf-8"))))
+
+    assert [] == evidence(root)
+
+
+def test_a_task_of_dela_is_a_check_without_being_allowed(tmp_path: Path) -> None:
+    root = tmp_path / "p"
+    written(root, [("Makefile", "test:\n\t@echo from make; test -f code.txt\n")])
+    config = 'kits = ["ralph", "dela"]\n' + check("tests", dela="test")
+    config += check("other", dela="no_such_task")
+    with connected(proved_project(root, config)) as server:
+        first, second = server.call("run_checks", task=1)["checks"]
+
+    assert (0, "from make\n") == (first["exit_code"], first["tail"])
+    assert 127 == second["exit_code"]
+    assert "Task 'no_such_task' not found" in second["tail"]
+
+
+def test_checks_run_in_the_project_and_read_nothing(tmp_path: Path) -> None:
+    program = "import os, sys; print(os.getcwd(), repr(sys.stdin.read()))"
+    root = proved_project(tmp_path / "p", check("tests", *python(program)))
+    with connected(root) as server:
+        (found,) = server.call("run_checks", task=1)["checks"]
+
+    assert f"{root} ''\n" == found["tail"]
+
+
+def test_a_task_without_checks_of_its_discipline_needs_none(tmp_path: Path) -> None:
+    root = proved_project(tmp_path / "p", TESTS.rstrip() + '\ndisciplines = ["frontend"]\n')
+    with connected(root) as server:
+        answer = server.call("run_checks", task=1)
+        server.call("set_task_status", id=1, status="done")
+
+    assert ([], True) == (answer["checks"], answer["passed"])
+
+
+def test_an_agent_is_told_what_its_task_must_pass(tmp_path: Path) -> None:
+    config = check("tests", "npm", "test") + check("looks", "true", disciplines=["frontend"])
+    root = proved_project(tmp_path / "p", config)
+    prompt = opened(root, "task_execution", task=1).prompt
+
+    assert "What must pass before the task may be done" in prompt
+    assert "tests: npm test" in prompt
+    assert "looks" not in prompt
+    assert "Run the checks with run_checks" in prompt
+
+
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+def test_a_client_that_asks_is_told_which_check_runs(tmp_path: Path, era: Era) -> None:
+    slow = python("import time; time.sleep(1.2)")
+    root = proved_project(tmp_path / "p", check("first", *slow) + check("second", *slow))
+    heard: list[tuple[float, float | None, str | None]] = []
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        heard.append((progress, total, message))
+
+    with connected(root, era=era) as server:
+
+        async def call() -> None:
+            given = {"task": 1}
+            await server.client.call_tool("run_checks", given, progress_callback=hear)
+
+        server.portal.call(call)
+
+    assert [(0, 2, "the check first runs"), (1, 2, "the check second runs")] == heard

@@ -1,0 +1,439 @@
+"""What the login of a session may do in PostgreSQL: what its tools can, from whatever program."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+import pytest
+from driving import connected
+from engines import VARIABLE, on_both
+from postgresql import PASSWORD, needs_postgresql
+from psycopg.conninfo import make_conninfo
+
+from ralphgen.errors import ProjectError
+from ralphgen.generate.workflows import Generated, generate
+from ralphgen.kits.ralph.access import access_sql
+from ralphgen.planning.model import RecipePlan
+
+pytestmark = needs_postgresql
+TOOLS = ("tasks", "task_comments", "features", "disciplines", "metadata")
+
+
+@dataclass
+class Walled:
+    """A project on PostgreSQL with roles; `dsn` is of the owner of its tables."""
+
+    root: Path
+    dsn: str
+    made: Generated
+
+    def sql(self, **recipes: RecipePlan) -> str:
+        """The SQL of the roles, where there are more recipes than the project's."""
+        policy = replace(
+            self.made.plan.policy, recipes={**self.made.plan.policy.recipes, **recipes}
+        )
+        ralph = next(kit for kit in self.made.plan.kits if kit.key == "ralph")
+        return access_sql(self.made.project, ralph, policy)
+
+    def run(self, sql: str) -> list[tuple[Any, ...]]:
+        """Run what the owner may, and the rows of it."""
+        return run(self.dsn, sql)
+
+    @contextmanager
+    def login(
+        self, recipe: str, *, task: int | None = None, feature: str = "", target: str = ""
+    ) -> Iterator[str]:
+        """The DSN of a login for a session, as `ralphgen session --login` makes it."""
+        rows = {"task_id": task, "feature": feature or None, "target_discipline": target or None}
+        tools = [*self.made.plan.policy.recipes[recipe].tools["ralph"]]
+        name = f"ralphgen_s_{uuid4().hex[:16]}"
+        self.run(f"CREATE ROLE {name} LOGIN PASSWORD '{PASSWORD}' IN ROLE ralphgen_{recipe}")
+        try:
+            with psycopg.connect(self.dsn, autocommit=True) as owner:
+                owner.execute(
+                    "INSERT INTO ralphgen_logins (login, session, recipe, tools, task_id, feature, "
+                    "discipline, expires) VALUES (%s, 'test', %s, %s, %s, %s, %s, "
+                    "now() + interval '1 hour')",
+                    [name, recipe, tools, *rows.values()],
+                )
+            yield make_conninfo(self.dsn, user=name)
+        finally:
+            self.run(f"DELETE FROM ralphgen_logins WHERE login = '{name}'; DROP ROLE {name}")
+
+
+def run(dsn: str, sql: str) -> list[tuple[Any, ...]]:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        cursor = connection.execute(sql.encode())
+        return cursor.fetchall() if cursor.description else []
+
+
+@pytest.fixture(scope="module")
+def walled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walled]:
+    with (
+        on_both(tmp_path_factory.mktemp("roles"), ledger=True) as (_, root, dsn),
+        pytest.MonkeyPatch.context() as patched,
+    ):
+        patched.setenv(VARIABLE, dsn)
+        made = generate(root)
+        walls = Walled(root, dsn, made)
+        with connected(
+            root, env={VARIABLE: dsn}
+        ) as server:  # the owner's, which makes the triggers
+            server.call("append_progress", text="Begun.")
+        for _ in range(2):
+            run(dsn, walls.sql())
+        run(dsn, "INSERT INTO task_comments (task_id, author, body) VALUES (2, 'app', 'One.')")
+        run(dsn, "INSERT INTO features (name, display_name, acronym) VALUES ('b', 'B', 'BBBB')")
+        yield walls
+
+
+def refused(dsn: str, sql: str) -> str:
+    """What PostgreSQL says when it refuses; empty where a statement changed no row."""
+    with psycopg.connect(dsn) as connection:
+        try:
+            changed = connection.execute(sql.encode()).rowcount
+        except psycopg.Error as error:
+            return str(error)
+        connection.rollback()
+    assert changed == 0, f"{sql}: {changed} rows"
+    return ""
+
+
+def test_a_session_works_with_its_own_login(walled: Walled) -> None:
+    with (
+        walled.login("task_execution", task=1) as dsn,
+        connected(walled.root, "task_execution", env={VARIABLE: dsn}, task_id=1) as server,
+    ):
+        assert "title" in server.call("get_task")
+        server.call("set_task_status", status="in_progress", summary="Begun.")
+        server.call("add_task_comment", body="Half.")
+        server.call("append_learning", text="Walls hold.")
+        server.call("set_task_status", status="done")
+
+    assert walled.run("SELECT status FROM tasks WHERE id = 1") == [("done",)]
+    entries = walled.run("SELECT DISTINCT session FROM ralphgen_journal")
+    assert entries == [("test",)]
+
+
+def test_the_login_can_do_no_more_than_the_session(walled: Walled) -> None:
+    with walled.login("task_execution", task=1) as dsn:
+        for sql in (
+            "UPDATE tasks SET title = 'x' WHERE id = 1",
+            "UPDATE tasks SET id = 3 WHERE id = 1",
+            "DELETE FROM tasks WHERE id = 1",
+            "INSERT INTO tasks (feature, discipline, title) VALUES ('auth', 'backend', 'x')",
+            "UPDATE tasks SET status = 'skipped' WHERE id = 1",
+            "UPDATE tasks SET status = 'blocked'",  # only its own row is seen to be changed
+            "DELETE FROM task_comments",
+            "UPDATE disciplines SET system_prompt = 'x'",
+            "DELETE FROM ralphgen_journal",
+            "UPDATE ralphgen_journal SET session = 'other'",
+            "INSERT INTO ralphgen_evidence VALUES (1, 1, 'test', 'a', 'b', 0, 'c', 1, 'd')",
+            "UPDATE ralphgen_sessions SET outcome = 'done'",
+            "UPDATE ralphgen_logins SET task_id = 2",
+            "SELECT * FROM ralphgen_logins",
+            "SELECT session FROM ralphgen_journal",
+            "TRUNCATE tasks",
+            "SELECT setval('ralphgen_journal_number_seq', 1)",
+            "SELECT setval('task_comments_id_seq', 1)",
+            "ALTER TABLE tasks DISABLE ROW LEVEL SECURITY",
+            "DROP TRIGGER ralphgen_record ON tasks",
+            "CREATE OR REPLACE FUNCTION ralphgen_login() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+            "SET ROLE ralphgen_manual",
+            "SET ROLE postgres",
+            "SET SESSION AUTHORIZATION postgres",
+            "SET session_replication_role = 'replica'",
+            "COPY tasks TO PROGRAM 'cat'",
+        ):
+            if sql == "UPDATE tasks SET status = 'blocked'":
+                with psycopg.connect(dsn) as connection:
+                    assert connection.execute(sql.encode()).rowcount == 1
+                    connection.rollback()
+            else:
+                assert refused(dsn, sql), sql
+        assert refused(dsn, "UPDATE tasks SET status = 'blocked' WHERE id = 2") == ""
+        assert refused(dsn, "SELECT after FROM ralphgen_journal WHERE table_name = 'tasks'") == ""
+        assert refused(dsn, "UPDATE features SET context_files = '[]' WHERE name = 'b'") == ""
+        assert "row-level security" in refused(
+            dsn,
+            "INSERT INTO task_comments (task_id, author, body) SELECT id, 'x', 'y' FROM tasks "
+            "WHERE feature <> 'auth' UNION SELECT 99, 'x', 'y'",
+        )
+        assert "row-level security" in refused(
+            dsn,
+            "INSERT INTO ralphgen_journal (time, session, table_name, row_key) "
+            "VALUES ('t', 'other', 'learnings.txt', '')",
+        )
+
+
+def test_settings_do_not_widen_it(walled: Walled) -> None:
+    with walled.login("task_execution", task=1) as dsn:
+        for setting in (
+            "ralphgen.session = 'other'",
+            "search_path = pg_temp",
+            "row_security = off",
+        ):
+            with psycopg.connect(dsn) as connection:
+                connection.execute(f"SET {setting}".encode())
+                try:
+                    changed = connection.execute(
+                        b"UPDATE public.tasks SET status = 'blocked' WHERE id = 2"
+                    ).rowcount
+                except psycopg.Error:
+                    changed = 0
+                connection.rollback()
+            assert changed == 0
+        run(dsn, "SET ralphgen.session = 'other'; UPDATE tasks SET blocked_by = 'me' WHERE id = 1")
+    last = "SELECT session, after FROM ralphgen_journal ORDER BY number DESC LIMIT 1"
+    assert walled.run(last) == [("test", '{"blocked_by":"me"}')]
+
+
+@pytest.mark.parametrize("end", ["expires = now()", "revoked = true"])
+def test_a_login_that_has_ended_reads_and_writes_nothing(walled: Walled, end: str) -> None:
+    with walled.login("manual") as dsn, psycopg.connect(dsn, autocommit=True) as connection:
+        assert connection.execute("SELECT count(*) FROM tasks").fetchone() != (0,)
+        walled.run(f"UPDATE ralphgen_logins SET {end}")
+        for table in TOOLS:
+            assert connection.execute(f"SELECT count(*) FROM {table}".encode()).fetchone() == (0,)
+        assert connection.execute("UPDATE tasks SET title = 'x'").rowcount == 0
+        with pytest.raises(psycopg.Error, match="row-level security"):
+            connection.execute("INSERT INTO features (name, display_name) VALUES ('z', 'Z')")
+
+
+def test_rows_of_others_are_not_taken(walled: Walled) -> None:
+    """Of a feature's session only that feature, of a discipline's only that discipline."""
+    with walled.login("ramble", feature="auth") as dsn:
+        assert refused(dsn, "UPDATE features SET description = 'x' WHERE name = 'b'") == ""
+        with psycopg.connect(dsn) as connection:
+            change = connection.execute("UPDATE features SET description = 'x'")
+            assert change.rowcount == 1
+            connection.rollback()
+    with walled.login("discuss", target="backend") as dsn, psycopg.connect(dsn) as connection:
+        assert connection.execute("UPDATE disciplines SET description = 'x'").rowcount == 1
+        connection.rollback()
+    with walled.login("ramble", feature="auth") as dsn:
+        assert refused(dsn, "UPDATE disciplines SET description = 'x'")
+
+
+def test_another_login_of_the_app_keeps_its_rights(walled: Walled) -> None:
+    walled.run("CREATE ROLE app LOGIN; GRANT SELECT, UPDATE ON tasks TO app")
+    dsn = make_conninfo(walled.dsn, user="app")
+    try:
+        assert run(dsn, "SELECT count(*) FROM tasks") == walled.run("SELECT count(*) FROM tasks")
+        with psycopg.connect(dsn) as connection:
+            assert connection.execute("UPDATE tasks SET status = 'skipped'").rowcount > 1
+            connection.rollback()
+    finally:
+        walled.run("REVOKE ALL ON tasks FROM app; DROP ROLE app")
+
+
+def test_every_tool_of_every_recipe_is_allowed(walled: Walled) -> None:
+    """Each writing tool of a person's session works with a login of the role too."""
+    home = {"feature": "auth", "discipline": "backend"}
+    with (
+        walled.login("manual") as dsn,
+        connected(walled.root, env={VARIABLE: dsn}) as server,
+    ):
+        task = server.call("create_task", title="Walls", **home)["id"]
+        server.call("update_task", id=task, title="Wall", clear=["hints"])
+        server.call("set_task_status", id=task, status="draft")
+        server.call("enrich_task", id=task, pseudocode="build")
+        server.call("add_task_comment", task_id=task, body="One.", author="Ann")
+        comment = walled.run(f"SELECT max(id) FROM task_comments WHERE task_id = {task}")[0][0]
+        server.call("update_task_comment", task_id=task, comment_id=comment, body="Two.")
+        server.call("delete_task_comment", task_id=task, comment_id=comment)
+        server.call("delete_task", id=task)
+        server.call("create_feature", name="wall", display_name="Wall")
+        server.call("update_feature", name="wall", description="High.")
+        server.call("append_feature_learning", feature_name="wall", text="Stone.")
+        server.call("add_feature_context_file", feature_name="wall", file_path="wall.py")
+        server.call("delete_feature", name="wall")
+        made = {"name": "mason", "display_name": "Mason", "icon": "brick", "color": "#aabbcc"}
+        server.call("create_discipline", **made)
+        server.call("update_discipline", name="mason", description="Builds.")
+        server.call("delete_discipline", name="mason")
+        server.call("append_progress", text="Built.")
+
+
+@pytest.mark.parametrize("function", ["ralphgen_guard", "ralphgen_record"])
+def test_no_session_runs_the_walls_on_a_table_of_its_own(walled: Walled, function: str) -> None:
+    """They run with the rights of the owner, and so would what its types and casts call."""
+    with walled.login("task_execution", task=1) as dsn:
+        own = "CREATE TEMP TABLE own (status text); CREATE TRIGGER g BEFORE UPDATE ON own"
+        text = refused(dsn, f"{own} FOR EACH ROW EXECUTE FUNCTION public.{function}()")
+
+    assert "permission denied for function" in text
+
+
+def test_what_no_tool_shows_is_not_read(walled: Walled) -> None:
+    walled.run(
+        """UPDATE disciplines SET mcp_servers = '[{"name": "a", "env": {"KEY": "secret"}}]'"""
+    )
+    with (
+        walled.login("manual") as dsn,
+        connected(walled.root, env={VARIABLE: dsn}) as server,
+    ):
+        for column in ("mcp_servers", "crops"):
+            assert "permission denied" in refused(dsn, f"SELECT {column} FROM disciplines")
+        assert "permission denied" in refused(dsn, "SELECT disciplines FROM disciplines")
+        found = server.call("get_discipline", name="backend")
+
+    assert "backend" == found["name"]
+    assert "mcp_servers" not in found
+
+
+def test_a_new_row_has_what_the_tools_give_it_and_no_more(walled: Walled) -> None:
+    """A discipline's MCP servers are started on the machine of who launches a session."""
+    with walled.login("manual") as dsn:
+        names = "name, display_name, icon, color, mcp_servers"
+        assert "permission denied" in refused(
+            dsn, f"INSERT INTO disciplines ({names}) VALUES ('x', 'X', 'i', '#aabbcc', '[]')"
+        )
+
+
+def test_who_enriches_drafts_gives_tasks_no_other_status(walled: Walled) -> None:
+    walled.run(
+        "DELETE FROM tasks WHERE id = 3; "
+        "INSERT INTO tasks (id, feature, discipline, title, status) "
+        "VALUES (3, 'auth', 'backend', 'Idea', 'draft')"
+    )
+    with walled.login("enrichment") as dsn:
+        for status in ("in_progress", "done", "skipped"):
+            sql = f"UPDATE tasks SET status = '{status}' WHERE id = 3"
+            assert "this session cannot make a task" in refused(dsn, sql)
+        assert "this session cannot" in refused(dsn, "UPDATE tasks SET status='draft' WHERE id = 2")
+        with psycopg.connect(dsn) as connection:
+            sql = "UPDATE tasks SET status = 'pending' WHERE id = 3"
+            assert 1 == connection.execute(sql.encode()).rowcount
+            connection.rollback()
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"table_name": "ralphgen.toml"},
+        {"table_name": "../../a"},
+        {"tool": "undo other"},
+        {"before": '{"line": "a"}'},
+        {"after": "no JSON"},
+        {"after": '{"line": 1}'},
+        {"after": '{"line": "a", "b": 1}'},
+        {"row_key": "1", "table_name": "tasks"},
+        {"session": "other"},
+    ],
+)
+def test_no_line_is_forged_that_an_undo_would_follow(
+    walled: Walled, forged: dict[str, str]
+) -> None:
+    entry: dict[str, str | None] = {
+        "time": "2026-02-10T00:00:00Z",
+        "session": "test",
+        "tool": "append_learning",
+        "table_name": "learnings.txt",
+        "row_key": "",
+        "before": None,
+        "after": '{"line": "a"}',
+    }
+    insert = f"INSERT INTO ralphgen_journal ({', '.join(entry)}) VALUES ({', '.join(['%s'] * 7)})"
+    with walled.login("task_execution", task=1) as dsn, psycopg.connect(dsn) as connection:
+        assert 1 == connection.execute(insert.encode(), [*entry.values()]).rowcount
+        connection.rollback()
+        with pytest.raises(psycopg.Error):
+            connection.execute(insert.encode(), [*{**entry, **forged}.values()])
+
+
+def test_no_task_of_others_is_claimed(walled: Walled) -> None:
+    claim = "INSERT INTO ralphgen_claims (task_id, session, token) VALUES"
+    walled.run(f"DELETE FROM ralphgen_claims; {claim} (1, 'test', 1), (2, NULL, 1), (3, 'b', 1)")
+    walled.run("UPDATE ralphgen_claims SET expires = '9999' WHERE session IS NOT NULL")
+    with walled.login("yap") as dsn:
+        assert "row-level" in refused(
+            dsn, "UPDATE ralphgen_claims SET session = 'test' WHERE task_id = 2"
+        )
+        assert "" == refused(dsn, "UPDATE ralphgen_claims SET session = NULL WHERE task_id = 3")
+        assert "permission denied" in refused(dsn, f"{claim} (4, 'test', 1)")
+    with walled.login("task_execution", task=1) as dsn, psycopg.connect(dsn) as connection:
+        for change in ("expires = '9998'", "session = NULL", "session = 'test'"):
+            sql = f"UPDATE ralphgen_claims SET {change}"  # of its own alone
+            assert 1 == connection.execute(sql.encode()).rowcount
+        connection.rollback()
+
+
+@pytest.mark.parametrize("recipe", ["agents", "a" * 55])
+def test_a_recipe_whose_role_could_not_be_told_apart_is_refused(
+    walled: Walled, recipe: str
+) -> None:
+    with pytest.raises(ProjectError, match="there can be no roles for the recipe"):
+        walled.sql(**{recipe: walled.made.plan.policy.recipes["yap"]})
+
+
+def test_a_tool_of_which_no_argument_is_left_grants_no_column(walled: Walled) -> None:
+    yap = walled.made.plan.policy.recipes["yap"]
+    none = {"ralph:update_discipline": ("name",)}
+    plan = replace(yap, tools={"ralph": ("update_discipline",)}, narrowed_arguments=none)
+
+    text = walled.sql(empty=plan)
+    assert "'ralphgen_empty'" in text
+    assert '"ralphgen_empty"' not in text  # the role is made, and granted nothing
+
+
+def test_roles_of_others_are_left_as_they_are(walled: Walled) -> None:
+    name = f"ralphgen_{uuid4().hex[:8]}"
+    try:
+        walled.run(f"CREATE ROLE {name} NOLOGIN; GRANT SELECT ON tasks TO {name}")
+        walled.run(walled.sql())
+        sql = f"SELECT has_table_privilege('{name}', 'tasks', 'SELECT')"
+        assert [(True,)] == walled.run(sql)
+        walled.run(f"REVOKE ALL ON tasks FROM {name}; ALTER ROLE {name} LOGIN")
+        yap = walled.made.plan.policy.recipes["yap"]
+        with pytest.raises(psycopg.Error, match="is somebody's login"):
+            walled.run(walled.sql(**{name.removeprefix("ralphgen_"): yap}))
+    finally:
+        walled.run(f"DROP ROLE {name}")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (
+            "GRANT CREATE ON SCHEMA public TO PUBLIC",
+            "REVOKE CREATE ON SCHEMA public FROM PUBLIC",
+            "sessions could make functions",
+        ),
+        (
+            "ALTER TABLE features DISABLE TRIGGER ralphgen_record",
+            "ALTER TABLE features ENABLE TRIGGER ralphgen_record",
+            "changes of features are not put on record",
+        ),
+    ],
+)
+def test_there_are_no_roles_where_the_walls_would_have_a_hole(
+    walled: Walled, before: str, after: str, said: str
+) -> None:
+    walled.run(before)
+    try:
+        with pytest.raises(psycopg.Error, match=re.escape(said)):
+            walled.run(walled.sql())
+    finally:
+        walled.run(after)
+
+
+def test_a_recipe_that_lost_its_tools_loses_what_it_was_granted(walled: Walled) -> None:
+    name = f"r{uuid4().hex[:8]}"
+    manual = walled.made.plan.policy.recipes["manual"]
+    can = (
+        f"SELECT has_any_column_privilege('ralphgen_{name}', 'tasks', 'UPDATE'), "
+        f"has_sequence_privilege('ralphgen_{name}', 'tasks_id_seq', 'UPDATE')"
+    )
+    try:
+        walled.run(walled.sql(**{name: manual}))
+        assert [(True, True)] == walled.run(can)
+        walled.run(walled.sql())
+        assert [(False, False)] == walled.run(can)
+    finally:
+        walled.run(f"DROP ROLE IF EXISTS ralphgen_{name}")

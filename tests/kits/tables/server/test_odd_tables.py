@@ -1,0 +1,111 @@
+"""Tools on tables with rules that a tool does not know of: what they hide, refuse and replace."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from driving import Driver, connected, create_project, query, quiet
+
+from ralphgen.generate.workflows import regenerate
+
+SCHEMA = """
+CREATE TABLE people (id INTEGER PRIMARY KEY, mail TEXT UNIQUE);
+INSERT INTO people VALUES (1, 'a@example.org');
+CREATE TABLE risks (
+    id INTEGER PRIMARY KEY, title TEXT, feature TEXT, owner TEXT REFERENCES people (mail),
+    above INTEGER REFERENCES risks
+);
+INSERT INTO risks (id, title, feature) VALUES (1, 'nobody''s', NULL), (2, 'mine', 'None');
+CREATE TABLE notes (risk INTEGER REFERENCES risks ON DELETE CASCADE, text TEXT);
+INSERT INTO notes VALUES (2, 'x');
+CREATE TABLE pairs (k TEXT PRIMARY KEY ON CONFLICT REPLACE, v TEXT, feature TEXT);
+INSERT INTO pairs VALUES ('a', 'theirs', 'other');
+CREATE TRIGGER kept BEFORE INSERT ON pairs WHEN NEW.k = 'never' BEGIN SELECT RAISE(IGNORE); END;
+CREATE TABLE loose (k PRIMARY KEY);
+INSERT INTO features (name, display_name, acronym) VALUES ('None', 'N', 'NONE');
+"""
+CONFIG = """
+[tables.people]
+noun = "person"
+hide = ["mail"]
+[tables.risks]
+noun = "risk"
+search = ["title"]
+recipes = { ramble = ["update", "delete"] }
+bind = { feature = "feature" }
+[tables.pairs]
+noun = "pair"
+recipes = { ramble = ["create"] }
+bind = { feature = "feature" }
+[tables.loose]
+noun = "loose_one"
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return create_project(tmp_path / "p", SCHEMA, config=CONFIG)
+
+
+@pytest.fixture
+def manual(root: Path) -> Iterator[Driver]:
+    with connected(root) as driver:
+        yield driver
+
+
+def test_a_foreign_key_to_a_hidden_column_names_no_value_of_it(manual: Driver) -> None:
+    for tool, arguments in (("create_risk", {}), ("update_risk", {"id": 1})):
+        refused = manual.refusal(tool, **arguments, owner="a@example.com")
+        assert '"owner" is "a@example.com", but there is no such row of "people"' == refused
+
+
+def test_a_row_of_nobody_is_not_that_of_the_feature_none(root: Path) -> None:
+    with connected(root, "ramble", feature="None") as driver:
+        assert "works on the feature" in driver.refusal("update_risk", id=1, title="x")
+        assert ["title"] == driver.call("update_risk", id=2, title="x")["changed"]
+
+
+def test_a_bound_session_deletes_no_row_that_takes_others_with_it(root: Path) -> None:
+    with connected(root, "ramble", feature="None") as driver:
+        assert '1 row of "notes" names it' in driver.refusal("delete_risk", id=2)
+    with connected(root) as driver:
+        driver.call("delete_risk", id=2)
+
+    assert [] == query(root, "SELECT * FROM notes")
+
+
+def test_a_row_does_not_keep_itself_from_being_deleted(manual: Driver) -> None:
+    manual.call("update_risk", id=1, above=1)
+    assert {"deleted": {"id": 1}} == manual.call("delete_risk", id=1)
+
+
+def test_creating_replaces_no_row_of_the_same_key(root: Path) -> None:
+    with connected(root, "ramble", feature="None") as driver:
+        assert 'the pair "a" exists already' == driver.refusal("create_pair", k="a")
+
+    assert [("a", "theirs", "other")] == query(root, "SELECT * FROM pairs")
+
+
+def test_a_row_that_a_trigger_leaves_out_is_said_to_be_missing(manual: Driver) -> None:
+    assert "a trigger of the database" in manual.refusal("create_pair", k="never")
+
+
+def test_what_no_key_or_text_can_be_is_refused(manual: Driver) -> None:
+    assert "takes a text or a number" in manual.refusal("get_loose_one", k=[1])
+    assert "U+0000" in manual.refusal("list_risks", search="m\0zzz")
+    assert "10,000 at most" in manual.refusal("list_risks", search="a" * 60_000)
+    assert "none of this list" in manual.refusal("list_risks", cursor="0" * 5_000)
+
+
+def test_a_column_that_goes_is_missed_also_where_the_server_was_written_anew(root: Path) -> None:
+    """A server that goes on as it was does not take the name of the column for a text."""
+    config = root / ".ralph/ralphgen.toml"
+    config.write_text(CONFIG.replace('search = ["title"]\n', ""), encoding="utf-8")
+    with connected(root) as driver:
+        query(root, "ALTER TABLE risks DROP COLUMN title")
+        regenerate(root, force=False, allow_removals=True, say=quiet)
+        assert "cannot be used" in driver.refusal("list_risks")
+
+        query(root, "ALTER TABLE tasks RENAME COLUMN description TO words")
+        regenerate(root, force=False, allow_removals=True, say=quiet)
+        assert 'column "tasks.description" is gone' in driver.refusal("get_task", id=1)

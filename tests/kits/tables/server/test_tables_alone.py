@@ -1,0 +1,181 @@
+"""A database without tasks, features and disciplines is served by the kit `tables`."""
+
+import json
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from command_line import ralphgen, refused
+from driving import made_here, quiet
+
+from ralphgen.errors import ProjectError
+from ralphgen.generate.workflows import generate, regenerate
+from ralphgen.kits.registry import KITS
+from ralphgen.project.inspect import inspect_project
+
+SCHEMA = """
+CREATE TABLE artists (artist_id INTEGER PRIMARY KEY, name TEXT NOT NULL);
+CREATE TABLE albums (
+    album_id INTEGER PRIMARY KEY, title TEXT NOT NULL,
+    artist_id INTEGER NOT NULL REFERENCES artists ON DELETE CASCADE
+);
+CREATE TABLE tasks (word TEXT PRIMARY KEY, "count" INTEGER);  -- another meaning of the word
+CREATE TABLE others (a TEXT);
+INSERT INTO artists VALUES (1, 'First');
+"""
+CONFIG = """
+kits = ["tables"]
+[database]
+path = "app.db"
+[tables.artists]
+noun = "artist"
+[tables.albums]
+noun = "album"
+[tables.tasks]
+noun = "task"
+"""
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("alone") / "p"
+    (root / ".ralph").mkdir(parents=True)
+    with closing(sqlite3.connect(root / "app.db")) as connection:
+        connection.executescript(SCHEMA)
+    (root / ".ralph/ralphgen.toml").write_text(CONFIG, encoding="utf-8")
+    regenerate(root, force=False, say=quiet)
+    return made_here(root)
+
+
+@pytest.fixture
+def project(model: Path, tmp_path: Path) -> Path:
+    return made_here(shutil.copytree(model, tmp_path / "p"))
+
+
+def rows(root: Path, sql: str) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(root / "app.db")) as connection:
+        return connection.execute(sql).fetchall()
+
+
+def called(root: Path, tool: str, **arguments: object) -> dict[str, object]:
+    done = ralphgen("call", f"tables:{tool}", "--json", json.dumps(arguments), cwd=root)
+    assert 0 == done.returncode, done.stderr
+    answer: dict[str, object] = json.loads(done.stdout)
+    return answer
+
+
+def test_its_tools_are_those_of_the_tables_and_nothing_else(model: Path) -> None:
+    files = generate(model).files
+    (kit,) = generate(model).plan.kits
+
+    assert 15 == len(kit.tools)
+    assert {"tables/albums.py", "tables/artists.py", "tables/tasks.py"} < {*files}
+    assert [] == [path for path in files if path.startswith(("ralph/", "runtime/ralph/"))]
+    assert "others" not in json.loads(files["project.json"])["schema"]
+
+
+def test_rows_are_written_and_read_from_the_command_line(project: Path) -> None:
+    assert {"artist_id": 2} == called(project, "create_artist", name="Second")
+    assert {"word": "go"} == called(project, "create_task", word="go", count=3)
+    assert 2 == called(project, "list_artists")["total"]
+    assert [("go", 3)] == rows(project, "SELECT * FROM tasks")
+
+
+def test_what_a_session_has_written_is_undone_with_what_went_with_it(project: Path) -> None:
+    ralphgen("ledger", "on", "--yes", cwd=project)
+    called(project, "create_album", title="One", artist_id=1)
+    called(project, "delete_artist", artist_id=1)
+    deleting = ralphgen("log", "--json", cwd=project)
+    session = json.loads(deleting.stdout)[-1]["session"]
+    assert [] == rows(project, "SELECT * FROM albums")
+    undone = ralphgen("undo", session, "--yes", cwd=project)
+
+    assert 0 == undone.returncode, undone.stderr
+    assert [(1, "One", 1)] == rows(project, "SELECT * FROM albums")
+
+
+def test_a_session_of_a_recipe_of_its_own_has_the_tools_that_it_names(project: Path) -> None:
+    folder = project / ".ralph/recipes"
+    folder.mkdir()
+    text = 'base = "manual"\n[allow]\ntables = ["list_albums", "create_album"]\n'
+    (folder / "cataloguing.toml").write_text(text, encoding="utf-8")
+    regenerate(project, force=False, say=quiet)
+    made = ralphgen("session", "cataloguing", "--quiet", cwd=project)
+
+    assert 0 == made.returncode, made.stderr
+    context = json.loads(
+        Path(made.stdout.strip()).with_name("context.json").read_text(encoding="utf-8")
+    )
+    assert {"tables": ["list_albums", "create_album"]} == context["enabled_tools"]
+
+
+def test_a_column_that_goes_stops_the_call_and_the_next_start(project: Path) -> None:
+    with closing(sqlite3.connect(project / "app.db")) as connection:
+        connection.execute('ALTER TABLE tasks DROP COLUMN "count"')
+    done = ralphgen("call", "tables:list_tasks", cwd=project)
+
+    assert 0 != done.returncode
+    assert 'column "tasks.count" is gone' in done.stderr
+
+
+def test_with_the_kit_of_the_tasks_it_is_refused(project: Path) -> None:
+    config = project / ".ralph/ralphgen.toml"
+    both = CONFIG.replace('["tables"]', '["ralph", "tables"]').partition("[tables.tasks]")[0]
+    config.write_text(both, encoding="utf-8")
+    with closing(sqlite3.connect(project / "app.db")) as connection:
+        connection.executescript(
+            "DROP TABLE tasks; CREATE TABLE tasks (id, feature, discipline, title, status);"
+            "CREATE TABLE features (name); CREATE TABLE disciplines (name);"
+        )
+    with pytest.raises(ProjectError, match="another of them has its tools"):
+        generate(project)
+
+
+def test_without_a_table_it_says_how_to_get_one(project: Path) -> None:
+    (project / ".ralph/ralphgen.toml").write_text(
+        CONFIG.split("[tables.", maxsplit=1)[0], encoding="utf-8"
+    )
+
+    assert ['no tool is made: name tables in the config, as "ralphgen inspect" shows'] == [
+        *generate(project).plan.warnings
+    ]
+
+
+def test_init_makes_no_tables_of_its_own_for_it(tmp_path: Path) -> None:
+    said = refused("init", tmp_path / "p", "--kit", "tables", "--no-install")
+
+    assert "there is no .ralph/db/ralph.db" in said
+    assert 'kits = ["tables"]' in (tmp_path / "p/.ralph/ralphgen.toml").read_text(encoding="utf-8")
+
+
+def test_regen_says_which_recipes_list_many_bytes_of_tools(tmp_path: Path) -> None:
+    (tmp_path / ".ralph").mkdir()
+    names = [f"table_{number}" for number in range(40)]
+    with closing(sqlite3.connect(tmp_path / "app.db")) as connection:
+        for name in names:
+            connection.execute(f"CREATE TABLE {name} (id INTEGER PRIMARY KEY, text TEXT)")
+    settings = tmp_path / ".ralph/ralphgen.toml"
+    said: list[str] = []
+    for count in (1, 40):
+        tables = "".join(f"[tables.{name}]\n" for name in names[:count])
+        settings.write_text(f'kits = ["tables"]\n[database]\npath = "app.db"\n{tables}', "utf-8")
+        said.clear()
+        regenerate(tmp_path, force=False, say=said.append)
+        warned = [line for line in said if line.startswith("warning: ")]
+        assert (count > 1) == bool(warned), said
+
+    assert len(warned) == 1
+    assert "the server tables lists more than 25,000 bytes of tools in manual " in warned[0]
+    assert "braindump" not in warned[0]
+
+
+def test_a_table_of_a_long_name_is_added_by_a_name_that_the_config_takes(project: Path) -> None:
+    name = "n" * 60
+    with closing(sqlite3.connect(project / "app.db")) as connection:
+        connection.execute(f"CREATE TABLE {name} (id INTEGER PRIMARY KEY)")
+    done = ralphgen("tables", "add", name, cwd=project)
+
+    assert 0 == done.returncode, done.stderr
+    assert "n" * 50 in {one.noun for one in inspect_project(project, KITS).tables}

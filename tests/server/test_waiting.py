@@ -1,0 +1,130 @@
+"""While a call waits for another program, or the SDK works, everything else goes on."""
+
+import json
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from driving import context_for, create_project, edit, query, server_command
+from frames import COMPLETION, HANDSHAKES, STATELESS, opening, request
+from wire import Wire, running
+
+CHANGE = ("tools/call", {"name": "update_task", "arguments": {"id": 1, "title": "late"}})
+READS: tuple[tuple[str, Any], ...] = (
+    ("tools/call", {"name": "get_task", "arguments": {"id": 1}}),
+    ("resources/read", {"uri": "ralph://tasks/1"}),
+    ("tools/list", {}),
+    ("ping", {}),
+)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    root = create_project(tmp_path, "PRAGMA journal_mode = WAL;")
+    context_for(root, "manual").rename(root / ".ralph" / "mcp" / "context.json")
+    return root
+
+
+@contextmanager
+def held(root: Path) -> Iterator[sqlite3.Connection]:
+    """Another program is in the middle of a write, until it rolls back."""
+    path = root / ".ralph" / "db" / "ralph.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield connection
+
+
+def answers(server: Wire, number: int) -> dict[object, Any]:
+    return {frame["id"]: frame for frame in (server.read() for _ in range(number))}
+
+
+@pytest.mark.parametrize("handed_off", [False, True])
+def test_reads_go_on_while_a_write_waits(project: Path, *, handed_off: bool) -> None:
+    with held(project) as other, running(project) as server:
+        server.shake_hands()
+        if handed_off:
+            server.ask(*COMPLETION)
+        for number in range(3):
+            server.send(*CHANGE, id=f"write {number}")
+        for told in READS * 3:
+            assert "result" in server.ask(*told)
+        other.execute("ROLLBACK")
+        done = answers(server, 3)
+
+    assert ["write 0", "write 1", "write 2"] == [*done]
+    assert not any(frame["result"]["isError"] for frame in done.values())
+    assert [("late",)] == query(project, "SELECT title FROM tasks WHERE id = 1")
+
+
+def test_writes_keep_their_order_while_they_wait(project: Path) -> None:
+    with held(project) as other, running(project) as server:
+        server.shake_hands()
+        for number in range(20):
+            change = {"name": "update_task", "arguments": {"id": 1, "title": f"title {number}"}}
+            server.send("tools/call", change, id=number)
+        server.ask("ping")
+        other.execute("ROLLBACK")
+
+        assert [*range(20)] == [*answers(server, 20)]
+    assert [("title 19",)] == query(project, "SELECT title FROM tasks WHERE id = 1")
+
+
+def test_a_write_that_waits_and_is_cancelled_is_neither_done_nor_answered(project: Path) -> None:
+    with held(project) as other, running(project) as server:
+        server.shake_hands()
+        server.send(*CHANGE, id="write")
+        server.send("notifications/cancelled", {"requestId": "write"})
+        server.ask("ping")
+        other.execute("ROLLBACK")
+        note = {"name": "append_progress", "arguments": {"text": "after it"}}
+
+        assert not server.ask("tools/call", note)["result"]["isError"]
+    assert [("Log in",)] == query(project, "SELECT title FROM tasks WHERE id = 1")
+
+
+def test_plain_requests_are_not_given_to_the_sdk_once_it_is_loaded(project: Path) -> None:
+    given = "        self._portal.start_task_soon(self._take, line)\n"
+    edit(project, "runtime/protocol/sdk_server.py", (given, "        del line\n"))
+    with running(project) as server:
+        server.shake_hands()
+        server.send(*COMPLETION, id="never answered")
+
+        for told in READS:
+            assert "result" in server.ask(*told)
+        assert {} == server.ask("resources/subscribe", {"uri": "ralph://tasks/1"})["result"]
+
+
+@pytest.mark.parametrize("version", [HANDSHAKES[1], STATELESS])
+def test_what_is_piped_in_is_answered_before_the_end(project: Path, version: str) -> None:
+    """Though the input is closed before the SDK is loaded, and what is written is told as such."""
+    asked = [COMPLETION, CHANGE, COMPLETION, READS[0], ("no/such", {})]
+    lines = [request(version, *told, number) for number, told in enumerate(asked, 1)]
+    done = subprocess.run(
+        server_command(project),
+        input=b"".join([*opening(version), *lines]),
+        capture_output=True,
+        check=True,
+    )
+    found = {frame["id"]: frame for frame in map(json.loads, done.stdout.splitlines())}
+
+    assert all("result" in found[number] for number in range(1, 5))
+    assert -32601 == found[5]["error"]["code"]
+    assert not found[2]["result"]["isError"]
+    assert [("late",)] == query(project, "SELECT title FROM tasks WHERE id = 1")
+
+
+def test_what_would_have_to_wait_at_the_end_is_refused_and_not_done(project: Path) -> None:
+    with held(project), running(project) as server:
+        server.shake_hands()
+        server.send(*CHANGE, id="write")
+        server.ask("ping")
+        server.leave()
+        refused = server.read()
+
+        assert ("write", -32000) == (refused["id"], refused["error"]["code"])
+        assert (0, "") == (server.end(), server.errors())
+    assert [("Log in",)] == query(project, "SELECT title FROM tasks WHERE id = 1")

@@ -1,0 +1,72 @@
+"""Projects in repositories, whose tasks are worked on in work trees of git."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from driving import query
+from proved_projects import TESTS, git, proved_project
+
+from ralphgen.project.config import LoopConfig
+from ralphgen.worktrees.merge import Outcome, merge
+from ralphgen.worktrees.trees import Worktree, prepare
+
+SETTLED = LoopConfig()
+
+
+def say(_line: str) -> None:
+    """Takes the place of progress."""
+
+
+def merging_project(root: Path, config: str = TESTS) -> Path:
+    """A project of which git knows the files but for what ralphgen keeps; somebody may commit."""
+    (root / ".git" / "info").mkdir(parents=True)
+    (root / ".git" / "info" / "exclude").write_text("/.ralph/db\n", encoding="utf-8")
+    proved_project(root, config)
+    git(root, "config", "user.name", "A Person")
+    git(root, "config", "user.email", "person@example.org")
+    return root
+
+
+def worked(root: Path, task: int, files: Iterable[tuple[str, str]], number: int = 1) -> Worktree:
+    """A work tree in which a session has written these files and has set its task to done."""
+    tree = prepare(root, number, task, SETTLED, say)
+    for path, text in files:
+        (tree.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (tree.root / path).write_text(text, encoding="utf-8")
+    closed(root, tree, task)
+    return tree
+
+
+def closed(root: Path, tree: Worktree, task: int) -> None:
+    """Put on record what a session that has done a task leaves: its row, and its claim."""
+    query(root, "UPDATE tasks SET status = 'done' WHERE id = ?", task)
+    query(
+        root,
+        "INSERT OR REPLACE INTO ralphgen_sessions (id, recipe, task_id, started, worktree) "
+        "VALUES (?, 'task_execution', ?, '2026-02-10T00:00:00Z', ?)",
+        f"s{task}",
+        task,
+        str(tree.root),
+    )
+    query(
+        root,
+        "INSERT OR REPLACE INTO ralphgen_claims (task_id, session, token) VALUES (?, ?, 1)",
+        task,
+        f"s{task}",
+    )
+
+
+def merged(root: Path, tree: Worktree, task: int, config: LoopConfig = SETTLED) -> Outcome:
+    """What comes of merging the work of a session on a task."""
+    return merge(root, tree, task, f"s{task}", config, say, title="Do it")
+
+
+def base(root: Path) -> str:
+    """The commit that is checked out where the project is."""
+    return git(root, "rev-parse", "HEAD").strip()
+
+
+def branches(root: Path) -> list[str]:
+    """The branches that sessions have."""
+    listed = git(root, "for-each-ref", "--format=%(refname:short)", "refs/heads/ralph")
+    return listed.split()

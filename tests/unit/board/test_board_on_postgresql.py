@@ -1,0 +1,123 @@
+"""The board and the report say the same on both engines, and an edit is saved on either."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import psycopg
+import pytest
+from engines import EngineProject, on_engine
+
+from ralphgen.board.changes import PACE, ChangeWatch
+from ralphgen.board.edit.forms import Edit
+from ralphgen.board.edit.save import save
+from ralphgen.board.project import Board, PageQuery
+from ralphgen.board.views.disciplines import read_disciplines
+from ralphgen.board.views.record import RecordQuery, project_record
+from ralphgen.board.views.sessions import read_sessions
+from ralphgen.board.views.status import project_status
+from ralphgen.board.web.pages import report
+from ralphgen.kits.registry import KITS
+from ralphgen.project.connection import open_database
+from ralphgen.project.inspect import read_schema
+
+pytestmark = pytest.mark.slow
+
+ROWS = """
+UPDATE tasks SET depends_on = '[1, 9]', blocked_by = ' words ' WHERE id = 2;
+INSERT INTO tasks (id, feature, discipline, title, status)
+    VALUES (3, 'auth', 'backend', '“Ü”', 'done'),
+    (10, 'auth', 'backend', 'x', 'in_progress');
+UPDATE features SET learnings = '["a learning"]';
+INSERT INTO task_comments (id, task_id, author, body)
+    VALUES (1, 2, 'me', 'why');
+INSERT INTO ralphgen_sessions (id, recipe, started, agent, outcome, cost_usd, task_id)
+    VALUES ('s', 'r', '2026-02-10T00:00:00Z', 'a', 'done', 0.5, 2),
+    ('p', 'manual', '2026-02-10T00:00:00Z', NULL, 'ended', NULL, NULL);
+INSERT INTO ralphgen_claims (task_id, session, token, taken, expires)
+    VALUES (10, 's', 1, '2026-02-10T00:00:00.123Z', '2026-02-10T00:01:00.123Z'),
+    (2, 's', 2, '2026-02-10T00:00:00.123Z', NULL);
+INSERT INTO ralphgen_journal (time, session, tool, table_name, row_key, before, after)
+    VALUES ('2026-02-10T00:00:00Z', 's', 't', 'tasks', '2', '{}', '{}'),
+    ('2026-02-10T00:00:00Z', 's', 't', 'task_comments', '1', NULL, '{"body":"why"}');
+INSERT INTO ralphgen_evidence (task_id, session, check_name, definition, started, seconds, tree,
+    exit_code) VALUES (2, 's', 'c', 'd', '2026-02-10T00:00:00Z', 1.5, 't', 0)
+"""
+
+
+def views(project: EngineProject) -> list[object]:
+    root = project.root
+    with open_database(root) as connection:
+        schema = read_schema(connection, root, KITS)
+        disciplines = read_disciplines(root).rows
+        return [
+            asdict(project_status(connection, schema, root)),
+            project_record(connection, schema, RecordQuery(task="2")),
+            [(row.name, row.shown, row.servers, row.disabled) for row in disciplines],
+            read_sessions(root),
+        ]
+
+
+def test_every_view_and_the_report_are_the_same_on_both_engines(tmp_path: Path) -> None:
+    with (
+        on_engine("sqlite", tmp_path / "a" / "p", ledger=True) as one,
+        on_engine("postgresql", tmp_path / "b" / "p", ledger=True) as other,
+    ):
+        for project in (one, other):
+            project.run(*ROWS.split(";\n"))
+        ours, theirs = views(one), views(other)
+        reports = [report(project.root) for project in (one, other)]
+
+    for mine, other_one in zip(ours, theirs, strict=True):
+        assert mine == other_one
+    assert reports[0].split("<h2")[2] == reports[1].split("<h2")[2]
+
+
+def test_an_edit_is_saved_and_journaled_and_one_of_what_was_changed_is_stale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ralphgen.generate.workflows.install_environment", lambda *_, **__: None)
+    with on_engine("postgresql", tmp_path, ledger=True) as project:
+        project.query("ALTER TABLE disciplines ADD COLUMN mcp_tool_overrides jsonb")
+        before = read_disciplines(project.root).named("backend")
+        assert before is not None
+        edit = Edit(discipline="backend", fingerprint=before.fingerprint, disabled=("delete_task",))
+        said = list[str]()
+        first = save(project.root, edit, said.append)
+        second = save(project.root, edit, said.append)
+        kept = project.query("SELECT mcp_tool_overrides FROM disciplines WHERE name = 'backend'")
+        tools = project.query("SELECT tool FROM ralphgen_journal")
+
+    assert ("saved", ()) == (first.state, first.problems)
+    assert "stale" == second.state
+    assert {"additional_disabled": ["delete_task"]} == kept[0][0]
+    assert [("board",)] == tools
+
+
+def test_a_write_of_anybody_is_noticed_at_the_next_slower_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ralphgen.board.changes.SETTLED", 1e9)
+    with on_engine("postgresql", tmp_path) as project:
+        now = [0.0]
+        watch = ChangeWatch(project.root, lambda: now[0])
+        first = watch.marks()
+
+        project.query("UPDATE tasks SET status = 'done' WHERE id = 1")
+        assert first == watch.marks()
+
+        now[0] += PACE
+        later = watch.marks()
+        assert (first.matrix, first.status) != (later.matrix, later.status)
+        assert first.matrix == later.matrix
+        with psycopg.connect(project.dsn, autocommit=True) as connection:
+            connection.execute("DROP SCHEMA public CASCADE")
+        now[0] += PACE
+        assert later.matrix != watch.marks().matrix
+
+
+def test_every_section_of_the_page_is_there(tmp_path: Path) -> None:
+    with on_engine("postgresql", tmp_path, ledger=True) as project:
+        board = Board(project.root)
+        for name in ("matrix", "status", "record", "drift", "disciplines", "sessions"):
+            assert board.view(name, PageQuery("backend"))
+        assert board.title()

@@ -1,0 +1,204 @@
+"""`ralphgen call`: any tool from the shell, as any client calls it."""
+
+import json
+import os
+import pty
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from command_line import RALPHGEN, ralphgen, refused
+from driving import create_project, edit, made_here, query
+from making_sessions import made
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return create_project(
+        tmp_path_factory.mktemp("calling") / "p", config='kits = ["ralph", "dela"]\n'
+    )
+
+
+@pytest.fixture
+def root(shared: Path, tmp_path: Path) -> Path:
+    """A project of one's own."""
+    return made_here(shutil.copytree(shared, tmp_path / "p"))
+
+
+def called(root: Path, *words: str, stdin: str = "") -> object:
+    """The JSON that a call prints, which nothing refuses."""
+    done = ralphgen("call", *words, cwd=root, stdin=stdin)
+    assert (0, "") == (done.returncode, done.stderr)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin"),
+    [
+        (["id=1", "status=done", "summary=2"], ""),
+        (["--json", '{"id": 1, "status": "done", "summary": "2"}'], ""),
+        (["-"], '{"id": 1, "status": "done", "summary": "2"}'),
+    ],
+    ids=["words", "json", "input"],
+)
+def test_arguments_are_given_in_three_ways(root: Path, words: list[str], stdin: str) -> None:
+    answer = called(root, "ralph:set_task_status", *words, stdin=stdin)
+
+    assert {"id": 1, "old": "pending", "new": "done", "comment": 1, "unblocked": [2]} == answer
+    assert [("done",)] == query(root, "SELECT status FROM tasks WHERE id = 1")
+    assert [("2",)] == query(root, "SELECT body FROM task_comments")
+
+
+def test_a_call_from_a_folder_inside_leaves_nothing_behind(root: Path) -> None:
+    before = sorted(path for path in root.rglob("*") if "db" not in path.parts)
+    (root / "src").mkdir()
+
+    assert {"tasks": [], "total": 0} == called(
+        root / "src", "ralph:list_tasks", "filter_status=done"
+    )
+    assert [root / "src"] == sorted(
+        path for path in root.rglob("*") if "db" not in path.parts and path not in before
+    )
+
+
+def test_a_refusal_stands_on_standard_error(root: Path) -> None:
+    done = ralphgen("call", "ralph:get_task", "id=7", cwd=root)
+    assert (1, "", "there is no task 7\n") == (done.returncode, done.stdout, done.stderr)
+
+    done = ralphgen("call", "ralph:get_task", "id=seven", "status=x", cwd=root)
+    assert (1, "") == (done.returncode, done.stdout)
+    assert 'argument "id" is "seven": expected an integer' in done.stderr
+    assert 'unknown argument "status"' in done.stderr
+
+
+def test_a_recipe_leaves_what_it_leaves(root: Path) -> None:
+    own = called(root, "ralph:get_task", "--recipe", "task_execution", "--task=1")
+    assert isinstance(own, dict)
+    assert "Log in" == own["title"]
+
+    done = ralphgen("call", "ralph:delete_task", "id=2", "--recipe", "yap", cwd=root)
+    assert (1, "") == (done.returncode, done.stdout)
+    assert "Unknown tool" in done.stderr
+    assert 'the recipe "yap" leaves it out' in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "problem", "hint"),
+    [
+        ([], "usage: ralphgen call", "ralphgen tools"),
+        (["list_tasks"], "usage: ralphgen call", "ralphgen tools"),
+        (["ralp:list_tasks"], 'no kit "ralp"', 'did you mean "ralph"?'),
+        (["ralph:list_task"], 'no tool "list_task"', 'did you mean "list_tasks"?'),
+        (["rye:search"], 'no kit "rye"', "the kits are ralph, dela"),
+        (["ralph:get_task", "7"], 'cannot use "7"', "key=value"),
+        (["ralph:get_task", "--id", "7"], 'no option "--id"', "usage"),
+        (["ralph:get_task", "id=7", "--json", "{}"], "two ways", "usage"),
+        (["ralph:get_task", "--json"], '"--json" needs a value', "usage"),
+        (["ralph:get_task", "--json", "[]"], "no JSON object", "id"),
+        (["ralph:get_task", "--recipe", "yapp"], 'no recipe "yapp"', 'did you mean "yap"?'),
+        (["ralph:get_task", "--recipe", "task_execution"], "needs a task", "--task N"),
+        (["ralph:get_task", "--recipe", "yap", "--task", "x"], '"x" is no number', "--task 7"),
+    ],
+    ids=lambda part: " ".join(part) if isinstance(part, list) else "",
+)
+def test_what_cannot_be_asked_is_a_usage_error(
+    root: Path, words: list[str], problem: str, hint: str
+) -> None:
+    said = refused("call", *words, code=2, cwd=root)
+
+    assert problem in said
+    assert hint in said.partition("hint: ")[2]
+
+
+def test_outside_of_a_project_there_is_nothing_to_call(tmp_path: Path) -> None:
+    assert "is not a project" in refused("call", "ralph:list_tasks", cwd=tmp_path)
+
+
+def test_an_edited_policy_is_not_believed(root: Path) -> None:
+    path = root / ".ralph/mcp/policy.py"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace('"create_task",', "", 1), encoding="utf-8")
+
+    assert "not as it was generated" in refused("call", "ralph:list_tasks", cwd=root)
+    done = ralphgen("call", "ralph:list_tasks", "--trust-edited", cwd=root)
+    assert 0 == done.returncode, done.stderr
+
+
+def test_a_policy_of_another_form_is_no_traceback(root: Path) -> None:
+    edit(root, "policy.py", more="\nimport os\n")
+    made_here(root)
+
+    said = refused("call", "ralph:list_tasks", "--trust-edited", cwd=root)
+
+    assert "is not one that this ralphgen writes" in said
+
+
+def test_a_server_that_nobody_trusts_is_not_started(root: Path) -> None:
+    edit(root, "server.py", more="\n# changed\n")
+
+    said = refused("call", "ralph:list_tasks", code=2, cwd=root)
+
+    assert "not trusted on this machine" in said
+
+
+def test_below_launch_a_call_is_the_sessions(root: Path) -> None:
+    own = made(root, "task_execution", "--task", "1")
+    variables = {"RALPHGEN_SESSION": own["session_id"]}
+
+    done = ralphgen("call", "ralph:get_task", cwd=root, more=variables)
+    assert 0 == done.returncode, done.stderr
+    assert 1 == json.loads(done.stdout)["id"]
+
+    done = ralphgen("call", "ralph:delete_task", "id=2", cwd=root, more=variables)
+    assert (1, "") == (done.returncode, done.stdout)
+    assert 'the recipe "task_execution" leaves it out' in done.stderr
+
+    words = ("call", "ralph:delete_task", "id=2", "--recipe", "manual")
+    done = ralphgen(*words, cwd=root, more=variables)
+    assert (2, "") == (done.returncode, done.stdout)
+    assert f'this shell belongs to the session "{own["session_id"]}"' in done.stderr
+
+    done = ralphgen("call", "ralph:get_task", cwd=root, more={"RALPHGEN_SESSION": "../../x"})
+    assert (2, "") == (done.returncode, done.stdout)
+    assert "which is none of the project" in done.stderr
+
+
+def test_the_session_of_a_process_above_counts_more_than_the_own_variable(root: Path) -> None:
+    own = made(root, "task_execution", "--task", "1")
+    forged = 'RALPHGEN_SESSION=manual sh -c "$0 call ralph:delete_task id=2; exit \\$?"; exit $?'
+    words = forged.replace("$0", str(RALPHGEN))
+
+    done = subprocess.run(
+        ["/bin/sh", "-c", words],
+        cwd=root,
+        env={**os.environ, "RALPHGEN_SESSION": own["session_id"]},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (1, "") == (done.returncode, done.stdout)
+    assert 'the recipe "task_execution" leaves it out' in done.stderr
+
+
+def test_a_terminal_is_not_steered_by_an_answer(root: Path) -> None:
+    query(root, "UPDATE tasks SET title = 'a\u202eb' WHERE id = 1")
+    words = [str(RALPHGEN), "call", "ralph:get_task", "id=1"]
+    master, slave = pty.openpty()
+
+    subprocess.run(words, cwd=root, stdout=slave, stdin=slave, check=True)
+
+    os.close(slave)
+    shown = b"".join(iter(lambda: _read(master), b""))
+    assert b"a\\u202eb" in shown
+    assert "\u202e".encode() not in shown
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65536)
+    except OSError:  # the other end is closed
+        return b""

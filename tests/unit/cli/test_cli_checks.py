@@ -1,0 +1,127 @@
+"""The checks of a task, and a person's own word, from the shell."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from command_line import ralphgen
+from driving import made_here, query
+from proved_projects import TESTS, proved_project
+
+from ralphgen.sessions.items import read_settings
+from ralphgen.trust.decide import check_items
+from ralphgen.trust.record import add_to_record
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return proved_project(tmp_path_factory.mktemp("checks") / "p", repository=False)
+
+
+@pytest.fixture
+def root(shared: Path, tmp_path: Path) -> Path:
+    """A project of one's own, whose checks are trusted."""
+    copy = made_here(shutil.copytree(shared, tmp_path / "p"))
+    add_to_record(copy, [item.digest for item in check_items(read_settings(copy).done)])
+    return copy
+
+
+def test_what_passes_is_proved_and_may_be_done(root: Path) -> None:
+    done = ralphgen("task", "check", "1", cwd=root)
+    assert (0, "") == (done.returncode, done.stderr)
+    first, last = done.stdout.splitlines()
+    assert first.startswith("tests: ok, ")
+    assert "proved" == last
+
+    assert 0 == ralphgen("task", "status", "1", "done", cwd=root).returncode
+
+
+def test_what_fails_is_shown_with_the_end_of_its_output(root: Path) -> None:
+    (root / "code.txt").write_text("x", encoding="utf-8")
+    done = ralphgen("task", "check", "1", cwd=root)
+
+    assert 1 == done.returncode
+    assert "tests: exit code 1, " in done.stdout
+    assert "    ValueError: invalid literal" in done.stdout
+    assert done.stdout.endswith("not proved\n")
+
+
+def test_programs_get_the_answer_as_it_is(root: Path) -> None:
+    done = ralphgen("task", "check", "1", "--json", cwd=root)
+
+    assert json.loads(done.stdout)["passed"]
+
+
+def test_a_task_that_there_is_not_is_refused(root: Path) -> None:
+    done = ralphgen("task", "check", "99", cwd=root)
+
+    assert 1 == done.returncode
+    assert 'there is no task 99\nhint: "ralphgen task list" lists them' in done.stderr
+
+
+def test_checks_of_a_clone_are_not_run_until_somebody_trusts_them(
+    shared: Path, tmp_path: Path
+) -> None:
+    clone = shutil.copytree(shared, tmp_path / "clone")
+    for words in (("task", "check", "1"), ("call", "ralph:run_checks", "task=1")):
+        done = ralphgen(*words, cwd=clone)
+
+        assert 2 == done.returncode
+        assert 'not trusted on this machine: the check "tests" runs' in done.stderr
+    assert [] == query(clone, "SELECT 1 FROM ralphgen_evidence")
+
+
+def test_a_person_closes_a_task_without_proof_on_the_record(root: Path) -> None:
+    refused = ralphgen("task", "status", "1", "done", cwd=root)
+    done = ralphgen("task", "status", "1", "done", "--force", "--because", "Seen.", cwd=root)
+
+    assert 1 == refused.returncode
+    assert '"tests" was not run: call run_checks with task 1' in refused.stderr
+    assert '"ralphgen task check 1"' in refused.stderr
+    assert (0, "") == (done.returncode, done.stderr)
+    assert [("Seen.",)] == query(root, "SELECT tail FROM ralphgen_evidence")
+
+
+def test_a_reason_needs_force_and_force_alone_proves_nothing(root: Path) -> None:
+    done = ralphgen("task", "status", "1", "done", "--because", "Seen.", cwd=root)
+    assert 2 == done.returncode
+    assert '"--because" goes with "--force"' in done.stderr
+
+    refused = ralphgen("task", "status", "1", "done", "--force", cwd=root)
+    assert 1 == refused.returncode
+    assert '"tests" was not run' in refused.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["task", "status", "1", "done", "--force", "--because", "Seen."],
+        ["regen", "--allow-removals"],
+    ],
+)
+def test_no_agent_overrules_or_loosens(root: Path, words: list[str]) -> None:
+    done = ralphgen(*words, cwd=root, more={"RALPHGEN_SESSION": "task_execution-1"})
+
+    assert 2 == done.returncode
+    assert "is not for agents" in done.stderr
+
+
+def test_a_word_that_loosens_is_asked_for_by_regen(root: Path) -> None:
+    (root / ".ralph/ralphgen.toml").write_text(TESTS.replace("tests", "test"), encoding="utf-8")
+    refused = ralphgen("regen", "--no-install", cwd=root)
+    done = ralphgen("regen", "--no-install", "--allow-removals", cwd=root)
+
+    assert 1 == refused.returncode
+    assert 'tasks would be done with less proof: the check "tests" is gone' in refused.stderr
+    assert 0 == done.returncode
+
+
+def test_the_ledger_stays_as_long_as_checks_keep_their_evidence_in_it(root: Path) -> None:
+    done = ralphgen("ledger", "off", "--yes", cwd=root)
+
+    assert 1 == done.returncode
+    assert "keep their evidence in the ledger" in done.stderr
+    assert [(1,)] == query(root, "SELECT COUNT(*) FROM ralphgen_ledger")

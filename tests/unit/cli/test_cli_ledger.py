@@ -1,0 +1,118 @@
+"""`ralphgen ledger` and `ralphgen backup` as a person types them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import initialized, ralphgen, refused, run_sql
+from driving import query
+
+pytestmark = pytest.mark.slow
+
+DAY = "2026-01-01"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return initialized(tmp_path / "p")
+
+
+def test_off_and_on_again_leave_what_was_there(root: Path) -> None:
+    before = query(root, "SELECT name, sql FROM sqlite_master ORDER BY name")
+    run_sql(root, "INSERT INTO ralphgen_sessions (id, recipe, started) VALUES ('s', 'r', 't')")
+
+    off = ralphgen("ledger", "off", "--yes", cwd=root)
+    assert 0 == off.returncode
+    assert "backup: " in off.stderr
+    assert "the ledger is off" in off.stderr
+    assert "off: add it" in ralphgen("ledger", "status", cwd=root).stdout
+    assert 0 == ralphgen("check", cwd=root).returncode
+    assert not query(root, "SELECT 1 FROM sqlite_master WHERE name LIKE 'ralphgen%'")
+
+    on = ralphgen("ledger", "on", "--yes", cwd=root)
+    assert 0 == on.returncode
+    assert "CREATE TABLE ralphgen_evidence (" in on.stderr
+    assert 0 == ralphgen("check", cwd=root).returncode
+    assert before == query(root, "SELECT name, sql FROM sqlite_master ORDER BY name")
+
+
+def test_a_task_in_the_hands_of_a_session_keeps_the_ledger(root: Path) -> None:
+    """Without it nobody would know any more that the task is taken."""
+    run_sql(
+        root,
+        "INSERT INTO ralphgen_claims (task_id, session, token, expires) "
+        "VALUES (7, 's', 1, '2999-01-01T00:00:00Z')",
+    )
+
+    off = ralphgen("ledger", "off", "--yes", cwd=root)
+    assert 1 == off.returncode
+    assert "sessions hold tasks by the ledger now: 7\n" in off.stderr
+    assert "on, version" in ralphgen("ledger", "status", cwd=root).stdout
+
+    run_sql(root, "UPDATE ralphgen_claims SET expires = '2000-01-01T00:00:00Z'")
+    assert 0 == ralphgen("ledger", "off", "--yes", cwd=root).returncode
+
+
+def test_status_says_what_is_there_and_writes_nothing(root: Path) -> None:
+    said = json.loads(ralphgen("ledger", "status", "--json", cwd=root).stdout)
+    names = [path.name for path in (root / ".ralph/db").iterdir()]
+
+    assert (True, 1) == (said["on"], said["version"])
+    assert 1 == said["rows"]["ralphgen_ledger"]
+    assert ["ralph.db"] == names
+
+
+@pytest.mark.parametrize("command", ["on", "off", "prune"])
+def test_without_a_terminal_a_question_needs_its_answer(root: Path, command: str) -> None:
+    if command == "on":
+        ralphgen("ledger", "off", "--yes", cwd=root)
+    options = ("--before", DAY) if command == "prune" else ()
+    before = query(root, "SELECT name FROM sqlite_master")
+
+    assert "say --yes" in refused("ledger", command, *options, code=2, cwd=root)
+    assert before == query(root, "SELECT name FROM sqlite_master")
+
+
+@pytest.mark.parametrize("command", ["on", "off", "upgrade", "prune"])
+def test_an_agent_is_refused(root: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RALPHGEN_SESSION", "s")
+    options = ("--before", DAY) if command == "prune" else ()
+
+    assert "is not for agents" in refused("ledger", command, *options, code=2, cwd=root)
+
+
+def test_a_session_for_a_client_of_ones_own_is_on_record_until_it_is_ended(root: Path) -> None:
+    made = json.loads(ralphgen("session", "yap", "--json", cwd=root).stdout)["session_id"]
+    sql = "SELECT id, recipe, agent, ended IS NULL FROM ralphgen_sessions"
+
+    assert [(made, "yap", None, 1)] == query(root, sql)
+    assert 0 == ralphgen("session", "end", made, cwd=root).returncode
+    assert [(made, "yap", None, 0)] == query(root, sql)
+
+
+def test_pruning_says_what_went(root: Path) -> None:
+    run_sql(
+        root,
+        "INSERT INTO ralphgen_evidence (check_name, definition, started, seconds, tree) "
+        "VALUES ('tests', 'd', '2025-12-31T10:00:00Z', 1, 't')",
+    )
+    done = ralphgen("ledger", "prune", "--before", DAY, "--yes", cwd=root)
+
+    assert "ralphgen_evidence: 1 row deleted" in done.stderr
+    assert "is no day" in refused("ledger", "prune", "--before", "May", code=2, cwd=root)
+
+
+def test_an_upgrade_of_the_newest_changes_nothing(root: Path) -> None:
+    done = ralphgen("ledger", "upgrade", cwd=root)
+
+    assert (0, "the ledger is of version 1, the newest\n") == (done.returncode, done.stderr)
+    assert not (root / ".ralph/backups").exists()
+
+
+def test_a_backup_is_where_it_says(root: Path, tmp_path: Path) -> None:
+    done = ralphgen("backup", cwd=root)
+    named = ralphgen("backup", tmp_path / "mine.db", cwd=root)
+
+    assert Path(done.stdout.strip()).read_bytes().startswith(b"SQLite format 3\0")
+    assert tmp_path / "mine.db" == Path(named.stdout.strip())
+    assert "exists already" in refused("backup", tmp_path / "mine.db", cwd=root)

@@ -1,0 +1,119 @@
+"""What the documentation shows can be typed: all commands stand there, and settings are valid."""
+
+import re
+import shlex
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import typer.main
+
+from ralphgen.cli.app import app
+from ralphgen.kits.registry import KITS
+from ralphgen.project.config import Config, read_config
+from ralphgen.project.inspect import settings_models
+
+ROOT = Path(__file__).parents[3]
+COMMANDS = (ROOT / "docs/commands.md").read_text(encoding="utf-8")
+SETTINGS = (ROOT / "docs/settings.md").read_text(encoding="utf-8")
+LOOP = (ROOT / "docs/loop.md").read_text(encoding="utf-8")
+HTTP = (ROOT / "docs/http.md").read_text(encoding="utf-8")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def command_names() -> set[str]:
+    import_module("ralphgen.cli.commands")  # which adds them
+    group = typer.main.get_command(app)
+    return {*getattr(group, "commands", {})}
+
+
+def typed_commands(page: str) -> list[list[str]]:
+    """The commands of a page's examples, and those that stand within its lines."""
+    examples = "".join(re.findall(r"```sh\n(.*?)```", page, re.DOTALL)).splitlines()
+    lines = [*examples, *re.findall(r"`(ralphgen [^`]+)`", page)]
+    return [shlex.split(line, comments=True)[1:] for line in lines]
+
+
+def refused_words(words: list[str]) -> list[str]:
+    """The names of commands and options in a command line that are none."""
+    command: Any = typer.main.get_command(app)
+    while commands := getattr(command, "commands", None):
+        if not words or words[0] not in commands:
+            return words[:1]
+        command, words = commands[words[0]], words[1:]
+    known = {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
+    return [word for word in words if word.startswith("-") and word not in known]
+
+
+def example(page: str) -> str:
+    found = re.search(r"```toml\n(.*?)```", page, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def test_every_command_is_described_and_no_other() -> None:
+    first = [
+        re.split(r"(?<!\\)\|", line)[1] for line in COMMANDS.splitlines() if line.startswith("| `")
+    ]
+    described = {
+        re.split(r"[ \\]", words.removeprefix("ralphgen "))[0]
+        for cell in first
+        for words in re.findall(r"`([^`]+)`", cell)
+    }
+
+    assert command_names() == described
+
+
+def test_what_is_shown_of_the_loop_is_there() -> None:
+    import_module("ralphgen.cli.commands")
+    shown = typed_commands(LOOP)
+
+    assert [] == [words for words in shown if refused_words(words)]
+    assert {"loop", "log", "undo"} <= {words[0] for words in shown}
+
+
+def test_what_is_shown_of_http_is_there(tmp_path: Path) -> None:
+    import_module("ralphgen.cli.commands")
+    shown = typed_commands(re.sub(r"^export \w+=.*$", "", HTTP, flags=re.MULTILINE))
+    shown = [words for words in shown if words]
+
+    assert [] == [words for words in shown if refused_words(words)]
+    assert {"regen", "serve", "session", "config"} <= {words[0] for words in shown}
+    assert "https://mcp.example.com/mcp" == getattr(read(example(HTTP), tmp_path).http, "url", "")
+
+
+def test_what_is_not_there_would_be_noticed() -> None:
+    import_module("ralphgen.cli.commands")
+    page = "```sh\nralphgen task nxt\nralphgen board --no-opn . # x\n```\n`ralphgen brod`"
+
+    assert [["nxt"], ["--no-opn"], ["brod"]] == [*map(refused_words, typed_commands(page))]
+
+
+def test_the_settings_of_the_loop_are_some(tmp_path: Path) -> None:
+    shown = "".join(re.findall(r"```toml\n(.*?)```", LOOP, re.DOTALL))
+    found = read(shown, tmp_path).loop
+
+    assert ([["npm", "ci"]], True) == (found.setup, found.agents["mine"].reports_cost)
+
+
+def test_the_readme_names_each_command() -> None:
+    table = README.partition("## Commands")[2].partition("## A session")[0]
+
+    assert command_names() <= set(re.findall(r"`([a-z]+)`", table))
+
+
+def read(text: str, folder: Path) -> Config:
+    (folder / ".ralph").mkdir()
+    (folder / ".ralph/ralphgen.toml").write_text(text, encoding="utf-8")
+    return read_config(folder, tuple(kit.key for kit in KITS), settings_models(KITS)).values
+
+
+def test_the_settings_of_the_readme_are_some(tmp_path: Path) -> None:
+    assert ["npm", "test"] == read(example(README), tmp_path).done.checks[0].run
+
+
+def test_the_page_of_settings_has_all_that_are_no_kits(tmp_path: Path) -> None:
+    given = read(example(SETTINGS), tmp_path).model_fields_set
+    own = {field.alias or name for name, field in Config.model_fields.items()}
+
+    assert own == {"schema" if name == "db_schema" else name for name in given}

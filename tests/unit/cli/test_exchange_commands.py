@@ -1,0 +1,88 @@
+"""`export` and `import` on the command line: what they print, and how they end."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from command_line import ralphgen
+from driving import create_project, query
+
+from ralphgen.runtime.processes.launched import SESSION_VARIABLE
+
+pytestmark = pytest.mark.slow  # makes a project, runs commands
+
+BEADS = Path(__file__).parents[1] / "exchange/peers/beads"
+HOMES = ("--feature", "auth", "--discipline", "backend")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return create_project(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture
+def root(model: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(model, tmp_path / "p")
+
+
+def test_rows_go_to_a_file_or_to_standard_output_and_come_back(root: Path) -> None:
+    ralphgen("export", "rows.jsonl", cwd=root)
+    printed = ralphgen("export", cwd=root).stdout
+    query(root, "DELETE FROM tasks WHERE id = 2")
+    (root / ".ralph/last-export.jsonl").unlink()
+    tried = ralphgen("import", "rows.jsonl", "--dry-run", cwd=root)
+    done = ralphgen("import", "rows.jsonl", cwd=root)
+
+    assert (root / "rows.jsonl").read_text(encoding="utf-8") == printed
+    assert 'add task 2 "Show the form"\n' == tried.stdout == done.stdout
+    assert "would change 1 row" in tried.stderr
+    assert "nothing to change" in ralphgen("import", "rows.jsonl", cwd=root).stderr
+    assert printed == ralphgen("export", cwd=root).stdout
+
+
+def test_a_conflict_ends_with_one(root: Path) -> None:
+    ralphgen("export", "rows.jsonl", cwd=root)
+    file = root / "rows.jsonl"
+    theirs = file.read_text(encoding="utf-8").replace('"Log in"', '"Sign in"')
+    file.write_text(theirs, encoding="utf-8")
+    query(root, "UPDATE tasks SET title = 'Enter' WHERE id = 1")
+    result = ralphgen("import", "rows.jsonl", cwd=root)
+
+    assert 1 == result.returncode
+    assert 'task 1: "title" is "Enter" here and "Sign in" there' in result.stderr
+
+
+def test_tasks_of_another_tool_are_told_in_lines(root: Path) -> None:
+    result = ralphgen("import", str(BEADS), "--from", "beads", *HOMES, cwd=root)
+
+    assert 0 == result.returncode, result.stderr
+    assert 'add task 3 "Logging in"' == result.stdout.splitlines()[0]
+    assert "changed 6 rows" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--from", "beads"), "need a feature and a discipline"),
+        (("--from", "beads", *HOMES, "--allow-removals"), "nothing is removed"),
+        (("--feature", "auth"), "have a feature and a discipline of their own"),
+        (("--from", "jira"), "jira"),
+    ],
+)
+def test_options_that_do_not_go_together_are_a_wrong_use(
+    root: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    result = ralphgen("import", str(BEADS), *arguments, cwd=root)
+
+    assert 2 == result.returncode
+    assert said in result.stderr
+
+
+def test_an_agent_in_a_session_does_not_import(root: Path) -> None:
+    ralphgen("export", "rows.jsonl", cwd=root)
+    query(root, "DELETE FROM tasks WHERE id = 2")
+    result = ralphgen("import", "rows.jsonl", cwd=root, more={SESSION_VARIABLE: "s"})
+
+    assert 2 == result.returncode
+    assert "not for agents" in result.stderr
+    assert [(1,)] == query(root, "SELECT id FROM tasks")

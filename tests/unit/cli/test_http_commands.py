@@ -1,0 +1,79 @@
+"""Tokens, their ends, and what clients are told of a server over HTTP, from the command line."""
+
+import json
+import re
+from pathlib import Path
+
+import jwt
+import pytest
+from command_line import ralphgen
+from http_servers import KEY, URL, http_project, project_id, serving
+
+from ralphgen.runtime.http.readiness import policy_digest
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return http_project(tmp_path_factory.mktemp("commands") / "p", "workers = 1\n")
+
+
+def test_a_token_is_printed_alone_and_opens_its_session_until_it_is_revoked(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RALPH_KEY", KEY)
+    asked = ("session", "task_execution", "--task", "1", "--token", "--ttl", "1h")
+    done = ralphgen(*asked, "--project", root)
+    assert 0 == done.returncode, done.stderr
+    own = done.stdout.strip()
+    said = jwt.decode(own, KEY, algorithms=["HS256"], audience=URL)
+
+    assert (project_id(root), policy_digest(str(root / ".ralph/mcp"))) == (said["iss"], said["pol"])
+    assert ("task_execution", 1, "backend", "auth") == (
+        said["rec"],
+        said["tsk"],
+        said["dis"],
+        said["fea"],
+    )
+    assert 3_600 == said["exp"] - said["iat"]
+    assert re.fullmatch(r"task_execution-.*-[0-9a-f]{16}", said["jti"])  # other machines make some
+    assert not [*(root / ".ralph/mcp").glob("sessions/*")]
+    with serving(root) as server:
+        assert 200 == server.call(own, "get_task")[0]
+        ended = ralphgen("session", "revoke", said["jti"], "--project", root)
+
+        assert 0 == ended.returncode, ended.stderr
+        assert 401 == server.call(own, "get_task")[0]
+
+
+def test_without_its_key_no_token_is_made(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RALPH_KEY", raising=False)
+    done = ralphgen("session", "yap", "--token", "--project", root)
+
+    assert (1, "") == (done.returncode, done.stdout)
+    assert '"RALPH_KEY" is not set' in done.stderr
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--ttl", "25h"], ["--ttl", "soon"], ["--kit", "ralph"], ["--task", "99"]],
+)
+def test_what_no_token_can_be_is_refused(root: Path, options: list[str]) -> None:
+    done = ralphgen("session", "task_execution", "--token", *options, "--project", root)
+
+    assert (2, "") == (done.returncode, done.stdout)
+
+
+def test_a_client_is_told_the_address_and_a_variable_and_no_token(root: Path) -> None:
+    done = ralphgen("config", "--client", "claude", "--http", URL, root)
+
+    assert {
+        "ralph": {
+            "type": "http",
+            "url": f"{URL}/ralph",
+            "headers": {"Authorization": "Bearer ${RALPH_TOKEN}"},
+        }
+    } == json.loads(done.stdout)["mcpServers"]
+    assert 2 == ralphgen("config", "--client", "desktop", "--http", URL, root).returncode
+    assert 2 == ralphgen("config", "--http", f"{URL}?token=x", root).returncode

@@ -1,0 +1,210 @@
+"""A session with a login of its own, as a person makes and ends it."""
+
+import json
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+import pytest
+from command_line import initialized, ralphgen, refused
+from engines import EngineProject
+from postgresql import PASSWORD, needs_postgresql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+pytestmark = [needs_postgresql, pytest.mark.slow]
+TASK = (
+    "INSERT INTO features (name, display_name, acronym) VALUES ('auth', 'Auth', 'AUTH'); "
+    "INSERT INTO tasks (feature, discipline, title, status) "
+    "SELECT 'auth', name, 'Walls', 'pending' FROM disciplines ORDER BY name LIMIT 1"
+)
+LOGINS = "SELECT count(*) FROM pg_roles WHERE rolname LIKE 'ralphgen_s_%'"
+
+
+@pytest.fixture
+def project(tmp_path: Path, postgresql: str, monkeypatch: pytest.MonkeyPatch) -> EngineProject:
+    monkeypatch.setenv("RALPH_DSN", postgresql)
+    monkeypatch.setenv("RALPH_ADMIN_DSN", postgresql)
+    found = EngineProject(initialized(tmp_path / "p", "--engine", "postgresql"), postgresql)
+    found.run(TASK)
+    return found
+
+
+def with_roles(project: EngineProject) -> None:
+    done = ralphgen("sql", "--roles", cwd=project.root)
+    assert 0 == done.returncode, done.stderr
+    project.run(done.stdout)
+
+
+def test_a_login_is_made_used_and_ended(project: EngineProject) -> None:
+    with_roles(project)
+    assert 0 == ralphgen("check", cwd=project.root).returncode
+    made = ralphgen("session", "task_execution", "--task", "1", "--login", cwd=project.root)
+    assert 0 == made.returncode, made.stderr
+    dsn = made.stdout.strip()
+
+    assert PASSWORD not in made.stdout + made.stderr
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        begun = "UPDATE tasks SET status = 'in_progress' WHERE id = 1"
+        assert 1 == connection.execute(begun.encode()).rowcount
+        session = project.query("SELECT session FROM ralphgen_logins")[0][0]
+        assert session in made.stderr
+        assert [(session,)] == project.query("SELECT DISTINCT session FROM ralphgen_journal")
+        with pytest.raises(psycopg.OperationalError):
+            psycopg.connect(dsn, password="wrong")  # noqa: S106 - that it is wrong is the test
+
+        ended = ralphgen("session", "revoke", session, cwd=project.root)
+        assert 0 == ended.returncode, ended.stderr
+        assert "its login opens nothing" in ended.stdout
+        with pytest.raises(psycopg.OperationalError):
+            connection.execute("SELECT 1")
+    with pytest.raises(psycopg.OperationalError):
+        psycopg.connect(dsn)
+    assert [(0,)] == project.query(f"{LOGINS} AND pg_has_role(rolname, current_user, 'MEMBER')")
+
+
+def test_without_an_admin_the_statements_are_printed(
+    project: EngineProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_roles(project)
+    monkeypatch.delenv("RALPH_ADMIN_DSN")
+    words = ("session", "task_execution", "--task", "1", "--login", "--json")
+    made = ralphgen(*words, cwd=project.root)
+    assert 0 == made.returncode, made.stderr
+    said = json.loads(made.stdout)
+
+    with pytest.raises(psycopg.OperationalError):
+        psycopg.connect(said["dsn"])
+    project.run(said["sql"])
+    with psycopg.connect(said["dsn"]) as connection:
+        assert (1,) == connection.execute("SELECT count(*) FROM tasks").fetchone()
+    assert "done" not in said["sql"]
+    ralphgen("session", "revoke", said["session_id"], cwd=project.root)
+    assert [(True,)] == project.query("SELECT revoked FROM ralphgen_logins")
+
+
+def test_a_database_without_roles_makes_no_login_and_leaves_no_session(
+    project: EngineProject,
+) -> None:
+    words = ("session", "task_execution", "--task", "1", "--login")
+    text = refused(*words, code=1, cwd=project.root)
+
+    assert "the database has no roles for sessions yet" in text
+    assert "ralphgen sql --roles" in text
+    assert [] == json.loads(ralphgen("session", "list", "--json", cwd=project.root).stdout)
+    assert [(None,)] == project.query("SELECT max(session) FROM ralphgen_claims")
+
+
+def test_a_recipe_that_came_later_needs_the_roles_again(project: EngineProject) -> None:
+    with_roles(project)
+    own = project.root / ".ralph/recipes"
+    own.mkdir(exist_ok=True)
+    name = f"later-{uuid4().hex[:8]}"
+    (own / f"{name}.toml").write_text('base = "yap"\n', encoding="utf-8")
+    assert 0 == ralphgen("regen", cwd=project.root).returncode
+    text = refused("session", name, "--login", code=1, cwd=project.root)
+    assert f'the database has no role "ralphgen_{name}" yet' in text
+    assert "ralphgen sql --roles" in text
+
+    with_roles(project)
+    made = ralphgen("session", name, "--login", cwd=project.root)
+    assert 0 == made.returncode, made.stderr
+    project.run(f'DROP OWNED BY "ralphgen_{name}"; DROP ROLE "ralphgen_{name}"')
+
+
+def test_what_an_agent_makes_with_its_login_keeps_nobody_from_a_login(
+    project: EngineProject,
+) -> None:
+    with_roles(project)
+    made = ralphgen("session", "task_execution", "--task", "1", "--login", cwd=project.root)
+    with psycopg.connect(made.stdout.strip(), autocommit=True) as connection:
+        connection.execute("SELECT lo_create(0)")
+        connection.execute("ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO PUBLIC")
+        connection.execute("CREATE TEMP TABLE own (a int)")
+        project.run("UPDATE ralphgen_logins SET expires = now()")
+
+        later = ralphgen("session", "yap", "--login", cwd=project.root)
+        assert 0 == later.returncode, later.stderr
+        with pytest.raises(psycopg.OperationalError):
+            connection.execute("SELECT 1")
+    with psycopg.connect(later.stdout.strip(), autocommit=True) as connection:
+        connection.execute("SELECT lo_create(0)")
+    (session,) = project.query("SELECT session FROM ralphgen_logins WHERE recipe = 'yap'")[0]
+    ended = ralphgen("session", "revoke", session, cwd=project.root)
+    assert 0 == ended.returncode, ended.stderr
+    roles = "SELECT login FROM ralphgen_logins JOIN pg_roles ON rolname = login"
+    assert [] == project.query(roles)
+
+
+def test_a_session_that_is_ended_has_no_login_any_more(project: EngineProject) -> None:
+    with_roles(project)
+    made = ralphgen("session", "yap", "--login", "--json", cwd=project.root)
+    said = json.loads(made.stdout)
+    ended = ralphgen("session", "end", said["session_id"], cwd=project.root)
+    assert 0 == ended.returncode, ended.stderr
+
+    with pytest.raises(psycopg.OperationalError):
+        psycopg.connect(said["dsn"])
+
+
+def test_an_owner_who_is_no_superuser_ends_what_a_login_has_open(
+    project: EngineProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A transaction of one snapshot does not see that it is revoked: it has to be ended."""
+    owner = f"owner_{uuid4().hex[:8]}"
+    own = make_conninfo(project.dsn, user=owner)
+    roles = "SELECT rolname FROM pg_roles WHERE rolname LIKE 'ralphgen\\_%' AND NOT rolcanlogin"
+    try:
+        project.run(f"CREATE ROLE {owner} LOGIN CREATEROLE PASSWORD '{PASSWORD}'")
+        for (table,) in project.query(
+            "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
+        ):
+            project.run(f"ALTER TABLE {table} OWNER TO {owner}")
+        project.run(
+            f"ALTER SCHEMA public OWNER TO {owner}; ALTER FUNCTION ralphgen_record OWNER TO {owner}"
+        )
+        monkeypatch.setenv("RALPH_DSN", own)
+        monkeypatch.setenv("RALPH_ADMIN_DSN", own)
+        with_roles(EngineProject(project.root, own))  # of roles that another owner has made
+        for (name,) in project.query(roles):
+            project.run(f'GRANT "{name}" TO {owner} WITH ADMIN OPTION')
+        made = ralphgen("session", "yap", "--login", "--json", cwd=project.root)
+        assert 0 == made.returncode, made.stderr
+        said = json.loads(made.stdout)
+        with psycopg.connect(said["dsn"]) as connection:
+            connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+            connection.execute("SELECT count(*) FROM tasks")
+            ended = ralphgen("session", "revoke", said["session_id"], cwd=project.root)
+            assert 0 == ended.returncode, ended.stderr
+            assert "were not ended" not in ended.stderr
+            with pytest.raises(psycopg.OperationalError):
+                connection.execute("UPDATE tasks SET title = 'late'")
+    finally:
+        project.run(f"REASSIGN OWNED BY {owner} TO postgres")
+        project.run(f"DROP OWNED BY {owner}; DROP ROLE {owner}")
+
+
+def test_the_dsn_holds_what_a_service_of_the_admin_says(
+    project: EngineProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_roles(project)
+    known = conninfo_to_dict(project.dsn)
+    lines = [f"{key}={known[key]}" for key in ("host", "dbname", "user")]
+    (tmp_path / "services").write_text("\n".join(("[shop]", *lines, "")), encoding="utf-8")
+    monkeypatch.setenv("PGSERVICEFILE", str(tmp_path / "services"))
+    for variable in ("RALPH_DSN", "RALPH_ADMIN_DSN"):
+        monkeypatch.setenv(variable, "service=shop")
+    made = ralphgen("session", "yap", "--login", cwd=project.root)
+    assert 0 == made.returncode, made.stderr
+    monkeypatch.delenv("PGSERVICEFILE")
+
+    with psycopg.connect(made.stdout.strip()) as connection:
+        assert (1,) == connection.execute("SELECT count(*) FROM tasks").fetchone()
+
+
+def test_sqlite_has_no_logins(tmp_path: Path) -> None:
+    root = initialized(tmp_path / "p")
+
+    assert "a project on SQLite has no logins" in refused(
+        "session", "yap", "--login", code=2, cwd=root
+    )
+    assert "roles are PostgreSQL's" in refused("sql", "--roles", code=1, cwd=root)

@@ -1,0 +1,58 @@
+"""What docs/tables.md types works as it stands there, and tables can be found and added."""
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from command_line import ralphgen, refused
+from driving import create_project
+
+pytestmark = pytest.mark.slow
+PAGE = Path(__file__).parents[3] / "docs/tables.md"
+TABLES = """
+CREATE TABLE risks (
+    id INTEGER PRIMARY KEY, title TEXT NOT NULL, severity INTEGER, owner TEXT, notes TEXT,
+    feature TEXT REFERENCES features(name), internal TEXT
+);
+CREATE TABLE "odd 'name" (id INTEGER PRIMARY KEY);
+CREATE VIEW categories AS SELECT title FROM risks;
+CREATE VIRTUAL TABLE found USING fts5(title);
+"""
+
+
+def test_the_commands_and_the_settings_of_the_page_work(tmp_path: Path) -> None:
+    root = create_project(tmp_path / "p", TABLES)
+    page = PAGE.read_text(encoding="utf-8")
+    (block,) = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    for line in block.splitlines():
+        words = line.partition("#")[0].split()
+        done = ralphgen(*words[1:], *(["--no-install"] if words[1] == "regen" else []), cwd=root)
+        assert 0 == done.returncode, done.stderr
+    assert "create_risk" in (root / ".ralph/mcp/ralph/risks.py").read_text(encoding="utf-8")
+
+    (settings,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    (root / ".ralph/ralphgen.toml").write_text(settings, encoding="utf-8")
+    done = ralphgen("regen", "--no-install", "--allow-removals", cwd=root)
+    assert 0 == done.returncode, done.stderr
+
+
+def test_what_could_have_tools_is_shown_and_added_by_name(tmp_path: Path) -> None:
+    root = create_project(tmp_path / "p", TABLES)
+    found = json.loads(ralphgen("inspect", "--json", cwd=root).stdout)["found"]
+    assert ["categories", "odd 'name", "risks"] == [
+        row["table"] for row in found["ralph"]["tables"]
+    ]
+    assert {} == found["tables"]
+
+    added = ralphgen("tables", "add", "odd 'name", "categories", cwd=root)
+    assert 0 == added.returncode, added.stderr
+    config = tomllib.loads((root / ".ralph/ralphgen.toml").read_text(encoding="utf-8"))
+    assert "category" == config["tables"]["categories"]["noun"]
+    assert {"odd 'name", "categories"} == {*config["tables"]}
+    assert 0 == ralphgen("regen", "--no-install", cwd=root).returncode
+
+    said = refused("tables", "add", "rsks", cwd=root, code=2)
+    assert 'did you mean "risks"?' in said
+    assert "has tools already" in refused("tables", "add", "categories", cwd=root, code=2)

@@ -1,0 +1,252 @@
+"""The commands on tasks, features and disciplines, typed right and wrong."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import ralphgen, refused, run_sql
+from driving import connected, create_project, made_here, query
+from making_sessions import made
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return create_project(tmp_path_factory.mktemp("typing") / "p")
+
+
+@pytest.fixture
+def root(shared: Path, tmp_path: Path) -> Path:
+    """A project of one's own."""
+    return made_here(shutil.copytree(shared, tmp_path / "p"))
+
+
+def said(root: Path, *words: str, code: int = 0, stdin: str = "", **more: str) -> str:
+    """What a command prints on standard output."""
+    done = ralphgen(*words, cwd=root, stdin=stdin, more=more)
+    assert code == done.returncode, done.stderr
+    return done.stdout
+
+
+def answered(root: Path, *words: str, code: int = 0) -> Any:
+    """The JSON that a command prints."""
+    return json.loads(said(root, *words, "--json", code=code))
+
+
+def test_a_person_does_a_task_from_the_first_command_to_the_last(root: Path) -> None:
+    words = ["--feature", "auth", "--discipline", "backend", "--status", "pending"]
+    added = answered(root, "task", "add", "Log out", *words, "--priority", "high", "--tags", "a")
+    assert {"id": 3, "status": "pending"} == added
+    assert 3 == answered(root, "task", "next")["id"]
+    assert "changed depends_on, description, tags" in said(
+        root, "task", "edit", "3", "--description", "-", "--depends-on", "1", "--clear", "tags"
+    )
+    assert 1 == answered(root, "task", "next")["id"]
+    assert "comment 1 on task 1" in said(root, "task", "comment", "1", "-", stdin="Mind the gap")
+    done = said(root, "task", "status", "1", "done", "--summary", "works")
+    assert "task 1: pending → done; nothing keeps 2, 3 any more" in done
+    record = answered(root, "task", "show", "3")
+    assert ([1], "Log out") == (record["depends_on"], record["title"])
+    assert "task 3 is deleted" in said(root, "task", "delete", "3", "--yes")
+    assert [2] == [task["id"] for task in answered(root, "task", "list", "--ready")["tasks"]]
+
+
+def test_whose_a_task_is_tells_a_person_from_an_agent(root: Path) -> None:
+    """Who types is a person; a client with every tool, and who calls as an agent, are none."""
+    words = ["--feature", "auth", "--discipline", "backend"]
+    assert 3 == answered(root, "task", "add", "Typed", *words)["id"]
+    given = ["feature=auth", "discipline=backend", "title=Called"]
+    said(root, "call", "ralph:create_task", *given, "--recipe", "braindump")
+    with connected(root) as driver:
+        driver.call("create_task", feature="auth", discipline="backend", title="By a client")
+
+    rows = query(root, "SELECT title, provenance FROM tasks WHERE id > 2 ORDER BY id")
+    assert [("Typed", "human"), ("Called", "agent"), ("By a client", "agent")] == rows
+
+
+def test_who_comments_is_the_user_or_who_is_named(root: Path) -> None:
+    said(root, "task", "comment", "1", "a", LOGNAME="ada")
+    said(root, "task", "comment", "1", "b", "--author", "Grace")
+
+    assert [("ada",), ("Grace",)] == query(root, "SELECT author FROM task_comments ORDER BY id")
+
+
+def test_nothing_ready_is_exit_code_eight(root: Path) -> None:
+    query(root, "UPDATE tasks SET status = 'draft'")
+
+    assert answered(root, "task", "next", code=8) is None
+    assert "" == said(root, "task", "next", code=8)
+
+
+def test_lists_are_filtered_searched_and_cut(root: Path) -> None:
+    run_sql(
+        root,
+        "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n LIMIT 250) INSERT INTO "
+        "tasks (feature, discipline, title) SELECT 'search', 'backend', 'Number ' || i FROM n",
+    )
+
+    assert 50 == len(answered(root, "task", "list")["tasks"])
+    whole = answered(root, "task", "list", "--limit", "1000")
+    assert (252, 252, False) == (len(whole["tasks"]), whole["total"], "next_cursor" in whole)
+    assert [2] == [
+        task["id"] for task in answered(root, "task", "list", "--discipline", "frontend")["tasks"]
+    ]
+    found = answered(root, "task", "list", "--search", "NUMBER 24", "--limit", "3")
+    assert (3, 11) == (len(found["tasks"]), found["total"])
+    some = ralphgen("task", "list", "--limit", "2", cwd=root)
+    assert "and 250 more: see them with --limit 252" in some.stderr
+
+
+def test_columns_of_the_project_are_options(tmp_path: Path) -> None:
+    root = create_project(
+        tmp_path / "p",
+        "ALTER TABLE tasks ADD COLUMN cost REAL",
+        "ALTER TABLE features ADD COLUMN owner TEXT",
+    )
+    words = ["--feature", "auth", "--discipline", "backend", "--cost=1.5"]
+
+    said(root, "task", "add", *words, "Log out")
+    said(root, "feature", "edit", "auth", "--owner", "ada")
+
+    assert [(1.5,)] == query(root, "SELECT cost FROM tasks WHERE id = 3")
+    assert "ada" == answered(root, "feature", "show", "auth")["owner"]
+
+
+def test_features_and_disciplines_are_listed_shown_and_changed(root: Path) -> None:
+    assert "feature cart\n" == said(root, "feature", "add", "cart", "--boundaries", "no tax")
+    assert ["auth", "cart", "search"] == [
+        one["name"] for one in answered(root, "feature", "list")["features"]
+    ]
+    assert "no tax" in said(root, "feature", "show", "cart")
+    said(root, "discipline", "edit", "backend", "--skills", "SQL", "--skills", "C")
+    assert ["SQL", "C"] == answered(root, "discipline", "show", "backend")["skills"]
+    assert "backend" in said(root, "discipline", "list")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "problem", "hint"),
+    [
+        (["task", "show", "999"], 1, "there is no task 999", "ralphgen task list"),
+        (["task", "show", "x"], 2, "", ""),
+        (["task", "status", "1", "finished"], 1, 'expected one of "draft"', ""),
+        (["task", "add", "T", "--feature", "auht"], 1, 'argument "discipline" is missing', ""),
+        (
+            ["task", "add", "T", "--feature", "auht", "--discipline", "backend"],
+            1,
+            'there is no feature "auht": did you mean "auth"?',
+            "ralphgen feature list",
+        ),
+        (["task", "edit", "1", "--prioritty", "low"], 1, 'did you mean "priority"?', ""),
+        (["task", "edit", "1", "--prioritty"], 2, '"--prioritty" needs a value', ""),
+        (["task", "edit", "1", "--estimated-turns", "many"], 1, "expected an integer", ""),
+        (["task", "delete", "1", "--yes"], 1, "task 2 ", ""),
+        (["task", "delete", "2"], 2, "there is no terminal to ask in", "--yes"),
+        (["task", "edit", "1"], 2, "there is no terminal to edit in", "name fields as options"),
+        (["feature", "show", "x"], 1, 'there is no feature "x"', "ralphgen feature list"),
+        (["discipline", "show", "bakend"], 1, 'did you mean "backend"?', "discipline list"),
+    ],
+    ids=lambda part: " ".join(part) if isinstance(part, list) else "",
+)
+def test_what_is_wrong_is_said_in_a_sentence(
+    root: Path, words: list[str], code: int, problem: str, hint: str
+) -> None:
+    done = ralphgen(*words, cwd=root, more={"EDITOR": "", "VISUAL": ""})
+
+    assert (code, "") == (done.returncode, done.stdout), done.stderr
+    assert problem in done.stderr
+    assert hint in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_missing_arguments_are_a_usage_error(root: Path) -> None:
+    for words in (["task", "add"], ["task", "status", "1"], ["feature", "show"], ["task", "nxt"]):
+        done = ralphgen(*words, cwd=root)
+        assert (2, "") == (done.returncode, done.stdout), done.stderr
+
+
+def test_a_project_without_the_tool_says_so(tmp_path: Path) -> None:
+    root = create_project(tmp_path / "p", config='kits = ["dela"]\n')
+
+    said_so = refused("task", "list", code=2, cwd=root)
+
+    assert 'this project has no kit "ralph"' in said_so
+
+
+def test_an_agent_acts_as_its_session(root: Path) -> None:
+    own = made(root, "task_execution", "--task", "1")
+    more = {"RALPHGEN_SESSION": own["session_id"]}
+
+    done = ralphgen("task", "status", "1", "done", cwd=root, more=more)
+    assert 0 == done.returncode, done.stderr
+
+    for words in (["task", "status", "2", "done"], ["task", "delete", "2", "--yes"]):
+        done = ralphgen(*words, cwd=root, more=more)
+        assert (1, "") == (done.returncode, done.stdout)
+    assert [("pending",)] == query(root, "SELECT status FROM tasks WHERE id = 2")
+
+
+def test_an_editor_changes_what_was_changed_in_it(root: Path) -> None:
+    script = root / "editor.sh"
+    script.write_text('#!/bin/sh\nsed -i "s/Log in/Sign in/" "$1"\n', encoding="utf-8")
+    script.chmod(0o755)
+
+    changed = said(root, "task", "edit", "1", VISUAL=str(script))
+    assert "task 1: changed title" in changed
+    assert "task 1: changed nothing" in said(root, "task", "edit", "1", VISUAL=str(script))
+    assert [("Sign in",)] == query(root, "SELECT title FROM tasks WHERE id = 1")
+
+
+@pytest.mark.parametrize(
+    ("typing", "problem"),
+    [
+        ('priority = "very"', "expected one of"),
+        ("title = ", "at line"),
+        ('colour = "red"', 'unknown argument "colour"'),
+    ],
+)
+def test_what_was_typed_is_kept_where_it_is_refused(root: Path, typing: str, problem: str) -> None:
+    script = root / "editor.sh"
+    script.write_text(f"#!/bin/sh\necho '{typing}' > \"$1\"\n", encoding="utf-8")
+    script.chmod(0o755)
+
+    done = ralphgen("task", "edit", "1", cwd=root, more={"VISUAL": str(script)})
+
+    assert (1, "") == (done.returncode, done.stdout)
+    assert problem in done.stderr
+    file = Path(done.stderr.partition('what you typed is in "')[2].partition('"')[0])
+    assert f"{typing}\n" == file.read_text(encoding="utf-8")
+    assert 0o600 == file.stat().st_mode & 0o777
+    file.unlink()
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["task", "show", ""], ["1", "2"]),
+        (["task", "add", "--feature", "a"], ["auth"]),
+        (["task", "list", "--discipline", ""], ["backend", "frontend"]),
+        (["task", "status", "1", "d"], ["draft", "done"]),
+        (["feature", "show", "s"], ["search"]),
+        (["discipline", "edit", "b"], ["backend"]),
+        (["task", "show", "9"], []),
+    ],
+    ids=" ".join,
+)
+def test_the_shell_completes_ids_and_names(
+    root: Path, words: list[str], expected: list[str]
+) -> None:
+    before = sorted(path.name for path in (root / ".ralph/db").iterdir())
+    more = {
+        "_RALPHGEN_COMPLETE": "complete_bash",
+        "COMP_WORDS": " ".join(["ralphgen", *words]),
+        "COMP_CWORD": str(len(words)),
+    }
+
+    done = ralphgen(cwd=root, more=more)
+
+    assert expected == done.stdout.split("\n")[: len(expected)]
+    assert len(expected) == len(done.stdout.split())
+    assert before == sorted(path.name for path in (root / ".ralph/db").iterdir())

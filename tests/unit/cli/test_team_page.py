@@ -1,0 +1,167 @@
+"""The commands of docs/team.md, typed one after the other, and the files of examples/team."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import psycopg
+import pytest
+import yaml
+from http_servers import SERVED
+from postgresql import database, needs_postgresql
+
+from ralphgen.runtime.postgresql.revocations import MADE
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs/team.md").read_text(encoding="utf-8")
+TEAM = ROOT / "examples/team"
+NAMED = "postgresql://me@localhost/shop"  # as the page has it
+SERVES = "ralphgen serve --http"
+TEXT = {"type": "string"}
+TEXTS = {"type": "array", "items": TEXT, "minItems": 1}
+TEXT_BY_NAME = {"type": "object", "additionalProperties": TEXT}
+HEALTH = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["test"],
+    "properties": {"test": TEXTS, "interval": TEXT},
+}
+WAITING = {"enum": ["service_started", "service_healthy"]}
+SERVICE: dict[str, Any] = {
+    "type": "object",
+    "additionalProperties": False,
+    "oneOf": [{"required": ["image"]}, {"required": ["build"]}],
+    "properties": {
+        "image": {"type": "string", "pattern": "^[a-z]+:[0-9]+$"},  # of no registry by name
+        "build": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {"context": TEXT, "dockerfile": TEXT},
+        },
+        "user": TEXT,
+        "read_only": {"type": "boolean"},
+        "restart": {"enum": ["no", "always", "on-failure", "unless-stopped"]},
+        "stop_grace_period": {"type": "string", "pattern": "^[0-9]+s$"},
+        "environment": TEXT_BY_NAME,
+        "ports": TEXTS,
+        "volumes": TEXTS,
+        "healthcheck": HEALTH,
+        "depends_on": {
+            "anyOf": [
+                TEXTS,
+                {
+                    "type": "object",
+                    "additionalProperties": {
+                        "type": "object",
+                        "properties": {"condition": WAITING},
+                        "required": ["condition"],
+                    },
+                },
+            ]
+        },
+    },
+}
+COMPOSE = {
+    "type": "object",
+    "additionalProperties": False,
+    "patternProperties": {"^x-": {}},
+    "required": ["services"],
+    "properties": {
+        "services": {"type": "object", "additionalProperties": SERVICE},
+        "volumes": {"type": "object", "additionalProperties": {"type": "null"}},
+    },
+}
+
+
+def test_the_compose_file_is_one_and_names_what_is_there() -> None:
+    compose = yaml.safe_load((TEAM / "compose.yaml").read_text(encoding="utf-8"))
+    jsonschema.validate(compose, COMPOSE)
+    services = compose["services"]
+
+    assert services["server-1"] == services["server-2"]
+    for service in services.values():
+        assert {*service.get("depends_on", ())} <= {*services}
+        for volume in service.get("volumes", ()):
+            source = volume.partition(":")[0]
+            assert source in (*compose["volumes"], "./.ralph", "./.ralph/mcp", "./Caddyfile")
+    for name in services["proxy"]["environment"]["RALPH_SERVERS"].split():
+        assert name.partition(":")[0] in services
+
+
+def test_the_containerfile_has_known_instructions_and_sources() -> None:
+    lines = (TEAM / "Containerfile").read_text(encoding="utf-8").splitlines()
+    words = [line.split() for line in lines if line and not line.startswith("#")]
+
+    known = ["FROM", "WORKDIR", "COPY", "RUN", "EXPOSE", "ENTRYPOINT", "CMD"]
+    assert known == [first for first, *_ in words]
+    assert ".ralph/mcp/requirements.lock" == words[2][1]
+
+
+@needs_postgresql
+@pytest.mark.thorough
+def test_each_command_of_the_page_does_what_stands_around_it(tmp_path: Path) -> None:
+    blocks = re.findall(r"```(sh|toml)\n(.*?)```", PAGE, re.DOTALL)
+    with database() as dsn, psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(MADE.encode())  # as a server of step 4 does that is started before
+        before: list[str] = []
+        for kind, text in blocks:
+            if kind == "toml":
+                config = tmp_path / "shop/.ralph/ralphgen.toml"
+                config.write_text(f"{config.read_text(encoding='utf-8')}\n{text}", encoding="utf-8")
+                continue
+            lines = text.replace(NAMED, f"'{dsn}'").splitlines()
+            serves = SERVES in lines
+            typed([line for line in lines if line != SERVES], before, tmp_path)
+            before += [line for line in lines if line.startswith(("cd ", "export RALPH_"))]
+            if serves:
+                assert_served(before, tmp_path)
+
+    assert '"Authorization": "Bearer ${RALPH_TOKEN}"' in (tmp_path / "shop/.mcp.json").read_text(
+        encoding="utf-8"
+    )
+
+
+def variables() -> dict[str, str]:
+    """The environment of a person who has ralphgen on the path, and none of its variables."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    kept = {name: text for name, text in os.environ.items() if not name.startswith("RALPH_")}
+    return {**kept, "PATH": path}
+
+
+def typed(lines: list[str], before: list[str], folder: Path) -> None:
+    """Type lines in a shell in which those before have said where we are and what is set."""
+    script = "\n".join(("set -e", *before, *lines))
+    done = subprocess.run(
+        ["bash", "-c", script],  # noqa: S607
+        cwd=folder,
+        env=variables(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert 0 == done.returncode, f"{script}\n{done.stdout}\n{done.stderr}"
+
+
+def assert_served(before: list[str], folder: Path) -> None:
+    """Type the command that serves, and look that it does."""
+    script = "\n".join(("set -e", *before, f"exec {SERVES} --port 0"))
+    process = subprocess.Popen(
+        ["bash", "-c", script],  # noqa: S607
+        cwd=folder,
+        env=variables(),
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stderr is not None
+        try:
+            line = process.stderr.readline()
+            assert SERVED.search(line), line
+        finally:
+            process.terminate()

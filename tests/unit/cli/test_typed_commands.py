@@ -1,0 +1,126 @@
+"""Commands on tasks in terminals of every width, and in pipes: what fits, asks and steers."""
+
+import os
+import pty
+import re
+import shlex
+import struct
+import subprocess
+import termios
+from collections.abc import Sequence
+from fcntl import ioctl
+from pathlib import Path
+
+import pytest
+from command_line import RALPHGEN, ralphgen, warm_process
+from driving import create_project, query
+
+pytestmark = pytest.mark.slow
+
+WIDTHS = (40, 60, 80, 120, 200)
+LONG = "A title that is much longer than what a terminal of forty columns can show on a line"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return create_project(tmp_path / "p")
+
+
+def typed(
+    root: Path, words: Sequence[str], *, width: int = 80, keys: bytes = b""
+) -> tuple[int, str]:
+    """Exit code and screen of a command in a terminal of so many columns."""
+    master, slave = pty.openpty()
+    ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+    environment = {**os.environ, "TERM": "xterm-256color"}
+    environment.pop("COLUMNS", None)
+    process = warm_process()
+    process.start([str(RALPHGEN), *words], root, environment, [slave] * 3)
+    os.close(slave)
+    shown = b""
+    while True:
+        try:
+            part = os.read(master, 65536)
+        except OSError:  # the other end is closed
+            break
+        shown += part
+        if keys and b"y/N" in shown:
+            os.write(master, keys)
+            keys = b""
+    os.close(master)
+    return process.end(), shown.decode()
+
+
+def plain(screen: str) -> list[str]:
+    """The lines of a screen without colours."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", screen).replace("\r", "").splitlines()
+
+
+def test_deleting_asks_in_a_terminal(root: Path) -> None:
+    code, screen = typed(root, ["task", "delete", "2"], keys=b"n\n")
+    assert (1, True) == (code, 'delete task 2 "Show the form"? y/N' in screen)
+
+    code, screen = typed(root, ["task", "delete", "2"], keys=b"y\n")
+    assert (0, True) == (code, "task 2 is deleted" in screen)
+    assert [(1,)] == query(root, "SELECT id FROM tasks")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_tables_fit_the_terminal(root: Path, width: int) -> None:
+    query(root, "UPDATE tasks SET title = ?, priority = 'high' WHERE id = 1", LONG)
+    query(root, "UPDATE disciplines SET description = ?", LONG)
+    for words in (
+        ["task", "list"],
+        ["task", "next"],
+        ["discipline", "list"],
+        ["task", "show", "1"],
+    ):
+        code, screen = typed(root, words, width=width)
+        assert 0 == code, screen
+        lines = [line for line in plain(screen) if not line.startswith("have it done: ")]
+        assert max(map(len, lines)) <= width, screen
+        assert "\x1b[" in screen
+        if words == ["task", "list"]:
+            assert {"id", "status", "title"} <= {*lines[0].split()}
+
+
+def test_a_pipe_has_all_and_no_colours(root: Path) -> None:
+    query(root, "UPDATE tasks SET title = ? WHERE id = 1", LONG)
+    environment = {key: value for key, value in os.environ.items() if key != "COLUMNS"}
+
+    done = subprocess.run(
+        [str(RALPHGEN), "task", "list"],
+        cwd=root,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert LONG in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+def test_a_title_steers_no_terminal(root: Path) -> None:
+    query(root, "UPDATE tasks SET title = ?, description = ?", "a\x1b[31m\u202eb", "c\x1b[2J\nd")
+    for words in (["task", "list"], ["task", "show", "1"], ["task", "next"]):
+        _, screen = typed(root, words)
+        assert "\x1b[31m\u202e" not in screen
+        assert "\u202e" not in screen
+        assert "\x1b[2J" not in screen
+
+
+@pytest.mark.parametrize(("kit", "folder"), [("ralph", "a shop"), ("specum", ".")])
+def test_init_ends_with_three_commands_that_work(tmp_path: Path, kit: str, folder: str) -> None:
+    seen: list[str] = []
+    for _ in range(2):
+        made_so = ralphgen("init", folder, "--kit", kit, cwd=tmp_path)
+        hints = made_so.stderr.partition("done; next:\n")[2]
+        assert all(len(line) <= 80 for line in hints.splitlines())
+        lines = hints.replace("\\\n", " ").splitlines()
+        assert 3 == len(lines), made_so.stderr
+        for line in [line for line in lines if line not in seen]:
+            program, *words = shlex.split(line)
+            done = ralphgen(*words, cwd=tmp_path)
+            assert ("ralphgen", 0) == (program, done.returncode), (line, done.stderr)
+        seen += lines

@@ -1,0 +1,160 @@
+"""The doctor and `ralphgen sql` on a database in PostgreSQL, and the indexes on both engines."""
+
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+from command_line import ralphgen
+from driving import create_project, quiet
+from postgresql import PASSWORD, needs_postgresql
+
+from ralphgen.doctor.examine import examine
+from ralphgen.doctor.postgresql import look_at
+from ralphgen.generate.initialize import initialize
+from ralphgen.planning.indexes import MANY
+from ralphgen.project.root import FOLDER, Postgresql
+from ralphgen.runtime.postgresql.database import Database
+from ralphgen.runtime.postgresql.library import naming
+
+pytestmark = pytest.mark.slow
+PLAIN = "SELECT title FROM tasks WHERE feature = 'f7' AND {}"
+
+
+@pytest.fixture
+def dsn(postgresql: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("RALPH_DSN", postgresql)
+    return postgresql
+
+
+def begun(root: Path) -> Path:
+    return initialize(
+        root,
+        title="Shop",
+        stack="generic",
+        kits=(),
+        say=quiet,
+        agree=lambda _question: False,
+        engine="postgresql",
+    )
+
+
+def run(dsn: str, *statements: str) -> list[tuple[str, ...]]:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        for statement in statements:
+            cursor = connection.execute(statement.encode())
+        return cursor.fetchall() if cursor.description else []
+
+
+@needs_postgresql
+def test_the_server_and_its_version_are_named(dsn: str) -> None:
+    ((text, fix),) = look_at(Postgresql())
+
+    assert text.startswith('the schema "public" of RALPH_DSN: PostgreSQL 1')
+    assert "" == fix
+    assert PASSWORD not in text
+    assert dsn not in text
+
+
+@pytest.mark.parametrize(
+    "dsn", ["", "not a dsn at all", f"postgresql://u:{PASSWORD}@127.0.0.1:1/d"]
+)
+def test_what_keeps_it_from_being_reached_is_told(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RALPH_DSN", dsn)
+
+    ((text, fix),) = look_at(Postgresql())
+
+    assert "RALPH_DSN" in text
+    assert fix
+    assert PASSWORD not in text + fix
+
+
+@needs_postgresql
+def test_missing_indexes_are_told_once_they_are_felt_and_printed_until_they_are_there(
+    dsn: str, tmp_path: Path
+) -> None:
+    root = begun(tmp_path / "shop")
+    few = [one for one in examine(root) if one.subject == "indexes"]
+    run(
+        dsn,
+        "INSERT INTO features (name, display_name, acronym) SELECT 'f' || n, n, n "
+        "FROM generate_series(0, 99) AS n",
+        "INSERT INTO tasks (feature, discipline, title) SELECT 'f' || n % 100, (SELECT min(name) "
+        f"FROM disciplines), 'Task ' || n FROM generate_series(1, {MANY}) AS n",
+    )
+    (many,) = (one for one in examine(root) if one.subject == "indexes")
+    printed = ralphgen("sql", str(root)).stdout
+    run(dsn, printed, "ANALYZE tasks")
+    (after,) = (one for one in examine(root) if one.subject == "indexes")
+
+    assert [] == few
+    assert "10000 tasks lack tasks_listed for" in many.detail
+    assert "have the indexes that they want" in after.detail
+    assert "" == ralphgen("sql", str(root)).stdout
+    for condition, index in (
+        ("status = 'pending' ORDER BY id LIMIT 20", "tasks_listed"),
+        ('lower(title COLLATE "C") = lower(\'task 7\' COLLATE "C")', "tasks_titled"),
+    ):
+        plan = run(dsn, f"EXPLAIN {PLAIN.format(condition)}")
+        assert index in str(plan), plan
+    assert "tasks_needed" in str(run(dsn, f"EXPLAIN SELECT id FROM tasks WHERE {needing(7)}"))
+
+
+def needing(task: int) -> str:
+    """The condition by which the server looks for tasks that wait for one."""
+    database = Database("RALPH_DSN/public")
+    condition, values = database.reading(lambda: naming(database, task))
+    database.close()
+    return condition.replace("?", f"'{values[0]}'")
+
+
+@needs_postgresql
+@pytest.mark.usefixtures("dsn")
+def test_the_ledger_and_the_claims_in_it_are_told(tmp_path: Path) -> None:
+    found = {one.subject: one for one in examine(begun(tmp_path / "shop"))}
+
+    assert found["ledger"].detail.startswith("on, version 1")
+    assert "0 tasks are held by sessions, none is stale" == found["claims"].detail
+
+
+def test_the_indexes_of_sqlite_are_printed_and_used(tmp_path: Path) -> None:
+    root = create_project(tmp_path)
+    printed = ralphgen("sql", str(root)).stdout
+    with closing(sqlite3.connect(root / ".ralph/db/ralph.db")) as connection:
+        connection.executescript(printed)
+        plans = [
+            str(connection.execute(f"EXPLAIN QUERY PLAN {PLAIN.format(condition)}").fetchall())
+            for condition in (
+                "status = 'pending' ORDER BY id LIMIT 20",
+                "title = 'x' COLLATE NOCASE",
+            )
+        ]
+
+    assert "tasks_listed" in plans[0]
+    assert "tasks_titled" in plans[1]
+    assert "" == ralphgen("sql", str(root)).stdout
+
+
+@needs_postgresql
+def test_held_and_stale_tasks_and_the_ledger_are_told(dsn: str, tmp_path: Path) -> None:
+    root = begun(tmp_path / "shop")
+    run(
+        dsn,
+        "INSERT INTO features (name, display_name, acronym, created) "
+        "VALUES ('auth', 'Auth', 'AUTH', '2026-01-01')",
+        "INSERT INTO tasks (feature, discipline, title, status, created) "
+        "SELECT 'auth', name, 'Log in', 'in_progress', '2026-01-01' FROM disciplines LIMIT 1",
+        "INSERT INTO ralphgen_claims (task_id, session, token, taken, expires, began, attempts) "
+        "VALUES (1, 'gone', 1, '2026-01-01T00:00:00.000Z', '2026-01-01T00:01:00.000Z', "
+        "'2026-01-01T00:00:00.000Z', 0)",
+    )
+    shutil.rmtree(root / FOLDER)  # what is examined next would start the server
+
+    found = {result.subject: result.detail for result in examine(root)}
+
+    assert found["ledger"].startswith("on, version ")
+    assert "stale, since their sessions are gone: 1" in found["claims"]

@@ -1,0 +1,244 @@
+"""A project moves from its file of SQLite into PostgreSQL: all of its rows, or none."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from cases import INIT_SCHEMA
+from driving import ROWS, create_database, query
+from engines import CONFIG, MARKER, VARIABLE
+from postgresql import database
+
+from ralphgen.errors import ProjectError
+from ralphgen.exchange.move import export_text
+from ralphgen.exchange.transfer import LEDGER, move_project
+from ralphgen.init.postgresql import create_tables
+from ralphgen.init.stacks import load_stack
+from ralphgen.ledger.tables import definition
+from ralphgen.project.root import DATABASE, Postgresql
+
+pytestmark = pytest.mark.slow
+
+PLACE = Postgresql(VARIABLE)
+SECRETS = '[{"name":"tickets","command":"npx","env":{"TOKEN":"s3cret"}}]'
+TEXT = "“Ünïcödé”\t\\N\\.\n'$1' ? %s 🜚 \u2028 \r\n\x01\x7f"
+RECORD = (
+    "INSERT INTO ralphgen_sessions (id, recipe, started, cost_usd) VALUES ('s', 'r', 't', 0.1)",
+    "INSERT INTO ralphgen_claims (task_id, session, token) VALUES (1, 's', 7)",
+    "INSERT INTO ralphgen_journal (time, session, table_name, row_key) VALUES ('t', 's', 'x', '1')",
+)
+
+
+def quiet(_line: str) -> None:
+    """Takes the place of messages."""
+
+
+class Moving:
+    """A project on SQLite, the same settings on PostgreSQL, and what is said."""
+
+    def __init__(self, folder: Path, dsn: str) -> None:
+        self.dsn = dsn
+        self.source = folder / "sqlite"
+        own = (definition(), MARKER)
+        create_database(self.source, INIT_SCHEMA.read_text(encoding="utf-8"), ROWS, *own)
+        self.root = folder / "postgresql"
+        (self.root / ".ralph").mkdir(parents=True)
+        (self.root / ".ralph/ralphgen.toml").write_text(CONFIG, encoding="utf-8")
+        self.said: list[str] = []
+
+    @property
+    def file(self) -> Path:
+        return self.source / DATABASE
+
+    def move(self, *, dry_run: bool = False) -> dict[str, int]:
+        self.said.clear()
+        return dict(move_project(self.root, self.file, dry_run=dry_run, say=self.said.append))
+
+    def refused(self) -> str:
+        before = self.everything()
+        with pytest.raises(ProjectError) as error:
+            self.move()
+        assert before == self.everything()
+        return str(error.value)
+
+    def there(self, sql: str) -> list[tuple[Any, ...]]:
+        with psycopg.connect(self.dsn, autocommit=True) as connection:
+            cursor = connection.execute(sql.encode())
+            return cursor.fetchall() if cursor.description else []
+
+    def everything(self) -> list[Any]:
+        tables = self.there("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+        return sorted(
+            (table, self.there(f"SELECT t::text FROM {table} AS t ORDER BY 1"))
+            for (table,) in tables
+        )
+
+
+@pytest.fixture
+def moving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Moving]:
+    """Nothing is in PostgreSQL yet."""
+    with database() as dsn:
+        monkeypatch.setenv(VARIABLE, dsn)
+        yield Moving(tmp_path, dsn)
+
+
+def test_all_rows_are_there_as_they_were_with_secrets_and_what_is_on_record(moving: Moving) -> None:
+    query(moving.source, "UPDATE tasks SET description = ?, depends_on = '[2]' WHERE id = 1", TEXT)
+    query(moving.source, "UPDATE disciplines SET mcp_servers = ?", SECRETS)
+    for statement in RECORD:
+        query(moving.source, statement)
+    moved = moving.move()
+
+    assert export_text(moving.source) == export_text(moving.root)
+    assert [(SECRETS,)] * 2 == moving.there("SELECT mcp_servers FROM disciplines")
+    assert [("s", 7)] == moving.there("SELECT session, token FROM ralphgen_claims")
+    assert [("s", 0.1)] == moving.there("SELECT id, cost_usd FROM ralphgen_sessions")
+    assert {"tasks": 2, "ralphgen_journal": 1} == {
+        table: moved[table] for table in ("tasks", "ralphgen_journal")
+    }
+    assert ["made the tables, as a new project has them"] == moving.said
+
+
+def test_a_second_time_moves_nothing(moving: Moving) -> None:
+    for statement in RECORD:
+        query(moving.source, statement)
+    moving.move()
+    before = moving.everything()
+
+    assert 0 == sum(moving.move().values())
+    assert before == moving.everything()
+
+
+def test_numbers_go_on_behind_the_highest(moving: Moving) -> None:
+    query(moving.source, "UPDATE tasks SET id = 900 WHERE id = 2")
+    moving.move()
+    added = moving.there(
+        "INSERT INTO tasks (feature, discipline, title) "
+        "SELECT feature, discipline, 'x' FROM tasks LIMIT 1 RETURNING id"
+    )
+
+    assert [(901,)] == added
+
+
+def test_what_init_has_put_there_gives_way_and_what_people_did_does_not(moving: Moving) -> None:
+    assert create_tables(PLACE, "New", load_stack("generic"))
+    moving.there("UPDATE disciplines SET system_prompt = 'mine' WHERE name = 'quality'")
+    moving.move()
+    theirs = {name for (name,) in query(moving.source, "SELECT name FROM disciplines")}
+
+    assert {*theirs, "quality"} >= {n for (n,) in moving.there("SELECT name FROM disciplines")}
+    assert query(moving.source, "SELECT project_title FROM metadata") == moving.there(
+        "SELECT project_title FROM metadata"
+    )
+
+
+def test_a_row_of_the_same_number_that_differs_refuses_all(moving: Moving) -> None:
+    moving.move()
+    query(moving.source, "UPDATE tasks SET title = 'other' WHERE id = 2")
+    query(
+        moving.source,
+        "INSERT INTO tasks (feature, discipline, title) "
+        "SELECT feature, discipline, 'new' FROM tasks LIMIT 1",
+    )
+    moving.there("UPDATE tasks SET title = 'mine' WHERE id = 1")
+    text = moving.refused()
+
+    assert "task 1 is another one there" in text
+    assert "task 2 is another one there" in text
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("UPDATE tasks SET title = 'a' || char(0) || 'b' WHERE id = 2", 'task 2: "title": a text'),
+        ("UPDATE tasks SET depends_on = '{' WHERE id = 1", 'task 1: "depends_on": no JSON'),
+        ("UPDATE tasks SET depends_on = '[\"\\u0000\"]'", 'task 2: "depends_on": a text holds'),
+        ("INSERT INTO tasks (feature, discipline, title) VALUES ('gone', 'backend', 'x')",
+         "PostgreSQL refuses rows of tasks"),
+    ],
+)  # fmt: skip
+def test_what_postgresql_does_not_hold_is_named_and_nothing_is_changed(
+    moving: Moving, change: str, said: str
+) -> None:
+    with closing(sqlite3.connect(moving.file)) as connection:
+        connection.execute(change)
+        connection.commit()
+
+    assert said in moving.refused()
+
+
+def test_lists_as_older_programs_wrote_them_become_json(moving: Moving) -> None:
+    query(moving.source, "UPDATE tasks SET depends_on = '2;' WHERE id = 1")
+    query(moving.source, "UPDATE tasks SET depends_on = '' WHERE id = 2")
+    moving.move()
+
+    assert [([2],), ([],)] == moving.there("SELECT depends_on FROM tasks ORDER BY id")
+
+
+def test_tables_of_the_app_have_other_types_and_refuse_what_is_none(moving: Moving) -> None:
+    create_tables(PLACE, "New", load_stack("empty"))
+    moving.there(
+        "ALTER TABLE tasks ALTER created TYPE date USING created::date, "
+        "ALTER tags DROP DEFAULT, ALTER tags TYPE text[] USING NULL, "
+        "ADD urgent boolean, ADD rank numeric(30), ADD raw bytea"
+    )
+    for column in ("urgent INTEGER", "rank TEXT", "raw BLOB"):
+        query(moving.source, f"ALTER TABLE tasks ADD COLUMN {column}")
+    query(
+        moving.source,
+        "UPDATE tasks SET created = '2026-02-10', tags = '[\"a,\\\"b\"]', urgent = 1, rank = ?, "
+        "raw = x'0001ff'",
+        str(10**25),
+    )
+    moving.move()
+    found = moving.there("SELECT created::text, tags, urgent, rank, raw FROM tasks WHERE id = 1")
+    query(moving.source, "UPDATE tasks SET created = '2026-02-31', urgent = 2 WHERE id = 1")
+    moving.there("DELETE FROM tasks")
+
+    assert [("2026-02-10", ['a,"b'], True, 10**25, b"\0\x01\xff")] == found
+    assert 'task 1, "created": PostgreSQL refuses it' in moving.refused()
+
+
+def test_a_column_without_a_place_is_named_with_what_makes_one(moving: Moving) -> None:
+    moving.move()
+    query(moving.source, "ALTER TABLE tasks ADD COLUMN note TEXT")
+    moving.move()
+    query(moving.source, "UPDATE tasks SET note = 'x' WHERE id = 1")
+    text = moving.refused()
+
+    assert '"tasks.note" has no place in PostgreSQL' in text
+    assert 'ALTER TABLE tasks ADD COLUMN "note" text;' in text
+
+
+def test_tables_that_are_made_have_the_files_own_columns(moving: Moving) -> None:
+    query(moving.source, "ALTER TABLE tasks ADD COLUMN note TEXT")
+    query(moving.source, "CREATE TABLE invoices (id INTEGER)")
+    query(moving.source, "UPDATE tasks SET note = 'x' WHERE id = 1")
+    moving.move()
+
+    assert [("x",)] == moving.there("SELECT note FROM tasks WHERE id = 1")
+    assert "left out: tables that are not ralphgen's: invoices" in moving.said
+
+
+def test_a_dry_run_leaves_nothing(moving: Moving) -> None:
+    before = moving.everything()
+    moved = moving.move(dry_run=True)
+
+    assert 2 == moved["tasks"]
+    assert before == moving.everything() == []
+
+
+def test_a_record_of_its_own_keeps_the_other_one_out(moving: Moving) -> None:
+    create_tables(PLACE, "New", load_stack("empty"))
+    moving.there(RECORD[0].replace("'s'", "'mine'"))
+    for statement in RECORD:
+        query(moving.source, statement)
+    moved = moving.move()
+
+    assert not {*LEDGER} & {*moved}
+    assert ["left out: what is on record; there is a record in PostgreSQL already"] == moving.said
+    assert 2 == moved["tasks"]

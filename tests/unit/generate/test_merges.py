@@ -1,0 +1,300 @@
+"""Two branches with a migration each, merged by git: regen puts the server of both together."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from command_line import ralphgen, refused, run_sql, texts
+from driving import create_project, quiet
+
+from ralphgen.generate.workflows import regenerate
+from ralphgen.ledger.tables import definition
+
+pytestmark = pytest.mark.slow
+
+MCP = ".ralph/mcp"
+MANIFEST = f"{MCP}/manifest.json"
+RISK = "ALTER TABLE tasks ADD COLUMN risk TEXT"
+DUE = "ALTER TABLE tasks ADD COLUMN due TEXT"
+LEDGER = (definition(), "INSERT INTO ralphgen_ledger (created) VALUES ('2026-01-01')")
+IDENTITY = ("-c", "user.name=a", "-c", "user.email=a@b.example")
+GIT = shutil.which("git") or "git"
+ALONE = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+Edit = Callable[[Path], object]
+
+
+def git(root: Path, *words: str, code: int = 0) -> str:
+    done = subprocess.run(
+        [GIT, *IDENTITY, *words],
+        cwd=root,
+        env={**os.environ, **ALONE},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert code == done.returncode, done.stdout + done.stderr
+    return done.stdout
+
+
+def commit(root: Path, branch: str) -> None:
+    git(root, "checkout", "-q", "-B", branch)
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", branch)
+
+
+def append(path: str, text: str) -> Edit:
+    def edit(root: Path) -> None:
+        with (root / path).open("a", encoding="utf-8") as file:
+            file.write(text)
+
+    return edit
+
+
+def nothing(_root: Path) -> None:
+    """Edit nothing."""
+
+
+def conflict(
+    top: Path,
+    *,
+    theirs: Edit = nothing,
+    ours: Edit = nothing,
+    operation: str = "merge",
+    place: str = "",
+) -> Path:
+    """A project that merges `risk` into `due`; its database has one of both columns, `due`."""
+    root = create_project(top / place)
+    (top / ".gitignore").write_text(".ralph/db/\n", encoding="utf-8")
+    git(top, "init", "-q", "-b", "main")
+    commit(top, "main")
+    kept = top.with_name("kept.db")
+    shutil.copy(root / ".ralph/db/ralph.db", kept)
+    for branch, statement, edit in (("risk", RISK, theirs), ("due", DUE, ours)):
+        git(top, "checkout", "-q", "main")
+        shutil.copy(kept, root / ".ralph/db/ralph.db")
+        run_sql(root, statement)
+        regenerate(root, force=False, say=quiet)
+        edit(root)
+        commit(top, branch)
+    git(top, *operation.split(), "risk", code=1)
+    return root
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return conflict(tmp_path_factory.mktemp("merge") / "p")
+
+
+@pytest.fixture
+def root(model: Path, tmp_path: Path) -> Path:
+    """A merge of two generated sides, of one's own."""
+    return shutil.copytree(model, tmp_path / "p")
+
+
+def test_both_sides_are_put_together_and_check_is_green_in_ci(root: Path, tmp_path: Path) -> None:
+    unmerged = git(root, "ls-files", "--unmerged")
+    run_sql(root, RISK)
+    done = ralphgen("regen", root, "--no-install")
+
+    assert 0 == done.returncode, done.stderr
+    assert f'"git add {MCP}" takes it over' in done.stderr
+    assert unmerged == git(root, "ls-files", "--unmerged")  # to add is the person's
+    assert '"due"' in (root / MCP / "ralph/tables.py").read_text("utf-8")
+    again = ralphgen("regen", root, "--no-install")
+    assert (0, True) == (again.returncode, "nothing to change" in again.stderr)
+    git(root, "add", MCP)
+    git(root, "commit", "-q", "-m", "merged")
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "-q", str(root), str(clone))
+    assert 0 == ralphgen("check", clone).returncode
+    straight = create_project(tmp_path / "straight", RISK, DUE)  # in another order
+    theirs, found = texts(straight / MCP), texts(root / MCP)
+    assert {**theirs, ".lock": b""} == {**found, ".lock": b""}
+
+
+@pytest.mark.parametrize("operation", ["rebase", "cherry-pick", "merge --squash"])
+def test_a_rebase_a_cherry_pick_and_a_squash_are_merges_too(tmp_path: Path, operation: str) -> None:
+    root = conflict(tmp_path / "p", operation=operation)
+    losing = f'{MCP} would lose the column "tasks.risk"'
+
+    assert losing in refused("regen", root, "--no-install")
+    assert losing in refused("regen", root, "--no-install", "--force")
+    run_sql(root, RISK)
+
+    assert 0 == ralphgen("regen", root, "--no-install").returncode
+    assert 0 == ralphgen("check", root).returncode
+
+
+def test_a_stash_that_is_applied_is_a_merge_too(tmp_path: Path) -> None:
+    root = create_project(tmp_path / "p")
+    (root / ".gitignore").write_text("/.ralph/db/\n", encoding="utf-8")
+    git(root, "init", "-q", "-b", "main")
+    commit(root, "main")
+    run_sql(root, RISK)
+    ralphgen("regen", root, "--no-install")
+    git(root, "stash", "-q")
+    run_sql(root, "ALTER TABLE tasks DROP COLUMN risk", DUE)
+    ralphgen("regen", root, "--no-install")
+    commit(root, "main")
+    git(root, "stash", "pop", code=1)
+    run_sql(root, RISK)
+
+    assert 0 == ralphgen("regen", root, "--no-install").returncode
+
+
+def test_a_side_whose_commit_nobody_knows_loses_nothing(root: Path) -> None:
+    git(root, "update-ref", "-d", "MERGE_HEAD")
+
+    losing = f'{MCP} would lose the column "tasks.risk"'
+    assert losing in refused("regen", root, "--no-install", "--force")
+    run_sql(root, RISK)
+    assert '"manifest.json" of the side "theirs" cannot be read' in refused("regen", root)
+    assert 0 == ralphgen("regen", root, "--no-install", "--force").returncode
+
+
+def test_an_edit_of_what_was_squashed_is_named(tmp_path: Path) -> None:
+    edit = append(f"{MCP}/ralph/comments.py", "# mine\n")
+    root = conflict(tmp_path / "p", theirs=edit, operation="merge --squash")
+    git(root, "add", "-A")
+    run_sql(root, RISK)
+
+    assert '"ralph/comments.py" was edited by hand on the side "theirs"' in refused("regen", root)
+
+
+def test_a_database_without_one_sides_column_is_refused_as_for_removals(root: Path) -> None:
+    before = texts(root)
+    said = refused("regen", root, "--no-install")
+
+    assert said.startswith(f'{MCP} would lose the column "tasks.risk"\nhint: ')
+    done = ralphgen("check", root, "--json")
+    assert (1, True, ['the column "tasks.risk"']) == (
+        done.returncode,
+        json.loads(done.stdout)["merging"],
+        json.loads(done.stdout)["database_lacks"],
+    )
+    assert before == texts(root)
+
+
+def test_check_names_the_merge_and_what_mends_it(root: Path) -> None:
+    run_sql(root, RISK)
+    said = ralphgen("check", root).stderr
+
+    assert f"git has left files of {MCP} unmerged" in said
+    assert f'run "ralphgen regen", which writes them anew, then "git add {MCP}"' in said
+
+
+@pytest.mark.parametrize(
+    ("side", "path"),
+    [
+        ("theirs", "ralph/features.py"),  # which git has merged cleanly
+        ("ours", "ralph/tasks.py"),
+    ],
+)
+def test_an_edit_on_one_side_is_named_and_kept(tmp_path: Path, side: str, path: str) -> None:
+    edit = append(f"{MCP}/{path}", "# mine\n")
+    theirs, ours = (edit, nothing) if side == "theirs" else (nothing, edit)
+    root = conflict(tmp_path / "p", theirs=theirs, ours=ours)
+    run_sql(root, RISK)
+    before = texts(root)
+    said = refused("regen", root, "--no-install")
+
+    assert said.startswith(f'"{path}" was edited by hand on the side "{side}"\nhint: ')
+    assert before == texts(root)
+    assert 0 == ralphgen("regen", root, "--no-install", "--force").returncode
+    assert "# mine" not in (root / MCP / path).read_text("utf-8")
+    assert 0 == ralphgen("check", root).returncode
+
+
+@pytest.mark.parametrize("path", ["ralph/features.py", "ralph/tasks.py"])
+def test_an_edit_while_the_merge_waits_is_named_and_kept(root: Path, path: str) -> None:
+    run_sql(root, RISK)
+    (root / MCP / path).write_text("# mine\n", encoding="utf-8")
+    said = refused("regen", root, "--no-install")
+
+    assert said.startswith(f'"{path}" was edited by hand since the merge began\nhint: ')
+    assert "# mine\n" == (root / MCP / path).read_text("utf-8")
+
+
+@pytest.mark.parametrize("side", ["--ours", "--theirs"])
+def test_a_side_that_was_taken_whole_is_no_edit(root: Path, side: str) -> None:
+    run_sql(root, RISK)
+    git(root, "checkout", side, "--", MCP)
+
+    assert 0 == ralphgen("regen", root, "--no-install").returncode
+    assert 0 == ralphgen("check", root).returncode
+
+
+def test_marks_that_were_added_do_not_hide_the_merge(root: Path) -> None:
+    run_sql(root, RISK)
+    git(root, "add", "-A")
+
+    assert 0 == ralphgen("regen", root, "--no-install").returncode
+    assert 0 == ralphgen("check", root).returncode
+
+
+def test_a_file_of_one_side_alone_is_removed_with_its_kit(tmp_path: Path) -> None:
+    def switch_on(root: Path) -> None:
+        (root / ".ralph/ralphgen.toml").write_text('kits = ["ralph", "rye"]\n', encoding="utf-8")
+        ralphgen("regen", root, "--no-install")
+
+    root = conflict(tmp_path / "p", theirs=switch_on)
+    run_sql(root, RISK)
+    assert (root / MCP / "rye/__init__.py").exists()
+    (root / ".ralph/ralphgen.toml").unlink()
+    assert 0 == ralphgen("regen", root, "--no-install").returncode
+
+    assert not (root / MCP / "rye").exists()
+    assert 0 == ralphgen("check", root).returncode
+
+
+def test_a_file_that_neither_side_generated_is_in_the_way(root: Path) -> None:
+    run_sql(root, RISK)
+    (root / ".ralph/ralphgen.toml").write_text('kits = ["ralph", "rye"]\n', encoding="utf-8")
+    own = root / MCP / "rye/__init__.py"
+    own.parent.mkdir()
+    own.write_text("mine = 1\n", encoding="utf-8")
+    before = texts(root)
+
+    assert '"rye/__init__.py" is in the way' in refused("regen", root, "--no-install")
+    assert before == texts(root)
+
+
+def test_less_proof_than_one_side_asks_for_is_refused(tmp_path: Path) -> None:
+    def ask(root: Path) -> None:
+        run_sql(root, *LEDGER)
+        check = '[[done.checks]]\nname = "tests"\nrun = ["true"]\n'
+        (root / ".ralph/ralphgen.toml").write_text(check, encoding="utf-8")
+        assert 0 == ralphgen("regen", root, "--no-install").returncode
+
+    root = conflict(tmp_path / "p", theirs=ask)
+    run_sql(root, RISK, *LEDGER)
+    (root / ".ralph/ralphgen.toml").unlink()
+
+    assert 'the check "tests" is gone' in refused("regen", root, "--no-install")
+
+
+def test_a_side_of_a_later_version_is_not_written_by_this_one(tmp_path: Path) -> None:
+    def later(root: Path) -> None:
+        facts = json.loads((root / MANIFEST).read_text("utf-8"))
+        text = json.dumps({**facts, "ralphgen": "99.1.0"}, indent=2, sort_keys=True) + "\n"
+        (root / MANIFEST).write_text(text, encoding="utf-8")
+
+    root = conflict(tmp_path / "p", theirs=later)
+    run_sql(root, RISK)
+
+    for command in (("regen", "--no-install"), ("check",), ("init", "--no-install")):
+        name, *options = command
+        assert refused(name, root, *options, code=2).startswith(f"{MCP} was written by 99.1.0, ")
+    assert 0 == ralphgen("regen", root, "--no-install", "--force").returncode
+
+
+def test_a_project_inside_of_a_repository_is_merged_too(tmp_path: Path) -> None:
+    root = conflict(tmp_path / "mono", place="apps/shop é")
+    run_sql(root, RISK)
+
+    assert 0 == ralphgen("regen", root, "--no-install").returncode
+    assert 0 == ralphgen("check", root).returncode

@@ -1,0 +1,166 @@
+"""Projects that 0.1.0 has written, brought to this version by one command."""
+
+import json
+import re
+import sqlite3
+import subprocess
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from command_line import ralphgen, refused, texts
+from driving import SCHEMAS, accept, on_context, query, server_command
+
+pytestmark = pytest.mark.slow
+
+EARLIER = SCHEMAS.parent / "written_by_0_1_0"
+FILE = re.compile(r"(?m)^==== (.+)\n")
+MCP = ".ralph/mcp"
+CONTEXT = f"{MCP}/context.json"
+KITS = {"plain": ["ralph"], "tailored": ["ralph", "dela", "specum"]}
+
+
+def lay_down(name: str, root: Path) -> Path:
+    """A project as 0.1.0 has left it, but for most of what is the same in each one."""
+    _, *parts = FILE.split((EARLIER / f"{name}.txt").read_text("utf-8"))
+    for path, text in zip(parts[::2], parts[1::2], strict=True):
+        place = root / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if path.endswith(".db"):
+            with closing(sqlite3.connect(place)) as connection:
+                connection.executescript(text)
+        else:
+            place.write_text(text.replace("{root}", str(root.resolve())), encoding="utf-8")
+    return root
+
+
+@pytest.fixture(params=KITS)
+def root(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return lay_down(request.param, tmp_path / request.param)
+
+
+def sessions(root: Path) -> list[Path]:
+    return sorted((root / MCP / "sessions").glob("*/context.json"))
+
+
+def test_one_command_brings_all_of_it_along(root: Path) -> None:
+    before = texts(root)
+    rows = query(root, "SELECT * FROM tasks"), query(root, "SELECT * FROM disciplines")
+    done = ralphgen("upgrade", root, "--yes", "--no-install")
+    after = texts(root)
+
+    assert 0 == done.returncode, done.stderr
+    check = ralphgen("check", root)
+    assert 0 == check.returncode
+    assert check.stderr.endswith("the server is up to date\n")
+    assert rows == (query(root, "SELECT * FROM tasks"), query(root, "SELECT * FROM disciplines"))
+    kept = [path for path in before if "/sessions/" in path or "mcp/" not in path]
+    assert {path: before[path] for path in kept if not path.endswith(".db")} == {
+        path: after[path] for path in kept if not path.endswith(".db")
+    }
+    assert f"{MCP}/runtime/handover.py" not in after
+    assert {".ralph/.gitignore", ".ralph/schemas/config.json"} <= {*after}
+    assert '"ralphgen ledger on"' in done.stderr
+    assert "the server was written by " in ralphgen("upgrade", root).stderr
+
+
+def test_sessions_and_contexts_of_then_start_on_the_server_of_now(root: Path) -> None:
+    ralphgen("upgrade", root, "--yes", "--no-install")
+    assert sessions(root)
+    for kit in KITS[root.name]:
+        for context in (*map(on_context, sessions(root)), ()):
+            command = server_command(root, kit, *context, "--check")
+            done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
+            assert (0, "") == (done.returncode, done.stderr)
+
+
+def test_a_persons_own_client_gets_the_tools_that_are_new(root: Path) -> None:
+    ralphgen("upgrade", root, "--yes", "--no-install")
+
+    assert "run_checks" in json.loads((root / CONTEXT).read_bytes())["enabled_tools"]["ralph"]
+
+
+def test_a_context_that_a_person_has_narrowed_stays_so(tmp_path: Path) -> None:
+    root = lay_down("plain", tmp_path / "p")
+    context = json.loads((root / CONTEXT).read_bytes())
+    context["enabled_tools"]["ralph"].remove("delete_task")
+    (root / CONTEXT).write_text(json.dumps(context), encoding="utf-8")
+    ralphgen("upgrade", root, "--yes", "--no-install")
+
+    assert context == json.loads((root / CONTEXT).read_bytes())
+
+
+def test_the_diff_goes_by_kind_and_writes_nothing(root: Path) -> None:
+    before = texts(root)
+    done = ralphgen("upgrade", root, "--dry-run")
+    kinds = re.findall(r"(?m)^# (\w+): \d+ files?", done.stdout)
+
+    assert (0, "") == (done.returncode, done.stderr)
+    assert ["tools", "policy", "server", "vendored"] == [kind for kind in kinds if kind != "facts"]
+    assert "\n--- a/policy.py\n" in done.stdout
+    assert "a/runtime/" not in done.stdout
+    assert before == texts(root)
+
+
+def test_check_and_a_command_without_a_terminal_change_nothing(root: Path) -> None:
+    before = texts(root)
+    said = refused("check", root)
+
+    assert said.startswith(f"{MCP} was written by 0.1.0, this is 0.2.0")
+    assert 'run "ralphgen upgrade"' in said
+    assert 2 == ralphgen("upgrade", root).returncode
+    assert before == texts(root)
+
+
+def test_a_database_that_is_behind_is_refused_before_anybody_is_asked(root: Path) -> None:
+    column = "estimated_turns"
+    query(root, f"ALTER TABLE tasks DROP COLUMN {column}")
+    before = texts(root)
+    for options in ((), ("--yes",), ("--dry-run",)):
+        said = refused("upgrade", root, *options)
+        assert f'{MCP} would lose the column "tasks.{column}"' in said
+    assert before == texts(root)
+
+
+def test_an_edit_by_hand_is_named_and_kept(tmp_path: Path) -> None:
+    root = lay_down("plain", tmp_path / "p")
+    with (root / MCP / "ralph/tasks.py").open("a", encoding="utf-8") as file:
+        file.write("# mine\n")
+    before = texts(root)
+    done = ralphgen("upgrade", root, "--yes", "--no-install")
+
+    assert 1 == done.returncode
+    assert 'ralphgen: "ralph/tasks.py" was edited by hand\n' in done.stderr
+    assert {**before, f"{MCP}/.lock": b""} == {**texts(root), f"{MCP}/.lock": b""}
+
+
+def test_new_and_gone_tools_are_named(tmp_path: Path) -> None:
+    root = lay_down("plain", tmp_path / "p")
+    policy = root / MCP / "policy.py"
+    text = policy.read_text("utf-8").replace('"delete_task",', '"old_tool",')
+    policy.write_text(text, encoding="utf-8")
+    head = ralphgen("upgrade", root, "--dry-run").stdout.partition("\n")[0]
+
+    assert head.endswith("; new: ralph:delete_task; gone: ralph:old_tool")
+
+
+def test_a_folder_without_a_server_is_for_init(tmp_path: Path) -> None:
+    (tmp_path / ".ralph").mkdir()
+
+    assert refused("upgrade", tmp_path).startswith(f"there is no server in {MCP}\nhint: ")
+
+
+def test_new_tools_are_named_where_a_person_has_all(tmp_path: Path) -> None:
+    """As later versions say it; the manifest then names the tools."""
+    root = lay_down("plain", tmp_path / "p")
+    ralphgen("regen", root, "--no-install")
+    with (root / MCP / "ralph/tasks.py").open("a", encoding="utf-8") as file:
+        file.write("# as it was\n")
+    accept(root)
+    manifest = root / MCP / "manifest.json"
+    facts = json.loads(manifest.read_bytes())
+    facts["tools"]["ralph"].remove("delete_task")
+    manifest.write_text(json.dumps({**facts, "ralphgen": "0.1.0"}), encoding="utf-8")
+    said = ralphgen("upgrade", root, "--dry-run")
+
+    assert said.stdout.partition("\n")[0].endswith("; new: ralph:delete_task"), said.stderr

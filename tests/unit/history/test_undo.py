@@ -1,0 +1,304 @@
+"""Undoing a session: what only it has touched is as before, all else is left and named."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from histories import make_database, rows_of, writers
+
+from ralphgen.errors import ProjectError, UsageError
+from ralphgen.history.undo import Undone, undo_session
+from ralphgen.project.root import DATABASE
+
+SESSIONS = ("a", "b", "c", "d")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    make_database(tmp_path)
+    return tmp_path
+
+
+def told(undone: Undone) -> list[tuple[object, ...]]:
+    """What came of each row: table, key, what was done or why it was left."""
+    return [(row.table, row.key, row.done or row.left) for row in undone.rows]
+
+
+def run(root: Path, *writes: tuple[str, str]) -> None:
+    """Statements, each by a session."""
+    with writers(root / DATABASE, *SESSIONS) as opened:
+        by_name = {one.session: one for one in opened}
+        for session, sql in writes:
+            by_name[session].write(sql)
+
+
+def test_rows_go_back_and_new_ones_go(root: Path) -> None:
+    run(root, ("a", "INSERT INTO tasks (id, title, data) VALUES (1, 'old', x'00'), (2, 'b', 1)"))
+    before = rows_of(root / DATABASE)
+    run(
+        root,
+        ("b", "UPDATE tasks SET title = 'new', points = 0.1 WHERE id = 1"),
+        ("b", "DELETE FROM tasks WHERE id = 2"),
+        ("b", "INSERT INTO tasks (id) VALUES (3)"),
+    )
+    undone = undo_session(root, "b")
+
+    assert before == rows_of(root / DATABASE)
+    done = {("tasks", (1,), "set back"), ("tasks", (2,), "put back"), ("tasks", (3,), "removed")}
+    assert done == {*told(undone)}
+    assert not undone.left
+
+
+def test_columns_that_others_changed_stay_as_they_are(root: Path) -> None:
+    run(
+        root,
+        ("a", "INSERT INTO tasks (id, title) VALUES (1, 'old')"),
+        ("b", "UPDATE tasks SET title = 'new'"),
+        ("c", "UPDATE tasks SET whole = 5"),
+    )
+    undo_session(root, "b")
+
+    with closing(sqlite3.connect(root / DATABASE)) as connection:
+        assert [("old", 5)] == connection.execute("SELECT title, whole FROM tasks").fetchall()
+
+
+def test_a_row_that_was_changed_since_is_left_with_both_versions(root: Path) -> None:
+    run(
+        root,
+        ("a", "INSERT INTO tasks (id, title) VALUES (1, 'old')"),
+        ("b", "UPDATE tasks SET title = 'new'"),
+        ("c", "UPDATE tasks SET title = 'newer'"),
+    )
+    before = rows_of(root / DATABASE)
+    undone = undo_session(root, "b")
+
+    assert before == rows_of(root / DATABASE)
+    (row,) = undone.rows
+    assert ({"title": "new"}, {"title": "newer"}) == (row.session, row.now)
+    assert undone.left
+    assert not undone.changed
+
+
+def test_what_another_changed_in_between_is_left(root: Path) -> None:
+    run(
+        root,
+        ("a", "INSERT INTO tasks (id, title) VALUES (1, 'old')"),
+        ("b", "UPDATE tasks SET title = 'one'"),
+        ("c", "UPDATE tasks SET title = 'two'"),
+        ("b", "UPDATE tasks SET title = 'three'"),
+    )
+
+    assert undo_session(root, "b").left
+
+
+def test_what_a_cascade_took_comes_back(root: Path) -> None:
+    run(
+        root,
+        ("a", "INSERT INTO homes VALUES ('h', 'n')"),
+        ("a", "INSERT INTO tasks (id, home) VALUES (1, 'h'), (2, 'h')"),
+        ("a", "INSERT INTO task_comments VALUES (1, 1, NULL, 'x'), (2, 1, 1, 'y'), (3, 2, 2, 'z')"),
+    )
+    before = rows_of(root / DATABASE)
+    run(root, ("b", "DELETE FROM homes"), ("b", "DELETE FROM tasks WHERE id = 1"))
+
+    assert 2 == len(rows_of(root / DATABASE)) + 1  # task 2 alone is left
+    undo_session(root, "b")
+    assert before == rows_of(root / DATABASE)
+
+
+def test_a_row_that_anothers_names_stays(root: Path) -> None:
+    run(
+        root,
+        ("b", "INSERT INTO tasks (id) VALUES (1)"),
+        ("c", "INSERT INTO task_comments VALUES (1, 1, NULL, 'x')"),
+    )
+    before = rows_of(root / DATABASE)
+    undone = undo_session(root, "b")
+
+    assert before == rows_of(root / DATABASE)
+    assert [("tasks", (1,), "another row names it")] == told(undone)
+
+
+def with_dependencies(root: Path) -> None:
+    with closing(sqlite3.connect(root / DATABASE)) as connection:
+        connection.execute("ALTER TABLE tasks ADD COLUMN depends_on TEXT")
+
+
+def test_a_task_that_anothers_waits_for_stays(root: Path) -> None:
+    with_dependencies(root)
+    run(
+        root,
+        ("b", "INSERT INTO tasks (id) VALUES (1)"),
+        ("b", "INSERT INTO tasks (id, depends_on) VALUES (2, '[1]')"),
+        ("b", "INSERT INTO tasks (id) VALUES (4)"),
+        ("c", "INSERT INTO tasks (id, depends_on) VALUES (3, '[1, 99]')"),
+    )
+    undone = undo_session(root, "b")
+
+    left = ("tasks", (1,), "another row names it")
+    assert {left, ("tasks", (2,), "removed"), ("tasks", (4,), "removed")} == {*told(undone)}
+
+
+def test_a_task_comes_not_back_to_wait_for_one_that_is_gone(root: Path) -> None:
+    with_dependencies(root)
+    run(
+        root,
+        ("a", "INSERT INTO tasks (id, depends_on) VALUES (1, NULL), (2, '[1]'), (3, '[1]')"),
+        ("b", "DELETE FROM tasks WHERE id = 2"),
+        ("b", "UPDATE tasks SET depends_on = NULL WHERE id = 3"),
+        ("c", "DELETE FROM tasks WHERE id = 1"),
+    )
+
+    gone = "the row that it names is gone"
+    assert {("tasks", (2,), gone), ("tasks", (3,), gone)} == {*told(undo_session(root, "b"))}
+
+
+def test_a_row_whose_own_is_gone_stays_gone(root: Path) -> None:
+    run(
+        root,
+        ("a", "INSERT INTO tasks (id) VALUES (1)"),
+        ("a", "INSERT INTO task_comments VALUES (1, 1, NULL, 'x')"),
+        ("b", "DELETE FROM task_comments"),
+        ("c", "DELETE FROM tasks"),
+    )
+
+    assert [("task_comments", (1,), "the row that it names is gone")] == told(
+        undo_session(root, "b")
+    )
+
+
+def test_a_name_that_is_taken_stays_with_who_has_it(root: Path) -> None:
+    run(
+        root,
+        ("a", "INSERT INTO tasks (id, code) VALUES (1, 'one'), (2, 'two')"),
+        ("b", "UPDATE tasks SET code = 'three' WHERE id = 1"),
+        ("c", "UPDATE tasks SET code = 'one' WHERE id = 2"),
+    )
+    undone = undo_session(root, "b")
+
+    assert undone.left
+    assert "UNIQUE" in undone.rows[0].left
+
+
+def test_names_that_were_swapped_are_swapped_back(root: Path) -> None:
+    run(root, ("a", "INSERT INTO tasks (id, code) VALUES (1, 'one'), (2, 'two')"))
+    before = rows_of(root / DATABASE)
+    run(
+        root,
+        ("b", "UPDATE tasks SET code = 'other' WHERE id = 1"),
+        ("b", "UPDATE tasks SET code = 'one' WHERE id = 2"),
+        ("b", "UPDATE tasks SET code = 'two' WHERE id = 1"),
+    )
+
+    assert not undo_session(root, "b").left
+    assert before == rows_of(root / DATABASE)
+
+
+def test_what_a_trigger_of_the_app_did_goes_back_too(tmp_path: Path) -> None:
+    trigger = (
+        "CREATE TRIGGER stamp AFTER UPDATE ON tasks BEGIN "
+        "UPDATE tasks SET whole = coalesce(whole, 0) + 1 WHERE id = NEW.id; END;"
+    )
+    make_database(tmp_path, trigger)
+    run(tmp_path, ("a", "INSERT INTO tasks (id) VALUES (1)"))
+    before = rows_of(tmp_path / DATABASE)
+    run(tmp_path, ("b", "UPDATE tasks SET title = 'new'"))
+    undo_session(tmp_path, "b")
+
+    assert before == rows_of(tmp_path / DATABASE)
+    run(tmp_path, ("c", "UPDATE tasks SET title = 'new'"))
+    with closing(sqlite3.connect(tmp_path / DATABASE)) as connection:
+        assert [(1,)] == connection.execute("SELECT whole FROM tasks").fetchall()
+
+
+def test_what_a_trigger_of_the_app_replaced_comes_back(tmp_path: Path) -> None:
+    """With recursive triggers off, SQLite does not tell of the row that is replaced."""
+    trigger = (
+        "CREATE TRIGGER remember AFTER UPDATE ON tasks BEGIN "
+        "INSERT OR REPLACE INTO pairs VALUES ('last', 1, NEW.title); "
+        "INSERT OR IGNORE INTO pairs VALUES ('first', 1, NEW.title); END;"
+    )
+    make_database(tmp_path, trigger)
+    run(
+        tmp_path,
+        ("a", "INSERT INTO tasks (id) VALUES (1)"),
+        ("a", "UPDATE tasks SET title = 'old'"),
+    )
+    before = rows_of(tmp_path / DATABASE)
+    run(tmp_path, ("b", "UPDATE tasks SET title = 'new'"))
+    undone = undo_session(tmp_path, "b")
+
+    assert not undone.left
+    assert before == rows_of(tmp_path / DATABASE)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT OR REPLACE INTO tasks (id, code) VALUES (9, 'taken')",
+        "UPDATE OR REPLACE tasks SET code = 'taken' WHERE id = 3",
+        "UPDATE OR REPLACE tasks SET id = 2 WHERE id = 3",
+    ],
+)
+def test_what_a_trigger_ousted_by_another_key_comes_back(tmp_path: Path, statement: str) -> None:
+    make_database(tmp_path, f"CREATE TRIGGER oust AFTER UPDATE ON homes BEGIN {statement}; END;")
+    run(
+        tmp_path,
+        ("a", "INSERT INTO homes VALUES ('h', NULL)"),
+        ("a", "INSERT INTO tasks (id, code) VALUES (1, 'one'), (2, 'taken'), (3, NULL)"),
+    )
+    before = rows_of(tmp_path / DATABASE)
+    run(tmp_path, ("b", "UPDATE homes SET note = 'x'"))
+    assert before != rows_of(tmp_path / DATABASE)
+    undone = undo_session(tmp_path, "b")
+
+    assert not undone.left
+    assert before == rows_of(tmp_path / DATABASE)
+
+
+def test_an_undo_can_be_undone(root: Path) -> None:
+    run(root, ("a", "INSERT INTO tasks (id, title) VALUES (1, 'old'), (2, 'b')"))
+    run(
+        root,
+        ("b", "UPDATE tasks SET title = 'new' WHERE id = 1"),
+        ("b", "DELETE FROM tasks WHERE id = 2"),
+        ("b", "INSERT INTO pairs VALUES ('k', 1, x'00')"),
+    )
+    after = rows_of(root / DATABASE)
+    first = undo_session(root, "b")
+    second = undo_session(root, first.session)
+
+    assert after == rows_of(root / DATABASE)
+    assert not second.left
+    assert undo_session(root, "b").changed == first.changed
+
+
+def test_a_second_undo_finds_nothing_to_do(root: Path) -> None:
+    run(root, ("b", "INSERT INTO tasks (id) VALUES (1)"))
+    undo_session(root, "b")
+
+    assert (0, False) == (undo_session(root, "b").changed, undo_session(root, "b").left)
+
+
+def test_a_dry_run_writes_nothing(root: Path) -> None:
+    run(root, ("b", "INSERT INTO tasks (id) VALUES (1)"))
+    before = rows_of(root / DATABASE)
+
+    assert [("tasks", (1,), "removed")] == told(undo_session(root, "b", dry_run=True))
+    assert before == rows_of(root / DATABASE)
+    assert [] == [*(root / ".ralph/backups").iterdir()]
+
+
+def test_a_session_that_is_not_on_record_is_refused(root: Path) -> None:
+    run(root, ("a", "INSERT INTO tasks (id) VALUES (1)"))
+    with pytest.raises(UsageError, match='there is no session "e"'):
+        undo_session(root, "e")
+
+
+def test_without_a_ledger_it_is_refused(root: Path) -> None:
+    with closing(sqlite3.connect(root / DATABASE)) as connection:
+        for name in ("journal", "sessions", "unfinished", "claims", "evidence", "ledger"):
+            connection.execute(f"DROP TABLE ralphgen_{name}")
+    with pytest.raises(ProjectError, match="ledger on"):
+        undo_session(root, "a")

@@ -1,0 +1,274 @@
+"""Undoing a session in PostgreSQL: as on SQLite, with its foreign keys on and its own types."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+from command_line import ralphgen
+from driving import query
+from engines import CONFIG, LEDGER, MARKER, VARIABLE
+from postgresql import database, needs_postgresql, template_of
+
+from ralphgen.errors import UsageError
+from ralphgen.history.entries import read_entries
+from ralphgen.history.undo import Undone, undo_session
+from ralphgen.ledger.dialect import for_postgresql
+from ralphgen.ledger.opened import journal_of, opened_database
+
+pytestmark = [needs_postgresql, pytest.mark.slow]
+SCHEMA = """
+CREATE TABLE homes (name text PRIMARY KEY, note text);
+CREATE TABLE tasks (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    home text REFERENCES homes (name) ON DELETE SET NULL ON UPDATE CASCADE,
+    code text UNIQUE,
+    title text NOT NULL DEFAULT '',
+    points numeric(40, 20),
+    data bytea,
+    facts jsonb,
+    tags text[],
+    moment timestamptz,
+    half double precision,
+    yes boolean,
+    twice numeric GENERATED ALWAYS AS (points * 2) STORED
+);
+CREATE TABLE task_comments (
+    id bigint PRIMARY KEY,
+    task_id bigint NOT NULL REFERENCES tasks (id) ON DELETE CASCADE,
+    parent bigint REFERENCES task_comments (id) ON DELETE CASCADE,
+    body text
+);
+CREATE TABLE pairs (one text, two date, value text, PRIMARY KEY (one, two));
+"""
+TABLES = ("homes", "tasks", "task_comments", "pairs")
+TASK = "INSERT INTO tasks (id, title) OVERRIDING SYSTEM VALUE VALUES (1, 'old')"
+ODD = """INSERT INTO tasks (home, code, title, points, data, facts, tags, moment, half, yes)
+VALUES (NULL, 'ä"q''', 'x', 12345678901234567890.12345678901234567890, '\\x00ff',
+    '{"blob": [1.50, null], "a": "é"}', ARRAY['a', 'b"c', NULL], '2026-02-10 17:56:00.123456+02',
+    0.1, true)"""
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    (tmp_path / ".ralph/backups").mkdir(parents=True)
+    (tmp_path / ".ralph/ralphgen.toml").write_text(CONFIG, encoding="utf-8")
+    text = for_postgresql(LEDGER.read_text(encoding="utf-8"))
+    with database(template_of(f"{SCHEMA}{text}{MARKER}")) as dsn:
+        monkeypatch.setenv(VARIABLE, dsn)
+        yield tmp_path
+
+
+def run(root: Path, *writes: tuple[str, str]) -> None:
+    """Statements, each in a transaction of its own, by a session."""
+    for session, sql in writes:
+        with writer(root, session) as write:
+            write(sql)
+
+
+@contextmanager
+def writer(root: Path, session: str) -> Iterator[partial[int]]:
+    with opened_database(root) as opened:
+        journal = journal_of(opened, session, {"recipe": "manual"}, lambda: "write")
+        opened.before_writes.append(journal.begin)
+        yield partial(lambda sql: opened.writing(lambda: opened.change(sql)))
+
+
+def rows(root: Path) -> dict[str, list[str]]:
+    """All rows of the app, as text of all their digits."""
+    return {
+        table: sorted(map(str, query(root, f"SELECT t::text FROM {table} AS t")))
+        for table in TABLES
+    }
+
+
+def told(undone: Undone) -> set[tuple[object, ...]]:
+    return {(row.table, row.key, row.done or row.left) for row in undone.rows}
+
+
+def test_values_of_all_types_come_back_to_the_last_digit(root: Path) -> None:
+    run(root, ("a", ODD), ("a", "INSERT INTO pairs VALUES ('x', '2026-02-10', NULL)"))
+    before = rows(root)
+    run(
+        root,
+        ("b", "UPDATE tasks SET points = 1, data = NULL, facts = NULL, tags = '{}', yes = false"),
+        ("b", "UPDATE tasks SET moment = NULL, half = 2, code = NULL"),
+        ("b", "UPDATE pairs SET two = '2026-02-11'"),
+    )
+    undone = undo_session(root, "b")
+    assert before == rows(root)
+    assert not undone.left
+
+    run(root, ("c", "DELETE FROM tasks"), ("c", "DELETE FROM pairs"))
+    undo_session(root, "c")
+    assert before == rows(root)
+
+
+def test_new_rows_go_and_the_undo_can_be_undone(root: Path) -> None:
+    run(root, ("a", TASK))
+    before = rows(root)
+    run(root, ("b", "UPDATE tasks SET title = 'new'"), ("b", "INSERT INTO homes VALUES ('h')"))
+    after = rows(root)
+    first = undo_session(root, "b")
+    assert {("tasks", (1,), "set back"), ("homes", ("h",), "removed")} == told(first)
+    assert before == rows(root)
+    assert not undo_session(root, "b").changed
+
+    undo_session(root, first.session)
+    assert after == rows(root)
+
+
+def test_a_task_that_anothers_waits_for_stays(root: Path) -> None:
+    row = "INSERT INTO tasks (id, depends_on) OVERRIDING SYSTEM VALUE VALUES"
+    run(
+        root,
+        ("a", "ALTER TABLE tasks ADD COLUMN depends_on jsonb"),
+        ("b", f"{row} (1, NULL), (2, '[1]')"),
+        ("c", f"{row} (3, '[1]')"),
+    )
+
+    left = ("tasks", (1,), "another row names it")
+    assert {left, ("tasks", (2,), "removed")} == told(undo_session(root, "b"))
+
+
+def test_what_another_changed_is_left_with_both_versions(root: Path) -> None:
+    run(
+        root,
+        ("a", TASK),
+        ("b", "UPDATE tasks SET title = 'new', points = 5"),
+        ("c", "UPDATE tasks SET title = 'newer'"),
+    )
+    before = rows(root)
+    undone = undo_session(root, "b")
+
+    assert before == rows(root)
+    (row,) = undone.rows
+    assert "it was changed by another session" == row.left
+    assert ("new", "newer") == ((row.session or {})["title"], (row.now or {})["title"])
+
+
+def test_what_cascades_took_comes_back(root: Path) -> None:
+    run(
+        root,
+        ("a", "INSERT INTO homes VALUES ('h', 'n')"),
+        ("a", TASK),
+        ("a", "UPDATE tasks SET home = 'h'"),
+        ("a", "INSERT INTO task_comments VALUES (1, 1, NULL, 'x'), (2, 1, 1, 'y')"),
+    )
+    before = rows(root)
+    run(root, ("b", "DELETE FROM homes"), ("b", "DELETE FROM tasks"))
+    assert [] == rows(root)["task_comments"]
+    undo_session(root, "b")
+    assert before == rows(root)
+
+    run(root, ("c", "UPDATE homes SET name = 'i'"))
+    undo_session(root, "c")
+    assert before == rows(root)
+
+
+def test_no_cascade_of_an_undo_takes_rows_of_others(root: Path) -> None:
+    run(
+        root,
+        ("b", TASK),
+        ("b", "INSERT INTO homes VALUES ('h')"),
+        ("c", "INSERT INTO task_comments VALUES (1, 1, NULL, 'x')"),
+        ("c", "INSERT INTO tasks (home) VALUES ('h')"),
+    )
+    before = rows(root)
+    undone = undo_session(root, "b")
+
+    named = "another row names it"
+    assert {("tasks", (1,), named), ("homes", ("h",), named)} == told(undone)
+    assert before == rows(root)
+
+
+def test_a_row_whose_own_is_gone_stays_gone(root: Path) -> None:
+    run(
+        root,
+        ("a", TASK),
+        ("a", "INSERT INTO task_comments VALUES (1, 1, NULL, 'x')"),
+        ("b", "DELETE FROM task_comments"),
+        ("c", "DELETE FROM tasks"),
+    )
+    left = {("task_comments", (1,), "the row that it names is gone")}
+
+    assert left == told(undo_session(root, "b"))
+
+
+def test_names_that_were_swapped_are_swapped_back(root: Path) -> None:
+    run(
+        root,
+        ("a", "INSERT INTO tasks (code) VALUES ('one'), ('two')"),
+        ("b", "UPDATE tasks SET code = NULL WHERE id = 1"),
+        ("b", "UPDATE tasks SET code = 'one' WHERE id = 2"),
+        ("b", "UPDATE tasks SET code = 'two' WHERE id = 1"),
+    )
+    undo_session(root, "b")
+
+    assert [(1, "one"), (2, "two")] == query(root, "SELECT id, code FROM tasks ORDER BY id")
+
+
+def test_a_name_that_is_taken_stays_with_who_has_it(root: Path) -> None:
+    run(
+        root,
+        ("a", "INSERT INTO tasks (code) VALUES ('one'), ('two')"),
+        ("b", "UPDATE tasks SET code = NULL"),
+        ("c", "INSERT INTO tasks (code) VALUES ('two')"),
+    )
+    (left,) = [row for row in undo_session(root, "b").rows if row.left]
+
+    assert (2,) == left.key
+    assert "the database refuses it: duplicate key" in left.left
+    codes = [(1, "one"), (2, None), (3, "two")]
+    assert codes == query(root, "SELECT id, code FROM tasks ORDER BY id")
+
+
+def test_triggers_of_the_app_do_not_run_and_stay(root: Path) -> None:
+    query(
+        root,
+        "CREATE FUNCTION stamp() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$BEGIN NEW.code := coalesce(NEW.code, '') || '+'; RETURN NEW; END$$; "
+        "CREATE TRIGGER stamp BEFORE UPDATE ON tasks FOR EACH ROW EXECUTE FUNCTION stamp()",
+    )
+    run(root, ("a", TASK))
+    before = rows(root)
+    run(root, ("b", "UPDATE tasks SET title = 'new'"))
+    undo_session(root, "b")
+
+    assert before == rows(root)
+    enabled = "SELECT tgenabled::text FROM pg_trigger WHERE tgname = 'stamp'"
+    assert [("O",)] == query(root, enabled)
+
+
+def test_a_dry_run_writes_nothing_and_who_is_unknown_is_refused(root: Path) -> None:
+    run(root, ("b", TASK))
+    entries = read_entries(root)
+    before = rows(root)
+
+    assert 1 == undo_session(root, "b", dry_run=True).changed
+    assert (before, entries) == (rows(root), read_entries(root))
+    with pytest.raises(UsageError, match='no session "x" on record'):
+        undo_session(root, "x")
+
+
+def test_the_log_is_of_a_task_a_session_and_a_number_of_entries(root: Path) -> None:
+    run(root, ("a", TASK), ("a", "INSERT INTO task_comments VALUES (7, 1, NULL, 'x')"))
+    run(root, ("b", ODD), ("b", "INSERT INTO homes VALUES ('1')"))
+
+    assert ["tasks", "task_comments"] == [one.table for one in read_entries(root, task=1)]
+    assert ["homes"] == [one.table for one in read_entries(root, session="b", limit=1)]
+    assert 4 == len(read_entries(root, since="2020-01-01T00:00:00Z"))
+    shown = json.loads(ralphgen("log", "--json", cwd=root).stdout)
+    assert {"blob": [1.5, None], "a": "é"} == shown[2]["after"]["facts"]
+    assert {"blob": "00FF"} == shown[2]["after"]["data"]
+
+
+def test_the_command_says_what_it_did_and_that_no_backup_was_made(root: Path) -> None:
+    run(root, ("b", TASK))
+    done = ralphgen("undo", "b", "--yes", cwd=root)
+
+    assert 0 == done.returncode, done.stderr
+    assert "no backup was made" in done.stderr
+    assert [] == rows(root)["tasks"]

@@ -1,0 +1,359 @@
+"""`ralphgen loop` with agents that work, lie, give up, hang, crash and are told to wait."""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from driving import query
+from loop_projects import LoopProject, is_running, kill, wait_until_gone
+from planned_agent import WORKS, Steps, agent_command
+from proved_projects import TEST, check, written
+
+pytestmark = pytest.mark.slow
+
+CHECKED = f'{check("tests", sys.executable, "test.py")}[done]\nprotect = ["test.py"]\n'
+LIMITS = "[loop]\nattempts = {attempts}\nno_progress = {stuck}\ntimeout = {seconds}\n"
+
+
+ONE = "[loop]\nno_progress = 1\n"
+
+
+def settings(*, attempts: int = 3, stuck: int = 3, seconds: int = 60, more: str = "") -> str:
+    return LIMITS.format(attempts=attempts, stuck=stuck, seconds=seconds) + more
+
+
+RED: Steps = ["begin", ["write", "code.txt", "1"]]
+GREEN = ["write", "code.txt", "0"]
+NIGHT: dict[str, tuple[Steps, str, str]] = {
+    "says that it is done": ([*RED, "done"], "open", "blocked"),
+    "proves that it is red": ([*RED, "check", "done"], "open", "blocked"),
+    "calls exit 0": ([*RED, ["exit", 0]], "open", "blocked"),
+    "gives up": ([*RED, ["say", "I give up."]], "open", "blocked"),
+    "hangs": ([*RED, "hang"], "out of time", "blocked"),
+    "crashes": ([*RED, "crash"], "failed", "blocked"),
+    "calls the same tool for ever": ([*RED, "loop"], "out of time", "blocked"),
+    "is blocked": ([*RED, "blocked"], "blocked", "blocked"),
+    "works": (["begin", GREEN, "check", "done"], "done", "done"),
+    "changes the test": ([*RED, ["write", "test.py", ""], "check", "done"], "open", "blocked"),
+}
+SHORT = ("proves that it is red", "hangs", "crashes", "works", "changes the test")
+
+
+@pytest.mark.parametrize(
+    "kinds", [SHORT, pytest.param(tuple(NIGHT), marks=pytest.mark.soak)], ids=["short", "whole"]
+)
+def test_a_night_with_all_kinds_of_agents(tmp_path: Path, kinds: tuple[str, ...]) -> None:
+    plan = {str(number): [NIGHT[kind][0]] for number, kind in enumerate(kinds, start=1)}
+    root = tmp_path / "p"
+    written(root, [("test.py", TEST)])
+    config = CHECKED + settings(attempts=1, stuck=99, seconds=6)
+    project = LoopProject(tmp_path, len(plan), plan, config=config, repository=True)
+    done = project.loop()
+    outcomes, statuses = project.outcomes(), project.statuses()
+    found = {
+        kind: (*outcomes[number], statuses[number]) for number, kind in enumerate(kinds, start=1)
+    }
+
+    assert 0 == done.returncode, done.stderr
+    assert {kind: NIGHT[kind][1:] for kind in kinds} == found
+    assert "nothing is ready\n" in done.stderr
+    assert [] == project.held()
+
+
+def test_an_agent_that_changes_the_settings_ends_nothing_but_its_session(tmp_path: Path) -> None:
+    """What was loosened does not count in the session, nor in the next one."""
+    spoiled = [*RED, ["write", ".ralph/ralphgen.toml", ""], "check", "done"]
+    config = CHECKED + settings(stuck=1)
+    written(tmp_path / "p", [("test.py", TEST)])
+    project = LoopProject(tmp_path, 1, {"*": [spoiled]}, config=config, repository=True)
+    done = project.loop()
+
+    assert 5 == done.returncode, done.stderr
+    assert {1: ["open"]} == project.outcomes()
+    assert {1: "pending"} == project.statuses()
+
+
+SET_DONE = """
+import sqlite3
+with sqlite3.connect(".ralph/db/ralph.db") as database:
+    database.execute("UPDATE tasks SET status = 'done'")
+"""
+
+
+def test_a_task_that_is_set_done_past_the_server_is_open_again(tmp_path: Path) -> None:
+    past = [*RED, ["run", sys.executable, "-c", SET_DONE]]
+    written(tmp_path / "p", [("test.py", TEST)])
+    project = LoopProject(tmp_path, 1, {"*": [past]}, config=CHECKED + settings(stuck=1))
+    done = project.loop()
+
+    assert 5 == done.returncode, done.stderr
+    assert {1: ["open"]} == project.outcomes()
+    assert {1: "pending"} == project.statuses()
+    ((said,),) = query(project.root, "SELECT body FROM task_comments")
+    assert "set done past the server, without proof" in said
+
+
+def test_an_agent_whose_claim_is_lost_is_stopped(tmp_path: Path) -> None:
+    lease = "[claims]\nlease = 6\n"
+    project = LoopProject(tmp_path, 1, {"*": [["begin", "loose", "hang"]]}, config=lease + ONE)
+    loop = project.started()
+    project.wait_for("loose", 1)
+    query(project.root, "UPDATE ralphgen_claims SET token = token + 1")
+    _, said = loop.communicate(timeout=60)
+
+    assert 5 == loop.returncode, said
+    assert "has lost its claim on its task: Claude Code was stopped" in said
+    assert {1: ["claim lost"]} == project.outcomes()
+    assert not any(is_running(int(line["text"])) for line in project.log("loose"))
+
+
+def test_an_amount_without_an_end_is_no_budget(tmp_path: Path) -> None:
+    done = LoopProject(tmp_path, 1, {}).loop("--max-cost", "inf", "--dry-run")
+
+    assert 2 == done.returncode
+    assert '"--max-cost" is no amount' in done.stderr
+
+
+def test_it_stops_when_tasks_in_a_row_are_left_open(tmp_path: Path) -> None:
+    project = LoopProject(tmp_path, 9, {"1": [WORKS], "*": [["begin"]]}, config=settings(stuck=2))
+    done = project.loop("--json")
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+
+    assert 5 == done.returncode, done.stderr
+    assert "no progress: the tasks 2, 3 were given up or left open" in events[-1]["reason"]
+    assert {1: ["done"], 2: ["open"], 3: ["open"]} == project.outcomes()
+    assert "pending" == project.statuses()[2]
+
+
+def test_a_task_that_is_left_open_waits_for_the_others_and_is_blocked_at_last(
+    tmp_path: Path,
+) -> None:
+    project = LoopProject(
+        tmp_path, 3, {"1": [["begin"]], "*": [WORKS]}, config=settings(attempts=2)
+    )
+    done = project.loop()
+
+    assert 0 == done.returncode, done.stderr
+    assert [1, 2, 3, 1] == [line["task"] for line in project.log("begin")]
+    assert {1: "blocked", 2: "done", 3: "done"} == project.statuses()
+
+
+def test_budgets_end_it_with_7(tmp_path: Path) -> None:
+    project = LoopProject(tmp_path, 9, {"*": [WORKS]})
+    many = project.loop("--max-tasks", "2")
+    dear = project.loop("--max-cost", "0.6")
+    shares = [line["argv"] for line in project.log("begin")][2:]
+
+    assert (7, 7) == (many.returncode, dear.returncode)
+    assert "2 sessions have worked on tasks\n2 done, $0.50" in many.stderr
+    assert "$0.60 are used up\n3 done, $0.75" in dear.stderr
+    assert ["0.6000", "0.3500", "0.1000"] == [
+        argv[argv.index("--max-budget-usd") + 1] for argv in shares
+    ]
+    late = project.loop("--max-time", "1s")
+    assert 7 == late.returncode
+    assert "the time is used up" in late.stderr
+
+
+def test_a_rate_limit_is_waited_out_and_is_no_attempt(tmp_path: Path) -> None:
+    plan = {"*": [["begin", "limited"], WORKS]}
+    project = LoopProject(tmp_path, 1, plan, config=settings(attempts=1, stuck=1))
+    done = project.loop()
+
+    assert 0 == done.returncode, done.stderr
+    assert {1: ["rate limited", "done"]} == project.outcomes()
+    assert "the model takes no more for now: going on in 5 s" in done.stderr
+
+
+def test_reviews_come_in_between(tmp_path: Path) -> None:
+    plan = {"opus_review": [[["tool", "list_tasks", {}]]], "*": [WORKS]}
+    project = LoopProject(tmp_path, 3, plan)
+    done = project.loop("--review-every", "2")
+
+    assert 0 == done.returncode, done.stderr
+    assert [1, 2, None, 3] == [line["task"] for line in project.log("begin")]
+    assert ": review: ended, 3 turns" in done.stderr
+
+
+def test_a_program_of_the_settings_works_too(tmp_path: Path) -> None:
+    command = json.dumps(agent_command(tmp_path / "plan.json"))
+    more = f"[loop.agents.mine]\ncommand = {command}\n"
+    project = LoopProject(tmp_path, 2, {"*": [WORKS]}, config=settings(more=more))
+    dear = project.loop("--agent", "mine", "--max-cost", "1")
+    done = project.loop("--agent", "mine")
+
+    assert 2 == dear.returncode
+    assert '"--max-cost" cannot be kept: the agent "mine" does not say what it costs' in dear.stderr
+    assert 0 == done.returncode, done.stderr
+    assert {1: "done", 2: "done"} == project.statuses()
+    assert [(0.25, "mine")] * 2 == query(
+        project.root, "SELECT cost_usd, agent FROM ralphgen_sessions"
+    )
+
+
+def test_what_could_not_be_kept_is_refused(tmp_path: Path) -> None:
+    project = LoopProject(tmp_path, 1, {"*": [WORKS]}, config=CHECKED)
+    beside = project.loop("--parallel", "2")
+    nobody = project.loop("--agent", "clyde")
+    within = ralphgen_below(project)
+    query(project.root, "DROP TABLE ralphgen_ledger")
+
+    assert 2 == beside.returncode
+    assert "spoil each other's proof" in beside.stderr
+    assert '"--worktrees"' in beside.stderr
+    assert 2 == nobody.returncode
+    assert 'did you mean "claude"?' in nobody.stderr
+    assert (2, '"ralphgen loop" is not for agents') == within
+    assert [] == project.log("begin")
+
+
+def ralphgen_below(project: LoopProject) -> tuple[int, str]:
+    """The exit code of a loop that a session starts, and what it begins its words with."""
+    project.environment["RALPHGEN_SESSION"] = "task_execution-1"
+    done = project.loop()
+    del project.environment["RALPHGEN_SESSION"]
+    return done.returncode, done.stderr.removeprefix("ralphgen: ").partition(":")[0]
+
+
+def test_a_project_without_a_ledger_is_told_how_to_get_one(tmp_path: Path) -> None:
+    project = LoopProject(tmp_path, 1, {})
+    for (name,) in query(
+        project.root, "SELECT name FROM sqlite_master WHERE name LIKE 'ralphgen_%' AND type='table'"
+    ):
+        query(project.root, f"DROP TABLE {name}")
+    done = project.loop()
+
+    assert 1 == done.returncode
+    assert '"ralphgen ledger on"' in done.stderr
+
+
+def test_a_dry_run_shows_what_comes_first_and_changes_nothing(tmp_path: Path) -> None:
+    project = LoopProject(tmp_path, 3, {})
+    query(project.root, "UPDATE tasks SET priority = 'critical' WHERE id = 3")
+    done = project.loop("--dry-run", "--max-tasks", "2")
+    said = project.loop("--dry-run", "--json")
+
+    assert (0, "3  Task 3\n1  Task 1\n") == (done.returncode, done.stdout)
+    assert [3, 1, 2] == [task["id"] for task in json.loads(said.stdout)["tasks"]]
+    assert [] == [*(project.root / ".ralph").glob("backups/*.db")]
+    assert {} == project.outcomes()
+
+
+def test_a_dry_run_says_that_nothing_is_ready_and_names_no_agent(tmp_path: Path) -> None:
+    done = LoopProject(tmp_path, 0, {}).loop("--dry-run")
+
+    assert (0, "") == (done.returncode, done.stdout)
+    assert 'nothing is ready: "ralphgen task list" shows what there is\n' == done.stderr
+
+
+def test_the_database_is_backed_up_before_the_first_task(tmp_path: Path) -> None:
+    project = LoopProject(tmp_path, 1, {"*": [WORKS]})
+    done = project.loop()
+    (backup,) = (project.root / ".ralph/backups").glob("*.db")
+
+    assert f"backup: {backup}\n" in done.stderr
+
+
+HELD: Steps = ["begin", "loose", ["wait", "go-on"], "done"]
+
+
+def test_killed_at_any_moment_it_goes_on_and_leaves_no_agent_behind(tmp_path: Path) -> None:
+    plan = {"1": [HELD, WORKS], "2": [HELD, WORKS], "*": [WORKS]}
+    project = LoopProject(tmp_path, 4, plan)
+    loop = project.started("--parallel", "2")
+    project.wait_for("loose", 2)
+    kill(loop)
+    agents = [line["pid"] for line in project.log("begin")]
+    wait_until_gone(project.root, [*agents, *(int(one["text"]) for one in project.log("loose"))])
+    done = project.loop("--parallel", "2")
+
+    assert 0 == done.returncode, done.stderr
+    assert {"done"} == {*project.statuses().values()}
+    assert {1: 2, 2: 2} == {task: len(o) for task, o in project.outcomes().items() if task < 3}
+    assert 6 == len(project.log("begin"))
+
+
+def test_ctrl_c_lets_end_what_runs_and_begins_nothing_more(tmp_path: Path) -> None:
+    project = LoopProject(tmp_path, 3, {"*": [["begin", ["wait", "go-on"], "done"]]})
+    loop = project.started("--parallel", "2")
+    project.wait_for("begin", 2)
+    loop.send_signal(signal.SIGINT)
+    assert loop.stderr is not None
+    while "Ctrl-C again stops it at once" not in loop.stderr.readline():
+        assert loop.poll() is None
+    (project.root / "go-on").touch()
+    _, said = loop.communicate(timeout=60)
+
+    assert 130 == loop.returncode, said
+    assert {1: "done", 2: "done", 3: "pending"} == project.statuses()
+    assert [] == project.held()
+
+
+@pytest.mark.parametrize(
+    ("signals", "code"), [((signal.SIGINT, signal.SIGINT), 130), ((signal.SIGTERM,), 143)]
+)
+def test_ctrl_c_again_ends_agents_and_gives_their_tasks_back(
+    tmp_path: Path, signals: tuple[signal.Signals, ...], code: int
+) -> None:
+    project = LoopProject(tmp_path, 3, {"*": [HELD]})
+    loop = project.started("--parallel", "2")
+    project.wait_for("loose", 2)
+    for number in signals:
+        loop.send_signal(number)
+        assert loop.stderr is not None
+        while "stopping" not in loop.stderr.readline():
+            assert loop.poll() is None
+    _, said = loop.communicate(timeout=60)
+
+    assert code == loop.returncode, said
+    assert {1: "pending", 2: "pending", 3: "pending"} == project.statuses()
+    assert [] == project.held()
+    assert not any(is_running(int(line["text"])) for line in project.log("loose"))
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_nobody_who_reads_what_happens_ends_it_and_tasks_are_given_back(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    project = LoopProject(tmp_path, 2, {"1": [WORKS], "2": [HELD]})
+    loop = project.started(*options)
+    read, other = (loop.stdout, loop.stderr) if options else (loop.stderr, loop.stdout)
+    assert read is not None
+    assert other is not None
+    read.readline()
+    read.close()
+    other.read()
+
+    assert 128 + signal.SIGPIPE == loop.wait(60)
+    assert [] == project.held()
+    assert {"pending", "done"} >= {*project.statuses().values()}
+    other.close()
+
+
+def test_a_terminal_that_is_gone_ends_it_and_tasks_are_given_back(tmp_path: Path) -> None:
+    project = LoopProject(tmp_path, 2, {"*": [HELD]})
+    terminal, end = os.openpty()
+    loop = project.started("--parallel", "2", terminal=end)
+    os.close(end)
+    project.wait_for("loose", 2)
+    os.close(terminal)
+
+    assert 128 + signal.SIGHUP == loop.wait(60)
+    assert [] == project.held()
+    assert {1: "pending", 2: "pending"} == project.statuses()
+    assert not any(is_running(int(line["text"])) for line in project.log("loose"))
+
+
+def test_several_agents_do_each_task_once(tmp_path: Path) -> None:
+    project = LoopProject(tmp_path, 12, {"*": [WORKS], "5": [["begin", "crash"], WORKS]})
+    query(project.root, "UPDATE tasks SET depends_on = '[1, 5]' WHERE id = 12")
+    done = project.loop("--parallel", "4")
+    begun = [line["task"] for line in project.log("begin")]
+
+    assert 0 == done.returncode, done.stderr
+    assert {"done"} == {*project.statuses().values()}
+    assert sorted([*range(1, 13), 5]) == sorted(begun)
+    assert 12 == begun[-1]

@@ -1,0 +1,70 @@
+"""The live view of a loop: 80 columns, who works on what, the last call, cost, what is left."""
+
+import io
+
+from rich.console import Console
+
+from ralphgen.cli.loop_view import LiveView, LoopScreen
+from ralphgen.loop.events import Event, event
+
+
+def shown(screen: LoopScreen) -> list[str]:
+    console = Console(width=80, file=io.StringIO(), force_terminal=False)
+    with console.capture() as captured:
+        console.print(screen)
+    return [line.rstrip() for line in captured.get().splitlines()]
+
+
+def screen_of(*events: Event) -> LoopScreen:
+    screen = LoopScreen()
+    for told in events:
+        screen.take(told)
+    return screen
+
+
+BEGUN = event("begin", agent="claude", workers=2, ready=3)
+SESSION = event("session", worker=2, session="s", task=7, title="A\x1b[31m title [bold]" + "x" * 99)
+CALL = event("call", worker=2, tool="mcp__ralph__get_task")
+END = event("end", worker=2, session="s", task=7, outcome="done", cost_usd=0.25, seconds=3.0)
+
+
+def test_it_says_who_works_on_what_and_what_was_called_last() -> None:
+    screen = screen_of(BEGUN, SESSION, CALL)
+    screen.counts = {"ready": 2, "blocked": 1}
+    _, idle, working, facts, _ = shown(screen)
+
+    assert idle.split() == ["1", "-"]
+    assert working.startswith("2   7 A\\x1b[31m title [bold]")
+    assert "mcp__ralph__get_task" in working
+    assert facts == "2 ready, 1 blocked, $0.00, 0 s"
+
+
+def test_no_line_is_longer_than_the_terminal() -> None:
+    assert all(len(line) <= 80 for line in shown(screen_of(BEGUN, SESSION, CALL)))
+
+
+def test_what_ended_is_counted_and_its_worker_is_free() -> None:
+    _, _, free, facts, _ = shown(screen_of(BEGUN, SESSION, CALL, END))
+
+    assert free.split() == ["2", "-"]
+    assert facts == "1 done, $0.25, 0 s"
+
+
+def test_a_pause_and_a_stop_stay_in_sight() -> None:
+    pause = event("pause", seconds=20.0)
+
+    assert "going on in 20 s" in shown(screen_of(BEGUN, pause))[-1]
+
+
+def test_counts_are_asked_for_now_and_then_and_lines_stand_above() -> None:
+    asked = []
+
+    def counts() -> dict[str, int]:
+        asked.append(1)
+        return {"ready": 5}
+
+    with LiveView(counts) as view:
+        view.show(BEGUN)
+        view.show(None)
+
+    assert [1] == asked

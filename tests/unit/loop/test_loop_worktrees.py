@@ -1,0 +1,131 @@
+"""`ralphgen loop --worktrees`: only what passes on the merged files is in the base branch."""
+
+from pathlib import Path
+
+import pytest
+from driving import query
+from loop_projects import LoopProject, kill, wait_until_gone
+from planned_agent import Steps
+from proved_projects import TESTS, check, git, python
+
+pytestmark = pytest.mark.slow
+
+WORKS: Steps = ["begin", ["write", "task-{task}.txt", "done"], "check", "done"]
+TOGETHER = check(
+    "together", *python("import os, sys; sys.exit(os.path.exists('a') and os.path.exists('b'))")
+)
+
+
+def repository(
+    folder: Path, tasks: int, plan: dict[str, list[Steps]], *, config: str = TESTS
+) -> LoopProject:
+    """A project in a repository of a person whose work tree is clean."""
+    project = LoopProject(folder, tasks, plan, config=config, repository=True)
+    git(project.root, "config", "user.name", "n")
+    git(project.root, "config", "user.email", "e@example.org")
+    return project
+
+
+def comments(project: LoopProject, task: int) -> str:
+    rows = query(project.root, "SELECT body FROM task_comments WHERE task_id = ?", task)
+    return "\n".join(body for (body,) in rows)
+
+
+def merged(project: LoopProject) -> list[str]:
+    """The files of the tasks in the base branch."""
+    return [name for name in git(project.root, "ls-files").split() if name.startswith("task-")]
+
+
+def test_several_agents_work_at_once_and_all_that_passed_is_merged(tmp_path: Path) -> None:
+    project = repository(tmp_path, 5, {"*": [WORKS]})
+    done = project.loop("--parallel", "3", "--worktrees")
+    commits = query(project.root, "SELECT merged FROM ralphgen_sessions")
+    folders = {Path(line["folder"]).name for line in project.log("begin")}
+
+    assert 0 == done.returncode, done.stderr
+    assert {"done"} == {*project.statuses().values()}
+    assert [f"task-{task}.txt" for task in range(1, 6)] == merged(project)
+    assert folders <= {"1", "2", "3"}
+    for (commit,) in commits:
+        git(project.root, "merge-base", "--is-ancestor", commit, "HEAD")
+    assert "" == git(project.root, "branch", "--list", "ralph/*")
+    assert [] == project.held()
+
+
+def test_a_conflict_gives_the_task_back_and_keeps_the_work(tmp_path: Path) -> None:
+    """Both write the same file; whoever is merged second has to do it again."""
+    ours: Steps = ["begin", ["write", "both.txt", "{task}"], ["meet", 2], "check", "done"]
+    again: Steps = ["begin", "check", "done"]
+    project = repository(tmp_path, 2, {"*": [ours, again]})
+    done = project.loop("--parallel", "2", "--worktrees")
+    (late,) = {line["task"] for line in project.log("begin") if project.attempts(line["task"]) == 2}
+
+    assert 0 == done.returncode, done.stderr
+    assert {1: "done", 2: "done"} == project.statuses()
+    assert f"task {late}: not merged: conflict with the base branch in both.txt" in done.stderr
+    assert f"kept on ralph/task-{late}-1" in comments(project, late)
+    assert f"ralph/task-{late}-1" in git(project.root, "branch", "--list")
+    assert str(3 - late) == git(project.root, "show", "HEAD:both.txt")
+
+
+def test_what_is_red_on_the_merged_files_alone_never_reaches_the_base(tmp_path: Path) -> None:
+    def writes(name: str) -> Steps:
+        return ["begin", ["write", name, "x"], ["meet", 2], "check", "done"]
+
+    plan = {"1": [writes("a"), ["blocked"]], "2": [writes("b"), ["blocked"]]}
+    project = repository(tmp_path, 2, plan, config=TOGETHER)
+    done = project.loop("--parallel", "2", "--worktrees")
+    (late,) = [task for task, status in project.statuses().items() if status == "blocked"]
+    files = git(project.root, "ls-files").split()
+
+    assert 0 == done.returncode, done.stderr
+    assert f'task {late}: not merged: "together" failed on the merged files' in done.stderr
+    assert 'It was not merged: "together" failed' in comments(project, late)
+    assert [late == 2, late == 1] == ["a" in files, "b" in files]
+
+
+def test_a_merge_waits_for_what_a_person_changes_and_is_made_in_the_end(tmp_path: Path) -> None:
+    project = repository(tmp_path, 2, {})
+    mine = str(project.root / "code.txt")
+    plan = {"1": [["begin", ["write", mine, "0\n"], *WORKS[1:]]], "*": [WORKS]}
+    project.follow(plan)
+    query(project.root, "UPDATE tasks SET depends_on = '[1]' WHERE id = 2")
+    left = project.loop("--worktrees")
+
+    assert 5 == left.returncode, left.stderr
+    assert "task 1: merge pending: files were changed in" in left.stderr
+    assert "nothing is ready, but 1 merge waits" in left.stderr
+    assert ({1: "done", 2: "pending"}, []) == (project.statuses(), merged(project))
+    git(project.root, "checkout", "--quiet", "code.txt")
+    done = project.loop("--worktrees")
+    assert 0 == done.returncode, done.stderr
+    assert ["task-1.txt", "task-2.txt"] == merged(project)
+    assert [] == project.held()
+
+
+def test_it_refuses_a_base_into_which_nothing_could_be_merged(tmp_path: Path) -> None:
+    project = repository(tmp_path, 1, {"*": [WORKS]})
+    (project.root / "code.txt").write_text("1", encoding="utf-8")
+    dirty = project.loop("--worktrees")
+    git(project.root, "commit", "--quiet", "--all", "--message", "red")
+    red = project.loop("--worktrees")
+
+    assert (1, 1) == (dirty.returncode, red.returncode)
+    assert 'files were changed in "' in dirty.stderr
+    assert 'the check "tests" is red before anybody has worked' in red.stderr
+    assert [] == project.log("begin")
+
+
+def test_killed_in_work_trees_it_goes_on(tmp_path: Path) -> None:
+    held: Steps = ["begin", ["write", "half.txt", "x"], "loose", "hang"]
+    project = repository(tmp_path, 3, {"1": [held, WORKS], "2": [held, WORKS], "*": [WORKS]})
+    loop = project.started("--parallel", "2", "--worktrees")
+    project.wait_for("loose", 2)
+    kill(loop)
+    wait_until_gone(project.root, [int(line["text"]) for line in project.log("loose")])
+    done = project.loop("--parallel", "2", "--worktrees")
+
+    assert 0 == done.returncode, done.stderr
+    assert {"done"} == {*project.statuses().values()}
+    assert ["task-1.txt", "task-2.txt", "task-3.txt"] == merged(project)
+    assert "half.txt" not in git(project.root, "ls-files")

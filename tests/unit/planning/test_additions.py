@@ -1,0 +1,129 @@
+"""What a project adds to a server stands in the plan as the kit's own tools do."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from driving import SCHEMAS, create_database
+
+from ralphgen.errors import ProjectError
+from ralphgen.kits.registry import KITS
+from ralphgen.planning.additions import Addition, with_additions
+from ralphgen.planning.kit import KitDefinition
+from ralphgen.planning.model import Argument, KitPlan, ToolPlan, ToolRun
+from ralphgen.planning.server import plan_server
+from ralphgen.project.inspect import inspect_project
+from ralphgen.project.model import Project, Removal
+from ralphgen.rendering.server import render_files
+from ralphgen.spelling import Construction, Lines, Name
+
+WRITTEN = ToolPlan(
+    "list_notes",
+    module="notes",
+    hints="READ_ONLY",
+    description="List notes.",
+    arguments=(Argument("kind", {"type": "string", "enum": Name("NOTE_KIND")}),),
+    run=ToolRun("shortened", "runtime.values.paging", "NOTES"),
+    interactive=False,
+    recipes=("yap",),
+)
+NOTES = Addition(
+    nouns={"notes": "Tools on notes."},
+    tools=(WRITTEN,),
+    constants={"NOTE_KIND": ("a", "b")},
+    data={
+        "NOTES": (
+            "runtime.values.nearest_notes",
+            Construction("Table", ("notes",), {"kinds": Lines({"kind": Name("NOTE_KIND")})}),
+        )
+    },
+    absent={"get_note": "notes have no key"},
+    origins={"list_notes": "ralphgen.toml:3"},
+)
+EMITTED = '''\
+# fmt: off
+"""Tools on notes."""
+
+from runtime.tool import READ_ONLY, Tool
+from runtime.values.nearest_notes import Table
+from runtime.values.paging import shortened
+
+NOTE_KIND = [
+    "a",
+    "b",
+]
+NOTES = Table(
+    "notes",
+    kinds={
+        "kind": NOTE_KIND,
+    },
+)
+
+TOOLS = (
+    Tool(
+        "list_notes",
+        "List notes.",
+        hints=READ_ONLY,
+        run=shortened(NOTES),
+        properties={
+            "kind": {"type": "string", "enum": NOTE_KIND},
+        },
+    ),
+)
+'''
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    create_database(tmp_path, (SCHEMAS / "a8.sql").read_text(encoding="utf-8"))
+    return inspect_project(tmp_path, KITS)
+
+
+def adding(*additions: Addition) -> list[KitDefinition]:
+    """All kits, of which the first adds this in every project."""
+
+    def one(addition: Addition) -> object:
+        return lambda _project, _server: addition
+
+    made = tuple(one(addition) for addition in additions)
+    return [replace(KITS[0], additions=made), *KITS[1:]]  # type: ignore[arg-type]
+
+
+def test_what_is_added_is_emitted_with_its_data(project: Project) -> None:
+    plan = plan_server(project, adding(NOTES))
+    files = render_files(plan)
+
+    assert EMITTED == files["ralph/notes.py"]
+    assert "*notes.TOOLS," in files["ralph/__init__.py"]
+    assert "runtime/values/paging.py" in files
+
+
+def test_added_tools_are_in_the_policy_by_their_recipes(project: Project) -> None:
+    policy = plan_server(project, adding(NOTES)).policy
+    having = [name for name, one in policy.recipes.items() if "list_notes" in one.tools["ralph"]]
+
+    assert ["yap", "manual"] == having
+    assert "notes have no key" == policy.absent["ralph"]["get_note"]
+
+
+def test_a_discipline_can_take_an_added_tool_away(project: Project) -> None:
+    removal = Removal("frontend", ("ralph:list_notes",), "here")
+    policy = plan_server(replace(project, configured_removals=(removal,)), adding(NOTES)).policy
+
+    assert {"frontend": {"ralph": ("list_notes",)}} == policy.removed
+
+
+def test_names_that_are_there_already_are_refused_with_their_origin(project: Project) -> None:
+    with pytest.raises(ProjectError) as caught:
+        plan_server(project, adding(NOTES, NOTES))
+
+    assert [
+        'ralphgen.toml:3: the server "ralph" has a tool "list_notes" already',
+        'the server "ralph" has a module "notes" already',
+    ] == [problem.text for problem in caught.value.problems]
+
+
+def test_a_name_of_a_tool_that_the_schema_has_no_place_for_is_taken_too() -> None:
+    kit = KitPlan("k", "k", "K.", {}, (), "", absent={"list_notes": "no"})
+    with pytest.raises(ProjectError):
+        with_additions(kit, [NOTES])

@@ -1,0 +1,238 @@
+"""Queries are prepared against the real tables and not run; what they may not do is refused."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from ralphgen.errors import ProjectError
+from ralphgen.project.queries.files import read_queries
+from ralphgen.project.queries.model import Preparation, PreparedQuery
+from ralphgen.project.queries.prepare_sqlite import prepare_on_sqlite
+
+TABLES = """
+CREATE TABLE tasks (id INTEGER PRIMARY KEY, title TEXT, due DATE, done BOOLEAN, cost NUMERIC,
+    effort REAL, note TEXT, "odd ""name" TEXT, UNIQUE (title, due));
+CREATE TABLE disciplines (name TEXT PRIMARY KEY, mcp_servers TEXT);
+CREATE TABLE ralphgen_journal (number INTEGER PRIMARY KEY, before TEXT);
+CREATE TABLE plain (a TEXT);
+CREATE TABLE log (number INTEGER PRIMARY KEY, text TEXT);
+CREATE VIEW servers AS SELECT name, mcp_servers AS them FROM disciplines;
+CREATE VIEW nested AS SELECT them FROM servers;
+CREATE VIEW titles AS SELECT id, title, length(title) AS length FROM tasks;
+CREATE VIRTUAL TABLE words USING fts5 (word);
+CREATE TRIGGER noted AFTER UPDATE ON tasks BEGIN
+    INSERT INTO log (text) SELECT mcp_servers FROM disciplines;
+END;
+"""
+
+
+@pytest.fixture
+def tables() -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        connection.executescript(TABLES)
+        yield connection
+
+
+def prepared(
+    root: Path, connection: sqlite3.Connection | None, *queries: str, facts: object = None
+) -> Preparation:
+    """The queries, each given as its kind and its SQL; their names are q0, q1 and so on."""
+    folder = root / ".ralph" / "queries"
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = []
+    for at, query in enumerate(queries):
+        kind, _, sql = query.partition(" ")
+        texts.append(f"-- name: q{at} {kind}\n-- A.\n{sql}\n")
+    (folder / "a.sql").write_text("".join(texts), encoding="utf-8")
+    found = read_queries(root, sqlite=True)
+    recorded = facts if isinstance(facts, dict) else {}
+    return prepare_on_sqlite(found, connection, recorded, lambda _, column: column == "note")
+
+
+def one(root: Path, connection: sqlite3.Connection, query: str) -> PreparedQuery:
+    (found,) = prepared(root, connection, query).queries
+    return found
+
+
+@pytest.mark.parametrize(
+    ("query", "types"),
+    [
+        (":one SELECT id FROM tasks WHERE id = :a", {"a": "integer"}),
+        (":one SELECT id FROM tasks AS t WHERE :a <= t.effort", {"a": "number"}),
+        (":one SELECT id FROM tasks WHERE due BETWEEN :a AND :b", {"a": "string", "b": "string"}),
+        (":one SELECT id FROM tasks WHERE done IS NOT :a", {"a": "boolean"}),
+        (":one SELECT id FROM tasks WHERE cost > :a OR :a IS NULL", {"a": "number"}),
+        (
+            ":one SELECT id FROM tasks WHERE title NOT IN (:a, 'x', :b)",
+            dict.fromkeys("ab", "string"),
+        ),
+        (":one SELECT id FROM tasks WHERE title || id LIKE :a LIMIT 1", {"a": "string"}),
+        (":one SELECT id FROM tasks LIMIT :a OFFSET :b", dict.fromkeys("ab", "integer")),
+        (':one SELECT id FROM tasks WHERE "odd ""name" = :a', {"a": "string"}),
+        (
+            ":exec INSERT INTO tasks (id, title) VALUES (:a, :b) RETURNING id",
+            {"a": "integer", "b": "string"},
+        ),
+        (
+            ":exec UPDATE tasks SET title = :a, effort = :b WHERE id = :c RETURNING id",
+            {"a": "string", "b": "number", "c": "integer"},
+        ),
+    ],
+)
+def test_a_parameter_has_the_type_of_the_column_it_is_compared_with(
+    tmp_path: Path, tables: sqlite3.Connection, query: str, types: dict[str, str]
+) -> None:
+    found = one(tmp_path, tables, query)
+
+    assert types == {parameter.name: parameter.type for parameter in found.parameters}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        ":one SELECT :a AS x",
+        ":one SELECT id FROM tasks WHERE id + :a = 3",
+        ":one SELECT id FROM tasks WHERE title = :a || 'x'",
+        ":one SELECT id FROM tasks WHERE lower(title) = :a",
+        ":one SELECT id FROM tasks WHERE id = :a AND title = :a",
+        ":one SELECT id FROM titles WHERE length = :a",
+    ],
+)
+def test_a_parameter_without_a_certain_type_needs_a_line(
+    tmp_path: Path, tables: sqlite3.Connection, query: str
+) -> None:
+    with pytest.raises(ProjectError) as caught:
+        prepared(tmp_path, tables, query)
+
+    assert '.ralph/queries/a.sql:3: ":a" has no type' in str(caught.value)
+
+
+def test_what_comes_back_has_the_names_and_types_of_its_columns(
+    tmp_path: Path, tables: sqlite3.Connection
+) -> None:
+    first, second, third = prepared(
+        tmp_path,
+        tables,
+        ":many SELECT t.id, title AS name, count(*) AS n FROM tasks AS t GROUP BY 1",
+        ":many SELECT s.id FROM (SELECT count(*) AS id FROM tasks) AS s",
+        ":exec DELETE FROM tasks WHERE id = :x RETURNING id, upper(title) AS big",
+    ).queries
+
+    assert (("id", "integer"), ("name", "string"), ("n", "")) == first.columns
+    assert (("id", ""),) == second.columns
+    assert (("id", "integer"), ("big", "")) == third.columns
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        (":many SELECT nosuch FROM tasks", "does not compile: no such column: nosuch"),
+        (':many SELECT "nosuch" AS x FROM tasks', "does not compile: no such column: nosuch"),
+        (":many SELEC 1", 'begins with "SELEC"'),
+        (":many SELECT {{ 7 }} AS x", "does not compile"),
+        (":many PRAGMA table_info(tasks)", 'begins with "PRAGMA"'),
+        (":many ATTACH 'x' AS y", 'begins with "ATTACH"'),
+        (":many EXPLAIN SELECT 1", 'begins with "EXPLAIN"'),
+        (":many VACUUM INTO 'x'", 'begins with "VACUUM"'),
+        (":many DELETE FROM tasks RETURNING id", "is :many, but its DELETE writes"),
+        (":one WITH c AS (SELECT 1) INSERT INTO plain SELECT 1", "is :one, but its INSERT writes"),
+        (":exec SELECT 1 AS x", "is :exec, expected INSERT, UPDATE or DELETE"),
+        (":exec REPLACE INTO log VALUES (1, 2) RETURNING number", "REPLACE is not taken"),
+        (":exec UPDATE tasks SET title = 'x'", "does not return the rows that it writes"),
+        (":exec UPDATE tasks SET title = 'x' RETURNING title", "does not return the primary key"),
+        (":exec UPDATE plain SET a = 'x' RETURNING a", '"plain" has no primary key'),
+        (":exec INSERT INTO titles (id) VALUES (1) RETURNING id", 'writes "titles"'),
+        (":exec UPDATE tasks SET note = 'x' RETURNING id", 'sets "tasks.note", which is hidden'),
+        (":exec DELETE FROM main.ralphgen_journal RETURNING number", "which is ralphgen's"),
+        (
+            ":exec UPDATE tasks SET title = (SELECT mcp_servers FROM disciplines) RETURNING id",
+            'reads "disciplines.mcp_servers", which is hidden',
+        ),
+        (":many SELECT note FROM tasks", 'reads "tasks.note", which is hidden'),
+        (":many SELECT id FROM tasks WHERE NOTE LIKE 'a%'", 'reads "tasks.note"'),
+        (":many SELECT * FROM disciplines", 'reads "disciplines.mcp_servers"'),
+        (":many SELECT them FROM servers", 'reads "disciplines.mcp_servers"'),
+        (":many SELECT them FROM nested", 'reads "disciplines.mcp_servers"'),
+        (":many SELECT before FROM ralphgen_journal", 'reads "ralphgen_journal.before"'),
+        (":many SELECT count(*) AS n FROM RALPHGEN_JOURNAL", 'reads "ralphgen_journal"'),
+        (":many SELECT sql AS x FROM sqlite_master", 'reads "sqlite_master"'),
+        (":many SELECT name AS x FROM pragma_table_info('tasks')", 'reads "pragma_table_info"'),
+        (":many SELECT word FROM words WHERE words MATCH 'x'", 'the virtual table "words"'),
+        (":many SELECT c0 FROM words_content", 'the virtual table "words_content"'),
+        (":many SELECT load_extension('x') AS x", 'uses the function "load_extension"'),
+        (":many SELECT readfile('/etc/passwd') AS x", "no such function: readfile"),
+        (":many SELECT randomblob(1000000000) AS x", 'uses the function "randomblob"'),
+        (":many SELECT zeroblob(1000000000) AS x", 'uses the function "zeroblob"'),
+        (":many SELECT fts5_source_id() AS x", 'uses the function "fts5_source_id"'),
+        (":many SELECT id, id FROM tasks", 'two columns that come back are called "id"'),
+        (":many SELECT count(*) FROM tasks", 'has no name of its own, only "count(*)"'),
+    ],
+)
+def test_what_queries_may_not_do_is_refused_with_file_and_line(
+    tmp_path: Path, tables: sqlite3.Connection, query: str, told: str
+) -> None:
+    with pytest.raises(ProjectError) as caught:
+        prepared(tmp_path, tables, ":one SELECT 1 AS x", query)
+
+    assert told in str(caught.value)
+    assert str(caught.value).startswith((".ralph/queries/a.sql:6: ", ".ralph/queries/a.sql:4: "))
+
+
+def test_nothing_is_run(tmp_path: Path, tables: sqlite3.Connection) -> None:
+    """Not even what would never end."""
+    endless = "WITH RECURSIVE c (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) "
+    found = prepared(
+        tmp_path,
+        tables,
+        f":many {endless} SELECT x FROM c ORDER BY x",
+        ":exec INSERT INTO log (text) VALUES ('x') RETURNING number",
+        ":exec UPDATE tasks SET title = 'x' RETURNING id",
+    )
+
+    assert 3 == len(found.queries)
+    assert [] == tables.execute("SELECT * FROM log").fetchall()
+
+
+def test_they_are_prepared_alike_on_what_was_recorded(
+    tmp_path: Path, tables: sqlite3.Connection
+) -> None:
+    """So `check` says the same where there is no database."""
+    queries = (
+        ":many SELECT t.id, j.value FROM titles AS t, json_each('[1]') AS j WHERE t.id = 3",
+        ":exec INSERT INTO log (number, text) VALUES (:a, :b) ON CONFLICT DO NOTHING RETURNING *",
+        ":one SELECT count(*) AS n FROM disciplines",
+    )
+    found = prepared(tmp_path, tables, *queries)
+
+    assert found == prepared(tmp_path, None, *queries, facts=found.facts)
+    with pytest.raises(ProjectError, match="no such column: due"):
+        prepared(tmp_path, None, ":one SELECT due FROM titles", facts=found.facts)
+
+
+def test_an_upsert_is_prepared_alike_on_what_was_recorded(
+    tmp_path: Path, tables: sqlite3.Connection
+) -> None:
+    query = (
+        ":exec INSERT INTO tasks (title, due) VALUES (:a, :b) "
+        "ON CONFLICT (title, due) DO UPDATE SET effort = 1 RETURNING id"
+    )
+    found = prepared(tmp_path, tables, query)
+
+    assert found == prepared(tmp_path, None, query, facts=found.facts)
+    assert ("REPLACE", "tasks") == (found.queries[0].verb, found.queries[0].writes)
+
+
+def test_the_order_of_columns_changes_nothing(tmp_path: Path) -> None:
+    both = []
+    for columns in (
+        "a INTEGER PRIMARY KEY, b TEXT, c REAL",
+        "c REAL, b TEXT, a INTEGER PRIMARY KEY",
+    ):
+        with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+            connection.execute(f"CREATE TABLE t ({columns})")
+            both.append(prepared(tmp_path, connection, ":many SELECT * FROM t WHERE b = :b"))
+
+    assert both[0] == both[1]

@@ -1,0 +1,124 @@
+"""Files of named queries are read as sqlc's users know them; what is wrong has its line."""
+
+from pathlib import Path
+
+import pytest
+
+from ralphgen.errors import ProjectError
+from ralphgen.project.queries.files import Declared, NamedSql, read_queries
+
+
+def read(root: Path, text: str, *, sqlite: bool = True) -> tuple[NamedSql, ...]:
+    folder = root / ".ralph" / "queries"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "a.sql").write_bytes(text.encode())
+    return read_queries(root, sqlite=sqlite)
+
+
+def refusal(root: Path, text: str, *, sqlite: bool = True) -> str:
+    with pytest.raises(ProjectError) as caught:
+        read(root, text, sqlite=sqlite)
+    return str(caught.value).replace(".ralph/queries/", "")
+
+
+def test_a_query_has_a_name_a_kind_a_sentence_and_parameters(tmp_path: Path) -> None:
+    (query,) = read(
+        tmp_path,
+        "-- all of them\r\n\r\n--name: Overdue :many\r\n-- Tasks past their date,\r\n"
+        "--   the most late first.\r\n-- :days integer = 7   how many  days\r\n"
+        "SELECT id FROM tasks -- :no\r\nWHERE due < :days AND note <> ':no; --' ;\r\n"
+        " -- the end\r\n",
+    )
+
+    assert ("Overdue", "many", 3) == (query.name, query.kind, query.line)
+    assert query.description == "Tasks past their date, the most late first."
+    assert query.parameters == (Declared("days", "integer", 6, "how many days", True, 7),)
+    assert [":days"] == [token.text for token in query.used]
+
+
+@pytest.mark.parametrize(
+    ("said", "default"),
+    [
+        ("text = 'it''s'", "it's"),
+        ("number = -1.5e3", -1500.0),
+        ("boolean = TRUE", True),
+        ("text = null", None),
+        ("integer = 0", 0),
+    ],
+)
+def test_a_parameter_may_be_left_out_for_its_default(
+    tmp_path: Path, said: str, default: object
+) -> None:
+    (query,) = read(tmp_path, f"-- name: a :one\n-- A.\n-- :x {said}\nSELECT :x AS x")
+
+    (parameter,) = query.parameters
+    assert (True, default) == (parameter.optional, parameter.default)
+    assert type(default) is type(parameter.default)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("SELECT 1", "a.sql:1: there is no line that names a query before this"),
+        ("-- name: a\nSELECT 1", "a.sql:1: expected a name and what comes back"),
+        ("-- name: 1a :one\nSELECT 1", 'a.sql:1: "1a" is no name of a query'),
+        ("-- name: a :execrows\n-- A.\nSELECT 1", 'a.sql:1: the query "a" is ":execrows"'),
+        ("-- name: a :one\nSELECT 1", 'a.sql:1: the query "a" has no comment that says what'),
+        ("-- name: a :one\n-- A.\n", 'a.sql:1: the query "a" has no statement'),
+        ("-- name: a :one\n-- A.\n;", 'a.sql:1: the query "a" has no statement'),
+        ("-- name: a :one\n-- A.\nSELECT 1;\nDROP TABLE t", "a.sql:4: there is a second statement"),
+        ("-- name: a :one\n-- A.\nSELECT 1;;", "a.sql:3: there is a second statement"),
+        ("-- name: a :one\n-- A.\nSELECT 'x\n", "a.sql:3: what begins with ' does not end"),
+        ("-- name: a :one\n-- A.\nSELECT 1 /* x", "a.sql:3: a comment does not end"),
+        ("-- name: a :one\n-- A.\nSELECT /* /* */ 1", "a.sql:3: a comment holds the begin"),
+        ("-- name: a :one\n-- A.\nSELECT ?", 'a.sql:3: a parameter is written with "?"'),
+        ("-- name: a :one\n-- A.\nSELECT @x", 'a.sql:3: a parameter is written with "@"'),
+        ("-- name: a :one\n-- A.\n\nSELECT $x", 'a.sql:4: a parameter is written with "$"'),
+        ("-- name: a :one\n-- A.\nSELECT E'x'", "a.sql:3: a text is written with E''"),
+        ("-- name: a :one\n-- A.\n-- :x text\nSELECT 1", "a.sql:3: the statement has no parameter"),
+        ("-- name: a :one\n-- A.\n-- :x uuid\nSELECT :x", 'a.sql:3: ":x" has the type "uuid"'),
+        ("-- name: a :one\n-- A.\n-- :x\nSELECT :x", "a.sql:3: expected a parameter with its type"),
+        (
+            "-- name: a :one\n-- A.\n-- :x integer = 'a'\nSELECT :x",
+            "a.sql:3: the default of \":x\" is 'a', expected integer or null",
+        ),
+        (
+            "-- name: a :one\n-- A.\n-- :x text\n-- :x text\nSELECT :x",
+            'a.sql:4: ":x" has a line already',
+        ),
+        (
+            "-- name: a :many\n-- A.\n-- :limit integer\nSELECT 1 LIMIT :limit",
+            'a.sql:4: ":limit" is an argument that each query with many rows has',
+        ),
+        (
+            "-- name: a :one\n-- A.\nSELECT 1\n-- name: a :one\n-- A.\nSELECT 2",
+            'a.sql:4: the query "a" is in a.sql:1 too',
+        ),
+        ("-- name: a :one\n-- A.\nSELECT '\0'", "a.sql:3: holds the character U+0000"),
+        ("-- name: a :one\n-- A.\nSELECT 1" + " " * 100_000, "a.sql:1: has 100,030 characters"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_line(tmp_path: Path, text: str, told: str) -> None:
+    assert told in refusal(tmp_path, text)
+
+
+def test_every_problem_of_every_file_is_told_at_once(tmp_path: Path) -> None:
+    folder = tmp_path / ".ralph" / "queries"
+    folder.mkdir(parents=True)
+    (folder / "b.sql").write_bytes(b"-- name: b :one\n-- \xff\nSELECT 1")
+
+    told = refusal(tmp_path, "-- name: a :one\nSELECT 1\n-- name: c :two\nSELECT 1")
+
+    assert ["a.sql:1", "a.sql:3", "b.sql:2"] == [
+        line.split(": ")[0] for line in told.splitlines() if not line.startswith("hint")
+    ]
+
+
+def test_on_postgresql_other_signs_are_operators(tmp_path: Path) -> None:
+    (query,) = read(
+        tmp_path, "-- name: a :one\n-- A.\nSELECT '{}'::jsonb ? :key AS x, @ 5 AS y", sqlite=False
+    )
+
+    assert [":key"] == [token.text for token in query.used]
+    told = refusal(tmp_path, "-- name: a :one\n-- A.\nSELECT $$x$$", sqlite=False)
+    assert 'a.sql:3: there is a "$": write texts in single quotes' in told

@@ -1,0 +1,224 @@
+"""From any work tree of a repository the project and its database are those of the main one."""
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import ralphgen
+from driving import create_project, query, server_command
+from making_sessions import client_of
+from proved_projects import git, proved_project, written
+
+from ralphgen.errors import ProjectError
+from ralphgen.project.root import ProjectPlace, database_path, project_place
+from ralphgen.runtime.files.main_tree import counterpart, is_of_bare, main_root
+from ralphgen.sessions.create import create_session
+from ralphgen.sessions.decide import Request
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def main(tmp_path: Path) -> Path:
+    """A project with checks in a repository of its own; what ralphgen keeps is not committed."""
+    root = tmp_path / "the main one"
+    (root / ".git" / "info").mkdir(parents=True)
+    (root / ".git" / "info" / "exclude").write_text(".ralph\n", encoding="utf-8")
+    return proved_project(root)
+
+
+@pytest.fixture
+def linked(main: Path, tmp_path: Path) -> Path:
+    """Another work tree of it, which has no `.ralph`."""
+    tree = tmp_path / "beside it"
+    git(main, "worktree", "add", "--quiet", "--detach", str(tree))
+    return tree
+
+
+def test_a_linked_work_tree_belongs_to_the_project_of_the_main_one(
+    main: Path, linked: Path
+) -> None:
+    (linked / "a").mkdir()
+
+    assert not (linked / ".ralph").exists()
+    assert ProjectPlace(main, linked, main / "a") == project_place(linked / "a")
+    assert ProjectPlace(main, main, main) == project_place(main)
+
+
+def test_one_that_lies_in_the_project_is_told_from_it(main: Path) -> None:
+    tree = main / ".ralph" / "worktrees" / "1"
+    git(main, "worktree", "add", "--quiet", "--detach", str(tree))
+
+    assert ProjectPlace(main, tree, main) == project_place(tree)
+
+
+def test_a_project_in_a_folder_of_the_repository_is_found_from_the_same_folder(
+    tmp_path: Path,
+) -> None:
+    top = tmp_path / "top"
+    root = create_project(top / "app")
+    written(top, [("app/code.txt", "0")])
+    git(top, "init", "--quiet")
+    git(top, "add", "app/code.txt")
+    git(top, "commit", "--quiet", "--message", "begin")
+    git(top, "worktree", "add", "--quiet", str(tmp_path / "linked"))
+
+    assert ProjectPlace(root, tmp_path / "linked/app", root) == project_place(
+        tmp_path / "linked" / "app"
+    )
+
+
+def test_a_repository_that_does_not_know_of_a_tree_has_no_say(main: Path, tmp_path: Path) -> None:
+    borrowed = tmp_path / "clone"
+    (borrowed / ".ralph").mkdir(parents=True)
+    (borrowed / ".git").write_text(f"gitdir: {main}/.git/worktrees/x\n", encoding="utf-8")
+
+    assert counterpart(str(borrowed)) is None
+    assert borrowed == project_place(borrowed).root
+
+
+def test_a_submodule_is_no_linked_work_tree(main: Path) -> None:
+    git(main, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(main), "sub")
+
+    assert str(main / "sub") == main_root(str(main / "sub"))
+
+
+def test_a_person_in_a_linked_work_tree_sees_the_projects_tasks(linked: Path) -> None:
+    done = ralphgen("task", "list", "--json", cwd=linked)
+
+    assert (0, "") == (done.returncode, done.stderr)
+    assert ["Log in", "Show the form"] == [
+        task["title"] for task in json.loads(done.stdout)["tasks"]
+    ]
+
+
+def test_checks_run_on_the_work_tree_that_a_person_is_in(main: Path, linked: Path) -> None:
+    (linked / "code.txt").write_text("1", encoding="utf-8")
+
+    assert 0 == ralphgen("task", "check", "1", cwd=main).returncode
+    assert 1 == ralphgen("task", "check", "1", cwd=linked).returncode
+
+
+def test_a_session_names_root_work_tree_and_database_apart(main: Path, linked: Path) -> None:
+    asked = Request("task_execution", task=1)
+    session = create_session(main, asked, say=print, ask=lambda _: False, work_tree=linked)
+
+    project = json.loads(session.context.read_bytes())["project"]
+    assert linked == session.work_tree
+    assert main / ".ralph/mcp/sessions" == session.folder.parent
+    assert {
+        "root": str(main),
+        "work_tree": str(linked),
+        "database": str(main / ".ralph/db/ralph.db"),
+    }.items() <= project.items()
+
+
+def test_a_session_proves_what_lies_in_its_work_tree(main: Path, linked: Path) -> None:
+    (main / "code.txt").write_text("1", encoding="utf-8")  # of no matter there
+    asked = Request("task_execution", task=1)
+    session = create_session(main, asked, say=print, ask=lambda _: False, work_tree=linked)
+
+    with client_of(session.mcp_config) as client:
+        proved = client.call("run_checks")
+        (main / "more.txt").write_text("x", encoding="utf-8")
+        client.call("set_task_status", status="done", summary="Done.")
+
+    assert proved["passed"]
+    assert [("done",)] == query(main, "SELECT status FROM tasks WHERE id = 1")
+
+
+def test_a_change_in_the_work_tree_needs_new_proof(main: Path, linked: Path) -> None:
+    asked = Request("task_execution", task=1)
+    session = create_session(main, asked, say=print, ask=lambda _: False, work_tree=linked)
+
+    with client_of(session.mcp_config) as client:
+        client.call("run_checks")
+        (linked / "more.txt").write_text("x", encoding="utf-8")
+        refusal = client.refusal("set_task_status", status="done", summary="Done.")
+
+    assert "was run on other files than these" in refusal
+
+
+def test_a_work_tree_that_is_gone_stops_the_server(main: Path, linked: Path) -> None:
+    asked = Request("task_execution", task=1)
+    session = create_session(main, asked, say=print, ask=lambda _: False, work_tree=linked)
+    git(main, "worktree", "remove", "--force", str(linked))
+
+    done = ralphgen(
+        "serve", "ralph", "--context", str(session.context), "--sha256", session.sha256, cwd=main
+    )
+
+    assert 2 == done.returncode
+    assert "is not there any more: make a new session" in done.stderr
+
+
+def test_a_server_of_the_tree_itself_has_the_main_ones_database(tmp_path: Path) -> None:
+    root = proved_project(tmp_path / "main")  # which commits its server, and its database too
+    tree = tmp_path / "linked"
+    git(root, "worktree", "add", "--quiet", "--detach", str(tree))
+    query(root, "UPDATE tasks SET title = 'Only in the main one' WHERE id = 1")
+
+    with client_of(_config(tree)) as client:
+        task = client.call("get_task", id=1)
+
+    assert "Only in the main one" == task["title"]
+
+
+def _config(tree: Path) -> Path:
+    program, *words = server_command(tree, "ralph")
+    path = tree.parent / "mcp.json"
+    path.write_text(
+        json.dumps({"mcpServers": {"ralph": {"command": program, "args": words}}}), encoding="utf-8"
+    )
+    return path
+
+
+def test_the_config_says_where_the_database_is(tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / ".ralph").mkdir()
+    (root / ".ralph/ralphgen.toml").write_text(
+        '[database]\npath = "../shop.db"\n', encoding="utf-8"
+    )
+
+    made = ralphgen("init", str(root), "--no-install")
+    added = ralphgen("feature", "add", "cart", "--project", str(root))
+    shown = ralphgen("inspect", str(root))
+
+    assert 0 == made.returncode, made.stderr
+    assert 0 == added.returncode, added.stderr
+    assert not (root / ".ralph/db").exists()
+    assert (tmp_path / "shop.db").is_file()
+    assert f"database: {tmp_path / 'shop.db'}" in shown.stdout.replace("\n", "")
+    assert 'database="../shop.db"' in (root / ".ralph/mcp/ralph/tables.py").read_text(
+        encoding="utf-8"
+    )
+
+
+def test_in_a_bare_repository_the_config_must_say_where_it_is(tmp_path: Path) -> None:
+    root = proved_project(tmp_path / "origin")
+    bare = tmp_path / "all" / ".git"
+    git(tmp_path, "clone", "--quiet", "--bare", str(root), str(bare))
+    git(bare, "worktree", "add", "--quiet", str(tmp_path / "all" / "one"))
+    tree = tmp_path / "all" / "one"
+
+    with pytest.raises(ProjectError, match="a work tree of a bare repository"):
+        database_path(tree)
+    (tree / ".ralph/ralphgen.toml").write_text('[database]\npath = "../x.db"\n', encoding="utf-8")
+
+    assert tmp_path / "all" / "x.db" == database_path(tree)
+    assert is_of_bare(str(tree))
+
+
+def test_an_absolute_database_is_refused(tmp_path: Path) -> None:
+    root = create_project(tmp_path)
+    (root / ".ralph/ralphgen.toml").write_text('[database]\npath = "/x.db"\n', encoding="utf-8")
+
+    done = ralphgen("check", str(root))
+
+    assert 1 == done.returncode
+    assert "a path relative to the project's folder" in done.stderr
+
+
+def test_doctor_says_which_database_it_is(main: Path, linked: Path) -> None:
+    assert f"{main}/.ralph/db/ralph.db: quick_check" in ralphgen("doctor", cwd=linked).stdout

@@ -1,0 +1,92 @@
+"""What the config says of tables is held against the database, each mistake with its line."""
+
+from pathlib import Path
+
+import pytest
+from driving import SCHEMAS, create_database
+
+from ralphgen.errors import ProjectError
+from ralphgen.generate.workflows import generate, regenerate
+from ralphgen.kits.registry import KITS
+from ralphgen.project.inspect import inspect_project
+
+TABLES = """
+CREATE TABLE risks (id INTEGER PRIMARY KEY, title TEXT NOT NULL, size INTEGER, pic BLOB);
+CREATE TABLE bare (a TEXT);
+CREATE TABLE pics (pic BLOB PRIMARY KEY, title TEXT);
+CREATE VIEW titles AS SELECT id, title FROM risks;
+CREATE VIRTUAL TABLE found USING fts5(title);
+"""
+
+
+def project(root: Path, config: str) -> Path:
+    create_database(root, (SCHEMAS / "a8.sql").read_text(encoding="utf-8"), TABLES)
+    (root / ".ralph/ralphgen.toml").write_text(config, encoding="utf-8")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ("[tables.riks]", '1: the database has no table "riks"\nhint: did you mean "risks"?'),
+        ("[tables.found]", '"found" is a virtual table, which cannot be served'),
+        ("[tables.found_data]", '"found_data" is what a virtual table keeps, which cannot be'),
+        ("[tables.sqlite_master]", "is a table of the database itself or of ralphgen"),
+        ("[tables.ralphgen_ledger]", "is a table of the database itself or of ralphgen"),
+        ("[tables.tasks]", 'the server "ralph" has tools on it already'),
+        (
+            '[tables.risks]\nfilter = ["sise"]',
+            '2: "risks" has no column "sise"\nhint: did',
+        ),
+        ('[tables.risks]\nsearch = ["size"]', '2: "size" holds no text to search'),
+        ('[tables.risks]\nhide = ["title"]\nsearch = ["title"]', '3: "title" is hidden'),
+        ('[tables.risks]\nhide = ["id"]', '2: "id" tells the rows apart'),
+        ('[tables.risks]\nkey = ["id"]', '2: "risks" has a primary key'),
+        (
+            '[tables.bare]\ntools = ["list", "get"]',
+            '2: "bare" has no primary key, so there is no',
+        ),
+        ('[tables.pics]\ntools = ["get"]', '"pics" has a primary key that no argument can hold'),
+        ('[tables.risks]\nfilter = ["pic"]', '2: "pic" holds what no argument can'),
+        ('[tables.risks]\nnoun = "r"\n[tables.RISKS]', '"risks" stands here twice, also as'),
+        ('[schema]\nhide = ["risks.id"]\n[tables.risks]', '3: "id" tells the rows apart, and is'),
+        (
+            '[schema]\nhide = ["risks.size"]\n[tables.risks]\nfilter = ["size"]',
+            '4: "size" is hidden',
+        ),
+        ('[tables.risks.recipes]\nopus = ["get"]', '"recipes" names "opus", which is no built-in'),
+        ('[tables.risks]\nnoun = "task"', 'the server "ralph" has a tool "get_task" already'),
+        ('[tables.risks]\ntools = ["drop"]', '2: "tables.risks.tools[0]" is "drop"'),
+    ],
+)
+def test_a_mistake_is_named_with_its_line(config: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(ProjectError) as caught:
+        generate(project(tmp_path, config))
+
+    assert said in "\n".join(f"{one.text}\nhint: {one.hint}" for one in caught.value.problems)
+
+
+def test_names_are_spelled_as_the_database_has_them(tmp_path: Path) -> None:
+    config = '[tables.RISKS]\nfilter = ["SIZE"]\n[tables.titles]\nkey = ["ID"]'
+    risks, titles = inspect_project(project(tmp_path, config), KITS).tables
+
+    assert ("risks", ("size",), ("id",)) == (risks.name, risks.filter, risks.key)
+    assert (("list", "get", "create", "update", "delete"), ("list", "get")) == (
+        risks.tools,
+        titles.tools,
+    )
+    assert ("titles", ("id",)) == (titles.name, titles.key)
+
+
+def test_without_the_database_the_facts_are_the_recorded_ones(tmp_path: Path) -> None:
+    root = project(tmp_path, "[tables.risks]\n[tables.titles]\n")
+    made = regenerate(root, force=False, say=lambda _: None)
+    (root / ".ralph/db/ralph.db").unlink()
+
+    assert made.files == generate(root).files
+
+
+def test_rows_that_only_bytes_tell_apart_are_listed_and_no_more(tmp_path: Path) -> None:
+    (pics,) = inspect_project(project(tmp_path, "[tables.pics]"), KITS).tables
+
+    assert ("list",) == pics.tools

@@ -1,0 +1,41 @@
+"""The variables that are passed on: no key of the project, whatever it is called there."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ralphgen.runtime.processes.inherited import passed_on
+
+CONFIG = {"http": {"key_env": "SHOP_KEY"}, "postgresql": {"dsn_env": "SHOP_DSN"}}
+USUAL = ("RALPH_KEY", "RALPH_DSN", "RALPH_ADMIN_DSN", "RALPH_TOKEN")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in (*USUAL, "SHOP_KEY", "SHOP_DSN", "SHOP"):
+        monkeypatch.setenv(name, "secret")
+    (tmp_path / "project.json").write_text(json.dumps({"config": CONFIG}), encoding="utf-8")
+    return tmp_path
+
+
+def test_what_is_started_gets_no_key(folder: Path) -> None:
+    found = passed_on(str(folder))
+
+    assert not {*USUAL, "SHOP_KEY", "SHOP_DSN"} & found.keys()
+    assert {"SHOP", "PATH"} <= found.keys()
+
+
+def test_an_agent_has_what_its_servers_open_the_database_with(folder: Path) -> None:
+    found = passed_on(str(folder), to_agent=True)
+
+    assert "SHOP_DSN" in found
+    assert not {*USUAL, "SHOP_KEY"} & found.keys()
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"config": []}', '{"config": {"http": 1}}'])
+def test_the_usual_names_are_kept_back_whatever_the_facts_say(folder: Path, text: str) -> None:
+    (folder / "project.json").write_text(text, encoding="utf-8")
+
+    assert not {*USUAL} & passed_on(str(folder)).keys()
+    assert "SHOP" in passed_on(str(folder / "nowhere"))

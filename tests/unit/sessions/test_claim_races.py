@@ -1,0 +1,238 @@
+"""Many processes want tasks at once, and some are killed: one winner each, none forgotten."""
+
+import os
+import random
+import select
+import signal
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from driving import query
+from held_tasks import held_project
+
+from ralphgen.kits.registry import KITS
+from ralphgen.project.config import Config
+from ralphgen.project.inspect import inspect_project
+from ralphgen.project.model import Project
+from ralphgen.project.root import DATABASE
+from ralphgen.sessions.claims import (
+    ClaimedError,
+    NothingReadyError,
+    TaskClaim,
+    claim_next,
+    claim_task,
+    give_back,
+)
+from ralphgen.sessions.decide import Request
+from ralphgen.sessions.items import read_settings
+
+pytestmark = pytest.mark.slow
+CHANCE = random.SystemRandom()
+RACERS = 64
+ROUNDS = [pytest.param(2, id="2"), pytest.param(100, marks=pytest.mark.soak, id="100")]
+CROWDS = [
+    pytest.param(10, 30, id="10 over 30"),
+    pytest.param(50, 200, marks=pytest.mark.soak, id="50 over 200"),
+]
+PATIENCE = 300
+
+
+class Racer:
+    """A forked process that waits for the start, runs, and answers with a line."""
+
+    def __init__(self, start: int, work: Callable[[], str]) -> None:
+        self._answer, told = os.pipe()
+        self.stay, end = os.pipe()
+        self.pid = os.fork()
+        if not self.pid:
+            os.close(end)
+            os.read(start, 1)
+            try:
+                os.write(told, work().encode())
+                os.read(self.stay, 1)  # who holds a task lives on until all have been asked
+            finally:
+                os._exit(0)
+        os.close(told)
+        os.close(self.stay)
+        self._end = end
+
+    def answer(self) -> str:
+        """What it says, empty where it was killed before it said anything."""
+        ready, _, _ = select.select([self._answer], [], [], PATIENCE)
+        assert ready
+        return os.read(self._answer, 1000).decode()
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        os.close(self._end)
+        os.close(self._answer)
+
+
+@contextmanager
+def racing(works: Sequence[Callable[[], str]]) -> Iterator[list[Racer]]:
+    """Racers that have been started all at once."""
+    start, go = os.pipe()
+    racers = [Racer(start, work) for work in works]
+    os.write(go, b"x" * len(works))
+    try:
+        yield racers
+    finally:
+        os.close(go)
+        os.close(start)
+        for racer in racers:  # all, before one is waited for: later ones have the former's pipes
+            racer.close()
+        for racer in racers:
+            os.waitpid(racer.pid, 0)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return held_project(tmp_path / "p", "[loop]\nattempts = 1000\n")
+
+
+@pytest.fixture
+def project(root: Path) -> Project:
+    return inspect_project(root, KITS)
+
+
+@pytest.fixture
+def config(root: Path) -> Config:
+    return read_settings(root)
+
+
+def race_for(root: Path, project: Project, config: Config, number: int) -> str:
+    """Try to take task 2; say by which token it was, or that another holds it."""
+    try:
+        claim = claim_task(root, project, config, f"s{number}-{os.getpid()}", 2)
+    except ClaimedError:
+        return "held"
+    assert claim is not None
+    return str(claim.token)
+
+
+def row(root: Path) -> tuple[str, int]:
+    (found,) = query(root, "SELECT session, token FROM ralphgen_claims WHERE task_id = 2")
+    return found
+
+
+@pytest.mark.parametrize("kills", [False, True], ids=["all live", "some are killed"])
+@pytest.mark.parametrize("rounds", ROUNDS)
+def test_one_of_many_takes_a_task_and_the_next_once_it_is_gone(
+    root: Path, project: Project, config: Config, rounds: int, *, kills: bool
+) -> None:
+    seen: set[str] = set()
+    for _ in range(rounds):
+        works = [
+            (lambda number=number: race_for(root, project, config, number))
+            for number in range(RACERS)
+        ]
+        with racing(works) as racers:
+            dead = CHANCE.sample(racers, RACERS // 3) if kills else []
+            for racer in dead:
+                time.sleep(CHANCE.random() / 100)
+                racer.kill()
+            answers = {racer: racer.answer() for racer in racers}
+            tokens = [answer for answer in answers.values() if answer not in ("held", "")]
+            living = [
+                racer for racer, answer in answers.items() if racer not in dead and answer in tokens
+            ]
+            assert len(set(tokens)) == len(tokens)
+            assert not seen & set(tokens)
+            assert len(living) <= 1
+            assert kills or 1 == len(living)
+            session, token = row(root)
+            if living:
+                assert answers[living[0]] == str(token)
+                assert session.endswith(f"-{living[0].pid}")
+                assert "held" == race_for(root, project, config, 99)
+            seen |= set(tokens)
+        again = claim_task(root, project, config, "parent", 2)  # all of them are gone
+        assert again is not None
+        assert again.token > token
+        seen.add(str(again.token))
+        give_back(again, "rate limited")
+
+
+def work_on_all(root: Path, project: Project, config: Config) -> str:
+    """Take one task after the other and close it, until nothing is ready; return how many."""
+    count = 0
+    while True:
+        try:
+            claim = claim_next(root, project, config, Request("task_execution", next=True))
+        except NothingReadyError:
+            return str(count)
+        count += close(root, claim)
+
+
+def close(root: Path, claim: TaskClaim) -> int:
+    """Close a task as its server would: fenced, and on record."""
+    with closing(sqlite3.connect(root / DATABASE, timeout=60, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        held = connection.execute(
+            "SELECT 1 FROM ralphgen_claims WHERE task_id = ? AND session = ? AND token = ?",
+            [claim.task, claim.session_id, claim.token],
+        ).fetchone()
+        assert held
+        connection.execute("UPDATE tasks SET status = 'done' WHERE id = ?", [claim.task])
+        connection.execute("INSERT INTO worked VALUES (?, ?)", [claim.task, claim.session_id])
+        connection.execute(
+            "UPDATE ralphgen_claims SET session = NULL WHERE task_id = ?", [claim.task]
+        )
+        connection.execute("COMMIT")
+    return 1
+
+
+def many_tasks(root: Path, count: int) -> None:
+    with closing(sqlite3.connect(root / DATABASE)) as connection, connection:
+        connection.execute("DELETE FROM tasks")
+        connection.execute("CREATE TABLE worked (task, session)")
+        connection.executemany(
+            "INSERT INTO tasks (id, feature, discipline, title, status) "
+            "VALUES (?, 'auth', 'backend', 'T', 'pending')",
+            [(number,) for number in range(1, count + 1)],
+        )
+
+
+@pytest.mark.parametrize("kills", [False, True], ids=["all live", "some are killed"])
+@pytest.mark.parametrize(("workers", "tasks"), CROWDS)
+def test_a_crowd_does_each_task_once(
+    root: Path, config: Config, workers: int, tasks: int, *, kills: bool
+) -> None:
+    many_tasks(root, tasks)
+    project = inspect_project(root, KITS)
+    with racing([lambda: work_on_all(root, project, config)] * workers) as racers:
+        for racer in CHANCE.sample(racers, workers // 3) if kills else []:
+            time.sleep(CHANCE.random() / 10)
+            racer.kill()
+        for racer in racers:
+            racer.answer()
+    work_on_all(root, project, config)  # what killed workers have left is free at once
+
+    assert [(task,) for task in range(1, tasks + 1)] == query(
+        root, "SELECT task FROM worked ORDER BY task"
+    )
+    assert [(tasks,)] == query(root, "SELECT count(*) FROM tasks WHERE status = 'done'")
+
+
+def test_a_clock_that_goes_ahead_takes_a_task_early_and_the_former_holder_is_fenced(
+    root: Path, project: Project, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another host may think that a lease has ended: two never write, whatever the clocks say."""
+    first = claim_task(root, project, config, "here", 2)
+    query(root, "UPDATE ralphgen_claims SET host = 'elsewhere'")
+    ahead = time.time() + 3600
+    with monkeypatch.context() as patched:
+        patched.setattr(time, "time", lambda: ahead)
+        second = claim_task(root, project, config, "there", 2)
+    assert first is not None
+    assert second is not None
+
+    assert first.token < second.token
+    assert give_back(first, "open") == "pending"
+    assert ("there", second.token) == row(root)

@@ -1,0 +1,220 @@
+"""Sessions that hold their tasks: who is refused, what is given back, and which task is next."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from command_line import Result, ralphgen, run_sql
+from driving import create_project, query
+from engines import ENGINES
+from held_tasks import comments, held_on, leave, row, status, taken
+from making_sessions import opened
+
+from ralphgen.errors import ProjectError, UsageError
+from ralphgen.project.root import SESSIONS, postgresql_place
+from ralphgen.sessions.claims import (
+    NOT_MADE,
+    RATE_LIMITED,
+    ClaimedError,
+    NothingReadyError,
+    end_claim,
+)
+from ralphgen.trust.verify import UntrustedError
+
+pytestmark = pytest.mark.slow
+NEVER = "CREATE TRIGGER never BEFORE UPDATE ON tasks BEGIN SELECT RAISE(ABORT, 'never'); END"
+NEVER_ON_POSTGRESQL = """
+CREATE FUNCTION never() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION 'never'; END$$;
+CREATE TRIGGER never BEFORE UPDATE ON tasks FOR EACH ROW EXECUTE FUNCTION never()
+"""
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project without a ledger."""
+    return create_project(tmp_path_factory.mktemp("plain"))
+
+
+@pytest.fixture(params=ENGINES)
+def root(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    with held_on(request.param, tmp_path / "p") as project:
+        yield project
+
+
+def session(root: Path, *arguments: str) -> Result:
+    return ralphgen("session", "task_execution", *arguments, "--project", root)
+
+
+def test_a_held_task_is_refused_with_its_holder_and_the_end_of_the_lease(root: Path) -> None:
+    first = taken(root, 2)
+    folders = sorted((root / SESSIONS).iterdir())
+    with pytest.raises(ClaimedError) as refused:
+        taken(root, 2)
+
+    assert 4 == refused.value.exit_code
+    assert f'task 2 is held by the session "{first.session_id}" until 20' in str(refused.value)
+    assert folders == sorted((root / SESSIONS).iterdir())
+    assert first.claim is not None
+    facts = json.loads(first.context.read_bytes())["claim"]
+    assert {"task": 2, "token": 1, "lease": 900, "kept": False} == facts
+    done = session(root, "--task", "2")
+    assert (4, "") == (done.returncode, done.stdout)
+    assert f'hint: "ralphgen session end {first.session_id}"' in done.stderr
+
+
+def test_the_next_are_taken_one_after_the_other_until_nothing_is_ready(root: Path) -> None:
+    run_sql(root, "UPDATE tasks SET priority = 'high' WHERE id = 3")
+    tasks = [taken(root).task for _ in range(3)]
+
+    assert [3, 1, 2] == tasks
+    with pytest.raises(NothingReadyError) as nothing:
+        taken(root)
+    assert 8 == nothing.value.exit_code
+    done = session(root, "--next", "--json")
+    assert (8, "null\n") == (done.returncode, done.stdout)
+    assert "nothing is ready" in done.stderr
+
+
+def test_the_next_is_of_the_feature_and_the_discipline_that_are_named(root: Path) -> None:
+    rows = query(root, "SELECT id, feature, discipline FROM tasks")
+    task, feature, discipline = rows[-1]
+    run_sql(root, f"UPDATE tasks SET status = 'done' WHERE discipline = '{discipline}'")
+    run_sql(root, f"UPDATE tasks SET status = 'pending' WHERE id = {task}")
+    made = taken(root, feature=feature, discipline=discipline)
+
+    assert (task, feature, discipline) == (made.task, made.feature, made.discipline)
+    with pytest.raises(NothingReadyError):
+        taken(root, discipline=discipline)
+
+
+def test_a_session_of_the_command_waits_for_its_client(root: Path) -> None:
+    """The command's own process ends at once; the claim is for whoever is started by hand."""
+    assert 0 == session(root, "--next").returncode
+
+    assert [(None,)] == query(root, "SELECT pid FROM ralphgen_claims")
+    assert 4 == session(root, "--task", "1").returncode
+
+
+@pytest.mark.parametrize("recipe", ["opus_review", "yap", "enrichment"])
+def test_only_who_may_close_its_own_task_takes_one(root: Path, recipe: str) -> None:
+    with pytest.raises(UsageError, match="task"):
+        opened(root, recipe, next=True)
+    if recipe == "enrichment":
+        opened(root, recipe, task=2)
+    assert [] == query(root, "SELECT * FROM ralphgen_claims")
+
+
+def test_what_only_shows_takes_nothing(root: Path) -> None:
+    opened(root, "task_execution", task=2, dry_run=True)
+    opened(root, "task_execution", next=True, dry_run=True)
+    briefed = ralphgen("brief", "task_execution", "--task", "2", "--project", root)
+    listed = ralphgen("task", "list", "--ready", "--json", "--project", root)
+    following = ralphgen("task", "next", "--json", "--project", root)
+
+    assert [0, 0, 0] == [briefed.returncode, listed.returncode, following.returncode]
+    assert [] == query(root, "SELECT * FROM ralphgen_claims")
+
+
+def test_a_session_that_cannot_be_made_gives_its_task_back_without_an_attempt(root: Path) -> None:
+    (root / ".ralph" / "mcp" / "requirements.lock").unlink()
+    with pytest.raises(UntrustedError):
+        taken(root, 2)
+
+    assert (None, 2, 0) == row(root, 2)
+
+
+def test_the_end_gives_the_task_back_and_the_last_attempt_blocks_it(root: Path) -> None:
+    made = taken(root, 2)
+    run_sql(root, "UPDATE tasks SET status = 'in_progress' WHERE id = 2")
+
+    assert "pending" == end_claim(made, "open", "Two tests fail.")
+    assert (None, 2, 1) == row(root, 2)
+    said = f'The session "{made.session_id}" ended: open. Two tests fail.'
+    assert [said] == comments(root, 2)[-1:]
+    assert "blocked" == end_claim(taken(root, 2), "failed")
+    assert [("2 sessions ended without closing it",)] == query(
+        root, "SELECT blocked_by FROM tasks WHERE id = 2"
+    )
+
+
+@pytest.mark.parametrize("outcome", [RATE_LIMITED, NOT_MADE])
+def test_what_the_task_is_not_the_cause_of_is_no_attempt(root: Path, outcome: str) -> None:
+    for _ in range(3):
+        assert "pending" == end_claim(taken(root, 2), outcome)
+    assert 0 == row(root, 2)[2]
+
+
+def test_a_closed_task_stays_closed_unless_its_merge_failed(root: Path) -> None:
+    made = taken(root, 2)
+    run_sql(root, "UPDATE tasks SET status = 'done' WHERE id = 2")
+    assert "done" == end_claim(made, "done")
+
+    run_sql(root, "UPDATE tasks SET status = 'pending' WHERE id = 2")
+    again = taken(root, 2)
+    run_sql(root, "UPDATE tasks SET status = 'done' WHERE id = 2")
+    assert "pending" == end_claim(again, "conflict", reopens=True)
+    assert 1 == row(root, 2)[2]
+
+
+def test_a_stale_task_is_taken_over_before_ready_ones_of_its_priority(root: Path) -> None:
+    lost = taken(root, 3)
+    leave(root, 3)
+    run_sql(root, "UPDATE tasks SET priority = 'high' WHERE id = 1")
+
+    assert 1 == taken(root).task
+    over = taken(root)
+    assert 3 == over.task
+    assert (over.session_id, 2, 1) == row(root, 3)
+    (said,) = comments(root, 3)[-1:]
+    assert f'Taken over by the session "{over.session_id}"' in said
+    assert lost.session_id in said
+    assert "in_progress" == status(root, 3)
+
+
+def test_a_task_that_was_left_once_too_often_is_blocked_and_the_next_is_taken(root: Path) -> None:
+    for _ in range(2):
+        taken(root, 1)
+        leave(root, 1)
+    run_sql(root, "UPDATE tasks SET priority = 'critical' WHERE id = 1")
+
+    assert 2 == taken(root).task
+    assert "blocked" == status(root, 1)
+    assert "Blocked: 2 sessions ended without closing it" in comments(root, 1)[-1]
+
+
+def test_what_a_person_has_in_progress_is_never_taken(root: Path) -> None:
+    """Also where a session held it before, which did not begin it."""
+    run_sql(root, "UPDATE tasks SET status = 'in_progress'")
+    with pytest.raises(NothingReadyError):
+        taken(root)
+    taken(root, 1)
+    leave(root, 1, began=False)
+    with pytest.raises(NothingReadyError):
+        taken(root)
+
+
+def test_without_a_ledger_sessions_hold_nothing_and_next_says_what_lacks(plain: Path) -> None:
+    made = opened(plain, "task_execution", task=2)
+
+    assert made.claim is None
+    assert end_claim(made, "open") is None
+    with pytest.raises(ProjectError, match="ledger on"):
+        opened(plain, "task_execution", next=True)
+
+
+def test_next_and_a_task_are_not_given_together(root: Path) -> None:
+    done = session(root, "--next", "--task", "2")
+
+    assert 2 == done.returncode
+    assert '"--task" and "--next" are both given' in done.stderr
+
+
+def test_a_table_that_refuses_the_status_is_let_go_all_the_same(root: Path) -> None:
+    made = taken(root, 2)
+    never = NEVER if postgresql_place(root) is None else NEVER_ON_POSTGRESQL
+    run_sql(root, "UPDATE tasks SET status = 'in_progress' WHERE id = 2", never)
+    with pytest.raises(ProjectError, match="never"):
+        end_claim(made, "open")
+
+    assert row(root, 2)[0] is None

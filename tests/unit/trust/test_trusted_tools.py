@@ -1,0 +1,86 @@
+"""The own tools of a clone are code that its sessions run: they need a record, file by file."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from command_line import ralphgen
+from driving import create_project, made_here, quiet
+
+from ralphgen.generate.workflows import regenerate
+
+pytestmark = pytest.mark.slow
+
+FILE = ".ralph/tools/own.py"
+TOOL = 'def own(project: Project) -> str:\n    """Say so."""\n'
+
+
+def test_a_clones_tools_need_a_record_which_a_change_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    root = create_project(tmp_path / "model")
+    (root / FILE).parent.mkdir()
+    (root / FILE).write_text(TOOL, encoding="utf-8")
+    regenerate(root, force=False, say=quiet)
+    clone = shutil.copytree(root, tmp_path / "clone")
+    refused = ralphgen("session", "yap", "--project", clone)
+
+    assert 2 == refused.returncode
+    assert f"not trusted on this machine: sessions run {FILE}" in refused.stderr
+    assert 2 == ralphgen("call", "ralph:own", cwd=clone).returncode
+
+    done = ralphgen("regen", clone, "--no-install")
+    assert 0 == done.returncode
+    assert f"the server does not start yet: sessions run {FILE}" in done.stderr
+    assert 2 == ralphgen("call", "ralph:own", cwd=clone).returncode
+
+    assert 0 == ralphgen("trust", clone, "--yes").returncode
+    assert 0 == ralphgen("session", "yap", "--project", clone).returncode
+
+    (clone / FILE).write_text(TOOL + "\n", encoding="utf-8")
+    assert 2 == ralphgen("session", "yap", "--project", clone).returncode
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project that was made here, in a repository."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    root = create_project(tmp_path / "own")
+    (root / FILE).parent.mkdir()
+    git(root, "init", "-q")
+    return made_here(root)
+
+
+def git(root: Path, *words: str) -> bytes:
+    call = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *words]
+    return subprocess.run(call, cwd=root, check=True, capture_output=True).stdout
+
+
+def test_ones_own_tools_are_on_record_before_they_are_committed(own: Path) -> None:
+    (own / FILE).write_text(TOOL, encoding="utf-8")
+    regenerate(own, force=False, say=quiet)
+    git(own, "add", "-f", FILE)
+    git(own, "commit", "-qm", "x")
+
+    assert 0 == ralphgen("session", "yap", "--project", own).returncode
+
+
+@pytest.mark.parametrize(
+    "attribute", ["text eol=crlf", "ident", "working-tree-encoding=ISO-8859-1", "filter=x"]
+)
+def test_a_pulled_tool_is_asked_for_also_where_git_has_changed_it(
+    own: Path, attribute: str
+) -> None:
+    text = f"# $Id: 1 $ caf\u00e9\n{TOOL}".replace("\n", "\r\n").encode()
+    (own / ".gitattributes").write_text(f"*.py {attribute}\n", encoding="utf-8")
+    (own / FILE).write_bytes(text)
+    git(own, "config", "filter.x.clean", "sed s/Say/Tell/")
+    git(own, "add", "-f", FILE)
+    git(own, "commit", "-qm", "x")
+    assert text != git(own, "show", f"HEAD:{FILE}")
+    regenerate(own, force=False, say=quiet)
+
+    assert 2 == ralphgen("session", "yap", "--project", own).returncode
+    assert 2 == ralphgen("call", "ralph:own", cwd=own).returncode

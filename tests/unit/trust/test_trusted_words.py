@@ -1,0 +1,119 @@
+"""What a clone says to agents is refused until it is on record, as what it makes one run."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from command_line import ralphgen
+from driving import create_project, made_here, quiet
+
+from ralphgen.generate.workflows import regenerate
+
+pytestmark = pytest.mark.slow
+
+PROMPT = ".ralph/prompts/all.md"
+RECIPE = ".ralph/recipes/triage.toml"
+TRIAGE = 'base = "yap"\nprompt = "Sort it."\n'
+
+
+@pytest.fixture(autouse=True)
+def configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user who has trusted nothing yet."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """Another's project with words, of which there is no record here."""
+    root = create_project(tmp_path / "model")
+    write(root, PROMPT, "Be kind.")
+    write(root, RECIPE, TRIAGE)
+    regenerate(root, force=False, say=quiet)
+    return shutil.copytree(root, tmp_path / "clone")
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """A project that was made here, all of it committed before it had any words."""
+    root = create_project(tmp_path / "own")
+    git(root, "init", "-q")
+    write(root, "README", "x")
+    commit(root, "README")
+    return made_here(root)
+
+
+def write(root: Path, file: str, text: str) -> None:
+    (root / file).parent.mkdir(exist_ok=True)
+    (root / file).write_text(text, encoding="utf-8")
+
+
+def git(root: Path, *words: str) -> None:
+    identity = ("-c", "user.name=a", "-c", "user.email=a@b")
+    subprocess.run(["git", *identity, *words], cwd=root, check=True)  # noqa: S607
+
+
+def commit(root: Path, file: str) -> None:
+    git(root, "add", "-f", file)
+    git(root, "commit", "-qm", "x")
+
+
+def session(root: Path, recipe: str = "yap") -> tuple[int, str]:
+    done = ralphgen("session", recipe, "--project", root)
+    return done.returncode, done.stderr
+
+
+def test_a_clones_words_need_a_record(clone: Path) -> None:
+    code, said = session(clone)
+
+    assert 2 == code
+    assert f"not trusted on this machine: agents follow {PROMPT}" in said
+    assert "triage" not in said  # a session of yap is not told what it says
+    assert 2 == ralphgen("brief", "yap", "--project", clone).returncode
+    code, said = session(clone, "triage")
+    assert (2, True) == (code, f'agents follow "prompt" of {RECIPE}' in said)
+
+    assert 0 == ralphgen("trust", clone, "--yes").returncode
+    assert (0, 0) == (session(clone)[0], session(clone, "triage")[0])
+
+    write(clone, PROMPT, "Be cruel.")
+    assert 2 == session(clone)[0]
+
+
+def test_a_recipe_without_words_needs_none(clone: Path) -> None:
+    (clone / PROMPT).unlink()
+    write(clone, RECIPE, 'base = "yap"\nmodel = "haiku"\n')
+    regenerate(clone, force=False, say=quiet)
+
+    assert 0 == session(clone, "triage")[0]
+
+
+def test_the_first_regen_of_a_clone_with_words_does_not_make_it_ones_own(clone: Path) -> None:
+    shutil.rmtree(clone / ".ralph/mcp")
+    assert 0 == ralphgen("regen", clone).returncode
+
+    assert 2 == session(clone)[0]
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "other"),
+    [(PROMPT, "Be kind.", "Be kinder."), (RECIPE, TRIAGE, TRIAGE.replace("Sort", "Keep"))],
+)
+def test_ones_own_words_need_no_question_and_pulled_ones_do(
+    own: Path, file: str, text: str, other: str
+) -> None:
+    write(own, file, text)
+    regenerate(own, force=False, say=quiet)
+    recipe = "triage" if file == RECIPE else "yap"
+    assert 0 == session(own, recipe)[0]
+    commit(own, file)  # on record by then
+    assert 0 == session(own, recipe)[0]
+
+    write(own, file, other)
+    regenerate(own, force=False, say=quiet)
+    commit(own, file)  # as a pull brings it
+    assert 2 == session(own, recipe)[0]
+
+    write(own, file, f"{other}\n# one's own edit" if file == PROMPT else text)
+    regenerate(own, force=False, say=quiet)
+    assert 0 == session(own, recipe)[0]
