@@ -180,7 +180,8 @@ def _source(path: str, digest: str | None) -> tuple[bytes, Stamp | None]:
 
 def _remove_oldest(folder: str) -> None:
     """Bound how many files are kept."""
-    found = sorted((file.stat().st_mtime_ns, file.name) for file in os.scandir(folder))
+    with os.scandir(folder) as files:  # closed also where another server takes a file away
+        found = sorted((file.stat().st_mtime_ns, file.name) for file in files)
     for prefix, most in MOST.items():
         names = [name for _, name in found if name.startswith(prefix)]
         for name in names[:-most]:

@@ -41,7 +41,7 @@ for place, _, names in sorted(os.walk(folder)):
 def trees(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the server of every case; no dot folder, since linters skip those.
 
-    What lies in `runtime/` is written once, with all kits, since it is the same everywhere.
+    What lies in `runtime/` is written once, since it is the same everywhere.
     """
     trees = tmp_path_factory.mktemp("emitted") / "trees"
     trees.mkdir()
@@ -50,14 +50,14 @@ def trees(tmp_path_factory: pytest.TempPathFactory) -> Path:
     every = f"kits = {json.dumps([kit.key for kit in KITS if not kit.any_schema])}"
     text = config.read_text(encoding="utf-8").replace('kits = ["ralph"]', every)
     config.write_text(text, encoding="utf-8")
-    whole = generate(root).files
-    _write(trees / WHOLE, whole)
+    whole = dict(generate(root).files)
     for case in CASES:
         root = lay_down(case, tmp_path_factory.mktemp("project") / case)
         files = generate(root).files
         runtime = {name: text for name, text in files.items() if name.startswith("runtime/")}
-        assert runtime.items() <= whole.items()
+        assert all(whole.setdefault(name, text) == text for name, text in runtime.items())
         _write(trees / case, {name: files[name] for name in files.keys() - runtime.keys()})
+    _write(trees / WHOLE, whole)
     (trees / "ruff.toml").write_text(_ruff_config(), encoding="utf-8")
     return trees
 
