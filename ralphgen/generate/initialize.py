@@ -65,7 +65,8 @@ def initialize(
     place = _place(root, engine)
     committed = None if place is not None else _agreed_tables(root, say, agree)
     switch_on(root, kits, place)  # first: a config that cannot be read stops everything
-    if place is None and serves_any_database(root) and is_missing(database_path(root)):
+    is_there = place is not None or committed is not None or not is_missing(database_path(root))
+    if serves_any_database(root) and not is_there:
         hint = f'say in {CONFIG} where the project has its database: [database] path = "…"'
         raise ProjectError(f"there is no {database_name(root)}", hint)
     _make_database(root, title, stack, committed, say)

@@ -16,6 +16,7 @@ from ralphgen.project.definitions import (
     CREATED,
     FOREIGN_KEY,
     GENERATED,
+    VIEW,
     Definitions,
     read_definitions,
     recorded_parts,
@@ -24,7 +25,7 @@ from ralphgen.project.disciplines import COLUMN, KEY
 from ralphgen.project.inspect import FACTS
 from ralphgen.project.schema import Facts
 from ralphgen.runtime.database.ledger import MARKER
-from ralphgen.runtime.database.schema import differences
+from ralphgen.runtime.database.schema import TABLES, differences, fold
 from ralphgen.runtime.sqlite.schema import read_tables
 
 # Where an app that owns the schema has what makes it: files and folders of migrations.
@@ -47,6 +48,9 @@ MIGRATIONS = (
 _INSERT = "INSERT INTO TABLE (NAMES) VALUES (MARKS)"
 _OVERRIDE = "UPDATE disciplines SET mcp_tool_overrides = ? WHERE name = ?"
 _REFERENCE = re.compile(r"(.+)\((.+)\)", re.DOTALL)
+# How a column is declared that is recorded as holding this, where it is not declared as that. A
+# column of type NUMERIC would be read as one of numbers with decimals.
+_DECLARED = {"ANY": "", "NUMERIC": "DATE"}
 
 
 def default_schema() -> str:
@@ -55,7 +59,11 @@ def default_schema() -> str:
 
 
 def read_committed(root: Path) -> Mapping[str, Any]:
-    """Return the facts of the committed server in `root`; raise `ProjectError` for what is none."""
+    """Return the facts of the committed server in `root`.
+
+    Raises `ProjectError` for what is none, and where named queries read tables of which no more is
+    recorded than what they read.
+    """
     try:
         facts = json.loads((root / FACTS).read_bytes())
         for columns in facts["schema"].values():
@@ -64,9 +72,16 @@ def read_committed(root: Path) -> Mapping[str, Any]:
         for names in facts["disciplines"].values():
             json.dumps(sorted(names))
         recorded_parts(facts)
+        known = {fold(table) for table in facts["schema"]}
+        only_read = sorted(name for name in facts.get("queries", {}) if fold(name) not in known)
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         text = f"{FACTS} cannot be read, and there is no database: {error}"
         raise ProjectError(text, f'restore {FACTS} from git, then run "ralphgen init"') from error
+    if only_read:
+        names = ", ".join(f'"{name}"' for name in only_read)
+        text = f"{FACTS} does not say all of the tables that only named queries read: {names}"
+        hint = "make the database with the app's own migrations, or copy one that is there"
+        raise ProjectError(text, hint)
     found: Mapping[str, Any] = facts
     return found
 
@@ -81,31 +96,33 @@ def make_tables(
 ) -> None:
     """Make the recorded tables in an empty database.
 
-    A table has what was recorded of each column, and what `definitions` say of it. Where these were
-    not recorded, by a ralphgen before 0.2, it is that of a new project with the columns that were
-    added to it. Raises `ProjectError` where the tables would not be those that the server was
-    written for, and where no row could be written to them.
+    A table has what was recorded of each column, and what `definitions` say of it, and a view is
+    made by what they say. Where these were not recorded, by a ralphgen before 0.2, a table is that
+    of a new project with the columns that were added to it. Raises `ProjectError` where the tables
+    would not be those that the server was written for, and where no row could be written to them.
     """
     known = _default_tables() if definitions is None else {}
     parts = definitions or {}
+    views = {table for table, part in _pairs(parts) if part.startswith(VIEW)}
+    tables = {table: columns for table, columns in facts.items() if table not in views}
     try:
-        for table, columns in facts.items():
+        for table, columns in tables.items():
             if table == MARKER:
                 connection.executescript(definition())
                 connection.execute("INSERT INTO ralphgen_ledger (created) VALUES (?)", (now(),))
             else:
                 default = known.get(table, ("", []))
                 _make_table(connection, table, columns, default, parts.get(table, ()))
-        _make_parents(connection, facts, is_known=definitions is not None)
+        _make_parents(connection, tables, is_known=definitions is not None)
         if definitions is None:
             _make_default_indexes(connection)
         for _, statement in sorted(_pairs(parts)):
-            if statement.startswith(CREATED):
+            if statement.startswith((*CREATED, VIEW)):
                 connection.execute(statement)
-        _try_writing(connection, facts)
+        _try_writing(connection, tables)
+        found = read_tables(connection, [name for name in facts if name not in TABLES])
     except sqlite3.Error as error:
         raise _unmade(str(error)) from error
-    found = read_tables(connection)
     if different := differences(_as_read(facts), found):
         raise _unmade("; ".join(different))
     if definitions is not None:
@@ -176,7 +193,8 @@ def _make_table(
         (column for column in columns if column["primary_key"]),
         key=lambda column: int(column["primary_key"]),
     )
-    items = [_definition(column, parts) for column in columns]
+    is_own = table not in TABLES
+    items = [_definition(column, parts, is_own=is_own) for column in columns]
     if "AUTOINCREMENT" in parts:
         at = next((at for at, column in enumerate(columns) if column["primary_key"]), 0)
         items[at] += " PRIMARY KEY AUTOINCREMENT"
@@ -184,7 +202,7 @@ def _make_table(
         items.append(f"PRIMARY KEY ({', '.join(_quoted(column['name']) for column in key)})")
     items += [part for part in parts if part.startswith(("UNIQUE ", "CHECK ", FOREIGN_KEY))]
     behind = [part for part in ("STRICT", "WITHOUT ROWID") if part in parts]
-    if not behind and any(column["type"] == "ANY" for column in columns):
+    if not behind and not is_own and any(column["type"] == "ANY" for column in columns):
         behind = ["STRICT"]
     sql = f"CREATE TABLE {_quoted(table)} ({', '.join(items)}) {', '.join(behind)}"
     connection.execute(sql)
@@ -215,17 +233,23 @@ def _make_parents(connection: sqlite3.Connection, facts: Facts, *, is_known: boo
             connection.execute(f"CREATE UNIQUE INDEX {index} ON {_quoted(table)} ({_quoted(name)})")
 
 
-def _definition(column: Mapping[str, Any], parts: Sequence[str] = ()) -> str:
+def _definition(
+    column: Mapping[str, Any], parts: Sequence[str] = (), *, is_own: bool = False
+) -> str:
     """Return a column as SQL, without the primary key; raise ValueError for a type that is none.
 
-    `parts` are those of its table. How a column is generated that they do not say, nobody knows: it
-    is always null then.
+    `parts` are those of its table, `is_own` says that this is not one of `TABLES`. How a column is
+    generated that they do not say, nobody knows: it is always null then.
     """
     kind = str(column["type"])
     if not re.fullmatch("[A-Z]+", kind):
         raise ValueError(f"no type of a column: {kind!r}")
     name = _quoted(column["name"])
     words = [name, kind]
+    if is_own and "STRICT" not in parts:
+        words[1] = _DECLARED.get(kind, kind)
+        if kind == "INTEGER" and column["primary_key"] and column["not_null"]:
+            words[1] = "INT"  # which is not the number of its row
     generated = [part for part in parts if part.startswith(f"{GENERATED}{name} ")]
     if generated:
         words.append(generated[0].removeprefix(f"{GENERATED}{name} "))

@@ -19,10 +19,14 @@ Definitions = Mapping[str, Sequence[str]]
 
 GENERATED, COLLATE, FOREIGN_KEY = "GENERATED ", "COLLATE ", "FOREIGN KEY "
 CREATED = ("CREATE INDEX ", "CREATE UNIQUE INDEX ", "CREATE TRIGGER ")
+VIEW = "CREATE VIEW "
 
 OPERATORS = {"<=", ">=", "<>", "==", "!=", "||", "->", "<<", ">>"}
 
-_TABLE = "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND lower(name) = ?"
+_TABLE = """
+    SELECT type, name, sql FROM sqlite_master
+    WHERE type IN ('table', 'view') AND lower(name) = ?
+"""
 _INDEXES = 'SELECT name, "unique", origin, partial FROM pragma_index_list(?) ORDER BY name'
 _INDEXED = "SELECT cid, name, desc, coll FROM pragma_index_xinfo(?) WHERE key ORDER BY seqno"
 _KEYS = """
@@ -58,16 +62,20 @@ def read_definitions(connection: sqlite3.Connection, tables: Facts) -> Definitio
     """Return what tables have that their columns do not say, each as a part of SQL.
 
     These are keys, CHECKs that are no lists of values, how columns are generated and compared,
-    STRICT, WITHOUT ROWID and AUTOINCREMENT, and indexes and triggers. They depend on nothing that
-    SQLite does not look at: not on spaces, comments, or the order of columns. `tables` are those of
-    the database, as `read_tables` gives them; raises what `sqlite3` raises.
+    STRICT, WITHOUT ROWID and AUTOINCREMENT, and indexes and triggers; of a view all that makes it.
+    They depend on nothing that SQLite does not look at: not on spaces, comments, or the order of
+    columns. `tables` are those of the database, as `read_tables` gives them; raises what `sqlite3`
+    raises.
     """
     found: dict[str, list[str]] = {}
     for table, columns in sorted(tables.items()):
         row = connection.execute(_TABLE, (fold(table),)).fetchone()
-        if table == MARKER or row is None:  # a view is of other tables
+        if table == MARKER or row is None:
             continue
-        name, sql = row
+        kind, name, sql = row
+        if kind == "view":
+            found[table] = [_joined(sql_tokens(sql))]
+            continue
         parts = {*_of_text(sql_tokens(sql), columns), *_keys(connection, name)}
         parts |= {*_unique(connection, name), *_created(connection, name)}
         if parts:

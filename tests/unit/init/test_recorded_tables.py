@@ -44,7 +44,10 @@ def clone(tmp_path: Path) -> Path:
     return root
 
 
-@pytest.mark.parametrize("case", shortened(case_names(failing=False), "full", "hostile"))
+CASES = [case for case in case_names(failing=False) if case != "queries"]
+
+
+@pytest.mark.parametrize("case", shortened(CASES, "full", "hostile", "tables"))
 def test_the_database_is_the_one_that_the_server_was_written_for(case: str, tmp_path: Path) -> None:
     root = lay_down(case, tmp_path / "p")
     regenerate(root, force=False, say=quiet)
@@ -139,6 +142,62 @@ def test_spelling_and_order_of_columns_are_not_recorded(tmp_path: Path) -> None:
 
     assert spelled != OWN_TABLES
     assert texts[0] == texts[1]
+
+
+SERVED = """
+CREATE TABLE kinds (code INT PRIMARY KEY, anything, day DATETIME, price DECIMAL(9, 2), flag BOOL);
+CREATE TABLE Parts (
+    kind INTEGER NOT NULL REFERENCES kinds,
+    at INTEGER,
+    note VARCHAR(20) NOT NULL DEFAULT 'none' COLLATE NOCASE CHECK (length(note) < 9),
+    PRIMARY KEY (kind, at)
+) WITHOUT ROWID;
+CREATE TABLE strict_one (id INTEGER PRIMARY KEY, value ANY) STRICT;
+CREATE VIEW "Open Parts" AS SELECT kind, upper(note) AS "loud note" FROM parts -- all
+    WHERE at > 1;
+"""
+SERVED_CONFIG = """
+kits = ["tables"]
+[database]
+path = "app.db"
+[tables.kinds]
+[tables.Parts]
+[tables.strict_one]
+[tables."Open Parts"]
+noun = "open_part"
+"""
+
+
+def test_tables_and_views_of_an_app_alone_come_back_whole(tmp_path: Path) -> None:
+    (tmp_path / ".ralph").mkdir()
+    (tmp_path / ".ralph/ralphgen.toml").write_text(SERVED_CONFIG, encoding="utf-8")
+    with closing(sqlite3.connect(tmp_path / "app.db")) as app:
+        app.executescript(SERVED)
+    regenerate(tmp_path, force=False, say=quiet)
+    before = (tmp_path / ".ralph/mcp/project.json").read_bytes()
+    (tmp_path / "app.db").unlink()
+    initialized_anew(tmp_path)
+
+    assert before == (tmp_path / ".ralph/mcp/project.json").read_bytes()
+    assert not checked(tmp_path, say=quiet).drift
+    with closing(sqlite3.connect(tmp_path / "app.db")) as app:
+        app.execute("INSERT INTO kinds (code, anything, flag) VALUES (1, 'a', 1)")
+        app.execute("INSERT INTO parts (kind, at, note) VALUES (1, 2, 'new')")
+        assert [(1, "NEW")] == app.execute('SELECT * FROM "Open Parts"').fetchall()
+        with pytest.raises(sqlite3.IntegrityError, match="CHECK"):
+            app.execute("INSERT INTO parts (kind, at, note) VALUES (1, 3, 'far too long')")
+
+
+def test_tables_that_only_queries_read_are_left_to_the_app(tmp_path: Path) -> None:
+    root = lay_down("queries", tmp_path / "p")
+    regenerate(root, force=False, say=quiet)
+    (root / DATABASE).unlink()
+    with pytest.raises(ProjectError, match="only named queries read") as caught:
+        initialize(root, title="", stack="", kits=(), say=quiet, agree=no_questions)
+
+    assert '"open_risks", "risks"' in str(caught.value)
+    assert "the app's own migrations" in str(caught.value)
+    assert not (root / DATABASE).exists()
 
 
 @pytest.mark.parametrize(
