@@ -5,6 +5,7 @@ import resource
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import cache_from_source
@@ -33,7 +34,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def own(tmp_path: Path, home: Path) -> Path:
     """A project without any bytecode."""
     assert not home.exists()
-    return create_project(tmp_path / "project")
+    root = create_project(tmp_path / "project")
+    time.sleep(2 * bytecode.UNSETTLED / 1e9)  # a start does not rely on files of this very moment
+    return root
 
 
 @pytest.fixture
