@@ -67,7 +67,10 @@ STILL_OPEN = (
     "connections that it has open were not ended: a transaction that is open there goes on as it "
     "began; let who made the login revoke it with RALPH_ADMIN_DSN"
 )
-Client = Annotated[str, typer.Option(help="claude, cursor, vscode, codex, gemini or desktop.")]
+Client = Annotated[
+    str,
+    typer.Option(help="claude, cursor, vscode, codex, gemini, opencode, zed, windsurf or desktop."),
+]
 Write = Annotated[bool, typer.Option("--write", help="Merge it into the client's own file.")]
 
 

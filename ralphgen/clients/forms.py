@@ -18,6 +18,7 @@ from ralphgen.suggestion import suggestion
 COMMAND = "ralphgen"  # found on the client's PATH: a file that names no machine can be committed
 BEARER_VARIABLE = "RALPH_TOKEN"  # has the token of the session that a client works in
 PROJECT_VARIABLE = "CLAUDE_PROJECT_DIR"  # where `serve` looks when its own folder is no project
+TYPES = ("stdio", "http")
 NOTHING: Mapping[str, str] = {}
 
 
@@ -25,17 +26,20 @@ NOTHING: Mapping[str, str] = {}
 class ClientForm:
     """One client: where its file lies, the key that holds its servers, and what an entry needs.
 
-    `typed` adds `"type"`. `project` is the client's own name for the project's folder, for a client
-    that may start a server elsewhere. `remote` is its key for the address of a server that is
-    reached over HTTP, empty where its file cannot name one, and `variable` how it takes a variable
-    of the environment into a header; without it, it is told the variable's name. `personal` says
-    that the file is the user's: its entry names the project, and the command in full, since no
-    shell has set the PATH. `note` is what a person has to do besides.
+    `types` are its words for a server that it starts and for one at an address, where an entry says
+    `"type"`. `one_command` puts the arguments into the list that `command` is then. `project` is
+    the client's own name for the project's folder, for a client that may start a server elsewhere.
+    `remote` is its key for the address of a server that is reached over HTTP, empty where its file
+    cannot name one, and `variable` how it takes a variable of the environment into a header;
+    without it, it is told the variable's name. `personal` says that the file is the user's: its
+    entry names the project, and the command in full, since no shell has set the PATH. `note` is
+    what a person has to do besides.
     """
 
     file: Callable[[Path], Path]
     key: str = "mcpServers"
-    typed: bool = False
+    types: tuple[str, str] = ("", "")
+    one_command: bool = False
     project: str = ""
     remote: str = "url"
     variable: str = ""
@@ -56,18 +60,18 @@ def _desktop_file(_root: Path) -> Path:
 
 CLIENTS: Mapping[str, ClientForm] = {
     "claude": ClientForm(
-        lambda root: root / ".mcp.json", typed=True, variable=f"${{{BEARER_VARIABLE}}}"
+        lambda root: root / ".mcp.json", types=TYPES, variable=f"${{{BEARER_VARIABLE}}}"
     ),
     "cursor": ClientForm(
         lambda root: root / ".cursor" / "mcp.json",
-        typed=True,
+        types=TYPES,
         project="${workspaceFolder}",
         variable=f"${{env:{BEARER_VARIABLE}}}",
     ),
     "vscode": ClientForm(
         lambda root: root / ".vscode" / "mcp.json",
         key="servers",
-        typed=True,
+        types=TYPES,
         project="${workspaceFolder}",
         variable=f"${{env:{BEARER_VARIABLE}}}",
     ),
@@ -83,8 +87,28 @@ CLIENTS: Mapping[str, ClientForm] = {
         variable=f"${{{BEARER_VARIABLE}}}",
         note="Gemini CLI reads it in folders that it trusts",
     ),
+    "opencode": ClientForm(
+        lambda root: root / "opencode.json",
+        key="mcp",
+        types=("local", "remote"),
+        one_command=True,
+        variable=f"{{env:{BEARER_VARIABLE}}}",
+    ),
+    "zed": ClientForm(
+        lambda root: root / ".zed" / "settings.json",
+        key="context_servers",
+        remote="",
+        note="Zed starts it in folders that it trusts",
+    ),
+    "windsurf": ClientForm(
+        lambda _root: Path.home() / ".codeium" / "windsurf" / "mcp_config.json",
+        personal=True,
+        remote="serverUrl",
+        variable=f"${{env:{BEARER_VARIABLE}}}",
+    ),
     "desktop": ClientForm(_desktop_file, personal=True, remote=""),
 }
+ADDRESSES = tuple({form.remote: None for form in CLIENTS.values() if form.remote})
 
 
 def client_file(client: str, root: Path) -> Path:
@@ -150,7 +174,7 @@ def _entries(
 
 def _remote_entry(form: ClientForm, url: str) -> dict[str, Any]:
     """Return what a client is told of a server by its address; the token is in its environment."""
-    entry: dict[str, Any] = {"type": "http"} if form.typed else {}
+    entry = {"type": form.types[1]} if form.types[1] else {}
     entry[form.remote] = url
     if form.variable:
         return entry | {"headers": {"Authorization": f"Bearer {form.variable}"}}
@@ -158,9 +182,13 @@ def _remote_entry(form: ClientForm, url: str) -> dict[str, Any]:
 
 
 def _entry(form: ClientForm, root: Path, kit: str) -> dict[str, Any]:
-    entry: dict[str, Any] = {"type": "stdio"} if form.typed else {}
+    entry: dict[str, Any] = {"type": form.types[0]} if form.types[0] else {}
     found = shutil.which(COMMAND) if form.personal else None
-    entry |= {"command": str(Path(found).absolute()) if found else COMMAND, "args": ["serve", kit]}
+    command, arguments = str(Path(found).absolute()) if found else COMMAND, ["serve", kit]
+    if form.one_command:
+        entry["command"] = [command, *arguments]
+    else:
+        entry |= {"command": command, "args": arguments}
     project = str(root.resolve()) if form.personal else form.project
     return entry | ({"env": {PROJECT_VARIABLE: project}} if project else {})
 
@@ -192,18 +220,20 @@ def _refuse_others(
 ) -> None:
     """Raise `ProjectError` where a name is taken by a server that is not this project's."""
     for kit in sorted(old.keys() & entries.keys()):
-        place = next((old[kit][key] for key in ("url", "httpUrl") if key in old[kit]), None)
+        place = next((old[kit][key] for key in ADDRESSES if key in old[kit]), None)
         if form.remote in entries[kit]:
             taken = "that is started here" if "command" in old[kit] else ""
             taken = "at another URL" if place not in (None, entries[kit][form.remote]) else taken
         else:
             taken = "at a URL" if place is not None else ""
         program = old[kit].get("command", COMMAND)
+        if form.one_command and isinstance(program, list):
+            program = next(iter(program), COMMAND)
         if not isinstance(program, str) or Path(program).stem != COMMAND:
             taken = "with another command"
         if form.personal:
             project = str(old[kit].get("env", {}).get(PROJECT_VARIABLE, ""))
-            other = project != entries[kit]["env"][PROJECT_VARIABLE]
+            other = project != entries[kit].get("env", {}).get(PROJECT_VARIABLE, project)
             taken = f'of "{project}"' if other and Path(project, ".ralph").is_dir() else taken
         if taken:
             raise ProjectError(

@@ -40,6 +40,10 @@ except ProjectError as error:
 """
 
 
+def bearer(variable: str) -> dict[str, Any]:
+    return {"headers": {"Authorization": f"Bearer {variable}"}}
+
+
 @pytest.fixture(autouse=True)
 def _no_home_of_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing here may touch the files of whoever runs the tests, nor depend on their PATH."""
@@ -86,6 +90,12 @@ def refusal(client: str, root: Path, content: str | bytes) -> str:
         ("vscode", ".vscode/mcp.json", {"servers": {"ralph": {**STDIO, "env": WORKSPACE}}}),
         ("codex", ".codex/config.toml", {"mcp_servers": {"ralph": CALL}}),
         ("gemini", ".gemini/settings.json", {"mcpServers": {"ralph": CALL}}),
+        (
+            "opencode",
+            "opencode.json",
+            {"mcp": {"ralph": {"type": "local", "command": ["ralphgen", "serve", "ralph"]}}},
+        ),
+        ("zed", ".zed/settings.json", {"context_servers": {"ralph": CALL}}),
     ],
 )
 def test_each_client_gets_the_form_that_it_documents(
@@ -98,20 +108,49 @@ def test_each_client_gets_the_form_that_it_documents(
     assert str(tmp_path) not in text  # so that it can be committed
 
 
-def test_the_file_of_claude_desktop_names_the_project_and_the_command_in_full(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("client", ["desktop", "windsurf"])
+def test_a_file_of_the_person_names_the_project_and_the_command_in_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: str
 ) -> None:
-    """Its servers start in no folder of the project, and with no PATH of a shell."""
+    """Servers start in no folder of the project there, and with no PATH of a shell."""
     command = tmp_path / "ralphgen"
     command.touch(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     root = tmp_path / "shop"
     expected = {**CALL, "command": str(command), "env": {"CLAUDE_PROJECT_DIR": str(root)}}
 
-    assert {"mcpServers": {"ralph": expected}} == json.loads(
-        client_text("desktop", root, ["ralph"])
-    )
-    assert tmp_path / "home" in client_file("desktop", root).parents
+    assert {"mcpServers": {"ralph": expected}} == json.loads(client_text(client, root, ["ralph"]))
+    assert tmp_path / "home" in client_file(client, root).parents
+
+
+@pytest.mark.parametrize(
+    ("client", "expected"),
+    [
+        ("claude", {"type": "http", "url": "U", **bearer("${RALPH_TOKEN}")}),
+        ("cursor", {"type": "http", "url": "U", **bearer("${env:RALPH_TOKEN}")}),
+        ("vscode", {"type": "http", "url": "U", **bearer("${env:RALPH_TOKEN}")}),
+        ("codex", {"url": "U", "bearer_token_env_var": "RALPH_TOKEN"}),
+        ("gemini", {"httpUrl": "U", **bearer("${RALPH_TOKEN}")}),
+        ("opencode", {"type": "remote", "url": "U", **bearer("{env:RALPH_TOKEN}")}),
+        ("windsurf", {"serverUrl": "U", **bearer("${env:RALPH_TOKEN}")}),
+    ],
+)
+def test_a_server_at_an_address_is_named_with_the_variable_that_has_the_token(
+    tmp_path: Path, client: str, expected: dict[str, Any]
+) -> None:
+    text = client_text(client, tmp_path, ["ralph"], {"ralph": "U"})
+    (servers,) = ((tomllib if client == "codex" else json).loads(text)).values()
+
+    assert {"ralph": expected} == servers
+    assert write_client(client, tmp_path, ["ralph"], {"ralph": "U"})
+    with pytest.raises(ProjectError, match='has a server "ralph" at a'):
+        write_client(client, tmp_path, ["ralph"])
+
+
+@pytest.mark.parametrize("client", ["zed", "desktop"])
+def test_a_file_that_can_name_no_address_says_which_can(tmp_path: Path, client: str) -> None:
+    with pytest.raises(UsageError, match="claude, cursor, vscode, codex, gemini, opencode, winds"):
+        client_text(client, tmp_path, ["ralph"], {"ralph": "U"})
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -314,6 +353,8 @@ def test_toml_that_takes_no_more_tables_is_left_as_it_is(tmp_path: Path, content
     [
         ("claude", '{"mcpServers": {"ralph": {"type": "http", "url": "x"}}}'),
         ("gemini", '{"mcpServers": {"ralph": {"httpUrl": "x"}}}'),
+        ("opencode", '{"mcp": {"ralph": {"type": "remote", "url": "x"}}}'),
+        ("windsurf", '{"mcpServers": {"ralph": {"serverUrl": "x"}}}'),
         ("codex", '[mcp_servers.ralph]\nurl = "x"\n'),
     ],
 )
@@ -321,6 +362,17 @@ def test_a_server_at_a_url_is_not_ours_to_change(tmp_path: Path, client: str, co
     said = refusal(client, tmp_path, content)
 
     assert said.startswith('"FILE" has a server "ralph" at a URL\nhint: give it another name there')
+
+
+@pytest.mark.parametrize("command", ['["npx", "ralph"]', "[]", '"ralphgen"', "[7]"])
+def test_a_command_in_one_list_is_ours_where_it_begins_so(tmp_path: Path, command: str) -> None:
+    old = f'{{"mcp": {{"ralph": {{"type": "local", "command": {command}}}}}}}'
+    if command in {"[]", '"ralphgen"'}:
+        assert json.loads(merged("opencode", tmp_path, old)) == json.loads(
+            client_text("opencode", tmp_path, ["ralph"])
+        )
+    else:
+        assert "with another command" in refusal("opencode", tmp_path, old)
 
 
 def test_the_server_of_another_project_stays_until_that_project_is_gone(tmp_path: Path) -> None:
