@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ralphgen.output import Drift
+    from ralphgen.planning.model import ServerPlan
     from ralphgen.skills.rendering import Skill
 
 SkillName = Annotated[
@@ -30,6 +31,9 @@ def skill(
     check: Annotated[
         bool, typer.Option("--check", help="Compare, write nothing; exit 1 where they differ.")
     ] = False,
+    agents_md: Annotated[
+        bool, typer.Option("--agents-md", help="Not the skills, but a short section of AGENTS.md.")
+    ] = False,
     project: Annotated[
         Path, typer.Option("--project", metavar="PATH", help="The project's folder.")
     ] = Path(),
@@ -37,7 +41,8 @@ def skill(
 ) -> None:
     """Show or write an Agent Skill for each kit that is on: when to use which tool, and how.
 
-    Prints the files that would be written, or with a name their text.
+    Prints the files that would be written, or with a name their text. With --agents-md all is about
+    the section on the servers in AGENTS.md, which stands between two marks.
     """
     from ralphgen.generate.workflows import generate
     from ralphgen.project.root import project_root
@@ -45,8 +50,17 @@ def skill(
     from ralphgen.skills.writing import leftovers
 
     _refuse_contradictions(write=write, force=force, check=check)
+    if agents_md and (name or force):
+        text = '"--agents-md" takes no name of a skill and no "--force"'
+        raise UsageError(text, "leave them out")
     root, tell = project_root(project), progress(quiet)
-    plan = generate(root).plan
+    generated = generate(root)
+    plan = generated.plan
+    if agents_md:
+        done = generated.project.done
+        names = [one.name for one in done.checks] if done else []
+        _section_of_agents_md(root, plan, names, write=write, check=check, tell=tell)
+        return
     chosen = _chosen(render_skills(plan), name)
     for left in leftovers(root, [kit.key for kit in plan.kits]):
         tell(f'left alone: {left.folder}, which was written for the kit "{left.kit}" that is off')
@@ -56,6 +70,33 @@ def skill(
         _check(root, chosen, tell)
     else:
         _show(chosen, whole=bool(name))
+
+
+def _section_of_agents_md(
+    root: Path,
+    plan: "ServerPlan",
+    checks: "Sequence[str]",
+    *,
+    write: bool,
+    check: bool,
+    tell: Say,
+) -> None:
+    from ralphgen.skills.agents_md import FILE, render_section, section_diff, write_section
+
+    section = render_section(plan, checks)
+    if write:
+        changed = write_section(root, section)
+        tell(f"{'wrote the section of' if changed else 'nothing to change in'} {FILE}")
+    elif not check:
+        sys.stdout.write(section)
+    elif diff := section_diff(root, section):
+        sys.stdout.write(diff)
+        sys.stdout.flush()
+        say(f"ralphgen: {FILE} is not what would be written now")
+        say('hint: run "ralphgen skill --agents-md --write", and commit what it writes')
+        raise typer.Exit(1)
+    else:
+        tell(f"{FILE} is up to date")
 
 
 def _refuse_contradictions(*, write: bool, force: bool, check: bool) -> None:
