@@ -44,11 +44,6 @@ if TYPE_CHECKING:
         def row(self, sql: str, values: Sequence[object] = ()) -> tuple[Any, ...] | None:
             """Return the first row, or None."""
 
-        def records(
-            self, sql: str, values: Sequence[object], most: int
-        ) -> tuple[list[dict[str, Any]], int]:
-            """Return at most so many rows by column, and how many rows were changed."""
-
         def change(self, sql: str, values: Sequence[object] = ()) -> int:
             """Run one writing statement; returns the number of rows that it changed."""
 

@@ -6,6 +6,7 @@ import re
 
 from ..deferred import settled
 from ..errors import ToolError
+from ..sqlite.own_statements import read_records, write_records
 from ..values.arguments import check_arguments, nearest, shortened
 
 TYPE_CHECKING = False
@@ -22,7 +23,6 @@ _WORDS = {
 }
 _FIRST = r"(?s)(?:\s|--[^\n]*\n|/\*.*?\*/)*([A-Za-z]*)"
 _PARTS = r"(?s)'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|::|:([A-Za-z_]\w*)|\?"
-_LEDGER = r"(?i)\bralphgen_"
 
 
 def answer(workspace: Any, tool: OwnFunction, asked: dict[str, Any]) -> Any:
@@ -33,7 +33,7 @@ def answer(workspace: Any, tool: OwnFunction, asked: dict[str, Any]) -> Any:
     if what == "query":
         return _query(workspace, tool, asked)
     if what == "run":
-        return _check(workspace, str(asked.get("check")))
+        return _check(workspace, tool, str(asked.get("check")))
     raise ToolError(f"a tool cannot ask for {shortened(what)}")
 
 
@@ -88,10 +88,7 @@ def _read(workspace: Any, sql: str, values: list[object]) -> list[dict[str, Any]
     database = workspace.database
 
     def work() -> list[dict[str, Any]]:
-        before = getattr(database.connection, "total_changes", 0)
-        rows, _ = database.records(sql, values, MOST_ROWS + 1)
-        if getattr(database.connection, "total_changes", 0) != before:
-            raise ToolError("project.rows only reads: use project.write")
+        rows = read_records(database, sql, values, MOST_ROWS + 1)
         return [{name: _shown(value) for name, value in row.items()} for row in rows]
 
     found: list[dict[str, Any]] = _tried(workspace.snapshot, work)
@@ -103,18 +100,23 @@ def _read(workspace: Any, sql: str, values: list[object]) -> list[dict[str, Any]
 def _written(workspace: Any, tool: OwnFunction, sql: str, values: list[object]) -> dict[str, Any]:
     if tool.reads:
         raise ToolError(f'"{tool.name}" says that it only reads: a person has to decorate it anew')
-    if re.search(_LEDGER, sql):
-        raise ToolError("what ralphgen keeps for itself cannot be written")
     database = workspace.database
 
     def work() -> dict[str, Any]:
         workspace.refuse_moved_schema()
         workspace.tool = tool.name
-        rows, changed = database.records(sql, values, MOST_ROWS)
+        rows, changed = write_records(database, sql, values, MOST_ROWS)
         shown = [{name: _shown(value) for name, value in row.items()} for row in rows]
         return {"changed": max(changed, 0), "rows": shown}
 
-    done: dict[str, Any] = _tried(database.writing, work)
+    by_rules = _service(workspace, "write_by_rules")
+
+    def transaction(write: Callable[[], Any]) -> Any:
+        if by_rules is None:
+            return database.writing(write)
+        return by_rules(workspace, {"write": write})
+
+    done: dict[str, Any] = _tried(transaction, work)
     return done
 
 
@@ -167,10 +169,21 @@ def _query(workspace: Any, tool: OwnFunction, asked: dict[str, Any]) -> Any:
     return settled(query.run(workspace, given))
 
 
-def _check(workspace: Any, name: str) -> Any:
+def _check(workspace: Any, tool: OwnFunction, name: str) -> Any:
     """Run a check of the project, by a service of the kit that has them."""
-    kit = __import__(workspace.session.kit).KIT
-    service = kit.services.get("run_check")
-    if service is None:
+    if tool.reads:
+        raise ToolError(
+            f'"{tool.name}" says that it only reads, and a check runs commands: a person has to '
+            "decorate it anew"
+        )
+    run = _service(workspace, "run_check")
+    if run is None:
         raise ToolError("the project has no checks")
-    return service(workspace, {"check": name})
+    return run(workspace, {"check": name})
+
+
+def _service(workspace: Any, name: str) -> Callable[[Any, dict[str, Any]], Any] | None:
+    """Return a service of the session's kit, None where it has no such thing."""
+    found: Callable[[Any, dict[str, Any]], Any] | None
+    found = __import__(workspace.session.kit).KIT.services.get(name)
+    return found

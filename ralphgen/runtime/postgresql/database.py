@@ -99,19 +99,6 @@ class Database:
             self.before_changes()
         return self.rows(sql, values)
 
-    def records(
-        self, sql: str, values: Sequence[object], most: int
-    ) -> tuple[list[dict[str, Any]], int]:
-        """Return at most so many rows of a statement, by column, and how many rows it changed."""
-        if self.before_changes is not None:
-            self.before_changes()
-        cursor = self._run(sql, values)
-        if cursor.description is None:
-            return [], cursor.rowcount
-        names = [column.name for column in cursor.description]
-        rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchmany(most)]
-        return rows, cursor.rowcount
-
     def insert(self, sql: str, values: Sequence[object]) -> int:
         """Run one INSERT; returns the number of the row, 0 where it does not tell one."""
         if self.before_changes is not None:

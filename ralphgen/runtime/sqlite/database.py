@@ -88,17 +88,6 @@ class Database:
         found: tuple[Any, ...] | None = self.connection.execute(sql, values).fetchone()
         return found
 
-    def records(
-        self, sql: str, values: Sequence[object], most: int
-    ) -> tuple[list[dict[str, Any]], int]:
-        """Return at most so many rows of a statement, by column, and how many rows it changed."""
-        cursor = self.connection.execute(sql, values)
-        names = [column[0] for column in cursor.description or ()]
-        rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchmany(most)]
-        changed = cursor.rowcount
-        cursor.close()
-        return rows, changed
-
     def change(self, sql: str, values: Sequence[object] = ()) -> int:
         """Run one writing statement; returns the number of rows that it changed."""
         return self.connection.execute(sql, values).rowcount

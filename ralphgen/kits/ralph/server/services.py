@@ -6,6 +6,7 @@ from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.sqlite.library import holding
 
 from .dependencies import MET
+from .own_writes import write_by_rules
 from .tables import decode_strings, plain, today
 from .tasks import refuse_unknown_homes
 from .workspace import reading, writing
@@ -150,4 +151,5 @@ SERVICES = {
     "run_check": run_check,
     "statuses": statuses,
     "spec_task": spec_task,
+    "write_by_rules": write_by_rules,
 }
