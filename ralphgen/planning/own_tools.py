@@ -12,6 +12,7 @@ from ralphgen.project.own_tools import FOLDER
 from ralphgen.spelling import Construction
 from ralphgen.suggestion import suggestion
 
+CUT = "cut"  # the member of an answer that names what of it is not whole
 NOUN = "own_tools"
 MODULE = "runtime.own_tools.tools"
 
@@ -46,7 +47,7 @@ def plan_own_tools(project: Project, _host: KitPlan) -> Addition:
                     {
                         "seconds": tool.seconds,
                         **({"reads": True} if tool.hints == "READ_ONLY" else {}),
-                        **({"answers": kind} if (kind := _answers(tool)) else {}),
+                        **({"answers": schema} if (schema := json.loads(tool.returns)) else {}),
                     },
                 ),
             )
@@ -83,18 +84,17 @@ def _tool(tool: OwnTool) -> ToolPlan:
 
 
 def _returns(tool: OwnTool) -> JsonObject:
-    """Return the schema of the answer, which is an object; none for a text."""
-    schema: dict[str, Any] = json.loads(tool.returns)
-    kind = _answers(tool)
-    if kind:
-        return schema if kind == "object" else {}
-    return {"type": "object", "properties": {"result": schema}, "required": ["result"]}
+    """Return the schema of the answer, which is an object; none for a text, and for anything.
 
-
-def _answers(tool: OwnTool) -> str:
-    """Return whether a tool answers an "object", a "text" or "any" value; empty for all others."""
+    What is too long is cut, and what is not whole is named in `cut`.
+    """
     schema: dict[str, Any] = json.loads(tool.returns)
-    return {"object": "object", "string": "text", None: "any"}.get(schema.get("type"), "")
+    kind = schema.get("type")
+    if kind in (None, "string"):
+        return {}
+    if kind != "object":
+        return {"type": "object", "properties": {"result": schema}, "required": ["result"]}
+    return {**schema, "properties": {CUT: {}}} if "additionalProperties" in schema else schema
 
 
 def _constant(tool: OwnTool) -> str:

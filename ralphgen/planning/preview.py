@@ -118,7 +118,7 @@ def _built(
             argument.name: argument.refusal for argument in planned.arguments if argument.refusal
         },
         search_hint=planned.search_hint,
-        returns=planned.returns if structured else None,
+        returns=(planned.returns or None) if structured else None,
         instruction=planned.instruction,
         advice=planned.advice,
     )

@@ -172,12 +172,18 @@ def _subscripted(node: ast.Subscript) -> tuple[Schema, bool]:
     if name == "Union":
         return _either(node, inner)
     if name in LISTS and len(inner) == 1:
-        items = _schema(inner[0])[0]
+        items = _held(inner[0])
         return {"type": "array", **({"items": items} if items else {})}, False
     if name in OBJECTS and len(inner) == len(("key", "value")) and _name(inner[0]) == "str":
-        values = _schema(inner[1])[0]
+        values = _held(inner[1])
         return {"type": "object", **({"additionalProperties": values} if values else {})}, False
     raise UntoldError(node, f"{ast.unparse(node)} cannot be told to clients: expected {TELLABLE}")
+
+
+def _held(node: ast.expr) -> Schema:
+    """Return the schema of what a list or an object holds: empty where that may be None."""
+    schema, may_be_none = _schema(node)
+    return {} if may_be_none else schema
 
 
 def _literal(node: ast.Subscript, inner: list[ast.expr]) -> tuple[Schema, bool]:

@@ -8,8 +8,10 @@ import time
 from ..deferred import DeferredResult
 from ..errors import ToolError, log, log_exception
 from ..processes.pipes import Latch
+from ..values.arguments import misfits
 from ..values.paging import MAX_CHARACTERS, fitted
 from .asking import answer
+from .child import TOO_LONG
 from .processes import LOADING, LOOK, Children
 
 TYPE_CHECKING = False
@@ -112,14 +114,7 @@ class OwnCall:
             raise ToolError(self._stopped)
         if self._problem is not None:
             raise self._problem
-        result, answers = self._answer, self._tool.answers
-        if isinstance(result, dict) and answers in {"any", "object"}:
-            return fitted(result)
-        if isinstance(result, str) and answers in {"any", "text"}:
-            return _fitting(result)
-        if answers in {"object", "text"}:
-            raise ToolError(self._failed("answered something else than it says"))
-        return fitted({"result": result})
+        return self._fitting(self._answer)
 
     def leave(self) -> None:
         """Stop the tool, since nobody waits for it any longer."""
@@ -181,8 +176,23 @@ class OwnCall:
             "says why"
         )
 
+    def _fitting(self, result: Any) -> Any:
+        """Return an answer as long as one may be, and still what the tool says that it answers."""
+        answers = self._tool.answers
+        if problems := misfits(answers, result, "result"):
+            log("error", self._workspace.session.kit, {"tool": self._tool.name, "wrong": problems})
+            raise ToolError(self._failed("answered something else than it says"))
+        if isinstance(result, dict):
+            return fitted(result)
+        if isinstance(result, str) and answers.get("type") in (None, "string"):
+            return _cut(result)
+        found = fitted({"result": result})
+        if "result" not in found:
+            raise ToolError(TOO_LONG.format(self._tool.name))
+        return found
 
-def _fitting(text: str) -> str:
+
+def _cut(text: str) -> str:
     """Return a text as an answer holds it, cut where it is too long."""
     whole = text.encode("utf-8", "replace").decode()
     if len(whole) <= MAX_CHARACTERS:

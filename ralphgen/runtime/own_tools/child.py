@@ -25,6 +25,9 @@ else:
 OPTION = "--own-tools"  # with which server.py runs this
 HIGH = 200  # the descriptors that a function hardly closes by their numbers begin here
 LONGEST = 200_000  # bytes of a file
+LONGEST_LINE = 8_000_000  # bytes of a message
+LONGEST_ANSWER = 4_000_000  # characters of JSON, of which far fewer are shown
+TOO_LONG = '"{}" answered more than can be read: have it answer less'
 CHANGED = (
     ".ralph/tools/{} is not as it was when the server was generated: a person has to run "
     '"ralphgen regen", then start a new session'
@@ -88,6 +91,8 @@ class CallStreams:
         if os.getpid() != self._process:
             os._exit(0)
         data = json.dumps(message).encode() + b"\n"
+        if len(data) > LONGEST_LINE:
+            raise ToolError(f"what is asked has {len(data):,} bytes: ask with less")
         while data:
             data = data[os.write(self._target, data) :]
 
@@ -161,13 +166,15 @@ def _outcome(
         session = api.OwnSession(**request["session"])
         project = api.OwnProject(wire.asking(), session, request["root"])
         result = _called(function, project, request["arguments"])
-        json.dumps(result, allow_nan=False)
+        length = len(json.dumps(result, allow_nan=False))
     except ToolError as error:
         return {"refused": str(error) or "the tool refuses this"}
     except BaseException as error:
         if isinstance(error, ValueError | TypeError | RecursionError) and "result" in locals():
             what = "answered what is no JSON"
         return {"failed": what, "traceback": traceback.format_exc()[-10_000:]}
+    if length > LONGEST_ANSWER:
+        return {"refused": TOO_LONG.format(request["tool"])}
     return {"result": result}
 
 

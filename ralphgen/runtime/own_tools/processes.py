@@ -10,7 +10,7 @@ from ..errors import ToolError, log
 from ..processes.inherited import passed_on
 from ..processes.jobs import Jobs, NotRunningError
 from ..processes.pipes import Pipes
-from .child import OPTION
+from .child import LONGEST_LINE, OPTION
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ..processes.groups import Job
 
 MOST = 4  # calls of a session that run at once; the next ones wait
-LONGEST_LINE = 8_000_000  # bytes of a message
 LONGEST_SAID = 2_000  # characters of a line that a tool prints
 MOST_SAID = 1_000  # lines of a process that are logged
 LOADING = 20  # seconds for a process to be there

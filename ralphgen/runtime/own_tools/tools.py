@@ -4,17 +4,19 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from ..deferred import DeferredResult
+
+ANYTHING: Mapping[str, Any] = {}
 
 
 class OwnFunction:
     """A function of a file in `.ralph/tools/`, whose bytes have this sha256.
 
-    It is stopped after so many `seconds`, and may not write where it only `reads`. It `answers` an
-    "object", a "text" or "any" value; what it answers else is the `result` of an object.
+    It is stopped after so many `seconds`, and may not write where it only `reads`. `answers` is the
+    JSON Schema of what it answers: what is no object and no text is the `result` of an object.
     """
 
     __slots__ = ("answers", "file", "name", "reads", "seconds", "sha256")
@@ -27,7 +29,7 @@ class OwnFunction:
         *,
         seconds: int,
         reads: bool = False,
-        answers: str = "",
+        answers: Mapping[str, Any] = ANYTHING,
     ) -> None:
         self.answers = answers
         self.name = name

@@ -92,6 +92,13 @@ def shortened(value: object) -> str:
     return shown
 
 
+def misfits(rule: Mapping[str, Any], value: object, path: str) -> list[str]:
+    """Return, a line each, the first problems of a value by a schema; none where it fits."""
+    problems: list[str] = []
+    _read(rule, value, path, problems)
+    return problems[:SHOWN_PROBLEMS]
+
+
 def _read(rule: Mapping[str, Any], value: object, path: str, problems: list[str]) -> object:
     """Return `value` as the tool gets it; what breaks `rule` is added to `problems`."""
     kind = rule.get("type")

@@ -20,6 +20,8 @@ STEPS = (
 )
 DEEPEST = 12  # lists and objects within each other
 LONG_KEY = 100  # characters of an object's key
+LONGEST_CUT = 5_000  # characters of the names of what is cut
+_FRAME = '{,"cut":}'
 NAMED_CUTS = 20  # beyond them, the fields are named without their parts
 
 
@@ -87,10 +89,10 @@ def shortened(record: dict[str, Any], characters: int, items: int) -> dict[str, 
     What UTF-8 cannot carry, half of a surrogate pair, is shown as U+FFFD.
     """
     cuts = {name: _Cut(characters, items) for name in record}
-    short = {name: cuts[name].short(value, name, 0) for name, value in record.items()}
-    names = sorted({part for cut in cuts.values() for part in cut.names})
+    short = {_whole(name): cuts[name].short(value, name, 0) for name, value in record.items()}
+    names = sorted({_whole(part) for cut in cuts.values() for part in cut.names})
     if len(names) > NAMED_CUTS:
-        names = sorted(name for name, cut in cuts.items() if cut.names)
+        names = sorted(_whole(name) for name, cut in cuts.items() if cut.names)
     return {**short, "cut": names} if names else short
 
 
@@ -141,13 +143,34 @@ def _whole(text: str) -> str:
 def _without_longest(record: dict[str, Any], room: int) -> dict[str, Any]:
     """Return the record without its longest fields, as many as it takes.
 
-    They are named in `cut`.
+    They are named in `cut`, where there are not too many of them.
     """
     parts = record.pop("cut", ())
-    cut = {name for name in record if any(f"{part}.".startswith(f"{name}.") for part in parts)}
-    lengths = {name: size(value) for name, value in record.items()}
-    while size({**record, "cut": sorted(cut)}) > room and record:
-        longest = max(record, key=lambda name: lengths[name])
-        del record[longest]
-        cut.add(longest)
-    return {**record, "cut": sorted(cut)}
+    beginnings = {part[:at] for part in parts for at, sign in enumerate(part) if sign == "."}
+    cut = record.keys() & beginnings.union(parts)
+    lengths = {name: size({name: value}) for name, value in record.items()}
+    total, names = sum(lengths.values()), size(sorted(cut))
+    for name in sorted(record, key=lambda name: lengths[name], reverse=True):
+        if total + min(names, LONGEST_CUT) + len(_FRAME) <= room:
+            break
+        del record[name]
+        total -= lengths[name]
+        if name not in cut:
+            cut.add(name)
+            names += size(name) + 1
+    return {**record, "cut": _named(sorted(cut))}
+
+
+def _named(names: list[str]) -> list[str]:
+    """Return names, or as many as there is room for and how many more there are."""
+    if size(names) <= LONGEST_CUT:
+        return names
+    kept: list[str] = []
+    room = LONGEST_CUT - 2 * LONG_KEY
+    for name in names:
+        short = _whole(name[:LONG_KEY])
+        room -= size(short) + 1
+        if room < 0:
+            break
+        kept.append(short)
+    return [*kept, f"{len(names) - len(kept):,} more"]

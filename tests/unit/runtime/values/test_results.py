@@ -95,6 +95,24 @@ def test_fields_go_one_by_one_where_cutting_is_not_enough() -> None:
     assert "field0000" in short["cut"]
 
 
+@pytest.mark.parametrize("value", [1, "x" * 9_000, {"a" * 200: ["y"] * 100}])
+@pytest.mark.parametrize("name", ["n" * 200, "\x01" * 200, "a.b." * 50])
+def test_where_there_are_thousands_of_names_some_are_kept_and_some_are_named(
+    name: str, value: object
+) -> None:
+    record = {f"{name}{number}": value for number in range(3_000)}
+    short = fitted(dict(record))
+
+    assert size(short) <= MAX_CHARACTERS
+    assert len(short) > 2
+    assert short["cut"][-1].endswith(" more")
+
+
+def test_names_are_text_that_utf_8_can_carry() -> None:
+    assert {"\ufffd": 1} == fitted({"\ud800": 1})
+    assert json.dumps(fitted({"\ud800": "x" * 50_000}), ensure_ascii=False).encode()
+
+
 @pytest.mark.parametrize("limit", [1, 7, 200])
 def test_a_page_ends_at_its_limit_or_where_it_grows_too_long(limit: int) -> None:
     rows = [{"id": number, "title": "\x01" * 499} for number in range(limit + 1)]
