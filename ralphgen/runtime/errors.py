@@ -63,6 +63,8 @@ class ContextError(StartError):
 
 def one_line(text: str) -> str:
     """Return the text with everything that could break or colour its line spelled as an escape."""
+    if text.isprintable():
+        return text
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
         for character in text

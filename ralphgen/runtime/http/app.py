@@ -19,6 +19,7 @@ from ..errors import (
 from ..protocol import messages
 from ..protocol.fast_path import DoubtError
 from .exchange import FAILED, JSON, WRONG, Exchange, HttpError
+from .request_log import RequestLog
 from .sessions import BusyError
 
 TYPE_CHECKING = False
@@ -51,7 +52,7 @@ class HttpApp:
     `routes` are the paths of the kits, with their names. `places` bounds the requests of a session
     that are answered at once. `ready` says in a sentence why this server
     should get no requests, and is empty where it should; `limits` are the most bytes of a request,
-    and the most seconds.
+    and the most seconds. `log` has the lines that are still to be written.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class HttpApp:
         self._ready = ready
         self._routes = routes
         self._sessions = sessions
+        self.log = RequestLog()
 
     def leave(self) -> None:
         """Be ready no more: the server ends."""
@@ -111,7 +113,7 @@ class HttpApp:
             self._metrics.answered(exchange.status, seconds)
             self._metrics.set("sessions", len(self._sessions))
             if scope["path"] in self._routes or exchange.status >= WRONG:
-                exchange.log(scope["method"], scope["path"], seconds)
+                self.log.add(exchange.line(scope["method"], scope["path"], seconds))
 
     async def _answer(self, scope: Message, receive: Receive, exchange: Exchange) -> None:
         headers = _headers(scope["headers"])

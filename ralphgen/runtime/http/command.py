@@ -219,6 +219,7 @@ def _maker(kits: Kits, verifier: Verifier, settings: Settings, port: int, metric
             await sessions.close()
             await asyncio.to_thread(readiness.close)
             revocations.close()
+            app.log.write()
 
         return app, close
 

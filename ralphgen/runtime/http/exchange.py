@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from contextlib import suppress
 
 from ..errors import INTERNAL_ERROR, INVALID_REQUEST, one_line
 from ..protocol import messages
@@ -68,8 +66,8 @@ class Exchange:
         told = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": error.text}}
         await self.answer(error.status, messages.line(told), JSON, error.headers)
 
-    def log(self, method: str, path: str, seconds: float) -> None:
-        """Write a line on the request: who asked for what, and nothing of what was said."""
+    def line(self, method: str, path: str, seconds: float) -> str:
+        """Return a line on the request: who asked for what, and nothing of what was said."""
         line = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "method": method[:20],
@@ -79,5 +77,4 @@ class Exchange:
             "session": self.session,
             "request": one_line(self.what),
         }
-        with suppress(OSError):  # nobody reads the log
-            sys.stderr.write(f"{write_json(line)}\n")
+        return f"{write_json(line)}\n"

@@ -31,23 +31,26 @@ class JsonReader:
     """Reads JSON texts.
 
     `pairs` makes an object of its keys and values, in the text's order, `constant` a number of a
-    name that JSON does not know, such as NaN, and `integer` one of its digits.
+    name that JSON does not know, such as NaN, `integer` and `real` one of its digits. Texts that
+    are not `strict` may hold control characters as they are.
     """
 
-    # What the scanner asks its context for, besides the two functions.
-    strict = True
-    array_hook = object_hook = None
-    parse_float = float
+    array_hook = object_hook = None  # which the scanner asks its context for too
 
     def __init__(
         self,
         pairs: Callable[[list[tuple[str, Any]]], Any] | None = None,
         constant: Callable[[str], Any] = float,
         integer: Callable[[str], Any] = int,
+        real: Callable[[str], Any] = float,
+        *,
+        strict: bool = True,
     ) -> None:
         self.object_pairs_hook = pairs
         self.parse_constant = constant
         self.parse_int = integer
+        self.parse_float = real
+        self.strict = strict
         context: Any = self
         self._scan = _json.make_scanner(context)
 
@@ -66,6 +69,8 @@ class JsonReader:
             object_pairs_hook=self.object_pairs_hook,
             parse_constant=self.parse_constant,
             parse_int=self.parse_int,
+            parse_float=self.parse_float,
+            strict=self.strict,
         )
 
 

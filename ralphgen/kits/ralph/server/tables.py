@@ -6,7 +6,7 @@ import time
 
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.sqlite.library import GIVEN_NUMBER, quoted, returning
-from ralphgen.runtime.values.encoding import write_json
+from ralphgen.runtime.values.encoding import JsonReader, write_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -135,16 +135,8 @@ def _candidates(text: str) -> Iterator[tuple[str, str | None]]:
 
 def _parsed(text: str, *, strict: bool) -> object:
     """Return the JSON value, `None` for text that is none or that would come back as another."""
-    import json
-
     try:
-        value: object = json.loads(
-            text,
-            strict=strict,
-            parse_constant=_refused,
-            parse_float=_finite,
-            object_pairs_hook=_distinct,
-        )
+        value: object = (_STRICT if strict else _LENIENT).read(text)
     except (ValueError, RecursionError):
         return None
     return value
@@ -169,8 +161,14 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
+_STRICT = JsonReader(_distinct, _refused, real=_finite)
+_LENIENT = JsonReader(_distinct, _refused, real=_finite, strict=False)
+
+
 def _converted(found: Decoded, convert: Callable[[Any], object], warning: str) -> Decoded:
     """Return the items converted, with the warning where one changed; else an unreadable list."""
+    if not found.values:
+        return found
     items = [convert(item) for item in found.values]
     if not found.readable or any(item is None for item in items):
         return unreadable()
