@@ -56,9 +56,9 @@ def export(
 
     root = project_root(project)
     if file is None:
-        sys.stdout.write(export_text(root))
+        sys.stdout.write(export_text(root, say))
     else:
-        export_file(root, file)
+        export_file(root, file, say)
         say(f"wrote {file}")
 
 

@@ -7,13 +7,14 @@ from pathlib import Path
 
 from ralphgen.errors import Problem, ProjectError, Say, plain
 from ralphgen.exchange.merge import MergedRows, RowEdit
-from ralphgen.exchange.move import Own, import_planned
+from ralphgen.exchange.move import import_planned
+from ralphgen.exchange.own import Own
 from ralphgen.exchange.peers.backlog import read_backlog
 from ralphgen.exchange.peers.beads import read_beads
 from ralphgen.exchange.peers.model import PeerTask, Reader
 from ralphgen.exchange.peers.spec_kit import read_spec_kit
 from ralphgen.exchange.peers.task_master import read_task_master
-from ralphgen.exchange.rows import Row, Value
+from ralphgen.exchange.tables import Row, Value
 from ralphgen.kits.ralph.rows import decode_strings, encode
 from ralphgen.project.model import Schema
 from ralphgen.suggestion import suggestion
@@ -42,8 +43,8 @@ def import_tasks(
     tasks = READERS[peer](path)
 
     def plan(own: Own) -> MergedRows:
-        _refuse_missing(own, homes)
         _refuse_unusable(tasks, own, path)
+        _refuse_missing(own, homes)
         return _Adoption(peer, tasks, homes, own).merged()
 
     return import_planned(root, plan, dry_run=dry_run, say=say)
@@ -72,7 +73,7 @@ class _Adoption:
         changes = [
             RowEdit("add", ("tasks", self._ids[task.key]), self._row(task)) for task in self._new
         ]
-        comments = [*self._comments()] if "task_comments" in self._own.columns else []
+        comments = [*self._comments()] if "task_comments" in self._own.tables else []
         for number, row in enumerate(comments, start=self._highest("task_comments") + 1):
             changes.append(RowEdit("add", ("task_comments", number), {"id": number, **row}))
         return MergedRows(tuple(changes), notes=tuple(self._notes))
@@ -112,7 +113,7 @@ class _Adoption:
         row.setdefault("created", time.strftime("%Y-%m-%d", time.gmtime()))
         if self._priorities and row.get("priority") not in self._priorities:
             row.pop("priority", None)
-        columns = self._own.columns["tasks"]
+        columns = self._own.tables["tasks"].columns
         for name in row:
             if name not in columns and row[name] != "[]":
                 self._notes[f'the project has no column "tasks.{name}": it is left out'] = None
@@ -133,7 +134,7 @@ class _Adoption:
                 self._notes[note] = None
 
     def _comments(self) -> Iterator[Row]:
-        columns = self._own.columns["task_comments"]
+        columns = self._own.tables["task_comments"].columns
         for task in self._new:
             for comment in task.comments:
                 row: dict[str, Value] = {
@@ -161,7 +162,9 @@ def _refuse_missing(own: Own, homes: tuple[str, str]) -> None:
 
 def _refuse_unusable(tasks: Sequence[PeerTask], own: Own, path: Path) -> None:
     """Raise `ProjectError` for tasks that have no title, and where their ids cannot be kept."""
-    if "tags" not in own.columns["tasks"]:
+    if not own.has_tasks:
+        raise ProjectError("the project has no tasks, features and disciplines", "make them first")
+    if "tags" not in own.tables["tasks"].columns:
         raise ProjectError(
             'the project has no visible column "tasks.tags", where the other tool\'s ids are kept',
             "add it, and run ralphgen regen",

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.exchange.lines import SHOWN, shown_key
-from ralphgen.exchange.rows import Key
 from ralphgen.exchange.spelling import spelled
+from ralphgen.exchange.tables import Key
 from ralphgen.ledger.opened import of_postgresql
 from ralphgen.project.connection import DatabaseConnection
 from ralphgen.project.postgresql import PostgresqlConnection, first_line
+from ralphgen.runtime.database.entries import PREFIX
 from ralphgen.runtime.sqlite.library import quoted
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ _LINE = re.compile(r"line (\d+)(?:, column ([^:]+))?")  # of what PostgreSQL say
 _FREE = """
     SELECT setval(counter, highest::text::bigint) FROM (
         SELECT pg_get_serial_sequence(?, ?)::regclass AS counter,
-            (SELECT max(KEY) FROM TABLE) AS highest
+            (SELECT max({key}) FROM {table}) AS highest
     ) AS numbers
     WHERE CASE WHEN counter IS NOT NULL
         THEN highest::text::bigint > coalesce(pg_sequence_last_value(counter), 0) END
@@ -43,7 +44,7 @@ class MovedColumn:
 
 
 class IncomingRows:
-    """The rows of a table of the file, for the table of this name and key in PostgreSQL.
+    """The rows of a table of the file, for the table of its name and key in PostgreSQL.
 
     PostgreSQL itself so says what it does not take, and what differs, before any row is added.
     """
@@ -52,17 +53,20 @@ class IncomingRows:
         self,
         connection: "psycopg.Connection[Any]",
         table: str,
-        key: str,
+        key: Sequence[str],
         columns: Sequence[MovedColumn],
     ) -> None:
-        """Work within the transaction of `connection`; the table and its key are names of ours."""
+        """Work within the transaction of `connection`; `key` are columns that tell rows apart."""
         self.table = table
         self._connection = connection
+        self._table = quoted(table)
         self._key = key
         self._columns = columns
         self._names = ", ".join(quoted(column.name) for column in columns)
-        self._incoming = f"pg_temp.ralphgen_{table}"
-        self._on_key = f"its.{key} = new.{key}"
+        self._incoming = f"pg_temp.{quoted(f'{PREFIX}{table}')}"
+        pairs = (f"its.{quoted(one)} = new.{quoted(one)}" for one in key)
+        self._on_key = " AND ".join(pairs)
+        self._by_key = ", ".join(map(quoted, key))
 
     def load(self, source: sqlite3.Connection) -> None:
         """Read the rows of the file, in the order of their keys.
@@ -72,11 +76,12 @@ class IncomingRows:
         import psycopg
 
         self._run(
-            f"CREATE TEMPORARY TABLE ralphgen_{self.table} ON COMMIT DROP AS "
-            f"SELECT {self._names} FROM {self.table} WITH NO DATA"
+            f"CREATE TEMPORARY TABLE {quoted(f'{PREFIX}{self.table}')} ON COMMIT DROP AS "
+            f"SELECT {self._names} FROM {self._table} WITH NO DATA"
         )
         names = ", ".join(quoted(column.source) for column in self._columns)
-        sql = f"SELECT {names} FROM {quoted(self.table)} ORDER BY {self._key}"
+        by_key = ", ".join(quoted(one.source) for one in self._columns if one.name in self._key)
+        sql = f"SELECT {names} FROM {self._table} ORDER BY {by_key}"
         keys: list[Key] = []
         problems: list[Problem] = []
         text = f"COPY {self._incoming} ({self._names}) FROM STDIN".encode()
@@ -96,12 +101,13 @@ class IncomingRows:
             f"its.{quoted(column.name)}::text IS DISTINCT FROM new.{quoted(column.name)}::text"
             for column in self._columns
         )
+        keys = ", ".join(f"its.{quoted(one)}" for one in self._key)
         found = self._run(
-            f"SELECT its.{self._key} FROM {self.table} AS its JOIN {self._incoming} AS new "
-            f"ON {self._on_key} WHERE {differs} ORDER BY 1 LIMIT {SHOWN}"
+            f"SELECT {keys} FROM {self._table} AS its JOIN {self._incoming} AS new "
+            f"ON {self._on_key} WHERE {differs} ORDER BY {keys} LIMIT {SHOWN}"
         )
         if found:
-            shown = [f"{shown_key((self.table, key))} is another one there" for (key,) in found]
+            shown = [f"{shown_key((self.table, key))} is another one there" for key in found]
             *others, last = shown
             raise ProjectError.of([*map(Problem, others), Problem(last, SETTLE)])
 
@@ -114,10 +120,10 @@ class IncomingRows:
 
         try:
             cursor = self._connection.execute(
-                f"INSERT INTO {self.table} ({self._names}) OVERRIDING SYSTEM VALUE "
+                f"INSERT INTO {self._table} ({self._names}) OVERRIDING SYSTEM VALUE "
                 f"SELECT {self._names} FROM {self._incoming} AS new WHERE NOT EXISTS "
-                f"(SELECT 1 FROM {self.table} AS its WHERE {self._on_key}) "
-                f"ORDER BY {self._key}".encode()
+                f"(SELECT 1 FROM {self._table} AS its WHERE {self._on_key}) "
+                f"ORDER BY {self._by_key}".encode()
             )
         except psycopg.IntegrityError as error:
             said = error.diag.message_primary or ""
@@ -126,17 +132,20 @@ class IncomingRows:
             raise ProjectError(
                 f"PostgreSQL refuses rows of {self.table}: {said}", SETTLE
             ) from error
-        go_on_counting(PostgresqlConnection(self._connection), self.table, self._key)
+        kinds = [column.kind for column in self._columns if column.name in self._key]
+        if kinds in (["INTEGER"], [""]):  # of the ledger nothing is said
+            go_on_counting(PostgresqlConnection(self._connection), self.table, self._key[0])
         return cursor.rowcount
 
     def _spelled(
         self, rows: Iterable[Sequence[Any]], keys: list[Key], problems: list[Problem]
     ) -> Iterator[list[Any]]:
         """Yield the rows as PostgreSQL takes them; note their keys, and what it cannot take."""
-        at = [column.name for column in self._columns].index(self._key)
+        names = [column.name for column in self._columns]
+        places = [names.index(one) for one in self._key]
         columns = [(column.kind, column.name) for column in self._columns]
         for row in rows:
-            keys.append((self.table, row[at]))
+            keys.append((self.table, tuple(row[at] for at in places)))
             values = []
             for (kind, name), value in zip(columns, row, strict=True):
                 try:
@@ -155,7 +164,8 @@ class IncomingRows:
 
 def go_on_counting(connection: DatabaseConnection, table: str, key: str) -> None:
     """Have the numbers that PostgreSQL gives to new rows of a table begin behind the highest."""
-    connection.execute(_FREE.replace("TABLE", table).replace("KEY", key), [table, key])
+    sql = _FREE.format(key=quoted(key), table=quoted(table))
+    connection.execute(sql, [quoted(table), key])
 
 
 def refusals(database: "Database") -> tuple[type[Exception], ...]:

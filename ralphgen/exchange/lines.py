@@ -7,7 +7,18 @@ from typing import Any
 
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.exchange.files import read_text
-from ralphgen.exchange.rows import TABLES, Key, Row, Rows, Value, key_column, stored_value
+from ralphgen.exchange.rows import Rows, stored_value
+from ralphgen.exchange.tables import (
+    TABLES,
+    Key,
+    MovedTable,
+    Row,
+    RowKey,
+    Value,
+    key_column,
+    key_values,
+)
+from ralphgen.project.root import CONFIG
 from ralphgen.suggestion import suggestion
 
 SHOWN = 20  # problems of one file
@@ -17,17 +28,26 @@ MARKERS = ("<<<<<<<", "=======", ">>>>>>>", "|||||||")
 """What git puts around what it could not merge."""
 
 
-def read_lines(path: Path) -> Rows:
-    """Return the rows of a file; raise `ProjectError` where a line of it is none."""
+class _StrangeRowError(ValueError):
+    """A row is of a table that is not moved, or is known by other columns than now."""
+
+
+def read_lines(path: Path, tables: Mapping[str, MovedTable], *, is_own: bool = False) -> Rows:
+    """Return the rows of a file; raise `ProjectError` where a line of it is none.
+
+    `tables` are those that the project has. A file `is_own` where ralphgen has kept it: rows that
+    could be moved when it did, and cannot any more, are left out.
+    """
     rows: dict[Key, Row] = {}
     problems: list[Problem] = []
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         if not line.strip():
             continue
         try:
-            key, row = _parsed(line, rows)
+            key, row = _parsed(line, rows, tables)
         except (ValueError, RecursionError) as error:
-            problems.append(Problem(f"{path}:{number}: {_why(error)}", _hint(line)))
+            if not (is_own and isinstance(error, _StrangeRowError)):
+                problems.append(Problem(f"{path}:{number}: {_why(error)}", _hint(line, error)))
         else:
             rows[key] = row
         if len(problems) == SHOWN:
@@ -60,12 +80,19 @@ def shown_key(key: Key) -> str:
     """Return what people call a row."""
     table, name = key
     words = {"tasks": "task", "task_comments": "comment"}
+    named = ", ".join(map(_shown, key_values(name)))
     if table == "metadata":
         return "the metadata"
-    return f"{words[table]} {name}" if table in words else f'the row "{name}" of {table}'
+    if table in words:
+        return f"{words[table]} {named}"
+    return f'the row "{named}" of {table}'
 
 
-def _parsed(line: str, before: Rows) -> tuple[Key, Row]:
+def _shown(value: object) -> str:
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def _parsed(line: str, before: Rows, tables: Mapping[str, MovedTable]) -> tuple[Key, Row]:
     """Return the key and the values of a line; raises ValueError or RecursionError.
 
     `before` are the rows of the lines before.
@@ -75,19 +102,34 @@ def _parsed(line: str, before: Rows) -> tuple[Key, Row]:
     )
     if not isinstance(found, dict) or {*found} != {"table", "row"}:
         raise ValueError('expected an object with "table" and "row"')
-    table, row = found["table"], found["row"]
-    if table not in TABLES:
-        raise ValueError(f"{json.dumps(table)[:60]} is no table that can be imported")
+    name, row = found["table"], found["row"]
+    table = tables.get(name) if isinstance(name, str) else None
+    if table is None:
+        raise _StrangeRowError(f"{json.dumps(name)[:60]} is no table that can be imported")
     values = dict(_values(row)) if isinstance(row, dict) else {}
-    column = key_column(table)
-    name = values.get(column)
-    if isinstance(name, int) and name > LARGEST_NUMBER:
-        raise ValueError(f"{name} is no number of a row: the largest is {LARGEST_NUMBER}")
-    if isinstance(name, str if column == "name" else int) and isinstance(name, str | int):
-        if (table, name) in before:
-            raise ValueError(f"{shown_key((table, name))} stands there twice")
-        return (table, name), values
-    raise ValueError(f'"{column}" is missing, or no {"text" if column == "name" else "number"}')
+    found_key = table.key_of(values)
+    if found_key is None or not _fits(table, found_key):
+        raise _StrangeRowError(_no_key(table))
+    if any(isinstance(one, int) and one > LARGEST_NUMBER for one in key_values(found_key)):
+        shown = ", ".join(map(str, key_values(found_key)))
+        raise ValueError(f"{shown} is no number of a row: the largest is {LARGEST_NUMBER}")
+    if (name, found_key) in before:
+        raise ValueError(f"{shown_key((name, found_key))} stands there twice")
+    return (name, found_key), values
+
+
+def _fits(table: MovedTable, key: RowKey) -> bool:
+    """Return whether a value can be the key of one of ralphgen's own tables; others may be all."""
+    if table.name in TABLES and table.key == (key_column(table.name),):
+        return isinstance(key, str if table.key == ("name",) else int)
+    return True
+
+
+def _no_key(table: MovedTable) -> str:
+    named = ", ".join(f'"{column}"' for column in table.key)
+    if table.name in TABLES and table.key == (key_column(table.name),):
+        return f"{named} is missing, or no {'text' if table.key == ('name',) else 'number'}"
+    return f"{named} is missing"
 
 
 def _values(row: Mapping[str, Any]) -> Iterator[tuple[str, Value]]:
@@ -121,7 +163,9 @@ def _why(error: Exception) -> str:
     return "is nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
-def _hint(line: str) -> str:
+def _hint(line: str, error: Exception) -> str:
     if line.startswith(MARKERS):
         return "git has left it unmerged: choose one side of each conflict first"
+    if isinstance(error, _StrangeRowError):
+        return f"a table of the project's own is to be named in {CONFIG}: [tables.NAME]"
     return "export it again, or say with --from what it is"

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ralphgen.exchange.lines import shown_key
-from ralphgen.exchange.rows import TABLES, Key, Row, Rows, Value, same
+from ralphgen.exchange.rows import Rows, same
+from ralphgen.exchange.tables import TABLES, Key, Row, Value, key_order, table_order
 
 COMMENTS = "task_comments"
 LATER = "updated"  # of two different days, the later one is kept
@@ -72,7 +73,8 @@ def merge(base: Rows | None, ours: Rows, theirs: Rows, older: Sequence[Rows] = (
             elif key not in ours:
                 changes.append(RowEdit("add", key, theirs[key]))
             elif key in theirs and _differing(ours[key], theirs[key]):
-                _refuse_another(key, ours[key], theirs[key])
+                if key[0] in TABLES:
+                    _refuse_another(key, ours[key], theirs[key])
                 differing.append(key)
         except _ConflictError as error:
             conflicts.append(f"{shown_key(key)}{error}")
@@ -153,7 +155,12 @@ def _differing(one: Row, other: Row) -> list[str]:
 
 
 def _refuse_another(key: Key, ours: Row, theirs: Row) -> None:
-    """Raise `_ConflictError` where the same number was given to two different tasks."""
+    """Raise `_ConflictError` where the same number was given to two different rows."""
+    if key[0] not in TABLES:
+        if named := _differing(ours, theirs):
+            text = f" is another one here and there, by {', '.join(named)}"
+            raise _ConflictError(text)
+        return
     column = NAMES.get(key[0], "")
     mine, other = ours.get(column), theirs.get(column)
     if not same(mine, other):
@@ -161,20 +168,27 @@ def _refuse_another(key: Key, ours: Row, theirs: Row) -> None:
 
 
 def _refuse_another_of_later(key: Key, ours: Rows, theirs: Rows, older: Sequence[Rows]) -> None:
-    """Raise `_ConflictError` where both sides have made a task under a number that was free."""
+    """Raise `_ConflictError` where both sides have made a row under a number that was free."""
     mine, other = ours.get(key), theirs.get(key)
-    if key[0] not in NAMES or mine is None or other is None:
+    has_name = key[0] in NAMES or (key[0] not in TABLES and isinstance(key[1], int))
+    if not has_name or mine is None or other is None:
         return
     if _is_another(key, mine, other, older):
         _refuse_another(key, mine, other)
 
 
 def _is_another(key: Key, mine: Row, other: Row, older: Sequence[Rows]) -> bool:
-    """Return whether two people have made rows under a number that was free before."""
-    is_young = any(key not in rows for rows in older)
-    return is_young and any(
-        not same(mine.get(column), other.get(column)) for column in MADE_WITH[key[0]]
-    )
+    """Return whether two people have made rows under a number that was free before.
+
+    Of a table of the project's own nobody knows which columns tell: it is half of them then.
+    """
+    if all(key in rows for rows in older):
+        return False
+    if key[0] in TABLES:
+        told = MADE_WITH[key[0]]
+        return any(not same(mine.get(column), other.get(column)) for column in told)
+    given = [name for name in other if other[name] is not None or mine.get(name) is not None]
+    return 2 * len(_differing(mine, other)) >= len(given) - 1  # the number itself is the same
 
 
 def _with_free_numbers(base: Rows, ours: Rows, theirs: Rows, older: Sequence[Rows]) -> Rows:
@@ -205,9 +219,8 @@ def _said(comment: Row) -> str:
     return repr(sorted((name, value) for name, value in comment.items() if name != "id"))
 
 
-def _order(key: Key) -> tuple[int, bool, str | int]:
-    table, name = key
-    return TABLES.index(table), isinstance(name, str), name
+def _order(key: Key) -> tuple[tuple[int, str], list[tuple[int, Value]]]:
+    return table_order(key[0]), key_order(key[1])
 
 
 def _shown(value: Value) -> str:

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 
 from ralphgen.exchange.lines import shown_key
-from ralphgen.exchange.rows import Key, Rows, Value
+from ralphgen.exchange.rows import Rows
+from ralphgen.exchange.tables import Key, RowKey, Value
 from ralphgen.kits.ralph.rows import prerequisites
 
 REFERENCES = (
@@ -59,16 +60,16 @@ def circle(ours: Rows, rows: Rows) -> str:
     return f"tasks would wait for each other: {' → '.join(map(str, found))}" if found else ""
 
 
-def _circle(rows: Rows) -> list[str | int]:
+def _circle(rows: Rows) -> list[RowKey]:
     try:
         TopologicalSorter(_dependencies(rows)).prepare()
     except CycleError as error:
-        found: list[str | int] = error.args[1]
+        found: list[RowKey] = error.args[1]
         return found
     return []
 
 
-def _dependencies(rows: Rows) -> dict[str | int, list[int]]:
+def _dependencies(rows: Rows) -> dict[RowKey, list[int]]:
     """Return the tasks that each task waits for; none where its list cannot be read."""
     tasks = {key[1]: row.get("depends_on") for key, row in rows.items() if key[0] == "tasks"}
     needed = prerequisites([*tasks.values()])
@@ -85,7 +86,7 @@ def _named(parent: str, value: Value) -> str:
 
 
 def _missing(rows: Rows) -> Iterator[tuple[tuple[str, Value], Key]]:
-    known: Mapping[str, set[Value]] = {
+    known: Mapping[str, set[RowKey]] = {
         parent: {name for table, name in rows if table == parent} for _, _, parent in REFERENCES
     }
     for table, column, parent in REFERENCES:

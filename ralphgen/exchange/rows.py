@@ -3,74 +3,56 @@
 import json
 import math
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ralphgen.exchange.numbers import exact_numbers
+from ralphgen.exchange.tables import Key, MovedTable, Row, Value, key_order
 from ralphgen.kits.ralph.rows import encode
 from ralphgen.project.config import shown_url
 from ralphgen.project.connection import DatabaseConnection
-from ralphgen.project.model import Schema, Table
+from ralphgen.project.model import Schema
+from ralphgen.project.postgresql import PostgresqlConnection
 from ralphgen.runtime.sqlite.library import quoted
 from ralphgen.terminal.console import STEERING
-
-TABLES = ("metadata", "disciplines", "features", "tasks", "task_comments", "recipe_configs")
-"""Those whose rows are moved; a row refers to none of a later one."""
 
 MASK = "***"
 OPEN = ("name", "command", "args", "type")  # what an MCP server may show of itself
 SECRET = ("disciplines", "mcp_servers")
 
-Value = str | int | float | bytes | None
-Key = tuple[str, str | int]
-"""A table, and what its row is known by."""
-
-Row = Mapping[str, Value]
 Rows = Mapping[Key, Row]
 
-_SELECT = "SELECT * FROM TABLE"
-_KEYS = {"metadata": "id", "tasks": "id", "task_comments": "id"}
 
+def read_rows(connection: DatabaseConnection, tables: Mapping[str, MovedTable]) -> Rows:
+    """Return the rows of these tables, with secrets masked; some without a key have none.
 
-def key_column(table: str) -> str:
-    """Return the column by which a row of a table is known."""
-    return _KEYS.get(table, "name")
-
-
-def exchanged(schema: Schema) -> dict[str, list[str]]:
-    """Return the columns that are moved, by table: visible ones that are stored, sorted.
-
-    A table whose rows are known by nothing that is visible is left out.
+    Bytes that are no UTF-8 are read as U+FFFD. A list, as PostgreSQL has one, is read as JSON, and
+    as text what JSON has no number for, or SQLite no type.
     """
-    found = {
-        name: _columns(schema, table)
-        for name in TABLES
-        if (table := schema.table(name)) is not None
-    }
-    return {name: columns for name, columns in found.items() if key_column(name) in columns}
-
-
-def read_rows(connection: DatabaseConnection, columns: Mapping[str, Sequence[str]]) -> Rows:
-    """Return the rows of these columns by table, with secrets masked; some without a key have none.
-
-    Bytes that are no UTF-8 are read as U+FFFD. A list, as PostgreSQL has one, is read as JSON.
-    """
-    if isinstance(connection, sqlite3.Connection):
+    odd: tuple[str, ...] = ()
+    if isinstance(connection, PostgresqlConnection):
+        exact_numbers(connection)
+        odd = ("ANY",)
+    elif isinstance(connection, sqlite3.Connection):
         connection.text_factory = lambda text: text.decode("utf-8", "replace")
     rows: dict[Key, Row] = {}
-    for table, names in columns.items():
-        sql = _SELECT.replace("TABLE", quoted(table))
-        for found in connection.execute(sql.replace("*", ", ".join(map(quoted, names)))):
-            row = dict(zip(names, map(_read, found), strict=True))
-            key = row[key_column(table)]
-            if isinstance(key, str | int):
-                rows[table, key] = masked(table, row)
+    for name, table in tables.items():
+        columns = (
+            f"{quoted(column)}::text" if table.kinds[column] in odd else quoted(column)
+            for column in table.columns
+        )
+        for found in connection.execute(f"SELECT {', '.join(columns)} FROM {quoted(name)}"):
+            row = dict(zip(table.columns, map(_read, found), strict=True))
+            key = table.key_of(row)
+            if key is not None:
+                rows[name, key] = masked(name, row)
     return rows
 
 
 def with_json_in_order(rows: Rows, schema: Schema) -> Rows:
     """Return rows with JSON as PostgreSQL spells it, in columns whose type is JSON or a list.
 
-    There the same value has one spelling only. SQLite has no such types.
+    There the same value has one spelling only. In SQLite they are texts, which stay as they are.
     """
     kinds = {
         (table.name, column.name)
@@ -135,6 +117,8 @@ def same(one: Value, other: Value) -> bool:
 def _read(value: Any) -> Value:
     if isinstance(value, list):
         return encode(value)
+    if isinstance(value, float) and math.isnan(value):
+        return "NaN"
     known = value is None or isinstance(value, str | int | float | bytes)
     return value if known else str(value)
 
@@ -156,17 +140,8 @@ def _in_order(value: Any) -> Any:
     return {key: _in_order(value[key]) for key in keys}
 
 
-def _columns(schema: Schema, table: Table) -> list[str]:
-    return sorted(
-        column.name
-        for column in table.columns
-        if not column.generated and not schema.hidden(table.name, column.name)
-    )
-
-
-def _order(key: Key) -> tuple[str, bool, Any]:
-    table, name = key
-    return table, isinstance(name, str), name
+def _order(key: Key) -> tuple[str, Any]:
+    return key[0], key_order(key[1])
 
 
 def _json_value(value: Value) -> Any:

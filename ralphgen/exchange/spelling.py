@@ -7,7 +7,7 @@ from typing import Any
 from ralphgen.kits.ralph.rows import decode_integers, decode_strings, encode
 
 NUL = "a text holds the character U+0000, which PostgreSQL cannot hold"
-_FROM_TEXT = ("NUMERIC", "ANY")
+_FROM_TEXT = ("NUMERIC", "ANY", "BOOLEAN", "REAL")
 _NUMBERS = ("depends_on",)  # lists that older programs wrote as 1;2, of numbers and not of texts
 
 

@@ -1,25 +1,30 @@
 """Moves all rows of a project from its file of SQLite into PostgreSQL, or none of them."""
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ralphgen.errors import Problem, ProjectError, Say, plain
 from ralphgen.exchange.incoming import IncomingRows, MovedColumn
 from ralphgen.exchange.lines import SHOWN
-from ralphgen.exchange.rows import TABLES, key_column
+from ralphgen.exchange.tables import TABLES, key_column
 from ralphgen.init.postgresql import make_tables
 from ralphgen.init.stacks import STACKS, load_stack
 from ralphgen.kits.ralph.rows import decode_strings
+from ralphgen.kits.registry import KITS
 from ralphgen.ledger.opened import of_postgresql, opened_database
 from ralphgen.ledger.tables import LedgerState, state_of
+from ralphgen.project.config import read_config
 from ralphgen.project.database import open_without_trace
+from ralphgen.project.inspect import settings_models, takes_any_schema
 from ralphgen.project.postgresql import PostgresqlConnection
 from ralphgen.project.root import CONFIG
 from ralphgen.project.schema import REQUIRED_COLUMNS, Facts, read_facts, table_names
+from ralphgen.project.served_tables import names_of
 from ralphgen.runtime.database.ledger import MARKER
 from ralphgen.runtime.database.schema import fold
 from ralphgen.runtime.postgresql.database import Database
@@ -30,13 +35,13 @@ if TYPE_CHECKING:
     import psycopg
 
 LEDGER = {
-    "ralphgen_sessions": "id",
-    "ralphgen_claims": "task_id",
-    "ralphgen_journal": "number",
-    "ralphgen_unfinished": "number",
-    "ralphgen_evidence": "number",
+    "ralphgen_sessions": ("id",),
+    "ralphgen_claims": ("task_id",),
+    "ralphgen_journal": ("number",),
+    "ralphgen_unfinished": ("number",),
+    "ralphgen_evidence": ("number",),
 }
-"""What is on record, by table, with the column by which a row is known."""
+"""What is on record, by table, with the columns by which a row is known."""
 
 _TYPES = {"INTEGER": "bigint", "REAL": "double precision", "BLOB": "bytea", "NUMERIC": "numeric"}
 _NONE_YET = ("features", "tasks", "task_comments", "recipe_configs")
@@ -54,15 +59,17 @@ class _DryRunError(Exception):
 def move_project(root: Path, file: Path, *, dry_run: bool, say: Say) -> Mapping[str, int]:
     """Move the rows of another project's file, or of this one's own before; return how many.
 
-    These are all columns of all of a project's tables, and what is on record where both have a
-    ledger; where PostgreSQL has no table of a project, they are made. Rows that are there already
-    stay. Raises `ProjectError` where one differs, where something has no place in PostgreSQL, or is
-    refused by it: nothing is changed then.
+    These are all columns of ralphgen's own tables, and of those that the settings name, and what is
+    on record where both have a ledger; where PostgreSQL has none of ralphgen's, they are made. Rows
+    that are there already stay. Raises `ProjectError` where one differs, where something has no
+    place in PostgreSQL, or is refused by it: nothing is changed then.
     """
     done: list[tuple[dict[str, int], list[str]]] = []
+    config = read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS))
+    needed = () if takes_any_schema(config, KITS) else tuple(REQUIRED_COLUMNS)
     with (
         suppress(_DryRunError),
-        _opened_file(file) as source,
+        _opened_file(file, needed) as source,
         opened_database(root) as database,
     ):
         own = of_postgresql(database)
@@ -70,7 +77,7 @@ def move_project(root: Path, file: Path, *, dry_run: bool, say: Say) -> Mapping[
             raise ProjectError("the project's rows are in SQLite", f"say engine in {CONFIG} first")
 
         def work() -> None:
-            move = _Move(own, source, file)
+            move = _Move(own, source, file, (*(TABLES if needed else ()), *names_of(config)))
             done[:] = [(move.run(), move.notes)]
             if dry_run:
                 raise _DryRunError
@@ -83,12 +90,12 @@ def move_project(root: Path, file: Path, *, dry_run: bool, say: Say) -> Mapping[
 
 
 @contextmanager
-def _opened_file(file: Path) -> Iterator[sqlite3.Connection]:
-    """A project's file; raises `ProjectError` where it is none, or cannot be read."""
+def _opened_file(file: Path, needed: Sequence[str]) -> Iterator[sqlite3.Connection]:
+    """A project's file; raises `ProjectError` where it lacks a table, or cannot be read."""
     try:
         with open_without_trace(file) as connection:
             facts = read_facts(connection)
-            if lacking := [table for table in REQUIRED_COLUMNS if table not in facts]:
+            if lacking := [table for table in needed if table not in facts]:
                 text = f'"{file}" is no project\'s database: it has no table "{lacking[0]}"'
                 raise ProjectError(text, "name that of a project")
             yield connection
@@ -100,6 +107,27 @@ def _unreadable(file: Path, error: sqlite3.Error) -> ProjectError:
     return ProjectError(f'"{file}" cannot be read: {error}', "see what is wrong there")
 
 
+def parents_first(facts: Facts, tables: Sequence[str]) -> list[str]:
+    """Return tables, each behind those that it names; those of a circle in their order."""
+    ahead = {
+        table: [
+            parent
+            for column in facts.get(table, ())
+            for parent in tables
+            if parent != table and (column["references"] or "").startswith(f"{parent}(")
+        ]
+        for table in tables
+    }
+    sorter = TopologicalSorter(ahead)
+    with suppress(CycleError):
+        sorter.prepare()
+    found: list[str] = []
+    while ready := sorter.get_ready():
+        found += ready
+        sorter.done(*ready)
+    return [*found, *(table for table in tables if table not in found)]
+
+
 class _Move:
     """The move of a file's rows, within a transaction that writes; `notes` say what stays behind.
 
@@ -107,7 +135,9 @@ class _Move:
     does not take, and what differs, before any of them is added.
     """
 
-    def __init__(self, database: Database, source: sqlite3.Connection, file: Path) -> None:
+    def __init__(
+        self, database: Database, source: sqlite3.Connection, file: Path, tables: Sequence[str]
+    ) -> None:
         self.notes: list[str] = []
         self._database = database
         self._schema = database.path.partition("/")[2]
@@ -115,20 +145,24 @@ class _Move:
         self._own = PostgresqlConnection(self._connection)
         self._source = source
         self._file = file
+        self._tables = tables
 
     def run(self) -> dict[str, int]:
         """Return how many rows were added to each table; raises `ProjectError`."""
         self._connection.execute(b"SET LOCAL statement_timeout = 0")
-        theirs, theirs_state = read_facts(self._source), state_of(self._source)
-        if not any(table in TABLES for table in table_names(self._own)):
+        theirs, theirs_state = read_facts(self._source, self._tables), state_of(self._source)
+        has_tasks = "tasks" in self._tables
+        if has_tasks and not any(table in TABLES for table in table_names(self._own)):
             self._make_tables(theirs, with_ledger=theirs_state.version is not None)
-        columns = self._columns(theirs, read_facts(self._own))
-        keys = {table: key_column(table) for table in columns}
+        ours = self._stored(read_facts(self._own, self._tables))
+        keys = self._keys(theirs, ours)
+        columns = self._columns(theirs, ours, keys)
         if self._takes_ledger(theirs_state, state_of(self._own)):
             columns.update((table, self._same_columns(table)) for table in LEDGER)
             keys.update(LEDGER)
         self._tell_others()
-        self._give_way()
+        if has_tasks:
+            self._give_way()
         incoming = [
             IncomingRows(self._connection, table, keys[table], moved)
             for table, moved in columns.items()
@@ -138,6 +172,39 @@ class _Move:
         for one in incoming:
             one.refuse_differing()
         return {one.table: one.add() for one in incoming}
+
+    def _stored(self, facts: Facts) -> Facts:
+        """Return the facts of tables, without those of views."""
+        return {name: columns for name, columns in facts.items() if name in table_names(self._own)}
+
+    def _keys(self, theirs: Facts, ours: Facts) -> dict[str, tuple[str, ...]]:
+        """Return the columns by which rows are known, by table, parents first.
+
+        A table that has no key is noted, and stays behind. Raises `ProjectError` for one that is
+        not there, and that the file has rows of.
+        """
+        found: dict[str, tuple[str, ...]] = {}
+        problems: list[Problem] = []
+        names = {fold(name): name for name in theirs}
+        for table in parents_first(ours, self._tables):
+            source = names.get(fold(table))
+            if table not in ours:
+                if source is not None and self._holds_rows(source):
+                    text = f'"{plain(table)}" has no place in PostgreSQL'
+                    problems.append(Problem(text, "make the table first, as the app does"))
+                continue
+            keys = sorted((one["primary_key"], one["name"]) for one in ours[table])
+            key = tuple(name for number, name in keys if number)
+            if "tasks" in self._tables and table in TABLES:
+                found[table] = (key_column(table),)
+            elif key:
+                found[table] = key
+            else:
+                text = f'left out: "{plain(table)}" has no primary key, which tells its rows apart'
+                self.notes.append(text)
+        if problems:
+            raise ProjectError.of(problems)
+        return found
 
     def _load(self, incoming: IncomingRows) -> None:
         try:
@@ -161,19 +228,20 @@ class _Move:
                     self._rows(f"ALTER TABLE {table} ADD COLUMN {quoted(name)} {kind}")
                     self.notes.append(f'made the column "{plain(f"{table}.{name}")}", of {kind}')
 
-    def _columns(self, theirs: Facts, ours: Facts) -> dict[str, list[MovedColumn]]:
+    def _columns(
+        self, theirs: Facts, ours: Facts, tables: Iterable[str]
+    ) -> dict[str, list[MovedColumn]]:
         """Return the columns to move by table; raise `ProjectError` for those that have no place.
 
         One that holds nothing, or is computed, may stay behind.
         """
         problems: list[Problem] = []
         found: dict[str, list[MovedColumn]] = {}
-        for table in TABLES:
-            kinds = {
-                one["name"]: one["type"] for one in ours.get(table, ()) if not one["generated"]
-            }
-            computed = {one["name"] for one in ours.get(table, ()) if one["generated"]}
-            for column in theirs.get(table, ()):
+        in_file = {fold(name): columns for name, columns in theirs.items()}
+        for table in tables:
+            kinds = {one["name"]: one["type"] for one in ours[table] if not one["generated"]}
+            computed = {one["name"] for one in ours[table] if one["generated"]}
+            for column in in_file.get(fold(table), ()):
                 source = column["name"]
                 name = source if source in kinds else fold(source)
                 if name in kinds:
@@ -182,8 +250,7 @@ class _Move:
                     name not in computed and not column["generated"] and self._holds(table, source)
                 ):
                     kind = _TYPES.get(column["type"], "text")
-                    added = f"ALTER TABLE {table} ADD COLUMN {quoted(name)} {kind}"
-                    hint = f"{added};" if table in ours else "make the table first"
+                    hint = f"ALTER TABLE {quoted(table)} ADD COLUMN {quoted(name)} {kind};"
                     text = f'"{plain(f"{table}.{source}")}" has no place in PostgreSQL'
                     problems.append(Problem(text, hint))
         if problems:
@@ -194,6 +261,9 @@ class _Move:
         """Return the columns of a table of the ledger, which is the same on both engines."""
         names = self._source.execute("SELECT name FROM pragma_table_info(?)", [table])
         return [MovedColumn(name, name, "") for (name,) in names]
+
+    def _holds_rows(self, table: str) -> bool:
+        return self._source.execute(f"SELECT 1 FROM {quoted(table)} LIMIT 1").fetchone() is not None
 
     def _holds(self, table: str, column: str) -> bool:
         sql = f"SELECT 1 FROM {quoted(table)} WHERE {quoted(column)} IS NOT NULL LIMIT 1"
@@ -218,7 +288,7 @@ class _Move:
 
     def _tell_others(self) -> None:
         """Note the tables of the app, which stay where they are."""
-        own = {*TABLES, *LEDGER, MARKER}
+        own = {*map(fold, self._tables), *LEDGER, MARKER}
         found = [name for (name,) in self._source.execute(_OTHERS) if fold(name) not in own]
         if found:
             more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""

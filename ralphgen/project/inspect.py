@@ -183,6 +183,12 @@ def without_new_columns(root: Path, project: Project) -> tuple[Project, Names]:
     return replace(project, schema=served), tuple(new)
 
 
+def takes_any_schema(config: TomlFile[Config], kits: Sequence[InspectedKit]) -> bool:
+    """Return whether the project's database may be without tasks, features and disciplines."""
+    hosts = [kit for kit in kits if kit.key in config.values.kits and kit.additions]
+    return bool(hosts) and hosts[0].any_schema
+
+
 def settings_models(kits: Sequence[InspectedKit]) -> dict[str, type[BaseModel]]:
     """Return the models of the config's tables that are named after a kit."""
     return {kit.key: kit.settings for kit in kits if kit.settings is not None}
@@ -241,7 +247,7 @@ def _found_facts(
         schema = _served_schema(connection, config, kits)
         tables = served_tables(config, schema, connection)
         queries = prepared_queries(root, config, schema, connection, {})
-        if _takes_any_schema(config, kits):
+        if takes_any_schema(config, kits):
             return schema, tables, queries, (), [], ()
         warnings = [
             *unknown_disciplines(connection, config),
@@ -252,19 +258,13 @@ def _found_facts(
         return schema, tables, queries, stored_removals(connection, schema), warnings, unusable
 
 
-def _takes_any_schema(config: TomlFile[Config], kits: Sequence[InspectedKit]) -> bool:
-    """Return whether the project's database may be without tasks, features and disciplines."""
-    hosts = [kit for kit in kits if kit.key in config.values.kits and kit.additions]
-    return bool(hosts) and hosts[0].any_schema
-
-
 def _served_schema(
     connection: DatabaseConnection, config: TomlFile[Config], kits: Sequence[InspectedKit]
 ) -> Schema:
     """Return the tables that the servers work on, as far as they are known to the config."""
     named = names_of(config)
     facts = read_facts(connection, named)
-    if _takes_any_schema(config, kits):
+    if takes_any_schema(config, kits):
         facts = only_served(facts, named)
         schema = _schema(facts, config)
     else:

@@ -73,7 +73,7 @@ class Moving:
     def everything(self) -> list[Any]:
         tables = self.there("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
         return sorted(
-            (table, self.there(f"SELECT t::text FROM {table} AS t ORDER BY 1"))
+            (table, self.there(f'SELECT t::text FROM "{table}" AS t ORDER BY 1'))
             for (table,) in tables
         )
 
@@ -211,7 +211,7 @@ def test_a_column_without_a_place_is_named_with_what_makes_one(moving: Moving) -
     text = moving.refused()
 
     assert '"tasks.note" has no place in PostgreSQL' in text
-    assert 'ALTER TABLE tasks ADD COLUMN "note" text;' in text
+    assert 'ALTER TABLE "tasks" ADD COLUMN "note" text;' in text
 
 
 def test_tables_that_are_made_have_the_files_own_columns(moving: Moving) -> None:
@@ -242,3 +242,72 @@ def test_a_record_of_its_own_keeps_the_other_one_out(moving: Moving) -> None:
     assert not {*LEDGER} & {*moved}
     assert ["left out: what is on record; there is a record in PostgreSQL already"] == moving.said
     assert 2 == moved["tasks"]
+
+
+OWN = """
+CREATE TABLE risks (id INTEGER PRIMARY KEY, title TEXT, feature TEXT REFERENCES features, due DATE,
+    open BOOLEAN, facts JSON, photo BLOB, price DECIMAL, internal TEXT, above INTEGER);
+CREATE TABLE "a b" (k TEXT, "n?" INTEGER, risk INTEGER REFERENCES risks, PRIMARY KEY (k, "n?"));
+CREATE TABLE loose (note TEXT);
+INSERT INTO risks VALUES (8, 'fire', 'auth', '2026-02-10', 1, '{"a": [1]}', x'00ff', 9.75, 's', 9);
+INSERT INTO risks (id, title, open) VALUES (9, 'flood', 0);
+INSERT INTO "a b" VALUES ('x', 1, 9), ('y', 1, 8);
+INSERT INTO loose VALUES ('x');
+"""
+PLACE_FOR_THEM = """
+CREATE TABLE risks (id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, title text,
+    feature text REFERENCES features, due date, open boolean, facts jsonb, photo bytea,
+    price numeric(30, 2), internal text, above integer REFERENCES risks);
+CREATE TABLE "a b" (k text, "n?" bigint, risk integer REFERENCES risks, PRIMARY KEY (k, "n?"));
+CREATE TABLE loose (note text);
+"""
+NAMED = """
+[tables."a b"]
+noun = "a_b"
+[tables.risks]
+noun = "risk"
+hide = ["internal"]
+[tables.loose]
+"""
+
+
+def name_own_tables(moving: Moving, head: str = "") -> None:
+    with closing(sqlite3.connect(moving.file)) as connection:
+        connection.executescript(OWN)
+    (moving.root / ".ralph/ralphgen.toml").write_text(f"{head}{CONFIG}{NAMED}", encoding="utf-8")
+
+
+def test_the_projects_own_tables_move_with_hidden_columns_and_other_types(moving: Moving) -> None:
+    name_own_tables(moving)
+    assert create_tables(PLACE, "New", load_stack("empty"))
+    moving.there(PLACE_FOR_THEM)
+    moved = moving.move()
+    risk = moving.there("SELECT due::text, open, facts, photo, price::text, internal FROM risks")[0]
+    more = moving.there("INSERT INTO risks (title) VALUES ('x') RETURNING id")
+    again = moving.move()
+
+    assert (2, 2) == (moved["risks"], moved["a b"])
+    assert ("2026-02-10", True, {"a": [1]}, b"\0\xff", "9.75", "s") == risk
+    assert [(10,)] == more
+    assert 0 == sum(again.values())
+    assert any('"loose" has no primary key' in line for line in moving.said)
+
+    moving.there("UPDATE \"a b\" SET risk = 8 WHERE k = 'x'")
+    assert 'the row "x, 1" of a b is another one there' in moving.refused()
+
+
+def test_a_table_of_the_projects_own_without_a_place_is_named(moving: Moving) -> None:
+    name_own_tables(moving)
+    text = moving.refused()
+
+    assert '"risks" has no place in PostgreSQL' in text
+    assert "make the table first" in text
+
+
+def test_a_project_of_tables_alone_moves_into_postgresql(moving: Moving) -> None:
+    name_own_tables(moving, 'kits = ["tables"]\n')
+    moving.there(PLACE_FOR_THEM.replace("text REFERENCES features", "text"))
+    moved = moving.move()
+
+    assert {"risks": 2, "a b": 2} == {name: count for name, count in moved.items() if count}
+    assert [] == moving.there("SELECT 1 FROM pg_tables WHERE tablename = 'tasks'")

@@ -179,3 +179,23 @@ def test_a_table_of_a_long_name_is_added_by_a_name_that_the_config_takes(project
 
     assert 0 == done.returncode, done.stderr
     assert "n" * 50 in {one.noun for one in inspect_project(project, KITS).tables}
+
+
+def test_rows_are_exported_and_imported_and_taken_back(project: Path, tmp_path: Path) -> None:
+    other = shutil.copytree(project, tmp_path / "other")
+    assert 0 == ralphgen("ledger", "on", "--yes", cwd=project).returncode
+    called(other, "create_artist", name="Other")
+    called(other, "create_album", title="One", artist_id=2)
+    ralphgen("export", "rows.jsonl", cwd=project)
+    ralphgen("export", "../rows.jsonl", cwd=other)
+    done = ralphgen("import", "../rows.jsonl", cwd=project)
+    imported = rows(project, "SELECT title, artist_id FROM albums")
+    session = done.stderr.partition('"ralphgen undo ')[2].partition('"')[0]
+    log = ralphgen("log", cwd=project).stdout
+    undone = ralphgen("undo", session, "--yes", cwd=project)
+
+    assert 0 == done.returncode, done.stderr
+    assert [("One", 2)] == imported
+    assert "albums 1" in log
+    assert 0 == undone.returncode, undone.stderr
+    assert [] == rows(project, "SELECT title FROM albums")

@@ -1,0 +1,243 @@
+"""Writes the edits of a merge, in an order that the database takes: all of them, or none."""
+
+import sqlite3
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from graphlib import CycleError, TopologicalSorter
+from typing import TYPE_CHECKING, Any
+
+from ralphgen.errors import Problem, ProjectError
+from ralphgen.exchange.incoming import go_on_counting, refusals
+from ralphgen.exchange.lines import SHOWN, shown_key
+from ralphgen.exchange.merge import RowEdit, after
+from ralphgen.exchange.own import Own
+from ralphgen.exchange.rows import MASK, SECRET, Rows, read_rows, same, unmasked
+from ralphgen.exchange.spelling import spelled
+from ralphgen.exchange.tables import Key, Value, key_values
+from ralphgen.ledger.opened import connection_of
+from ralphgen.project.postgresql import first_line
+from ralphgen.project.schema import table_names
+from ralphgen.runtime.errors import ToolError
+from ralphgen.runtime.postgresql.library import GIVEN_NUMBER
+from ralphgen.runtime.sqlite.library import quoted
+
+if TYPE_CHECKING:
+    from ralphgen.runtime.database.connection import Database
+
+SETTLE = "nothing was changed: settle each of these on one side, then import again"
+_LATER, _LATER_ON_POSTGRESQL = "PRAGMA defer_foreign_keys = ON", "SET CONSTRAINTS ALL DEFERRED"
+_SERVERS = "SELECT mcp_servers FROM disciplines WHERE name = ?"
+_Broken = tuple[Any, ...]  # of a foreign key: table, number of the row, parent, which key
+
+
+class EditWriter:
+    """Writes edits of a project's rows within a transaction that writes.
+
+    `masked` are the names of disciplines some of whose secrets are not known.
+    """
+
+    def __init__(self, database: "Database", own: Own) -> None:
+        """Write to `database`, whose rows are `own`."""
+        self.masked: dict[str, None] = {}
+        self._database = database
+        self._own = own
+
+    def write(self, edits: Sequence[RowEdit]) -> None:
+        """Write the edits.
+
+        One that the database refuses is tried again behind the others: a value that has to be
+        unique may get free. Raises `ToolError` for what the database refuses in the end, and
+        `ProjectError` where rows would go that nobody has removed, or name rows that are gone.
+        """
+        database, own = self._database, self._own
+        before = {*self._broken_keys()}
+        database.change(_LATER_ON_POSTGRESQL if own.is_typed else _LATER)
+        pending = in_order(edits, own)
+        while pending:
+            refused = [(edit, error) for edit in pending if (error := self._tried(edit))]
+            is_stuck = len(refused) == len(pending)
+            pending = self._loosened(refused) if is_stuck else [edit for edit, _ in refused]
+        if own.is_typed:
+            self._count_on(edits)
+        self._refuse_loss(edits)
+        self._refuse_broken(before)
+
+    def _tried(self, edit: RowEdit) -> Exception | None:
+        """Write an edit; return why the database refuses it."""
+        database, is_typed = self._database, self._own.is_typed
+        if is_typed:
+            database.change("SAVEPOINT ralphgen_edit")
+        try:
+            self._write(edit)
+        except refusals(database) as error:
+            if is_typed:
+                database.change("ROLLBACK TO SAVEPOINT ralphgen_edit")
+            elif not database.connection.in_transaction:  # a constraint ON CONFLICT ROLLBACK
+                raise _refusal(edit, error) from error
+            return error
+        if is_typed:
+            database.change("RELEASE SAVEPOINT ralphgen_edit")
+        return None
+
+    def _write(self, edit: RowEdit) -> None:
+        name, key = edit.key
+        table, values = self._own.tables[name], dict(edit.values)
+        of, column = SECRET
+        if name == of and column in values:
+            found = self._database.row(_SERVERS, [key])
+            values[column] = unmasked(found[0] if found else None, values[column])
+            if f'"{MASK}"' in str(values[column]):
+                self.masked[str(key)] = None
+        known = dict(zip(table.key, key_values(key), strict=True))
+        if self._own.is_typed:
+            values, known = (
+                {one: spelled(table.kinds[one], one, value) for one, value in row.items()}
+                for row in (values, known)
+            )
+        where = " AND ".join(f"{quoted(one)} = ?" for one in known)
+        named = ", ".join(map(quoted, values))
+        if edit.kind == "add":
+            given = GIVEN_NUMBER if self._own.is_typed else ""
+            marks = ", ".join("?" * len(values))
+            sql = f"INSERT INTO {quoted(name)} ({named}){given} VALUES ({marks})"
+            self._database.change(sql, [*values.values()])
+        elif edit.kind == "change":
+            marks = ", ".join(f"{quoted(one)} = ?" for one in values)
+            sql = f"UPDATE {quoted(name)} SET {marks} WHERE {where}"
+            self._database.change(sql, [*values.values(), *known.values()])
+        else:
+            self._database.change(f"DELETE FROM {quoted(name)} WHERE {where}", [*known.values()])
+
+    def _loosened(self, refused: Sequence[tuple[RowEdit, Exception]]) -> list[RowEdit]:
+        """Return the edits with new rows that name nobody yet, and what they name behind all.
+
+        So rows that name each other come in. Raises `ToolError` where that is of no use.
+        """
+        edits: list[RowEdit] = []
+        later: list[RowEdit] = []
+        for edit, _ in refused:
+            table = self._own.tables[edit.key[0]]
+            names = {
+                column: value
+                for column, value in edit.values.items()
+                if column in table.references and column in table.optional and value is not None
+            }
+            if edit.kind == "add" and names:
+                alone = {one: value for one, value in edit.values.items() if one not in names}
+                edits.append(replace(edit, values=alone))
+                later.append(RowEdit("change", edit.key, names))
+            else:
+                edits.append(edit)
+        if not later:
+            edit, error = refused[0]
+            raise _refusal(edit, error) from error
+        return [*edits, *later]
+
+    def _count_on(self, edits: Sequence[RowEdit]) -> None:
+        """Have new numbers begin behind those of rows that were added."""
+        for name in dict.fromkeys(edit.key[0] for edit in edits if edit.kind == "add"):
+            table = self._own.tables[name]
+            if [table.kinds[column] for column in table.key] == ["INTEGER"]:
+                go_on_counting(connection_of(self._database), name, table.key[0])
+
+    def _refuse_loss(self, edits: Sequence[RowEdit]) -> None:
+        """Raise `ProjectError` where rows are gone, or name nobody, and no edit says so."""
+        own, edited = self._own, {edit.key for edit in edits}
+        now = own.ordered(read_rows(connection_of(self._database), own.tables))
+        problems = []
+        for key in after(own.rows, tuple(edits)):
+            before = own.rows.get(key, {})
+            if before and key not in now:
+                problems.append(f"{shown_key(key)} would go along with what is removed")
+            elif before and key not in edited:
+                problems += [
+                    f'"{column}" of {shown_key(key)} would change with what it names'
+                    for column in own.tables[key[0]].references
+                    if not same(before[column], now[key][column])
+                ]
+        _refuse(problems)
+
+    def _refuse_broken(self, before: Collection[_Broken]) -> None:
+        """Raise `ProjectError` for rows that name one that is not there, unless they did before."""
+        if self._own.is_typed:
+            self._database.change("SET CONSTRAINTS ALL IMMEDIATE")
+            return
+        broken = sorted({*self._broken_keys()} - {*before}, key=repr)
+        _refuse(
+            [f'{self._shown(one)} names a row of "{one[2]}" that is not there' for one in broken]
+        )
+
+    def _broken_keys(self) -> Iterator[_Broken]:
+        """Yield each foreign key of SQLite that leads nowhere, and is put off until the end."""
+        if self._own.is_typed:
+            return
+        for table in table_names(connection_of(self._database)):
+            # A key that leads to columns which are no key is an error, and binds nobody.
+            with suppress(sqlite3.OperationalError):
+                yield from self._database.rows(f"PRAGMA main.foreign_key_check({quoted(table)})")
+
+    def _shown(self, broken: _Broken) -> str:
+        name, number, *_ = broken
+        table = self._own.tables.get(name)
+        if table is None or number is None:
+            return f'a row of "{name}"'
+        columns = ", ".join(map(quoted, table.key))
+        sql = f"SELECT {columns} FROM {quoted(name)} WHERE _rowid_ = ?"
+        found = self._database.row(sql, [number])
+        key = None if found is None else table.key_of(dict(zip(table.key, found, strict=True)))
+        return f'a row of "{name}"' if key is None else shown_key((name, key))
+
+
+def in_order(edits: Sequence[RowEdit], own: Own) -> list[RowEdit]:
+    """Return the edits so that rows come after those that they name, and go before them."""
+    kept = [edit for edit in edits if edit.kind != "remove"]
+    gone = {edit.key: own.rows[edit.key] for edit in edits if edit.kind == "remove"}
+    added = {edit.key: edit.values for edit in kept if edit.kind == "add"}
+    by_key = {edit.key: edit for edit in edits}
+    changed = [edit for edit in kept if edit.kind == "change"]
+    return [
+        *(by_key[key] for key in _parents_first(added, own)),
+        *changed,
+        *(by_key[key] for key in reversed(_parents_first(gone, own))),
+    ]
+
+
+def _parents_first(rows: Rows, own: Own) -> list[Key]:
+    """Return the keys of rows, each behind those that it names; of a circle, in any order."""
+    wanted = {place for table in own.tables.values() for place in table.references.values()}
+    known: dict[tuple[str, str, Value], list[Key]] = {}
+    for key, row in rows.items():
+        for column in row:
+            if (key[0], column) in wanted:
+                known.setdefault((key[0], column, row[column]), []).append(key)
+    ahead: dict[Key, list[Key]] = {
+        key: [
+            parent
+            for column, place in own.tables[key[0]].references.items()
+            for parent in known.get((*place, row.get(column)), ())
+            if parent != key
+        ]
+        for key, row in rows.items()
+    }
+    sorter = TopologicalSorter(ahead)
+    with suppress(CycleError):
+        sorter.prepare()
+    found: dict[Key, None] = {}
+    while ready := sorter.get_ready():
+        found.update(dict.fromkeys(ready))
+        sorter.done(*ready)
+    return [*found, *(key for key in rows if key not in found)]
+
+
+def _refusal(edit: RowEdit, error: Exception) -> ToolError:
+    said = first_line(error)
+    detail = str(getattr(getattr(error, "diag", None), "message_detail", None) or "")
+    more = f": {detail}" if detail.startswith("Key ") else ""  # else it is the whole row
+    return ToolError(f"{shown_key(edit.key)}: the database refuses it: {said}{more}")
+
+
+def _refuse(problems: Sequence[str]) -> None:
+    if problems:
+        *others, last = problems[:SHOWN]
+        raise ProjectError.of([*map(Problem, others), Problem(last, SETTLE)])

@@ -1,0 +1,27 @@
+"""Reads numbers of PostgreSQL without the loss of a digit."""
+
+from decimal import Decimal
+
+from ralphgen.project.postgresql import PostgresqlConnection
+
+
+def exact_numbers(connection: PostgresqlConnection) -> None:
+    """Have a connection read numerics as numbers where these are the same, else as their text."""
+    from psycopg.adapt import Buffer, Loader
+
+    class NumericLoader(Loader):
+        """Reads a number of any length."""
+
+        def load(self, data: Buffer) -> str | int | float:
+            """Return it as a number that a column of SQLite can hold, else as text."""
+            return number(bytes(data).decode())
+
+    connection.raw.adapters.register_loader("numeric", NumericLoader)
+
+
+def number(text: str) -> str | int | float:
+    """Return the number that a text spells, or the text where none of 64 bits is the same."""
+    if text.lstrip("-").isdecimal():
+        return int(text) if -(2**63) <= int(text) < 2**63 else text
+    near = float(text)
+    return near if Decimal(repr(near)) == Decimal(text) else text

@@ -1,0 +1,85 @@
+"""Reads the rows of a project's database that are moved, and what is to be known of them."""
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ralphgen.errors import ProjectError
+from ralphgen.exchange.rows import Rows, read_rows, with_json_in_order
+from ralphgen.exchange.tables import TABLES, MovedTable, has_tasks, left_out, moved_tables
+from ralphgen.kits.registry import KITS
+from ralphgen.project.connection import DatabaseConnection, open_database
+from ralphgen.project.database import open_without_trace
+from ralphgen.project.inspect import read_schema
+from ralphgen.project.model import Schema
+from ralphgen.project.postgresql import PostgresqlConnection
+from ralphgen.project.schema import table_names
+from ralphgen.runtime.sqlite.library import quoted
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """The rows of a project, the tables that they are of, and its schema.
+
+    With `is_typed` a column holds values of its kind alone, as in PostgreSQL; in a file of SQLite
+    any value may stand anywhere. `notes` say what of the tables cannot be moved.
+    """
+
+    rows: Rows
+    tables: Mapping[str, MovedTable]
+    schema: Schema
+    is_typed: bool
+    notes: tuple[str, ...]
+
+    @property
+    def has_tasks(self) -> bool:
+        """Whether there are tasks, features and disciplines, which refer to each other."""
+        return has_tasks(self.schema)
+
+    def ordered(self, rows: Rows) -> Rows:
+        """Return rows from elsewhere with JSON spelled as it is here."""
+        return with_json_in_order(rows, self.schema) if self.is_typed else rows
+
+
+def read_own(root: Path) -> Own:
+    """Return the rows of the project in `root`; raises `ProjectError` where they cannot be read."""
+    try:
+        with open_database(root) as connection:
+            return own_of(connection, root)
+    except sqlite3.Error as error:
+        text = f"the database cannot be read: {error}"
+        raise ProjectError(text, 'run "ralphgen doctor"') from error
+
+
+def own_of(connection: DatabaseConnection, root: Path) -> Own:
+    """Return the rows of a database that has the settings of the project in `root`."""
+    schema = read_schema(connection, root, KITS)
+    stored = table_names(connection)
+    tables = moved_tables(schema, stored)
+    rows = read_rows(connection, tables)
+    is_typed = isinstance(connection, PostgresqlConnection)
+    notes = (*left_out(schema, stored), *_without_key(connection, tables))
+    own = Own(rows, tables, schema, is_typed, notes)
+    return Own(own.ordered(rows), tables, schema, is_typed, notes)
+
+
+def read_file(file: Path, root: Path) -> Own:
+    """Return the rows of another project's file of SQLite, by what is visible in ours."""
+    try:
+        with open_without_trace(file) as connection:
+            return own_of(connection, root)
+    except sqlite3.Error as error:
+        raise ProjectError(f'"{file}" cannot be read: {error}', 'run "ralphgen doctor"') from error
+
+
+def _without_key(connection: DatabaseConnection, tables: Mapping[str, MovedTable]) -> Iterator[str]:
+    """Yield what to say of rows whose key is missing, as SQLite allows it."""
+    for name, table in tables.items():
+        if name in TABLES:
+            continue
+        missing = " OR ".join(f"{quoted(column)} IS NULL" for column in table.key)
+        sql = f"SELECT count(*) FROM {quoted(name)} WHERE {missing}"
+        (count,) = connection.execute(sql).fetchone()
+        if count:
+            yield f'left out: {count:,} of the rows of "{name}", which have no key'

@@ -1,0 +1,409 @@
+"""The project's own tables move with its tasks: whole, and merged, as foreign keys take it."""
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cases import INIT_SCHEMA
+from driving import ROWS, query
+from engines import CONFIG, ENGINES, MARKER, VARIABLE
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from lanes import examples
+from postgresql import database, template_of
+
+from ralphgen.errors import ProjectError
+from ralphgen.exchange.merge import RowEdit
+from ralphgen.exchange.move import export_file, export_text, import_rows
+from ralphgen.history.undo import undo_session
+from ralphgen.ledger.dialect import for_postgresql
+from ralphgen.ledger.tables import definition
+from ralphgen.project.root import DATABASE
+
+pytestmark = pytest.mark.slow
+
+OWN = """
+CREATE TABLE risks (
+    id INTEGER PRIMARY KEY, title TEXT NOT NULL, feature TEXT REFERENCES features ON DELETE CASCADE,
+    weight REAL, photo BLOB, internal TEXT, above INTEGER REFERENCES risks,
+    twice REAL GENERATED ALWAYS AS (weight * 2) STORED
+);
+CREATE TABLE labels (name TEXT PRIMARY KEY, color TEXT UNIQUE);
+CREATE TABLE "risk labels" (
+    risk INTEGER REFERENCES risks ON DELETE CASCADE,
+    label TEXT REFERENCES labels ON UPDATE CASCADE ON DELETE SET NULL, number INTEGER,
+    PRIMARY KEY (risk, number)
+);
+CREATE TABLE teams (name TEXT PRIMARY KEY, lead TEXT);
+CREATE TABLE people (name TEXT PRIMARY KEY, team TEXT REFERENCES teams);
+CREATE TABLE loose (note TEXT);
+CREATE VIEW heavy AS SELECT id, title FROM risks WHERE weight > 5;
+"""
+CIRCLE = {
+    "sqlite": OWN.replace("lead TEXT", "lead TEXT REFERENCES people"),
+    "postgresql": f"{OWN} ALTER TABLE teams ADD FOREIGN KEY (lead) REFERENCES people;".replace(
+        "REAL", "double precision"
+    ).replace("BLOB", "bytea"),
+}
+TABLES = """
+[tables.risks]
+noun = "risk"
+hide = ["internal"]
+[tables.labels]
+noun = "label"
+[tables."risk labels"]
+noun = "risk_label"
+[tables.teams]
+noun = "team"
+[tables.people]
+noun = "person"
+[tables.loose]
+[tables.heavy]
+"""
+FILLED = (
+    "INSERT INTO risks (id, title, feature, weight, above) VALUES (1, 'fire', 'auth', 7.5, NULL)",
+    "INSERT INTO risks (id, title, internal) VALUES (2, 'flood', 'secret')",
+    "UPDATE risks SET above = 2 WHERE id = 1",
+    "INSERT INTO labels VALUES ('red', '#f00'), ('blue', '#00f')",
+    "INSERT INTO \"risk labels\" (risk, label, number) VALUES (1, 'red', 1), (1, 'blue', 2)",
+    "INSERT INTO teams (name) VALUES ('core')",
+    "INSERT INTO people VALUES ('ada', 'core')",
+    "UPDATE teams SET lead = 'ada'",
+    "INSERT INTO loose VALUES ('x')",
+)
+
+
+def quiet(_line: str) -> None:
+    """Takes the place of messages."""
+
+
+def take(root: Path, file: Path, **options: Any) -> tuple[RowEdit, ...]:
+    given = {"is_database": False, "dry_run": False, "allow_removals": False, "say": quiet}
+    return import_rows(root, file, **{**given, **options})
+
+
+def lines(changes: tuple[RowEdit, ...]) -> list[str]:
+    return [str(change) for change in changes]
+
+
+Make = Callable[..., Path]
+
+
+@pytest.fixture(params=ENGINES)
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
+    """Makes projects with such tables on an engine, filled or with the rows of a new one."""
+    with pytest.MonkeyPatch.context() as patched:
+        yield from _maker(request.param, tmp_path, patched)
+
+
+def _maker(engine: str, folder: Path, patched: pytest.MonkeyPatch) -> Iterator[Make]:
+    with ExitStack() as stack:
+
+        def made(name: str, *statements: str) -> Path:
+            root = folder / name
+            (root / ".ralph/db").mkdir(parents=True)
+            schema = INIT_SCHEMA.read_text(encoding="utf-8")
+            base = f"{schema}{ROWS}{definition()}{MARKER}"
+            if engine == "postgresql":
+                variable = f"{VARIABLE}_{name.upper()}"
+                text = f"{for_postgresql(base)}{CIRCLE[engine]}"
+                patched.setenv(variable, stack.enter_context(database(template_of(text))))
+                config = CONFIG.replace(VARIABLE, variable)
+            else:
+                with closing(sqlite3.connect(root / DATABASE)) as connection:
+                    connection.executescript(f"{base}{CIRCLE[engine]}")
+                config = ""
+            (root / ".ralph/ralphgen.toml").write_text(f"{config}{TABLES}", encoding="utf-8")
+            for statement in statements:
+                query(root, statement)
+            return root
+
+        yield made
+
+
+@pytest.fixture
+def pair(make: Make, tmp_path: Path) -> tuple[Path, Path]:
+    """Two projects that have everything in common."""
+    ours, theirs = (make(name, *FILLED) for name in ("ours", "theirs"))
+    export_file(ours, tmp_path / "rows.jsonl")
+    export_file(theirs, tmp_path / "rows.jsonl")
+    return ours, theirs
+
+
+def exported(root: Path) -> Path:
+    file = root.with_suffix(".jsonl")
+    export_file(root, file)
+    return file
+
+
+def test_an_export_has_the_visible_rows_of_tables_and_says_what_it_leaves_out(make: Make) -> None:
+    root = make("ours", *FILLED)
+    query(root, "UPDATE risks SET photo = ? WHERE id = 1", b"\0\xff")
+    said: list[str] = []
+    found = [json.loads(line) for line in export_text(root, said.append).splitlines()]
+    risks = [one["row"] for one in found if one["table"] == "risks"]
+
+    assert {
+        "above": 2,
+        "feature": "auth",
+        "id": 1,
+        "photo": {"blob": "00ff"},
+        "title": "fire",
+        "weight": 7.5,
+    } == risks[0]
+    assert {"label": "red", "number": 1, "risk": 1} in [one["row"] for one in found]
+    assert not {"loose", "heavy"} & {one["table"] for one in found}
+    assert ['left out: "loose" has no primary key, which tells its rows apart'] == said
+
+
+def test_a_new_project_takes_them_with_circles_and_gives_the_same_bytes(
+    make: Make, tmp_path: Path
+) -> None:
+    ours, theirs = make("ours", *FILLED), make("theirs")
+    query(ours, "INSERT INTO risks (id, title, above) VALUES (0, 'child of a later one', 1)")
+    text = export_text(ours)
+    file = tmp_path / "rows.jsonl"
+    export_file(ours, file)
+    done = take(theirs, file)
+
+    assert text == export_text(theirs)
+    assert {"add"} == {change.kind for change in done}
+    assert () == take(theirs, file)
+    assert [(7.5, 15.0)] == query(theirs, "SELECT weight, twice FROM risks WHERE id = 1")
+
+
+def test_what_each_side_has_changed_is_merged_and_taken_back(pair: tuple[Path, Path]) -> None:
+    ours, theirs = pair
+    query(ours, "UPDATE risks SET weight = 9 WHERE id = 1")
+    query(theirs, "UPDATE risks SET title = 'blaze', photo = ? WHERE id = 1", b"\x01")
+    query(theirs, "INSERT INTO \"risk labels\" (risk, label, number) VALUES (2, 'red', 1)")
+    before, said = export_text(ours), list[str]()
+    done = take(ours, exported(theirs), say=said.append)
+    (session,) = [line.split()[-1].strip('"') for line in said if "take it back" in line]
+    merged = query(ours, "SELECT title, weight FROM risks WHERE id = 1")
+    undone = undo_session(ours, session)
+
+    assert [
+        'add the row "2, 1" of risk labels',
+        'change the row "1" of risks: photo, title',
+    ] == lines(done)
+    assert [("blaze", 9)] == merged
+    assert not undone.left
+    assert before == export_text(ours)
+
+
+def test_both_changed_is_a_conflict_and_nothing_is_written(pair: tuple[Path, Path]) -> None:
+    ours, theirs = pair
+    query(ours, "UPDATE labels SET color = 'a' WHERE name = 'red'")
+    query(theirs, "UPDATE labels SET color = 'b' WHERE name = 'red'")
+    query(theirs, "UPDATE risks SET title = 'x'")
+    before = export_text(ours)
+    with pytest.raises(ProjectError) as caught:
+        take(ours, exported(theirs))
+
+    assert 'the row "red" of labels: "color" is "a" here and "b" there' in str(caught.value)
+    assert before == export_text(ours)
+
+
+def test_two_rows_of_one_number_are_a_conflict_also_by_way_of_a_third(
+    make: Make, tmp_path: Path
+) -> None:
+    roots = [make(name, *FILLED) for name in ("a", "b", "c")]
+    for root in roots:
+        export_file(root, tmp_path / "base.jsonl")
+    for root in roots[1:]:
+        values = f"9, 'of {root.name}', {roots.index(root)}, 'auth'"
+        query(root, f"INSERT INTO risks (id, title, weight, feature) VALUES ({values})")
+    take(roots[0], exported(roots[1]))
+    with pytest.raises(ProjectError, match='the row "9" of risks is another one here and there'):
+        take(roots[0], exported(roots[2]))
+
+    query(roots[1], "UPDATE risks SET weight = 5 WHERE id = 9")
+    assert ['change the row "9" of risks: weight'] == lines(take(roots[0], exported(roots[1])))
+
+
+def test_a_renamed_text_key_takes_along_what_names_it_and_what_is_unique(
+    pair: tuple[Path, Path],
+) -> None:
+    ours, theirs = pair
+    query(theirs, "UPDATE labels SET name = 'crimson' WHERE name = 'red'")
+    query(theirs, "UPDATE \"risk labels\" SET label = 'crimson' WHERE label = 'red'")
+    file = exported(theirs)
+    with pytest.raises(ProjectError, match=r'these are gone there .*the row "red" of labels'):
+        take(ours, file)
+    text = export_text(theirs)
+    take(ours, file, allow_removals=True)
+
+    assert text == export_text(ours)
+
+
+def test_a_removal_takes_nothing_along_that_is_ours(pair: tuple[Path, Path]) -> None:
+    ours, theirs = pair
+    query(theirs, "DELETE FROM \"risk labels\" WHERE label = 'blue'")
+    query(theirs, "DELETE FROM labels WHERE name = 'blue'")
+    query(ours, "INSERT INTO \"risk labels\" (risk, label, number) VALUES (2, 'blue', 1)")
+    before = export_text(ours)
+    with pytest.raises(ProjectError, match='"label" of the row "2, 1" of risk labels would change'):
+        take(ours, exported(theirs), allow_removals=True)
+
+    assert before == export_text(ours)
+
+
+def test_a_row_that_goes_with_a_feature_is_named(pair: tuple[Path, Path]) -> None:
+    ours, theirs = pair
+    query(theirs, "DELETE FROM features WHERE name = 'search'")
+    query(ours, "INSERT INTO risks (id, title, feature) VALUES (7, 'ours', 'search')")
+    before = export_text(ours)
+    with pytest.raises(ProjectError, match='the row "7" of risks would go along'):
+        take(ours, exported(theirs), allow_removals=True)
+
+    assert before == export_text(ours)
+
+
+def test_a_row_that_names_nothing_is_named_in_a_dry_run_too(make: Make, tmp_path: Path) -> None:
+    root, file = make("ours"), tmp_path / "rows.jsonl"
+    row = {"id": 5, "title": "x", "feature": "gone"}
+    file.write_text(json.dumps({"table": "risks", "row": row}) + "\n", encoding="utf-8")
+    for dry_run in (True, False):
+        with pytest.raises(ProjectError, match='the row "5" of risks'):
+            take(root, file, dry_run=dry_run)
+
+    assert [] == query(root, "SELECT id FROM risks")
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"table": "risks", "row": {"title": "x"}}, '"id" is missing'),
+        ({"table": "risk labels", "row": {"risk": 1}}, '"risk", "number" is missing'),
+        ({"table": "risks", "row": {"id": 4, "internal": "x"}}, '"risks.internal" is no column'),
+        ({"table": "risks", "row": {"id": 4, "twice": 1}}, '"risks.twice" is no column'),
+        ({"table": "heavy", "row": {"id": 4}}, '"heavy" is no table that can be imported'),
+        ({"table": "loose", "row": {"note": "x"}}, '"loose" is no table that can be imported'),
+        ({"table": "others", "row": {"id": 4}}, "is to be named in .ralph/ralphgen.toml"),
+        ({"table": "risks", "row": {"id": 4}}, 'the row "4" of risks: the database refuses it'),
+    ],
+)
+def test_a_broken_line_changes_nothing(
+    make: Make, tmp_path: Path, row: dict[str, Any], said: str
+) -> None:
+    root, file = make("ours"), tmp_path / "rows.jsonl"
+    good = {"table": "labels", "row": {"name": "red", "color": None}}
+    file.write_text(f"{json.dumps(good)}\n{json.dumps(row)}\n", encoding="utf-8")
+    with pytest.raises(ProjectError) as caught:
+        take(root, file)
+
+    assert said in str(caught.value)
+    assert [] == query(root, "SELECT name FROM labels")
+
+
+def test_a_hidden_column_that_must_be_given_keeps_rows_out(make: Make, tmp_path: Path) -> None:
+    ours, theirs = make("ours", *FILLED), make("theirs")
+    for root in (ours, theirs):
+        settings = root / ".ralph/ralphgen.toml"
+        text = settings.read_text(encoding="utf-8").replace('"internal"', '"internal", "title"')
+        settings.write_text(text, encoding="utf-8")
+    said: list[str] = []
+    export_file(ours, tmp_path / "rows.jsonl", said.append)
+    with pytest.raises(ProjectError, match='no row can be added to "risks"'):
+        take(theirs, tmp_path / "rows.jsonl")
+
+    assert any('"title" is hidden and must be given' in line for line in said)
+    assert "fire" not in export_text(ours)
+
+
+def test_a_side_that_does_not_name_the_table_takes_nothing_away(pair: tuple[Path, Path]) -> None:
+    ours, theirs = pair
+    settings = theirs / ".ralph/ralphgen.toml"
+    text = settings.read_text(encoding="utf-8").partition("[tables.risks]")[0]
+    settings.write_text(text, encoding="utf-8")
+    query(theirs, "UPDATE tasks SET title = 'x' WHERE id = 1")
+    said: list[str] = []
+
+    assert ["change task 1: title"] == lines(take(ours, exported(theirs), say=said.append))
+    assert any('has no row of "risks": those here stay' in line for line in said)
+    settings.write_text(f"{text}{TABLES}", encoding="utf-8")
+    assert () == take(ours, exported(theirs))
+
+
+def test_a_database_is_taken_as_its_export(pair: tuple[Path, Path]) -> None:
+    ours, theirs = pair
+    if not (theirs / DATABASE).exists():
+        pytest.skip("a file of SQLite is moved whole where the project is in PostgreSQL")
+    query(theirs, "UPDATE risks SET title = 'b' WHERE id = 1")
+
+    assert ['change the row "1" of risks: title'] == lines(
+        take(ours, theirs / DATABASE, is_database=True)
+    )
+
+
+def test_a_table_that_replaces_rows_by_itself_loses_none(tmp_path: Path) -> None:
+    root = tmp_path / "p"
+    (root / ".ralph/db").mkdir(parents=True)
+    sql = "CREATE TABLE codes (id INTEGER PRIMARY KEY, code TEXT UNIQUE ON CONFLICT REPLACE)"
+    for statement in (sql, "INSERT INTO codes VALUES (1, 'a')"):
+        query(root, statement)
+    config = 'kits = ["tables"]\n[tables.codes]\nnoun = "code"\n'
+    (root / ".ralph/ralphgen.toml").write_text(config, encoding="utf-8")
+    file = tmp_path / "rows.jsonl"
+    file.write_text('{"table": "codes", "row": {"code": "a", "id": 2}}\n', encoding="utf-8")
+    with pytest.raises(ProjectError, match='the row "1" of codes would go along'):
+        take(root, file)
+
+    assert [(1, "a")] == query(root, "SELECT id, code FROM codes")
+
+
+VALUES = (
+    st.none()
+    | st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False)
+    | st.binary(max_size=4)
+)
+KEYS = st.text(st.characters(exclude_categories=["Cs"]), max_size=4) | st.integers(-9, 9)
+
+
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    rows=st.dictionaries(
+        st.tuples(KEYS, st.binary(max_size=2) | st.floats(allow_nan=False)),
+        st.tuples(VALUES, VALUES),
+        max_size=6,
+    ),
+    named=st.lists(st.tuples(KEYS, st.integers(0, 5)), max_size=5),
+)
+def test_whatever_a_table_holds_comes_into_an_empty_clone_with_the_same_bytes(
+    tmp_path_factory: pytest.TempPathFactory,
+    rows: dict[Any, Any],
+    named: list[tuple[Any, int]],
+) -> None:
+    folder = tmp_path_factory.mktemp("trip")
+    model = folder / "b"
+    (model / ".ralph/db").mkdir(parents=True)
+    for sql in (
+        'CREATE TABLE "TABLE *" (k, "l;?" , a ANY, b, PRIMARY KEY (k, "l;?")) WITHOUT ROWID',
+        "CREATE TABLE chain (id PRIMARY KEY, above REFERENCES chain)",
+    ):
+        query(model, sql)
+    config = 'kits = ["tables"]\n[tables."TABLE *"]\nnoun = "t"\n[tables.chain]\nnoun = "link"\n'
+    (model / ".ralph/ralphgen.toml").write_text(config, encoding="utf-8")
+    shutil.copytree(model, folder / "a")
+    for (one, two), values in rows.items():
+        query(
+            folder / "a", 'INSERT OR IGNORE INTO "TABLE *" VALUES (?, ?, ?, ?)', one, two, *values
+        )
+    for number, (one, at) in enumerate(named):
+        above = named[at][0] if at <= number else None
+        query(folder / "a", "INSERT OR IGNORE INTO chain VALUES (?, NULL)", one)
+        query(folder / "a", "UPDATE chain SET above = ? WHERE id = ?", above, one)
+    text = export_text(folder / "a")
+    file = exported(folder / "a")
+    take(model, file)
+
+    assert text == export_text(model)
+    assert () == take(model, file)
