@@ -85,6 +85,8 @@ def _unusable(name: str, kinds: Mapping[str, str], table: Table | None) -> tuple
     if kind in ("virtual", "shadow"):
         what = "a virtual table" if kind == "virtual" else "what a virtual table keeps"
         return f'"{name}" is {what}, which cannot be served', "make a view of it, and serve that"
+    if table is None and kind == "view":
+        return f'the view "{name}" cannot be read: what it reads is gone', "make it anew"
     if table is None:
         usable = [one for one, sort in kinds.items() if sort in ("table", "view")]
         known = [one for one in usable if not one.startswith(INTERNAL)]

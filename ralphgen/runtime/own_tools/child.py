@@ -28,9 +28,9 @@ LONGEST = 200_000  # bytes of a file
 LONGEST_LINE = 8_000_000  # bytes of a message
 LONGEST_ANSWER = 4_000_000  # characters of JSON, of which far fewer are shown
 TOO_LONG = '"{}" answered more than can be read: have it answer less'
-CHANGED = (
-    ".ralph/tools/{} is not as it was when the server was generated: a person has to run "
-    '"ralphgen regen", then start a new session'
+STALE = (
+    '.ralph/tools/{} {} since the server was generated: a person has to run "ralphgen regen", then '
+    "start a new session"
 )
 
 
@@ -213,10 +213,12 @@ def _function(
         path = os.path.join(tools, file)
         try:
             data, _ = read_file(path, LONGEST, links=False)
+        except FileNotFoundError as error:
+            raise ToolError(STALE.format(file, "was removed")) from error
         except OSError as error:
-            raise ToolError(CHANGED.format(file)) from error
+            raise ToolError(STALE.format(file, "became what cannot be read, or a link")) from error
         if sha256_hex(data) != digest:
-            raise ToolError(CHANGED.format(file))
+            raise ToolError(STALE.format(file, "was changed"))
         module = ModuleType(f"ralph_tools_{file.removesuffix('.py')}")
         module.__file__ = path
         sys.modules[module.__name__] = module

@@ -7,11 +7,12 @@ import re
 
 from ..database.schema import TABLES, fold
 from .check_constraints import check_values, is_strict
+from .library import sqlite3
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from ..database.schema import Column
 
@@ -90,7 +91,10 @@ def _further(
     """Return tables and views by their own names, but for those of `TABLES`."""
     tables: dict[str, list[Column]] = {}
     allowed: dict[str, list[str]] = {}
-    found = cursor.execute(_FURTHER, [json.dumps(list(names))]).fetchall()
+    try:
+        found = cursor.execute(_FURTHER, [json.dumps(list(names))]).fetchall()
+    except sqlite3.OperationalError:  # one view that cannot be read spoils it for all
+        found = [row for name in names for row in _columns_of(cursor, _FURTHER, json.dumps([name]))]
     keys = [row[0] for row in found if row[7]]
     for table, sort, sql, name, declared, *rest in found:
         if fold(table) in TABLES:
@@ -112,6 +116,18 @@ def _further(
     return tables
 
 
+def _columns_of(
+    connection: sqlite3.Connection | sqlite3.Cursor, sql: str, table: str
+) -> list[tuple[Any, ...]]:
+    """Return the rows of a query on one table: none for a view of what is gone."""
+    try:
+        return connection.execute(sql, [table]).fetchall()
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
+            raise
+        return []
+
+
 def _meant(declared: str, affinity: str) -> str:
     if not declared:
         return "ANY"
@@ -124,7 +140,7 @@ def missing_columns(
     """Return, as "table.column", those of these columns that no table or view has any more."""
     missing: list[str] = []
     for table, columns in reads.items():
-        found = connection.execute("SELECT name FROM pragma_table_xinfo(?, 'main')", (table,))
+        found = _columns_of(connection, "SELECT name FROM pragma_table_xinfo(?, 'main')", table)
         names = {fold(name) for (name,) in found}
         there = names | {"rowid"}  # which has no line of its own
         gone = [f"{table}.{column}" for column in columns if fold(column) not in there]

@@ -15,6 +15,7 @@ CREATE TABLE risks (id INTEGER PRIMARY KEY, title TEXT NOT NULL, size INTEGER, p
 CREATE TABLE bare (a TEXT);
 CREATE TABLE pics (pic BLOB PRIMARY KEY, title TEXT);
 CREATE VIEW titles AS SELECT id, title FROM risks;
+CREATE VIEW broken AS SELECT id FROM missing;
 CREATE VIRTUAL TABLE found USING fts5(title);
 """
 
@@ -29,6 +30,7 @@ def project(root: Path, config: str) -> Path:
     ("config", "said"),
     [
         ("[tables.riks]", '1: the database has no table "riks"\nhint: did you mean "risks"?'),
+        ("[tables.broken]", 'the view "broken" cannot be read: what it reads is gone'),
         ("[tables.found]", '"found" is a virtual table, which cannot be served'),
         ("[tables.found_data]", '"found_data" is what a virtual table keeps, which cannot be'),
         ("[tables.sqlite_master]", "is a table of the database itself or of ralphgen"),
