@@ -65,7 +65,14 @@ class TreeWorkplace(ProjectWorkplace):
         self._waiting = self._left()
         if tasks:
             trust = self._trust_edited
-            refuse_red_base(self._root, tasks, self._config.loop, self._told(0), trust_edited=trust)
+            refuse_red_base(
+                self._root,
+                tasks,
+                self._config.loop,
+                self._told(0),
+                trust_edited=trust,
+                stop=self._stop,
+            )
 
     def merges(self, worker: int) -> list[tuple[int, str]]:
         """Make the merges that had to wait; return what came of each task for which one was."""
@@ -87,7 +94,8 @@ class TreeWorkplace(ProjectWorkplace):
     def _tree_of(self, worker: int) -> Callable[[int], Path]:
         def tree(task: int) -> Path:
             number, told = self._numbers[worker - 1], self._told(worker)
-            self._trees[worker] = prepare(self._root, number, task, self._config.loop, told)
+            config, stop = self._config.loop, self._stop
+            self._trees[worker] = prepare(self._root, number, task, config, told, stop)
             return self._trees[worker].root
 
         return tree
@@ -116,6 +124,7 @@ class TreeWorkplace(ProjectWorkplace):
                 self._told(worker),
                 title=done.title,
                 trust_edited=self._trust_edited,
+                stop=self._stop,
             )
             outcome, text, comment = _words(found)
             if outcome != PENDING:

@@ -2,6 +2,7 @@
 
 from collections.abc import Container, Sequence
 from pathlib import Path
+from threading import Event
 
 from ralphgen.errors import ProjectError, Say
 from ralphgen.project.config import LoopConfig
@@ -43,16 +44,23 @@ def refuse_unmergeable(root: Path, config: LoopConfig) -> str:
 
 
 def refuse_red_base(
-    root: Path, tasks: Sequence[int], config: LoopConfig, say: Say, *, trust_edited: bool = False
+    root: Path,
+    tasks: Sequence[int],
+    config: LoopConfig,
+    say: Say,
+    *,
+    trust_edited: bool = False,
+    stop: Event | None = None,
 ) -> None:
     """Raise `ProjectError` where a check of one of the tasks is red before anybody has worked.
 
-    The checks run in the work tree in which merges are made, at the end of the base branch.
+    The checks run in the work tree in which merges are made, at the end of the base branch. When
+    `stop` is set the setup of that ends, and by Ctrl-C.
     """
     top = top_of(root)
     with merging(root):
         commit = Git(top).say("rev-parse", f"refs/heads/{base_branch(top)}")
-        _, place = merge_tree(root, top, commit, config, say)
+        _, place = merge_tree(root, top, commit, config, say, stop)
         for task in one_of_each(root, tasks):
             failure = failed_check(root, place, task, trust_edited=trust_edited, say=say)
             if failure is not None:

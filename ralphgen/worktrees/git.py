@@ -3,10 +3,12 @@
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from shutil import which
+from threading import Event
 from typing import NamedTuple
 
 from ralphgen.errors import ProjectError
@@ -18,6 +20,7 @@ from ralphgen.runtime.processes.inherited import passed_on
 QUIET = {"GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "true", "GIT_MERGE_AUTOEDIT": "no"}
 SETTINGS = ("gc.auto=0", "merge.autoStash=false", "advice.detachedHead=false")
 SECONDS = 3_600  # that a hook, a fetch or a setup may take
+LOOK = 0.1  # seconds between two looks at whether a command is to be stopped
 TAIL = 2_000  # characters of what a command wrote
 NO_TERMINAL = {"GIT_ASKPASS": "true", "SSH_ASKPASS": "true"}
 
@@ -31,13 +34,20 @@ class CommandEnd(NamedTuple):
 
 
 def run(
-    command: Sequence[str], folder: Path, seconds: float = SECONDS, *, root: Path | None = None
+    command: Sequence[str],
+    folder: Path,
+    seconds: float = SECONDS,
+    *,
+    root: Path | None = None,
+    stop: Event | None = None,
 ) -> CommandEnd:
     """Return how a command ended in a folder; it lives on to its end where we are killed.
 
+    One that may be stopped is ended, with what it has started, when `stop` is set, and by Ctrl-C.
+
     It has no terminal, and none of the secrets of the project, which lies in `root`, else in the
-    folder: a hook is a program of the work tree. Raises `ProjectError` where it cannot be run or
-    takes too long; then it is ended, with what it has started.
+    folder: a hook is a program of the work tree. Raises `ProjectError` where it cannot be run, is
+    stopped or takes too long; then it is ended, with what it has started.
     """
     inherited = passed_on(str((root or folder) / FOLDER))
     kept = {name: text for name, text in inherited.items() if not name.startswith("GIT_")}
@@ -60,14 +70,42 @@ def run(
         raise ProjectError(f'"{command[0]}" cannot be run: {reason}', "install it") from error
     with process:
         try:
-            output, errors = process.communicate(timeout=seconds)
+            output, errors = _written(process, seconds, stop)
+        except KeyboardInterrupt:
+            if stop is not None:
+                _kill(process)
+            raise
         except subprocess.TimeoutExpired:
-            with suppress(OSError):
-                os.killpg(process.pid, signal.SIGKILL)
+            _kill(process)
+            if stop is not None and stop.is_set():
+                raise ProjectError(f'"{command[0]}" was stopped in "{folder}"') from None
             text = f'"{command[0]}" took longer than {seconds:g} seconds in "{folder}"'
             raise ProjectError(text, "see what it waits for") from None
     said = "\n".join(part.strip() for part in (output, errors) if part.strip())
     return CommandEnd(process.returncode, output, said[-TAIL:])
+
+
+def _written(
+    process: "subprocess.Popen[str]", seconds: float, stop: Event | None
+) -> tuple[str, str]:
+    """Return what a process writes until its end.
+
+    Raises `TimeoutExpired` where that does not come in time, or it is to be stopped before.
+    """
+    if stop is None:
+        return process.communicate(timeout=seconds)
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            return process.communicate(timeout=LOOK)
+        except subprocess.TimeoutExpired:
+            if stop.is_set() or time.monotonic() > end:
+                raise
+
+
+def _kill(process: "subprocess.Popen[str]") -> None:
+    with suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _identity() -> dict[str, str]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 
 from filelock import FileLock
 
@@ -76,13 +77,15 @@ def merge(
     *,
     title: str = "",
     trust_edited: bool = False,
+    stop: Event | None = None,
 ) -> Outcome:
     """Commit what is in a work tree, merge it, run the task's checks on that, move the base branch.
 
     One merge is made at a time, in a work tree of its own. The base branch only ever moves to a
     tree that has passed; the ledger says by which commit the session was merged. Where that cannot
     be, the branch is kept under the number of the attempt. Called again after a kill, or for a
-    merge that was pending, it goes on. Raises `ProjectError` where git itself fails.
+    merge that was pending, it goes on. Raises `ProjectError` where git itself fails, and when
+    `stop` is set while the setup runs.
     """
     git, top = Git(tree.path), top_of(root)
     with merging(root):
@@ -97,7 +100,8 @@ def merge(
         work = git.commit(f"refs/heads/{tree.branch}")
         if problem := _lost(git, tree, old, work):
             return RedCheck(COMMIT, problem, set_aside(git, tree.branch, say) or tree.branch)
-        outcome = _merged(root, top, tree, task, (old, work or old), config, say, trust_edited)
+        commits = (old, work or old)
+        outcome = _merged(root, top, tree, task, commits, config, say, trust_edited, stop)
         if isinstance(outcome, Merged):
             record_merge(root, session_id, outcome.commit)
             _leave(git, tree)
@@ -115,6 +119,7 @@ def _merged(
     config: LoopConfig,
     say: Say,
     trust_edited: bool,
+    stop: Event | None,
 ) -> Outcome:
     """Merge the work into the base; the branch of one that failed is the caller's to keep.
 
@@ -122,14 +127,14 @@ def _merged(
     """
     old, work = commits
     kept = next_name(Git(top), tree.branch)
-    git, place = merge_tree(root, top, old, config, say)
+    git, place = merge_tree(root, top, old, config, say, stop)
     message = f"Merge task {task}"
     ended = git.asked("merge", "--quiet", "--no-ff", "--message", message, work)
     if ended.code:
         files = git.names("diff", "--name-only", "--diff-filter=U")
         git.asked("merge", "--abort")
         return Conflict(tuple(files), kept) if files else RedCheck("merge", ended.tail, kept)
-    make_ready(git, root, place, config, say)
+    make_ready(git, root, place, config, say, stop)
     failure = failed_check(root, place, task, trust_edited=trust_edited, say=say)
     if failure is not None:
         return RedCheck(failure.name, failure.tail, kept)
@@ -227,7 +232,7 @@ def _leave(git: Git, tree: Worktree) -> None:
 
 
 def merge_tree(
-    root: Path, top: Path, commit: str, config: LoopConfig, say: Say
+    root: Path, top: Path, commit: str, config: LoopConfig, say: Say, stop: Event | None = None
 ) -> tuple[Git, Path]:
     """Return git in the work tree of merges, ready at a commit, and the project's folder there."""
     git = opened_tree(top, worktrees_folder(root) / MERGE)
@@ -235,7 +240,7 @@ def merge_tree(
     git.say("checkout", "--quiet", "--force", "--detach", commit)
     git.say("clean", "--quiet", "-ffd")
     place = git.folder / root.resolve().relative_to(top)
-    make_ready(git, root, place, config, say)
+    make_ready(git, root, place, config, say, stop)
     return git, place
 
 

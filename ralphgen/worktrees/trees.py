@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 
 from filelock import FileLock, Timeout
 
@@ -59,11 +60,13 @@ def free_number(root: Path) -> Iterator[int]:
     raise ProjectError("there are a thousand workers", "end some")
 
 
-def prepare(root: Path, number: int, task: int, config: LoopConfig, say: Say) -> Worktree:
+def prepare(
+    root: Path, number: int, task: int, config: LoopConfig, say: Say, stop: Event | None = None
+) -> Worktree:
     """Return the work tree of this number on a new branch for a task, at the end of the base.
 
     What an earlier session left in it is kept on a branch; files that git ignores stay. Raises
-    `ProjectError` where it cannot be made or made ready.
+    `ProjectError` where it cannot be made or made ready, and when `stop` is set meanwhile.
     """
     top = top_of(root)
     base, path = base_branch(top), worktrees_folder(root) / str(number)
@@ -79,7 +82,7 @@ def prepare(root: Path, number: int, task: int, config: LoopConfig, say: Say) ->
     git.say("checkout", "--quiet", "--force", "--ignore-other-worktrees", "-B", branch, began)
     git.say("clean", "--quiet", "-ffd")
     place = path / root.resolve().relative_to(top)
-    make_ready(git, root, place, config, say)
+    make_ready(git, root, place, config, say, stop)
     return Worktree(path, place, branch, base, began)
 
 
@@ -224,8 +227,13 @@ def changed_in(tree: Path) -> list[str]:
     return sorted(path for path in paths if not own.search(path))
 
 
-def make_ready(git: Git, root: Path, place: Path, config: LoopConfig, say: Say) -> None:
-    """Copy ignored files into a work tree and run the setup there, where either is out of date."""
+def make_ready(
+    git: Git, root: Path, place: Path, config: LoopConfig, say: Say, stop: Event | None = None
+) -> None:
+    """Copy ignored files into a work tree and run the setup there, where either is out of date.
+
+    Raises `ProjectError` where the setup fails, and when `stop` is set while it runs.
+    """
     for path in _matching(root, config.copy_files, lambda name: name not in {".git", ".ralph"}):
         target = place / path
         if mark_of(str(root / path)) != mark_of(str(target)):
@@ -237,7 +245,7 @@ def make_ready(git: Git, root: Path, place: Path, config: LoopConfig, say: Say) 
     marker.unlink(missing_ok=True)
     for command in config.setup:
         say(f"{place}: {' '.join(command)}")
-        ended = run(command, place, root=root)
+        ended = run(command, place, root=root, stop=stop)
         if ended.code:
             text = f"[loop] setup {json.dumps(command)} ended with exit code {ended.code}"
             raise ProjectError(f'{text} in "{place}"', "fix it", ended.tail)

@@ -1,12 +1,19 @@
 """`ralphgen loop --worktrees`: only what passes on the merged files is in the base branch."""
 
+import json
+import signal
+import time
 from pathlib import Path
 
 import pytest
 from driving import query
-from loop_projects import LoopProject, kill, wait_until_gone
+from lifelines import until
+from loop_projects import LoopProject, is_running, kill, wait_until_gone
 from planned_agent import Steps
 from proved_projects import TESTS, check, git, python
+
+from ralphgen.sessions.items import project_items
+from ralphgen.trust.record import add_to_record
 
 pytestmark = pytest.mark.slow
 
@@ -24,6 +31,18 @@ def repository(
     git(project.root, "config", "user.name", "n")
     git(project.root, "config", "user.email", "e@example.org")
     return project
+
+
+SETUP = """
+import os, subprocess, sys, time
+if {skipped!r} not in os.getcwd():
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"])
+    with open({pids!r} + ".part", "w") as file:
+        file.write(f"{{os.getpid()}} {{child.pid}}")
+    os.replace({pids!r} + ".part", {pids!r})
+    time.sleep(300)
+"""
+"""A setup that takes five minutes, with what it has started, but where a folder is skipped."""
 
 
 def comments(project: LoopProject, task: int) -> str:
@@ -129,3 +148,28 @@ def test_killed_in_work_trees_it_goes_on(tmp_path: Path) -> None:
     assert {"done"} == {*project.statuses().values()}
     assert ["task-1.txt", "task-2.txt", "task-3.txt"] == merged(project)
     assert "half.txt" not in git(project.root, "ls-files")
+
+
+@pytest.mark.parametrize(("skipped", "presses"), [("nowhere", 1), ("/merge", 2)])
+def test_ctrl_c_ends_a_setup_that_runs_and_leaves_nothing_of_it(
+    tmp_path: Path, skipped: str, presses: int
+) -> None:
+    """Before the first session once, and while the work tree of one is made ready twice."""
+    pids = tmp_path / "pids"
+    command = python(SETUP.format(skipped=skipped, pids=str(pids)))
+    project = repository(
+        tmp_path, 1, {"*": [WORKS]}, config=f"{TESTS}[loop]\nsetup = {json.dumps([command])}\n"
+    )
+    add_to_record(project.root, [item.digest for item in project_items(project.root)])
+    loop = project.started("--worktrees")
+    assert until(pids.exists)
+    for _ in range(presses):
+        loop.send_signal(signal.SIGINT)
+        time.sleep(0.5)  # as a person does
+    began = time.monotonic()
+    _, said = loop.communicate(timeout=60)
+
+    assert 130 == loop.returncode, said
+    assert time.monotonic() - began < 5, said
+    assert not any(is_running(int(pid)) for pid in pids.read_text(encoding="utf-8").split())
+    assert ({1: "pending"}, []) == (project.statuses(), project.held())
