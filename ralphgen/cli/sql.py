@@ -21,7 +21,7 @@ def sql(path: Folder = Path(), roles: Roles = False) -> None:
     """Print the SQL of the indexes that many tasks want and the database lacks; run nothing."""
     from ralphgen.errors import ProjectError
     from ralphgen.generate.workflows import generate
-    from ralphgen.kits.registry import KITS
+    from ralphgen.kits.access import access_sql
     from ralphgen.planning.indexes import missing_indexes
     from ralphgen.project.root import project_root
     from ralphgen.project.rows import open_rows
@@ -30,10 +30,7 @@ def sql(path: Folder = Path(), roles: Roles = False) -> None:
     generated = generate(root)
     project = generated.project
     if roles:
-        plans = {plan.key: plan for plan in generated.plan.kits}
-        for kit in KITS:
-            if kit.access is not None and kit.key in plans:
-                sys.stdout.write(kit.access(project, plans[kit.key], generated.plan.policy))
+        sys.stdout.write(access_sql(project, generated.plan))
         return
     try:
         with open_rows(root) as rows:

@@ -10,16 +10,20 @@ from ralphgen.kits.dela.kit import DELA
 from ralphgen.kits.ralph.kit import RALPH
 from ralphgen.kits.rye.kit import RYE
 from ralphgen.kits.specum.kit import SPECUM
+from ralphgen.kits.tables.access import table_uses
 from ralphgen.kits.tables.finding import find_tables
 from ralphgen.kits.tables.kit import TABLES
 from ralphgen.kits.tables.tools import plan_tables
 from ralphgen.planning.kit import KitDefinition
 from ralphgen.planning.own_tools import plan_own_tools
 from ralphgen.planning.queries import plan_queries
+from ralphgen.planning.query_access import query_uses
 from ralphgen.project.kit import Finding
 
 # What a project adds to the server of its rows, in the order in which it is emitted.
 ADDITIONS = (plan_tables, plan_queries, plan_own_tools)
+# What these do with tables, for the logins of sessions.
+USES = (table_uses, query_uses)
 
 
 def _tables_of(kit: KitDefinition) -> Callable[[Path, Mapping[str, Any]], Finding]:
@@ -35,3 +39,5 @@ KITS: tuple[KitDefinition, ...] = (
     RYE,
     replace(TABLES, additions=ADDITIONS, find=_tables_of(TABLES)),
 )
+HOSTS = tuple(kit.key for kit in KITS if kit.additions)
+"""The kits whose servers have tools on rows, of which a project has one at most."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from ralphgen.planning.access import KitAccess
 from ralphgen.planning.additions import Addition
 from ralphgen.planning.model import KitPlan, Names, PolicyPlan, ToolPlan
 from ralphgen.project.kit import Finding
@@ -26,10 +27,10 @@ class KitDefinition:
     it as a value of JSON; it raises `ProjectError` for what it cannot use. `find` takes the same
     and says what there would be to serve, which the server itself finds when it is asked. `setup`
     holds the files, by path below the project's folder, that `init --kit` writes where there are
-    none. `access` returns the SQL of what PostgreSQL lets the sessions' own logins do. `additions`
-    plan what a project adds of its own to the server, where this kit is the first that is on and
-    has any: each takes the project and the server as it is so far. With `any_schema` it serves any
-    database, so that the project need not have tasks, features and disciplines.
+    none. `access` returns what PostgreSQL lets the sessions' own logins do with the kit's tables.
+    `additions` plan what a project adds of its own to the server, where this kit is the first
+    that is on and has any: each takes the project and the server as it is so far. With `any_schema`
+    it serves any database, so that the project need not have tasks, features and disciplines.
     """
 
     server: KitPlan
@@ -38,7 +39,7 @@ class KitDefinition:
     survey: Callable[[Path, Mapping[str, Any]], object] | None = None
     find: Callable[[Path, Mapping[str, Any]], Finding] | None = None
     setup: Mapping[str, str] = field(default_factory=dict)
-    access: Callable[[Project, KitPlan, PolicyPlan], str] | None = None
+    access: Callable[[Project, KitPlan, PolicyPlan], KitAccess] | None = None
     any_schema: bool = False
     additions: tuple[Callable[[Project, KitPlan], Addition], ...] = ()
 

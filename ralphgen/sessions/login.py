@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from ralphgen.errors import ProjectError
-from ralphgen.kits.registry import KITS
+from ralphgen.kits.registry import HOSTS
 from ralphgen.planning.roles import LOGINS, PREFIX, role
 from ralphgen.project.postgresql import connected, first_line
 from ralphgen.project.root import Postgresql
@@ -164,8 +164,7 @@ def _admin(place: Postgresql) -> Postgresql:
 
 def _row(schema: str, name: str, facts: Mapping[str, Any], expires: datetime) -> str:
     """Return the statement that says which session the login is of."""
-    keys = [kit.key for kit in KITS if kit.access is not None]
-    tools = [tool for key in keys for tool in facts["enabled_tools"].get(key, ())]
+    tools = [tool for key in HOSTS for tool in facts["enabled_tools"].get(key, ())]
     values = {
         "login": sql_text(name),
         "session": sql_text(facts["session_id"]),

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
-from ralphgen.kits.ralph.access import access_sql
+from ralphgen.kits.ralph.access import ralph_access
 from ralphgen.kits.ralph.columns import (
     PREFIXES,
     TABLES,
@@ -249,4 +249,4 @@ def _tables_module(tables: Mapping[str, OfferedTable], project: Project) -> Modu
     return Module(f"{SERVER.key}/tables.py", "tables.py.jinja", values)
 
 
-RALPH = KitDefinition(SERVER, plan_ralph, access=access_sql)
+RALPH = KitDefinition(SERVER, plan_ralph, access=ralph_access)

@@ -85,7 +85,7 @@ def plan_tables(project: Project, server: KitPlan) -> Addition:
         absent={name: why for table in tables for name, why in _absent(table).items()},
         warnings=warnings,
         origins={
-            _name(table, verb): table.served.origin
+            tool_name(table, verb): table.served.origin
             for table in tables
             for verb in table.served.tools
         },
@@ -94,7 +94,9 @@ def plan_tables(project: Project, server: KitPlan) -> Addition:
 
 def _tools(table: ToolTable) -> list[ToolPlan]:
     absent = _absent(table)
-    return [_tool(table, verb) for verb in table.served.tools if _name(table, verb) not in absent]
+    return [
+        _tool(table, verb) for verb in table.served.tools if tool_name(table, verb) not in absent
+    ]
 
 
 def _tool(table: ToolTable, verb: str) -> ToolPlan:
@@ -105,7 +107,7 @@ def _tool(table: ToolTable, verb: str) -> ToolPlan:
     names = {argument.name for argument in arguments}
     bound = {name: reach.format(row) for name, row in kind.items() if name in names}
     return ToolPlan(
-        _name(table, verb),
+        tool_name(table, verb),
         module=table.module,
         hints=HINTS[verb],
         description=described,
@@ -123,7 +125,8 @@ def _tool(table: ToolTable, verb: str) -> ToolPlan:
     )
 
 
-def _name(table: ToolTable, verb: str) -> str:
+def tool_name(table: ToolTable, verb: str) -> str:
+    """Return the name of the tool that does this with a table."""
     return f"list_{table.snake}" if verb == "list" else f"{verb}_{table.noun}"
 
 
@@ -189,9 +192,11 @@ def _absent(table: ToolTable) -> dict[str, str]:
     lacking = table.unfillable()
     if "create" in table.served.tools and lacking:
         column = f"{table.served.name}.{lacking[0]}"
-        found[_name(table, "create")] = f'"{column}" needs a value that no argument can give'
+        found[tool_name(table, "create")] = f'"{column}" needs a value that no argument can give'
     if "update" in table.served.tools and not {*table.given()} - {*table.served.key}:
-        found[_name(table, "update")] = f'"{table.served.name}" has no column that can be changed'
+        found[tool_name(table, "update")] = (
+            f'"{table.served.name}" has no column that can be changed'
+        )
     return found
 
 
@@ -215,7 +220,7 @@ def _call(table: ToolTable, hide: Names) -> Construction:
     }
     said: dict[str, Value] = {
         "noun": table.noun,
-        "listed": _name(table, "list"),
+        "listed": tool_name(table, "list"),
         "columns": Lines({column: table.kind(column) for column in table.columns}),
         "key": list(table.served.key),
         "search": list(table.served.search),
@@ -229,7 +234,7 @@ def _call(table: ToolTable, hide: Names) -> Construction:
 
 def _returns(table: ToolTable, verb: str) -> dict[str, Value]:
     if verb == "list":
-        rows = {_name(table, "list").removeprefix("list_"): OBJECTS}
+        rows = {tool_name(table, "list").removeprefix("list_"): OBJECTS}
         return answer_of(*rows, "total", **rows, total=INTEGER, next_cursor=STRING)
     if verb == "delete":
         return answer_of("deleted", deleted={"type": "object"})

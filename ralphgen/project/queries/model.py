@@ -1,7 +1,7 @@
 """What is known of a named query once it was prepared against the schema."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 Names = tuple[str, ...]
@@ -29,7 +29,8 @@ class PreparedQuery:
     JSON, empty where it is not known. `reads` are the columns that it reads, by table or view.
     `verb` is INSERT, UPDATE, DELETE or REPLACE (which may change what is there) for one that writes
     the table `writes`, of which it sets the columns `sets`; else empty. `place` says where it
-    stands, for messages.
+    stands, for messages. On PostgreSQL `names` are the columns that it reads itself and by no view,
+    and `tied` the column, by parameter, that has its value in each row that is written.
     """
 
     name: str
@@ -43,6 +44,8 @@ class PreparedQuery:
     verb: str = ""
     writes: str = ""
     sets: Names = ()
+    names: Mapping[str, Names] = field(default_factory=dict)
+    tied: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

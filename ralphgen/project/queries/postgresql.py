@@ -1,7 +1,7 @@
 """Looks up in PostgreSQL's catalogue what a statement would touch, without running it."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from ralphgen.project.queries.node_tree import (
 if TYPE_CHECKING:
     import psycopg
 
+Hidden = Callable[[str, str], bool]
 # Of the functions that PostgreSQL brings along: those that read files, settings, other sessions or
 # run a text as SQL. Volatile ones are refused by that alone.
 _UNSAFE = re.compile(
@@ -61,9 +62,12 @@ class Touched:
     """What a statement does: the columns that it reads, and those that it sets of one table.
 
     `refused` says in words what it may not do. `key` is the primary key of the table `writes`.
+    `names` are the columns that it reads itself, by no view; a table of which it only counts rows
+    has one of its columns there.
     """
 
     reads: frozenset[tuple[str, str]]
+    names: frozenset[tuple[str, str]]
     writes: str
     sets: frozenset[str]
     key: tuple[str, ...]
@@ -71,10 +75,16 @@ class Touched:
 
 
 def touched(
-    connection: "psycopg.Connection[Any]", sql: str, kinds: Sequence[str], *, is_exec: bool
+    connection: "psycopg.Connection[Any]",
+    sql: str,
+    kinds: Sequence[str],
+    hidden: Hidden,
+    *,
+    is_exec: bool,
 ) -> Touched:
     """Return what a statement would do; `kinds` are the types of its parameters, as text.
 
+    `hidden` says of a table and a column whether queries may not know it.
     Within a transaction that is rolled back: the statement becomes the body of a function that is
     not called. Raises what psycopg raises.
     """
@@ -84,14 +94,15 @@ def touched(
         connection, "SELECT max(oid)::int8 FROM pg_catalog.pg_proc WHERE proname = 'ralphgen_query'"
     )
     (tree,) = _row(connection, _TREE, oid)
-    return _Looking(connection, tree).found(is_exec=is_exec)
+    return _Looking(connection, tree, hidden).found(is_exec=is_exec)
 
 
 class _Looking:
     """The look at one statement, and at the views that it reads."""
 
-    def __init__(self, connection: "psycopg.Connection[Any]", tree: str) -> None:
+    def __init__(self, connection: "psycopg.Connection[Any]", tree: str, hidden: Hidden) -> None:
         self.connection = connection
+        self.hidden = hidden
         self.tree = tree
         self.trees = [tree]
         self.relations = set(relations(tree))
@@ -121,15 +132,28 @@ class _Looking:
         if target and _KINDS.get(kind) != "table":
             refused.append(f'writes "{name}", which is no table')
         return Touched(
-            reads=frozenset(self._reads()),
+            reads=frozenset(self._reads(self.trees)),
+            names=frozenset(self._named()),
             writes=name,
             sets=frozenset(columns[one] for one in written.get(target, ()) if one in columns),
             key=tuple(key for (key,) in self.connection.execute(_KEY, [target]).fetchall()),
             refused=tuple(dict.fromkeys(refused)),
         )
 
-    def _reads(self) -> Iterator[tuple[str, str]]:
-        for tree in self.trees:
+    def _named(self) -> Iterator[tuple[str, str]]:
+        found = [*self._reads([self.tree])]
+        yield from (one for one in found if one[1])
+        for counted in {name for name, _ in found} - {name for name, column in found if column}:
+            oid = next(oid for oid, (name, *_) in self.known.items() if name == counted)
+            yield (
+                counted,
+                next(
+                    (one for one in self.columns[oid].values() if not self.hidden(counted, one)), ""
+                ),
+            )
+
+    def _reads(self, trees: Iterable[str]) -> Iterator[tuple[str, str]]:
+        for tree in trees:
             for one in accesses(tree):
                 name = self.known[one.relation][0] if one.relation in self.known else ""
                 columns = self.columns.get(one.relation, {})

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from hashlib import sha256
@@ -19,7 +19,7 @@ from ralphgen.project.queries.items import (
     verb_and_table,
 )
 from ralphgen.project.queries.model import Parameter, Preparation, PreparedQuery
-from ralphgen.project.queries.postgresql import Touched, kinds_of, touched
+from ralphgen.project.queries.postgresql import Hidden, Touched, kinds_of, touched
 from ralphgen.project.queries.rules import (
     UNTYPED,
     kind_problem,
@@ -27,6 +27,7 @@ from ralphgen.project.queries.rules import (
     refused_writes,
     returning_problem,
 )
+from ralphgen.project.queries.tied import tied_columns
 from ralphgen.project.queries.tokens import without_comments
 from ralphgen.project.root import Postgresql
 from ralphgen.runtime.postgresql.library import settings
@@ -34,7 +35,6 @@ from ralphgen.runtime.postgresql.library import settings
 if TYPE_CHECKING:
     import psycopg
 
-Hidden = Callable[[str, str], bool]
 _NUMBERS = {"real": "number", "double precision": "number", "numeric": "number"}
 _TYPES = {
     **_NUMBERS,
@@ -105,6 +105,7 @@ def _from_facts(said: Mapping[str, Any]) -> PreparedQuery:
         "parameters": tuple(Parameter(**one) for one in said["parameters"]),
         "reads": {table: tuple(columns) for table, columns in said["reads"].items()},
         "sets": tuple(said["sets"]),
+        "names": {table: tuple(columns) for table, columns in said["names"].items()},
     }
     return PreparedQuery(**{**said, **changed})
 
@@ -155,6 +156,8 @@ class _Preparing:
             verb="REPLACE" if verb and replaces(self.tokens) else verb,
             writes=found.writes,
             sets=tuple(sorted(found.sets)),
+            names=_by_table(found.names),
+            tied=tied_columns(self.tokens, verb) if verb else {},
         )
 
     def _text(self, space: str = "", kinds: Sequence[str] = ()) -> str:
@@ -249,7 +252,8 @@ class _Preparing:
 
         try:
             self.connection.execute(b"SAVEPOINT ralphgen")
-            return touched(self.connection, self._text(), kinds, is_exec=self.query.kind == "exec")
+            is_exec = self.query.kind == "exec"
+            return touched(self.connection, self._text(), kinds, self.hidden, is_exec=is_exec)
         except psycopg.Error as error:
             place = f"{self.query.where}:{self._line}"
             hint = ""

@@ -21,9 +21,17 @@ _KEYS = """
     WHERE k.contype = 'f' AND child.relnamespace = pg_catalog.current_schema()::regnamespace
         AND parent.relnamespace = child.relnamespace
 """
-_PARENTS = f"{_KEYS} AND child.relname = ? ORDER BY k.conname, k.oid, pair.place"
+# What this login may not read is left to the database too, but where a row would take others along.
+_READABLE = (
+    "(SELECT bool_and(has_column_privilege({}, number, 'SELECT')) FROM unnest({}) AS of (number))"
+)
+_PARENTS = (
+    f"{_KEYS} AND child.relname = ? AND {_READABLE.format('k.confrelid', 'k.confkey')} "
+    "ORDER BY k.conname, k.oid, pair.place"
+)
 _CHILDREN = (
-    f"{_KEYS} AND parent.relname = ? AND (?::boolean OR k.confdeltype IN ('a', 'r')) "
+    f"{_KEYS} AND parent.relname = ? AND CASE WHEN k.confdeltype IN ('a', 'r') "
+    f"THEN {_READABLE.format('k.conrelid', 'k.conkey')} ELSE ?::boolean END "
     "ORDER BY child.relname, k.conname, k.oid, pair.place"
 )
 

@@ -2,74 +2,22 @@
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from dataclasses import replace
 from uuid import uuid4
 
 import psycopg
 import pytest
 from driving import connected
 from engines import VARIABLE, on_both
-from postgresql import PASSWORD, needs_postgresql
+from postgresql import needs_postgresql
 from psycopg.conninfo import make_conninfo
+from walls import Walled, refused, run
 
 from ralphgen.errors import ProjectError
-from ralphgen.generate.workflows import Generated, generate
-from ralphgen.kits.ralph.access import access_sql
-from ralphgen.planning.model import RecipePlan
+from ralphgen.generate.workflows import generate
 
 pytestmark = needs_postgresql
 TOOLS = ("tasks", "task_comments", "features", "disciplines", "metadata")
-
-
-@dataclass
-class Walled:
-    """A project on PostgreSQL with roles; `dsn` is of the owner of its tables."""
-
-    root: Path
-    dsn: str
-    made: Generated
-
-    def sql(self, **recipes: RecipePlan) -> str:
-        """The SQL of the roles, where there are more recipes than the project's."""
-        policy = replace(
-            self.made.plan.policy, recipes={**self.made.plan.policy.recipes, **recipes}
-        )
-        ralph = next(kit for kit in self.made.plan.kits if kit.key == "ralph")
-        return access_sql(self.made.project, ralph, policy)
-
-    def run(self, sql: str) -> list[tuple[Any, ...]]:
-        """Run what the owner may, and the rows of it."""
-        return run(self.dsn, sql)
-
-    @contextmanager
-    def login(
-        self, recipe: str, *, task: int | None = None, feature: str = "", target: str = ""
-    ) -> Iterator[str]:
-        """The DSN of a login for a session, as `ralphgen session --login` makes it."""
-        rows = {"task_id": task, "feature": feature or None, "target_discipline": target or None}
-        tools = [*self.made.plan.policy.recipes[recipe].tools["ralph"]]
-        name = f"ralphgen_s_{uuid4().hex[:16]}"
-        self.run(f"CREATE ROLE {name} LOGIN PASSWORD '{PASSWORD}' IN ROLE ralphgen_{recipe}")
-        try:
-            with psycopg.connect(self.dsn, autocommit=True) as owner:
-                owner.execute(
-                    "INSERT INTO ralphgen_logins (login, session, recipe, tools, task_id, feature, "
-                    "discipline, expires) VALUES (%s, 'test', %s, %s, %s, %s, %s, "
-                    "now() + interval '1 hour')",
-                    [name, recipe, tools, *rows.values()],
-                )
-            yield make_conninfo(self.dsn, user=name)
-        finally:
-            self.run(f"DELETE FROM ralphgen_logins WHERE login = '{name}'; DROP ROLE {name}")
-
-
-def run(dsn: str, sql: str) -> list[tuple[Any, ...]]:
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        cursor = connection.execute(sql.encode())
-        return cursor.fetchall() if cursor.description else []
 
 
 @pytest.fixture(scope="module")
@@ -90,18 +38,6 @@ def walled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walled]:
         run(dsn, "INSERT INTO task_comments (task_id, author, body) VALUES (2, 'app', 'One.')")
         run(dsn, "INSERT INTO features (name, display_name, acronym) VALUES ('b', 'B', 'BBBB')")
         yield walls
-
-
-def refused(dsn: str, sql: str) -> str:
-    """What PostgreSQL says when it refuses; empty where a statement changed no row."""
-    with psycopg.connect(dsn) as connection:
-        try:
-            changed = connection.execute(sql.encode()).rowcount
-        except psycopg.Error as error:
-            return str(error)
-        connection.rollback()
-    assert changed == 0, f"{sql}: {changed} rows"
-    return ""
 
 
 def test_a_session_works_with_its_own_login(walled: Walled) -> None:

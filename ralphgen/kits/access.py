@@ -1,0 +1,83 @@
+"""Writes what PostgreSQL lets the logins of sessions do: roles, grants and row-level security."""
+
+import json
+from collections.abc import Sequence
+
+from ralphgen.errors import ProjectError
+from ralphgen.kits.registry import KITS, USES
+from ralphgen.planning.access import CLAIMS, KitAccess, SecuredTable, used
+from ralphgen.planning.ledger_access import ledger_tables
+from ralphgen.planning.model import PolicyPlan, ServerPlan
+from ralphgen.planning.query_access import status_queries, untied_queries
+from ralphgen.planning.roles import AGENTS, LONGEST, PREFIX, role
+from ralphgen.project.model import Project
+from ralphgen.rendering.templates import rendered
+from ralphgen.runtime.database.ledger import MARKER
+from ralphgen.spelling import sql_name, sql_text
+
+WRITING = ("INSERT", "UPDATE", "DELETE")
+
+
+def access_sql(project: Project, plan: ServerPlan) -> str:
+    """Return the SQL of the roles, grants and policies, which may be run again and again.
+
+    Raises `ProjectError` for a project that is not on PostgreSQL, or none of whose servers has
+    tools on rows, and for names that no role or function can have.
+    """
+    if project.postgresql is None:
+        raise ProjectError(
+            "roles are PostgreSQL's: this project is on SQLite",
+            'move it with "ralphgen init --engine postgresql" and "ralphgen import FILE --from '
+            'sqlite"',
+        )
+    schema, policy = project.postgresql.schema, plan.policy
+    _refuse_names(schema, policy)
+    hosts = {kit.key: kit for kit in KITS if kit.additions}
+    server = next((one for one in plan.kits if one.key in hosts), None)
+    if server is None:
+        raise ProjectError("no server of the project has tools on rows", "switch one on")
+    access = hosts[server.key].access
+    own = access(project, server, policy) if access is not None else KitAccess()
+    uses = (*own.uses, *(use for uses in USES for use in uses(project, server, policy)))
+    others = {use.table for use in uses} - {*own.shown, CLAIMS}
+    tables = [
+        *(used(schema, name, uses, columns) for name, columns in own.shown.items()),
+        *(used(schema, name, uses) for name in sorted(others)),
+    ]
+    has_ledger = project.schema.table(MARKER) is not None
+    return rendered(
+        "roles.sql.jinja",
+        agents=AGENTS,
+        first_statuses=own.first_statuses,
+        journaled=_written(tables) if has_ledger else [],
+        left_out=untied_queries(project, server, policy),
+        prefix=PREFIX,
+        proves=project.done is not None,
+        roles=[role(recipe) for recipe in policy.recipes],
+        schema=sql_name(schema),
+        schema_text=sql_text(schema),
+        status_tools=sql_text(f"{{{','.join(status_queries(project))}}}"),
+        statuses=sql_text(json.dumps(dict(own.statuses))),
+        tables=[*tables, *(ledger_tables(schema, uses, own.line) if has_ledger else [])],
+    )
+
+
+def _refuse_names(schema: str, policy: PolicyPlan) -> None:
+    """Raise `ProjectError` for names that no role or function can have."""
+    unfit = [
+        name
+        for name in policy.recipes
+        if len(role(name).encode()) > LONGEST or role(name) == AGENTS
+    ]
+    if unfit or "$" in schema:
+        name = f'recipe "{unfit[0]}"' if unfit else f'schema "{schema}"'
+        raise ProjectError(f"there can be no roles for the {name}: its name", "choose another")
+
+
+def _written(tables: Sequence[SecuredTable]) -> list[str]:
+    """Return the tables whose changes have to be put on record: those that sessions write."""
+    return [
+        table.name
+        for table in tables
+        if any(granted.startswith(WRITING) for granted, _ in table.grants)
+    ]

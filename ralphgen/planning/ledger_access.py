@@ -1,0 +1,67 @@
+"""What logins of sessions may do with ralphgen's own tables in PostgreSQL."""
+
+from collections.abc import Sequence
+
+from ralphgen.planning.access import (
+    CLAIMS,
+    EVERY_ROW,
+    Grants,
+    Policies,
+    SecuredTable,
+    Use,
+    conditions,
+    privilege,
+    secured,
+)
+from ralphgen.planning.roles import AGENTS
+from ralphgen.runtime.database.entries import NO_ROW
+from ralphgen.spelling import sql_text
+
+_NOW = "to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS')"
+ENDING = "UPDATE (ended, outcome)"
+
+
+def ledger_tables(schema: str, uses: Sequence[Use], added: str) -> list[SecuredTable]:
+    """Return ralphgen's own tables, which every session may read: of evidence nothing is written.
+
+    `uses` are those of all tools, and `added` says which lines of state files a session may add to
+    the journal, as SQL; empty where it adds none.
+    """
+    read = ("ralphgen_ledger", "ralphgen_evidence", "ralphgen_unfinished")
+    own_session = "ralphgen_sessions.id = own.session"
+    ended: Policies = {
+        "SELECT": EVERY_ROW,
+        "UPDATE": [
+            ("USING", [own_session]),
+            ("WITH CHECK", [f"{own_session} AND ralphgen_sessions.outcome = 'ended'"]),
+        ],
+    }
+    line = f"ralphgen_journal.row_key = {sql_text(NO_ROW)}"  # of a state file, which all may read
+    seen = ("number", "table_name", "before", "after")
+    entry = ("time", "session", "tool", "table_name", "row_key", "before", "after")
+    ours = "ralphgen_claims.session = own.session AND ralphgen_claims.task_id = own.task_id"
+    free = f"(ralphgen_claims.session IS NULL OR ralphgen_claims.expires < {_NOW})"
+    rows = conditions([use for use in uses if use.table == CLAIMS], "UPDATE")
+    released = [f"{condition} AND ralphgen_claims.session IS NULL" for condition in rows]
+    claims: Policies = {
+        "SELECT": EVERY_ROW,
+        "UPDATE": [
+            ("USING", [ours, *(f"{condition} AND {free}" for condition in rows)]),
+            ("WITH CHECK", [ours, *released]),
+        ],
+    }
+    adding: Grants = [(privilege("INSERT", entry), [AGENTS])] if added else []
+    return [
+        *(secured(schema, name, [("SELECT", [AGENTS])], {"SELECT": EVERY_ROW}) for name in read),
+        secured(schema, "ralphgen_sessions", [(f"SELECT, {ENDING}", [AGENTS])], ended),
+        secured(schema, "ralphgen_claims", [("SELECT, UPDATE", [AGENTS])], claims),
+        secured(
+            schema,
+            "ralphgen_journal",
+            [(privilege("SELECT", seen), [AGENTS]), *adding],
+            {
+                "SELECT": [("USING", [line])],
+                "INSERT": [("WITH CHECK", [f"{line} AND {added}"] if added else [])],
+            },
+        ),
+    ]

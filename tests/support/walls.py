@@ -1,0 +1,75 @@
+"""A project on PostgreSQL with the roles of sessions, and logins of them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+from postgresql import PASSWORD
+from psycopg.conninfo import make_conninfo
+
+from ralphgen.generate.workflows import Generated
+from ralphgen.kits.access import access_sql
+from ralphgen.planning.model import RecipePlan
+
+
+@dataclass
+class Walled:
+    """A project on PostgreSQL with roles; `dsn` is of the owner of its tables."""
+
+    root: Path
+    dsn: str
+    made: Generated
+
+    def sql(self, **recipes: RecipePlan) -> str:
+        """The SQL of the roles, where there are more recipes than the project's."""
+        policy = replace(
+            self.made.plan.policy, recipes={**self.made.plan.policy.recipes, **recipes}
+        )
+        return access_sql(self.made.project, replace(self.made.plan, policy=policy))
+
+    def run(self, sql: str) -> list[tuple[Any, ...]]:
+        """Run what the owner may, and the rows of it."""
+        return run(self.dsn, sql)
+
+    @contextmanager
+    def login(
+        self, recipe: str, *, task: int | None = None, feature: str = "", target: str = ""
+    ) -> Iterator[str]:
+        """The DSN of a login for a session, as `ralphgen session --login` makes it."""
+        rows = {"task_id": task, "feature": feature or None, "target_discipline": target or None}
+        tools = [*next(iter(self.made.plan.policy.recipes[recipe].tools.values()))]
+        name = f"ralphgen_s_{uuid4().hex[:16]}"
+        self.run(f"CREATE ROLE {name} LOGIN PASSWORD '{PASSWORD}' IN ROLE ralphgen_{recipe}")
+        try:
+            with psycopg.connect(self.dsn, autocommit=True) as owner:
+                owner.execute(
+                    "INSERT INTO ralphgen_logins (login, session, recipe, tools, task_id, feature, "
+                    "discipline, expires) VALUES (%s, 'test', %s, %s, %s, %s, %s, "
+                    "now() + interval '1 hour')",
+                    [name, recipe, tools, *rows.values()],
+                )
+            yield make_conninfo(self.dsn, user=name)
+        finally:
+            self.run(f"DELETE FROM ralphgen_logins WHERE login = '{name}'; DROP ROLE {name}")
+
+
+def run(dsn: str, sql: str) -> list[tuple[Any, ...]]:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        cursor = connection.execute(sql.encode())
+        return cursor.fetchall() if cursor.description else []
+
+
+def refused(dsn: str, sql: str) -> str:
+    """What PostgreSQL says when it refuses; empty where a statement changed no row."""
+    with psycopg.connect(dsn) as connection:
+        try:
+            changed = connection.execute(sql.encode()).rowcount
+        except psycopg.Error as error:
+            return str(error)
+        connection.rollback()
+    assert changed == 0, f"{sql}: {changed} rows"
+    return ""

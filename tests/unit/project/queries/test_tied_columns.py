@@ -1,0 +1,39 @@
+"""What ties the rows that a query writes to its parameters, and what only seems to."""
+
+import pytest
+
+from ralphgen.project.queries.items import verb_and_table
+from ralphgen.project.queries.tied import tied_columns
+from ralphgen.project.queries.tokens import read_tokens, without_comments
+
+
+@pytest.mark.parametrize(
+    ("sql", "tied"),
+    [
+        ("UPDATE t SET a = 1 WHERE id = :id", {"id": "id"}),
+        ("UPDATE t SET a = CASE WHEN b THEN 1 END WHERE :id = t.ID", {"id": "id"}),
+        ("UPDATE t SET a = :a WHERE b > 1 AND id = :id::bigint RETURNING id = :x", {"id": "id"}),
+        ('DELETE FROM t WHERE "Id" = :id AND (a OR b)', {"id": "Id"}),
+        ("WITH x AS (SELECT 1) DELETE FROM t WHERE id = :id", {"id": "id"}),
+        ("INSERT INTO t (a, b) VALUES (lower(:a), :b)", {"b": "b"}),
+        ("INSERT INTO t (a) VALUES (:a) ON CONFLICT (a) DO UPDATE SET b = :b", {"a": "a"}),
+        ("UPDATE t SET a = :a", {}),
+        ("UPDATE t SET id = :id WHERE a", {}),
+        ("UPDATE t SET a = 1 WHERE id = :id OR true", {}),
+        ("UPDATE t SET a = 1 WHERE NOT id = :id", {}),
+        ("UPDATE t SET a = 1 WHERE id >= :id", {}),
+        ("UPDATE t SET a = 1 WHERE id = :id + 1", {}),
+        ("UPDATE t SET a = 1 WHERE (id = :id) IS NOT NULL", {}),
+        ("UPDATE t SET a = 1 WHERE a BETWEEN 1 AND id = :id", {}),
+        ("UPDATE t SET a = 1 WHERE CASE WHEN true AND id = :id AND false THEN a ELSE b END", {}),
+        ("UPDATE t SET a = 1 FROM u WHERE id = :id", {}),
+        ("DELETE FROM t USING u WHERE u.id = :id", {}),
+        ("INSERT INTO t (a) VALUES (:a), (2)", {}),
+        ("INSERT INTO t (a) SELECT :a", {}),
+        ("INSERT INTO t VALUES (:a)", {}),
+    ],
+)
+def test_a_parameter_is_tied_only_where_nothing_else_can_be(sql: str, tied: dict[str, str]) -> None:
+    tokens = without_comments(read_tokens(sql, "a.sql", 1, sqlite=False))
+
+    assert tied == tied_columns(tokens, verb_and_table(tokens)[0])
