@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from ralphgen.errors import ProjectError
 from ralphgen.kits.registry import KITS, USES
 from ralphgen.planning.access import CLAIMS, KitAccess, SecuredTable, used
-from ralphgen.planning.ledger_access import ledger_tables
+from ralphgen.planning.ledger_access import NOW, ledger_tables
 from ralphgen.planning.model import PolicyPlan, ServerPlan
 from ralphgen.planning.query_access import status_queries, untied_queries
 from ralphgen.planning.roles import AGENTS, LONGEST, PREFIX, role
@@ -48,8 +48,10 @@ def access_sql(project: Project, plan: ServerPlan) -> str:
     return rendered(
         "roles.sql.jinja",
         agents=AGENTS,
+        claims=has_ledger,
         first_statuses=own.first_statuses,
         journaled=_written(tables) if has_ledger else [],
+        now=NOW,
         left_out=untied_queries(project, server, policy),
         prefix=PREFIX,
         proves=project.done is not None,

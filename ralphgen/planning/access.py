@@ -21,6 +21,8 @@ OWN = {"task": "own.task_id", "feature": "own.feature", "discipline": "own.disci
 """The row that a session is about, by its kind; `own` is its login."""
 
 CLAIMS = "ralphgen_claims"
+LOGIN = "ralphgen_login"  # the function that returns the login that runs it, as long as it is good
+HOLDER = "ralphgen_holder"  # the same, but for a session that has lost its claim
 
 Clauses = Sequence[tuple[str, Sequence[str]]]  # USING and WITH CHECK: one condition must hold
 Policies = Mapping[Command, Clauses]
@@ -66,18 +68,22 @@ class SecuredTable:
     """A table or view as the template of roles takes it; a command without a policy is forbidden.
 
     `name` is spelled in SQL and `text` is that as a text of SQL; `adding` are the roles that number
-    new rows, and `counting` what they need for that.
+    new rows, and `counting` what they need for that. `writer` is the function that returns the
+    login of a session as long as it may write there.
     """
 
     name: str
     text: str
     adding: str
     counting: str
+    writer: str
     grants: Sequence[tuple[str, str]]
     policies: Sequence[tuple[str, Clauses]]
 
 
-def secured(schema: str, name: str, grants: Grants, policies: Policies) -> SecuredTable:
+def secured(
+    schema: str, name: str, grants: Grants, policies: Policies, *, writer: str = HOLDER
+) -> SecuredTable:
     """Return a table for the template; what no policy is given for is left to nobody."""
     place = f"{sql_name(schema)}.{sql_name(name)}"
     given: dict[Command, Clauses] = {command: [(CLAUSES[command], [])] for command in COMMANDS}
@@ -87,6 +93,7 @@ def secured(schema: str, name: str, grants: Grants, policies: Policies) -> Secur
         text=sql_text(place),
         adding=", ".join(map(sql_name, dict.fromkeys(adding))),
         counting="USAGE, UPDATE" if name == "tasks" else "USAGE",  # by `library.next_number`
+        writer=writer,
         grants=[(granted, ", ".join(map(sql_name, roles))) for granted, roles in grants],
         policies=[*(given | dict(policies)).items()],
     )

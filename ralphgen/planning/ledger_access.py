@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from ralphgen.planning.access import (
     CLAIMS,
     EVERY_ROW,
+    LOGIN,
     Grants,
     Policies,
     SecuredTable,
@@ -17,7 +18,8 @@ from ralphgen.planning.roles import AGENTS
 from ralphgen.runtime.database.entries import NO_ROW
 from ralphgen.spelling import sql_text
 
-_NOW = "to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS')"
+NOW = "to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"
+"""The moment as claims have it, in SQL."""
 ENDING = "UPDATE (ended, outcome)"
 
 
@@ -40,7 +42,7 @@ def ledger_tables(schema: str, uses: Sequence[Use], added: str) -> list[SecuredT
     seen = ("number", "table_name", "before", "after")
     entry = ("time", "session", "tool", "table_name", "row_key", "before", "after")
     ours = "ralphgen_claims.session = own.session AND ralphgen_claims.task_id = own.task_id"
-    free = f"(ralphgen_claims.session IS NULL OR ralphgen_claims.expires < {_NOW})"
+    free = f"(ralphgen_claims.session IS NULL OR ralphgen_claims.expires < {NOW})"
     rows = conditions([use for use in uses if use.table == CLAIMS], "UPDATE")
     released = [f"{condition} AND ralphgen_claims.session IS NULL" for condition in rows]
     claims: Policies = {
@@ -53,8 +55,10 @@ def ledger_tables(schema: str, uses: Sequence[Use], added: str) -> list[SecuredT
     adding: Grants = [(privilege("INSERT", entry), [AGENTS])] if added else []
     return [
         *(secured(schema, name, [("SELECT", [AGENTS])], {"SELECT": EVERY_ROW}) for name in read),
-        secured(schema, "ralphgen_sessions", [(f"SELECT, {ENDING}", [AGENTS])], ended),
-        secured(schema, "ralphgen_claims", [("SELECT, UPDATE", [AGENTS])], claims),
+        secured(
+            schema, "ralphgen_sessions", [(f"SELECT, {ENDING}", [AGENTS])], ended, writer=LOGIN
+        ),
+        secured(schema, CLAIMS, [("SELECT, UPDATE", [AGENTS])], claims, writer=LOGIN),
         secured(
             schema,
             "ralphgen_journal",

@@ -37,10 +37,17 @@ class Walled:
 
     @contextmanager
     def login(
-        self, recipe: str, *, task: int | None = None, feature: str = "", target: str = ""
+        self,
+        recipe: str,
+        *,
+        task: int | None = None,
+        feature: str = "",
+        target: str = "",
+        token: int | None = None,
     ) -> Iterator[str]:
         """The DSN of a login for a session, as `ralphgen session --login` makes it."""
         rows = {"task_id": task, "feature": feature or None, "target_discipline": target or None}
+        rows |= {"token": token}
         tools = [*next(iter(self.made.plan.policy.recipes[recipe].tools.values()))]
         name = f"ralphgen_s_{uuid4().hex[:16]}"
         self.run(f"CREATE ROLE {name} LOGIN PASSWORD '{PASSWORD}' IN ROLE ralphgen_{recipe}")
@@ -48,7 +55,7 @@ class Walled:
             with psycopg.connect(self.dsn, autocommit=True) as owner:
                 owner.execute(
                     "INSERT INTO ralphgen_logins (login, session, recipe, tools, task_id, feature, "
-                    "discipline, expires) VALUES (%s, 'test', %s, %s, %s, %s, %s, "
+                    "discipline, token, expires) VALUES (%s, 'test', %s, %s, %s, %s, %s, %s, "
                     "now() + interval '1 hour')",
                     [name, recipe, tools, *rows.values()],
                 )

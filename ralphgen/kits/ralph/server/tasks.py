@@ -145,11 +145,11 @@ def delete_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, An
     from .claims import forget, refuse_held
 
     refuse_held(workspace, task)
-    forget(workspace, task)
     dangling = [*comments.written_for(workspace, task), *mentions(workspace, task)]
     tasks = workspace.tables.tasks
     comments.delete_all(workspace, task)  # ids come back: the next task must not inherit them
     workspace.database.change(f"DELETE FROM {tasks.quoted} WHERE id = ?", [task])
+    forget(workspace, task)
     answer: dict[str, Any] = {"deleted": task}
     return {**answer, "still_named_by": dangling} if dangling else answer
 

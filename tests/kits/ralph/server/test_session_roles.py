@@ -288,16 +288,64 @@ def test_no_task_of_others_is_claimed(walled: Walled) -> None:
     walled.run(f"DELETE FROM ralphgen_claims; {claim} (1, 'test', 1), (2, NULL, 1), (3, 'b', 1)")
     walled.run("UPDATE ralphgen_claims SET expires = '9999' WHERE session IS NOT NULL")
     with walled.login("yap") as dsn:
-        assert "row-level" in refused(
+        assert "does not have the claim" in refused(
             dsn, "UPDATE ralphgen_claims SET session = 'test' WHERE task_id = 2"
         )
         assert "" == refused(dsn, "UPDATE ralphgen_claims SET session = NULL WHERE task_id = 3")
         assert "permission denied" in refused(dsn, f"{claim} (4, 'test', 1)")
-    with walled.login("task_execution", task=1) as dsn, psycopg.connect(dsn) as connection:
+    with (
+        walled.login("task_execution", task=1, token=1) as dsn,
+        psycopg.connect(dsn) as connection,
+    ):
         for change in ("expires = '9998'", "session = NULL", "session = 'test'"):
             sql = f"UPDATE ralphgen_claims SET {change}"  # of its own alone
             assert 1 == connection.execute(sql.encode()).rowcount
         connection.rollback()
+
+
+LOST = {
+    "another has it": "UPDATE ralphgen_claims SET session = 'other', token = 8",
+    "it was ended": "UPDATE ralphgen_claims SET session = NULL, token = 8",
+    "its lease is over": "UPDATE ralphgen_claims SET expires = '2020-01-01T00:00:00.000Z'",
+    "there is none": "DELETE FROM ralphgen_claims",
+}
+
+
+@pytest.mark.parametrize("lost", LOST.values(), ids=LOST)
+def test_a_session_that_has_lost_its_claim_writes_nothing(walled: Walled, lost: str) -> None:
+    claim = "INSERT INTO ralphgen_claims (task_id, session, token, pid, expires) VALUES"
+    walled.run(f"DELETE FROM ralphgen_claims; {claim} (1, 'test', 7, 1, '9999')")
+    status = "UPDATE tasks SET status = 'blocked' WHERE id = 1"
+    comment = "INSERT INTO task_comments (task_id, author, body) VALUES (1, 'x', 'y')"
+    with walled.login("task_execution", task=1, token=7) as dsn:
+        with psycopg.connect(dsn) as connection:
+            assert 1 == connection.execute(status.encode()).rowcount
+            assert 1 == connection.execute(comment.encode()).rowcount
+            connection.rollback()
+        walled.run(lost)
+        assert "" == refused(dsn, status)
+        assert "row-level" in refused(dsn, comment)
+        assert run(dsn, "SELECT title FROM tasks WHERE id = 1")  # it reads on
+        for change in ("session = 'test', token = 7", "session = 'test'", "token = 7"):
+            said = refused(dsn, f"UPDATE ralphgen_claims SET {change}")
+            assert not said or "does not have the claim" in said, said
+    walled.run("DELETE FROM ralphgen_claims")
+
+
+def test_a_task_that_was_closed_is_opened_again_as_long_as_nobody_has_it(walled: Walled) -> None:
+    claim = "INSERT INTO ralphgen_claims (task_id, session, token) VALUES"
+    walled.run(f"DELETE FROM ralphgen_claims; {claim} (1, NULL, 7)")
+    again = "UPDATE ralphgen_claims SET session = 'test', expires = '9999' WHERE task_id = 1"
+    with (
+        walled.login("task_execution", task=1, token=7) as dsn,
+        psycopg.connect(dsn) as connection,
+    ):
+        assert 1 == connection.execute(again.encode()).rowcount
+        connection.rollback()
+        assert "does not have the claim" in refused(
+            dsn, "UPDATE ralphgen_claims SET session = 'test', token = 8 WHERE task_id = 1"
+        )
+    walled.run("DELETE FROM ralphgen_claims")
 
 
 @pytest.mark.parametrize("recipe", ["agents", "a" * 55])
