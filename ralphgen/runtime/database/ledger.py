@@ -40,6 +40,7 @@ JOIN ralphgen_sessions AS own ON own.id = claim.session
 WHERE own.merged IS NULL AND own.worktree LIKE '%/.ralph/worktrees/%'
 """
 NEWEST = 1000  # rows of evidence on one task that are looked at
+EVIDENCE = "ralphgen_evidence"
 _EVIDENCE = (
     "task_id, session, check_name, definition, exit_code, started, seconds, tree, protected, "
     "watched, tail"
@@ -100,7 +101,7 @@ class Evidence:
 def add_evidence(database: Database, evidence: Evidence) -> None:
     """Store one run of a check; the caller is in a transaction of `database.writing`."""
     database.change(
-        f"INSERT INTO ralphgen_evidence ({_EVIDENCE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        f"INSERT INTO {EVIDENCE} ({_EVIDENCE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             evidence.task,
             evidence.session,

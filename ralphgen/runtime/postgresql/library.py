@@ -24,6 +24,7 @@ __all__ = [
     "exact",
     "holding",
     "located",
+    "may_add",
     "may_read",
     "naming",
     "next_number",
@@ -130,6 +131,12 @@ def naming(database: Database, task: int) -> tuple[str, list[str]]:
     if kind == "jsonb":
         return _NAMING_IN_JSONB, [f'$.** == {task} || $.** == "{task}"']
     return _NAMING, [str(task), f"[^1-9]{task}[^0-9]", "[0-9][eE]"]
+
+
+def may_add(database: Database, table: str) -> bool:
+    """Return whether this login may add rows to a table: that of a session may not to each one."""
+    sql = "SELECT has_any_column_privilege(?, 'INSERT')"
+    return database.row(sql, [quoted(table)]) == (1,)
 
 
 def may_read(database: Database, table: str, column: str) -> bool:

@@ -30,6 +30,7 @@ __all__ = [
     "exact",
     "holding",
     "located",
+    "may_add",
     "may_read",
     "naming",
     "next_number",
@@ -94,6 +95,11 @@ def naming(_database: Database, task: int) -> tuple[str, list[str]]:
 def next_number(table: str) -> str:
     """Return what selects the number of the next row, the one behind the highest."""
     return f"SELECT COALESCE(MAX(id), 0) + 1 FROM {table}"
+
+
+def may_add(_database: Database, _table: str) -> bool:
+    """Return whether rows may be added to a table: in a file that can be written, to each."""
+    return True
 
 
 def may_read(_database: Database, _table: str, _column: str) -> bool:

@@ -34,6 +34,10 @@ LOOK = 0.5  # seconds between two looks at which check runs
 GRACE = 5.0  # seconds between asking a check to end and ending it
 NOT_STARTED = 127  # the exit code that shells give to a command that is not there
 BY_SIGNAL = 128  # what they add to a signal's number
+NO_PROOF = (
+    "the login of this session writes no proof: a person, `ralphgen launch`, `ralphgen loop` or "
+    "the server over HTTP runs the checks, and closes the task"
+)
 MASK = "***"
 SHORTEST_SECRET = 6  # characters; shorter values are in many a word
 _IN_URL = r"(://[^/\s:@]*:)[^@\s/]+@"  # a password
@@ -203,14 +207,17 @@ class CheckRun:
             answer["note"] = "no check is for this task's discipline"
         if after.watched:
             answer["watched"] = f"changed in this session: {listed(after.watched)}"
-        self._keep(results, after, protected)
-        self._tree = after.tree
+        if self._keep(results, after, protected):
+            self._tree = after.tree
+        else:
+            answer |= {"passed": False, "not_proved": NO_PROOF}
         return answer
 
-    def _keep(self, results: Sequence[dict[str, Any]], after: Look, protected: list[str]) -> None:
-        """Store the evidence, on a connection of this thread's own."""
-        from ralphgen.runtime.database.ledger import Evidence, add_evidence
+    def _keep(self, results: Sequence[dict[str, Any]], after: Look, protected: list[str]) -> bool:
+        """Store the evidence, on a connection of this thread's own; return whether it may."""
+        from ralphgen.runtime.database.ledger import EVIDENCE, Evidence, add_evidence
         from ralphgen.runtime.sqlite.database import Database
+        from ralphgen.runtime.sqlite.library import may_add
 
         workspace = self._workspace
         if workspace.evidence is None:  # one for all runs, since closing it would leak a file
@@ -233,11 +240,14 @@ class CheckRun:
             for check, result in zip(self._checks, results, strict=True)
         ]
 
-        def store() -> None:
+        def store() -> bool:
+            if not may_add(database, EVIDENCE):
+                return False
             for one in evidence:
                 add_evidence(database, one)
+            return True
 
-        database.writing(store)
+        return database.writing(store)
 
     def _one(self, check: Check) -> dict[str, Any]:
         """Run a check to its end; return its name, exit code, seconds, start and output."""

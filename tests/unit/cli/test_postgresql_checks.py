@@ -1,0 +1,73 @@
+"""The checks of a task on PostgreSQL: from the shell, and with a login that may write no proof."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from command_line import ralphgen
+from driving import connected, quiet
+from engines import CONFIG, VARIABLE, EngineProject, on_engine
+from postgresql import needs_postgresql
+from proved_projects import TESTS, git
+from walls import Walled, run
+
+from ralphgen.generate.workflows import generate, regenerate
+from ralphgen.sessions.items import read_settings
+from ralphgen.trust.decide import check_items
+from ralphgen.trust.record import add_to_record
+
+pytestmark = [needs_postgresql, pytest.mark.slow]
+EVIDENCE = "SELECT task_id, check_name, exit_code FROM ralphgen_evidence ORDER BY number"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[EngineProject]:
+    with on_engine("postgresql", tmp_path / "p", schema="a8", ledger=True) as found:
+        root = found.root
+        (root / ".ralph/ralphgen.toml").write_text(CONFIG + TESTS, encoding="utf-8")
+        (root / "code.txt").write_text("0", encoding="utf-8")
+        regenerate(root, force=False, say=quiet)
+        git(root, "init", "--quiet")
+        git(root, "add", "--all")
+        git(root, "commit", "--quiet", "--message", "begin")
+        add_to_record(root, [item.digest for item in check_items(read_settings(root).done)])
+        yield found
+
+
+def test_what_passes_is_proved_and_may_be_done(project: EngineProject) -> None:
+    done = ralphgen("task", "check", "1", cwd=project.root)
+    assert (0, "") == (done.returncode, done.stderr)
+    assert done.stdout.endswith("proved\n")
+    assert [(1, "tests", 0)] == project.query(EVIDENCE)
+
+    closed = ralphgen("task", "status", "1", "done", cwd=project.root)
+    assert 0 == closed.returncode, closed.stderr
+
+
+def test_what_fails_is_no_proof(project: EngineProject) -> None:
+    (project.root / "code.txt").write_text("3", encoding="utf-8")
+    done = ralphgen("task", "check", "1", cwd=project.root)
+
+    assert 1 == done.returncode
+    assert "tests: exit code 3, " in done.stdout
+    assert [(1, "tests", 3)] == project.query(EVIDENCE)
+    assert 1 == ralphgen("task", "status", "1", "done", cwd=project.root).returncode
+
+
+def test_the_login_of_a_session_proves_nothing(project: EngineProject) -> None:
+    walls = Walled(project.root, project.dsn, generate(project.root))
+    with connected(project.root, env={VARIABLE: project.dsn}) as server:
+        server.call("append_progress", text="Begun.")  # by the owner, who makes the triggers
+    run(project.dsn, walls.sql())
+    with (
+        walls.login("task_execution", task=1) as dsn,
+        connected(project.root, "task_execution", env={VARIABLE: dsn}, task_id=1) as server,
+    ):
+        answer = server.call("run_checks")
+        said = server.refusal("set_task_status", status="done")
+
+    assert [("tests", 0)] == [(one["name"], one["exit_code"]) for one in answer["checks"]]
+    assert not answer["passed"]
+    assert "the login of this session writes no proof" in answer["not_proved"]
+    assert "was not run" in said
+    assert [] == project.query(EVIDENCE)
