@@ -9,10 +9,11 @@ from ralphgen.planning.access import CLAIMS, KitAccess, SecuredTable, used
 from ralphgen.planning.ledger_access import NOW, ledger_tables
 from ralphgen.planning.model import PolicyPlan, ServerPlan
 from ralphgen.planning.query_access import status_queries, untied_queries
-from ralphgen.planning.roles import AGENTS, LONGEST, PREFIX, role
+from ralphgen.planning.roles import AGENTS, LONGEST, PREFIX, SERVICE, role
 from ralphgen.project.model import Project
 from ralphgen.rendering.templates import rendered
 from ralphgen.runtime.database.ledger import MARKER
+from ralphgen.runtime.postgresql.revocations import MADE
 from ralphgen.spelling import sql_name, sql_text
 
 WRITING = ("INSERT", "UPDATE", "DELETE")
@@ -53,11 +54,14 @@ def access_sql(project: Project, plan: ServerPlan) -> str:
         journaled=_written(tables) if has_ledger else [],
         now=NOW,
         left_out=untied_queries(project, server, policy),
+        places=[f"{table.text}::regclass" for table in tables],
         prefix=PREFIX,
         proves=project.done is not None,
+        revoked=MADE if project.http else "",
         roles=[role(recipe) for recipe in policy.recipes],
         schema=sql_name(schema),
         schema_text=sql_text(schema),
+        service=SERVICE,
         status_tools=sql_text(f"{{{','.join(status_queries(project))}}}"),
         statuses=sql_text(json.dumps(dict(own.statuses))),
         tables=[*tables, *(ledger_tables(schema, uses, own.line) if has_ledger else [])],
@@ -69,7 +73,7 @@ def _refuse_names(schema: str, policy: PolicyPlan) -> None:
     unfit = [
         name
         for name in policy.recipes
-        if len(role(name).encode()) > LONGEST or role(name) == AGENTS
+        if len(role(name).encode()) > LONGEST or role(name) in (AGENTS, SERVICE)
     ]
     if unfit or "$" in schema:
         name = f'recipe "{unfit[0]}"' if unfit else f'schema "{schema}"'

@@ -1,7 +1,8 @@
-"""The names of PostgreSQL's roles of sessions: one for each recipe, and one that all have."""
+"""The names of PostgreSQL's roles: one for each recipe, one that these have, one for servers."""
 
 PREFIX = "ralphgen_"
 AGENTS = f"{PREFIX}agents"  # what every recipe's role is a member of
+SERVICE = f"{PREFIX}service"  # for the login of a server that many sessions share, over HTTP
 LOGINS = "ralphgen_logins"  # the table that says which session a login is of
 LONGEST = 63  # bytes of a name
 
