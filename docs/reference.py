@@ -1,0 +1,124 @@
+"""Makes the pages of the reference from the code: commands, settings, recipe files and tools."""
+
+import html
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from ralphgen.generate.initialize import initialize
+from ralphgen.generate.workflows import generate
+from ralphgen.init.editor_schemas import config_schema, recipe_schema
+from ralphgen.kits.registry import KITS
+from ralphgen.skills.rendering import GUIDE, render_skills
+from ralphgen.spelling import markdown_cell
+
+CONFIG = (
+    "# All settings\n\nEvery key of `.ralph/ralphgen.toml`: what it holds, and what without it.\n"
+)
+RECIPES = "# Recipe files\n\nEvery key of `.ralph/recipes/*.toml`.\n"
+TOOLS = "# Tools of `{kit}`\n\nEvery tool of the kit {kit}, on the tables of a new project.\n"
+Rules = Mapping[str, Any]
+"""A part of a JSON Schema."""
+
+
+def reference_pages() -> Mapping[str, str]:
+    """Return the pages of the reference: name → Markdown."""
+    return {
+        "commands": _commands(),
+        "config": "\n".join([CONFIG, *_settings("", config_schema())]),
+        "recipes": "\n".join([RECIPES, *_settings("", recipe_schema())]),
+        **_tools(),
+    }
+
+
+def _tools() -> dict[str, str]:
+    """Return a page for each kit: its tools on the tables of a new project."""
+    with TemporaryDirectory() as folder:
+        kits = tuple(kit.key for kit in KITS if not kit.any_schema)
+        root = initialize(
+            Path(folder),
+            title="",
+            stack="",
+            kits=kits,
+            say=lambda _line: None,
+            agree=lambda _question: False,
+        )
+        skills = render_skills(generate(root).plan)
+    return {
+        f"tools-{skill.kit}": re.sub("^# .*\n", TOOLS.format(kit=skill.kit), skill.files[GUIDE])
+        for skill in skills
+    }
+
+
+def _commands() -> str:
+    """Return what Typer says of every command, with the examples as code."""
+    command = [sys.executable, "-m", "typer", "ralphgen.cli.commands", "utils", "docs"]
+    named = [*command, "--name", "ralphgen", "--title", "All commands"]
+    done = subprocess.run(named, capture_output=True, encoding="utf-8", check=True)
+    return html.unescape(re.sub(r"\[/?bold\]", "`", done.stdout))
+
+
+def _settings(path: str, table: Rules, defs: Rules | None = None) -> Iterator[str]:
+    """Yield what a table of a settings file holds, then the tables in it, each in a section."""
+    known = table.get("$defs", {}) if defs is None else defs
+    if path:
+        yield f"## `{path}`\n"
+    if "description" in table:
+        yield "\n\n".join(" ".join(one.split()) for one in table["description"].split("\n\n"))
+        yield ""
+    rows: list[str] = []
+    inner: dict[str, Rules] = {}
+    for key, rule in table.get("properties", {}).items():
+        found = _table_in(rule, known)
+        default = None if found else rule.get("default")
+        kind = _type(rule)
+        if found:
+            mark, part = found
+            kind = mark.format(f"{path.strip('[]')}.{key}".removeprefix("."))
+            inner[kind] = part
+            kind = f"`{kind}`"
+        shown = "" if default in (None, "", [], {}) else f"`{_toml(default)}`"
+        words = markdown_cell(" ".join(str(rule.get("description", "")).split()))
+        rows.append(f"| `{key}` | {kind} | {shown} | {words} |")
+    if found := _table_in({"additionalProperties": table.get("additionalProperties")}, known):
+        inner[found[0].format(path.strip("[]"))] = found[1]
+    if rows:
+        yield "\n".join(["| key | holds | default | |", "|---|---|---|---|", *rows, ""])
+    for place, part in inner.items():
+        yield from _settings(place, part, known)
+
+
+def _table_in(rule: Rules, defs: Rules) -> tuple[str, Rules] | None:
+    """Return how the table that a key holds is written, with its schema; None for another value."""
+    for mark, one in (
+        ("[{}]", rule),
+        ("[{}.<name>]", rule.get("additionalProperties")),
+        ("[[{}]]", rule.get("items")),
+        *(("[{}]", choice) for choice in rule.get("anyOf", ())),
+    ):
+        if isinstance(one, dict) and "$ref" in one:
+            return mark, defs[one["$ref"].rpartition("/")[2]]
+    return None
+
+
+def _type(rule: Rules) -> str:
+    """Return what a key holds, in words."""
+    if "enum" in rule or "const" in rule:
+        return ", ".join(f"`{_toml(value)}`" for value in rule.get("enum", [rule.get("const")]))
+    if "anyOf" in rule:
+        choices = [_type(one) for one in rule["anyOf"] if one.get("type") != "null"]
+        return " or ".join(dict.fromkeys(choices))
+    kind = str(rule.get("type", "anything"))
+    if kind == "array":
+        return f"list of {_type(rule.get('items', {}))}"
+    values = rule.get("additionalProperties")
+    return f"table of {_type(values)}" if kind == "object" and isinstance(values, dict) else kind
+
+
+def _toml(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,58 @@
+"""The pages of the documentation's site; `.ci/run` makes the site, which looks at every link."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from ralphgen.init.editor_schemas import config_schema
+from ralphgen.kits.registry import KITS
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("docs") / "site"
+    subprocess.run([sys.executable, str(ROOT / "docs/build.py"), str(folder)], check=True)
+    return folder / "pages"
+
+
+def test_the_menu_leads_to_every_page_and_so_does_the_index_for_agents(pages: Path) -> None:
+    settings = tomllib.loads((pages.parent / "zensical.toml").read_text(encoding="utf-8"))
+    named = [*settings["project"]["nav"]]
+    found: set[str] = set()
+    while named:
+        one = named.pop()
+        if isinstance(one, str):
+            found.add(one)
+        elif isinstance(one, dict):
+            named += one.values()
+        else:
+            named += one
+    index = (pages / "llms.txt").read_text(encoding="utf-8")
+    there = {path.relative_to(pages).as_posix() for path in pages.rglob("*.md")}
+
+    assert {path for path in there if not path.startswith("github/")} <= found <= there
+    assert all(f"]({path}): " in index for path in found)
+
+
+def test_the_reference_names_every_command_setting_and_kit(pages: Path) -> None:
+    reference = pages / "docs/reference"
+    commands = (reference / "commands.md").read_text(encoding="utf-8")
+    config = (reference / "config.md").read_text(encoding="utf-8")
+
+    for command in ("init", "regen", "task add", "loop", "board", "allow", "tables add"):
+        assert f"## `ralphgen {command}`\n" in commands
+    assert "[bold]" not in commands
+    for key in config_schema()["properties"]:
+        assert f"\n| `{key}` | " in config
+    for section in ("[http]", "[loop.agents.<name>]", "[[done.checks]]", "[queries.<name>]"):
+        assert f"\n## `{section}`\n" in config
+    for kit in KITS:
+        if not kit.any_schema:
+            text = (reference / f"tools-{kit.key}.md").read_text(encoding="utf-8")
+            assert text.startswith(f"# Tools of `{kit.key}`\n\n")
+            assert "\n| argument | type |" in text
