@@ -124,9 +124,11 @@ def _moment(text: str) -> str:
 
 def _hidden(root: Path) -> frozenset[str]:
     """Return the columns that the config hides, as `table.column`, in lower case."""
+    from ralphgen.project.served_tables import hidden_columns
     from ralphgen.sessions.items import read_settings
 
-    return frozenset(name.lower() for name in read_settings(root).db_schema.hide)
+    settings = read_settings(root)
+    return frozenset(map(str.lower, (*settings.db_schema.hide, *hidden_columns(settings))))
 
 
 def _show(entries: "Sequence[Entry]") -> None:

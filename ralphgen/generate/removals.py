@@ -17,7 +17,7 @@ from ralphgen.project.inspect import FACTS
 from ralphgen.project.model import Project, table_facts
 from ralphgen.project.root import FOLDER
 from ralphgen.project.schema import Facts, schema_from_facts
-from ralphgen.runtime.database.schema import fold
+from ralphgen.runtime.database.schema import fingerprint, fold
 
 Recorded = Mapping[str, Any]
 """The facts of `project.json`, as one commit or the disk has them."""
@@ -112,6 +112,17 @@ def refuse_behind(root: Path, project: Project) -> None:
     found = Lag(lag(recorded, project).database)
     if found.database:
         raise ProjectError(found.sentence(), found.hint())
+
+
+def refuse_unstartable(root: Path, project: Project) -> None:
+    """Raise `ProjectError` where the server on disk would not start: the database is behind it."""
+    try:
+        recorded = read_recorded((root / FACTS).read_bytes())
+    except OSError:
+        return
+    schema = project.schema
+    if any(fingerprint(one["schema"], schema.hide) != schema.fingerprint for one in recorded):
+        refuse_behind(root, project)
 
 
 def read_recorded(text: bytes) -> list[Recorded]:

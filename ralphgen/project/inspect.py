@@ -292,7 +292,7 @@ def _known_hidden(tables: Facts, config: TomlFile[Config]) -> Iterator[str]:
         for table, columns in tables.items()
         for column in columns
     }
-    for entry in hidden_columns(config):
+    for entry in hidden_columns(config.values):
         if fold(entry) in known:
             yield known[fold(entry)]
 

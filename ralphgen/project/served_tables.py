@@ -26,9 +26,9 @@ def names_of(config: TomlFile[Config]) -> tuple[str, ...]:
     return tuple(config.values.tables)
 
 
-def hidden_columns(config: TomlFile[Config]) -> tuple[str, ...]:
-    """Return the columns that nobody sees, as `"table.column"`."""
-    named = config.values.tables.items()
+def hidden_columns(config: Config) -> tuple[str, ...]:
+    """Return the columns that nobody sees, as `"table.column"`, as the tables' settings say."""
+    named = config.tables.items()
     return tuple(f"{table}.{column}" for table, one in named for column in one.hide)
 
 

@@ -39,7 +39,7 @@ from ralphgen.sessions.decide import (
     decide_subject,
     project_facts,
 )
-from ralphgen.sessions.items import read_settings, servers_of, session_items
+from ralphgen.sessions.items import ask_trust, read_settings, servers_of, session_items
 from ralphgen.sessions.model import Brief, PreparedSession, Served
 from ralphgen.sessions.server_query import ServerQueryError, query_server
 from ralphgen.sessions.snapshot import fixed_rules
@@ -53,7 +53,7 @@ from ralphgen.sessions.store import (
     remove,
 )
 from ralphgen.suggestion import suggestion
-from ralphgen.trust.decide import Ask, TrustItem, require_trust
+from ralphgen.trust.decide import Ask, TrustItem
 from ralphgen.trust.verify import TRUST_EDITED, refuse_edited
 
 CHECKING = "ralph"  # the kit whose server runs checks
@@ -160,7 +160,7 @@ def _made(
     items = session_items(
         root, plan, config, run, words.items, work_tree, trust_edited=trust_edited
     )
-    unrecorded = filter(None, [require_trust(root, items, ask)])
+    unrecorded = filter(None, [ask_trust(root, basis.project, items, ask)])
     python = _interpreter(root, None if dry_run else say)  # whose packages the project names
     if not trust_edited:
         refuse_edited(root / FOLDER)  # once more: a person and a build take their time

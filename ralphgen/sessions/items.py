@@ -4,17 +4,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ralphgen.generate.removals import refuse_behind
+from ralphgen.generate.removals import refuse_behind, refuse_unstartable
 from ralphgen.kits.registry import KITS
 from ralphgen.planning.model import ServerPlan
 from ralphgen.planning.server import plan_server
 from ralphgen.project.config import Config, read_config
 from ralphgen.project.discipline_servers import discipline_servers
 from ralphgen.project.inspect import inspect_project, settings_models, without_new_columns
+from ralphgen.project.model import Project
 from ralphgen.project.prompts import prompt_names, read_words
 from ralphgen.project.rows import ProjectRows, open_rows
 from ralphgen.rendering.server import render_files
 from ralphgen.trust.decide import (
+    Ask,
     TrustItem,
     check_items,
     claude_items,
@@ -87,6 +89,17 @@ def items_of(root: Path, discipline: str) -> list[TrustItem]:
     config = read_settings(root)
     with open_rows(root) as rows:
         return discipline_items(discipline, servers_of(discipline, config, rows), config)
+
+
+def ask_trust(root: Path, project: Project, items: Sequence[TrustItem], ask: Ask) -> str:
+    """Ask for those of the items that are not trusted, as `require_trust` does.
+
+    Raises `ProjectError` before where the server would not start on the database: nobody is asked
+    in vain.
+    """
+    if items:
+        refuse_unstartable(root, project)
+    return require_trust(root, items, ask)
 
 
 def require_server(root: Path, *, trust_edited: bool = False) -> None:

@@ -20,6 +20,9 @@ from making_sessions import client_of, opened
 from ralphgen.board.project import Board
 from ralphgen.board.requests import Form
 from ralphgen.board.views.disciplines import read_disciplines
+from ralphgen.project.root import DATABASE
+from ralphgen.runtime.sqlite.database import Database
+from ralphgen.runtime.sqlite.journal import Journal
 from ralphgen.sessions.store import prune_sessions
 
 pytestmark = pytest.mark.slow
@@ -180,6 +183,25 @@ def test_the_board_writes_as_a_session(root: Path) -> None:
     assert entry["session"].startswith("board-")
     assert "board" == entry["tool"]
     assert {"mcp_servers": "(hidden)"} == entry["after"]
+
+
+def test_hidden_columns_of_own_tables_are_told_to_nobody(root: Path) -> None:
+    query(root, "CREATE TABLE risks (id INTEGER PRIMARY KEY, title TEXT, internal TEXT)")
+    settings = '[tables.Risks]\nnoun = "risk"\nhide = ["INTERNAL"]\n'
+    (root / ".ralph/ralphgen.toml").write_text(settings, encoding="utf-8")
+    with closing(Database(str(root / DATABASE))) as database:
+        journal = Journal(database, "s", {"recipe": "manual"}, lambda: "tool")
+        database.before_writes.append(journal.begin)
+        row = "INSERT INTO risks VALUES (1, 'fire', 's3cret')"
+        database.writing(lambda: database.change(row))
+    query(root, "UPDATE risks SET title = 'x', internal = 'another s3cret'")
+    for told in (
+        log(root),
+        ralphgen("log", cwd=root),
+        ralphgen("undo", "s", "--dry-run", cwd=root),
+    ):
+        assert "s3cret" not in str(told)
+        assert "fire" in str(told)
 
 
 def test_the_log_fits_eighty_columns_and_takes_filters(root: Path) -> None:

@@ -263,6 +263,22 @@ def test_a_database_that_a_pull_has_left_behind_is_named(own: Path, tmp_path: Pa
     assert 0 == ralphgen("task", "list", cwd=own).returncode
 
 
+@pytest.mark.parametrize("command", [("session", "braindump"), ("launch", "braindump")])
+def test_nobody_is_asked_for_a_start_that_a_database_left_behind_refuses(
+    own: Path, tmp_path: Path, command: tuple[str, str]
+) -> None:
+    theirs = shutil.copytree(own, tmp_path / "theirs")
+    add(theirs, "ALTER TABLE tasks ADD COLUMN risk TEXT")
+    assert 0 == ralphgen("regen", theirs, "--no-install").returncode
+    shutil.rmtree(own / ".ralph/mcp")
+    shutil.copytree(theirs / ".ralph/mcp", own / ".ralph/mcp")
+    refused = ralphgen(*command, cwd=own)
+
+    assert 1 == refused.returncode, refused.stderr
+    assert 'the database is behind: it lacks the column "tasks.risk"\n' in refused.stderr
+    assert "trust" not in refused.stderr
+
+
 def test_edited_files_stop_what_would_start_them_unless_somebody_means_it(clone: Path) -> None:
     mark = clone / "PWNED"
     edited = clone / ".ralph/mcp/runtime/start.py"
