@@ -11,7 +11,6 @@ from ralphgen.init.postgresql import create_tables, has_tables
 from ralphgen.init.recorded import migrations, read_committed
 from ralphgen.init.scaffold import (
     create_database,
-    kits_without_tools,
     propose_checks,
     serves_any_database,
     switch_on,
@@ -78,11 +77,6 @@ def initialize(
         say(f"wrote {FOLDER}/context.json: a client of your own sees every tool")
     if names := propose_checks(root):
         say(f"proposed checks in {CONFIG}, as comments: {', '.join(names)}")
-    for kit in kits_without_tools(root, generated.plan):
-        say(
-            f'warning: {FOLDER}/context.json was kept and enables no tool of "{kit}": '
-            f'"ralphgen session RECIPE --default" makes a new one for a recipe, manual for all'
-        )
     return root
 
 

@@ -1,28 +1,24 @@
 """What a later ralphgen changes of a project, by kind, and the step to it."""
 
-import ast
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ralphgen.errors import ProjectError, Say
+from ralphgen.generate.default_context import POLICY, Tools, tools_on_disk
 from ralphgen.generate.removals import refuse_removals
-from ralphgen.generate.workflows import Generated, generate, read_before, regenerate
+from ralphgen.generate.workflows import generate, read_before, regenerate
 from ralphgen.init.editor_schemas import write_schemas
-from ralphgen.init.scaffold import CONTEXT, every_tool, write_ignored
+from ralphgen.init.scaffold import write_ignored
 from ralphgen.ledger.backup import backed_up
 from ralphgen.ledger.tables import VERSION, read_state, upgrade_tables
 from ralphgen.output import compare
-from ralphgen.output.files import put
 from ralphgen.output.manifest import MANIFEST
 from ralphgen.project.root import FOLDER, has_database
 from ralphgen.project.versions import is_earlier
-from ralphgen.runtime.policy import ALL, FULL
+from ralphgen.runtime.policy import FULL
 
 VENDORED = "vendored"
-POLICY = "policy.py"
 # What a file is, by its name or its folder; any other is of a kit, and so holds tools.
 KINDS = {
     POLICY: "policy",
@@ -34,12 +30,6 @@ KINDS = {
     **dict.fromkeys((".gitattributes", ".gitignore", ".prettierrc"), "server"),
 }
 ORDER = ("tools", "policy", "facts", "server", VENDORED)
-
-_UNREADABLE = (
-    *(OSError, ValueError, LookupError, TypeError, AttributeError),
-    *(SyntaxError, StopIteration, RecursionError),
-)
-Tools = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +79,7 @@ def plan_upgrade(root: Path) -> Upgrade | None:
         return None
     generated = generate(root)
     refuse_removals(before.recorded, generated.project, generated.plan, ())
-    old, new = _tools_on_disk(root), generated.plan.policy.recipes[FULL].tools
+    old, new = tools_on_disk(root), generated.plan.policy.recipes[FULL].tools
     drift = compare(root / FOLDER, generated.files)
     return Upgrade(earlier[0], _only_in(new, old), _only_in(old, new), drift.parts)
 
@@ -100,10 +90,7 @@ def upgrade(root: Path, *, say: Say) -> None:
     These are the default context, which gets the tools that are new, git's list of what to ignore,
     the schemas for editors, and the ledger, after a backup. Raises what `regenerate` does.
     """
-    known = _tools_on_disk(root, absent=True)
-    generated = regenerate(root, force=False, say=say)
-    if _widen_default_context(root, generated, known):
-        say(f"added new tools to {CONTEXT}")
+    regenerate(root, force=False, say=say)
     for written in write_ignored(root):
         say(f"wrote {written}")
     write_schemas(root)
@@ -129,51 +116,3 @@ def _only_in(some: Tools, others: Tools) -> tuple[str, ...]:
         for tool in tools
         if tool not in others.get(kit, ())
     )
-
-
-def _tools_on_disk(root: Path, *, absent: bool = False) -> Tools:
-    """Return, by kit, the tools of the server that is there, as its policy has them for a person.
-
-    With `absent` also those that the project had no place for. Nothing of it is run; where it
-    cannot be read, there are none.
-    """
-    found: dict[str, list[str]] = {}
-    try:
-        tree = ast.parse((root / FOLDER / POLICY).read_bytes())
-        policy: Any = next(node.value for node in tree.body if isinstance(node, ast.Assign))
-        said = {one.arg: one.value for one in policy.keywords}
-        names = [ast.literal_eval(key) for key in said["recipes"].keys]
-        recipes = dict(zip(names, said["recipes"].values, strict=True))
-        given = {one.arg: one.value for one in recipes[FULL].keywords}
-        every = json.loads((root / FOLDER / MANIFEST).read_bytes()).get("tools", {})
-        whole = ast.literal_eval(given["tools"])
-        kits = [{kit: every[kit] if named == ALL else named for kit, named in whole.items()}]
-        kits += [ast.literal_eval(said["absent"])] if absent and "absent" in said else []
-        for tools in kits:
-            for kit, named in tools.items():
-                found.setdefault(kit, []).extend(named)
-    except _UNREADABLE:
-        return {}
-    return found
-
-
-def _widen_default_context(root: Path, generated: Generated, known: Tools) -> bool:
-    """Give a person's own client the tools that no earlier version knew; whether there are any.
-
-    `known` are those of the earlier one, by kit. A context that lacks some of them was made so by a
-    person, and stays as it is.
-    """
-    try:
-        context: dict[str, Any] = json.loads((root / CONTEXT).read_bytes())
-        is_full = context["recipe"] == FULL
-        enabled = {kit: list(tools) for kit, tools in context["enabled_tools"].items()}
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return False
-    for kit in generated.plan.kits:
-        before, has = {*known.get(kit.key, ())}, enabled.get(kit.key, [])
-        if is_full and before and before <= {*has}:
-            enabled[kit.key] = [*has, *(tool for tool in every_tool(kit) if tool not in has)]
-    if enabled == context["enabled_tools"]:
-        return False
-    put(root / CONTEXT, json.dumps({**context, "enabled_tools": enabled}, indent=2) + "\n")
-    return True

@@ -1,11 +1,12 @@
 """The pipeline of inspect, plan and render, and init, regen and check as its last steps."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from ralphgen.errors import EditedError, Problem, ProjectError, Say, plain
+from ralphgen.generate.default_context import renew_default_context, tools_on_disk
 from ralphgen.generate.project_id import name_project
 from ralphgen.generate.removals import Recorded, lag, read_recorded, refuse_removals
 from ralphgen.generate.report import Report
@@ -125,20 +126,30 @@ def regenerate(
     if before.merge and not force:
         _refuse_edited_sides(before.merge)
     is_first = not (root / FOLDER / MANIFEST).exists()
+    known = tools_on_disk(root, absent=True)
     merged = before.merge.listed if before.merge else None
     written = write(root / FOLDER, generated.files, force=force, merged=merged)
     made_here = is_first and _is_plain(root, generated.project)
     failure = record_written(root, generated.files[MANIFEST], _run(root), made_here=made_here)
-    say(_written(written))
-    for one in generated.plan.wordings:
-        say(f'"{plain(one.entry)}": {one.after:,} bytes of your own in place of {one.before:,}')
-    for line in long_lists(generated.plan):
-        say(f"warning: {line}")
+    for line in (
+        _written(written),
+        *renew_default_context(root, generated.plan, known),
+        *_remarks(generated.plan),
+    ):
+        say(line)
     if before.merge:
         say(f'the merge has what both sides generated from: "git add {FOLDER}" takes it over')
     if failure:
         say(f"warning: {plain(failure)}")
     return generated
+
+
+def _remarks(plan: ServerPlan) -> Iterator[str]:
+    """Yield what a person should know of the lists of tools that were written."""
+    for one in plan.wordings:
+        yield f'"{plain(one.entry)}": {one.after:,} bytes of your own in place of {one.before:,}'
+    for line in long_lists(plan):
+        yield f"warning: {line}"
 
 
 def _is_plain(root: Path, project: Project) -> bool:

@@ -162,57 +162,30 @@ def propose_checks(root: Path) -> list[str]:
     return [proposal.name for proposal in proposals]
 
 
-def kits_without_tools(root: Path, plan: ServerPlan) -> list[str]:
-    """Return the kits of which the context beside the server, kept as it was, enables no tool."""
-    try:
-        enabled = json.loads(_text_of(root / CONTEXT))["enabled_tools"]
-        return [kit.key for kit in plan.kits if not enabled.get(kit.key)]
-    except (ValueError, LookupError, TypeError, AttributeError):
-        return []  # the server itself refuses a context that cannot be read
-
-
 def write_default_context(root: Path, plan: ServerPlan) -> bool:
-    """Write the context for a person's own client; whether it was written.
+    """Write the context for a person's own client; whether there was none.
 
-    It stands for the profile `manual`: every tool that a kit can have. One that is there is kept,
-    unless it is what would have been written before further kits were switched on.
+    It stands for the profile `manual`: every tool that a kit can have.
     """
     path = root / CONTEXT
-    text = _default_context(plan.kits)
     if _is_there(path):
-        named = [kit for kit in plan.kits if kit.key in _kits_of_context(path)]
-        if text == _default_context(named) or _text_of(path) != _default_context(named):
-            return False
-    put(path, text)
+        return False
+    put(path, default_context(plan))
     return True
 
 
-def _default_context(kits: Sequence[KitPlan]) -> str:
+def default_context(plan: ServerPlan, enabled: Mapping[str, Sequence[str]] | None = None) -> str:
+    """Return the text of the default context; `enabled` are other tools than all, by kit."""
+    tools = {kit.key: every_tool(kit) for kit in plan.kits} if enabled is None else enabled
     context = {
         "version": 1,
         "session_id": "manual",
         "recipe": "manual",
         "base": "manual",
-        "enabled_tools": {kit.key: every_tool(kit) for kit in kits},
-        "disabled_tools": {kit.key: [] for kit in kits},
+        "enabled_tools": tools,
+        "disabled_tools": {kit: [] for kit in tools},
     }
     return json.dumps(context, indent=2) + "\n"
-
-
-def _kits_of_context(path: Path) -> list[str]:
-    """Return the kits that a context enables tools of; none where it cannot be read."""
-    try:
-        return [*json.loads(_text_of(path))["enabled_tools"]]
-    except (ValueError, LookupError, TypeError):
-        return []
-
-
-def _text_of(path: Path) -> str:
-    """Return the text of a file; empty where it cannot be read."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, ValueError):
-        return ""
 
 
 def _kits_on(root: Path) -> list[str]:

@@ -1,0 +1,114 @@
+"""Keeps the context of a person's own client in step with the server beside it."""
+
+import ast
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ralphgen.init.scaffold import CONTEXT, default_context, every_tool
+from ralphgen.output.files import put
+from ralphgen.output.manifest import MANIFEST
+from ralphgen.planning.model import ServerPlan
+from ralphgen.planning.preview import runtime_policy
+from ralphgen.project.root import FOLDER
+from ralphgen.runtime.errors import one_line
+from ralphgen.runtime.policy import ALL, FULL
+
+POLICY = "policy.py"
+NAMED = 5
+"""Tools that a sentence names; of more it says how many there are."""
+UNREADABLE = (
+    *(OSError, ValueError, LookupError, TypeError, AttributeError),
+    *(SyntaxError, StopIteration, RecursionError),
+)
+Tools = Mapping[str, Sequence[str]]
+
+
+def tools_on_disk(root: Path, *, absent: bool = False) -> Tools:
+    """Return, by kit, the tools of the server that is there, as its policy has them for a person.
+
+    With `absent` also those that the project had no place for. Nothing of it is run; where it
+    cannot be read, there are none.
+    """
+    found: dict[str, list[str]] = {}
+    try:
+        tree = ast.parse((root / FOLDER / POLICY).read_bytes())
+        policy: Any = next(node.value for node in tree.body if isinstance(node, ast.Assign))
+        said = {one.arg: one.value for one in policy.keywords}
+        names = [ast.literal_eval(key) for key in said["recipes"].keys]
+        recipes = dict(zip(names, said["recipes"].values, strict=True))
+        given = {one.arg: one.value for one in recipes[FULL].keywords}
+        every = json.loads((root / FOLDER / MANIFEST).read_bytes()).get("tools", {})
+        whole = ast.literal_eval(given["tools"])
+        kits = [{kit: every[kit] if named == ALL else named for kit, named in whole.items()}]
+        kits += [ast.literal_eval(said["absent"])] if absent and "absent" in said else []
+        for tools in kits:
+            for kit, named in tools.items():
+                found.setdefault(kit, []).extend(named)
+    except UNREADABLE:
+        return {}
+    return found
+
+
+def renew_default_context(root: Path, plan: ServerPlan, known: Tools) -> list[str]:
+    """Write the default context anew where it is as `init` writes it; return lines to say.
+
+    `known` are the tools of the server before, by kit, with those that it had no place for: a
+    context that enables exactly these was never changed. Any other stays as it is, and a line
+    says what it lacks and what it names too much. Raises `ProjectError` where it cannot be written.
+    """
+    path = root / CONTEXT
+    try:
+        text = path.read_text(encoding="utf-8")
+        context: dict[str, Any] = json.loads(text)
+        enabled = {kit: [*tools] for kit, tools in context["enabled_tools"].items()}
+        if text == default_context(plan):
+            return []
+        if _spelled(context) == _spelled(json.loads(default_context(plan, enabled))) and (
+            {kit: sorted(tools) for kit, tools in enabled.items()}
+            == {kit: sorted(tools) for kit, tools in known.items()}
+        ):
+            put(path, default_context(plan))
+            return [f"wrote {CONTEXT}: it enables every tool, as before"]
+        return _difference(plan, context)
+    except UNREADABLE:
+        return []  # the server itself refuses a context that cannot be read
+
+
+def _spelled(context: Mapping[str, Any]) -> str:
+    """Return a context as text, without what it takes away of nothing."""
+    return json.dumps({**context, "disabled_tools": any(context["disabled_tools"].values())})
+
+
+def _difference(plan: ServerPlan, context: Mapping[str, Any]) -> list[str]:
+    """Return a line on what a context lacks of its recipe's tools and names that is not there."""
+    policy, recipe = runtime_policy(plan.policy), context["recipe"]
+    if recipe not in policy.recipes:
+        return []
+    enabled, disabled = context["enabled_tools"], context.get("disabled_tools", {})
+    whole = {kit.key: every_tool(kit) for kit in plan.kits}
+    lacks = [
+        f"{kit.key}:{tool.name}"
+        for kit in plan.kits
+        for tool in kit.tools
+        if tool.name in policy.allowed(recipe, kit.key)
+        if tool.name not in {*enabled.get(kit.key, ()), *disabled.get(kit.key, ())}
+    ]
+    gone = dict.fromkeys(
+        f"{kit}:{name}"
+        for named in (enabled, disabled)
+        for kit, names in named.items()
+        for name in names
+        if name not in whole.get(kit, ())
+    )
+    said = [f"lacks {_counted(lacks)}"] * bool(lacks)
+    said += [f"names {_counted([*gone])}, which no server starts with any more"] * bool(gone)
+    hint = f'"ralphgen session {recipe} --default" makes a new one'
+    return [f"warning: {CONTEXT} was kept and {' and '.join(said)}: {hint}"] if said else []
+
+
+def _counted(tools: Sequence[str]) -> str:
+    """Return the first of some tools in words, and how many more there are."""
+    more = f" and {len(tools) - NAMED} more" if len(tools) > NAMED else ""
+    return one_line(f"{', '.join(tools[:NAMED])}{more}")

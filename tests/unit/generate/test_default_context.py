@@ -1,0 +1,102 @@
+"""The default context follows the server at every regeneration, unless a person has changed it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import initialized, ralphgen, run_sql
+
+pytestmark = pytest.mark.slow
+CONTEXT = ".ralph/mcp/context.json"
+RISKS = "CREATE TABLE risks (id INTEGER PRIMARY KEY, title TEXT NOT NULL)"
+
+
+def context(root: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((root / CONTEXT).read_text(encoding="utf-8"))
+    return found
+
+
+def regenerated(root: Path, *options: str) -> str:
+    """What `regen` says."""
+    done = ralphgen("regen", root, "--no-install", *options)
+    assert 0 == done.returncode, done.stderr
+    return done.stderr
+
+
+def described(root: Path) -> int:
+    """Whether the server starts on the default context."""
+    return ralphgen("serve", "ralph", "--check", cwd=root).returncode
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = initialized(tmp_path / "p")
+    run_sql(root, RISKS)
+    return root
+
+
+def add_table(root: Path) -> None:
+    with (root / ".ralph/ralphgen.toml").open("a", encoding="utf-8") as config:
+        config.write('\n[tables.risks]\nnoun = "risk"\n')
+
+
+def take_table(root: Path) -> None:
+    path = root / ".ralph/ralphgen.toml"
+    path.write_text(path.read_text("utf-8").partition("\n[tables.")[0] + "\n", encoding="utf-8")
+
+
+def test_as_init_wrote_it_it_gets_new_tools_and_loses_those_that_go(root: Path) -> None:
+    before = context(root)
+    add_table(root)
+    assert f"wrote {CONTEXT}" in regenerated(root)
+    assert {"list_risks", "delete_risk"} <= {*context(root)["enabled_tools"]["ralph"]}
+    assert CONTEXT not in regenerated(root)
+
+    take_table(root)
+    assert f"wrote {CONTEXT}" in regenerated(root, "--allow-removals")
+    assert before == context(root)
+    assert 0 == described(root)
+
+
+def test_where_a_person_has_taken_a_tool_out_it_is_kept_and_told_of(root: Path) -> None:
+    mine = context(root)
+    mine["enabled_tools"]["ralph"].remove("delete_task")
+    (root / CONTEXT).write_text(json.dumps(mine, indent=2) + "\n", encoding="utf-8")
+    add_table(root)
+    (line,) = [one for one in regenerated(root).splitlines() if CONTEXT in one]
+
+    assert mine == context(root)
+    assert "was kept and lacks ralph:delete_task, ralph:list_risks, ralph:get_risk" in line
+    assert "and 1 more" in line
+    assert '"ralphgen session manual --default"' in line
+
+
+def test_what_it_names_too_much_is_told_with_the_command_that_helps(root: Path) -> None:
+    add_table(root)
+    regenerated(root)
+    mine = context(root)
+    mine["enabled_tools"]["ralph"].remove("delete_task")
+    mine["disabled_tools"]["ralph"].append("delete_task")
+    (root / CONTEXT).write_text(json.dumps(mine, indent=2) + "\n", encoding="utf-8")
+    assert CONTEXT not in regenerated(root)
+
+    take_table(root)
+    (line,) = [
+        one for one in regenerated(root, "--allow-removals").splitlines() if CONTEXT in one
+    ]
+    assert "was kept and names ralph:list_risks" in line
+    assert 0 != described(root)
+    done = ralphgen("session", "manual", "--default", "--quiet", cwd=root)
+    assert 0 == done.returncode, done.stderr
+    assert 0 == described(root)
+
+
+def test_of_a_recipe_it_lacks_only_what_that_has(root: Path) -> None:
+    done = ralphgen("session", "interactive", "--default", "--quiet", cwd=root)
+    assert 0 == done.returncode, done.stderr
+    assert CONTEXT not in regenerated(root)
+
+    add_table(root)
+    (line,) = [one for one in regenerated(root).splitlines() if CONTEXT in one]
+    assert "was kept and lacks ralph:list_risks, ralph:get_risk:" in line
