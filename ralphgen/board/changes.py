@@ -2,7 +2,7 @@
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
@@ -14,7 +14,9 @@ from ralphgen.errors import RalphgenError
 from ralphgen.kits.ralph.rows import LEARNINGS, PROGRESS, Rows
 from ralphgen.output.manifest import MANIFEST, listed
 from ralphgen.project.config import FILE as CONFIG
+from ralphgen.project.connection import DatabaseConnection
 from ralphgen.project.database import open_without_trace
+from ralphgen.project.dialect import column_names
 from ralphgen.project.postgresql import open_postgresql
 from ralphgen.project.recipes import FOLDER as RECIPES
 from ralphgen.project.root import (
@@ -25,7 +27,7 @@ from ralphgen.project.root import (
     database_path,
     postgresql_place,
 )
-from ralphgen.project.schema import read_facts
+from ralphgen.project.schema import read_facts, relation_names
 from ralphgen.runtime.context import LOCK
 from ralphgen.runtime.database.claims import Claim
 from ralphgen.runtime.postgresql.notices import WriteNotices
@@ -38,8 +40,9 @@ PACE = 2.0
 SETTLED = 3.0
 """Seconds after which a file's times tell every later write: some file systems count by two."""
 
-FACTS = ("SELECT name, sql FROM sqlite_master", "SELECT * FROM disciplines")
-"""What a server is made for, and what people edit besides."""
+SCHEMA = "SELECT name, sql FROM sqlite_master"
+DISCIPLINES = "SELECT * FROM disciplines"
+"""What people edit besides what a server is made for."""
 SNAPSHOT = "SELECT pg_catalog.pg_current_snapshot()::text"
 """What differs after any write in the cluster of PostgreSQL."""
 
@@ -169,7 +172,8 @@ class ChangeWatch:
             try:
                 with open_without_trace(path, patience=0) as connection:
                     connection.text_factory = bytes
-                    known = _mark(*(connection.execute(sql).fetchall() for sql in FACTS))
+                    schema = connection.execute(SCHEMA).fetchall()
+                    known = _mark(schema, _disciplines(connection))
                     connection.text_factory = str
                     claims = tuple(read_claims(Rows(connection, {})).values())
             except (RalphgenError, sqlite3.Error):
@@ -182,8 +186,8 @@ class ChangeWatch:
             with open_postgresql(place) as connection:
                 ((moved,),) = connection.execute(SNAPSHOT)
                 if moved != self._known[0]:
-                    disciplines = connection.execute("SELECT * FROM disciplines").fetchall()
-                    facts = _mark(read_facts(connection), disciplines)
+                    schema = read_facts(connection, relation_names(connection))
+                    facts = _mark(schema, _disciplines(connection))
                     self._known = moved, facts, tuple(read_claims(Rows(connection, {})).values())
         except RalphgenError as error:
             self._known = str(error), "", ()
@@ -202,6 +206,13 @@ class ChangeWatch:
         for entry in _entries(self._root / SESSIONS):
             with Lock(entry) as lock:
                 yield entry.name, _stamp(entry / CONTEXT), _stamp(entry / LOCK), lock.is_held()
+
+
+def _disciplines(connection: DatabaseConnection) -> Sequence[object]:
+    """Return the disciplines; a project of other tables alone need not have any."""
+    if not column_names(connection, "disciplines"):
+        return ()
+    return [*connection.execute(DISCIPLINES)]
 
 
 def _listed_paths(folder: Path) -> tuple[str, ...]:

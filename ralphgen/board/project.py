@@ -10,17 +10,19 @@ from threading import Lock
 
 from ralphgen.board.changes import ChangeWatch, Marks
 from ralphgen.board.edit.forms import DisciplineForm, FormError, fields_of, problems_of
+from ralphgen.board.edit.plan import catalog_of
 from ralphgen.board.edit.save import regenerate, save
 from ralphgen.board.requests import ActionResult, FieldProblem, Form
 from ralphgen.board.views.disciplines import read_disciplines
 from ralphgen.board.views.drift import drift
 from ralphgen.board.views.matrix import matrix
-from ralphgen.board.views.record import RecordQuery, project_record
+from ralphgen.board.views.record import RecordQuery, project_record, record_of_tables
 from ralphgen.board.views.sessions import read_sessions
 from ralphgen.board.views.status import project_status, project_title
 from ralphgen.doctor.examine import CheckResult, examine
 from ralphgen.errors import Problem, ProjectError, RalphgenError
 from ralphgen.generate.workflows import Generated, generate
+from ralphgen.init.scaffold import serves_any_database
 from ralphgen.kits.registry import KITS
 from ralphgen.project.connection import open_database
 from ralphgen.project.inspect import read_schema
@@ -82,7 +84,7 @@ class Board:
     def title(self) -> str:
         """Return the project's title; the name of its folder where that cannot be read."""
         try:
-            return project_title(self.root)
+            return project_title(self.root, self.root.name)
         except RalphgenError:
             return self.root.name
 
@@ -161,7 +163,8 @@ class Board:
             return _fieldless(error.problems)
         if discipline is None:
             return (FieldProblem("", "there is no such discipline any more", RELOAD),)
-        return tuple(map(given.shown, problems_of(edit, discipline)))
+        catalog = catalog_of(self.root, self._as_generated)
+        return tuple(map(given.shown, problems_of(edit, discipline, catalog)))
 
     def save(self, form: Form) -> ActionResult:
         """Save the edit of a form, and regenerate."""
@@ -181,6 +184,8 @@ class Board:
         return {"view": matrix(self._as_generated(), chosen), "disciplines": names}
 
     def _status(self, _: PageQuery) -> Values:
+        if self._has_tables_alone():
+            return {"view": None}
         with open_database(self.root) as connection:
             schema = read_schema(connection, self.root, KITS)
             return {"view": project_status(connection, schema, self.root)}
@@ -188,7 +193,15 @@ class Board:
     def _record(self, query: PageQuery) -> Values:
         with open_database(self.root) as connection:
             schema = read_schema(connection, self.root, KITS)
-            return {"view": project_record(connection, schema, query.record), "query": query}
+            read = record_of_tables if self._has_tables_alone() else project_record
+            return {"view": read(connection, schema, query.record), "query": query}
+
+    def _has_tables_alone(self) -> bool:
+        """Return whether the project has no tasks, features and disciplines by its config."""
+        try:
+            return serves_any_database(self.root)
+        except ProjectError:  # whatever cannot be shown without the config says so
+            return False
 
     def _disciplines_view(self, query: PageQuery) -> Values:
         found = read_disciplines(self.root)
@@ -202,7 +215,13 @@ class Board:
             chosen = replace(chosen, fingerprint=typed.text("fingerprint"))
         names = tuple(row.name for row in found.rows)
         problems = (*found.problems, *(chosen.problems if chosen is not None else ()))
-        return {"view": chosen, "fields": fields, "disciplines": names, "problems": problems}
+        return {
+            "view": chosen,
+            "fields": fields,
+            "disciplines": names,
+            "problems": problems,
+            "left_out": self._has_tables_alone(),
+        }
 
     def _disciplines(self) -> Names:
         """Return the names of the disciplines; none where the database cannot be read."""

@@ -13,6 +13,7 @@ from ralphgen.environment.build import check_environment
 from ralphgen.environment.location import LOCK_NAME, Environment, environment_for, read_lock
 from ralphgen.errors import ProjectError, RalphgenError
 from ralphgen.generate.workflows import Generated, generate
+from ralphgen.init.scaffold import serves_any_database
 from ralphgen.ledger.tables import read_state
 from ralphgen.output import compare
 from ralphgen.planning.indexes import MANY, missing_indexes
@@ -78,15 +79,9 @@ def examine(root: Path, *, trust_edited: bool = False) -> Iterator[CheckResult]:
         yield CheckResult("discipline", problem.text, problem.hint)
     yield _files(root, generated)
     yield _fingerprint(root, generated)
-    yield from _indexes(root, generated.project)
     yield _ledger(root)
-    if generated.project.schema.table(MARKER) is not None:
-        yield _claims(root)
-    yield _done(generated)
-    if place is not None and generated.project.done is not None:
-        with suppress(ProjectError):  # that it does not answer was said before
-            yield CheckResult("done", proof_is_walled(place))
-    yield from _worktrees(root)
+    if not serves_any_database(root):  # which may have no tasks, or calls something else so
+        yield from _tasks(root, generated)
     environment, finding = _environment(root)
     yield finding
     whole = all((root / FOLDER / name).is_file() for name in ("server.py", "manifest.json"))
@@ -169,6 +164,19 @@ def _ledger(root: Path) -> CheckResult:
         text = "the database is committed, and changes with each session: better out of git"
         return CheckResult("ledger", f"on, version {version}; {text}")
     return CheckResult("ledger", f"on, version {version}")
+
+
+def _tasks(root: Path, generated: Generated) -> Iterator[CheckResult]:
+    """Say how tasks are found, who holds them, what proves that they are done, and what waits."""
+    yield from _indexes(root, generated.project)
+    if generated.project.schema.table(MARKER) is not None:
+        yield _claims(root)
+    yield _done(generated)
+    place = postgresql_place(root)
+    if place is not None and generated.project.done is not None:
+        with suppress(ProjectError):  # that it does not answer was said before
+            yield CheckResult("done", proof_is_walled(place))
+    yield from _worktrees(root)
 
 
 def _claims(root: Path) -> CheckResult:

@@ -167,6 +167,18 @@ def changes_counted(reader: RecordReader, task: int, comments: Sequence[int]) ->
     return int(count)
 
 
+def newest_changes(reader: RecordReader, most: int, offset: int = 0) -> list[JournalEntry]:
+    """Return what was changed last, of whatever table, the newest first."""
+    found = reader.execute(_CHANGES.replace("{}", " FROM ralphgen_journal"), most, offset)
+    return [JournalEntry(*row) for row in found]
+
+
+def every_change_counted(reader: RecordReader) -> int:
+    """Return how many changes are on record."""
+    ((count,),) = reader.execute("SELECT COUNT(*) FROM ralphgen_journal")
+    return int(count)
+
+
 def _of_task(reader: RecordReader, task: int, comments: Sequence[int]) -> tuple[str, list[str]]:
     """Return what selects the entries on a task and on comments, with its values."""
     own, said = (named(reader.connection, table) for table in ("tasks", "task_comments"))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ralphgen.errors import ProjectError
 from ralphgen.project.connection import DatabaseConnection, open_database
+from ralphgen.project.dialect import column_names
 from ralphgen.project.indexes import task_indexes
 from ralphgen.project.model import Names
 from ralphgen.project.schema import table_names
@@ -31,6 +32,8 @@ class ProjectRows:
 
         Raises `ProjectError` for one that is no text, as tables that are not strict allow.
         """
+        if "id" not in column_names(self._connection, "metadata"):  # of another meaning
+            return None, None
         row = self._row("metadata", "SELECT * FROM metadata ORDER BY id LIMIT 1")
         row = {key: value for key, value in row.items() if f"metadata.{key}" not in hidden}
         return _text_of(row, "project_title"), _text_of(row, "project_created")
@@ -85,8 +88,8 @@ class ProjectRows:
         return sorted(found for (found,) in self._connection.execute(sql, [task, most]))
 
     def names(self, table: str) -> tuple[str, ...]:
-        """Return the names of a table's rows, sorted; none where there is no such table."""
-        if not self._has(table):
+        """Return the names of a table's rows, sorted; none without such a column."""
+        if "name" not in column_names(self._connection, table):
             return ()
         found = (name for (name,) in self._connection.execute(NAMES[table]))
         return tuple(sorted(name for name in found if isinstance(name, str)))

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from ralphgen.board.requests import FieldProblem, Form
 from ralphgen.board.views.disciplines import RESERVED, DisciplineView, ServerRow
-from ralphgen.board.views.matrix import CATALOG
+from ralphgen.planning.catalog import Catalog
 from ralphgen.project.config import NamedMcpServer
 from ralphgen.project.discipline_servers import name_problem
 from ralphgen.project.toml import EXPECTED
@@ -238,15 +238,12 @@ def parse_edit(body: bytes) -> Edit:
     raise FormError(tuple(problems))
 
 
-def problems_of(edit: Edit, discipline: DisciplineView) -> tuple[FieldProblem, ...]:
-    """Return why an edit of `discipline` cannot be saved, in the order of its fields.
-
-    Touches neither file nor database.
-    """
+def problems_of(edit: Edit, saw: DisciplineView, catalog: Catalog) -> tuple[FieldProblem, ...]:
+    """Return why an edit of what a person saw, with these tools, cannot be saved, by its fields."""
     found: list[FieldProblem] = []
     if edit.servers is not None:
         found += _list_problems("servers", edit.servers)
-        names = [row.name for row in discipline.other_servers]
+        names = [row.name for row in saw.other_servers]
         for at, server in enumerate(edit.servers[:MOST]):
             field = f"servers.{at}"
             if problem := name_problem(server.name, names, RESERVED):
@@ -254,12 +251,12 @@ def problems_of(edit: Edit, discipline: DisciplineView) -> tuple[FieldProblem, .
                     problem = "the MCP server needs a name of at most 64 characters"
                 text = one_line(problem)
                 found.append(FieldProblem(f"{field}.name", text, "give it another name"))
-            found += _server_problems(field, server, discipline.servers or ())
+            found += _server_problems(field, server, saw.servers or ())
             names.append(server.name)
     if edit.disabled is not None:
         found += _list_problems("disabled", edit.disabled)
         for at, entry in enumerate(edit.disabled[:MOST]):
-            found += _entry_problems(f"disabled.{at}", entry, edit.disabled[:at])
+            found += _entry_problems(f"disabled.{at}", entry, edit.disabled[:at], catalog)
     return tuple(found)
 
 
@@ -308,12 +305,14 @@ def _variable_problems(
     yield from _text_problems(f"{field}.value", variable.value or "")
 
 
-def _entry_problems(field: str, entry: str, before: Sequence[str]) -> Iterator[FieldProblem]:
+def _entry_problems(
+    field: str, entry: str, before: Sequence[str], catalog: Catalog
+) -> Iterator[FieldProblem]:
     """Yield the problems of an entry that removes a tool."""
     if len(entry) > LONGEST_NAME:
         yield FieldProblem(field, f"no tool has a name of over {LONGEST_NAME} characters")
-    elif not CATALOG.resolved(entry):
-        problem = CATALOG.unknown(entry, field)
+    elif not catalog.resolved(entry):
+        problem = catalog.unknown(entry, field)
         text = problem.text.removeprefix(f"{field}: ")
         yield FieldProblem(field, one_line(text), problem.hint)
     elif entry in before:

@@ -3,15 +3,20 @@
 import json
 import os
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ralphgen.board.edit.forms import Edit, Server
 from ralphgen.board.views.disciplines import COLUMNS, RESERVED, Facts, Row
-from ralphgen.errors import ProjectError
+from ralphgen.errors import ProjectError, RalphgenError
+from ralphgen.generate.default_context import tools_on_disk
+from ralphgen.generate.workflows import Generated
 from ralphgen.init.scaffold import CONFIG_TEXT
+from ralphgen.kits.registry import KITS
+from ralphgen.planning.catalog import Catalog
+from ralphgen.planning.server import full_catalog
 from ralphgen.project import discipline_servers, disciplines
 from ralphgen.project.config import (
     FILE,
@@ -46,6 +51,19 @@ class PlannedWrite:
     config: str
     before: str | None = field(repr=False)
     after: str | None = field(repr=False)
+
+
+def catalog_of(root: Path, generated: Callable[[], Generated]) -> Catalog:
+    """Return every tool that there can be, those that the project adds among them.
+
+    Where it cannot be generated, these are those of the server on disk.
+    """
+    try:
+        return full_catalog(KITS, generated().plan.kits)
+    except RalphgenError:
+        added = tools_on_disk(root, absent=True)
+        names = {kit.key: (*kit.catalog, *added.get(kit.key, ())) for kit in KITS}
+        return Catalog({kit: tuple(dict.fromkeys(found)) for kit, found in names.items()})
 
 
 def plan_write(root: Path, facts: Facts, edit: Edit) -> PlannedWrite:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from ralphgen.board.edit.forms import Edit, problems_of
-from ralphgen.board.edit.plan import PlannedWrite, plan_write, secrets_of
+from ralphgen.board.edit.plan import PlannedWrite, catalog_of, plan_write, secrets_of
 from ralphgen.board.requests import FieldProblem
 from ralphgen.board.views.disciplines import DisciplineView, Facts, discipline_of, read_facts
 from ralphgen.errors import Problem, ProjectError, RalphgenError, Say
@@ -145,7 +145,8 @@ def _saved(root: Path, edit: Edit, patience: float, session: str) -> Saved:
     before = discipline_of(facts, facts.rows[edit.discipline])
     if before.fingerprint != edit.fingerprint:
         return _stale(before)
-    fields = problems_of(edit, before)
+    catalog = catalog_of(root, lambda: workflows.generate(root))
+    fields = problems_of(edit, before, catalog)
     if fields:
         return Saved("refused", "nothing was saved", before, fields)
     planned = plan_write(root, facts, edit)

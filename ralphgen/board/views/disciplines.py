@@ -186,7 +186,8 @@ def read_disciplines(root: Path) -> Disciplines:
 def read_facts(root: Path) -> Facts:
     """Return the facts of the project in `root`, read without a trace.
 
-    Raises `ProjectError` where the database cannot be read.
+    One that serves tables of any kind alone has no disciplines. Raises `ProjectError` where the
+    database cannot be read.
     """
     config, problems = no_config(), tuple[Problem, ...]()
     try:
@@ -194,6 +195,8 @@ def read_facts(root: Path) -> Facts:
     except ProjectError as error:
         problems = error.problems
     try:
+        if any(kit.any_schema for kit in KITS if kit.key in config.values.kits):
+            return Facts({}, dict.fromkeys(COLUMNS, "config"), config, problems)
         with open_database(root) as connection:
             return _facts(connection, config, problems)
     except sqlite3.Error as error:

@@ -6,7 +6,6 @@ from typing import Any, Literal
 
 from ralphgen.generate.workflows import Generated
 from ralphgen.kits.registry import KITS
-from ralphgen.planning.catalog import Catalog
 from ralphgen.planning.model import KitPlan, Names
 from ralphgen.planning.preview import listed_bytes, runtime_policy, suite, supposed_session
 from ralphgen.planning.server import full_catalog
@@ -17,7 +16,6 @@ from ralphgen.runtime.session import Session
 from ralphgen.runtime.tool import Tool
 
 BYTES_A_TOKEN = 3.2
-CATALOG = Catalog({kit.key: kit.catalog for kit in KITS})
 PURPOSES = {kit.key: {tool.name: tool.purpose for tool in kit.tools} for kit in KITS}
 OTHERS = {"task": "another task of its feature"}
 """By kind of row that may be named within bounds, which others those are."""

@@ -1,13 +1,15 @@
 """Who did what: the sessions on record, and what was changed and proved of a task."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from ralphgen.board.views.stored_text import line, moment
 from ralphgen.board.views.task_record import (
+    ChangeLine,
     ShownPage,
     TaskRecord,
+    change_line,
     page_number,
     page_of,
     task_record,
@@ -17,7 +19,9 @@ from ralphgen.board.views.task_record import (
 from ralphgen.kits.ralph.rows import Rows, reading_rows
 from ralphgen.ledger.records import (
     SessionRecord,
+    every_change_counted,
     holding_sessions,
+    newest_changes,
     newest_sessions,
     outcomes,
     people_counted,
@@ -94,7 +98,8 @@ class ProjectRecord:
     """What is on record of a project; `outcomes` counts its sessions, the most frequent first.
 
     Those are agents' sessions, and `people` counts the others. `cost` is that of all that say so,
-    empty where none does. `tasks` are those asked for, and `problem` says why there is none.
+    empty where none does. `tasks` are those asked for, and `problem` says why there is none. `log`
+    is what was changed last where the project has no tasks to ask for.
     """
 
     sessions: ShownPage[SessionLine]
@@ -103,6 +108,7 @@ class ProjectRecord:
     cost: str
     tasks: tuple[TaskRecord, ...]
     problem: str
+    log: ShownPage[ChangeLine] | None = None
 
 
 def project_record(
@@ -121,6 +127,24 @@ def project_record(
         elif asked.task:
             problem = f'"{line(asked.task)}" is no number of a task'
         return _record(rows, asked.sessions, A_PAGE, tasks, problem)
+
+
+def record_of_tables(
+    connection: DatabaseConnection, schema: Schema, asked: RecordQuery, *, reported: bool = False
+) -> ProjectRecord | None:
+    """Return the same of a project without tasks: its sessions, and the log of its changes.
+
+    A report has the first page of each.
+    """
+    if state_of(connection).version is None:
+        return None
+    rows = Rows(connection, {})
+    record = _record(rows, asked.sessions, REPORTED_SESSIONS if reported else A_PAGE, (), "")
+    total = every_change_counted(rows)
+    number = page_number(asked.changes, total, A_PAGE)
+    read = newest_changes(rows, A_PAGE, (number - 1) * A_PAGE)
+    shown = tuple(change_line(one, schema.hidden) for one in read)
+    return replace(record, log=page_of(number, total, A_PAGE, shown))
 
 
 def reported_record(connection: DatabaseConnection, schema: Schema) -> ProjectRecord | None:

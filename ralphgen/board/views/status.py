@@ -31,6 +31,7 @@ from ralphgen.board.views.recent import (
     recent_notes,
 )
 from ralphgen.board.views.stored_text import line, natural
+from ralphgen.init.scaffold import serves_any_database
 from ralphgen.kits.ralph.rows import NOT_ACTIONABLE, STATUSES, Rows, reading_rows
 from ralphgen.project.connection import DatabaseConnection
 from ralphgen.project.model import Schema
@@ -43,6 +44,7 @@ CIRCLE_IDS = 20
 FEATURES = 200
 STATUS_NAMES = 30
 OTHERS = "others"
+UNTITLED = "Project"
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,14 +185,17 @@ def project_status(
         )
 
 
-def project_title(root: Path) -> str:
+def project_title(root: Path, other: str = UNTITLED) -> str:
     """Return the project's own title: the name of its folder may differ from clone to clone.
 
-    Raises `ProjectError` where the database cannot be read.
+    One that serves tables of any kind alone has none, and is called `other`. Raises `ProjectError`
+    where the database cannot be read.
     """
+    if serves_any_database(root):
+        return line(other)
     with open_rows(root) as rows:
         title, _ = rows.identity()
-    return line(title or "Project")
+    return line(title or UNTITLED)
 
 
 def _kinds(rows: Rows, tasks: OpenTasks) -> dict[str, list[int]]:

@@ -109,7 +109,7 @@ def task_record(
         task=task,
         title=titles.get(task, ""),
         known=task in titles,
-        changes=page_of(number, total, size, tuple(_change_line(one, is_hidden) for one in read)),
+        changes=page_of(number, total, size, tuple(change_line(one, is_hidden) for one in read)),
         runs_total=runs_counted(rows, task),
         runs=tuple(map(_run_line, runs_of(rows, task, runs))),
     )
@@ -133,7 +133,9 @@ def page_of(number: int, total: int, size: int, shown: tuple[Shown, ...]) -> Sho
 
 def titles_of(rows: Rows, tasks: Sequence[int]) -> dict[int, str]:
     """Return the titles of the tasks that there are, by id."""
-    read = rows.named("tasks", ["id", "title"], json.dumps(tasks)) if tasks else []
+    if not tasks or rows.lacks("tasks", "id", "title"):
+        return {}
+    read = rows.named("tasks", ["id", "title"], json.dumps(tasks))
     return {task: line(title) for task, title in read}
 
 
@@ -145,7 +147,8 @@ def _comments_on(rows: Rows, task: int) -> list[int]:
     return [comment for (comment,) in found if isinstance(comment, int)]
 
 
-def _change_line(change: JournalEntry, is_hidden: Hidden) -> ChangeLine:
+def change_line(change: JournalEntry, is_hidden: Hidden) -> ChangeLine:
+    """Return a change as it is shown; of columns that are hidden only the names are told."""
     before, after = (
         {
             name: HIDDEN if is_hidden(change.table, name) else value

@@ -17,11 +17,12 @@ from ralphgen.board.requests import ActionResult
 from ralphgen.board.views.disciplines import read_disciplines
 from ralphgen.board.views.drift import Drifted, drift
 from ralphgen.board.views.matrix import matrix
-from ralphgen.board.views.record import reported_record
+from ralphgen.board.views.record import RecordQuery, record_of_tables, reported_record
 from ralphgen.board.views.sessions import read_sessions
 from ralphgen.board.views.status import project_status, project_title
 from ralphgen.errors import Problem, RalphgenError
 from ralphgen.generate.workflows import generate
+from ralphgen.init.scaffold import serves_any_database
 from ralphgen.project.connection import open_database
 from ralphgen.rendering.templates import template_folder
 
@@ -48,6 +49,8 @@ TEMPLATES = {
 SHEET = Path(__file__).parents[1] / "assets" / "board.css"
 LEFT_OUT = ("diagnosis",)
 """What depends on the machine alone."""
+OF_TASKS = ("status", "disciplines")
+"""What a project without tasks, features and disciplines has nothing of."""
 NO_DAY = date.min
 """With it nothing has an age: a report is the same on every day."""
 
@@ -79,10 +82,14 @@ def report(root: Path) -> str:
     """
     generated = generate(root)
     schema = generated.project.schema
+    alone = serves_any_database(root)
     with open_database(root) as connection:
-        status = project_status(connection, schema, root, NO_DAY)
-        record = reported_record(connection, schema)
-    left_out = LEFT_OUT if record is not None else (*LEFT_OUT, "record")
+        status = None if alone else project_status(connection, schema, root, NO_DAY)
+        if alone:
+            record = record_of_tables(connection, schema, RecordQuery(), reported=True)
+        else:
+            record = reported_record(connection, schema)
+    left_out = (*LEFT_OUT, *(["record"] if record is None else []), *(OF_TASKS if alone else []))
     sheet = SHEET.read_text(encoding="utf-8")
     filled = html(
         "report.html.jinja",

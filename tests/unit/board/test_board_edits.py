@@ -14,10 +14,13 @@ from hypothesis import strategies as st
 from ralphgen.board.edit.forms import Edit, FormError, Server, Variable, parse_edit, problems_of
 from ralphgen.board.views.disciplines import RESERVED, DisciplineView, ServerRow, read_disciplines
 from ralphgen.errors import ProjectError
+from ralphgen.kits.registry import KITS
+from ralphgen.planning.server import full_catalog
 from ralphgen.project.config import McpServer
 from ralphgen.project.discipline_servers import discipline_servers
 
 PRIVATE = "s3cr3t"
+CATALOG = full_catalog(KITS, ())
 SAW = DisciplineView(
     name="backend",
     shown="backend",
@@ -48,7 +51,7 @@ def variables(*pairs: tuple[str, str | None], was: int | None = 0) -> Edit:
 
 
 def problems(edit: Edit, saw: DisciplineView = SAW) -> list[tuple[str, str]]:
-    return [(one.field, one.text) for one in problems_of(edit, saw)]
+    return [(one.field, one.text) for one in problems_of(edit, saw, CATALOG)]
 
 
 FINE = {
@@ -108,16 +111,16 @@ WRONG: dict[str, tuple[Edit, str, str]] = {
 
 @pytest.mark.parametrize(("given", "field", "text"), WRONG.values(), ids=WRONG)
 def test_what_is_wrong_is_said_at_its_field(given: Edit, field: str, text: str) -> None:
-    (problem,) = [one for one in problems_of(given, SAW) if one.field == field]
+    (problem,) = [one for one in problems_of(given, SAW, CATALOG) if one.field == field]
 
     assert text in problem.text
     assert f"{problem.text}{problem.hint}".isprintable()
     assert len(f"{problem.text}{problem.hint}") < 1200
-    assert PRIVATE not in repr(problems_of(given, SAW))
+    assert PRIVATE not in repr(problems_of(given, SAW, CATALOG))
 
 
 def test_a_misspelled_tool_is_given_a_suggestion() -> None:
-    (problem,) = problems_of(edit(disabled=("getTask",)), SAW)
+    (problem,) = problems_of(edit(disabled=("getTask",)), SAW, CATALOG)
 
     assert 'did you mean "get_task"?' == problem.hint
 
@@ -143,7 +146,7 @@ def test_a_check_touches_no_file(tmp_path: Path) -> None:
     saw = read_disciplines(root).rows[0]
     before = snapshot(root)
     for wrong, _, _ in WRONG.values():
-        problems_of(wrong, saw)
+        problems_of(wrong, saw, CATALOG)
 
     assert before == snapshot(root)
 
@@ -170,7 +173,7 @@ def test_the_rules_are_those_of_sessions(servers: tuple[Server, ...]) -> None:
     except ProjectError:
         readable = False
 
-    assert readable == (not problems_of(edit(servers=servers), SAW))
+    assert readable == (not problems_of(edit(servers=servers), SAW, CATALOG))
 
 
 def sent(**changes: object) -> bytes:

@@ -327,3 +327,33 @@ def test_the_address_of_a_server_elsewhere_is_not_for_the_board(root: Path) -> N
     assert "the board keeps its address" in str(saved)
     assert PRIVATE not in str(saved)
     assert before == kept(root)
+
+
+def test_the_tools_of_own_tables_can_be_taken_away(root: Path) -> None:
+    query(root, "CREATE TABLE risks (id INTEGER PRIMARY KEY, title TEXT NOT NULL)")
+    config = (root / FILE).read_text(encoding="utf-8")
+    (root / FILE).write_text(f'{config}[tables.risks]\nnoun = "risk"\n', encoding="utf-8")
+    done = ralphgen("regen", root, "--no-install")
+    assert 0 == done.returncode, done.stderr
+    saved = save(root, edit(root, disabled=("ralph:list_risks", "create_risk")), quiet)
+
+    assert ("saved", (), ()) == (saved.state, saved.fields, saved.problems)
+    assert ("create_risk", "ralph:list_risks") == tuple(
+        one.entry for one in seen(root).disabled or ()
+    )
+    wrong = save(root, edit(root, disabled=("ralph:list_risk",)), quiet)
+    assert "list_risks" in wrong.fields[0].hint
+
+
+def test_they_can_where_the_project_cannot_be_generated_by_now(root: Path) -> None:
+    """A typo in the config must not keep a person from what the server on disk has."""
+    query(root, "CREATE TABLE risks (id INTEGER PRIMARY KEY, title TEXT NOT NULL)")
+    config = (root / FILE).read_text(encoding="utf-8")
+    (root / FILE).write_text(f'{config}[tables.risks]\nnoun = "risk"\n', encoding="utf-8")
+    done = ralphgen("regen", root, "--no-install")
+    assert 0 == done.returncode, done.stderr
+    (root / ".ralph/recipes").mkdir()
+    (root / ".ralph/recipes/own.toml").write_text('base = "none_such"\n', encoding="utf-8")
+    saved = save(root, edit(root, disabled=("ralph:list_risks",)), quiet)
+
+    assert ("saved", ()) == (saved.state, saved.fields)

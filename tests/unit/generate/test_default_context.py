@@ -82,9 +82,7 @@ def test_what_it_names_too_much_is_told_with_the_command_that_helps(root: Path) 
     assert CONTEXT not in regenerated(root)
 
     take_table(root)
-    (line,) = [
-        one for one in regenerated(root, "--allow-removals").splitlines() if CONTEXT in one
-    ]
+    (line,) = [one for one in regenerated(root, "--allow-removals").splitlines() if CONTEXT in one]
     assert "was kept and names ralph:list_risks" in line
     assert 0 != described(root)
     done = ralphgen("session", "manual", "--default", "--quiet", cwd=root)

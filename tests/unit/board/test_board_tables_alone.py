@@ -1,0 +1,126 @@
+"""The board and the report of a project that serves tables of any kind and has no tasks."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+from board_browsers import Running, part, running_board
+from command_line import ralphgen, run_sql
+from driving import create_database, made_here, quiet
+from engines import CONFIG, ENGINES, VARIABLE
+from postgresql import database
+
+from ralphgen.board.changes import ChangeWatch
+from ralphgen.board.web.pages import report
+from ralphgen.generate.workflows import regenerate
+from ralphgen.ledger.tables import add_tables
+
+pytestmark = pytest.mark.slow
+SCHEMA = """
+CREATE TABLE artists (artist_id INTEGER PRIMARY KEY, name TEXT NOT NULL);
+CREATE TABLE tasks (word TEXT PRIMARY KEY, other INTEGER);
+CREATE TABLE disciplines (belt TEXT PRIMARY KEY);
+CREATE TABLE metadata (word TEXT);
+"""
+TABLES = 'kits = ["tables"]\n{}[tables.artists]\nnoun = "artist"\n[tables.tasks]\nnoun = "task"\n'
+SHOWN = {"matrix", "record", "drift", "sessions", "diagnosis"}
+
+
+@contextmanager
+def tables_alone(engine: str, root: Path) -> Iterator[Path]:
+    """A project of tables alone, with a ledger, on an engine."""
+    (root / ".ralph").mkdir(parents=True)
+    config = root / ".ralph/ralphgen.toml"
+    if engine == "sqlite":
+        create_database(root, SCHEMA)
+        config.write_text(TABLES.format(""), encoding="utf-8")
+        yield made(root)
+        return
+    with database() as dsn, pytest.MonkeyPatch.context() as patched:
+        patched.setenv(VARIABLE, dsn)
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            connection.execute(SCHEMA.encode())
+        config.write_text(TABLES.format(CONFIG), encoding="utf-8")
+        yield made(root)
+
+
+def made(root: Path) -> Path:
+    add_tables(root)
+    regenerate(root, force=False, say=quiet)
+    return made_here(root)
+
+
+def call(root: Path, *words: str) -> None:
+    done = ralphgen("call", *words, cwd=root)
+    assert 0 == done.returncode, done.stderr
+
+
+def whole(board: Running) -> str:
+    """The page with every section, however long they take."""
+    for name in SHOWN:
+        board.get(f"sections/{name}")
+    return board.get()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_board_shows_its_grid_its_sessions_its_health_and_its_log(
+    tmp_path: Path, engine: str
+) -> None:
+    with tables_alone(engine, tmp_path / "p") as root:
+        call(root, "tables:create_artist", "artist_id=1", "name=Blur")
+        made_session = ralphgen("session", "manual", "--quiet", cwd=root)
+        with running_board(root) as board:
+            page = whole(board)
+            diagnosed = board.act("diagnosis")
+            health = board.get("sections/diagnosis")
+
+    assert 0 == made_session.returncode, made_session.stderr
+    assert '<tr data-key="create_artist">' in part(page, "matrix")
+    assert "Blur" in part(page, "record")
+    assert "up to date" in part(page, "drift")
+    assert "manual-" in part(page, "sessions")
+    assert diagnosed["ok"], health
+    assert '<section id="status" hidden>' in page
+    assert '<section id="disciplines" hidden>' in page
+    assert 'class="problem"' not in page
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_report_has_what_there_is(tmp_path: Path, engine: str) -> None:
+    with tables_alone(engine, tmp_path / "p") as root:
+        call(root, "tables:create_artist", "artist_id=1", "name=Blur")
+        found = report(root)
+
+    assert SHOWN - {"diagnosis"} == {*re.findall('<section id="([a-z]+)"', found)}
+    assert "Blur" in found
+    assert "create_artist" in found
+    assert "<bdi>Project</bdi>" in found
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_others_change_is_seen(tmp_path: Path, engine: str) -> None:
+    with tables_alone(engine, tmp_path / "p") as root:
+        now = [0.0]
+        watch = ChangeWatch(root, lambda: now[0])
+        before = watch.marks()
+        call(root, "tables:create_artist", "artist_id=1", "name=Blur")
+        now[0] += 10
+        written = watch.marks()
+        run_sql(root, "ALTER TABLE artists ADD COLUMN born INTEGER")
+        now[0] += 10
+        altered = watch.marks()
+
+    assert (before.record, before.matrix) != (written.record, written.matrix)
+    assert before.matrix == written.matrix
+    assert written.matrix != altered.matrix
+
+
+def test_without_a_ledger_it_has_no_record(tmp_path: Path) -> None:
+    with tables_alone("sqlite", tmp_path / "p") as root:
+        assert 0 == ralphgen("ledger", "off", "--yes", cwd=root).returncode
+        with running_board(root) as board:
+            assert '<section id="record" hidden>' in board.get()
+        assert '<section id="record"' not in report(root)
