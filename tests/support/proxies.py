@@ -86,7 +86,7 @@ def caddy(folder: Path, port: int, servers: Sequence[int]) -> Iterator[Proxy]:
     }
     command = [program("caddy"), "run", "--config", str(file), "--adapter", "caddyfile"]
     authority = folder / ".local/share/caddy/pki/authorities/local/root.crt"
-    with _running(command, folder, variables, lambda: authority.exists() and _answers(port)):
+    with running(command, folder, variables, lambda: authority.exists() and _answers(port)):
         yield Proxy(port, authority)
 
 
@@ -112,7 +112,7 @@ def nginx(folder: Path, port: int, servers: Sequence[int]) -> Iterator[Proxy]:
     main = folder / "nginx.conf"
     main.write_text(NGINX % {"folder": folder, "user": user}, encoding="utf-8")
     command = [program("nginx"), "-e", "stderr", "-p", str(folder), "-c", str(main)]
-    with _running(command, folder, {}, lambda: _answers(port)):
+    with running(command, folder, {}, lambda: _answers(port)):
         yield Proxy(port, certificate)
 
 
@@ -143,7 +143,7 @@ def make_certificate(certificate: Path, key: Path) -> None:
 
 
 @contextmanager
-def _running(
+def running(
     command: Sequence[str], folder: Path, variables: dict[str, str], ready: Callable[[], bool]
 ) -> Iterator[None]:
     """Run a proxy that is ready, and end it."""
