@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
+    from ..protocol.fast_path import FastPath, PlainRequest
     from .bearer import Bearer
     from .exchange import Message, Receive, Send
     from .limits import Hosts, Places, Rates
@@ -150,7 +151,7 @@ class HttpApp:
             self._bearer.token_of(headers[b"authorization"])  # it may have ended meanwhile
             session.begin()
             try:
-                if not await self._answered_fast(session, headers, body, exchange):
+                if not await self._answered_fast(session, headers, body, receive, exchange):
                     await self._answer_by_sdk(session, scope, receive, body, exchange)
             finally:
                 session.users -= 1
@@ -202,24 +203,22 @@ class HttpApp:
             raise HttpError(503, text, **{"retry-after": "1"}) from error
 
     async def _answered_fast(
-        self, session: OpenSession, headers: Headers, body: bytes, exchange: Exchange
+        self,
+        session: OpenSession,
+        headers: Headers,
+        body: bytes,
+        receive: Receive,
+        exchange: Exchange,
     ) -> bool:
         """Answer a plain request without the SDK; return whether it was one."""
         version = headers.get(b"mcp-protocol-version", b"").decode("latin-1")
-        fast_path = session.fast_paths.get(version)
-        if fast_path is None or DOUBLED in headers:
-            return False
-        kind, accepted = headers.get(b"content-type", b""), headers.get(b"accept", b"")
-        if not _is_json(kind) or not _takes_json(accepted):
-            return False
-        try:
-            request = fast_path.read(body)
-        except (DoubtError, ValueError, RecursionError):
-            return False
-        if request is None or request.identity is None:
-            return False
         modern = version == messages.MODERN
-        if modern and not _is_routed(headers, request.method, request.params):
+        fast_path = session.fast_paths.get(version)
+        request = _plain_request(fast_path, headers, body, modern=modern)
+        if fast_path is None or request is None:
+            return False
+        if request.identity is None:
+            session.cancel(request.params["requestId"])
             return False
         exchange.what = request.method
         if request.method == "tools/call":
@@ -227,7 +226,7 @@ class HttpApp:
             exchange.what += f" {name}" if name in session.tools else " of no tool"
         outcome: dict[str, Any] | RefusedError
         try:
-            outcome = await session.answer(request)
+            outcome = await session.answer(request, receive)
         except RefusedError as error:
             outcome = error
         status = 200
@@ -258,6 +257,25 @@ class HttpApp:
         self._metrics.add("sdk")
         sdk = await session.sdk()
         await sdk.app(scope, replay, exchange.send)
+
+
+def _plain_request(
+    fast_path: FastPath | None, headers: Headers, body: bytes, *, modern: bool
+) -> PlainRequest | None:
+    """Return the request that a body surely is; None for what only the SDK knows an answer to."""
+    if fast_path is None or DOUBLED in headers:
+        return None
+    kind, accepted = headers.get(b"content-type", b""), headers.get(b"accept", b"")
+    if not _is_json(kind) or not _takes_json(accepted):
+        return None
+    try:
+        request = fast_path.read(body)
+    except (DoubtError, ValueError, RecursionError):
+        return None
+    if request is None or not modern:
+        return request
+    routed = request.identity is not None and _is_routed(headers, request.method, request.params)
+    return request if routed else None
 
 
 async def _is_read(scope: Message, receive: Receive) -> bool:

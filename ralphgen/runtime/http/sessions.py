@@ -17,13 +17,14 @@ from .leases import Lease
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
     from typing import Any
 
     from ..kit import Kit
     from ..policy import Policy
     from ..protocol.fast_path import PlainRequest
     from ..protocol.tools import Answer
+    from .exchange import Receive
     from .sdk_app import SdkApp
 
     Use = Mapping[str, Any]  # what a kit withholds over HTTP, as `http_settings` has it
@@ -129,7 +130,7 @@ class OpenSession:
     """
 
     __slots__ = (
-        *("_lease", "_sdk", "_unused_until", "_worker"),
+        *("_lease", "_sdk", "_unused_until", "_waiting", "_worker"),
         *("closed", "fast_paths", "handlers", "users"),
     )
 
@@ -137,6 +138,9 @@ class OpenSession:
         self._sdk: SdkApp | None = None
         self._lease = lease
         self._unused_until = time.monotonic() + GRACE  # who has opened it is about to use it
+        self._waiting: dict[
+            int | str | None, asyncio.Future[Any]
+        ] = {}  # calls that take time, by request
         self._worker = Worker(lambda: None)
         self.closed = False
         self.handlers = handlers
@@ -151,8 +155,12 @@ class OpenSession:
         if self._lease is not None:
             self._lease.used()
 
-    async def answer(self, request: PlainRequest) -> dict[str, Any]:
-        """Return the answer to a plain request, whatever it waits for; raises `RefusedError`."""
+    async def answer(self, request: PlainRequest, receive: Receive) -> dict[str, Any]:
+        """Return the answer to a plain request, whatever it waits for; raises `RefusedError`.
+
+        A call that takes time is left where it is cancelled, and where `receive` says that the
+        client has gone: nobody could be told what it comes to.
+        """
         if request.result is not None:
             return request.result
         method, params = self.handlers.methods[request.method], request.params
@@ -164,10 +172,33 @@ class OpenSession:
                 begun = self._worker.at_once(lambda: method(params))
         except DeferError:
             reads = self.handlers.only_reads(request.method, params)
-            return await self.waited(lambda: method(params), reads=reads)
+            call = self.waited(lambda: method(params), reads=reads)
+            return await self._unless_left(call, request.identity, receive)
         if isinstance(begun, DeferredResult):
-            return await self.waited(lambda: begun, reads=True, uses_workspace=False)
+            call = self.waited(lambda: begun, reads=True, uses_workspace=False)
+            return await self._unless_left(call, request.identity, receive)
         return begun
+
+    def cancel(self, identity: int | str) -> None:
+        """Leave the call of a request, where it is one that this worker waits for."""
+        if identity in self._waiting:
+            self._waiting[identity].cancel()
+
+    async def _unless_left(
+        self, call: Awaitable[dict[str, Any]], identity: int | str | None, receive: Receive
+    ) -> dict[str, Any]:
+        waiting, gone = asyncio.ensure_future(call), asyncio.ensure_future(_gone(receive))
+        self._waiting[identity] = waiting
+        try:
+            await asyncio.wait((waiting, gone), return_when=asyncio.FIRST_COMPLETED)
+            if waiting.done() and not waiting.cancelled():
+                return waiting.result()
+            raise RefusedError(INTERNAL_ERROR, "the call was cancelled")
+        finally:
+            gone.cancel()
+            waiting.cancel()
+            if self._waiting.get(identity) is waiting:  # clients of one token may count alike
+                del self._waiting[identity]
 
     async def waited(
         self, work: Callable[[], Answer | None], *, reads: bool, uses_workspace: bool = True
@@ -294,6 +325,12 @@ class OpenSessions:
 
     def _handlers(self, kit: str, claims: Mapping[str, Any]) -> Handlers:
         return self._kits.handlers(kit, claims)
+
+
+async def _gone(receive: Receive) -> None:
+    """Wait until a client whose request has come has gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def _lease(workspace: Any, claims: Mapping[str, Any]) -> Lease | None:
