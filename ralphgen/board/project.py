@@ -18,11 +18,10 @@ from ralphgen.board.views.drift import drift
 from ralphgen.board.views.matrix import matrix
 from ralphgen.board.views.record import RecordQuery, project_record, record_of_tables
 from ralphgen.board.views.sessions import read_sessions
-from ralphgen.board.views.status import project_status, project_title
+from ralphgen.board.views.status import has_tables_alone, project_status, project_title
 from ralphgen.doctor.examine import CheckResult, examine
 from ralphgen.errors import Problem, ProjectError, RalphgenError
 from ralphgen.generate.workflows import Generated, generate
-from ralphgen.init.scaffold import serves_any_database
 from ralphgen.kits.registry import KITS
 from ralphgen.project.connection import open_database
 from ralphgen.project.inspect import read_schema
@@ -184,7 +183,7 @@ class Board:
         return {"view": matrix(self._as_generated(), chosen), "disciplines": names}
 
     def _status(self, _: PageQuery) -> Values:
-        if self._has_tables_alone():
+        if has_tables_alone(self.root):
             return {"view": None}
         with open_database(self.root) as connection:
             schema = read_schema(connection, self.root, KITS)
@@ -193,15 +192,8 @@ class Board:
     def _record(self, query: PageQuery) -> Values:
         with open_database(self.root) as connection:
             schema = read_schema(connection, self.root, KITS)
-            read = record_of_tables if self._has_tables_alone() else project_record
+            read = record_of_tables if has_tables_alone(self.root) else project_record
             return {"view": read(connection, schema, query.record), "query": query}
-
-    def _has_tables_alone(self) -> bool:
-        """Return whether the project has no tasks, features and disciplines by its config."""
-        try:
-            return serves_any_database(self.root)
-        except ProjectError:  # whatever cannot be shown without the config says so
-            return False
 
     def _disciplines_view(self, query: PageQuery) -> Values:
         found = read_disciplines(self.root)
@@ -220,7 +212,7 @@ class Board:
             "fields": fields,
             "disciplines": names,
             "problems": problems,
-            "left_out": self._has_tables_alone(),
+            "left_out": has_tables_alone(self.root),
         }
 
     def _disciplines(self) -> Names:

@@ -31,6 +31,7 @@ from ralphgen.board.views.recent import (
     recent_notes,
 )
 from ralphgen.board.views.stored_text import line, natural
+from ralphgen.errors import ProjectError
 from ralphgen.init.scaffold import serves_any_database
 from ralphgen.kits.ralph.rows import NOT_ACTIONABLE, STATUSES, Rows, reading_rows
 from ralphgen.project.connection import DatabaseConnection
@@ -191,11 +192,19 @@ def project_title(root: Path, other: str = UNTITLED) -> str:
     One that serves tables of any kind alone has none, and is called `other`. Raises `ProjectError`
     where the database cannot be read.
     """
-    if serves_any_database(root):
+    if has_tables_alone(root):
         return line(other)
     with open_rows(root) as rows:
         title, _ = rows.identity()
     return line(title or UNTITLED)
+
+
+def has_tables_alone(root: Path) -> bool:
+    """Return whether the project has no tasks, features and disciplines by its config."""
+    try:
+        return serves_any_database(root)
+    except ProjectError:  # whatever cannot be shown without the config says so
+        return False
 
 
 def _kinds(rows: Rows, tasks: OpenTasks) -> dict[str, list[int]]:
