@@ -58,8 +58,15 @@ class Before:
 
 
 def read_before(root: Path) -> Before:
-    """Return what was generated last in the project in `root`, which may be nothing."""
+    """Return what was generated last in the project in `root`, which may be nothing.
+
+    Raises `ProjectError` where the project's own files have git's marks in them.
+    """
     merge = read_merge(root)
+    if merge and merge.marked:
+        hint = "choose one side of each conflict, or put both together, then run it again"
+        texts = (f"{place}: git has left it unmerged" for place in merge.marked)
+        raise ProjectError.of([Problem(text, hint) for text in texts])
     manifests = merge.manifests if merge else _texts(root / FOLDER / MANIFEST)
     facts = merge.facts if merge else _texts(root / FACTS)
     return Before(

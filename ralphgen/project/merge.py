@@ -2,7 +2,8 @@
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,12 +28,14 @@ class Merge:
     `problems` says, sorted, of each file that is not as it was generated on which side it was
     edited. `listed` are the files that either side has generated; `manifests` and `facts` are the
     texts of the `manifest.json` and `project.json` of both sides, as far as they have them.
+    `marked` says where git's marks stand in what people write in `.ralph`, as `path:line`.
     """
 
     problems: tuple[str, ...]
     listed: frozenset[str]
     manifests: tuple[bytes, ...]
     facts: tuple[bytes, ...]
+    marked: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,28 @@ def read_merge(root: Path) -> Merge | None:
         frozenset(path for side in sides for path in side.listed),
         tuple(text for text in manifests if text is not None),
         tuple(text for text in facts if text is not None),
+        tuple(_marked(root, top)),
     )
+
+
+def _marked(root: Path, top: Path) -> Iterator[str]:
+    """Yield where git's marks stand in unmerged files of `.ralph` that are not generated."""
+    own = (root / FOLDER).parent.resolve()
+    for path in unmerged_in(top, own.relative_to(top).as_posix()):
+        if (own / path).is_relative_to((root / FOLDER).resolve()):
+            continue
+        with suppress(OSError):
+            for number, line in enumerate((own / path).read_bytes().splitlines(), start=1):
+                if line.startswith(MARK):
+                    yield f"{own.name}/{path}:{number}"
+
+
+def unmerged_in(top: Path, folder: str) -> list[str]:
+    """Return the files of a folder that git has left unmerged, by path below that folder."""
+    wanted = ["ls-files", "-z", "--unmerged", "--", f":(literal){folder}"]
+    entries = (ask_git(top, wanted) or b"").split(b"\0")
+    names = {os.fsdecode(entry.partition(b"\t")[2]) for entry in entries if entry}
+    return sorted(name.removeprefix(f"{folder}/") for name in names)
 
 
 def _edited_since(
@@ -121,10 +145,7 @@ class _Repository:
 
     def unmerged(self) -> list[str]:
         """Return the generated files that are unmerged, by path below the generated folder."""
-        wanted = ["ls-files", "-z", "--unmerged", "--", f":(literal){self.folder}"]
-        entries = (ask_git(self.top, wanted) or b"").split(b"\0")
-        names = {os.fsdecode(entry.partition(b"\t")[2]) for entry in entries if entry}
-        return sorted(name.removeprefix(f"{self.folder}/") for name in names)
+        return unmerged_in(self.top, self.folder)
 
     def commits(self, unmerged: Sequence[str]) -> dict[str, str]:
         """Return, by side, the commit whose manifest is what the index has of that side."""

@@ -90,7 +90,8 @@ def _unusable(name: str, kinds: Mapping[str, str], table: Table | None) -> tuple
     if table is None:
         usable = [one for one, sort in kinds.items() if sort in ("table", "view")]
         known = [one for one in usable if not one.startswith(INTERNAL)]
-        return f'the database has no table "{name}"', suggestion(name, known, "the tables")
+        hint = f"{suggestion(name, known, 'the tables')}; if it is new, migrate this database first"
+        return f'the database has no table "{name}"', hint
     return None
 
 
