@@ -28,7 +28,26 @@ def both(project: Project, title: str) -> dict[str, Any]:
 def bad(project: Project) -> Any:
     """Write while reading."""
     return project.rows("WITH x AS (DELETE FROM tasks RETURNING id) SELECT * FROM x")
+
+
+def count(project: Project, sql: str) -> int:
+    """Count the rows of a statement."""
+    return len(project.rows(sql))
 '''
+REFUSED = (
+    ("SELECT repeat('x', 1000000) FROM generate_series(1, 10000000)", "more than 20 MB"),
+    ("SELECT generate_series(1, 10000000)", "there are more than 10,000 rows"),
+    ("SELECT nextval('nothing')", "refuses this"),
+    ("SELECT 1 FROM nowhere", "nowhere"),
+    ("TABLE tasks", "project.rows takes one statement"),
+)
+COUNTED = (
+    ("SELECT generate_series(1, 10000);", 10_000),
+    ("VALUES (1), (2)", 2),
+    ("WITH RECURSIVE a AS (SELECT 1 AS b) SELECT b, b FROM a", 1),
+    ("EXPLAIN SELECT 1", 1),
+    ("SELECT id FROM tasks WHERE id = -1", 0),
+)
 
 
 def test_values_go_both_ways_and_reading_writes_nothing(tmp_path: Path) -> None:
@@ -40,4 +59,9 @@ def test_values_go_both_ways_and_reading_writes_nothing(tmp_path: Path) -> None:
         with connected(root, env={VARIABLE: dsn}) as server:
             written = {"changed": 1, "rows": [{"id": 1, "title": "It's"}], "read": [{"id": 1}]}
             assert written == server.call("both", title="It's")
-            assert "nothing was changed" in server.refusal("bad")
+            assert "data-modifying statements" in server.refusal("bad")
+            for sql, said in REFUSED:
+                assert said in server.refusal("count", sql=sql)
+            for sql, number in COUNTED:
+                assert {"result": number} == server.call("count", sql=sql)
+            assert written | {"changed": 1} == server.call("both", title="It's")

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 LONGEST_CELL = 8_000  # characters of a value that is shown whole
 MOST_ITEMS = 1_000  # of a list that is shown whole
+MOST_BYTES = 20_000_000  # of the rows that a tool of the project's own is given at once
 SECONDS, ROWS = 5, 500
 DIGITS = 15  # of a cursor
 NOTHING: Mapping[str, Any] = {}
@@ -111,3 +112,23 @@ def answer(query: Query, found: Iterable[dict[str, Any]], skipped: int, limit: i
         room -= size(short) + 1
         kept.append(short)
     return {"rows": kept}
+
+
+def kept_records(
+    names: Sequence[str], rows: Iterable[Sequence[Any]], room: int = MOST_BYTES
+) -> list[dict[str, Any]]:
+    """Return rows by column, nothing cut; raises `ToolError` for more than so many bytes."""
+    kept: list[dict[str, Any]] = []
+    for row in rows:
+        record = dict(zip(names, row, strict=True))
+        room -= bytes_of(record)
+        if room < 0:
+            size = f"{MOST_BYTES // 1_000_000} MB"
+            raise ToolError(f"the rows have more than {size}: ask for fewer, or for less of each")
+        kept.append(record)
+    return kept
+
+
+def bytes_of(record: Mapping[str, Any]) -> int:
+    """Return about how many bytes the texts and bytes of a row have."""
+    return sum(len(value) for value in record.values() if isinstance(value, str | bytes))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import os
 import time
 
 from ..deferred import DeferredResult
@@ -129,7 +130,9 @@ class OwnCall:
     def _converse(self, child: Child) -> None:
         """Send the call, answer what the tool asks for, and keep what it comes to."""
         session = self._workspace.session
+        number = os.urandom(8).hex()  # what else the process writes is no message of this call
         request = {
+            "call": number,
             "tool": self._tool.name,
             "file": self._tool.file,
             "sha256": self._tool.sha256,
@@ -146,13 +149,15 @@ class OwnCall:
         }
         try:
             child.channel.send(request)
-            while (message := child.next()) is not None and "ask" in message:
+            while (message := child.next()) is not None and message.get("call") == number:
+                if "ask" not in message:
+                    break
                 child.channel.send(self._answered(message))
         except OSError:
             message = None
-        if message is None:
+        if message is None or message.get("call") != number:
             raise ToolError(self._failed("ended its process, or wrote what is no answer"))
-        self.whole = True
+        self.whole = "failed" not in message  # else nobody knows in what state it is
         if "refused" in message:
             raise ToolError(str(message["refused"]))
         if "failed" in message:

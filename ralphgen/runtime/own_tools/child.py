@@ -48,7 +48,7 @@ def serve(folder: str) -> int:
         wire.reset()
         outcome = _outcome(wire, request, tools, loaded)
         wire.end_call()
-        wire.tell(outcome)
+        wire.tell({"call": request.get("call"), **outcome})
     os._exit(0)  # whatever threads a function has left
 
 
@@ -96,10 +96,13 @@ class CallStreams:
         while data:
             data = data[os.write(self._target, data) :]
 
-    def asking(self) -> Callable[[str, dict[str, Any]], Any]:
-        """Return what asks the server for the function that is called now, until its call ends."""
+    def asking(self, name: str) -> Callable[[str, dict[str, Any]], Any]:
+        """Return what asks the server for the function that is called now, until its call ends.
+
+        `name` is by what the server knows the call.
+        """
         call = self._call
-        return lambda what, about: self._ask(call, what, about)
+        return lambda what, about: self._ask(call, {"call": name, "ask": what, **_plain(about)})
 
     def end_call(self) -> None:
         """Let threads that a function has left ask no more: what is answered is for the next."""
@@ -107,7 +110,7 @@ class CallStreams:
             with self._lock:
                 self._call += 1
 
-    def _ask(self, call: int, what: str, about: dict[str, Any]) -> Any:
+    def _ask(self, call: int, message: dict[str, Any]) -> Any:
         """Return what the server answers to a function's question; raises `ToolError`."""
         if os.getpid() != self._process:
             raise ToolError("a copy of the process cannot use the project")
@@ -115,7 +118,7 @@ class CallStreams:
             if call != self._call:
                 raise ToolError("the call that this belongs to is over")
             try:
-                self.tell({"ask": what, **_plain(about)})
+                self.tell(message)
             except (TypeError, ValueError) as error:
                 raise ToolError(f"a parameter is no plain value: {error}") from error
             answer = self.next()
@@ -164,7 +167,7 @@ def _outcome(
             return {"result": None}
         what = "failed"
         session = api.OwnSession(**request["session"])
-        project = api.OwnProject(wire.asking(), session, request["root"])
+        project = api.OwnProject(wire.asking(request["call"]), session, request["root"])
         result = _called(function, project, request["arguments"])
         length = len(json.dumps(result, allow_nan=False))
     except ToolError as error:

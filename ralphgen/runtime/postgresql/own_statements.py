@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 
 from ..database.entries import PREFIX
+from ..database.queries import MOST_BYTES, bytes_of, kept_records
 from ..errors import ToolError
 from . import statements
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     Records = list[dict[str, Any]]
 
+AT_ONCE = 100  # rows
 LEDGER = "what ralphgen keeps for itself cannot be written"
 SETTINGS = "a statement of a tool cannot change who writes, nor what watches it"
 # What functions could set, and what triggers and functions have done to the tables of ralphgen;
@@ -40,7 +42,11 @@ def read_records(database: Database, sql: str, values: Sequence[object], most: i
     Raises `ToolError` for one that changes the settings of the connection.
     """
     before = database.row(_STATE)
-    rows, _ = _records(_run(database, sql, values), most)
+    if sql.lstrip()[:7].upper() == "EXPLAIN":  # which answers lines, and few of them
+        rows, _ = _records(_run(database, sql, values), most)
+    else:
+        _run(database, f"DECLARE found NO SCROLL CURSOR FOR {sql}", values)
+        rows = _fetched(database, most)
     _refuse_changed(before, database.row(_STATE))
     return rows
 
@@ -73,12 +79,26 @@ def _run(database: Database, sql: str, values: Sequence[object]) -> Cursor[tuple
         return connection.execute(statements.numbered(sql), values or None)
 
 
+def _fetched(database: Database, most: int) -> Records:
+    """Return the rows of what was declared, some at a time: the driver has them all at once."""
+    rows: Records = []
+    room = MOST_BYTES
+    while len(rows) < most:
+        cursor = database.connection.execute(b"FETCH %d FROM found" % min(AT_ONCE, most))
+        names = [column.name for column in cursor.description or ()]
+        found = kept_records(names, cursor, room)
+        room -= sum(map(bytes_of, found))
+        rows += found
+        if cursor.rowcount < AT_ONCE:
+            break
+    return rows[:most]
+
+
 def _records(cursor: Cursor[tuple[Any, ...]], most: int) -> tuple[Records, int]:
     if cursor.description is None:
         return [], cursor.rowcount
     names = [column.name for column in cursor.description]
-    rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchmany(most)]
-    return rows, cursor.rowcount
+    return kept_records(names, cursor.fetchmany(most)), cursor.rowcount
 
 
 def _written(plan: str) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..database.entries import PREFIX
+from ..database.queries import kept_records
 from ..errors import ToolError
 from .library import sqlite3
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     Records = list[dict[str, Any]]
 
+LONGEST = 10_000_000  # bytes of a value
 LEDGER = "what ralphgen keeps for itself cannot be written"
 _WRITING = (sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE)
 
@@ -45,9 +47,14 @@ def read_records(database: Database, sql: str, values: Sequence[object], most: i
 
     Raises `ToolError` for one that writes.
     """
-    before = database.connection.total_changes
-    rows, _ = _records(database, sql, values, most)
-    if database.connection.total_changes != before:
+    connection = database.connection
+    before = connection.total_changes
+    longest = connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
+    try:
+        rows, _ = _records(database, sql, values, most)
+    finally:
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, longest)
+    if connection.total_changes != before:
         raise ToolError("project.rows only reads: use project.write")
     return rows
 
@@ -78,7 +85,7 @@ def _records(
     cursor = database.connection.execute(sql, values)
     try:
         names = [column[0] for column in cursor.description or ()]
-        rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchmany(most)]
+        rows = kept_records(names, (row for _, row in zip(range(most), cursor, strict=False)))
         return rows, cursor.rowcount
     finally:
         cursor.close()
