@@ -37,7 +37,8 @@ LAYERS = (
     ("runtime.bytecode",),
     ("runtime.deferred", "runtime.values"),
     ("runtime.database",),
-    ("runtime.files", "runtime.postgresql", "runtime.processes", "runtime.sqlite"),
+    ("runtime.files",),
+    ("runtime.postgresql", "runtime.processes", "runtime.sqlite"),
     ("runtime",),  # the face: what kits and emitted modules may import
     ("runtime.rows",),
     ("runtime.protocol",),

@@ -37,6 +37,7 @@ def on(path: Folder = Path(), yes: Yes = False, quiet: Quiet = False) -> None:
     add_tables(root)
     _regenerate(root, progress(quiet))
     say("the ledger is on")
+    _say_entries(root)
 
 
 @ledger.command(epilog="Example: [bold]ralphgen ledger off[/bold]")
@@ -47,6 +48,7 @@ def off(path: Folder = Path(), yes: Yes = False, quiet: Quiet = False) -> None:
     from ralphgen.ledger.opened import opened_database
     from ralphgen.ledger.tables import read_state, remove_tables
     from ralphgen.runtime.database.claims import live_claims
+    from ralphgen.runtime.database.entries import KEPT
     from ralphgen.runtime.database.ledger import MARKER
     from ralphgen.sessions.items import read_settings
     from ralphgen.terminal.person import agrees
@@ -68,7 +70,8 @@ def off(path: Folder = Path(), yes: Yes = False, quiet: Quiet = False) -> None:
             f"sessions hold tasks by the ledger now: {', '.join(map(str, held))}",
             'let them end; "ralphgen task status N pending --force" takes one away',
         )
-    rows = sum(state.rows.values()) - 1  # but for that of the version
+    entries = state.rows.get(KEPT, 0)
+    rows = sum(state.rows.values()) - entries - 1  # but for that of the version
     if not agrees(f"remove the ledger with its {rows:,} rows?", yes=yes):
         say("nothing was changed")
         raise typer.Exit(1)
@@ -76,6 +79,8 @@ def off(path: Folder = Path(), yes: Yes = False, quiet: Quiet = False) -> None:
     remove_tables(root)
     _regenerate(root, progress(quiet), removed=[MARKER])
     say("the ledger is off")
+    if entries:
+        say(f"the {entries:,} entries of learnings.txt and progress.txt are files of .ralph again")
 
 
 @ledger.command(epilog="Example: [bold]ralphgen ledger status --json[/bold]")
@@ -112,6 +117,7 @@ def upgrade(path: Folder = Path(), quiet: Quiet = False) -> None:
     before, after = upgrade_tables(root)
     _regenerate(root, progress(quiet))
     say(f"the ledger went from version {before} to {after}")
+    _say_entries(root)
 
 
 @ledger.command(epilog="Example: [bold]ralphgen ledger prune --before 2026-01-31[/bold]")
@@ -162,6 +168,18 @@ def _root_for_a_person(path: Path, command: str) -> Path:
 
     refuse_agents(command)
     return project_root(path)
+
+
+def _say_entries(root: Path) -> None:
+    """Say how many entries of state files are rows now, where they are."""
+    from ralphgen.ledger.tables import read_state
+    from ralphgen.runtime.database.entries import KEPT
+
+    if entries := read_state(root).rows.get(KEPT, 0):
+        say(
+            f"the {entries:,} entries of learnings.txt and progress.txt in .ralph are rows now: "
+            "nothing reads the files any more"
+        )
 
 
 def _regenerate(root: Path, tell: Say, *, removed: Sequence[str] = ()) -> None:

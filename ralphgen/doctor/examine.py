@@ -14,7 +14,7 @@ from ralphgen.environment.location import LOCK_NAME, Environment, environment_fo
 from ralphgen.errors import ProjectError, RalphgenError
 from ralphgen.generate.workflows import Generated, generate
 from ralphgen.init.scaffold import serves_any_database
-from ralphgen.ledger.tables import read_state
+from ralphgen.ledger.tables import VERSION, read_state
 from ralphgen.output import compare
 from ralphgen.planning.indexes import MANY, missing_indexes
 from ralphgen.project.connection import open_database
@@ -160,6 +160,9 @@ def _ledger(root: Path) -> CheckResult:
         return CheckResult("ledger", error.problems[0].text, error.problems[0].hint)
     if version is None:
         return CheckResult("ledger", 'off; "ralphgen ledger on" keeps sessions and evidence')
+    if version < VERSION:
+        text = f"on, of version {version}; this ralphgen keeps it in version {VERSION}"
+        return CheckResult("ledger", text, 'run "ralphgen ledger upgrade"')
     if postgresql_place(root) is None and committed_texts(database_path(root)):
         text = "the database is committed, and changes with each session: better out of git"
         return CheckResult("ledger", f"on, version {version}; {text}")

@@ -17,7 +17,8 @@ from ralphgen.init.stacks import STACKS, load_stack
 from ralphgen.kits.ralph.rows import decode_strings
 from ralphgen.kits.registry import KITS
 from ralphgen.ledger.opened import of_postgresql, opened_database
-from ralphgen.ledger.tables import LedgerState, state_of
+from ralphgen.ledger.state_files import move_in
+from ralphgen.ledger.tables import FOLDER, LedgerState, state_of
 from ralphgen.project.config import read_config
 from ralphgen.project.database import open_without_trace
 from ralphgen.project.inspect import settings_models, takes_any_schema
@@ -25,6 +26,7 @@ from ralphgen.project.postgresql import PostgresqlConnection
 from ralphgen.project.root import CONFIG
 from ralphgen.project.schema import REQUIRED_COLUMNS, Facts, read_facts, table_names
 from ralphgen.project.served_tables import names_of
+from ralphgen.runtime.database.entries import KEPT
 from ralphgen.runtime.database.ledger import MARKER
 from ralphgen.runtime.database.schema import fold
 from ralphgen.runtime.postgresql.database import Database
@@ -61,12 +63,15 @@ def move_project(root: Path, file: Path, *, dry_run: bool, say: Say) -> Mapping[
 
     These are all columns of ralphgen's own tables, and of those that the settings name, and what is
     on record where both have a ledger; where PostgreSQL has none of ralphgen's, they are made. Rows
-    that are there already stay. Raises `ProjectError` where one differs, where something has no
-    place in PostgreSQL, or is refused by it: nothing is changed then.
+    that are there already stay. The entries of the state files beside that file become rows. Raises
+    `ProjectError` where one differs, where something has no place in PostgreSQL, or is refused by
+    it: nothing is changed then.
     """
     done: list[tuple[dict[str, int], list[str]]] = []
     config = read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS))
     needed = () if takes_any_schema(config, KITS) else tuple(REQUIRED_COLUMNS)
+    beside = (folder for folder in file.resolve().parents if folder.name == FOLDER)
+    folder = next(beside, root / FOLDER)
     with (
         suppress(_DryRunError),
         _opened_file(file, needed) as source,
@@ -77,7 +82,8 @@ def move_project(root: Path, file: Path, *, dry_run: bool, say: Say) -> Mapping[
             raise ProjectError("the project's rows are in SQLite", f"say engine in {CONFIG} first")
 
         def work() -> None:
-            move = _Move(own, source, file, (*(TABLES if needed else ()), *names_of(config)))
+            tables = (*(TABLES if needed else ()), *names_of(config))
+            move = _Move(own, source, file, tables, folder)
             done[:] = [(move.run(), move.notes)]
             if dry_run:
                 raise _DryRunError
@@ -136,7 +142,12 @@ class _Move:
     """
 
     def __init__(
-        self, database: Database, source: sqlite3.Connection, file: Path, tables: Sequence[str]
+        self,
+        database: Database,
+        source: sqlite3.Connection,
+        file: Path,
+        tables: Sequence[str],
+        folder: Path,
     ) -> None:
         self.notes: list[str] = []
         self._database = database
@@ -146,11 +157,15 @@ class _Move:
         self._source = source
         self._file = file
         self._tables = tables
+        self._folder = folder  # of the state files
 
     def run(self) -> dict[str, int]:
         """Return how many rows were added to each table; raises `ProjectError`."""
         self._connection.execute(b"SET LOCAL statement_timeout = 0")
         theirs, theirs_state = read_facts(self._source, self._tables), state_of(self._source)
+        if theirs_state.rows.get("ralphgen_unfinished"):
+            text = f'an undo in "{self._file}" was stopped before it was done'
+            raise ProjectError(text, 'finish it there: "ralphgen log" does')
         has_tasks = "tasks" in self._tables
         if has_tasks and not any(table in TABLES for table in table_names(self._own)):
             self._make_tables(theirs, with_ledger=theirs_state.version is not None)
@@ -171,7 +186,10 @@ class _Move:
             self._load(one)
         for one in incoming:
             one.refuse_differing()
-        return {one.table: one.add() for one in incoming}
+        added = {one.table: one.add() for one in incoming}
+        entries, told = move_in(self._database, self._folder)
+        self.notes += told
+        return added | {KEPT: entries}
 
     def _stored(self, facts: Facts) -> Facts:
         """Return the facts of tables, without those of views."""
@@ -271,7 +289,9 @@ class _Move:
 
     def _takes_ledger(self, theirs: LedgerState, ours: LedgerState) -> bool:
         """Return whether what is on record is moved: all of it, and to where there is nothing."""
-        there, here = ({**one.rows, MARKER: 0} for one in (theirs, ours))
+        there, here = (
+            {table: one.rows.get(table, 0) for table in LEDGER} for one in (theirs, ours)
+        )
         if not any(there.values()):
             return False
         if ours.version is None:

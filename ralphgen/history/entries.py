@@ -10,7 +10,7 @@ from typing import Any
 from ralphgen.errors import ProjectError, UsageError
 from ralphgen.ledger.tables import no_ledger, read_state
 from ralphgen.project.connection import open_database
-from ralphgen.runtime.database.entries import NO_ROW, TABLE
+from ralphgen.runtime.database.entries import KEPT, NO_ROW, TABLE
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.values.arguments import nearest
 from ralphgen.suggestion import suggestion
@@ -122,7 +122,7 @@ def read_entries(
             before=without_hidden(one.table, one.before, hidden),
             after=without_hidden(one.table, one.after, hidden),
         )
-        for one in reversed(found)
+        for one in map(as_line, reversed(found))
     ]
 
 
@@ -133,6 +133,17 @@ def entries_of(rows: Iterable[tuple[Any, ...]], *, nested: bool) -> list[Entry]:
     `ProjectError` for a row that no journal has written.
     """
     return [_entry_of(row, nested=nested) for row in rows]
+
+
+def as_line(entry: Entry) -> Entry:
+    """Return an entry on a row that is one of a state file as an entry on a line of that file."""
+    rows = [row for row in (entry.before, entry.after) if row is not None]
+    if entry.table != KEPT or len(rows) != 1 or not {"file", "entry"} <= {*rows[0]}:
+        return entry
+    line = {"line": rows[0]["entry"]}
+    before, after = (None if row is None else line for row in (entry.before, entry.after))
+    file = str(rows[0]["file"])
+    return replace(entry, table=file, key=NO_ROW, before=before, after=after)
 
 
 def values_of(text: str, *, nested: bool = False) -> Values:

@@ -13,6 +13,7 @@ from ralphgen.history.changes import Key, RowChange
 from ralphgen.history.entries import SpelledNumber, Values, values_of
 from ralphgen.history.revert import GONE, NAMED, REFUSED, Reverter
 from ralphgen.project.postgresql import first_line
+from ralphgen.runtime.database.entries import KEPT
 from ralphgen.runtime.postgresql.journal import RECORD
 from ralphgen.runtime.postgresql.library import quoted
 
@@ -55,6 +56,7 @@ WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND NOT t.tgi
     AND t.tgenabled <> 'D' AND t.tgname <> ?
 ORDER BY c.relname, t.tgname
 """
+_NEWEST = f"SELECT max(number) FROM {KEPT} WHERE file = ? AND entry = ?"
 _ENABLED = {"O": "ENABLE", "R": "ENABLE REPLICA", "A": "ENABLE ALWAYS"}
 
 
@@ -236,6 +238,19 @@ class PostgresqlReverter(Reverter):
     def _broken_keys(self) -> Iterator[tuple[Any, ...]]:
         """Yield nothing: PostgreSQL refuses what would break one."""
         yield from ()
+
+
+def has_entry(database: "Database", file: str, entry: str) -> bool:
+    """Return whether an entry of a state file is a row."""
+    return database.row(_NEWEST, [file, entry]) != (None,)
+
+
+def change_entry(database: "Database", file: str, entry: str, *, put_back: bool) -> None:
+    """Remove the newest row that is this entry of a state file, or put it back at the end."""
+    if put_back:
+        database.change(f"INSERT INTO {KEPT} (file, entry) VALUES (?, ?)", [file, entry])
+    else:
+        database.change(f"DELETE FROM {KEPT} WHERE number = ({_NEWEST})", [file, entry])
 
 
 def _where(table: PostgresqlTable, key: Key) -> tuple[str, list[object]]:

@@ -3,24 +3,25 @@
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ralphgen.errors import ProjectError
-from ralphgen.history.changes import Key, row_changes
+from ralphgen.history.changes import Key, RowChange, row_changes
 from ralphgen.history.entries import COLUMNS, SESSIONS, Entry, decoded, entries_of, refuse_unknown
-from ralphgen.history.postgresql import PostgresqlReverter
+from ralphgen.history.postgresql import PostgresqlReverter, change_entry, has_entry
 from ralphgen.history.revert import Reverter, RowResult
 from ralphgen.ledger.backup import FOLDER as BACKUPS
 from ralphgen.ledger.opened import RowJournal, journal_of, of_postgresql, opened_database
 from ralphgen.ledger.tables import no_ledger, read_state
 from ralphgen.project.connection import open_database
 from ralphgen.runtime.database.claims import holder_of, live_claims
-from ralphgen.runtime.database.entries import finish_undo
+from ralphgen.runtime.database.entries import KEPT, finish_undo
 from ralphgen.runtime.files.entry_log import holds_entry, rewrite_entries
+from ralphgen.runtime.sqlite.journal import Journal
 
 if TYPE_CHECKING:
     from ralphgen.runtime.database.connection import Database
@@ -34,7 +35,7 @@ _UNDOING = "SELECT DISTINCT session FROM ralphgen_journal WHERE tool = ? AND ses
 
 @dataclass(frozen=True, slots=True)
 class LineResult:
-    """A line of a state file that was taken out or `put_back`; why it was not, where it is `left`.
+    """An entry of a state file that was taken out or `put_back`; why not, where it is `left`.
 
     `gone` says that there is nothing to do: it is as it was before already.
     """
@@ -89,16 +90,24 @@ def undo_session(root: Path, session: str, *, dry_run: bool = False) -> Undone:
                 for task, claim in live_claims(database).items()
             }
             reverter = Reverter if of_postgresql(database) is None else PostgresqlReverter
-            rows = reverter(database, held).revert(row_changes(entries))
+            changes = row_changes(entries)
+            found = reverter(database, held).revert(changes)
+            rows = [row for row in found if row.table != KEPT]
+            lines = [*_kept(found, changes)]
             entries += _of_undos(database, session)
-            lines = [_look(root, *one) for one in _lines(entries)]
+            in_files = [_look(root, database, *one) for one in _lines(entries)]
+            lines += in_files
             if dry_run:
                 raise _PreviewError(rows, lines)
-            for one in lines:
-                if not one.left and not one.gone:
+            for one in in_files:
+                if one.left or one.gone:
+                    continue
+                if isinstance(journal, Journal):
                     copy = f"{own}-{one.file}"
                     _touch(root / BACKUPS / copy)
                     journal.add_undone(one.file, one.line, copy, put_back=one.put_back)
+                else:
+                    change_entry(database, one.file, one.line, put_back=one.put_back)
             return Undone(own, tuple(rows), tuple(lines))
 
         try:
@@ -180,8 +189,24 @@ def _lines(entries: Sequence[Entry]) -> Iterator[tuple[str, str, bool]]:
             yield file, line, count < 0
 
 
-def _look(root: Path, file: str, line: str, put_back: bool) -> LineResult:
-    """Return what is to be done with a line of a state file."""
+def _kept(rows: Iterable[RowResult], changes: Iterable[RowChange]) -> Iterator[LineResult]:
+    """Yield what came of those rows that are entries of state files."""
+    values = {(one.table, one.key): {**one.old, **one.new} for one in changes}
+    for row in rows:
+        if row.table == KEPT:
+            its = values[row.table, row.key]
+            back = row.session is None
+            yield LineResult(str(its.get("file")), str(its.get("entry")), back, left=row.left)
+
+
+def _look(root: Path, database: "Database", file: str, line: str, put_back: bool) -> LineResult:
+    """Return what is to be done with a line of a state file.
+
+    On PostgreSQL such a line is from before the project moved there: now it is a row.
+    """
+    if of_postgresql(database) is not None:
+        gone = has_entry(database, file, line) == put_back
+        return LineResult(file, line, put_back, gone=gone)
     path = root / ".ralph" / Path(file).name
     if path.is_symlink():
         return LineResult(file, line, put_back, left="the file is a link")

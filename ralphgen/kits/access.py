@@ -64,7 +64,7 @@ def access_sql(project: Project, plan: ServerPlan) -> str:
         service=SERVICE,
         status_tools=sql_text(f"{{{','.join(status_queries(project))}}}"),
         statuses=sql_text(json.dumps(dict(own.statuses))),
-        tables=[*tables, *(ledger_tables(schema, uses, own.line) if has_ledger else [])],
+        tables=[*tables, *(ledger_tables(schema, uses) if has_ledger else [])],
     )
 
 

@@ -27,9 +27,6 @@ class RowJournal(Protocol):
     def begin(self) -> None:
         """Have all that comes next in this transaction journaled; to be called within each one."""
 
-    def add_undone(self, file: str, line: str, copy: str, *, put_back: bool) -> None:
-        """Add an entry for a line that an undo takes out, or puts back, after the transaction."""
-
 
 @contextmanager
 def opened_database(root: Path) -> Iterator["Database"]:

@@ -1,6 +1,7 @@
 """Adds ralphgen's own tables to a database, removes and counts them, and prunes what is old."""
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import resources
@@ -9,15 +10,24 @@ from pathlib import Path
 from ralphgen.errors import ProjectError
 from ralphgen.ledger.dialect import for_postgresql
 from ralphgen.ledger.opened import connection_of, of_postgresql, opened_database
+from ralphgen.ledger.state_files import give_back, take_in
 from ralphgen.project.connection import DatabaseConnection, open_database
 from ralphgen.project.postgresql import PostgresqlConnection
 from ralphgen.project.schema import read_facts, table_names
+from ralphgen.runtime.database.entries import KEPT
 from ralphgen.runtime.database.ledger import MARKER
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.postgresql.journal import RECORD, watch
 
+FOLDER = ".ralph"  # where the state files are
 VERSION = 1
-STEPS: dict[int, str] = {}
+WITHOUT_ENTRIES = 0
+"""The version of a ledger in PostgreSQL whose state files are none of its rows yet."""
+_SCHEMA, _ENTRIES = (
+    resources.files("ralphgen.ledger").joinpath(name).read_text(encoding="utf-8")
+    for name in ("schema.sql", "entries.sql")
+)
+STEPS = {WITHOUT_ENTRIES: _ENTRIES}
 """What brings the tables of a version to the next one, as SQL, by the version that it starts at."""
 
 _COLUMN = re.compile("^    ([a-z_]+) +[A-Z]", re.MULTILINE)  # in the definition of a table
@@ -58,8 +68,7 @@ class LedgerState:
 
 def definition(*, postgresql: bool = False) -> str:
     """Return the SQL that makes the tables, as SQLite takes it, or PostgreSQL."""
-    sql = resources.files("ralphgen.ledger").joinpath("schema.sql").read_text(encoding="utf-8")
-    return for_postgresql(sql) if postgresql else sql
+    return for_postgresql(f"{_SCHEMA}\n{_ENTRIES}") if postgresql else _SCHEMA
 
 
 def statements(sql: str) -> list[str]:
@@ -79,7 +88,8 @@ def read_state(root: Path) -> LedgerState:
 def add_tables(root: Path) -> bool:
     """Add the tables to the database of the project in `root`; whether it had none.
 
-    In PostgreSQL the triggers of the journal are made too, also where only they are missing.
+    In PostgreSQL the triggers of the journal are made too, also where only they are missing, and
+    what the state files hold becomes rows.
 
     Raises `ProjectError` where they cannot be added, or tables of their names are there already.
     """
@@ -96,6 +106,7 @@ def add_tables(root: Path) -> bool:
             database.change("INSERT INTO ralphgen_ledger (created) VALUES (?)", (now(),))
             if own is not None:
                 watch(own)
+                take_in(database, root / FOLDER)
             return True
 
         return database.writing(work)
@@ -113,11 +124,16 @@ def make_triggers(root: Path) -> None:
 
 
 def remove_tables(root: Path) -> None:
-    """Remove the tables with all that they hold; raise `ProjectError` where that is refused."""
+    """Remove the tables with all that they hold; raise `ProjectError` where that is refused.
+
+    The entries of state files that are rows go into the files.
+    """
     with opened_database(root) as database:
 
         def work() -> None:
             names = _own_tables(connection_of(database))
+            if KEPT in names:
+                give_back(database, root / FOLDER)
             if of_postgresql(database) is not None:
                 database.change(f"DROP FUNCTION IF EXISTS {RECORD}() CASCADE")  # with its triggers
             for name in names:
@@ -133,6 +149,8 @@ def remove_tables(root: Path) -> None:
 def upgrade_tables(root: Path) -> tuple[int, int]:
     """Bring the tables to this ralphgen's version, in one transaction; return from where to where.
 
+    Where the state files become rows, what they hold does too.
+
     Raises `ProjectError` where there are none, or they are of a later version.
     """
     with opened_database(root) as database:
@@ -146,6 +164,10 @@ def upgrade_tables(root: Path) -> tuple[int, int]:
                 step = STEPS[version]
                 for statement in statements(step if own is None else for_postgresql(step)):
                     database.change(statement)
+            if own is not None:
+                watch(own)
+            if begun == WITHOUT_ENTRIES:
+                take_in(database, root / FOLDER)
             return begun, VERSION
 
         return database.writing(work)
@@ -191,8 +213,13 @@ def state_of(connection: DatabaseConnection) -> LedgerState:
         columns = {column["name"]: column for column in read_facts(connection)[MARKER]}
         text = str(columns["version"]["default"]) if "version" in columns else ""
         version = int(text) if text.isdecimal() else None
-    _refuse_foreign(names, version)
-    if version == VERSION and (lacking := sorted(_defined_columns() - _columns(connection))):
+    defined = _defined(connection)
+    if version == VERSION and {*defined} - {*names} == {KEPT}:
+        version = WITHOUT_ENTRIES
+    _refuse_foreign(names, version, defined)
+    if version == VERSION and (
+        lacking := sorted(_defined_columns(connection) - _columns(connection))
+    ):
         raise _not_whole([f"{table} without {column}" for table, column in lacking])
     counts = {
         name: connection.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0]
@@ -202,19 +229,21 @@ def state_of(connection: DatabaseConnection) -> LedgerState:
     return LedgerState(version, counts)
 
 
-def _defined() -> list[str]:
-    """Return the names of the tables that the definition makes."""
-    return [part.split()[0] for part in definition().split("CREATE TABLE ")[1:]]
+def _defined(connection: DatabaseConnection) -> dict[str, str]:
+    """Return what the definition makes for an engine: the columns of each table, as SQL."""
+    sql = f"{_SCHEMA}{_ENTRIES}" if isinstance(connection, PostgresqlConnection) else _SCHEMA
+    parts = (part.partition(" ") for part in sql.split("CREATE TABLE ")[1:])
+    return {table: columns for table, _, columns in parts}
 
 
 def _own_tables(connection: DatabaseConnection) -> list[str]:
     """Return those of these names that a database has; letter case does not count, as in SQL."""
-    defined = _defined()
+    defined = _defined(connection)
     found = {name.lower() for name in table_names(connection)}
     return sorted(name for name in defined if name in found)
 
 
-def _refuse_foreign(names: list[str], version: int | None) -> None:
+def _refuse_foreign(names: list[str], version: int | None, defined: Collection[str]) -> None:
     """Raise `ProjectError` for tables that are no ledger of this version or an earlier one."""
     if version is not None and version > VERSION:
         raise ProjectError(
@@ -222,7 +251,7 @@ def _refuse_foreign(names: list[str], version: int | None) -> None:
             f"to {VERSION}",
             "install a later ralphgen",
         )
-    if (version is None and names) or (version == VERSION and len(names) < len(_defined())):
+    if (version is None and names) or (version == VERSION and len(names) < len(defined)):
         raise _not_whole(names)
 
 
@@ -241,7 +270,10 @@ def _columns(connection: DatabaseConnection) -> set[tuple[str, str]]:
     return {(table.lower(), column.lower()) for table, column in found}
 
 
-def _defined_columns() -> set[tuple[str, str]]:
-    """Return the columns that the definition makes, as table and column."""
-    tables = (part.partition(" ") for part in definition().split("CREATE TABLE ")[1:])
-    return {(table, column) for table, _, text in tables for column in _COLUMN.findall(text)}
+def _defined_columns(connection: DatabaseConnection) -> set[tuple[str, str]]:
+    """Return the columns that the definition makes for an engine, as table and column."""
+    return {
+        (table, column)
+        for table, text in _defined(connection).items()
+        for column in _COLUMN.findall(text)
+    }

@@ -51,14 +51,12 @@ class KitAccess:
     """What a kit leaves to the logins of sessions.
 
     `uses` are those of its own tools, and `shown` the columns, by table, that every session reads.
-    `line` says which lines of state files one may add to the journal, as SQL; empty where none.
     `statuses` are those that a task may be given, by recipe, where they are fewer than all, and
     `first_statuses` those of a new one; none where the kit has no tasks.
     """
 
     uses: tuple[Use, ...] = ()
     shown: Mapping[str, Names] = field(default_factory=dict)
-    line: str = ""
     statuses: Mapping[str, Names] = field(default_factory=dict)
     first_statuses: Names = ()
 

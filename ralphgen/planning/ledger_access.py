@@ -6,30 +6,25 @@ from ralphgen.planning.access import (
     CLAIMS,
     EVERY_ROW,
     LOGIN,
-    Grants,
     Policies,
     SecuredTable,
     Use,
     conditions,
-    privilege,
     secured,
 )
 from ralphgen.planning.roles import AGENTS
-from ralphgen.runtime.database.entries import NO_ROW
-from ralphgen.spelling import sql_text
 
 NOW = "to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"
 """The moment as claims have it, in SQL."""
 ENDING = "UPDATE (ended, outcome)"
 
 
-def ledger_tables(schema: str, uses: Sequence[Use], added: str) -> list[SecuredTable]:
+def ledger_tables(schema: str, uses: Sequence[Use]) -> list[SecuredTable]:
     """Return ralphgen's own tables, which every session may read: of evidence nothing is written.
 
-    `uses` are those of all tools, and `added` says which lines of state files a session may add to
-    the journal, as SQL; empty where it adds none.
+    The journal is neither read nor written, but by triggers. `uses` are those of all tools.
     """
-    read = ("ralphgen_ledger", "ralphgen_evidence", "ralphgen_unfinished")
+    read = ("ralphgen_ledger", "ralphgen_evidence")
     own_session = "ralphgen_sessions.id = own.session"
     ended: Policies = {
         "SELECT": EVERY_ROW,
@@ -38,9 +33,6 @@ def ledger_tables(schema: str, uses: Sequence[Use], added: str) -> list[SecuredT
             ("WITH CHECK", [f"{own_session} AND ralphgen_sessions.outcome = 'ended'"]),
         ],
     }
-    line = f"ralphgen_journal.row_key = {sql_text(NO_ROW)}"  # of a state file, which all may read
-    seen = ("number", "table_name", "before", "after")
-    entry = ("time", "session", "tool", "table_name", "row_key", "before", "after")
     ours = "ralphgen_claims.session = own.session AND ralphgen_claims.task_id = own.task_id"
     free = f"(ralphgen_claims.session IS NULL OR ralphgen_claims.expires < {NOW})"
     rows = conditions([use for use in uses if use.table == CLAIMS], "UPDATE")
@@ -52,20 +44,11 @@ def ledger_tables(schema: str, uses: Sequence[Use], added: str) -> list[SecuredT
             ("WITH CHECK", [ours, *released]),
         ],
     }
-    adding: Grants = [(privilege("INSERT", entry), [AGENTS])] if added else []
     return [
         *(secured(schema, name, [("SELECT", [AGENTS])], {"SELECT": EVERY_ROW}) for name in read),
         secured(
             schema, "ralphgen_sessions", [(f"SELECT, {ENDING}", [AGENTS])], ended, writer=LOGIN
         ),
         secured(schema, CLAIMS, [("SELECT, UPDATE", [AGENTS])], claims, writer=LOGIN),
-        secured(
-            schema,
-            "ralphgen_journal",
-            [(privilege("SELECT", seen), [AGENTS]), *adding],
-            {
-                "SELECT": [("USING", [line])],
-                "INSERT": [("WITH CHECK", [f"{line} AND {added}"] if added else [])],
-            },
-        ),
+        *(secured(schema, name, [], {}) for name in ("ralphgen_journal", "ralphgen_unfinished")),
     ]

@@ -62,6 +62,7 @@ def test_every_file_of_the_package_is_inside(wheel: dict[str, bytes]) -> None:
         "ralphgen/environment/requirements-postgresql.lock",
         "ralphgen/environment/requirements.lock",
         "ralphgen/init/schema.sql",
+        "ralphgen/ledger/entries.sql",
         "ralphgen/ledger/schema.sql",
         "ralphgen/init/stacks/generic.toml",
     } <= expected

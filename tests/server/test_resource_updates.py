@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from queue import Queue
+from shutil import copytree
 from signal import SIGINT, SIGTERM
 from threading import Timer
 from typing import Any
@@ -14,7 +15,15 @@ from typing import Any
 import mcp.types as t
 import pytest
 from anyio.from_thread import start_blocking_portal
-from driving import connected, context_for, create_project, on_context, query, server_command
+from driving import (
+    connected,
+    context_for,
+    create_project,
+    made_here,
+    on_context,
+    query,
+    server_command,
+)
 from engines import VARIABLE, on_engine
 from lifelines import until
 from mcp import Client, MCPDeprecationWarning
@@ -373,3 +382,20 @@ def test_on_postgresql_writes_are_heard_and_a_lost_connection_is_made_anew(
         listener.leave(TASK)
 
         assert until(lambda: not project.query(f"SELECT pid {listens}"))
+
+
+@pytest.mark.thorough
+@needs_postgresql
+@ERAS
+def test_on_postgresql_an_entry_of_another_machine_is_heard(tmp_path: Path, version: str) -> None:
+    with (
+        on_engine("postgresql", tmp_path / "here", ledger=True) as project,
+        listening(project.root, version) as listener,
+    ):
+        listener.listen(PROGRESS, TASK)
+        there = made_here(copytree(project.root, tmp_path / "there"))
+        with connected(there, env={VARIABLE: project.dsn}) as writer:
+            writer.call("append_progress", text="Begun there.")
+
+            assert PROGRESS == listener.heard()
+        listener.leave(PROGRESS, TASK)

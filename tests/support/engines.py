@@ -16,13 +16,21 @@ from driving import ROWS, SCHEMAS, create_project, made_here, query, quiet
 from postgresql import database, needs_postgresql, template_of
 
 from ralphgen.generate.workflows import regenerate
-from ralphgen.ledger.dialect import for_postgresql
+from ralphgen.ledger import dialect
 
 ENGINES = ("sqlite", pytest.param("postgresql", marks=needs_postgresql))
 VARIABLE = "SHOP_DSN"  # of no name that ralphgen itself knows
 CONFIG = f'[database]\nengine = "postgresql"\ndsn_env = "{VARIABLE}"\n'
 LEDGER = Path(__file__).parents[2] / "ralphgen" / "ledger" / "schema.sql"
+ENTRIES = LEDGER.with_name("entries.sql")
 MARKER = "INSERT INTO ralphgen_ledger (created) VALUES ('2026-02-10T00:00:00Z');"
+
+
+def for_postgresql(sql: str) -> str:
+    """Definitions as PostgreSQL takes them; a ledger has one table more there."""
+    ledger = LEDGER.read_text(encoding="utf-8")
+    whole = f"{ledger}\n{ENTRIES.read_text(encoding='utf-8')}"
+    return dialect.for_postgresql(sql.replace(ledger, whole))
 
 
 @contextmanager

@@ -13,8 +13,12 @@ from typing import Any
 from ralphgen.board.views.open_tasks import shown_id
 from ralphgen.board.views.stored_text import line, moment, paragraph
 from ralphgen.kits.ralph.rows import LEARNINGS, PROGRESS, Rows, decode_learnings
+from ralphgen.project.postgresql import PostgresqlConnection
+from ralphgen.project.schema import table_names
+from ralphgen.runtime.database.entries import KEPT
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.files.entry_log import read_entries
+from ralphgen.runtime.postgresql.state_files import page_of
 
 Stored = dict[str, Any]
 Learned = tuple[int, list[tuple[datetime, int, Stored]]]
@@ -132,12 +136,17 @@ def recent_learnings(rows: Rows) -> Learnings:
     return Learnings(total, shown, tuple(unreadable[:NEWEST]), skipped, "")
 
 
-def recent_notes(root: Path) -> tuple[Notes, ...]:
-    """Return the newest entries of the project's state files."""
+def recent_notes(root: Path, rows: Rows) -> tuple[Notes, ...]:
+    """Return the newest entries of the project's state files, which may be rows."""
     found: list[Notes] = []
-    for file in (f".ralph/{PROGRESS}", f".ralph/{LEARNINGS}"):
+    on_postgresql = isinstance(rows.connection, PostgresqlConnection)
+    are_rows = on_postgresql and KEPT in table_names(rows.connection)
+    for file in (PROGRESS, LEARNINGS):
         try:
-            page = read_entries(str(root / file), NEWEST)
+            if are_rows:
+                page = page_of(lambda sql, values: rows.execute(sql, *values), file, NEWEST)
+            else:
+                page = read_entries(str(root / ".ralph" / file), NEWEST)
         except ToolError as error:
             found.append(Notes(file, 0, (), str(error)))
             continue

@@ -181,7 +181,7 @@ def project_status(
             graph=graph(tasks.waiting, {task: lines[task] for task in drawn}, left_out),
             comments=recent_comments(rows),
             learnings=recent_learnings(rows),
-            notes=recent_notes(root),
+            notes=recent_notes(root, rows),
             lacks=tasks.lacks,
         )
 

@@ -12,6 +12,8 @@ from ralphgen.kits.ralph.server.project import LEARNINGS, PROGRESS
 from ralphgen.planning.access import CLAIMS, Command, KitAccess, Use, of_own_rows
 from ralphgen.planning.model import KitPlan, Names, PolicyPlan, RecipePlan
 from ralphgen.project.model import Project
+from ralphgen.runtime.database.entries import KEPT
+from ralphgen.runtime.database.ledger import MARKER
 from ralphgen.spelling import argument_name, sql_name, sql_text
 
 KEYS = {"tasks": "id", "task_comments": "id", "features": "name", "disciplines": "name"}
@@ -26,6 +28,7 @@ ROWS: Mapping[tuple[str, str], str] = {
     ("features", "own feature"): "{row}.name = own.feature",
     ("disciplines", "own discipline"): "{row}.name = own.discipline",
 }
+FILES = {"append_learning": LEARNINGS, "append_progress": PROGRESS}  # whose entries a tool adds
 MASKED = (("disciplines", "mcp_servers"),)  # what tools show of it has no secrets
 
 
@@ -42,13 +45,6 @@ class RowWrite:
     columns: Names = ()
 
 
-LINES = ("append_learning", "append_progress")
-# A line that the session has added to one of the state files; who takes one back is a person.
-LINE = f"""ralphgen_journal.session = own.session AND ralphgen_journal.before IS NULL
-            AND ralphgen_journal.table_name IN ({sql_text(LEARNINGS)}, {sql_text(PROGRESS)})
-            AND ralphgen_journal.tool IN ({", ".join(map(sql_text, LINES))})
-            AND jsonb_typeof(ralphgen_journal.after::jsonb -> 'line') = 'string'
-            AND ralphgen_journal.after::jsonb - 'line' = '{{}}'"""
 CLAIM = RowWrite("UPDATE", CLAIMS)
 SIGNED = RowWrite("INSERT", "task_comments", ("discipline", "agent_task_id"))
 CLOSING = RowWrite("INSERT", "task_comments", (*SIGNED.columns, "body"))
@@ -73,20 +69,27 @@ WRITES: Mapping[str, tuple[RowWrite, ...]] = {
     "create_discipline": (RowWrite("INSERT", "disciplines"),),
     "update_discipline": (RowWrite("UPDATE", "disciplines"),),
     "delete_discipline": (RowWrite("DELETE", "disciplines"),),
+    **dict.fromkeys(FILES, (RowWrite("INSERT", KEPT, ("file", "entry")),)),
 }
 
 
 def ralph_access(project: Project, kit: KitPlan, policy: PolicyPlan) -> KitAccess:
-    """Return what sessions may do with tasks, features and disciplines, which each may read."""
+    """Return what sessions may do with tasks, features and disciplines, which each may read.
+
+    Each may read the entries of state files too, which are resources of all.
+    """
     tables, _ = offered_tables(project.schema)
     schema = project.postgresql.schema if project.postgresql is not None else ""
+    has_ledger = project.schema.table(MARKER) is not None
     return KitAccess(
-        uses=tuple(_uses(schema, tables, kit, policy)),
+        uses=tuple(
+            use for use in _uses(schema, tables, kit, policy) if has_ledger or use.table != KEPT
+        ),
         shown={
             name: tuple(column for column in table.shown() if (name, column) not in MASKED)
             for name, table in tables.items()
-        },
-        line=LINE,
+        }
+        | ({KEPT: ("number", "file", "entry")} if has_ledger else {}),
         statuses=_statuses(policy, kit),
         first_statuses=first_statuses(tables),
     )
@@ -99,11 +102,13 @@ def _uses(
     for name, recipe in policy.recipes.items():
         for tool in recipe.tools.get(kit.key, ()):
             for write in WRITES.get(tool, ()):
-                columns: Names = ()
+                columns = write.columns if write.table == KEPT else ()
                 if write.table in tables and write.command != "DELETE":
                     columns = tuple(_columns(tables[write.table], kit, recipe, tool, write))
                 rules = recipe.bound_arguments.get(f"{kit.key}:{tool}", {})
                 rows = of_own_rows(recipe, rules, _own_rows(schema, write.table, rules))
+                if rows is not None and write.table == KEPT:
+                    rows += f" AND {KEPT}.file = {sql_text(FILES[tool])}"
                 if rows is not None:
                     yield Use(name, tool, write.command, write.table, columns, rows)
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .connection import Database
 
 TABLE = "ralphgen_journal"
+KEPT = "ralphgen_entries"  # the table of the entries of state files, in PostgreSQL
 PREFIX = "ralphgen_"  # of the names of our own tables and triggers
 NO_ROW = ""  # the key of an entry on a line of a state file
 _UNFINISHED = """

@@ -26,8 +26,8 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _CURSOR = re.compile("[0-9]{1,18}", re.ASCII)
 _ENTRY_START = re.compile(rb"^[^ \t\r\n]", re.MULTILINE)
 _MOMENT = re.compile(rb"^- (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ) \[", re.MULTILINE)
-# A character takes four bytes at most, and the window may begin within one.
-_WINDOW = 4 * PAGE_CHARACTERS + 4
+# Bytes that hold a page: a character takes four at most, and the window may begin within one.
+WINDOW = 4 * PAGE_CHARACTERS + 4
 _CHUNK = 1 << 20
 # Each byte as "n" (ends a line), "s" (white space) or "x", so that line starts can be counted.
 _KINDS = bytes(
@@ -154,16 +154,50 @@ def read_entries(path: str, limit: int, before: str | None = None) -> Page:
     try:
         with open(path, "rb", opener=_opened) as file:
             size = _size(path, file.fileno())
-            end = size if before is None else _offset(before, size)
-            first = max(0, end - _WINDOW)
+            end = size if before is None else offset_of(before, size)
+            first = max(0, end - WINDOW)
             file.seek(first)
-            start, text, entries = _last(file.read(end - first), first, limit)
+            start, text, entries = last_entries(file.read(end - first), first, limit)
             total = _count(file, size)
     except FileNotFoundError:
         return Page("", 0, 0, None)
     except OSError as error:
         raise ToolError(_failure(path, "read", error)) from error
     return Page(text, entries, total, str(start) if start else None)
+
+
+def offset_of(cursor: str, size: int) -> int:
+    """Return the byte that a cursor stands for, of a file of `size`; `ToolError` where none."""
+    if not _CURSOR.fullmatch(cursor) or int(cursor) > size:
+        raise ToolError(
+            f'the cursor "{cursor[:40]}" is none of this file: take "next_cursor" of a page, or '
+            "leave it out to begin at the end"
+        )
+    return int(cursor)
+
+
+def last_entries(window: bytes, first: int, limit: int) -> tuple[int, str, int]:
+    """Return where a page begins in the file, its text, and how many entries begin in it.
+
+    `window` is what stands before the page's end, from the file's byte `first` on: `WINDOW` bytes
+    of it are enough. `limit` is the most entries of a page.
+    """
+    starts = [match.start() for match in _ENTRY_START.finditer(window) if match.start()]
+    if not first and window:
+        starts.insert(0, 0)
+    pieces: list[str] = []
+    end, room = len(window), PAGE_CHARACTERS
+    for start in reversed(starts[-max(limit, 1) :]):
+        piece = _decoded(window[start:end])
+        room -= _characters(piece)
+        if room < 0:
+            break
+        pieces.append(piece)
+        end = start
+    if pieces or not window:
+        return first + end, _shown("".join(reversed(pieces))), len(pieces)
+    tail = _tail(_decoded(window[starts[-1] if starts else 0 :]))
+    return first + len(window) - len(tail.encode("utf-8", "surrogateescape")), _shown(tail), 0
 
 
 def without_controls(text: str) -> str:
@@ -249,39 +283,6 @@ def _take_back(file: int, written: int) -> None:
     end = os.lseek(file, 0, os.SEEK_CUR)
     if os.fstat(file).st_size == end:
         os.ftruncate(file, end - written)
-
-
-def _offset(cursor: str, size: int) -> int:
-    """Return the place in the file that a cursor stands for."""
-    if not _CURSOR.fullmatch(cursor) or int(cursor) > size:
-        raise ToolError(
-            f'the cursor "{cursor[:40]}" is none of this file: take "next_cursor" of a page, or '
-            "leave it out to begin at the end"
-        )
-    return int(cursor)
-
-
-def _last(window: bytes, first: int, limit: int) -> tuple[int, str, int]:
-    """Return where the page begins in the file, its text, and how many entries begin in it.
-
-    `window` is what stands before the page's end, from the file's byte `first` on.
-    """
-    starts = [match.start() for match in _ENTRY_START.finditer(window) if match.start()]
-    if not first and window:
-        starts.insert(0, 0)
-    pieces: list[str] = []
-    end, room = len(window), PAGE_CHARACTERS
-    for start in reversed(starts[-max(limit, 1) :]):
-        piece = _decoded(window[start:end])
-        room -= _characters(piece)
-        if room < 0:
-            break
-        pieces.append(piece)
-        end = start
-    if pieces or not window:
-        return first + end, _shown("".join(reversed(pieces))), len(pieces)
-    tail = _tail(_decoded(window[starts[-1] if starts else 0 :]))
-    return first + len(window) - len(tail.encode("utf-8", "surrogateescape")), _shown(tail), 0
 
 
 def _tail(text: str) -> str:

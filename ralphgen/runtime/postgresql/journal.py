@@ -1,19 +1,18 @@
 """Journals what one session changes, row by row: triggers see it, cascades included.
 
 The triggers stay in the database, and do nothing for whoever names no session. Only tables of the
-app that have a primary key are watched. An entry holds JSON: of a new or a deleted row every stored
-column, else those that differ. Bytes are written as `{"blob": "<hex>"}`.
+app that have a primary key are watched, and the entries of state files. An entry of the journal
+holds JSON: of a new or a deleted row every stored column, else those that differ. Bytes are written
+as `{"blob": "<hex>"}`.
 """
 
 from __future__ import annotations
 
-import json
-
-from ..database.entries import ENDED, ENTRY, NO_ROW, PREFIX, TABLE, moment
+from ..database.entries import ENDED, KEPT, PREFIX, TABLE, moment
 from ..database.ledger import MARKER, open_session
 from ..database.schema import TABLES
 from ..errors import ToolError
-from .library import quoted, returning
+from .library import quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,16 +35,17 @@ WHERE n.nspname = current_schema() AND c.relkind IN ('r', 'p') AND NOT c.relispa
     AND NOT EXISTS (SELECT 1 FROM pg_trigger AS t
                     WHERE t.tgrelid = c.oid AND t.tgname = '{RECORD}')
 """
+_WRITTEN = ", ".join(f"'{name}'" for name in (*TABLES, KEPT))
 # Whether there is a ledger, and whether a table that tools write to has been made anew.
 _LOOK = f"""
 SELECT to_regclass('{MARKER}') IS NOT NULL,
-    EXISTS (SELECT 1 {_UNWATCHED} AND c.relname IN ({", ".join(f"'{name}'" for name in TABLES)}))
+    EXISTS (SELECT 1 {_UNWATCHED} AND c.relname IN ({_WRITTEN}))
 """
 # By table: whether this login may watch it, and whether it may write to it.
 _TABLES = f"""
 SELECT c.relname::text, has_table_privilege(c.oid, 'TRIGGER'),
     has_any_column_privilege(c.oid, 'INSERT, UPDATE') OR has_table_privilege(c.oid, 'DELETE')
-{_UNWATCHED} AND NOT starts_with(lower(c.relname), '{PREFIX}')
+{_UNWATCHED} AND (NOT starts_with(lower(c.relname), '{PREFIX}') OR c.relname = '{KEPT}')
 ORDER BY c.relname
 """
 _MADE = f"""
@@ -198,23 +198,6 @@ class Journal:
             open_session(database, self.session, {**self._facts, "started": moment()})
         if self._ends_with_writes and found != (moment(),):
             database.change(ENDED, (moment(), self.session))
-
-    def add_line(self, file: str, line: str, *, removed: bool = False) -> int:
-        """Add an entry for a line of a state file, and return its number; within a transaction."""
-        text = json.dumps({"line": line}, ensure_ascii=False)
-        before, after = (text, None) if removed else (None, text)
-        return self._database.insert(
-            f"{ENTRY} VALUES (?, ?, ?, ?, ?, ?, ?){returning('number')}",
-            (moment(), self.session, self._tool(), file, NO_ROW, before, after),
-        )
-
-    def add_undone(self, file: str, line: str, copy: str, *, put_back: bool) -> None:
-        """Add an entry for a line that an undo takes out, or puts back, after the transaction.
-
-        `copy` is the name of a file that takes the place of the state file then.
-        """
-        number = self.add_line(file, line, removed=not put_back)
-        self._database.change("INSERT INTO ralphgen_unfinished VALUES (?, ?)", (number, copy))
 
     def _name(self) -> None:
         """Tell the triggers who writes, before the first change and where the tool is another."""

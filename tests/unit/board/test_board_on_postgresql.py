@@ -64,9 +64,16 @@ def test_every_view_and_the_report_are_the_same_on_both_engines(tmp_path: Path) 
     ):
         for project in (one, other):
             project.run(*ROWS.split(";\n"))
+        entries = [f"- {at} [manual] \u201c\u00dc\u201d\n    more" for at in range(30)]
+        text = "".join(f"{entry}\n" for entry in entries)
+        (one.root / ".ralph/progress.txt").write_text(text, encoding="utf-8")
+        add = "INSERT INTO ralphgen_entries (file, entry) VALUES ('progress.txt', ?)"
+        for entry in entries:
+            other.query(add, entry)
         ours, theirs = views(one), views(other)
         reports = [report(project.root) for project in (one, other)]
 
+    assert "- 29 [manual]" in reports[1]
     for mine, other_one in zip(ours, theirs, strict=True):
         assert mine == other_one
     assert reports[0].split("<h2")[2] == reports[1].split("<h2")[2]
@@ -97,7 +104,7 @@ def test_a_write_of_anybody_is_noticed_at_the_next_slower_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ralphgen.board.changes.SETTLED", 1e9)
-    with on_engine("postgresql", tmp_path) as project:
+    with on_engine("postgresql", tmp_path, ledger=True) as project:
         now = [0.0]
         watch = ChangeWatch(project.root, lambda: now[0])
         first = watch.marks()
@@ -109,6 +116,9 @@ def test_a_write_of_anybody_is_noticed_at_the_next_slower_look(
         later = watch.marks()
         assert (first.matrix, first.status) != (later.matrix, later.status)
         assert first.matrix == later.matrix
+        project.query("INSERT INTO ralphgen_entries (file, entry) VALUES ('progress.txt', '- 1')")
+        now[0] += PACE
+        assert later.status != watch.marks().status
         with psycopg.connect(project.dsn, autocommit=True) as connection:
             connection.execute("DROP SCHEMA public CASCADE")
         now[0] += PACE

@@ -96,7 +96,7 @@ def test_notes_are_the_last_entries_of_the_state_files_the_newest_first(tmp_path
         append_entry(str(path), "manual", f"entry {at}\nand more")
     progress, learnings = stands(lax_database(), tmp_path).notes
 
-    assert (".ralph/progress.txt", 0, (), "") == (
+    assert ("progress.txt", 0, (), "") == (
         progress.file,
         progress.total,
         progress.newest,

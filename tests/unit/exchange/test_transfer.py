@@ -16,6 +16,7 @@ from postgresql import database
 from ralphgen.errors import ProjectError
 from ralphgen.exchange.move import export_text
 from ralphgen.exchange.transfer import LEDGER, move_project
+from ralphgen.history.undo import undo_session
 from ralphgen.init.postgresql import create_tables
 from ralphgen.init.stacks import load_stack
 from ralphgen.ledger.tables import definition
@@ -311,3 +312,69 @@ def test_a_project_of_tables_alone_moves_into_postgresql(moving: Moving) -> None
 
     assert {"risks": 2, "a b": 2} == {name: count for name, count in moved.items() if count}
     assert [] == moving.there("SELECT 1 FROM pg_tables WHERE tablename = 'tasks'")
+
+
+def test_state_files_become_rows_once_byte_by_byte(moving: Moving) -> None:
+    text = b"  by hand\n- 2026-01-01T00:00:00Z [manual] one\n    two\n\nlast \xff\0"
+    (moving.source / ".ralph/progress.txt").write_bytes(text)
+    moved = moving.move()
+    rows = "SELECT file, entry FROM ralphgen_entries ORDER BY number"
+    found = moving.there(rows)
+
+    assert 3 == moved["ralphgen_entries"]
+    assert {"progress.txt"} == {file for file, _ in found}
+    shown = text.decode("utf-8", "replace").replace("\0", "\ufffd") + "\n"
+    assert shown == "".join(f"{entry}\n" for _, entry in found)
+    assert any("nothing reads these files any more" in line for line in moving.said)
+
+    assert (0, []) == (sum(moving.move().values()), moving.said)
+    with (moving.source / ".ralph/progress.txt").open("a", encoding="utf-8") as file:
+        file.write("\n- late\n")
+    moving.move()
+    assert [
+        "left out: progress.txt and learnings.txt; there are such entries in PostgreSQL already"
+    ] == (moving.said)
+    assert found == moving.there(rows)
+
+
+def test_a_session_from_before_the_move_can_be_undone(moving: Moving) -> None:
+    line = "- 2026-01-01T00:00:00Z [manual] half of it"
+    (moving.source / ".ralph/progress.txt").write_text(f"first\n{line}\nlast\n", encoding="utf-8")
+    query(moving.source, RECORD[0])
+    query(
+        moving.source,
+        "INSERT INTO ralphgen_journal (time, session, table_name, row_key, after) "
+        "VALUES ('t', 's', 'progress.txt', '', ?)",
+        f'{{"line": "{line}"}}',
+    )
+    moving.move()
+    entries = "SELECT entry FROM ralphgen_entries ORDER BY number"
+    undone = undo_session(moving.root, "s")
+    left = moving.there(entries)
+    again = undo_session(moving.root, "s")
+    undo_session(moving.root, undone.session)
+
+    assert [(line, "", False)] == [(one.line, one.left, one.gone) for one in undone.lines]
+    assert [("first",), ("last",)] == left
+    assert 0 == again.changed
+    assert [("first",), (line,), ("last",)] == moving.there(entries)
+
+
+def test_an_undo_that_was_stopped_is_finished_before_a_move(moving: Moving) -> None:
+    query(moving.source, "INSERT INTO ralphgen_unfinished VALUES (1, 'x')")
+
+    assert "an undo in" in moving.refused()
+
+
+def test_without_a_ledger_state_files_stay_files(moving: Moving) -> None:
+    (moving.source / ".ralph/progress.txt").write_text("- one\n", encoding="utf-8")
+    for (table,) in query(
+        moving.source,
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'ralphgen%'",
+    ):
+        query(moving.source, f"DROP TABLE {table}")
+    moving.move()
+
+    assert (
+        "left out: progress.txt and learnings.txt, which stay files without a ledger" in moving.said
+    )

@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 from command_line import ralphgen
 from driving import query
-from engines import CONFIG, LEDGER, MARKER, VARIABLE
+from engines import CONFIG, LEDGER, MARKER, VARIABLE, for_postgresql
 from postgresql import database, needs_postgresql, template_of
 
 from ralphgen.errors import UsageError
 from ralphgen.history.entries import read_entries
 from ralphgen.history.undo import Undone, undo_session
-from ralphgen.ledger.dialect import for_postgresql
 from ralphgen.ledger.opened import journal_of, opened_database
 
 pytestmark = [needs_postgresql, pytest.mark.slow]

@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 from driving import ROWS, query
-from engines import VARIABLE
+from engines import VARIABLE, for_postgresql
 from loop_projects import LoopProject, kill, wait_until_gone
 from planned_agent import PROVES, WORKS, Steps
 from postgresql import database, needs_postgresql, running, template_of
 from proved_projects import INIT_SCHEMA, LEDGER, MARKER, check, git
-
-from ralphgen.ledger.dialect import for_postgresql
 
 if TYPE_CHECKING:
     import subprocess

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from ralphgen.runtime.sqlite.library import UNINDEXED, ordered
 from ralphgen.runtime.values.paging import MAX_CHARACTERS, PAGE, fitted, shortened, size
 
@@ -83,47 +81,42 @@ def _counted(by_status: dict[str, int]) -> dict[str, Any]:
 
 
 def append_learning(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Add an entry to `.ralph/learnings.txt`, unless it is there (SPEC-070, category 6)."""
+    """Add an entry to `learnings.txt`, unless it is there (SPEC-070, category 6)."""
     written = _append(workspace, LEARNINGS, arguments, "append_learning", once=True)
     return written if written["bytes_written"] else {**written, "already_there": True}
 
 
 def append_progress(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Add an entry to `.ralph/progress.txt` (SPEC-070, category 6)."""
+    """Add an entry to `progress.txt` (SPEC-070, category 6)."""
     return _append(workspace, PROGRESS, arguments, "append_progress")
 
 
 def read_learnings(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the newest entries of `.ralph/learnings.txt` (SPEC-070, category 6)."""
+    """Return the newest entries of `learnings.txt` (SPEC-070, category 6)."""
     return _read(workspace, LEARNINGS, arguments)
 
 
 def read_progress(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the newest entries of `.ralph/progress.txt` (SPEC-070, category 6)."""
+    """Return the newest entries of `progress.txt` (SPEC-070, category 6)."""
     return _read(workspace, PROGRESS, arguments)
 
 
 def _append(
     workspace: Workspace, name: str, arguments: dict[str, Any], tool: str, *, once: bool = False
 ) -> dict[str, Any]:
-    from ralphgen.runtime.files.entry_log import entry_of, write_entry
+    from ralphgen.runtime.files.entry_log import entry_of
+    from ralphgen.runtime.sqlite.state_files import append_entry
 
-    path = os.path.join(workspace.ralph_folder, name)
     session = workspace.session
     task = f"#{session.task}" if session.task is not None else ""
     tag = " ".join(word for word in (session.recipe, task, session.discipline) if word)
     entry = entry_of(tag, arguments["text"])
-    if not workspace.tables.ledger:
-        return {"bytes_written": write_entry(path, entry, once=once)}
-    from .state_files import append_recorded
-
-    return {"bytes_written": append_recorded(workspace, path, entry, tool, once=once)}
+    return {"bytes_written": append_entry(workspace, name, entry, tool, once=once)}
 
 
 def _read(workspace: Workspace, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    from ralphgen.runtime.files.entry_log import read_entries
+    from ralphgen.runtime.sqlite.state_files import read_page
 
-    path = os.path.join(workspace.ralph_folder, name)
-    page = read_entries(path, arguments.get("limit", PAGE), arguments.get("cursor"))
+    page = read_page(workspace, name, arguments.get("limit", PAGE), arguments.get("cursor"))
     answer = {"text": page.text, "entries": page.entries, "total": page.total}
     return {**answer, "next_cursor": page.next_cursor} if page.next_cursor else answer

@@ -302,11 +302,11 @@ def _row(workspace: Workspace, kind: str, name: str) -> str:
 
 def _entries(workspace: Workspace, kind: str, cursor: str | None) -> str:
     """Return the end of a state file, or of what stands before the cursor; it says what is left."""
-    from ralphgen.runtime.files.entry_log import PAGE_CHARACTERS, read_entries
+    from ralphgen.runtime.files.entry_log import PAGE_CHARACTERS
+    from ralphgen.runtime.sqlite.state_files import read_page
 
-    path = os.path.join(workspace.ralph_folder, FILES[kind][0])
     try:
-        page = read_entries(path, PAGE_CHARACTERS, cursor)
+        page = read_page(workspace, FILES[kind][0], PAGE_CHARACTERS, cursor)
     except ToolError as error:
         if cursor is None:
             raise

@@ -145,7 +145,7 @@ class Workspace:
 
     def _begin_journal(self) -> None:
         if self.journal is None:
-            from .state_files import open_journal
+            from .recording import open_journal
 
             self.journal = open_journal(self)
         self.journal.begin()

@@ -93,17 +93,12 @@ def test_the_login_can_do_no_more_than_the_session(walled: Walled) -> None:
             else:
                 assert refused(dsn, sql), sql
         assert refused(dsn, "UPDATE tasks SET status = 'blocked' WHERE id = 2") == ""
-        assert refused(dsn, "SELECT after FROM ralphgen_journal WHERE table_name = 'tasks'") == ""
+        assert refused(dsn, "SELECT after FROM ralphgen_journal WHERE table_name = 'tasks'")
         assert refused(dsn, "UPDATE features SET context_files = '[]' WHERE name = 'b'") == ""
         assert "row-level security" in refused(
             dsn,
             "INSERT INTO task_comments (task_id, author, body) SELECT id, 'x', 'y' FROM tasks "
             "WHERE feature <> 'auth' UNION SELECT 99, 'x', 'y'",
-        )
-        assert "row-level security" in refused(
-            dsn,
-            "INSERT INTO ralphgen_journal (time, session, table_name, row_key) "
-            "VALUES ('t', 'other', 'learnings.txt', '')",
         )
 
 
@@ -249,38 +244,55 @@ def test_who_enriches_drafts_gives_tasks_no_other_status(walled: Walled) -> None
             connection.rollback()
 
 
-@pytest.mark.parametrize(
-    "forged",
-    [
-        {"table_name": "ralphgen.toml"},
-        {"table_name": "../../a"},
-        {"tool": "undo other"},
-        {"before": '{"line": "a"}'},
-        {"after": "no JSON"},
-        {"after": '{"line": 1}'},
-        {"after": '{"line": "a", "b": 1}'},
-        {"row_key": "1", "table_name": "tasks"},
-        {"session": "other"},
-    ],
-)
-def test_no_line_is_forged_that_an_undo_would_follow(
-    walled: Walled, forged: dict[str, str]
+def test_entries_of_state_files_are_added_by_who_has_the_tool_and_never_changed(
+    walled: Walled,
 ) -> None:
-    entry: dict[str, str | None] = {
-        "time": "2026-02-10T00:00:00Z",
-        "session": "test",
-        "tool": "append_learning",
-        "table_name": "learnings.txt",
-        "row_key": "",
-        "before": None,
-        "after": '{"line": "a"}',
-    }
-    insert = f"INSERT INTO ralphgen_journal ({', '.join(entry)}) VALUES ({', '.join(['%s'] * 7)})"
-    with walled.login("task_execution", task=1) as dsn, psycopg.connect(dsn) as connection:
-        assert 1 == connection.execute(insert.encode(), [*entry.values()]).rowcount
-        connection.rollback()
-        with pytest.raises(psycopg.Error):
-            connection.execute(insert.encode(), [*{**entry, **forged}.values()])
+    """All sessions may read them: they are resources of each."""
+    insert = "INSERT INTO ralphgen_entries (file, entry) VALUES ('{}', '- t [x] mine')"
+    with walled.login("task_execution", task=1) as dsn:
+        for file in ("learnings.txt", "progress.txt"):
+            run(dsn, insert.format(file))
+        assert "row-level security" in refused(dsn, insert.format("ralphgen.toml"))
+        for sql in (
+            "UPDATE ralphgen_entries SET entry = 'x'",
+            "DELETE FROM ralphgen_entries",
+            "TRUNCATE ralphgen_entries",
+            "INSERT INTO ralphgen_entries VALUES (1000, 'progress.txt', 'x')",
+            "SELECT setval('ralphgen_entries_number_seq', 1)",
+            "DROP TRIGGER ralphgen_record ON ralphgen_entries",
+        ):
+            assert refused(dsn, sql), sql
+    with (
+        walled.login("yap") as dsn,
+        connected(walled.root, "yap", env={VARIABLE: dsn}) as server,
+    ):
+        assert "permission denied" in refused(dsn, insert.format("progress.txt"))
+        shown = server.portal.call(server.client.read_resource, "ralph://progress")
+    recorded = "SELECT DISTINCT session FROM ralphgen_journal WHERE table_name = 'ralphgen_entries'"
+
+    assert "[x] mine" in shown.model_dump_json()
+    assert [("test",)] == walled.run(recorded)
+    walled.run("DELETE FROM ralphgen_entries WHERE entry LIKE '%mine'")
+
+
+def test_a_tool_adds_to_its_own_file_alone(walled: Walled) -> None:
+    insert = "INSERT INTO ralphgen_entries (file, entry) VALUES ('{}', 'x')"
+    with walled.login("task_execution", task=1) as dsn:
+        walled.run("UPDATE ralphgen_logins SET tools = '{append_progress}'")
+        with psycopg.connect(dsn) as connection:
+            assert 1 == connection.execute(insert.format("progress.txt").encode()).rowcount
+            connection.rollback()
+        assert "row-level security" in refused(dsn, insert.format("learnings.txt"))
+
+
+def test_no_entry_of_the_journal_is_forged_that_an_undo_would_follow(walled: Walled) -> None:
+    with walled.login("task_execution", task=1) as dsn:
+        for sql in (
+            "INSERT INTO ralphgen_journal (time, table_name, row_key) VALUES ('', '', '')",
+            "INSERT INTO ralphgen_unfinished VALUES (1, 'x')",
+            "SELECT * FROM ralphgen_journal",
+        ):
+            assert "permission denied" in refused(dsn, sql)
 
 
 def test_no_task_of_others_is_claimed(walled: Walled) -> None:
