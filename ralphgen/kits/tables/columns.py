@@ -19,7 +19,13 @@ SCHEMAS: Mapping[str, Value] = {
     "JSON": {},
     "ANY": {},
     "BLOB": None,
+    "TEXT[]": Name("STRINGS"),  # arrays of PostgreSQL
+    "INTEGER[]": Name("INTEGERS"),
+    "REAL[]": {"type": "array", "items": {"type": "number"}},
+    "NUMERIC[]": Name("STRINGS"),
+    "BOOLEAN[]": {"type": "array", "items": {"type": "boolean"}},
 }
+ARRAY = "[]"  # the end of their types
 TYPES = {"TEXT": "string", "NUMERIC": "string", "INTEGER": "integer", "REAL": "number"}
 # Names of arguments and of fields in answers that are no columns.
 TAKEN = ("changed", "clear", "cut", "key", "unreadable")
@@ -57,7 +63,8 @@ class ToolTable:
 
     def kind(self, column: str) -> str:
         """Return what a column holds, in the words of runtime/rows/table.py."""
-        return self.columns[column].type.lower()
+        kind = self.columns[column].type
+        return "list" if kind.endswith(ARRAY) else kind.lower()
 
     def given(self) -> Names:
         """Return the columns that can be written."""
@@ -75,9 +82,10 @@ class ToolTable:
     def values(self, column: str) -> Values:
         """Return the values that a CHECK leaves a column, none where it leaves any."""
         declared = self.columns[column]
-        if declared.values is None or declared.type not in TYPES or declared.type == "REAL":
+        kind = declared.type.removesuffix(ARRAY)
+        if declared.values is None or kind not in TYPES or kind == "REAL":
             return ()
-        if declared.type == "INTEGER":
+        if kind == "INTEGER":
             return tuple(int(value) for value in declared.values)
         return declared.values
 
@@ -91,7 +99,8 @@ class ToolTable:
         schema = SCHEMAS[kind]
         said: dict[str, Value] = {}
         if self.values(column):
-            said = {"type": TYPES[kind], "enum": Name(self.constants[column])}
+            said = {"type": TYPES[kind.removesuffix(ARRAY)], "enum": Name(self.constants[column])}
+            said = {"type": "array", "items": said} if kind.endswith(ARRAY) else said
         meant = dict(self.served.describe).get(column, "")
         if self.field(column) != column:
             meant = f'{meant} (column "{column[:100]}")'.strip()
@@ -99,7 +108,7 @@ class ToolTable:
             meant = "any value of JSON"
         if meant:
             said |= {"description": meant}
-        if said and "enum" not in said:
+        if said and "type" not in said:
             said = {**({"type": TYPES[kind]} if kind in TYPES else _plain(schema)), **said}
         return Argument(f"{prefix}{self.field(column)}", said or schema, required=required)
 

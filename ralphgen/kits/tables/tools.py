@@ -43,8 +43,8 @@ RUNS = {
 # Modules beside those of tables, and constants that these import.
 MODULES = ("own_tools", "queries", "settings", "tables")
 CONSTANTS = (
-    *("CURSOR", "DESTRUCTIVE", "IDEMPOTENT", "INTEGER", "LIMIT", "NON_DESTRUCTIVE", "NUMBER"),
-    *("READ_ONLY", "STRING", "TOOLS"),
+    *("CURSOR", "DESTRUCTIVE", "IDEMPOTENT", "INTEGER", "INTEGERS", "LIMIT"),
+    *("NON_DESTRUCTIVE", "NUMBER", "READ_ONLY", "STRING", "STRINGS", "TOOLS"),
 )
 OWN, EACH = "own {}", "any {}"
 

@@ -115,8 +115,8 @@ def read_tables(
     names = [*TABLES, *also]
     for table, *found in connection.execute(_COLUMNS, [schema, names, list(TABLES)]).fetchall():
         column = _column(*found)
-        if table not in TABLES and column["type"] == "NUMERIC":
-            column["type"] = _MEANT.get(found[1], "NUMERIC")
+        if table not in TABLES and column["type"].startswith("NUMERIC"):
+            column["type"] = column["type"].replace("NUMERIC", _MEANT.get(found[1], "NUMERIC"))
         tables.setdefault(table, []).append(column)
     return tables
 

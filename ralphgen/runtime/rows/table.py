@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 BOOLEAN = "boolean"
 JSON = "json"  # any value of JSON, kept as text
 ANY = "any"  # a text or a number
+LIST = "list"  # an array, which PostgreSQL alone has
 BLOB = "blob"  # shown as its length, and never written
 
 FILTER = "filter_"  # what the arguments begin with that a list is filtered by
+_READ = {BLOB: "length({})", LIST: "to_json({})::text"}
 _INFINITY = float("inf")
 _NOTHING: Mapping[str, str] = {}
 
@@ -91,10 +93,9 @@ class RowTable:
         return self._fields[column]
 
     def selected(self) -> str:
-        """Return the columns in SQL; of a blob only its length is read."""
+        """Return the columns in SQL; of a blob only its length is read, and an array as JSON."""
         return ", ".join(
-            f"length({self.column(name)})" if kind == BLOB else self.column(name)
-            for name, kind in self.columns.items()
+            _READ.get(kind, "{}").format(self.column(name)) for name, kind in self.columns.items()
         )
 
     def shown(self, row: Sequence[Any]) -> dict[str, Any]:
@@ -164,14 +165,22 @@ class RowTable:
         kind = self.columns[column]
         if kind == JSON:
             return write_json(value)
-        if isinstance(value, str) and "\0" in value:
+        texts = value if kind == LIST else [value]
+        if any(isinstance(text, str) and "\0" in text for text in texts):
             raise ToolError(
                 f'"{self._fields[column]}" holds the character U+0000, which the database cannot '
                 "hold: leave it out"
             )
         if kind == ANY and isinstance(value, list | dict):
             raise ToolError(f'"{self._fields[column]}" takes a text or a number')
-        return value
+        return _array(value) if kind == LIST else value
+
+
+def _array(items: Sequence[Any]) -> str:
+    """Return an array as PostgreSQL spells it, whatever the type of its items."""
+    texts = (item if isinstance(item, str) else write_json(item) for item in items)
+    escaped = (text.replace("\\", "\\\\").replace('"', '\\"') for text in texts)
+    return "{" + ",".join(f'"{text}"' for text in escaped) + "}"
 
 
 def _shown(kind: str, value: Any) -> Any:
@@ -180,7 +189,7 @@ def _shown(kind: str, value: Any) -> Any:
         return {"bytes": value}
     if isinstance(value, bytes):
         return {"bytes": len(value)}
-    if kind == JSON and isinstance(value, str):
+    if kind in (JSON, LIST) and isinstance(value, str):
         return read_json(value)
     if kind == BOOLEAN and value in (0, 1):
         return bool(value)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import psycopg
 import pytest
+from command_line import ralphgen
 from driving import connected, made_here, quiet
 from engines import CONFIG, VARIABLE, on_engine
 from postgresql import database, needs_postgresql
@@ -16,7 +17,8 @@ SCHEMA = """
 CREATE TABLE people (id serial PRIMARY KEY, name text, salary integer);
 CREATE TABLE risks (
     id serial PRIMARY KEY, feature text REFERENCES features (name), title text NOT NULL,
-    severity integer NOT NULL DEFAULT 1, internal text, owner integer REFERENCES people
+    severity integer NOT NULL DEFAULT 1, internal text, owner integer REFERENCES people,
+    tags text[]
 );
 CREATE TABLE notes (id integer PRIMARY KEY, risk integer REFERENCES risks ON DELETE CASCADE);
 CREATE VIEW shown AS SELECT id, title FROM risks WHERE severity < 5;
@@ -105,9 +107,10 @@ def test_every_tool_of_a_bound_session_works(walled: Walled) -> None:
         walled.login("opus_review", feature="auth") as dsn,
         connected(walled.root, "opus_review", env={VARIABLE: dsn}, feature="auth") as server,
     ):
-        made = server.call("create_risk", title="Three", owner=1)
+        made = server.call("create_risk", title="Three", owner=1, tags=["a", "b"])
         assert "auth" == server.call("get_risk", **made)["feature"]
         assert 3 == server.call("list_risks")["total"]
+        assert ["a", "b"] == server.call("get_risk", **made)["tags"]
         changed = server.call("update_risk", **made, title="Four", severity=2)
         assert ["severity", "title"] == changed["changed"]
         assert "no such row" in server.refusal("update_risk", **made, owner=77)
@@ -132,6 +135,19 @@ def test_a_row_that_others_would_go_with_unseen_stays(walled: Walled) -> None:
             assert "login of this server may not" in server.refusal("delete_risk", id=1)
     finally:
         walled.run("DROP TABLE logs")
+
+
+def test_lists_are_on_record_and_set_back(walled: Walled) -> None:
+    walled.run("UPDATE risks SET tags = ARRAY['a', NULL, 'b \"c\"'] WHERE id = 1")
+    with connected(walled.root, env={VARIABLE: walled.dsn}, session_id="lists") as server:
+        assert ["a", None, 'b "c"'] == server.call("get_risk", id=1)["tags"]
+        server.call("update_risk", id=1, tags=["x"])
+    after = "SELECT after FROM ralphgen_journal WHERE session = 'lists' AND table_name = 'risks'"
+    assert [('{"tags":["x"]}',)] == walled.run(after)
+    undone = ralphgen("undo", "lists", "--yes", cwd=walled.root)
+
+    assert 0 == undone.returncode, undone.stderr
+    assert [(["a", None, 'b "c"'],)] == walled.run("SELECT tags FROM risks WHERE id = 1")
 
 
 def test_its_login_can_do_no_more(walled: Walled) -> None:
