@@ -34,7 +34,7 @@ TABLES = """
 noun = "risk"
 hide = ["internal"]
 bind = { feature = "feature" }
-recipes = { opus_review = ["list", "get", "create", "update", "delete"], discuss = ["create"] }
+recipes = { opus_review = ["list", "get", "create", "update", "delete"], enrichment = ["create"] }
 
 [tables.notes]
 tools = ["list"]
@@ -180,7 +180,7 @@ def test_a_session_about_no_feature_writes_no_risk(walled: Walled) -> None:
 
 
 def test_who_may_create_reads_what_that_takes(walled: Walled) -> None:
-    with walled.login("discuss", target="backend") as dsn:
+    with walled.login("enrichment", task=1) as dsn:
         assert [] != run(dsn, "SELECT id FROM risks")
         for column in ("title", "severity", "internal"):
             assert "permission denied" in refused(dsn, f"SELECT {column} FROM risks")
