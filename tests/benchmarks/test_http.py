@@ -20,7 +20,7 @@ pytestmark = pytest.mark.benchmark
 
 CONNECTIONS = 64
 REQUESTS = 640
-ROUNDS = 1
+ROUNDS = 4
 TWICE = b'{"jsonrpc":"2.0",'  # a key that stands twice: the fast path leaves it to the SDK
 CALL = {"name": "get_task", "arguments": {"id": 100}}
 Peer = Callable[[Path], AbstractContextManager[HttpPeer]]

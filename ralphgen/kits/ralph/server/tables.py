@@ -34,6 +34,7 @@ NUMBERS = "numbers in a list of texts, read as text"
 TEXTS = "integers stored in another form, read as integers"
 UNREADABLE = "cannot be read as a list"
 
+EMPTY = "[]"
 _JSON_STARTS = ("[", "{", '"')
 _INTEGER = "[+-]?[0-9]{1,18}"
 _WHOLE_FLOATS = 2**53  # above it a float no longer says which integer was meant
@@ -86,7 +87,7 @@ def decode_list(stored: object, *, plain: bool = False) -> Decoded:
     if not isinstance(text, str):
         return unreadable()
     text = text.strip()
-    if not text:
+    if text in ("", EMPTY):
         return Decoded([])
     for candidate, warning in _candidates(text):
         value = _parsed(candidate, strict=warning is None)
@@ -213,7 +214,7 @@ class StoredTable:
     `added` are columns that SPEC-070 does not know: lists show them too.
     """
 
-    __slots__ = ("_columns", "_fields", "added", "columns", "name", "quoted")
+    __slots__ = ("_columns", "_fields", "_lists", "added", "columns", "name", "quoted")
 
     def __init__(
         self,
@@ -225,6 +226,7 @@ class StoredTable:
     ) -> None:
         self.name = name
         self.quoted = quoted(name)
+        self._lists: dict[tuple[str, ...], str] = {}  # of quoted columns, as statements have them
         self.columns = columns
         self.added = added
         self._fields = {column: (arguments or {}).get(column, column) for column in columns}
@@ -240,7 +242,10 @@ class StoredTable:
 
     def select(self, columns: Sequence[str], rest: str = "") -> str:
         """Return a SELECT of the columns; `rest` is SQL text of our own (WHERE, ORDER BY)."""
-        names = ", ".join(quoted(column) for column in columns)
+        key = tuple(columns)
+        names = self._lists.get(key)
+        if names is None:
+            names = self._lists[key] = ", ".join(map(quoted, columns))
         return f"SELECT {names} FROM {self.quoted} {rest}"
 
     def decoded(self, columns: Sequence[str], row: Sequence[Any]) -> dict[str, Any]:
@@ -277,7 +282,7 @@ class StoredTable:
         if both:
             raise ToolError(f'"{both[0]}" is both set and named in "clear": do one of the two')
         columns = [self._columns[field] for field in fields]
-        return {column: "[]" if self.columns[column] in DECODERS else None for column in columns}
+        return {column: EMPTY if self.columns[column] in DECODERS else None for column in columns}
 
     def field(self, column: str) -> str:
         """Return the name under which tools offer a column."""
