@@ -25,6 +25,7 @@ def with_own_words(
     planned = {kit.key: {tool.name: tool for tool in kit.tools} for kit in kits}
     wordings: list[Wording] = []
     problems: list[Problem] = []
+    entries: dict[tuple[str, str, str], str] = {}
     for one in replaced:
         named, dot, argument = one.entry.partition(".")
         pairs = catalog.resolved(named)
@@ -38,6 +39,11 @@ def with_own_words(
                 text = f'{one.origin}: "{name}" has no argument "{argument}"'
                 hint = suggestion(argument, tool.argument_names, "the arguments")
                 problems.append(Problem(text, hint))
+                continue
+            other = entries.setdefault((key, name, argument), one.entry)
+            if other != one.entry:
+                text = f'{one.origin}: "{one.entry}" is described twice, also as "{other}"'
+                problems.append(Problem(text, "take one of them out"))
                 continue
             said = _said(tool, argument) if dot else tool.description
             wordings.append(Wording(one.entry, _size(said), _size(one.text)))
