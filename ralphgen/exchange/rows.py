@@ -8,7 +8,6 @@ from typing import Any
 
 from ralphgen.exchange.numbers import exact_numbers
 from ralphgen.exchange.tables import Key, MovedTable, Row, Value, key_order
-from ralphgen.kits.ralph.rows import encode
 from ralphgen.project.config import shown_url
 from ralphgen.project.connection import DatabaseConnection
 from ralphgen.project.model import Schema
@@ -29,18 +28,14 @@ def read_rows(connection: DatabaseConnection, tables: Mapping[str, MovedTable]) 
     Bytes that are no UTF-8 are read as U+FFFD. A list, as PostgreSQL has one, is read as JSON, and
     as text what JSON has no number for, or SQLite no type.
     """
-    odd: tuple[str, ...] = ()
+    is_typed = isinstance(connection, PostgresqlConnection)
     if isinstance(connection, PostgresqlConnection):
         exact_numbers(connection)
-        odd = ("ANY",)
     elif isinstance(connection, sqlite3.Connection):
         connection.text_factory = lambda text: text.decode("utf-8", "replace")
     rows: dict[Key, Row] = {}
     for name, table in tables.items():
-        columns = (
-            f"{quoted(column)}::text" if table.kinds[column] in odd else quoted(column)
-            for column in table.columns
-        )
+        columns = (_column(column, table.kinds[column], is_typed) for column in table.columns)
         for found in connection.execute(f"SELECT {', '.join(columns)} FROM {quoted(name)}"):
             row = dict(zip(table.columns, map(_read, found), strict=True))
             key = table.key_of(row)
@@ -114,9 +109,14 @@ def same(one: Value, other: Value) -> bool:
     return type(one) is type(other) and one == other
 
 
+def _column(name: str, kind: str, is_typed: bool) -> str:
+    """Return what selects a column; of PostgreSQL, lists as JSON, and what SQLite lacks as text."""
+    if is_typed and kind.endswith("[]"):
+        return f"to_json({quoted(name)})::text"
+    return f"{quoted(name)}::text" if is_typed and kind == "ANY" else quoted(name)
+
+
 def _read(value: Any) -> Value:
-    if isinstance(value, list):
-        return encode(value)
     if isinstance(value, float) and math.isnan(value):
         return "NaN"
     known = value is None or isinstance(value, str | int | float | bytes)

@@ -26,7 +26,7 @@ def spelled(kind: str, column: str, value: Any) -> Any:
     if kind == "JSON":
         return _as_json(column, value)
     if kind.endswith("[]"):
-        return _items(column, value)
+        return _array(column, value)
     if isinstance(value, float) and kind == "INTEGER":
         if not value.is_integer():
             raise ValueError(f"{value}, where PostgreSQL has a column of integers")
@@ -55,6 +55,27 @@ def _as_json(column: str, value: Any) -> str:
     if "\\u" in text:
         _refuse_unstorable(json.dumps(found, ensure_ascii=False))
     return text
+
+
+def _array(column: str, value: Any) -> str:
+    """Return a stored list as an array's text; raise `ValueError` for what is none."""
+    try:
+        found = json.loads(value, parse_float=str, parse_int=str, parse_constant=_refused)
+    except (ValueError, TypeError, RecursionError):
+        found = None
+    text = _array_text(found if isinstance(found, list) else _items(column, value))
+    _refuse_unstorable(text)
+    return text
+
+
+def _array_text(item: Any) -> str:
+    if isinstance(item, list):
+        return f"{{{','.join(map(_array_text, item))}}}"
+    if item is None:
+        return "NULL"
+    text = item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def _items(column: str, value: Any) -> list[Any]:

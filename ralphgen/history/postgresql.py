@@ -25,6 +25,10 @@ _NAMES = (
     "(SELECT coalesce(json_agg(a.attname ORDER BY a.attnum), '[]')::text FROM pg_attribute AS a "
     "WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND {})"
 )
+_OF_KIND = (  # or of a domain on it
+    "EXISTS (SELECT 1 FROM pg_type AS t WHERE t.oid = a.atttypid "
+    "AND (t.oid IN ({0}) OR t.typbasetype IN ({0})))"
+)
 _TABLES = f"""
 SELECT c.relname::text,
     (SELECT json_agg(a.attname ORDER BY array_position(k.conkey, a.attnum))::text
@@ -32,8 +36,8 @@ SELECT c.relname::text,
         ON a.attrelid = k.conrelid AND a.attnum = ANY (k.conkey)
      WHERE k.conrelid = c.oid AND k.contype = 'p'),
     {_NAMES.format("a.attgenerated = ''")},
-    {_NAMES.format("a.atttypid = 'bytea'::regtype")},
-    {_NAMES.format("a.atttypid IN ('json'::regtype, 'jsonb'::regtype)")}
+    {_NAMES.format(_OF_KIND.format("'bytea'::regtype"))},
+    {_NAMES.format(_OF_KIND.format("'json'::regtype, 'jsonb'::regtype"))}
 FROM pg_class AS c
 WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relkind IN ('r', 'p')
     AND NOT c.relispartition

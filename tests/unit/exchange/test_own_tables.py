@@ -15,7 +15,7 @@ from engines import CONFIG, ENGINES, MARKER, VARIABLE
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lanes import examples
-from postgresql import database, template_of
+from postgresql import database, needs_postgresql, template_of
 
 from ralphgen.errors import ProjectError
 from ralphgen.exchange.merge import RowEdit
@@ -407,3 +407,52 @@ def test_whatever_a_table_holds_comes_into_an_empty_clone_with_the_same_bytes(
 
     assert text == export_text(model)
     assert () == take(model, file)
+
+
+ODD = """
+CREATE TYPE mood AS ENUM ('calm', 'wild');
+CREATE DOMAIN raw AS bytea;
+CREATE TABLE odd (
+    id uuid, day date, mood mood, moods mood[], tags text[], numbers integer[], raw raw, plain json,
+    facts jsonb, spent interval, span int4range, at timestamptz, ip inet, n numeric, yes boolean,
+    money numeric(30, 20), f double precision, PRIMARY KEY (id, day)
+);
+CREATE TABLE spans (span int4range PRIMARY KEY, yes boolean);
+"""
+ODD_ROWS = (
+    """INSERT INTO odd VALUES ('00000000-0000-0000-0000-000000000001', '2026-02-10', 'calm',
+    '{calm,wild}', '{a,"b,c",""}', '{1,2}', '\\x00ff', '{"a":1.5,"b":1}', '{"a": [1, null]}',
+    '1 day 02:00:00', '[1,5)', '2026-02-10 17:56:00.123456+02', '10.0.0.1/8', 'NaN', true,
+    1234567890.12345678901234567890, 'Infinity')""",
+    """INSERT INTO odd (id, day, moods, tags, n, yes, f) VALUES (
+    '00000000-0000-0000-0000-000000000002', '2026-02-11', '{calm,NULL}',
+    ARRAY['a"\\b', NULL, '{x}', ''], 123456789012345678901234,
+    false, 0.1)""",
+    "INSERT INTO spans VALUES ('[1,5)', true)",
+)
+
+
+@needs_postgresql
+def test_values_of_all_types_of_postgresql_come_to_the_last_digit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = "[tables.odd]\n[tables.spans]\n"
+    with database(template_of(ODD)) as ours, database(template_of(ODD)) as theirs:
+        for name, dsn in (("OURS", ours), ("THEIRS", theirs)):
+            monkeypatch.setenv(name, dsn)
+            (tmp_path / name / ".ralph").mkdir(parents=True)
+            text = f'kits = ["tables"]\n{CONFIG.replace(VARIABLE, name)}{settings}'
+            (tmp_path / name / ".ralph/ralphgen.toml").write_text(text, encoding="utf-8")
+        for statement in ODD_ROWS:
+            query(tmp_path / "OURS", statement)
+        file = exported(tmp_path / "OURS")
+        take(tmp_path / "THEIRS", file)
+        whole = "SELECT odd::text FROM odd ORDER BY day"
+
+        assert query(tmp_path / "OURS", whole) == query(tmp_path / "THEIRS", whole)
+        assert export_text(tmp_path / "OURS") == export_text(tmp_path / "THEIRS")
+        assert () == take(tmp_path / "THEIRS", file)
+        query(tmp_path / "OURS", "UPDATE odd SET n = 1, yes = NOT yes, tags = NULL, at = NULL")
+        query(tmp_path / "OURS", "UPDATE spans SET yes = false")
+        assert 3 == len(take(tmp_path / "THEIRS", exported(tmp_path / "OURS")))
+        assert query(tmp_path / "OURS", whole) == query(tmp_path / "THEIRS", whole)
