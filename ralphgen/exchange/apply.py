@@ -69,7 +69,7 @@ class EditWriter:
         if is_typed:
             database.change("SAVEPOINT ralphgen_edit")
         try:
-            self._write(edit)
+            written = self._write(edit)
         except refusals(database) as error:
             if is_typed:
                 database.change("ROLLBACK TO SAVEPOINT ralphgen_edit")
@@ -78,9 +78,11 @@ class EditWriter:
             return error
         if is_typed:
             database.change("RELEASE SAVEPOINT ralphgen_edit")
-        return None
+        is_missing = edit.kind == "change" and not written  # a new row that is not there yet
+        return LookupError("the row is not there") if is_missing else None
 
-    def _write(self, edit: RowEdit) -> None:
+    def _write(self, edit: RowEdit) -> int:
+        """Write an edit; return how many rows that has changed."""
         name, key = edit.key
         table, values = self._own.tables[name], dict(edit.values)
         of, column = SECRET
@@ -101,13 +103,12 @@ class EditWriter:
             given = GIVEN_NUMBER if self._own.is_typed else ""
             marks = ", ".join("?" * len(values))
             sql = f"INSERT INTO {quoted(name)} ({named}){given} VALUES ({marks})"
-            self._database.change(sql, [*values.values()])
-        elif edit.kind == "change":
+            return self._database.change(sql, [*values.values()])
+        if edit.kind == "change":
             marks = ", ".join(f"{quoted(one)} = ?" for one in values)
             sql = f"UPDATE {quoted(name)} SET {marks} WHERE {where}"
-            self._database.change(sql, [*values.values(), *known.values()])
-        else:
-            self._database.change(f"DELETE FROM {quoted(name)} WHERE {where}", [*known.values()])
+            return self._database.change(sql, [*values.values(), *known.values()])
+        return self._database.change(f"DELETE FROM {quoted(name)} WHERE {where}", [*known.values()])
 
     def _loosened(self, refused: Sequence[tuple[RowEdit, Exception]]) -> list[RowEdit]:
         """Return the edits with new rows that name nobody yet, and what they name behind all.

@@ -177,6 +177,33 @@ def test_a_new_project_takes_them_with_circles_and_gives_the_same_bytes(
     assert [(7.5, 15.0)] == query(theirs, "SELECT weight, twice FROM risks WHERE id = 1")
 
 
+def test_a_circle_whose_rows_need_others_keeps_each_name(make: Make, tmp_path: Path) -> None:
+    ours, theirs = make("ours"), make("theirs")
+    tables = (
+        "CREATE TABLE lids (id INTEGER PRIMARY KEY, box INTEGER)",
+        "CREATE TABLE boxes (id INTEGER PRIMARY KEY, lid INTEGER NOT NULL REFERENCES lids)",
+        "ALTER TABLE boxes ADD COLUMN above INTEGER REFERENCES boxes",
+        "ALTER TABLE lids ADD COLUMN held INTEGER REFERENCES boxes",
+    )
+    for root in (ours, theirs):
+        for statement in tables:
+            query(root, statement)
+        with (root / ".ralph/ralphgen.toml").open("a", encoding="utf-8") as settings:
+            settings.write("[tables.boxes]\n[tables.lids]\n")
+    for row in (
+        "INSERT INTO lids (id) VALUES (1)",
+        "INSERT INTO boxes VALUES (2, 1, NULL)",
+        "INSERT INTO boxes VALUES (1, 1, 2)",
+        "UPDATE lids SET held = 1",
+    ):
+        query(ours, row)
+    text = export_text(ours)
+    export_file(ours, tmp_path / "rows.jsonl")
+    take(theirs, tmp_path / "rows.jsonl")
+
+    assert text == export_text(theirs)
+
+
 def test_what_each_side_has_changed_is_merged_and_taken_back(pair: tuple[Path, Path]) -> None:
     ours, theirs = pair
     query(ours, "UPDATE risks SET weight = 9 WHERE id = 1")
