@@ -60,7 +60,7 @@ LAYERS = (
     ("clients", "sessions"),
     ("calls",),
     ("worktrees",),
-    ("doctor", "exchange", "history", "launch", "skills"),
+    ("authority", "doctor", "exchange", "history", "launch", "skills"),
     ("loop",),
     ("board.requests",),
     ("board.views",),

@@ -38,6 +38,7 @@ WATCHED = (
     "**/*.lock",
 )
 """What `watch` is where the config does not say: tests, and what defines a check's command."""
+NOTHING = DoneRules((), (), ())
 
 
 def done_rules(config: Config) -> DoneRules | None:
@@ -108,12 +109,16 @@ def loosened(before: Mapping[str, Any], after: DoneRules | None) -> list[str]:
 
     Facts that cannot be read asked for nothing.
     """
+    return loosened_facts(before, done_facts(after or NOTHING))
+
+
+def loosened_facts(before: Mapping[str, Any], facts: Mapping[str, Any]) -> list[str]:
+    """Return the same of two rules that are both told by their facts (see `loosened`)."""
     try:
         earlier = {check["name"]: check for check in before["checks"]}
         protected = [str(one) for one in before["protect"]]
     except (LookupError, TypeError):
         return []
-    facts = done_facts(after or DoneRules((), (), ()))
     checks = {check["name"]: check for check in facts["checks"]}
     found: list[str] = []
     for name, old in earlier.items():

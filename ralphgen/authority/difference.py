@@ -1,0 +1,187 @@
+"""What one server lets sessions do and another does not, in sentences: gains and losses."""
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ralphgen.authority import Authority, AuthorityChange
+from ralphgen.authority.sentences import listed, named
+from ralphgen.errors import ProjectError
+from ralphgen.planning.preview import supposed_session
+from ralphgen.project.done import loosened_facts
+from ralphgen.runtime.errors import StartError
+from ralphgen.runtime.policy import GRANTS, OPTIONAL, REQUIRED, RULES
+from ralphgen.runtime.tool import Tool
+
+REACHES = ("own", "within", "any")  # of a bound argument; one that is not bound reaches farther
+NEEDS = {REQUIRED: 0, GRANTS: 1, OPTIONAL: 2}  # of rows; none at all is the loosest
+# What bounds a value: whether more of it lets more through.
+BOUNDS = {"maximum": True, "maxLength": True, "maxItems": True, "minimum": False}
+NO_RULES: Mapping[str, Any] = {"checks": [], "protect": [], "watch": []}
+Said = tuple[bool, str, str]
+"""Whether it is a gain, the tool as `"kit:tool"`, and the sentence."""
+
+
+def changes(before: Authority, after: Authority) -> list[AuthorityChange]:
+    """Return what sessions may do after and not before, then the other way round.
+
+    What cannot be weighed, such as another text of a query, is a gain. The same sentence about
+    several recipes or disciplines is one change.
+    """
+    by_recipe: dict[Said, list[str]] = {}
+    for recipe in dict.fromkeys((*after.policy.recipes, *before.policy.recipes)):
+        for said in _of_recipe(recipe, before, after):
+            by_recipe.setdefault(said, []).append(recipe)
+    by_discipline: dict[Said, list[str]] = {}
+    for discipline in sorted({*before.removed, *after.removed}):
+        for said in _of_discipline(discipline, before, after):
+            by_discipline.setdefault(said, []).append(discipline)
+    found = [AuthorityChange(*said, recipes=tuple(who)) for said, who in by_recipe.items()]
+    found += [AuthorityChange(*said, disciplines=tuple(who)) for said, who in by_discipline.items()]
+    loose = loosened_facts(before.done or {}, after.done or NO_RULES)
+    found += [
+        AuthorityChange(gain=True, tool="", text=f"what makes a task done: {one}") for one in loose
+    ]
+    weighed = {one.tool for one in found if one.gain}
+    for tool in before.runs.keys() & after.runs.keys() - weighed:
+        if before.runs[tool] != after.runs[tool]:
+            text = f"what {named(tool)} runs is defined in another way"
+            found.append(AuthorityChange(gain=True, tool=tool, text=text))
+    return sorted(found, key=lambda one: (not one.gain, one.tool == "", one.tool, one.text))
+
+
+def _of_recipe(recipe: str, before: Authority, after: Authority) -> Iterator[Said]:
+    old, new = _seen(recipe, before), _seen(recipe, after)
+    if old is None or new is None:
+        there = new if old is None else old or {}
+        tools = f"with {listed(there or {})}" if there else "without a tool"
+        yield old is None, "", f"a recipe that {'was' if old is None else 'is'} not there, {tools}"
+        return
+    yield from _rows(before.policy.targets(recipe), after.policy.targets(recipe))
+    for entry in dict.fromkeys((*new, *old)):
+        if entry not in old or entry not in new:
+            gain = entry in new
+            yield gain, entry, f"{named(entry)} {'can' if gain else 'can no longer'} be called"
+            continue
+        kit, _, tool = entry.partition(":")
+        rules = [one.policy.bound(recipe, kit).get(tool, {}) for one in (before, after)]
+        yield from _of_tool(entry, old[entry], new[entry], {*rules[0], *rules[1]})
+        yield from _bound(entry, *rules)
+
+
+def _seen(recipe: str, authority: Authority) -> dict[str, Tool] | None:
+    """Return the tools of a recipe's sessions by `"kit:tool"`, None where there is no such one."""
+    if recipe not in authority.policy.recipes:
+        return None
+    seen: dict[str, Tool] = {}
+    for kit, suite in authority.suites.items():
+        try:
+            tools = supposed_session(authority.policy, recipe, kit).tools(suite)
+        except (StartError, LookupError, TypeError, AttributeError, ValueError) as error:
+            text = f'no server could start with the recipe "{recipe}" as it was written: {error}'
+            raise ProjectError(text, 'run "ralphgen check" there') from error
+        seen.update({f"{kit}:{name}": tool for name, tool in tools.items()})
+    return seen
+
+
+def _rows(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Said]:
+    for kind in sorted({*old, *new}):
+        was, now = (NEEDS.get(one.get(kind, ""), len(NEEDS)) for one in (old, new))
+        if now > was:
+            yield True, "", f"sessions depend less on a {kind} of their own"
+        elif now < was:
+            yield False, "", f"sessions depend more on a {kind} of their own"
+
+
+def _of_tool(entry: str, old: Tool, new: Tool, bound: Collection[str]) -> Iterator[Said]:
+    """Yield what one of two tools takes; whether `bound` arguments must be given is not theirs."""
+    if old.hints != new.hints:
+        reads = bool(new.hints.get("readOnlyHint"))
+        says = "only reads" if reads else f"declares {_json(new.hints)}"
+        yield not reads, entry, f"{named(entry)} {says}"
+    for name in dict.fromkeys((*new.properties, *old.properties)):
+        if name not in old.properties:
+            yield True, entry, f"{named(entry)} takes {named(name)}"
+        elif name not in new.properties:
+            yield False, entry, f"{named(entry)} no longer takes {named(name)}"
+        else:
+            where = f"{named(name)} of {named(entry)}"
+            yield from _of_schema(entry, where, old.properties[name], new.properties[name])
+    for name in sorted((old.properties.keys() & new.properties.keys()) - {*bound}):
+        if (name in old.required) != (name in new.required):
+            gain = name in old.required
+            word = "may be left out" if gain else "has to be given"
+            yield gain, entry, f"{named(name)} of {named(entry)} {word}"
+
+
+def _of_schema(
+    entry: str, where: str, old: Mapping[str, Any], new: Mapping[str, Any]
+) -> Iterator[Said]:
+    """Yield what a schema lets through and another does not; words and defaults do not count."""
+    yield from _of_values(entry, where, old.get("enum"), new.get("enum"))
+    for key, more in BOUNDS.items():
+        was, now = old.get(key), new.get(key)
+        if was != now:
+            gain = now is None or (was is not None and (now > was) == more)
+            yield gain, entry, f"{where}: {key} is {_json(now)}, where it was {_json(was)}"
+    if isinstance(old.get("items"), dict) and isinstance(new.get("items"), dict):
+        yield from _of_schema(entry, where, old["items"], new["items"])
+    weighed = {"enum", "items", "description", "default", *BOUNDS}
+    rest = [{key: one[key] for key in sorted(one.keys() - weighed)} for one in (old, new)]
+    if rest[0] != rest[1] or ("items" in old) != ("items" in new):
+        yield True, entry, f"{where} takes values of another form"
+
+
+def _of_values(
+    entry: str, where: str, old: Sequence[Any] | None, new: Sequence[Any] | None
+) -> Iterator[Said]:
+    if old is None or new is None:
+        if old is not new:
+            yield (
+                new is None,
+                entry,
+                f"{where} takes {'any' if new is None else 'only some'} values",
+            )
+        return
+    more = [one for one in new if one not in old]
+    fewer = [one for one in old if one not in new]
+    if more:
+        yield True, entry, f"{where} takes {listed(map(_json, more))}"
+    if fewer:
+        yield False, entry, f"{where} no longer takes {listed(map(_json, fewer))}"
+
+
+def _bound(entry: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Said]:
+    for name in sorted({*old, *new}):
+        was, now = old.get(name), new.get(name)
+        far = [_reach(one) for one in (was, now)]
+        if far[0] == far[1]:
+            continue
+        rows = f'"{now}"' if now else "any row, whatever the session is about"
+        yield far[1] > far[0], entry, f"{named(name)} of {named(entry)} names {rows}"
+
+
+def _reach(rule: str | None) -> int:
+    """Return how far the rule of a bound argument reaches; one that nobody knows holds nothing."""
+    _, reach = RULES.get(rule or "", ("", ""))
+    return REACHES.index(reach) if reach else len(REACHES)
+
+
+def _of_discipline(discipline: str, before: Authority, after: Authority) -> Iterator[Said]:
+    old, new = (set(_entries(one.removed.get(discipline, {}))) for one in (before, after))
+    had, has = (
+        {f"{kit}:{tool.name}" for kit, suite in one.suites.items() for tool in suite}
+        for one in (before, after)
+    )
+    for entry in sorted((old - new) & has):
+        yield True, entry, f"{named(entry)} is not taken away any longer"
+    for entry in sorted((new - old) & had):
+        yield False, entry, f"{named(entry)} is taken away"
+
+
+def _entries(by_kit: Mapping[str, Iterable[str]]) -> Iterator[str]:
+    return (f"{kit}:{tool}" for kit, tools in by_kit.items() for tool in tools)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)

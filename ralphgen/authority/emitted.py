@@ -1,0 +1,149 @@
+"""Reads what an emitted server lets sessions do from the text of its modules; runs none of them."""
+
+import ast
+from collections.abc import Mapping
+from typing import Any
+
+from ralphgen.authority import Authority
+from ralphgen.errors import ProjectError
+from ralphgen.project.done import loosened_facts
+from ralphgen.runtime import tool as runtime_tool
+from ralphgen.runtime.errors import StartError
+from ralphgen.runtime.policy import FULL, Policy, Recipe
+from ralphgen.runtime.tool import Tool
+
+POLICY = "policy.py"
+DONE = "done.py"
+Names = dict[str, Any]
+
+
+def read_authority(files: Mapping[str, str], where: str) -> Authority:
+    """Return what the server of these files, text by path below `.ralph/mcp/`, lets sessions do.
+
+    `where` names them in the `ProjectError` for text that is not as the generator writes it.
+    """
+    read = ""
+    try:
+        read = POLICY
+        given = _keywords(_assigned(_parsed(files[POLICY])).get("POLICY"), "Policy", {})
+        recipes = {name: Recipe(**given_one) for name, given_one in given["recipes"].items()}
+        removed = given["removed_tools"]
+        policy = Policy(recipes=recipes, removed_tools=removed, absent=given["absent"])
+        suites: dict[str, tuple[Tool, ...]] = {}
+        runs: dict[str, str] = {}
+        done = None
+        for kit in recipes[FULL].tools:
+            found: list[Tool] = []
+            for read in sorted(path for path in files if _is_of(path, kit)):
+                found += _tools(files[read], kit, runs)
+                if read == f"{kit}/{DONE}":
+                    done = _value(_assigned(_parsed(files[read]))["DONE"], {})
+                    loosened_facts(done, done)  # which fails where it is none
+            suites[kit] = tuple(found)
+        policy.name_tools({kit: [tool.name for tool in suite] for kit, suite in suites.items()})
+    except (ValueError, LookupError, TypeError, AttributeError, SyntaxError) as error:
+        raise _unreadable(read, where, error) from error
+    except (StartError, RecursionError, MemoryError) as error:
+        raise _unreadable(read, where, error) from error
+    return Authority(policy, suites, removed, runs, done)
+
+
+def _unreadable(path: str, where: str, error: BaseException) -> ProjectError:
+    return ProjectError(
+        f'"{path}" of {where} is not as ralphgen writes it: {error}',
+        'run "ralphgen check" there; what was edited by hand, or written by another version, '
+        "cannot be compared",
+    )
+
+
+def _is_of(path: str, kit: str) -> bool:
+    folder, _, name = path.rpartition("/")
+    return folder == kit and name.endswith(".py") and name != "__init__.py"
+
+
+def _parsed(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
+def _assigned(module: ast.Module) -> dict[str, ast.expr]:
+    """Return what stands behind each name at the top of a module."""
+    return {
+        one.targets[0].id: one.value
+        for one in module.body
+        if isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name)
+    }
+
+
+def _tools(text: str, kit: str, runs: dict[str, str]) -> list[Tool]:
+    """Return the tools of a module, and add to `runs` what those run that the project defines."""
+    assigned = _assigned(_parsed(text))
+    if "TOOLS" not in assigned:
+        return []
+    names: Names = {}
+    for name, node in assigned.items():
+        if isinstance(node, ast.List | ast.Tuple) and name != "TOOLS":
+            names[name] = _value(node, {})
+    listed = assigned["TOOLS"]
+    if not isinstance(listed, ast.Tuple):
+        raise TypeError('"TOOLS" is no tuple')
+    found = []
+    for node in listed.elts:
+        tool, run = _tool(node, names)
+        found.append(tool)
+        if isinstance(run, ast.Call):
+            parts = [assigned[one.id] for one in run.args if isinstance(one, ast.Name)]
+            runs[f"{kit}:{tool.name}"] = " ".join(map(ast.dump, (run, *parts)))
+    return found
+
+
+def _tool(node: ast.expr, names: Names) -> tuple[Tool, ast.expr]:
+    """Return a tool as its module builds it, and what it says that it runs."""
+    reads_without: list[str] = []
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if node.func.attr != "reading_without" or node.keywords:
+            raise ValueError(f'it calls "{node.func.attr}" of a tool')
+        reads_without = [_value(one, names) for one in node.args]
+        node = node.func.value
+    if not isinstance(node, ast.Call):
+        raise TypeError("what stands among its tools is none")
+    run = next((one.value for one in node.keywords if one.arg == "run"), node)
+    told = ast.Call(node.func, [], [one for one in node.keywords if one.arg != "run"])
+    given = _keywords(told, "Tool", names)
+    name, description = (_value(one, names) for one in node.args)
+    tool = Tool(name, description, run=_never, **given)
+    return (tool.reading_without(*reads_without) if reads_without else tool), run
+
+
+def _never(_workspace: object, _arguments: dict[str, Any]) -> dict[str, Any]:
+    raise NotImplementedError
+
+
+def _keywords(node: ast.expr | None, called: str, names: Names) -> dict[str, Any]:
+    """Return the keywords of a call, of `called` and nothing else."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
+        raise TypeError(f'it has no "{called}(…)"')
+    if node.func.id != called:
+        raise ValueError(f'it calls "{node.func.id}"')
+    return {str(one.arg): _value(one.value, names) for one in node.keywords if one.arg is not None}
+
+
+def _value(node: ast.expr | None, names: Names) -> Any:
+    """Return what an expression stands for: constants, lists of them, and names that are known."""
+    match node:
+        case ast.Constant(value=value):
+            return value
+        case ast.List(elts=elements) | ast.Tuple(elts=elements):
+            return [_value(one, names) for one in elements]
+        case ast.Dict(keys=keys, values=values):
+            return {
+                _value(key, names): _value(one, names)
+                for key, one in zip(keys, values, strict=True)
+            }
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
+            return -number
+        case ast.Name(id=name):
+            return names[name] if name in names else vars(runtime_tool)[name]
+        case ast.Call(func=ast.Name(id="Recipe")):
+            return _keywords(node, "Recipe", names)
+        case _:
+            raise ValueError(f'it has "{ast.unparse(node)[:80] if node else ""}" as a value')

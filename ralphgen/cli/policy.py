@@ -1,0 +1,57 @@
+"""The commands on what agents may do."""
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ralphgen.cli.app import app
+from ralphgen.errors import harmless
+from ralphgen.terminal.console import print_json
+from ralphgen.terminal.options import Json, Project
+
+policies = typer.Typer(
+    name="policy", no_args_is_help=True, help="Compare what agents may do with what they could."
+)
+app.add_typer(policies)
+
+
+class FailOn(StrEnum):
+    """What ends the command with exit code 1."""
+
+    gain = "gain"
+
+
+@policies.command(epilog="Example, in CI: [bold]ralphgen policy diff origin/main[/bold]")
+def diff(
+    reference: Annotated[
+        str, typer.Argument(metavar="[REF]", help="The commit to compare the work tree with.")
+    ] = "HEAD",
+    fail_on: Annotated[
+        FailOn | None, typer.Option(help="End with 1 where a session may do more than before.")
+    ] = None,
+    as_json: Json = False,
+    project: Project = Path(),
+) -> None:
+    """Print which recipe gained or lost which tool, argument or value since a commit, in Markdown.
+
+    Both servers are read, from git and from the disk; nothing is run.
+    """
+    from ralphgen.authority.difference import changes
+    from ralphgen.authority.places import committed_authority, present_authority
+    from ralphgen.authority.sentences import markdown
+    from ralphgen.project.root import FOLDER, project_place
+
+    place = project_place(project)
+    # A review is of the work tree that one is in, also where servers are those of the main one.
+    has_own = (place.work_tree / FOLDER).is_dir()
+    root = place.work_tree if has_own else place.root
+    found = changes(committed_authority(root, reference), present_authority(root))
+    if as_json:
+        print_json({"reference": reference, "changes": [one.as_json() for one in found]})
+    else:
+        sys.stdout.write(harmless(markdown(found, reference)))
+    gained = any(one.gain for one in found)
+    raise typer.Exit(1 if gained and fail_on is FailOn.gain else 0)

@@ -1,0 +1,220 @@
+"""`ralphgen policy diff`: what sessions may do now and could not, read from git and the disk."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import ralphgen, refused, snapshot
+from driving import create_project, edit, query
+from proved_projects import git
+
+from ralphgen.generate.workflows import regenerate
+
+pytestmark = pytest.mark.slow
+
+RISK = "ALTER TABLE tasks ADD COLUMN risk TEXT CHECK (risk IN ('low', 'high'))"
+CONFIG = '[disciplines.frontend]\ndisable = ["create_task"]\n'
+OWN = 'base = "task_execution"\nallow = { ralph = ["get_task", "set_task_status"] }\n'
+
+
+def quiet(_line: str) -> None:
+    """Takes the place of progress on a terminal."""
+
+
+def commit(root: Path) -> None:
+    git(root, "add", "-A")
+    git(root, "commit", "--quiet", "--allow-empty", "-m", "as it is")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A project whose server is committed."""
+    root = create_project(tmp_path / "p", config=CONFIG)
+    git(root, "init", "--quiet", "--initial-branch", "main")
+    git(root, "config", "user.name", "A Person")
+    git(root, "config", "user.email", "person@example.org")
+    commit(root)
+    return root
+
+
+def diff(root: Path, *arguments: str) -> list[dict[str, Any]]:
+    """The changes as JSON; nothing of the project is written."""
+    before = snapshot(root)
+    done = ralphgen("policy", "diff", *arguments, "--json", "--project", root)
+    assert 0 == done.returncode, done.stderr
+    assert before == snapshot(root)
+    found: list[dict[str, Any]] = json.loads(done.stdout)["changes"]
+    return found
+
+
+def texts_of(found: list[dict[str, Any]], *, gain: bool) -> list[str]:
+    return [one["text"] for one in found if one["gain"] is gain]
+
+
+def test_the_same_server_has_no_change(root: Path) -> None:
+    done = ralphgen("policy", "diff", "--fail-on", "gain", "--project", root)
+
+    assert 0 == done.returncode
+    assert (
+        "## What agents may do, compared with `HEAD`\n\n"
+        "No session may do more or less than before.\n"
+    ) == done.stdout
+
+
+def test_a_new_column_is_a_gain_of_each_recipe_that_writes_it(root: Path) -> None:
+    query(root, RISK)
+    regenerate(root, force=False, say=quiet)
+    found = diff(root)
+
+    assert {True} == {one["gain"] for one in found}
+    (created,) = [one for one in found if "`ralph:create_task` takes `risk`" == one["text"]]
+    assert "braindump" in created["recipes"]
+    assert "task_execution" not in created["recipes"]
+
+
+def test_a_gain_fails_where_that_is_asked_and_a_loss_does_not(root: Path) -> None:
+    (root / ".ralph/ralphgen.toml").write_text("", encoding="utf-8")
+    regenerate(root, force=False, say=quiet)
+    gained = ralphgen("policy", "diff", "--fail-on", "gain", "--project", root)
+
+    assert 1 == gained.returncode
+    assert (
+        "### More than before\n\n"
+        "- the discipline `frontend`: `ralph:create_task` is not taken away any longer\n"
+    ) in gained.stdout
+
+    commit(root)
+    (root / ".ralph/ralphgen.toml").write_text(CONFIG, encoding="utf-8")
+    regenerate(root, force=False, say=quiet)
+    lost = ralphgen("policy", "diff", "--fail-on", "gain", "--project", root)
+
+    assert 0 == lost.returncode
+    assert "### Less than before\n\n- the discipline `frontend`: " in lost.stdout
+    assert 1 == ralphgen("policy", "diff", "HEAD~1", "--project", root).stdout.count("No session")
+
+
+def test_a_recipe_of_ones_own_comes_widens_and_goes(root: Path) -> None:
+    recipe = root / ".ralph/recipes/quick.toml"
+    recipe.parent.mkdir(exist_ok=True)
+    recipe.write_text(OWN, encoding="utf-8")
+    regenerate(root, force=False, say=quiet)
+    (new,) = diff(root)
+
+    assert (True, ["quick"]) == (new["gain"], new["recipes"])
+    assert new["text"].endswith("with `ralph:get_task`, `ralph:set_task_status`")
+
+    commit(root)
+    wide = OWN.replace('"get_task", ', '"get_task", "add_task_comment", ')
+    recipe.write_text(wide, encoding="utf-8")
+    regenerate(root, force=False, say=quiet)
+    (wider,) = diff(root)
+
+    assert (True, "ralph:add_task_comment", ["quick"]) == (
+        wider["gain"],
+        wider["tool"],
+        wider["recipes"],
+    )
+
+    commit(root)
+    recipe.unlink()
+    regenerate(root, force=False, say=quiet)
+    (gone,) = diff(root)
+
+    assert (False, ["quick"]) == (gone["gain"], gone["recipes"])
+
+
+def test_a_binding_a_need_and_a_list_of_values_are_weighed(root: Path) -> None:
+    edit(
+        root,
+        "policy.py",
+        ('"ralph:set_task_status": {"id": "own task"},', ""),
+        ('targets={"task": "required"},', 'targets={"task": "optional"},'),
+        ('                        "pending",\n', '                        "skipped",\n'),
+    )
+    found = diff(root)
+
+    assert {("task_execution",)} == {tuple(one["recipes"]) for one in found}
+    assert [
+        "`id` of `ralph:set_task_status` names any row, whatever the session is about",
+        '`status` of `ralph:set_task_status` takes `"skipped"`',
+        "sessions depend less on a task of their own",
+    ] == texts_of(found, gain=True)
+    assert ['`status` of `ralph:set_task_status` no longer takes `"pending"`'] == texts_of(
+        found, gain=False
+    )
+
+
+def test_a_tool_that_declares_to_read_and_then_writes_is_a_gain(root: Path) -> None:
+    edit(root, "ralph/tasks.py", ("hints=READ_ONLY", "hints=DESTRUCTIVE"))
+    found = diff(root)
+
+    assert texts_of(found, gain=True)
+    assert not texts_of(found, gain=False)
+    assert all("declares" in one["text"] for one in found)
+
+
+def test_a_query_with_another_text_is_a_gain(root: Path) -> None:
+    queries = root / ".ralph/queries"
+    queries.mkdir(exist_ok=True)
+    text = "-- name: short :many\n-- Titles.\nSELECT title FROM tasks WHERE id = :id;\n"
+    (queries / "own.sql").write_text(text, encoding="utf-8")
+    regenerate(root, force=False, say=quiet)
+    commit(root)
+    (queries / "own.sql").write_text(text.replace("id = ", "id < "), encoding="utf-8")
+    regenerate(root, force=False, say=quiet)
+    (changed,) = diff(root)
+
+    assert (True, "ralph:short") == (changed["gain"], changed["tool"])
+    assert "what `ralph:short` runs is defined in another way" == changed["text"]
+
+
+def test_a_commit_without_a_server_makes_all_of_it_new(root: Path) -> None:
+    git(root, "rm", "-r", "--quiet", "--cached", ".ralph/mcp")
+    git(root, "commit", "--quiet", "-m", "without it")
+    found = diff(root)
+
+    assert {True} == {one["gain"] for one in found}
+    assert any("task_execution" in one["recipes"] for one in found)
+
+
+def test_nothing_of_what_is_read_is_run(root: Path) -> None:
+    """Neither the code of the work tree nor that of the commit, nor what settings of git name."""
+    trap = root / "ran"
+    edit(root, "policy.py", ("POLICY = ", f"open({str(trap)!r}, 'w').close()\nPOLICY = "))
+    git(root, "config", "core.fsmonitor", f"touch {trap}")
+    git(root, "-c", "core.fsmonitor=", "commit", "--quiet", "-am", "as edited")
+    diff(root)
+
+    assert not trap.exists()
+
+
+def test_what_is_not_as_generated_is_refused_by_name(root: Path) -> None:
+    edit(root, "policy.py", ('"get_task",', "*[chr(97)],"))
+    said = refused("policy", "diff", "--project", root)
+
+    assert '"policy.py" of the work tree is not as ralphgen writes it' in said
+    commit(root)
+    git(root, "checkout", "--quiet", "HEAD~1", "--", ".")
+    assert '"policy.py" of "HEAD" is not' in refused("policy", "diff", "--project", root)
+
+
+@pytest.mark.parametrize("reference", ["nowhere", "--output=x", "HEAD:README.md", ""])
+def test_a_commit_that_is_none_is_refused(root: Path, reference: str) -> None:
+    said = refused("policy", "diff", "--project", root, "--", reference, code=2)
+
+    assert "git knows no commit" in said
+
+
+def test_outside_of_a_repository_that_is_said(tmp_path: Path) -> None:
+    root = create_project(tmp_path / "p")
+
+    assert "is in no repository of git" in refused("policy", "diff", "--project", root)
+
+
+def test_names_can_do_nothing_in_a_comment(root: Path) -> None:
+    query(root, "ALTER TABLE tasks ADD COLUMN mood TEXT CHECK (mood IN ('`@all`', 'a\nb'))")
+    regenerate(root, force=False, say=quiet)
+    done = ralphgen("policy", "diff", "--project", root)
+
+    assert all(line.startswith(("#", "-")) for line in done.stdout.splitlines() if line)
