@@ -1,0 +1,176 @@
+"""What other systems read of this repository: the action, the hooks, the registry's entry."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from command_line import RALPHGEN
+from driving import create_project, query, quiet
+from proved_projects import git
+
+from ralphgen import __version__
+from ralphgen.generate.workflows import regenerate
+from ralphgen.kits.registry import KITS
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+RISK = "ALTER TABLE tasks ADD COLUMN risk TEXT CHECK (risk IN ('low', 'high'))"
+NO_COMMIT = "0" * 40
+
+
+def read(name: str) -> Any:
+    return yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A project of which git knows the server alone, as a checkout of a runner has it."""
+    root = create_project(tmp_path / "p")
+    git(root, "init", "--quiet", "--initial-branch", "main")
+    git(root, "config", "user.name", "A Person")
+    git(root, "config", "user.email", "person@example.org")
+    git(root, "add", ".ralph/mcp")
+    git(root, "commit", "--quiet", "-m", "a server")
+    return root
+
+
+def run(script: str, root: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a step's script as a runner does, with our command on PATH."""
+    bash = shutil.which("bash")
+    assert bash is not None
+    return subprocess.run(
+        [bash, "--noprofile", "--norc", "-eo", "pipefail", "-c", script],
+        cwd=root,
+        env={**os.environ, **variables, "PATH": f"{RALPHGEN.parent}:{os.environ['PATH']}"},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+
+
+def act(root: Path, base: str, *, fail_on_gain: str = "false") -> tuple[str, Mapping[str, str]]:
+    """Run the action's steps on a checkout; how its check ended, and the texts that it leaves."""
+    folder = root.with_name("runner")
+    folder.mkdir(exist_ok=True)
+    output, summary = folder / "output", folder / "summary"
+    output.write_text("", encoding="utf-8")
+    summary.write_text("", encoding="utf-8")
+    variables = {
+        "RUNNER_TEMP": str(folder),
+        "GITHUB_OUTPUT": str(output),
+        "GITHUB_STEP_SUMMARY": str(summary),
+        "PROJECT": ".",
+        "BASE": base,
+        "FAIL_ON_GAIN": fail_on_gain,
+    }
+    steps = {step["name"]: step for step in read("action.yml")["runs"]["steps"]}
+    looked = run(steps["Look"]["run"], root, **variables)
+    assert 0 == looked.returncode, looked.stderr
+    checked = run(steps["Check"]["run"], root, **variables)
+    said = dict(line.split("=", 1) for line in output.read_text("utf-8").splitlines())
+    texts = {name: Path(path).read_text(encoding="utf-8") for name, path in said.items()}
+    texts["summary"] = summary.read_text(encoding="utf-8")
+    return f"{checked.returncode} {checked.stderr}", texts
+
+
+def test_the_action_tells_what_a_change_lets_agents_do(root: Path) -> None:
+    base = git(root, "rev-parse", "HEAD").strip()
+    query(root, RISK)
+    regenerate(root, force=False, say=quiet)
+    ended, texts = act(root, base)
+
+    assert ended.startswith("0 ")
+    assert "`ralph:create_task` takes `risk`" in texts["policy"]
+    assert texts["policy"] == texts["summary"]
+    assert "<title>" in texts["report"]
+    assert act(root, base, fail_on_gain="true")[0].startswith("1 ")
+
+
+def test_the_action_fails_on_drift_and_says_all_the_same_what_changed(root: Path) -> None:
+    base = git(root, "rev-parse", "HEAD").strip()
+    query(root, RISK)
+    ended, texts = act(root, base)
+
+    assert ended.startswith("1 ")
+    assert 'hint: run "ralphgen regen"' in ended
+    assert "No session may do more or less than before." in texts["policy"]
+
+
+def test_the_action_needs_no_database_and_no_commit_before(root: Path) -> None:
+    shutil.rmtree(root / ".ralph/db")
+    ended, texts = act(root, NO_COMMIT)
+
+    assert ended.startswith("0 ")
+    assert {"summary"} <= texts.keys() <= {"summary", "report"}
+
+
+def test_the_action_fetches_the_commit_that_a_shallow_checkout_lacks(
+    root: Path, tmp_path: Path
+) -> None:
+    base = git(root, "rev-parse", "HEAD").strip()
+    query(root, RISK)
+    regenerate(root, force=False, say=quiet)
+    git(root, "commit", "--quiet", "-am", "a column")
+    git(root, "config", "uploadpack.allowAnySHA1InWant", "true")
+    git(root, "clone", "--quiet", "--depth=1", root.as_uri(), str(tmp_path / "shallow"))
+    ended, texts = act(tmp_path / "shallow", base)
+
+    assert ended.startswith("0 ")
+    assert "`ralph:create_task` takes `risk`" in texts["policy"]
+
+
+def test_no_input_of_the_action_is_pasted_into_a_script() -> None:
+    """What a pull request names would be run there."""
+    assert not [one for one in read("action.yml")["runs"]["steps"] if "${{" in one.get("run", "")]
+
+
+def test_the_template_of_gitlab_does_the_same(root: Path) -> None:
+    base = git(root, "rev-parse", "HEAD").strip()
+    query(root, RISK)
+    regenerate(root, force=False, say=quiet)
+    git(root, "remote", "add", "origin", root.as_uri())
+    git(root, "config", "uploadpack.allowAnySHA1InWant", "true")
+    job = read("examples/ci/gitlab.yml")["ralphgen"]
+    script = "\n".join(line for line in job["script"] if not line.startswith("pip "))
+    done = run(script, root, CI_MERGE_REQUEST_DIFF_BASE_SHA=base, PROJECT=".")
+
+    assert 0 == done.returncode, done.stderr
+    assert "`ralph:create_task` takes `risk`" in done.stdout
+    assert [] == [path for path in job["artifacts"]["paths"] if not (root / path).is_file()]
+
+
+def test_the_hooks_of_pre_commit_run(root: Path) -> None:
+    hooks = {hook["id"]: hook for hook in read(".pre-commit-hooks.yaml")}
+    ended = {name: run(hook["entry"], root).returncode for name, hook in hooks.items()}
+
+    assert {"ralphgen-check": 0, "ralphgen-policy": 0} == ended
+    query(root, RISK)
+    assert 1 == run(hooks["ralphgen-check"]["entry"], root).returncode
+    regenerate(root, force=False, say=quiet)
+    assert 1 == run(hooks["ralphgen-policy"]["entry"], root).returncode
+
+
+def test_the_entry_of_the_registry_keeps_its_rules() -> None:
+    """Those that it documents; the interop lane holds it against the official schema."""
+    entry = json.loads((ROOT / "server.json").read_text(encoding="utf-8"))
+    (package,) = entry["packages"]
+    serve, kit = package["packageArguments"]
+
+    assert {"name", "description", "version"} <= entry.keys()
+    assert len(entry["description"]) <= 100
+    assert 1 == entry["name"].count("/")
+    assert (__version__, __version__) == (entry["version"], package["version"])
+    assert ("pypi", "ralphgen", {"type": "stdio"}) == (
+        package["registryType"],
+        package["identifier"],
+        package["transport"],
+    )
+    assert "serve" == serve["value"]
+    assert kit["default"] in [one.key for one in KITS]
