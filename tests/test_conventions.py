@@ -61,7 +61,7 @@ LAYERS = (
     ("calls",),
     ("worktrees",),
     ("authority", "doctor", "exchange", "history", "launch", "skills"),
-    ("loop",),
+    ("loop", "plugin"),
     ("board.requests",),
     ("board.views",),
     ("board.edit",),

@@ -225,6 +225,13 @@ def serve(
     http: Annotated[bool, typer.Option("--http", help="Serve over HTTP, as [http] says.")] = False,
     host: Annotated[str, typer.Option(help="Where to listen over HTTP.")] = "",
     port: Annotated[int | None, typer.Option(metavar="N", help="The port of HTTP.")] = None,
+    recipe: Annotated[
+        str, typer.Option(metavar="NAME", help="Make a session that ends with the server.")
+    ] = "",
+    task: Annotated[int | None, typer.Option(metavar="N", help="The session's task.")] = None,
+    next_: Annotated[bool, typer.Option("--next", help="The session takes the next task.")] = False,
+    feature: Annotated[str, typer.Option(metavar="NAME", help="The session's feature.")] = "",
+    discipline: Annotated[str, typer.Option(metavar="NAME", help="The agent's discipline.")] = "",
     trust_edited: TrustEdited = False,
 ) -> None:
     """Run the server of the project around the working directory, on standard input and output."""
@@ -235,7 +242,10 @@ def serve(
     listening += ["--port", str(port)] if port is not None else []
     more = [*(["--http"] if http else []), *listening]
     trusting = ["--trust-edited"] if trust_edited else []
-    raise typer.Exit(run_server([*(kits or []), *more, *trusting, *named]))
+    values = {"--recipe": recipe, "--feature": feature, "--discipline": discipline}
+    own = [f"{name}={value}" for name, value in values.items() if value]
+    own += ([f"--task={task}"] if task is not None else []) + (["--next"] if next_ else [])
+    raise typer.Exit(run_server([*(kits or []), *more, *own, *trusting, *named]))
 
 
 @app.command(epilog="Example: [bold]ralphgen call ralph:set_task_status id=7 status=done[/bold]")

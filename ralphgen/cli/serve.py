@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from ralphgen.errors import ProjectError, RalphgenError
-from ralphgen.project.root import FOLDER, project_root
+from ralphgen.errors import ProjectError, RalphgenError, UsageError
+from ralphgen.project.root import FOLDER, project_place, project_root
 from ralphgen.sessions.server_command import server_command
 
 SERVER = Path(FOLDER, "server.py")
+FLAGS = ("--next", "--trust-edited")
+VALUES = ("--recipe", "--task", "--feature", "--discipline")
+HELP = '"ralphgen serve --help" shows what there is'
 
 
 def serve(arguments: Sequence[str]) -> int:
@@ -20,6 +23,8 @@ def serve(arguments: Sequence[str]) -> int:
     becomes the server, so that signals reach it directly.
     """
     try:
+        if any(one.split("=")[0] == "--recipe" for one in arguments):
+            return _serve_session(arguments)
         server = _find_server()
         trust_edited = "--trust-edited" in arguments
         start = server_command(server.parents[2], trust_edited=trust_edited, say=_say)
@@ -37,6 +42,60 @@ def serve(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"ralphgen: the server cannot be run: {named}{reason}\n")
         sys.stderr.write('hint: "ralphgen doctor" says what is wrong\n')
     return 2
+
+
+def _serve_session(arguments: Sequence[str]) -> int:
+    """Serve a kit in a session of its own; raises `UsageError` for words that are none."""
+    from ralphgen.launch.serving import serve_session
+    from ralphgen.sessions.decide import Request
+    from ralphgen.terminal.person import refuse_agents
+
+    refuse_agents("serve --recipe")
+    kits, given = _told(arguments)
+    if len(kits) != 1:
+        raise UsageError("a session of its own has one server: name one kit", HELP)
+    task = given.get("--task", "")
+    if task and not task.isdecimal():
+        raise UsageError(f'"{task}" is no id of a task', HELP)
+    request = Request(
+        given["--recipe"],
+        int(task) if task else None,
+        given.get("--feature", ""),
+        given.get("--discipline", ""),
+        tuple(kits),
+        next="--next" in given,
+    )
+    place = project_place(_find_server().parents[2] if _elsewhere() else Path())
+    return serve_session(place, request, say=_say, trust_edited="--trust-edited" in given)
+
+
+def _told(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Return the words that are no options, and by option its value; empty for one without."""
+    kits: list[str] = []
+    given: dict[str, str] = {}
+    words = iter(arguments)
+    for word in words:
+        name, sign, value = word.partition("=")
+        if name in FLAGS and not sign:
+            given[name] = ""
+        elif name in VALUES:
+            given[name] = value if sign else next(words, "")
+            if not given[name]:
+                raise UsageError(f'"{name}" wants a value', HELP)
+        elif name.startswith("-"):
+            raise UsageError(f'"{word}" is no option of a server with a session of its own', HELP)
+        else:
+            kits.append(word)
+    return kits, given
+
+
+def _elsewhere() -> bool:
+    """Return whether the working directory is in no project, and so the client has to name it."""
+    try:
+        project_place(Path())
+    except ProjectError:
+        return True
+    return False
 
 
 def _find_server() -> Path:

@@ -1,0 +1,68 @@
+"""The commands that write what Claude Code takes from files: subagents and a plugin."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ralphgen.cli.app import app
+from ralphgen.errors import Say, UsageError, harmless
+from ralphgen.terminal.console import progress, say
+from ralphgen.terminal.options import Project, Quiet
+
+if TYPE_CHECKING:
+    from ralphgen.output import Files
+
+Force = Annotated[bool, typer.Option("--force", help="Overwrite files edited by hand.")]
+Check = Annotated[
+    bool, typer.Option("--check", help="Compare, write nothing; exit 1 where they differ.")
+]
+
+
+@app.command(epilog="Example: [bold]ralphgen agents --write[/bold]")
+def agents(
+    write: Annotated[bool, typer.Option("--write", help="Write to .claude/agents/.")] = False,
+    check: Check = False,
+    force: Force = False,
+    project: Project = Path(),
+    quiet: Quiet = False,
+) -> None:
+    """Show or write a subagent of Claude Code for each discipline, which does its next task.
+
+    Each has a server of its own, whose session begins and ends with it.
+    """
+    from ralphgen.generate.workflows import generate
+    from ralphgen.plugin.agents import FOLDER, read_personas, render_agents
+    from ralphgen.project.root import project_root
+
+    if write and check:
+        raise UsageError('"--write" and "--check" exclude each other', "name one of them")
+    root, tell = project_root(project), progress(quiet)
+    files = render_agents(read_personas(root, generate(root).plan))
+    if write or check:
+        _settle(root / FOLDER, FOLDER, files, "ralphgen agents --write", check, force, tell)
+    else:
+        sys.stdout.writelines(f"{FOLDER}/{path}\n" for path in files)
+
+
+def _settle(
+    folder: Path, shown: str, files: "Files", command: str, check: bool, force: bool, tell: Say
+) -> None:
+    """Write the files, or compare them and exit with 1 where they differ; `command` writes them."""
+    from ralphgen.plugin.writing import compare_files, write_files
+
+    if not check:
+        written = write_files(folder, files, command, force=force)
+        count = len((*written.added, *written.changed, *written.removed))
+        tell(f"{shown}: {f'{count} files written' if count else 'nothing to change'}")
+        return
+    drift = compare_files(folder, files, command)
+    if not drift:
+        tell(f"{shown} is up to date")
+        return
+    sys.stdout.write(harmless(drift.diff))
+    sys.stdout.flush()
+    how = f'"{command} --force" overwrites edits' if drift.edited else f'run "{command}"'
+    say(f"ralphgen: {shown} is not what would be written now\nhint: {drift.hint or how}")
+    raise typer.Exit(1)

@@ -1,0 +1,60 @@
+"""Serves a kit in a session that is made for it and ends with it, for a client's own config."""
+
+import signal
+import subprocess
+from contextlib import suppress
+from types import FrameType
+
+from ralphgen.errors import RalphgenError, Say
+from ralphgen.launch.record import open_record
+from ralphgen.launch.servers import session_servers
+from ralphgen.project.root import ProjectPlace
+from ralphgen.sessions.claims import keep_claim
+from ralphgen.sessions.create import create_session
+from ralphgen.sessions.decide import Request
+from ralphgen.sessions.end import end_session
+
+ENDING = ("SIGTERM", "SIGINT", "SIGHUP")  # with which a client ends a server, as far as there are
+
+
+def serve_session(place: ProjectPlace, request: Request, *, say: Say, trust_edited: bool) -> int:
+    """Run the server of the kit that the request names in a session of its own, to its end.
+
+    Standard input and output are the server's. The session works in the place's work tree, holds
+    its task as long as this process lives, and ends with it: a task that is still in_progress then
+    is pending again. What nobody has trusted is refused, since nobody can be asked. Returns the
+    server's exit code; raises as `create_session` does.
+    """
+    session = create_session(
+        place.root,
+        request,
+        say=say,
+        ask=_nobody,
+        work_tree=place.work_tree,
+        trust_edited=trust_edited,
+    )
+    try:
+        open_record(session, say)
+        (entry,) = [session_servers(session)[kit] for kit in request.kits]
+        with keep_claim(session.claim):
+            return _run([entry["command"], *entry["args"]])
+    finally:
+        with suppress(RalphgenError):  # what a server still holds goes with its lease
+            end_session(place.root, session.session_id)
+
+
+def _nobody(_shown: object) -> bool:
+    return False
+
+
+def _run(command: list[str]) -> int:
+    """Return the exit code of a server, which is ended when somebody ends this process."""
+    with subprocess.Popen(command) as server:
+
+        def end(_number: int, _frame: FrameType | None) -> None:
+            server.terminate()
+
+        for name in ENDING:
+            if hasattr(signal, name):
+                signal.signal(getattr(signal, name), end)
+        return server.wait()

@@ -1,0 +1,1 @@
+"""What Claude Code takes from files: a plugin of the project, a subagent for each discipline."""
