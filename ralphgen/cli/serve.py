@@ -82,7 +82,7 @@ def _told(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
             given[name] = value if sign else next(words, "")
             if not given[name]:
                 raise UsageError(f'"{name}" wants a value', HELP)
-        elif name.startswith("-"):
+        elif word[:1] == "-":
             raise UsageError(f'"{word}" is no option of a server with a session of its own', HELP)
         else:
             kits.append(word)
