@@ -86,6 +86,7 @@ def test_what_a_person_ends_is_ended(server: HttpServer, project: EngineProject)
         "SELECT * FROM ralphgen_logins",
         "UPDATE ralphgen_journal SET session = 'other'",
         "DELETE FROM ralphgen_evidence",
+        "UPDATE ralphgen_entries SET entry = 'x'",
         "TRUNCATE tasks",
         "ALTER TABLE tasks DISABLE TRIGGER ralphgen_record",
         "CREATE TABLE more (id integer)",
