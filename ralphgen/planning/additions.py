@@ -22,6 +22,7 @@ class Addition:
     data: Mapping[str, tuple[str, Construction]] = field(default_factory=dict)
     modules: tuple[Module, ...] = ()
     libraries: Names = ()
+    row_resources: tuple[tuple[str, str], ...] = ()
     absent: Mapping[str, str] = field(default_factory=dict)
     warnings: Names = ()
     origins: Mapping[str, str] = field(default_factory=dict)
@@ -43,6 +44,8 @@ def with_additions(kit: KitPlan, additions: Sequence[Addition]) -> KitPlan:
             data={**kit.data, **added.data},
             modules=(*kit.modules, *added.modules),
             libraries=tuple(dict.fromkeys((*kit.libraries, *added.libraries))),
+            resources=kit.resources or bool(added.row_resources),
+            row_resources=(*kit.row_resources, *added.row_resources),
             absent={**kit.absent, **added.absent},
             warnings=(*kit.warnings, *added.warnings),
         )

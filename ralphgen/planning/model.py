@@ -222,10 +222,12 @@ class KitPlan:
     `"error"` of the protocol, or, like all failures, as an `"object"` of JSON. `skill` is what
     agents are told of the kit beyond its schemas. `proves` says that it holds tasks to the checks
     of the project. `prompts`, `resources` and `services` say whether the kit's server has such a
-    module, and `brief` whether `prompts` has a function of this name, which makes what agents are
-    told when a session begins; `connected` says that its `workspace` has such a function, for when
-    a client is there. `http` says how the kit is served over HTTP; it is None for one that works
-    on the project's files, and so stays on their machine. `warnings` are sentences for people.
+    module; of the tables in `row_resources`, each the module of its tools and its constant there,
+    rows are resources too. `brief` says whether `prompts` has a function of this name, which makes
+    what agents are told when a session begins; `connected` says that its `workspace` has such a
+    function, for when a client is there. `http` says how the kit is served over HTTP; it is None
+    for one that works on the project's files, and so stays on their machine. `warnings` are
+    sentences for people.
     """
 
     key: str
@@ -251,6 +253,7 @@ class KitPlan:
     brief: bool = False
     connected: bool = False
     resources: bool = False
+    row_resources: tuple[tuple[str, str], ...] = ()
     services: bool = False
     http: HttpUse | None = None
     warnings: Names = ()

@@ -14,15 +14,12 @@ from ralphgen.output.manifest import Files, seal
 from ralphgen.planning.model import (
     KitPlan,
     Module,
-    Names,
-    PolicyPlan,
-    RecipePlan,
     ServerPlan,
     ToolPlan,
 )
+from ralphgen.rendering.policy import policy_lines
 from ralphgen.rendering.templates import rendered
-from ralphgen.runtime.policy import ALL, FULL
-from ralphgen.spelling import Construction, Lines, Name, Value, import_from
+from ralphgen.spelling import Construction, Lines, Name, import_from
 
 RUNTIME = Path(__file__).parents[1] / "runtime"
 UNFORMATTED = "# fmt: off\n"  # black knows no settings of a folder, only this mark
@@ -43,7 +40,7 @@ def render_files(plan: ServerPlan) -> Files:
     every = {kit.key: tuple(tool.name for tool in kit.tools) for kit in plan.kits}
     files = {
         "server.py": rendered("server.py.jinja", kits=plan.kits),
-        "policy.py": rendered("policy.py.jinja", policy=_policy_lines(plan.policy, every)),
+        "policy.py": rendered("policy.py.jinja", policy=policy_lines(plan.policy, every)),
         "README.md": rendered("README.md.jinja", **_readme(plan)),
         "project.json": _facts(plan.facts),
         LOCK_NAME: read_lock(plan.engine),
@@ -85,6 +82,7 @@ def _kit(kit: KitPlan, *, structured: bool) -> Files:
         "kit": kit,
         "imports": _package_imports(kit),
         "tools": tools,
+        "resources": _resources(kit),
         "opened_with": [constant for _, constant in _workspace(kit)],
     }
     return {
@@ -96,6 +94,15 @@ def _kit(kit: KitPlan, *, structured: bool) -> Files:
         },
         **{module.path: rendered(module.template, **module.values) for module in _modules_of(kit)},
     }
+
+
+def _resources(kit: KitPlan) -> Name | Construction:
+    """Return what a kit has as resources: its own, and rows of the project's tables."""
+    own = Name("RESOURCES")
+    if not kit.row_resources:
+        return own
+    tables = Lines([Name(f"{module}.{data}") for module, data in kit.row_resources])
+    return Construction("RowResources", (kit.key, own, tables))
 
 
 def _modules_of(kit: KitPlan) -> tuple[Module, ...]:
@@ -124,6 +131,8 @@ def _package_imports(kit: KitPlan) -> list[tuple[str, Sequence[str]]]:
         imports[f"{own}.prompts"] = ("brief", "prompts") if kit.brief else ("prompts",)
     if kit.resources:
         imports[f"{own}.resources"] = ("RESOURCES",)
+    if kit.row_resources:
+        imports["runtime.rows.resources"] = ("RowResources",)
     if kit.services:
         imports[f"{own}.services"] = ("SERVICES",)
     if kit.emitted_nouns:
@@ -202,48 +211,6 @@ def _names(value: object) -> Iterator[str]:
             yield from _names(item)
 
 
-def _policy_lines(policy: PolicyPlan, every: Mapping[str, Names]) -> dict[str, Any]:
-    """Return the policy with one name a line, so that a change of one is a diff of one line.
-
-    Where a person's own sessions have every tool of a kit, one word says so: for them alone, so
-    that what an agent gets is always a diff.
-    """
-    recipes = {name: _recipe_lines(recipe) for name, recipe in policy.recipes.items()}
-    recipes[FULL]["tools"] = Lines(
-        {
-            kit: ALL if names == every[kit] else Lines(list(names))
-            for kit, names in policy.recipes[FULL].tools.items()
-        }
-    )
-    return {
-        "recipes": recipes,
-        "removed_tools": _nested(policy.removed),
-        "absent": Lines({kit: Lines(reasons) for kit, reasons in policy.absent.items()}),
-    }
-
-
-def _recipe_lines(recipe: RecipePlan) -> dict[str, Value]:
-    """Return what a recipe leaves, without what nothing is said of."""
-    spelled: dict[str, Value] = {
-        "tools": _one_a_line(recipe.tools),
-        "base": recipe.base,
-        "targets": recipe.targets,
-        "narrowed_arguments": _one_a_line(recipe.narrowed_arguments),
-        "narrowed_values": _nested(recipe.narrowed_values),
-        "bound_arguments": Lines(recipe.bound_arguments),
-        "loaded_first": Lines(recipe.loaded_first),
-    }
-    return {name: value for name, value in spelled.items() if getattr(recipe, name)}
-
-
-def _nested(mapping: Mapping[str, Mapping[str, tuple[str, ...]]]) -> Value:
-    return Lines({name: _one_a_line(members) for name, members in mapping.items()})
-
-
-def _one_a_line(mapping: Mapping[str, tuple[str, ...]]) -> Value:
-    return Lines({name: Lines(list(names)) for name, names in mapping.items()})
-
-
 def _readme(plan: ServerPlan) -> dict[str, object]:
     recipes = plan.policy.recipes
     return {
@@ -300,6 +267,7 @@ def _tools_need(kit: KitPlan) -> Iterator[str]:
     for module in (
         *(tool.run.module for tool in kit.tools if tool.run is not None),
         *(module for module, _ in kit.data.values()),
+        *(["runtime.rows.resources"] if kit.row_resources else []),
     ):
         path = module.replace(".", "/")
         yield f"{path}.py"

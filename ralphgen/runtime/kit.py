@@ -35,9 +35,8 @@ if TYPE_CHECKING:
         do now.
         """
 
-        @property
-        def templates(self) -> Sequence[Mapping[str, str]]:
-            """The entries of `resources/templates/list`."""
+        def templates(self, workspace: Any) -> Sequence[Mapping[str, str]]:
+            """Return the entries of `resources/templates/list`, without a look at any row."""
 
         def listed(self, workspace: Any, cursor: str | None) -> tuple[list[dict[str, str]], str]:
             """Return a page of `resources/list` and the next one's cursor, empty at the end."""

@@ -82,6 +82,7 @@ def plan_tables(project: Project, server: KitPlan) -> Addition:
         tools=tuple(tools),
         constants=_constants(tables),
         data={table.data: (TABLE, _call(table, project.schema.hide)) for table in tables},
+        row_resources=tuple((one.module, one.data) for one in tables if _is_spelled(one)),
         absent={name: why for table in tables for name, why in _absent(table).items()},
         warnings=warnings,
         origins={
@@ -90,6 +91,12 @@ def plan_tables(project: Project, server: KitPlan) -> Addition:
             for verb in table.served.tools
         },
     )
+
+
+def _is_spelled(table: ToolTable) -> bool:
+    """Return whether there are rows that a tool gets and whose key a URI can spell."""
+    kinds = {table.kind(column) for column in table.served.key}
+    return "get" in table.served.tools and not kinds & {"any", "json"}
 
 
 def _tools(table: ToolTable) -> list[ToolPlan]:

@@ -144,7 +144,7 @@ def resource_methods(resources: Resources, workspace: Any) -> dict[str, Method]:
 
     def list_templates(params: Params) -> dict[str, Any]:
         refuse_cursor(params)
-        return {"resourceTemplates": [dict(entry) for entry in resources.templates]}
+        return {"resourceTemplates": [dict(entry) for entry in resources.templates(workspace)]}
 
     def read(params: Params) -> dict[str, Any]:
         media_type, text = resources.read(workspace, params["uri"])

@@ -10,6 +10,7 @@ from ralphgen.runtime.errors import NotThereError, StartError, ToolError
 from ralphgen.runtime.sqlite.library import HAS_TEXT, HEX_NAME
 from ralphgen.runtime.values.arguments import shortened
 from ralphgen.runtime.values.paging import AROUND, LONG_TEXT_IN_LIST, MAX_CHARACTERS, PAGE, size
+from ralphgen.runtime.values.uris import named, segment
 
 from .dependencies import LIMIT
 from .disciplines import get_discipline
@@ -56,9 +57,6 @@ VARIABLES = {
 _ID = "0|-?[1-9][0-9]{0,18}"
 _CURSOR = "(features|disciplines):((?:[0-9A-F]{2})*)"
 _SPELLED = "(?s)ralph://([a-z]+)(?:/(.*))?"
-# What may stand in one segment of a path by RFC 3986, section 3.3.
-_SEGMENT = r"(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})*"
-_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
 
 def _template(uri: str, name: str, description: str) -> Entry:
@@ -71,20 +69,25 @@ def _template(uri: str, name: str, description: str) -> Entry:
     }
 
 
+TEMPLATES = (
+    _template(FEATURES, "feature", "A feature with its knowledge and the counts of its tasks."),
+    _template(DISCIPLINES, "discipline", "A discipline: its prompt, skills and conventions."),
+    _template(
+        TASKS,
+        "task",
+        "A whole task; of a long one, the URI of each part that is cut is in `more`.",
+    ),
+)
+
+
 class ProjectResources:
     """What clients read of the project; the same for every recipe (SPEC-070, resources)."""
 
     __slots__ = ()
 
-    templates: Sequence[Mapping[str, str]] = (
-        _template(FEATURES, "feature", "A feature with its knowledge and the counts of its tasks."),
-        _template(DISCIPLINES, "discipline", "A discipline: its prompt, skills and conventions."),
-        _template(
-            TASKS,
-            "task",
-            "A whole task; of a long one, the URI of each part that is cut is in `more`.",
-        ),
-    )
+    def templates(self, _workspace: Workspace) -> Sequence[Mapping[str, str]]:
+        """Return the entries of `resources/templates/list`."""
+        return TEMPLATES
 
     def listed(self, workspace: Workspace, cursor: str | None) -> tuple[list[Entry], str]:
         """Return a page of state files, own task, features and disciplines, and a cursor.
@@ -115,15 +118,15 @@ class ProjectResources:
         self, workspace: Workspace, template: str | None, argument: str, value: str
     ) -> list[str]:
         """Return names by their beginning, whatever its case, and ids by theirs."""
-        named = VARIABLES.get((template, argument))
-        if named is None and template is None:
+        kind = VARIABLES.get((template, argument))
+        if kind is None and template is None:
             return []  # an argument of which nothing is known beforehand
-        if named is None:
+        if kind is None:
             where = f"no variable {shortened(argument)} in {shortened(template)}"
             raise NotThereError(f"there is {where}")
-        if named == "task":
+        if kind == "task":
             return workspace.snapshot(lambda: _task_ids(workspace, value))
-        known = workspace.snapshot(lambda: _names(workspace, _table(workspace, named)))
+        known = workspace.snapshot(lambda: _names(workspace, _table(workspace, kind)))
         return [name for name in known if name.casefold().startswith(value.casefold())]
 
     def watched(self, folder: str, workspace: Workspace) -> Workspace:
@@ -153,11 +156,8 @@ RESOURCES = ProjectResources()
 
 
 def spelled(kind: str, name: str) -> str:
-    """Return the URI of a row; all but RFC 3986's unreserved characters of its name are escaped."""
-    escaped = "".join(
-        chr(byte) if byte in _UNRESERVED else f"%{byte:02X}" for byte in name.encode("utf-8")
-    )
-    return f"{SCHEME}{kind}/{escaped}"
+    """Return the URI of a row."""
+    return f"{SCHEME}{kind}/{segment(name)}"
 
 
 def located(uri: str) -> tuple[str, str | None]:
@@ -168,22 +168,8 @@ def located(uri: str) -> tuple[str, str | None]:
     found = re.fullmatch(_SPELLED, uri)
     if found is None:
         raise NotThereError(f"there is no resource {shortened(uri)}: each begins with {SCHEME}")
-    kind, segment = found.groups()
-    if segment is None:
-        return kind, None
-    valid = re.match(_SEGMENT, segment)
-    at = valid.end() if valid is not None else 0
-    if at < len(segment):
-        meant = spelled("", segment[at]).rpartition("/")[2]
-        raise NotThereError(
-            f"the URI {shortened(uri)} is malformed: in a name, {shortened(segment[at])} is "
-            f'spelled "{meant}"'
-        )
-    escaped = re.sub("%(..)", lambda found: chr(int(found[1], 16)), segment)
-    try:
-        return kind, escaped.encode("latin-1").decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise NotThereError(f"the URI {shortened(uri)} is malformed: it is not UTF-8") from error
+    kind, name = found.groups()
+    return kind, None if name is None else named(uri, name)
 
 
 def _page(workspace: Workspace, cursor: str | None) -> tuple[list[Entry], str]:
@@ -338,8 +324,8 @@ def _json(record: Mapping[str, object]) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def _table(workspace: Workspace, named: str) -> StoredTable:
-    return workspace.tables.features if named == "feature" else workspace.tables.disciplines
+def _table(workspace: Workspace, kind: str) -> StoredTable:
+    return workspace.tables.features if kind == "feature" else workspace.tables.disciplines
 
 
 def _stamp(path: str) -> tuple[int, int] | None:

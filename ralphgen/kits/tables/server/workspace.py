@@ -35,8 +35,9 @@ class OpenTables:
     """The open database of one session.
 
     `folder` is the server's, `root` the project's, `ralph_folder` its `.ralph`, and `work_tree`
-    where the session works. What is `beside` is closed with this one. `journal` is there from the
-    first write on, where there is a ledger, and takes the name of the `tool` that writes.
+    where the session works. `settings` are those of the kit. What is `beside` is closed with this
+    one. `journal` is there from the first write on, where there is a ledger, and takes the name of
+    the `tool` that writes.
     """
 
     __slots__ = (
@@ -50,6 +51,7 @@ class OpenTables:
         "ralph_folder",
         "root",
         "session",
+        "settings",
         "tool",
         "work_tree",
     )
@@ -60,6 +62,7 @@ class OpenTables:
         self.root, self.work_tree = project_places(folder, session)
         self.ralph_folder = os.path.join(self.root, ".ralph")
         self.session = session
+        self.settings = settings
         self.beside: list[Closed] = []
         self.journal: Journal | None = None
         self.tool = ""

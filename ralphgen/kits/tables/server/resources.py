@@ -1,0 +1,70 @@
+"""The resources of a server of tables besides their rows: there are none, but rows are watched."""
+
+from __future__ import annotations
+
+from ralphgen.runtime.errors import NotThereError, StartError, ToolError
+from ralphgen.runtime.values.arguments import shortened
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ralphgen.runtime.database.connection import WriteNotices
+
+    from .workspace import OpenTables
+
+
+class NoResources:
+    """The resources of a project that has its tables alone."""
+
+    __slots__ = ()
+
+    def templates(self, _workspace: OpenTables) -> Sequence[Mapping[str, str]]:
+        """Return no entries."""
+        return ()
+
+    def listed(
+        self, _workspace: OpenTables, cursor: str | None
+    ) -> tuple[list[dict[str, str]], str]:
+        """Return an empty page; raises `NotThereError` for a cursor, since none leads here."""
+        if cursor is not None:
+            raise NotThereError(
+                f"the cursor {shortened(cursor)} is none of this list: leave it out"
+            )
+        return [], ""
+
+    def read(self, _workspace: OpenTables, uri: str) -> tuple[str, str]:
+        """Raise `NotThereError`."""
+        raise NotThereError(f"there is no resource {shortened(uri)}")
+
+    def completed(
+        self, _workspace: OpenTables, template: str | None, argument: str, _value: str
+    ) -> list[str]:
+        """Raise `NotThereError`."""
+        where = f"no variable {shortened(argument)} in {shortened(template or '')}"
+        raise NotThereError(f"there is {where}")
+
+    def watched(self, folder: str, workspace: OpenTables) -> OpenTables:
+        """Return the same database on another connection, which is closed with the first.
+
+        Raises `ToolError` where it cannot be opened.
+        """
+        from .workspace import open_workspace
+
+        try:
+            other = open_workspace(folder, workspace.session, workspace.settings)
+        except StartError as error:
+            raise ToolError(str(error)) from error
+        workspace.beside.append(other)
+        return other
+
+    def moved(self, workspace: OpenTables) -> object:
+        """Return a value that differs after a write of another connection."""
+        return workspace.database.reading(workspace.database.moved)
+
+    def notices(self, workspace: OpenTables) -> WriteNotices | None:
+        """Return what waits for writes of others, where the engine tells of them."""
+        return workspace.database.notices()
+
+
+RESOURCES = NoResources()

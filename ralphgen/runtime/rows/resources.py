@@ -1,0 +1,110 @@
+"""Rows of the project's own tables as resources, for sessions that get such a row by a tool."""
+
+from __future__ import annotations
+
+from ..errors import NotThereError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+    from ..database.connection import WriteNotices
+    from ..kit import Resources
+    from .table import RowTable
+
+MEDIA_TYPE = "application/json"
+
+
+class RowResources:
+    """The resources of a kit, its `own` ones, and besides a template for each of the `tables`.
+
+    A table is there for the sessions that have its `get`, and a row reads as that tool answers it.
+    `kit` opens the URIs: `kit://tables/NAME/KEY`, of a key of several columns one part each.
+    """
+
+    __slots__ = ("_beginning", "_own", "_tables")
+
+    def __init__(self, kit: str, own: Resources, tables: Sequence[RowTable]) -> None:
+        self._beginning = f"{kit}://tables/"
+        self._own = own
+        self._tables = {table.listed.removeprefix("list_"): table for table in tables}
+
+    def templates(self, workspace: Any) -> Sequence[Mapping[str, str]]:
+        """Return the entries of `resources/templates/list`."""
+        own = [
+            {
+                "uriTemplate": self._template(name, table),
+                "name": table.words,
+                "title": table.words.capitalize(),
+                "description": f"A row of {name.replace('_', ' ')}, as {_tool(table)} answers it.",
+                "mimeType": MEDIA_TYPE,
+            }
+            for name, table in self._seen(workspace)
+        ]
+        return [*self._own.templates(workspace), *own]
+
+    def listed(self, workspace: Any, cursor: str | None) -> tuple[list[dict[str, str]], str]:
+        """Return what the kit lists: of the tables there may be too many rows."""
+        return self._own.listed(workspace, cursor)
+
+    def read(self, workspace: Any, uri: str) -> tuple[str, str]:
+        """Return the media type and the text of a resource.
+
+        Raises `NotThereError` for a URI that is malformed, of a row that is not there, and of one
+        that the session does not get by a tool; `ToolError` where the database cannot be read.
+        """
+        if not uri.startswith(self._beginning):
+            return self._own.read(workspace, uri)
+        from ..values.arguments import shortened
+        from .spelled_rows import read_row
+
+        name, *parts = uri.removeprefix(self._beginning).split("/")
+        table = dict(self._seen(workspace)).get(name)
+        if table is None or len(parts) != len(table.key):
+            raise NotThereError(f"there is no resource {shortened(uri)}")
+        return MEDIA_TYPE, read_row(workspace, table, _tool(table), uri, parts)
+
+    def completed(
+        self, workspace: Any, template: str | None, argument: str, value: str
+    ) -> list[str]:
+        """Return the values of a key that begin so, or what the kit completes."""
+        for name, table in self._seen(workspace):
+            variables = _variables(table)
+            if template == self._template(name, table) and argument in variables:
+                from .spelled_rows import completed
+
+                column = table.key[variables.index(argument)]
+                return completed(workspace, table, _tool(table), column, value)
+        return self._own.completed(workspace, template, argument, value)
+
+    def watched(self, folder: str, workspace: Any) -> Any:
+        """Return a workspace of its own that sees what others write."""
+        return self._own.watched(folder, workspace)
+
+    def moved(self, workspace: Any) -> object:
+        """Return a value that differs after any write that could change a resource."""
+        return self._own.moved(workspace)
+
+    def notices(self, workspace: Any) -> WriteNotices | None:
+        """Return what waits for writes of others, None where there is no such thing."""
+        return self._own.notices(workspace)
+
+    def _seen(self, workspace: Any) -> Iterator[tuple[str, RowTable]]:
+        """Yield the tables of which the session gets rows, with their names in URIs."""
+        for name, table in self._tables.items():
+            if _tool(table) in workspace.session.enabled:
+                yield name, table
+
+    def _template(self, name: str, table: RowTable) -> str:
+        variables = "/".join(f"{{{variable}}}" for variable in _variables(table))
+        return f"{self._beginning}{name}/{variables}"
+
+
+def _tool(table: RowTable) -> str:
+    return f"get_{table.noun}"
+
+
+def _variables(table: RowTable) -> list[str]:
+    """Return what a template calls the columns of the key: RFC 6570 knows no "-" in a name."""
+    return [table.field(column).replace("-", "_") for column in table.key]
