@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.planning.model import KitPlan, Module, Names, ToolPlan, Values
+from ralphgen.planning.skill import SkillPlan
 from ralphgen.spelling import Construction
 
 
@@ -13,7 +14,9 @@ from ralphgen.spelling import Construction
 class Addition:
     """Tools that are added to a kit's server, with what they are emitted with.
 
-    The members are those of `KitPlan`. `origins` says, by tool, where it comes from, for messages.
+    The members are those of `KitPlan`. `overview` holds what the kit's skill says of them, Markdown
+    by heading, and `used_for` when to use it besides. `origins` says, by tool, where it comes from,
+    for messages.
     """
 
     nouns: Mapping[str, str] = field(default_factory=dict)
@@ -23,6 +26,8 @@ class Addition:
     modules: tuple[Module, ...] = ()
     libraries: Names = ()
     row_resources: tuple[tuple[str, str], ...] = ()
+    overview: Mapping[str, str] = field(default_factory=dict)
+    used_for: str = ""
     absent: Mapping[str, str] = field(default_factory=dict)
     warnings: Names = ()
     origins: Mapping[str, str] = field(default_factory=dict)
@@ -46,12 +51,21 @@ def with_additions(kit: KitPlan, additions: Sequence[Addition]) -> KitPlan:
             libraries=tuple(dict.fromkeys((*kit.libraries, *added.libraries))),
             resources=kit.resources or bool(added.row_resources),
             row_resources=(*kit.row_resources, *added.row_resources),
+            skill=_skill(kit.skill, added),
             absent={**kit.absent, **added.absent},
             warnings=(*kit.warnings, *added.warnings),
         )
     if problems:
         raise ProjectError.of(problems)
     return kit
+
+
+def _skill(skill: SkillPlan | None, added: Addition) -> SkillPlan | None:
+    """Return a kit's skill with what it says of an addition."""
+    if skill is None:
+        return None
+    description = f"{skill.description} {added.used_for}".strip()
+    return replace(skill, description=description, overview={**skill.overview, **added.overview})
 
 
 def _clashes(kit: KitPlan, added: Addition) -> list[Problem]:

@@ -15,6 +15,12 @@ from ralphgen.suggestion import suggestion
 CUT = "cut"  # the member of an answer that names what of it is not whole
 NOUN = "own_tools"
 MODULE = "runtime.own_tools.tools"
+ABOUT = (
+    "Some tools are functions that the project has written for itself. What they do stands in "
+    "their own words; a refusal is their author's, and says what to do. A call of one has so many "
+    "seconds and is stopped then."
+)
+USED_FOR = "Use it too for what the project has tools of its own for."
 
 
 def plan_own_tools(project: Project, _host: KitPlan) -> Addition:
@@ -53,6 +59,8 @@ def plan_own_tools(project: Project, _host: KitPlan) -> Addition:
             )
             for tool in project.own_tools
         },
+        overview={"Tools of the project's own": ABOUT},
+        used_for=USED_FOR,
         origins={tool.name: tool.origin for tool in project.own_tools},
     )
 

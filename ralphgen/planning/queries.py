@@ -27,6 +27,12 @@ from ralphgen.suggestion import suggestion
 
 NOUN = "queries"
 TITLE = "The project's named queries, from the files in .ralph/queries/."
+ABOUT = (
+    "A named query answers one question, and its arguments are values in it. One that reads a row "
+    "answers null where there is none, and one that reads many answers a page: ask for the next "
+    "one with its cursor. Use a query where one fits, before rows are listed and counted by hand."
+)
+USED_FOR = "Use it too to run the named queries of the project."
 FUNCTIONS = {"one": "asking", "many": "asking", "exec": "changing"}
 ANSWERS = {
     "one": "a row, or null where there is none",
@@ -73,6 +79,8 @@ def plan_queries(project: Project, host: KitPlan) -> Addition:
         nouns={NOUN: TITLE},
         tools=tuple(tools),
         data=data,
+        overview={"Named queries": ABOUT},
+        used_for=USED_FOR,
         origins={query.name: query.place for query in project.queries.prepared},
     )
 

@@ -27,6 +27,7 @@ FURTHER = {
     "specum": ["expected_skills"],
     "acm": ["expected_skills"],
     "rye": ["expected_skills"],
+    "tables": ["expected_skills"],
 }
 """What other tests hold a case against."""
 SERVED, REFUSED = case_names(failing=False), case_names(failing=True)

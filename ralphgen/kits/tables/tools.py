@@ -47,6 +47,15 @@ CONSTANTS = (
     *("NON_DESTRUCTIVE", "NUMBER", "READ_ONLY", "STRING", "STRINGS", "TOOLS"),
 )
 OWN, EACH = "own {}", "any {}"
+NAMED = 8  # tables in the description of a skill
+ABOUT = (
+    "Of such a table one tool lists rows, page by page, another reads a row by its key, and others "
+    "add, change and delete rows, as far as a session has them. Read a row before it is changed. "
+    "What is left out in a change stays as it is. A row that another one needs is not deleted, and "
+    "a refusal names what there is instead of what was wrong. A session that is about a row reads "
+    "what belongs to others and changes what belongs to its own. Rows that a session gets by a "
+    "tool are resources too: `{kit}://tables/NAME/KEY`."
+)
 
 
 def plan_tables(project: Project, server: KitPlan) -> Addition:
@@ -82,6 +91,8 @@ def plan_tables(project: Project, server: KitPlan) -> Addition:
         tools=tuple(tools),
         constants=_constants(tables),
         data={table.data: (TABLE, _call(table, project.schema.hide)) for table in tables},
+        overview={"Tables of the project's own": ABOUT.format(kit=server.key)} if tables else {},
+        used_for=_used_for(tables),
         row_resources=tuple((one.module, one.data) for one in tables if _is_spelled(one)),
         absent={name: why for table in tables for name, why in _absent(table).items()},
         warnings=warnings,
@@ -135,6 +146,15 @@ def _tool(table: ToolTable, verb: str) -> ToolPlan:
 def tool_name(table: ToolTable, verb: str) -> str:
     """Return the name of the tool that does this with a table."""
     return f"list_{table.snake}" if verb == "list" else f"{verb}_{table.noun}"
+
+
+def _used_for(tables: tuple[ToolTable, ...]) -> str:
+    """Return when the skill is of use besides."""
+    if not tables:
+        return ""
+    named = [_plural(table)[:50] for table in tables[:NAMED]]
+    more = " and more" if len(tables) > NAMED else ""
+    return f"Use it too for rows of these tables: {', '.join(named)}{more}."
 
 
 def _plural(table: ToolTable) -> str:

@@ -348,7 +348,28 @@ def test_no_project_breaks_the_tables_or_the_front_matter(case: str, tmp_path: P
             assert list(schema.get("properties", {})) == told
 
 
-@pytest.mark.parametrize("case", ["full", "dela", "specum", "acm", "rye"])
+@pytest.mark.parametrize(
+    ("case", "used_for", "heading", "tool"),
+    [
+        ("tables", "rows of these tables: ", "Tables of the project's own", "update_risk"),
+        ("queries", "to run the named queries of", "Named queries", "risks_of"),
+        ("own_tools", "has tools of its own for", "Tools of the project's own", "release_notes"),
+    ],
+)
+def test_what_a_project_adds_is_told_as_what_a_kit_brings(
+    case: str, used_for: str, heading: str, tool: str, tmp_path: Path
+) -> None:
+    skill = skill_of(generate(lay_down(case, tmp_path / "p")).plan, "ralph")
+    values, text = front_matter(skill.files[TEXT])
+
+    assert used_for in values["description"]
+    assert len(values["description"]) <= 1024
+    assert f"\n## {heading}\n" in text
+    assert f"\n| `{tool}` | " in text
+    assert f"\n## {tool}\n" in skill.files[GUIDE]
+
+
+@pytest.mark.parametrize("case", ["full", "dela", "specum", "acm", "rye", "tables"])
 def test_the_skills_of_a_case_are_the_goldens(case: str, tmp_path: Path, goldens: Goldens) -> None:
     skills = render_skills(generate(lay_down(case, tmp_path / "p")).plan)
     found = {
