@@ -98,6 +98,12 @@ def _given_by_session(recipe: OwnRecipe, kits: Sequence[KitPlan], tool: ToolPlan
     return own | set(bound_rows((*recipe.bind, *needed), tool))
 
 
+def about(recipe: str, kit: KitPlan) -> set[str]:
+    """Return the kinds of rows that a session of a recipe can be about, and those they bring."""
+    kinds = kit.targets.get(recipe, {})
+    return {brought for kind in kinds for brought in BROUGHT.get(kind, (kind,))}
+
+
 def bound_rows(kinds: Names, tool: ToolPlan) -> dict[str, str]:
     """Return, by argument, the rows it may name in a session about rows of these kinds.
 

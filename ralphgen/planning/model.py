@@ -115,7 +115,8 @@ class ToolPlan:
     offered that argument; `narrowed` holds, by recipe, the arguments that remain, and
     `narrowed_values`, by recipe and argument, the values that remain. `bound` says of an argument
     which rows it may name in a session that is about such a row, in the words of
-    `runtime/policy.py`.
+    `runtime/policy.py`; `granted_by` are the kinds of rows without any of which only a person has
+    the tool, since it would write what belongs to any.
 
     What agents are told: the server's instructions hold `instruction` and, behind those of all
     tools, `advice`. What several tools share is said once, with the names of those that the session
@@ -141,6 +142,7 @@ class ToolPlan:
     narrowed: Mapping[str, Names] = field(default_factory=dict)
     narrowed_values: Mapping[str, Mapping[str, Names]] = field(default_factory=dict)
     bound: Mapping[str, str] = field(default_factory=dict)
+    granted_by: Names = ()
     instruction: str = ""
     advice: str = ""
     purpose: str = ""
@@ -282,6 +284,7 @@ class RecipePlan:
     narrowed_arguments: Mapping[str, Names]
     narrowed_values: Mapping[str, Mapping[str, Names]]
     bound_arguments: Mapping[str, Mapping[str, str]]
+    granted_by: Mapping[str, Names]
     loaded_first: Mapping[str, Names]
 
 

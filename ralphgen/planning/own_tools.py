@@ -85,6 +85,9 @@ def _tool(tool: OwnTool) -> ToolPlan:
         recipes=tool.recipes,
         interactive=tool.interactive,
         bound={name: f"own {row}" for name, row in tool.bind},
+        granted_by=()
+        if tool.hints == "READ_ONLY"
+        else tuple(dict.fromkeys(dict(tool.bind).values())),
         instruction="the project's own: {tools}",
         purpose=f"do what the project itself has a function for: {tool.sentence}",
         answer="what the function returns",

@@ -6,7 +6,7 @@ from ralphgen.errors import ProjectError
 from ralphgen.planning.catalog import Catalog, bound_rows, recipe_problems
 from ralphgen.planning.model import PROFILES, KitPlan, Names, PolicyPlan, RecipePlan
 from ralphgen.project.model import OwnRecipe, Project, Removal
-from ralphgen.runtime.policy import FULL
+from ralphgen.runtime.policy import FULL, REQUIRED
 
 
 def plan_policy(project: Project, kits: Sequence[KitPlan], catalog: Catalog) -> PolicyPlan:
@@ -46,6 +46,7 @@ def _recipe(name: str, own: OwnRecipe | None, kits: Sequence[KitPlan]) -> Recipe
         narrowed_arguments=_narrowed(base, own, kits),
         narrowed_values=_values(base, kits),
         bound_arguments=_bound(tools, targets, kits),
+        granted_by=_granted(base, tools, targets, kits),
         loaded_first=_loaded_first(base, tools, kits),
     )
 
@@ -102,6 +103,21 @@ def _bound(
         if tool.name in tools[kit.key]
         if (rules := bound_rows(tuple(targets), tool))
     }
+
+
+def _granted(
+    base: str, tools: Mapping[str, Names], targets: Mapping[str, str], kits: Sequence[KitPlan]
+) -> dict[str, Names]:
+    """Return, by `kit:tool`, the kinds of rows that a session may lack, and then the tool too."""
+    found = {
+        f"{kit.key}:{tool.name}": tuple(
+            kind for kind in tool.granted_by if targets.get(kind) != REQUIRED
+        )
+        for kit in kits
+        for tool in kit.tools
+        if base != FULL and tool.name in tools[kit.key]
+    }
+    return {entry: kinds for entry, kinds in found.items() if kinds}
 
 
 def _loaded_first(

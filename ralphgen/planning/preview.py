@@ -97,7 +97,8 @@ def needed_rows(policy: Policy, recipe: str) -> dict[str, int | str]:
     """Return made-up rows of the kinds without which a session of the recipe could do less."""
     kinds = [kind for kind, need in policy.targets(recipe).items() if need != OPTIONAL]
     brought = ["feature"] if "task" in kinds else []
-    return {kind: EXAMPLES[kind] for kind in (*kinds, *brought)}
+    granting = [kind for one in policy.recipes[recipe].granted.values() for kind in one]
+    return {kind: EXAMPLES[kind] for kind in (*kinds, *brought, *granting)}
 
 
 def _built(

@@ -131,6 +131,7 @@ def _tool(query: PreparedQuery, said: Mapping[str, Any], rows: int, run: ToolRun
         recipes=tuple(said.get("recipes", ())),
         interactive=said.get("interactive", True),
         bound={name: f"own {kind}" for name, kind in said.get("bind", {}).items()},
+        granted_by=tuple(dict.fromkeys(said.get("bind", {}).values())) if query.verb else (),
         instruction="named queries of the project: {tools}",
         purpose=f"run a query of the project: {query.description.removesuffix('.')}",
         answer=ANSWERS[query.kind],

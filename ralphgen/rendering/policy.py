@@ -24,6 +24,7 @@ def policy_lines(policy: PolicyPlan, every: Mapping[str, Names]) -> dict[str, An
     return {
         "recipes": recipes,
         "removed_tools": _nested(policy.removed),
+        "grants": any(recipe.granted_by for recipe in policy.recipes.values()),
         "absent": Lines({kit: Lines(reasons) for kit, reasons in policy.absent.items()}),
     }
 
@@ -37,6 +38,7 @@ def _recipe_lines(recipe: RecipePlan) -> dict[str, Value]:
         "narrowed_arguments": _one_a_line(recipe.narrowed_arguments),
         "narrowed_values": _nested(recipe.narrowed_values),
         "bound_arguments": Lines(recipe.bound_arguments),
+        "granted_by": _one_a_line(recipe.granted_by),
         "loaded_first": Lines(recipe.loaded_first),
     }
     return {name: value for name, value in spelled.items() if getattr(recipe, name)}

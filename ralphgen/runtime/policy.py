@@ -36,11 +36,12 @@ class Recipe:
     `targets` are the kinds of rows that a session is about, each `"required"`, `"optional"`, or
     `"grants"` where the tools bound to such a row are hidden without one. By `"kit:tool"`:
     `narrowed_arguments` are the arguments that remain, `narrowed_values` the values that remain of
-    an argument, `bound_arguments` the rows that an argument may name (see `RULES`).
+    an argument, `bound_arguments` the rows that an argument may name (see `RULES`), and
+    `granted_by` the kinds of rows without any of which a session lacks the tool.
     `loaded_first` are the tools, by kit, that an agent cannot do without.
     """
 
-    __slots__ = ("base", "bound", "first", "narrowed", "targets", "tools", "values")
+    __slots__ = ("base", "bound", "first", "granted", "narrowed", "targets", "tools", "values")
 
     def __init__(
         self,
@@ -51,6 +52,7 @@ class Recipe:
         narrowed_arguments: Mapping[str, Sequence[str]] = NOTHING,
         narrowed_values: Mapping[str, Mapping[str, Sequence[str]]] = NOTHING,
         bound_arguments: Mapping[str, Mapping[str, str]] = NOTHING,
+        granted_by: Mapping[str, Sequence[str]] = NOTHING,
         loaded_first: Mapping[str, Sequence[str]] = NOTHING,
     ) -> None:
         self.tools = tools
@@ -59,6 +61,7 @@ class Recipe:
         self.narrowed = narrowed_arguments
         self.values = narrowed_values
         self.bound = bound_arguments
+        self.granted = granted_by
         self.first = loaded_first
 
 
@@ -125,7 +128,13 @@ class Policy:
         """Return the tools of a kit that a session lacks as long as it is about none of `kinds`."""
         granting = [kind for kind in kinds if self.targets(recipe).get(kind) == GRANTS]
         rules = self.bound(recipe, kit)
-        return frozenset(tool for tool in rules if names_own_row(rules[tool], granting))
+        found = {tool for tool in rules if names_own_row(rules[tool], granting)}
+        granted = _of_kit(self.recipes[recipe].granted, kit)
+        return frozenset(found.union(tool for tool in granted if {*granted[tool]} & {*kinds}))
+
+    def granting(self, recipe: str, kit: str, tool: str) -> str:
+        """Return the kinds of rows that a session of the recipe needs for a tool, in words."""
+        return " and a ".join(self.recipes[recipe].granted.get(f"{kit}:{tool}", ()))
 
     def narrowed(self, recipe: str, kit: str) -> dict[str, Sequence[str]]:
         """Return, by tool, the arguments that a recipe leaves, for the tools that it narrows."""

@@ -158,6 +158,9 @@ class Session:
 
     def why_hidden(self, name: str) -> str:
         """Return one sentence on why a tool of this name cannot be called here."""
+        granting = self._policy.granting(self.base, self.kit, name)
+        if name in self._ungranted and granting:
+            return f"it needs a session that is about a {granting}, and this one is about none"
         if name in self._ungranted:
             return "it needs a session that is about one row, and this one is about none"
         reasons = self._policy.reasons(self.kit, one_line(self.recipe), self.base, self.discipline)

@@ -122,6 +122,8 @@ def _differences(entry: str, recipe: RecipePlan) -> Iterator[str]:
     values: Mapping[str, tuple[str, ...]] = recipe.narrowed_values.get(entry, {})
     for argument, left in values.items():
         yield f"`{argument}` is one of {codes(left)}"
+    for kind in recipe.granted_by.get(entry, ()):
+        yield f"only a session about a {kind} has it"
     for argument, rule in recipe.bound_arguments.get(entry, {}).items():
         kind, reach = RULES[rule]
         other = {OWN: ", and no other", WITHIN: ", or another of its feature"}.get(reach, "")

@@ -11,8 +11,8 @@ from ralphgen.planning.preview import listed_bytes, runtime_policy, suite, suppo
 from ralphgen.planning.server import full_catalog
 from ralphgen.project.model import OwnRecipe, Removal
 from ralphgen.runtime.errors import one_line
-from ralphgen.runtime.policy import ANY, GRANTS, OWN, RULES, WITHIN, Policy
-from ralphgen.runtime.session import Session
+from ralphgen.runtime.policy import ANY, OWN, RULES, WITHIN, Policy
+from ralphgen.runtime.session import ROWS, Session
 from ralphgen.runtime.tool import Tool
 
 BYTES_A_TOKEN = 3.2
@@ -220,8 +220,8 @@ def _open_clauses(policy: Policy, kit: str, session: Session, tool: Tool) -> Ite
             yield f"in a session about a {kind}, {clause}"
         elif reach == ANY and argument in tool.properties:
             yield clause
-    for kind, need in policy.targets(session.base).items():
-        if need == GRANTS and tool.name in policy.ungranted(session.base, kit, [kind]):
+    for kind in ROWS:
+        if tool.name in policy.ungranted(session.base, kit, [kind]):
             yield f"a session that is about no {kind} does not have it"
 
 

@@ -1,10 +1,11 @@
 """The tools on a project's own tables, as values, and the data that they run over."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.kits.tables.columns import ToolTable, needed, offered
 from ralphgen.planning.additions import Addition
+from ralphgen.planning.catalog import about
 from ralphgen.planning.model import (
     INTEGER,
     OBJECTS,
@@ -63,20 +64,7 @@ def plan_tables(project: Project, server: KitPlan) -> Addition:
 
     Raises `ProjectError` for recipes that there are not.
     """
-    problems = [
-        Problem(
-            f'{table.origin}: "recipes" names "{recipe}", which is no built-in recipe',
-            suggestion(recipe, RECIPES, "the recipes"),
-        )
-        for table in project.tables
-        for recipe, _ in table.recipes
-        if recipe not in RECIPES
-    ]
-    problems += [
-        Problem(f'{table.origin}: the server "{server.key}" has tools on it already', "take it out")
-        for table in project.tables
-        if server.tools and fold(table.name) in TABLES
-    ]
+    problems = [*_recipe_problems(project, server)]
     if problems:
         raise ProjectError.of(problems)
     tables, warnings = offered(
@@ -102,6 +90,27 @@ def plan_tables(project: Project, server: KitPlan) -> Addition:
             for verb in table.served.tools
         },
     )
+
+
+def _recipe_problems(project: Project, server: KitPlan) -> Iterator[Problem]:
+    """Yield what is wrong with tables that have tools already, and with recipes that have some."""
+    for table in project.tables:
+        if server.tools and fold(table.name) in TABLES:
+            text = f'{table.origin}: the server "{server.key}" has tools on it already'
+            yield Problem(text, "take it out")
+        for recipe, verbs in table.recipes:
+            if recipe not in RECIPES:
+                text = f'{table.origin}: "recipes" names "{recipe}", which is no built-in recipe'
+                yield Problem(text, suggestion(recipe, RECIPES, "the recipes"))
+                continue
+            writing = [verb for verb in verbs if HINTS[verb] != "READ_ONLY"]
+            for kind in dict.fromkeys(dict(table.bind).values()) if writing else ():
+                if kind not in about(recipe, server):
+                    text = f'{table.origin}: no session of "{recipe}" is about a {kind}'
+                    yield Problem(
+                        f'{text}, which "bind" needs for "{writing[0]}"',
+                        f'take "{writing[0]}" out of the recipe, or "bind" out of the table',
+                    )
 
 
 def _is_spelled(table: ToolTable) -> bool:
@@ -137,6 +146,7 @@ def _tool(table: ToolTable, verb: str) -> ToolPlan:
         ),
         interactive=table.served.interactive,
         bound=bound,
+        granted_by=() if HINTS[verb] == "READ_ONLY" else tuple(dict.fromkeys(kind.values())),
         instruction=f"{_plural(table)}: {{tools}}",
         purpose=purpose,
         answer=answer,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from command_line import ralphgen
-from driving import Driver, connected, create_project, query, quiet
+from driving import Driver, connected, create_project, emitted_policy, query, quiet
 from engines import ENGINES, LEDGER, MARKER, VARIABLE, EngineProject, on_engine
 
 from ralphgen.errors import ProjectError
@@ -279,3 +279,26 @@ def test_check_needs_no_database(
         path = project.root / ".ralph/queries/a.sql"
         path.write_text(QUERIES.replace("id, status", "id, feature"), encoding="utf-8")
         assert 1 == ralphgen("check", cwd=project.root).returncode
+
+
+def test_what_writes_is_not_there_for_a_session_without_the_row_that_it_is_bound_to(
+    tmp_path: Path,
+) -> None:
+    root = create_project(tmp_path / "p")
+    text = """
+-- name: close_feature :exec
+-- Say that a feature is done.
+UPDATE features SET description = 'done' WHERE name = :feature RETURNING name;
+"""
+    config = """
+[queries.close_feature]
+recipes = ["task_execution"]
+bind = { feature = "feature" }
+"""
+    written(root, text, config)
+    with connected(root, "task_execution") as driver:
+        assert {"changed": 1, "rows": [{"name": "auth"}]} == driver.call("close_feature")
+        assert "works on the feature" in driver.refusal("close_feature", feature="search")
+    # A session about a task without a feature does not have it.
+    recipe = emitted_policy(root)["recipes"]["task_execution"]
+    assert {"ralph:close_feature": ["feature"]} == recipe["granted_by"]

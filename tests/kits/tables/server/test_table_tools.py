@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from driving import Driver, connected, create_project, query
 
+from ralphgen.errors import ProjectError
+
 SCHEMA = """
 CREATE TABLE risks (
     id INTEGER PRIMARY KEY,
@@ -196,6 +198,31 @@ def test_a_session_about_a_feature_changes_its_rows_alone(model: Path) -> None:
             )
         assert "theirs" == driver.call("get_risk", id=900)["title"]
         driver.call("delete_risk", **made)
+
+
+def test_a_session_without_the_row_that_a_table_is_bound_to_only_reads(model: Path) -> None:
+    """It could write rows of any feature: only a person's own sessions may."""
+
+    def own(driver: Driver) -> set[str]:
+        return {name for name in driver.names() if name.endswith(("risk", "risks"))}
+
+    with connected(model, "ramble") as driver:
+        assert {"list_risks", "get_risk"} == own(driver)
+        assert (
+            "needs a session that is about a feature"
+            in driver.protocol_error("create_risk", title="x")[1]
+        )
+    with connected(model, "ramble", feature="auth") as driver:
+        assert {"create_risk", "update_risk", "delete_risk"} < own(driver)
+    with connected(model) as driver:
+        assert {"create_risk", "update_risk", "delete_risk"} < own(driver)
+
+
+def test_a_recipe_whose_sessions_have_no_such_row_is_refused(tmp_path: Path) -> None:
+    config = CONFIG.replace('task_execution = ["get"]', 'yap = ["get", "delete"]')
+    told = 'no session of "yap" is about a feature, which "bind" needs for "delete"'
+    with pytest.raises(ProjectError, match=told):
+        create_project(tmp_path / "p", SCHEMA, config=config)
 
 
 def test_a_column_that_goes_is_noticed_while_the_server_runs(model: Path, tmp_path: Path) -> None:
