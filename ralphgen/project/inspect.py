@@ -1,7 +1,7 @@
 """Everything that decides what is emitted, read from a project's folder."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -48,6 +48,7 @@ from ralphgen.project.schema import (
     Facts,
     missing_required_columns,
     read_facts,
+    relation_names,
     schema_from_facts,
     table_names,
 )
@@ -264,21 +265,32 @@ def _served_schema(
     """Return the tables that the servers work on, as far as they are known to the config."""
     named = names_of(config)
     facts = read_facts(connection, named)
+    elsewhere = _columns_elsewhere(connection, config)
     if takes_any_schema(config, kits):
         facts = only_served(facts, named)
-        schema = _schema(facts, config)
+        schema = _schema(facts, config, elsewhere)
     else:
-        schema = _schema(facts, config)
+        schema = _schema(facts, config, elsewhere)
         _refuse_incomplete(connection, schema, config)
     return replace(schema, definitions=definitions_of(connection, facts))
 
 
-def _schema(tables: Facts, config: TomlFile[Config]) -> Schema:
+def _columns_elsewhere(connection: DatabaseConnection, config: TomlFile[Config]) -> set[str]:
+    """Return, as "table.column" in small letters, the columns of all tables that `hide` names."""
+    hidden = {fold(entry.partition(".")[0]) for entry in config.values.db_schema.hide}
+    named = [name for name in relation_names(connection) if fold(name) in hidden]
+    found = read_facts(connection, named) if named else {}
+    return {fold(f"{table}.{one['name']}") for table, columns in found.items() for one in columns}
+
+
+def _schema(
+    tables: Facts, config: TomlFile[Config], elsewhere: Collection[str] | None = None
+) -> Schema:
     """Return the schema without what the config hides; its problems name the line of the config."""
     hidden = (*config.values.db_schema.hide, *_known_hidden(tables, config))
     try:
         case_sensitive = config.values.database.postgresql is not None
-        return schema_from_facts(tables, hidden, case_sensitive=case_sensitive)
+        return schema_from_facts(tables, hidden, case_sensitive=case_sensitive, elsewhere=elsewhere)
     except ProjectError as error:
         where = config.place("schema", "hide")
         placed = [Problem(f"{where}: {problem.text}", problem.hint) for problem in error.problems]

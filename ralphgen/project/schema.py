@@ -1,7 +1,7 @@
 """Turns a project's database into the facts of its schema, and says what it lacks."""
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from ralphgen.errors import Problem, ProjectError
@@ -65,13 +65,19 @@ def relation_names(connection: DatabaseConnection) -> tuple[str, ...]:
 
 
 def schema_from_facts(
-    facts: Facts, hide: Iterable[str] = (), *, case_sensitive: bool = False
+    facts: Facts,
+    hide: Iterable[str] = (),
+    *,
+    case_sensitive: bool = False,
+    elsewhere: Collection[str] | None = (),
 ) -> Schema:
     """Return the schema of tables as `read_tables` or `table_facts` give them, sorted by name.
 
     So the order in which columns were added changes nothing of what is emitted. `hide` names
     columns (`"tasks.internal_note"`) that the server shall not know; they stay in `tables`,
-    since a hidden NOT NULL column decides what can be written, and leave the fingerprint.
+    since a hidden NOT NULL column decides what can be written, and leave the fingerprint. It may
+    name those of other tables too, which named queries could read: `elsewhere` are these in small
+    letters, None where they are not known.
     Raises `ProjectError` for a `hide` entry that names no column or a required one. A schema
     that lacks required columns is returned: see `missing_required_columns`.
     """
@@ -80,7 +86,7 @@ def schema_from_facts(
         for name, columns in sorted(facts.items())
     )
     hidden = tuple(sorted(set(hide)))
-    problems = [problem for entry in hidden for problem in _hide_problems(entry, tables)]
+    problems = [problem for entry in hidden for problem in _hide_problems(entry, tables, elsewhere)]
     if problems:
         raise ProjectError.of(problems)
     return Schema(tables, fingerprint(table_facts(tables), hidden), hidden, case_sensitive)
@@ -123,14 +129,18 @@ def _column(facts: Mapping[str, Any]) -> Column:
     return Column(**{**facts, "values": None if values is None else tuple(values)})
 
 
-def _hide_problems(entry: str, tables: Sequence[Table]) -> Iterator[Problem]:
+def _hide_problems(
+    entry: str, tables: Sequence[Table], elsewhere: Collection[str] | None
+) -> Iterator[Problem]:
     """Yield what is wrong with one entry of `[schema] hide`: nothing, or one thing."""
     table, _, column = fold(entry).partition(".")
     names = [f"{one.name}.{two.name}" for one in tables for two in one.columns]
     if column in REQUIRED_COLUMNS.get(table, ()):
         text = f'[schema] hide names "{entry}", which every server needs'
         yield Problem(text, "take it out of hide")
-    elif fold(entry) not in map(fold, names):
+    elif fold(entry) in map(fold, names) or fold(entry) in (elsewhere or ()):
+        return
+    elif elsewhere is not None or table in map(fold, (*TABLES, *(one.name for one in tables))):
         yield Problem(
             f'[schema] hide names "{entry}", expected a column as "table.column"',
             _nearest(entry, names),

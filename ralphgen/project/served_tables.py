@@ -1,14 +1,16 @@
 """`[tables.<name>]`: tables and views that tools are made of, held against the database."""
 
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.project.config import Config
 from ralphgen.project.connection import DatabaseConnection
 from ralphgen.project.model import Column, Names, Schema, ServedTable, Table
+from ralphgen.project.queries.rules import SECRETS
 from ralphgen.project.table_settings import VERBS, TableSettings
 from ralphgen.project.toml import TomlFile
+from ralphgen.project.view_reads import Reads, secrets_in_view, view_reads
 from ralphgen.runtime.database.entries import PREFIX
 from ralphgen.runtime.database.schema import fold
 from ralphgen.suggestion import suggestion
@@ -18,6 +20,7 @@ READING = VERBS[:2]
 TEXTS = ("TEXT", "NUMERIC", "ANY")  # types that a text can be looked for in
 GIVEN = (*TEXTS, "BOOLEAN", "INTEGER", "JSON", "REAL")  # types of which an argument has a value
 INTERNAL = ("sqlite_", PREFIX)
+UNSHOWN = "hide it, or make a view without it"
 _KINDS = "SELECT name, type FROM pragma_table_list WHERE schema = 'main'"
 
 
@@ -44,6 +47,7 @@ def served_tables(
     found: list[ServedTable] = []
     named: dict[str, str] = {}
     kinds = _kinds(connection)
+    secrets = _secrets(connection, schema)
     for name, settings in sorted(config.values.tables.items()):
         where = config.place(KEY, name)
         table = _found(schema, name)
@@ -56,6 +60,10 @@ def served_tables(
         elif table is not None:
             named[table.name] = name
             wrong = [*_problems(config, name, settings, table, schema)]
+            wrong += [
+                Problem(f'{where}: "{name}" reads "{secret}", which is hidden', UNSHOWN)
+                for secret in secrets(table)
+            ]
             problems += wrong
             if not wrong:
                 found.append(_served(where, settings, table, schema))
@@ -75,6 +83,25 @@ def _kinds(connection: DatabaseConnection | None) -> dict[str, str]:
     if not isinstance(connection, sqlite3.Connection):
         return {}
     return {fold(name): kind for name, kind in connection.execute(_KINDS)}
+
+
+def _secrets(
+    connection: DatabaseConnection | None, schema: Schema
+) -> Callable[[Table], Iterable[str]]:
+    """Return what says which columns a table or a view has that tools may not show."""
+    views: list[Reads] = []  # made for the first table without a key, which may be a view
+
+    def found(table: Table) -> Iterator[str]:
+        for column in table.columns:
+            is_one = (fold(table.name), fold(column.name)) in SECRETS
+            if is_one and not schema.hidden(table.name, column.name):
+                yield f"{table.name}.{column.name}"
+        if connection is not None and not key_of(table):
+            if not views:
+                views.append(view_reads(connection))
+            yield from secrets_in_view(views[0], schema, table.name)
+
+    return found
 
 
 def _unusable(name: str, kinds: Mapping[str, str], table: Table | None) -> tuple[str, str] | None:

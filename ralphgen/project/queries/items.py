@@ -61,6 +61,34 @@ def _target(tokens: Sequence[Token]) -> str:
     return ""
 
 
+def inserted(tokens: Sequence[Token]) -> tuple[str, ...] | None:
+    """Return the columns that an INSERT names, None where it gives a value to each of the table.
+
+    `tokens` are without comments and spaces.
+    """
+    found = outermost(tokens)
+    begins = next(at for at, (_, token) in enumerate(found) if token.is_word("INSERT"))
+    for place, token in found[begins:]:
+        if token.text == "(":
+            names = (one for one in items_of(tokens[place + 1 : _closing(tokens, place)]))
+            return tuple(item.column[1] for item in names if item.column)
+        if token.is_word("DEFAULT"):
+            return ()
+        if token.is_word("VALUES", "SELECT", "WITH"):
+            break
+    return None
+
+
+def _closing(tokens: Sequence[Token], place: int) -> int:
+    """Return where the parenthesis ends that opens at a place."""
+    depth = 0
+    for at in range(place, len(tokens)):
+        depth += (tokens[at].text == "(") - (tokens[at].text == ")")
+        if not depth:
+            return at
+    return len(tokens)
+
+
 def replaces(tokens: Sequence[Token]) -> bool:
     """Return whether an INSERT may change or take the place of a row that is there."""
     words = [token.text.upper() for token in tokens]

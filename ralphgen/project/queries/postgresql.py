@@ -30,6 +30,12 @@ _VIEWS = """
     FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_rewrite AS r ON r.ev_class = c.oid
     WHERE c.oid = ANY ($1) AND c.relkind IN ('v', 'm') AND r.rulename = '_RETURN'
 """
+_VIEW = """
+    SELECT r.ev_action::text
+    FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_rewrite AS r ON r.ev_class = c.oid
+    WHERE c.relname = $1 AND c.relkind IN ('v', 'm') AND r.rulename = '_RETURN'
+        AND c.relnamespace = pg_catalog.quote_ident(pg_catalog.current_schema())::regnamespace
+"""
 _RELATIONS = """
     SELECT c.oid::int8, c.relname::text, c.relkind::text,
         c.relnamespace = pg_catalog.quote_ident(pg_catalog.current_schema())::regnamespace
@@ -72,6 +78,18 @@ class Touched:
     sets: frozenset[str]
     key: tuple[str, ...]
     refused: tuple[str, ...]
+
+
+def read_by_view(connection: "psycopg.Connection[Any]", view: str) -> frozenset[tuple[str, str]]:
+    """Return the columns that a view of the project's schema reads, also by other views.
+
+    Nothing for a table. Raises what psycopg raises.
+    """
+    found = connection.execute(_VIEW, [view]).fetchone()
+    if found is None:
+        return frozenset()
+    looking = _Looking(connection, found[0], lambda _table, _column: False)
+    return frozenset(looking.reads(looking.trees))
 
 
 def touched(
@@ -132,7 +150,7 @@ class _Looking:
         if target and _KINDS.get(kind) != "table":
             refused.append(f'writes "{name}", which is no table')
         return Touched(
-            reads=frozenset(self._reads(self.trees)),
+            reads=frozenset(self.reads(self.trees)),
             names=frozenset(self._named()),
             writes=name,
             sets=frozenset(columns[one] for one in written.get(target, ()) if one in columns),
@@ -141,7 +159,7 @@ class _Looking:
         )
 
     def _named(self) -> Iterator[tuple[str, str]]:
-        found = [*self._reads([self.tree])]
+        found = [*self.reads([self.tree])]
         yield from (one for one in found if one[1])
         for counted in {name for name, _ in found} - {name for name, column in found if column}:
             oid = next(oid for oid, (name, *_) in self.known.items() if name == counted)
@@ -152,7 +170,8 @@ class _Looking:
                 ),
             )
 
-    def _reads(self, trees: Iterable[str]) -> Iterator[tuple[str, str]]:
+    def reads(self, trees: Iterable[str]) -> Iterator[tuple[str, str]]:
+        """Yield each column that is read, behind its table, which alone has an empty one."""
         for tree in trees:
             for one in accesses(tree):
                 name = self.known[one.relation][0] if one.relation in self.known else ""

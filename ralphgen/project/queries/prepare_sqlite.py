@@ -11,6 +11,7 @@ from ralphgen.project.queries.compared import compared_columns
 from ralphgen.project.queries.files import NamedSql
 from ralphgen.project.queries.items import (
     ReturnedItem,
+    inserted,
     items_of,
     replaces,
     returned,
@@ -123,7 +124,7 @@ class _Preparing:
         self.touched |= self.watcher.reads | {(table, column) for column in sets}
         problems = [*self._refusals()]
         if verb:
-            problems += self._write_problems(named, table, sets)
+            problems += self._write_problems(verb, named, table, sets)
         if problems:
             raise ProjectError.of(problems)
         if verb == "INSERT":
@@ -169,11 +170,18 @@ class _Preparing:
             yield Problem(f'{place}: the query "{self.query.name}" {words}, which none may')
         yield from refused_reads(self.query, self.watcher.reads, self.hidden)
 
-    def _write_problems(self, named: str, table: str, sets: set[str]) -> Iterator[Problem]:
+    def _write_problems(
+        self, verb: str, named: str, table: str, sets: set[str]
+    ) -> Iterator[Problem]:
         if not table or self.catalog.tables[table].view:
             place = f"{self.query.where}:{self.tokens[0].line}"
             yield Problem(f'{place}: writes "{named}", which is no table', "write a table")
             return
+        if verb == "INSERT":
+            named_ones = inserted(self.tokens)
+            every = [name for name, *_ in self.catalog.tables[table].columns]
+            given = {*map(fold, every if named_ones is None else named_ones)}
+            sets = {*sets, *(name for name in every if fold(name) in given)}
         yield from refused_writes(self.query, table, sets, self.hidden)
         yield from returning_problem(
             self.query, returned(self.tokens), self.catalog.tables[table].key, table

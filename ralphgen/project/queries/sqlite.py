@@ -93,7 +93,9 @@ def found_catalog(connection: sqlite3.Connection) -> QueriedTables:
         elif sort in ("virtual", "shadow"):
             virtual.add(fold(name))
         elif not fold(name).startswith("sqlite_"):
-            columns = connection.execute(_COLUMNS, (name,)).fetchall()
+            columns = _columns(connection, name)
+            if not columns:  # a view of what is not there any more, which nothing can read
+                continue
             tables[name] = QueriedTable(
                 tuple((one, stored(said, sql), pk) for one, said, pk, _ in columns)
                 if kind == "table"
@@ -103,6 +105,14 @@ def found_catalog(connection: sqlite3.Connection) -> QueriedTables:
                 sql if kind == "view" else "",
             )
     return QueriedTables(tables, frozenset(virtual), frozenset(triggers))
+
+
+def _columns(connection: sqlite3.Connection, name: str) -> list[tuple[str, str, int, int]]:
+    """Return the columns of a table or a view, none of a view that does not compile."""
+    try:
+        return connection.execute(_COLUMNS, (name,)).fetchall()
+    except sqlite3.OperationalError:
+        return []
 
 
 def stored(declared: str, sql: str) -> str:

@@ -16,6 +16,9 @@ CREATE TABLE bare (a TEXT);
 CREATE TABLE pics (pic BLOB PRIMARY KEY, title TEXT);
 CREATE VIEW titles AS SELECT id, title FROM risks;
 CREATE VIEW broken AS SELECT id FROM missing;
+CREATE VIEW small AS SELECT id FROM risks WHERE size < 3;
+CREATE VIEW servers AS SELECT name, mcp_servers AS them FROM disciplines;
+CREATE VIEW nested AS SELECT count(them) AS n FROM servers;
 CREATE VIRTUAL TABLE found USING fts5(title);
 """
 
@@ -58,6 +61,15 @@ def project(root: Path, config: str) -> Path:
         ),
         ('[tables.risks.recipes]\nopus = ["get"]', '"recipes" names "opus", which is no built-in'),
         ('[tables.risks]\nnoun = "task"', 'the server "ralph" has a tool "get_task" already'),
+        ("[tables.servers]", '1: "servers" reads "disciplines.mcp_servers", which is hidden'),
+        ('[tables.servers]\nhide = ["them"]', '"servers" reads "disciplines.mcp_servers"'),
+        ("[tables.nested]", '1: "nested" reads "disciplines.mcp_servers", which is hidden'),
+        (
+            '[tables.small]\n[tables.risks]\nhide = ["size"]',
+            '1: "small" reads "risks.size", which is hidden',
+        ),
+        ('[schema]\nhide = ["risks.size"]\n[tables.small]', '3: "small" reads "risks.size"'),
+        ('[schema]\nhide = ["risks.sise"]', 'names "risks.sise", expected a column'),
         ('[tables.risks]\ntools = ["drop"]', '2: "tables.risks.tools[0]" is "drop"'),
     ],
 )
@@ -92,3 +104,21 @@ def test_rows_that_only_bytes_tell_apart_are_listed_and_no_more(tmp_path: Path) 
     (pics,) = inspect_project(project(tmp_path, "[tables.pics]"), KITS).tables
 
     assert ("list",) == pics.tools
+
+
+def test_tables_alone_do_not_show_what_starts_the_servers_of_disciplines(tmp_path: Path) -> None:
+    """The environment of such a server may hold secrets."""
+    root = project(tmp_path, 'kits = ["tables"]\n[tables.disciplines]\n')
+    with pytest.raises(ProjectError, match=r'reads "disciplines\.mcp_servers", which is hidden'):
+        inspect_project(root, KITS)
+    config = 'kits = ["tables"]\n[tables.disciplines]\nhide = ["mcp_servers"]\n'
+    (root / ".ralph/ralphgen.toml").write_text(config, encoding="utf-8")
+
+    assert ["disciplines"] == [table.name for table in inspect_project(root, KITS).tables]
+
+
+def test_a_view_is_served_that_reads_what_is_shown(tmp_path: Path) -> None:
+    config = '[tables.small]\n[tables.titles]\nkey = ["id"]\n[tables.risks]\nhide = ["pic"]\n'
+    tables = inspect_project(project(tmp_path, config), KITS).tables
+
+    assert ["risks", "small", "titles"] == [table.name for table in tables]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from command_line import ralphgen
 from driving import Driver, connected, create_project, emitted_policy, query, quiet
-from engines import ENGINES, LEDGER, MARKER, VARIABLE, EngineProject, on_engine
+from engines import ENGINES, LEDGER, MARKER, VARIABLE, EngineProject, on_engine, project_on
 
 from ralphgen.errors import ProjectError
 from ralphgen.generate.workflows import regenerate
@@ -302,3 +302,27 @@ bind = { feature = "feature" }
     # A session about a task without a feature does not have it.
     recipe = emitted_policy(root)["recipes"]["task_execution"]
     assert {"ralph:close_feature": ["feature"]} == recipe["granted_by"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_hidden_column_of_a_table_that_only_queries_read_is_hidden_from_them(
+    engine: str, tmp_path: Path
+) -> None:
+    pay = "CREATE TABLE pay (id INTEGER PRIMARY KEY, who TEXT, amount INTEGER)"
+    every = "CREATE VIEW pays AS SELECT id, amount AS much FROM pay"
+    with project_on(engine, tmp_path / "p", pay, every) as root:
+        text = "-- name: who :many\n-- A.\nSELECT who FROM pay ORDER BY id;\n"
+        written(root, text, '[schema]\nhide = ["pay.amount"]\n')
+        for sql in (
+            ":many SELECT amount FROM pay",
+            ":many SELECT id FROM pay ORDER BY amount",
+            ":many SELECT much FROM pays",
+            ":many SELECT id FROM pays",
+            ":exec INSERT INTO pay (id, amount) VALUES (1, 2) RETURNING id",
+            ":exec INSERT INTO pay VALUES (1, 'me', 2) RETURNING id",
+            ":exec UPDATE pay SET amount = 1 RETURNING id",
+            ":exec DELETE FROM pay WHERE amount = 1 RETURNING id",
+        ):
+            kind, _, text = sql.partition(" ")
+            with pytest.raises(ProjectError, match=r'"pay\.amount", which is hidden'):
+                written(root, f"-- name: q {kind}\n-- A.\n{text};\n")

@@ -146,6 +146,22 @@ def test_what_comes_back_has_the_names_and_types_of_its_columns(
         (":exec UPDATE plain SET a = 'x' RETURNING a", '"plain" has no primary key'),
         (":exec INSERT INTO titles (id) VALUES (1) RETURNING id", 'writes "titles"'),
         (":exec UPDATE tasks SET note = 'x' RETURNING id", 'sets "tasks.note", which is hidden'),
+        (
+            ":exec INSERT INTO tasks (id, NOTE) VALUES (1, 'x') RETURNING id",
+            'sets "tasks.note", which is hidden',
+        ),
+        (
+            ":exec INSERT OR REPLACE INTO main.tasks AS t (id, note) SELECT 1, 2 RETURNING id",
+            'sets "tasks.note", which is hidden',
+        ),
+        (
+            ":exec INSERT INTO tasks VALUES (1, 2, 3, 4, 5, 6, 7, 8) RETURNING id",
+            'sets "tasks.note", which is hidden',
+        ),
+        (
+            ":exec INSERT INTO tasks (id) VALUES (1) ON CONFLICT DO UPDATE SET note=1 RETURNING *",
+            'sets "tasks.note", which is hidden',
+        ),
         (":exec DELETE FROM main.ralphgen_journal RETURNING number", "which is ralphgen's"),
         (
             ":exec UPDATE tasks SET title = (SELECT mcp_servers FROM disciplines) RETURNING id",

@@ -1,0 +1,65 @@
+"""What a view on PostgreSQL passes on of columns that nobody may be shown is found, and refused."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from driving import quiet
+from engines import CONFIG, VARIABLE
+from postgresql import database, needs_postgresql
+
+from ralphgen.errors import ProjectError
+from ralphgen.generate.workflows import regenerate
+
+pytestmark = needs_postgresql
+SCHEMA = """
+CREATE TABLE disciplines (name text PRIMARY KEY, mcp_servers text);
+CREATE TABLE risks (id integer PRIMARY KEY, title text, internal text);
+CREATE TABLE ralphgen_sessions (id text PRIMARY KEY);
+CREATE VIEW plain AS SELECT name, mcp_servers AS them FROM disciplines;
+CREATE VIEW whole AS SELECT to_jsonb(d) AS it FROM disciplines AS d;
+CREATE VIEW nested AS SELECT count(it) AS n FROM whole;
+CREATE VIEW chosen AS SELECT name FROM disciplines WHERE mcp_servers IS NULL;
+CREATE VIEW inner_one AS SELECT name, (SELECT max(mcp_servers) FROM disciplines) AS x
+    FROM disciplines;
+CREATE MATERIALIZED VIEW kept AS SELECT mcp_servers FROM disciplines;
+CREATE VIEW sessions AS SELECT id FROM ralphgen_sessions;
+CREATE VIEW titles AS SELECT id, title FROM risks;
+CREATE VIEW internals AS SELECT id FROM risks ORDER BY internal;
+"""
+HIDDEN = '"disciplines.mcp_servers", which is hidden'
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("views")
+    (folder / ".ralph").mkdir()
+    with database() as dsn, pytest.MonkeyPatch.context() as patched:
+        patched.setenv(VARIABLE, dsn)
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            connection.execute(SCHEMA.encode())
+        yield folder
+
+
+@pytest.mark.parametrize(
+    ("tables", "told"),
+    [
+        *((f"[tables.{view}]", HIDDEN) for view in ("plain", "whole", "nested", "chosen")),
+        *((f"[tables.{view}]", HIDDEN) for view in ("inner_one", "kept", "disciplines")),
+        ("[tables.sessions]", '"sessions" reads "ralphgen_sessions"'),
+        ('[tables.risks]\nhide = ["internal"]\n[tables.internals]', 'reads "risks.internal"'),
+        ('[schema]\nhide = ["risks.internal"]\n[tables.internals]', 'reads "risks.internal"'),
+        ('[tables.risks]\nhide = ["internal"]\n[tables.titles]', ""),
+        ("[tables.internals]", ""),
+    ],
+)
+def test_a_view_of_what_is_hidden_is_refused(root: Path, tables: str, told: str) -> None:
+    text = f'kits = ["tables"]\n{CONFIG}{tables}\n'
+    (root / ".ralph/ralphgen.toml").write_text(text, encoding="utf-8")
+    if not told:
+        regenerate(root, force=False, say=quiet, allow_removals=True)
+        return
+    with pytest.raises(ProjectError) as caught:
+        regenerate(root, force=False, say=quiet, allow_removals=True)
+    assert told in str(caught.value)
