@@ -251,7 +251,9 @@ def _call(table: ToolTable, hide: Names) -> Construction:
 
     `hide` are the project's columns that nobody sees: no refusal lists what they hold.
     """
+    own = f"{table.served.name}.".lower()
     names_others = any(column.references for column in table.columns.values())
+    hides = names_others or any(name.lower().startswith(own) for name in hide)
     renamed = {
         column: table.field(column) for column in table.columns if table.field(column) != column
     }
@@ -263,7 +265,7 @@ def _call(table: ToolTable, hide: Names) -> Construction:
         "search": list(table.served.search),
         "arguments": Lines(renamed) if renamed else None,
         "bound": dict(table.served.bind),
-        "hidden": sorted(name.lower() for name in hide) if names_others else None,
+        "hidden": sorted(name.lower() for name in hide) if hides else None,
     }
     kept = {name: value for name, value in said.items() if value}
     return Construction("RowTable", (table.served.name,), kept)

@@ -34,7 +34,8 @@ class RowTable:
     `listed`. `key` are the columns that tell its rows, in their order, and `search` those that a
     text is looked for in. `arguments` maps a column to the name that tools have for it, where its
     own is none. `bound` says of a column which row of the session it is: task, feature, discipline.
-    `hidden` are columns that nobody sees, as "table.column" in lower case, where rows name others.
+    `hidden` are columns that nobody sees, as "table.column" in lower case, where rows name others
+    or some are its own.
     """
 
     __slots__ = (

@@ -65,6 +65,7 @@ def creating(table: RowTable) -> Run:
 
     def create(rows: Rows, arguments: dict[str, Any]) -> dict[str, Any]:
         from .references import refuse_missing
+        from .refusals import alone
 
         values = {**table.stored(arguments), **table.own_row(rows.session)}
         refuse_missing(rows.database, table, values)
@@ -74,12 +75,13 @@ def creating(table: RowTable) -> Run:
         new = f"({columns}) VALUES ({marks})" if values else "DEFAULT VALUES"
         key = ", ".join(map(quoted, table.key))
         sql = f"INSERT INTO {table.quoted} {new} RETURNING {key}"
-        made = rows.database.change_rows(sql, list(values.values()))
+        given = list(values.values())
+        made = alone(rows.database, table, lambda: rows.database.change_rows(sql, given), new=1)
         if not made:
-            raise ToolError(f"a trigger of the database did not let this {table.words} in")
+            raise ToolError(f"the database itself did not let this {table.words} in")
         return table.spelled_key(made[0])
 
-    return _writing(create, f"create_{table.noun}")
+    return _writing(create, table, f"create_{table.noun}")
 
 
 def updating(table: RowTable) -> Run:
@@ -96,7 +98,7 @@ def updating(table: RowTable) -> Run:
         )
         return {**table.spelled_key(key), "changed": changed}
 
-    return _writing(update, f"update_{table.noun}")
+    return _writing(update, table, f"update_{table.noun}")
 
 
 def deleting(table: RowTable) -> Run:
@@ -109,10 +111,11 @@ def deleting(table: RowTable) -> Run:
         own = table.own_row(rows.session)
         _refuse_foreign(rows.database, table, key, own)
         refuse_needed(rows.database, table, key, is_bound=bool(own))
-        rows.database.change(f"DELETE FROM {table.quoted} WHERE {table.is_key()}", key)
+        if not rows.database.change(f"DELETE FROM {table.quoted} WHERE {table.is_key()}", key):
+            raise ToolError(f"the database itself did not let this {table.words} go")
         return {"deleted": table.spelled_key(key)}
 
-    return _writing(delete, f"delete_{table.noun}")
+    return _writing(delete, table, f"delete_{table.noun}")
 
 
 def found_row(database: Database, table: RowTable, key: Sequence[Any]) -> dict[str, Any]:
@@ -124,7 +127,7 @@ def found_row(database: Database, table: RowTable, key: Sequence[Any]) -> dict[s
     return table.shown(row)
 
 
-def _writing(run: Run, tool: str) -> Run:
+def _writing(run: Run, table: RowTable, tool: str) -> Run:
     """Return a tool of this name that changes the database wholly or not at all."""
 
     def call(rows: Rows, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -133,7 +136,12 @@ def _writing(run: Run, tool: str) -> Run:
             rows.tool = tool
             return run(rows, arguments)
 
-        return fitted(rows.database.writing(work))
+        try:
+            return fitted(rows.database.writing(work))
+        except ToolError as error:
+            from .refusals import refusal
+
+            raise refusal(rows.database, table, error) from error.__cause__
 
     return call
 
@@ -188,6 +196,7 @@ def _changed(
 ) -> list[str]:
     """Store the values in a row; return the fields that are different now, sorted."""
     from .references import refuse_missing
+    from .refusals import alone
 
     if not values:
         raise ToolError("nothing to change: give at least one field")
@@ -199,7 +208,9 @@ def _changed(
     if new:
         settings = ", ".join(f"{quoted(column)} = ?" for column in new)
         sql = f"UPDATE {table.quoted} SET {settings} WHERE {table.is_key()}"
-        database.change(sql, [*(values[column] for column in new), *key])
+        given = [*(values[column] for column in new), *key]
+        if not alone(database, table, lambda: database.change(sql, given), new=0):
+            raise ToolError(f"the database itself did not let this {table.words} be changed")
     return sorted(table.field(column) for column in new)
 
 

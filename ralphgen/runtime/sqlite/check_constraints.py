@@ -47,6 +47,19 @@ def check_values(create_table_sql: str) -> dict[str, list[str]]:
     return {column: values for column, values in found.items() if values}
 
 
+def named_checks(create_table_sql: str) -> dict[str, str]:
+    """Return, by their folded names, what the CHECKs of a table say that have one."""
+    tokens = sql_tokens(create_table_sql)
+    words = _upper(tokens)
+    found: dict[str, str] = {}
+    for index, word in enumerate(words):
+        if word == "CONSTRAINT" and words[index + 2 : index + 4] == ["CHECK", "("]:
+            name = _name(tokens[index + 1], strings=True) or tokens[index + 1]
+            inner = tokens[index + 4 : _closing(tokens, index + 3)]
+            found[fold(name)] = " ".join(inner)
+    return found
+
+
 def is_strict(create_table_sql: str) -> bool:
     """Return whether the table is STRICT, which its text says behind the last parenthesis."""
     tokens = sql_tokens(create_table_sql)

@@ -1,0 +1,99 @@
+"""What the database refuses is told with the rule that it breaks; no row takes another's place."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from driving import Driver, connected, create_project, query
+from engines import ENGINES, VARIABLE, project_on
+
+SCHEMA = """
+CREATE TABLE crates (
+    id INTEGER PRIMARY KEY, label TEXT UNIQUE, place TEXT, shelf INTEGER, secret INTEGER,
+    weight INTEGER CHECK (weight > 0),
+    CONSTRAINT "fits; here" CHECK (weight < 100 OR label <> 'it''s ("small"'),
+    CONSTRAINT untold CHECK (shelf > secret),
+    UNIQUE (place, shelf))
+"""
+CONFIG = """
+[tables.crates]
+noun = "crate"
+hide = ["secret"]
+"""
+REPLACING = """
+CREATE TABLE slots (
+    id INTEGER PRIMARY KEY, place TEXT UNIQUE ON CONFLICT REPLACE, kind TEXT DEFAULT 'a',
+    UNIQUE (kind) ON CONFLICT REPLACE);
+CREATE TABLE quiet (id INTEGER PRIMARY KEY, place TEXT UNIQUE ON CONFLICT IGNORE, n INTEGER);
+CREATE TABLE kept (id INTEGER PRIMARY KEY, n INTEGER);
+CREATE TRIGGER stays BEFORE UPDATE ON kept WHEN new.n = 9 BEGIN SELECT RAISE(IGNORE); END;
+CREATE TRIGGER lives BEFORE DELETE ON kept BEGIN SELECT RAISE(IGNORE); END;
+"""
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def driver(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Driver]:
+    folder = tmp_path_factory.mktemp("rules") / "p"
+    with project_on(str(request.param), folder, SCHEMA, config=CONFIG) as root:
+        query(root, "INSERT INTO crates (id, secret) VALUES (500, 5)")
+        with connected(root, env=environment()) as found:
+            yield found
+
+
+def environment() -> dict[str, str]:
+    return {name: os.environ[name] for name in (VARIABLE,) if name in os.environ}
+
+
+def test_the_rule_that_a_row_breaks_is_told(driver: Driver) -> None:
+    made = driver.call("create_crate", label="a", weight=5)
+    plain = driver.refusal("create_crate", weight=0)
+    named = driver.refusal("update_crate", **made, weight=100, label='it\'s ("small"')
+
+    assert "it breaks a rule of its table, CHECK (" in plain
+    assert "weight > 0" in plain
+    assert "weight < 100" in named
+    assert "it''s (\"small\"" in named
+    assert {**made, "label": "a", "weight": 5} == driver.call("get_crate", **made)
+
+
+def test_of_a_rule_on_a_hidden_column_nothing_is_told(driver: Driver) -> None:
+    refused = driver.refusal("update_crate", id=500, shelf=1)
+
+    assert "the database refuses this: a value breaks a rule of its table" == refused
+
+
+def test_the_columns_are_told_that_are_taken_already(driver: Driver) -> None:
+    driver.call("create_crate", label="one", place="here", shelf=1)
+    both = driver.refusal("create_crate", place="here", shelf=1)
+
+    assert 'label" is taken already' in driver.refusal("create_crate", label="one")
+    assert "place, " in both
+    assert 'shelf" is taken already' in both
+
+
+def test_no_row_takes_the_place_of_another(tmp_path: Path) -> None:
+    nouns = {"slots": "slot", "quiet": "one", "kept": "k"}
+    config = "".join(f'[tables.{table}]\nnoun = "{noun}"\n' for table, noun in nouns.items())
+    root = create_project(tmp_path / "p", REPLACING, config=config)
+    with connected(root) as driver:
+        first = driver.call("create_slot", place="a", kind="x")
+        second = driver.call("create_slot", place="b", kind="y")
+        told = "another slot has one of these values already, and would be deleted"
+        assert told in driver.refusal("create_slot", place="a", kind="z")
+        assert told in driver.refusal("update_slot", **second, place="a")
+        driver.call("create_slot")
+        assert told in driver.refusal("create_slot")  # of the value that it has by default
+        assert {"changed": ["place"], **second} == driver.call("update_slot", **second, place="c")
+        assert 3 == driver.call("list_slots")["total"]
+        assert "a" == driver.call("get_slot", **first)["place"]
+
+        driver.call("create_one", place="a")
+        assert "did not let this one in" in driver.refusal("create_one", place="a")
+        other = driver.call("create_one", place="b")
+        assert "did not let this one be changed" in driver.refusal("update_one", **other, place="a")
+        kept = driver.call("create_k", n=1)
+        assert "did not let this k be changed" in driver.refusal("update_k", **kept, n=9)
+        assert "did not let this k go" in driver.refusal("delete_k", **kept)
