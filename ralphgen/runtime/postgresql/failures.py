@@ -18,6 +18,7 @@ SENTENCES = {
     "way; look it up and try again",
     "23514": "the database refuses this: a value breaks a rule of its table",
     "25006": "the database is read-only: nothing was changed; fix its permissions",
+    "428C9": "the database refuses this: {message}; leave it out",  # of a column that it fills
     "42501": "the login of this server may not do this: nothing was changed; let a person grant it",
     "42804": "the database refuses this: a value has the wrong type",
     "53100": "the disk is full: nothing was changed; free some space and try again",

@@ -29,6 +29,8 @@ def broken_rule(database: Database, table: str, error: BaseException | None) -> 
     Of the table or of a domain. Within a transaction after the one that failed.
     """
     told: Any = getattr(error, "diag", None)
+    if told.constraint_name is None:  # the bounds of a partition
+        return ""
     row = database.row(_RULE, [told.constraint_name, quoted(told.table_name or table)])
     return str(row[0]) if row else ""
 

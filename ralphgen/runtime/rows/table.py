@@ -99,6 +99,23 @@ class RowTable:
             _READ.get(kind, "{}").format(self.column(name)) for name, kind in self.columns.items()
         )
 
+    def ordered(self) -> str:
+        """Return in SQL by what rows are put in order: their key, else all that is shown of them.
+
+        So that no page repeats a row of another one, or leaves one out. A type without an order of
+        its own has that of its text.
+        """
+        if self.key:
+            return ", ".join(map(self.column, self.key))
+        return ", ".join(
+            f"length({self.column(name)})"
+            if kind == BLOB
+            else f"CAST({self.column(name)} AS TEXT)"
+            if kind in (JSON, ANY)
+            else self.column(name)
+            for name, kind in self.columns.items()
+        )
+
     def shown(self, row: Sequence[Any]) -> dict[str, Any]:
         """Return what `selected` has read as JSON, without fields that are empty."""
         record: dict[str, Any] = {}

@@ -157,9 +157,9 @@ def _page(database: Database, table: RowTable, arguments: Mapping[str, Any]) -> 
     where = f"WHERE {' AND '.join(clauses)}" if clauses else ""
     (total,) = database.row(f"SELECT COUNT(*) FROM {table.quoted} {where}", values) or (0,)
     first, limit = _first(arguments.get("cursor")), arguments.get("limit", PAGE)
-    order = f"ORDER BY {', '.join(map(table.column, table.key))}" if table.key else ""
     found = database.rows(
-        f"SELECT {table.selected()} FROM {table.quoted} {where} {order} LIMIT ? OFFSET ?",
+        f"SELECT {table.selected()} FROM {table.quoted} {where} ORDER BY {table.ordered()} "
+        "LIMIT ? OFFSET ?",
         [*values, limit + 1, first],
     )
     records = [table.shown(row) for row in found]

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
+from any_arguments import arguments_for
 from driving import connected, made_here, quiet
 from lanes import shortened
 
@@ -95,46 +95,6 @@ CREATE TABLE counters (name TEXT PRIMARY KEY, n INTEGER NOT NULL, at REAL, any A
 """,
 }
 TABLES = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"
-TEXTS = (
-    "",
-    "a",
-    "1",
-    "1.5",
-    "'; DROP TABLE x; --",
-    '"',
-    "/* ? $1 :a @b",
-    "\0",
-    "2026-01-01",
-    "ä😀",
-)
-NUMBERS = (0, 1, 2, 3, -1, 1.5, 2**31, 2**63 - 1, 2**64, 1e300)
-ODD: tuple[Any, ...] = (None, True, [], {}, "x" * 5_000, -(2**70))
-
-
-def value_for(schema: Mapping[str, Any], random: Random) -> Any:
-    """A value that the schema of an argument allows, and now and then one that it does not."""
-    if random.random() < 0.1:
-        return random.choice(ODD)
-    if "enum" in schema:
-        return random.choice([*schema["enum"], schema["enum"][0]])
-    kind = schema.get("type", random.choice(("string", "integer", "number")))
-    if kind in ("string", "boolean"):
-        return random.choice(TEXTS if kind == "string" else (True, False))
-    if kind == "array":
-        return [value_for(schema["items"], random)]
-    if kind == "object":
-        return {name: value_for(one, random) for name, one in schema["properties"].items()}
-    numbers = [one for one in NUMBERS if kind == "number" or isinstance(one, int)]
-    return random.choice([*numbers, 1, 2, 3])
-
-
-def arguments_for(schema: Mapping[str, Any], random: Random) -> dict[str, Any]:
-    required = schema.get("required", ())
-    return {
-        name: value_for(one, random)
-        for name, one in schema["properties"].items()
-        if name in required or random.random() < 0.6
-    }
 
 
 @pytest.mark.parametrize("name", shortened(tuple(SCHEMAS), "trade"))

@@ -1,6 +1,7 @@
 """Tools on the project's own tables, called by the SDK's client on a server on PostgreSQL."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -158,3 +159,34 @@ def test_what_has_no_form_in_json_is_left_out(manual: Driver) -> None:
     plain = {"artist_id", "name", "mood", "since", "rating", "alive", "facts", "seen", "size"}
     arrays = {"tags", "marks", "moods", "dates", "rates", "flags"}
     assert plain | arrays | {"address"} == {*create["inputSchema"]["properties"]}
+
+
+def test_pages_of_rows_without_a_key_repeat_none_and_leave_none_out(tmp_path: Path) -> None:
+    """Where they lie changes with each write; types without an order have that of their text."""
+    schema = """
+    CREATE TABLE lines (n integer, word text, facts json, spot point, marks xml, raw bytea);
+    CREATE VIEW upper_lines AS SELECT n, upper(word) AS word FROM lines;
+    """
+    values = "(%s, %s, '{\"a\": 1}', '(1,2)', NULL, '\\x00')"
+    (tmp_path / ".ralph").mkdir()
+    with database() as dsn, pytest.MonkeyPatch.context() as patched:
+        patched.setenv(VARIABLE, dsn)
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            connection.execute(schema.encode())
+            for n in (5, 3, 9, 1, 7, 2, 8, 6, 4, 0, 4):
+                connection.execute(f"INSERT INTO lines VALUES {values}".encode(), (n, f"w{n % 3}"))
+            text = f'kits = ["tables"]\n{CONFIG}[tables.lines]\n[tables.upper_lines]\n'
+            (tmp_path / ".ralph/ralphgen.toml").write_text(text, encoding="utf-8")
+            regenerate(tmp_path, force=False, say=quiet)
+            with connected(made_here(tmp_path), kit="tables", env={VARIABLE: dsn}) as driver:
+                for table in ("lines", "upper_lines"):
+                    found: list[int] = []
+                    cursor: dict[str, str] = {}
+                    while True:
+                        page = driver.call(f"list_{table}", limit=2, **cursor)
+                        found += [row["n"] for row in page[table]]
+                        if "next_cursor" not in page:
+                            break
+                        cursor = {"cursor": page["next_cursor"]}
+                        connection.execute(b"UPDATE lines SET n = n WHERE n < 5")
+                    assert [0, 1, 2, 3, 4, 4, 5, 6, 7, 8, 9] == sorted(found)
