@@ -41,7 +41,7 @@ def refusal(database: Database, table: RowTable, error: ToolError) -> ToolError:
 
 
 def alone(database: Database, table: RowTable, write: Callable[[], Any], *, new: int) -> Any:
-    """Return `write()`, which makes so many `new` rows of a table.
+    """Return `write()`, which makes so many `new` rows of a table, where it is not ignored.
 
     Raises `ToolError` where another row would have to go for it, as a table can say of its UNIQUEs.
     """
@@ -51,7 +51,7 @@ def alone(database: Database, table: RowTable, write: Callable[[], Any], *, new:
     (before,) = database.row(sql) or (0,)
     done = write()
     (after,) = database.row(sql) or (0,)
-    if after != before + new:
+    if after < before + (new if done else 0):
         raise ToolError(
             f"another {table.words} has one of these values already, and would be deleted: "
             f"{shortened(table.name)} replaces rows on conflict; change or delete it first"

@@ -78,7 +78,9 @@ def creating(table: RowTable) -> Run:
         given = list(values.values())
         made = alone(rows.database, table, lambda: rows.database.change_rows(sql, given), new=1)
         if not made:
-            raise ToolError(f"the database itself did not let this {table.words} in")
+            raise ToolError(
+                f"a trigger of the database, or a rule of its table, did not let this {table.words} in"
+            )
         return table.spelled_key(made[0])
 
     return _writing(create, table, f"create_{table.noun}")
@@ -112,7 +114,9 @@ def deleting(table: RowTable) -> Run:
         _refuse_foreign(rows.database, table, key, own)
         refuse_needed(rows.database, table, key, is_bound=bool(own))
         if not rows.database.change(f"DELETE FROM {table.quoted} WHERE {table.is_key()}", key):
-            raise ToolError(f"the database itself did not let this {table.words} go")
+            raise ToolError(
+                f"a trigger of the database, or a rule of its table, did not let this {table.words} go"
+            )
         return {"deleted": table.spelled_key(key)}
 
     return _writing(delete, table, f"delete_{table.noun}")
@@ -210,7 +214,9 @@ def _changed(
         sql = f"UPDATE {table.quoted} SET {settings} WHERE {table.is_key()}"
         given = [*(values[column] for column in new), *key]
         if not alone(database, table, lambda: database.change(sql, given), new=0):
-            raise ToolError(f"the database itself did not let this {table.words} be changed")
+            raise ToolError(
+                f"a trigger of the database, or a rule of its table, did not let this {table.words} be changed"
+            )
     return sorted(table.field(column) for column in new)
 
 
