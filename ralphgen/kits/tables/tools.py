@@ -47,6 +47,7 @@ CONSTANTS = (
     *("CURSOR", "DESTRUCTIVE", "IDEMPOTENT", "INTEGER", "INTEGERS", "LIMIT"),
     *("NON_DESTRUCTIVE", "NUMBER", "READ_ONLY", "STRING", "STRINGS", "TOOLS"),
 )
+SPELLED = {"boolean", "integer", "numeric", "real", "text"}  # of which a URI can hold a value
 OWN, EACH = "own {}", "any {}"
 NAMED = 8  # tables in the description of a skill
 ABOUT = (
@@ -116,7 +117,7 @@ def _recipe_problems(project: Project, server: KitPlan) -> Iterator[Problem]:
 def _is_spelled(table: ToolTable) -> bool:
     """Return whether there are rows that a tool gets and whose key a URI can spell."""
     kinds = {table.kind(column) for column in table.served.key}
-    return "get" in table.served.tools and not kinds & {"any", "json"}
+    return "get" in table.served.tools and kinds <= SPELLED
 
 
 def _tools(table: ToolTable) -> list[ToolPlan]:

@@ -111,7 +111,7 @@ class RowTable:
             f"length({self.column(name)})"
             if kind == BLOB
             else f"CAST({self.column(name)} AS TEXT)"
-            if kind in (JSON, ANY)
+            if kind in (JSON, ANY, LIST)
             else self.column(name)
             for name, kind in self.columns.items()
         )

@@ -79,7 +79,7 @@ def creating(table: RowTable) -> Run:
         made = alone(rows.database, table, lambda: rows.database.change_rows(sql, given), new=1)
         if not made:
             raise ToolError(
-                f"a trigger of the database, or a rule of its table, did not let this {table.words} in"
+                f"a trigger of the database, or its table, did not let this {table.words} in"
             )
         return table.spelled_key(made[0])
 
@@ -115,7 +115,7 @@ def deleting(table: RowTable) -> Run:
         refuse_needed(rows.database, table, key, is_bound=bool(own))
         if not rows.database.change(f"DELETE FROM {table.quoted} WHERE {table.is_key()}", key):
             raise ToolError(
-                f"a trigger of the database, or a rule of its table, did not let this {table.words} go"
+                f"a trigger of the database, or its table, did not let this {table.words} go"
             )
         return {"deleted": table.spelled_key(key)}
 
@@ -215,7 +215,8 @@ def _changed(
         given = [*(values[column] for column in new), *key]
         if not alone(database, table, lambda: database.change(sql, given), new=0):
             raise ToolError(
-                f"a trigger of the database, or a rule of its table, did not let this {table.words} be changed"
+                f"a trigger of the database, or its table, did not let this {table.words} "
+                "be changed"
             )
     return sorted(table.field(column) for column in new)
 
