@@ -21,14 +21,21 @@ NoOpen = Annotated[bool, typer.Option("--no-open", help="Print the address, open
 def board(path: Folder = Path(), no_open: NoOpen = False) -> None:
     """Show who sees what and how the project stands, on a local page, until Ctrl-C.
 
-    Whoever knows the printed address may do on this machine what the page does.
+    The printed address lets in one browser, which may then do on this machine what the page does.
     """
     from ralphgen.board.web.server import serve
     from ralphgen.project.root import project_root
     from ralphgen.terminal.person import refuse_agents
 
     refuse_agents("board")  # whoever has it works as a person
-    serve(project_root(path), announce=_announce, browse=not no_open)
+    hints = iter(["Ctrl-C ends the board"])  # said once, below the first address
+
+    def announce(address: str) -> None:
+        print(address, flush=True)
+        for hint in hints:
+            say(hint)
+
+    serve(project_root(path), announce=announce, browse=not no_open)
 
 
 @app.command(epilog="Example: [bold]ralphgen report -o report.html[/bold]")
@@ -48,8 +55,3 @@ def report(output: Output, path: Folder = Path(), quiet: Quiet = False) -> None:
         return
     put(Path(output), text)
     progress(quiet)(f"{output}: {len(text.encode()):,} bytes")
-
-
-def _announce(address: str) -> None:
-    print(address, flush=True)
-    say("Ctrl-C ends the board")

@@ -244,6 +244,12 @@ class HttpSettings(_Strict):
     drain: Annotated[int, Field(ge=1, le=600)] = 10
 
 
+class BoardSettings(_Strict):
+    """`[board]`: where the board listens on this machine, so that its pages can be bookmarked."""
+
+    port: int | None = Field(default=None, ge=1024, le=65_535)
+
+
 class SchemaSettings(_Strict):
     """`[schema]`: columns, as `table.column`, that the server must not know."""
 
@@ -268,6 +274,7 @@ class Config(_Strict):
     brief: BriefConfig = BriefConfig()
     loop: LoopConfig = LoopConfig()
     database: DatabaseSettings = DatabaseSettings()
+    board: BoardSettings = BoardSettings()
     http: HttpSettings | None = None
     db_schema: SchemaSettings = Field(default=SchemaSettings(), alias="schema")
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from board_browsers import COOKIES
 
 MODULES = os.environ.get("RALPHGEN_NODE_MODULES", "")
 CHROMIUM = shutil.which("chromium") or ""
@@ -44,8 +45,15 @@ class Chromium:
 
     @contextmanager
     def page(self, url: str, **options: object) -> Iterator["Page"]:
-        """A page of somebody, opened at an address; `options` are those of a browser context."""
-        usual = {"viewport": {"width": 1280, "height": 900}, "reducedMotion": "reduce"}
+        """A page of somebody whom a board that runs at the address has let in.
+
+        `options` are those of a browser context.
+        """
+        usual: dict[str, object] = {
+            "viewport": {"width": 1280, "height": 900},
+            "reducedMotion": "reduce",
+        }
+        usual["storageState"] = {"cookies": [*_cookies(url)], "origins": []}
         number = self.ask("open", options={**usual, **options})
         page = Page(self, number)
         page.go(url)
@@ -149,6 +157,15 @@ class Page:
         """What axe finds."""
         found: list[Any] = self._chromium.ask("axe", page=self._number)
         return found
+
+
+def _cookies(url: str) -> Iterator[dict[str, object]]:
+    """The cookies with which a board lets in who opens an address of it, as playwright takes them."""
+    for origin, cookie in COOKIES.items():
+        if url.startswith(f"{origin}/") and "/open/" not in url:
+            name, _, value = cookie.partition("=")
+            attributes = {"httpOnly": True, "secure": False, "sameSite": "Strict", "expires": -1}
+            yield {"name": name, "value": value, "domain": "127.0.0.1", "path": "/", **attributes}
 
 
 @contextmanager

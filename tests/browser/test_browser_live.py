@@ -123,14 +123,31 @@ def test_a_board_that_stops_is_told_and_a_new_one_serves(
         anew.wait("#status .figures")
 
 
-@pytest.mark.parametrize("token", ["", "wrong/", "../"])
-def test_without_the_token_there_is_nothing(
-    board: BoardProcess, chromium: Chromium, token: str
+@pytest.mark.parametrize("path", ["", "open/wrong", "../"])
+def test_without_the_cookie_a_bookmark_says_what_opens_it(
+    board: BoardProcess, chromium: Chromium, path: str
 ) -> None:
     with chromium.page("about:blank") as stranger:
-        status = stranger.status(f"{board.origin}/{token}")
+        status = stranger.status(f"{board.origin}/{path}")
 
-        assert (404, "not found") == (status, stranger.text("body"))
+        assert 403 == status
+        assert "ralphgen board" in stranger.text("body")
+
+
+def test_an_address_lets_in_a_browser_once_and_stays_in_none_of_its_pages(
+    board: BoardProcess, chromium: Chromium
+) -> None:
+    assert board.process.stdout is not None
+    address = board.process.stdout.readline().strip()
+    with chromium.page(address) as page, chromium.page("about:blank") as other:
+        page.wait_live()
+
+        assert f"{board.origin}/" == page.script("location.href")
+        assert "" == page.script("document.cookie")
+        assert "" == page.script("document.referrer")
+        assert 403 == other.status(address)
+        page.steps(("reload",))
+        page.wait_live()
 
 
 def test_another_site_gets_neither_the_page_nor_an_action(

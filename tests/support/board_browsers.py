@@ -21,6 +21,8 @@ from lifelines import PATIENCE
 
 from ralphgen.board.web.server import LOOPBACK, BoardServer, quiet_log
 
+COOKIES: dict[str, str] = {}
+"""By the origin of a board that runs, the cookie of a browser that it has let in."""
 Fields = Mapping[str, str] | Sequence[tuple[str, str]]
 
 
@@ -87,15 +89,20 @@ def notice_in(page: str) -> str:
 
 
 class Running:
-    """A board that runs, at an address."""
+    """A board that runs, and has let in a browser; `address` did, and leads nowhere any more."""
 
-    def __init__(self, url: str) -> None:
-        """Nothing is asked for yet."""
-        self.url = url
-        parts = urlsplit(url)
+    def __init__(self, address: str) -> None:
+        """Open the address; `cookie` is what the browser sends from then on."""
+        parts = urlsplit(address)
+        self.address = address
         self.port = parts.port or 0
-        self.path = parts.path
         self.origin = f"http://127.0.0.1:{self.port}"
+        self.url = f"{self.origin}/"
+        self.cookie = "none=yet"
+        self.let_in = let_in = self.ask("GET", parts.path)
+        assert (303, "/") == (let_in.status, let_in.headers["location"]), let_in
+        self.cookie = let_in.headers["set-cookie"].partition(";")[0]
+        COOKIES[self.origin] = self.cookie
 
     def ask(
         self,
@@ -104,7 +111,7 @@ class Running:
         headers: Mapping[str, str] | None = None,
         body: bytes | str | None = None,
     ) -> Answer:
-        """Make one request; a path that does not begin with a slash is below the token."""
+        """Make one request; a path may be without its first slash."""
         with self.asked(method, path, headers, body) as response:
             text = response.read().decode()
         return Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, text)
@@ -130,9 +137,9 @@ class Running:
         body: bytes | str | None = None,
     ) -> HTTPConnection:
         """A connection with a request that is sent and not answered."""
-        whole = path if path.startswith("/") else self.path + path
+        whole = path if path.startswith("/") else f"/{path}"
         connection = HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
-        connection.request(method, whole, body, dict(headers or {}))
+        connection.request(method, whole, body, {"Cookie": self.cookie, **(headers or {})})
         return connection
 
     def get(self, path: str = "") -> str:
@@ -172,6 +179,7 @@ class BoardProcess(Running):
         """Exit code, further output and words of a board that is told to end."""
         self.process.send_signal(number)
         out, words = self.process.communicate(timeout=PATIENCE)
+        out = re.sub(f"{self.origin}/open/.*\n", "", out)  # for further browsers
         return self.process.returncode, out, words
 
 
@@ -188,7 +196,7 @@ def running_board(root: Path) -> Iterator[Running]:
             stack.enter_context(patch(f"ralphgen.board.web.{module}.show_crash", note))
         stack.enter_context(quiet_log())
         listening = stack.enter_context(socket.create_server((LOOPBACK, 0)))
-        server = BoardServer(root, listening)
+        server = BoardServer(root, listening, lambda _: None)
         thread = Thread(target=server.run, args=([listening],))
         thread.start()
         try:

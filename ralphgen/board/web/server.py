@@ -1,4 +1,4 @@
-"""Runs the board on loopback, and lets in only who knows the token, from a page of its own."""
+"""Runs the board on loopback, and lets in only whom it knows, from a page of its own."""
 
 import logging
 import os
@@ -20,16 +20,28 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ralphgen.board.project import Board
 from ralphgen.board.web.app import Site
 from ralphgen.board.web.connections import MOST_WAITING, BoundedConnection
+from ralphgen.errors import ProjectError
+from ralphgen.kits.registry import KITS
+from ralphgen.project.config import FILE as CONFIG
+from ralphgen.project.config import read_config
+from ralphgen.project.inspect import settings_models
 from ralphgen.terminal.console import show_crash
 
 LOOPBACK = "127.0.0.1"
 SECRET_BYTES = 32
+OPEN = "open"
+CLOSED = """\
+this board lets in only the browsers that it knows: open the last address that "ralphgen board"
+has printed, or run "ralphgen board" in the project, which opens it
+"""
 LAST_WORDS = 2
 """Seconds that an action has to come to its end in when the board ends."""
 TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
-OWN_END, OTHER_END, USER = 1, 2, 7
+OWN_END, OTHER_END, STATE, USER, INODE = 1, 2, 3, 7, 9
 """The places of the words of a row; both ends are written as an address and a port, in hex."""
 SAFE = ("GET", "HEAD")
+LISTENS = "0A"
+NOBODY = -1
 ROOT = 0  # who may do everything anyway, and passes on what comes from outside of a container
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -49,33 +61,53 @@ HEADERS = {
 def serve(root: Path, *, announce: Callable[[str], None], browse: bool) -> None:
     """Serve the board of the project in `root` until Ctrl-C or a request to terminate.
 
-    `announce` is called with its address as soon as it answers there.
+    `announce` is called with an address that lets one browser in, as soon as it answers there, and
+    with another whenever one was used. Raises `ProjectError` where the config's port is taken.
     """
-    with socket.create_server((LOOPBACK, 0)) as listening, quiet_log():
-        server = BoardServer(root, listening, one_time=browse)
+    with _listening(_port(root)) as listening, quiet_log():
+        server = BoardServer(root, listening, announce)
         for number in (signal.SIGINT, signal.SIGTERM):  # before anybody knows that we run
             signal.signal(number, server.handle_exit)
         announce(server.address)
         if browse:
-            Thread(target=webbrowser.open, args=(server.one_time_address,), daemon=True).start()
+            own = server.guard.opening(announced=False)
+            Thread(target=webbrowser.open, args=(own,), daemon=True).start()
         server.run([listening])
 
 
-class BoardServer(uvicorn.Server):
-    """Serves the board on a socket; `address` is the page, behind a token of its own.
+def _port(root: Path) -> int:
+    """Return the port that the config fixes, 0 for any; where it is wrong, the page says so."""
+    try:
+        config = read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS))
+    except ProjectError:
+        return 0
+    return config.values.board.port or 0
 
-    `one_time_address` leads there once, empty where none is wanted.
+
+def _listening(port: int) -> socket.socket:
+    try:
+        return socket.create_server((LOOPBACK, port))
+    except OSError as error:
+        text = f"the board cannot listen at port {port}: {(error.strerror or str(error)).lower()}"
+        hint = f"end the board that runs there, or change [board] port in {CONFIG}"
+        raise ProjectError(text, hint) from error
+
+
+class BoardServer(uvicorn.Server):
+    """Serves the board on a socket; `address` lets one browser in, and then leads nowhere.
+
+    `announce` is called with another one whenever the last was used.
     """
 
-    def __init__(self, root: Path, listening: socket.socket, *, one_time: bool = False) -> None:
-        """Make the tokens; nothing is answered before it runs."""
-        port = listening.getsockname()[1]
-        token, once = (secrets.token_urlsafe(SECRET_BYTES) for _ in range(2))
-        self.address = f"http://{LOOPBACK}:{port}/{token}/"
-        self.one_time_address = f"http://{LOOPBACK}:{port}/{once}/" if one_time else ""
+    def __init__(
+        self, root: Path, listening: socket.socket, announce: Callable[[str], None]
+    ) -> None:
+        """Make the secrets; nothing is answered before it runs."""
         self._site = Site(Board(root))
+        self.guard = AccessGuard(self._site.app, listening.getsockname()[1], announce)
+        self.address = self.guard.opening(announced=True)
         config = uvicorn.Config(
-            AccessGuard(self._site.app, port, token, once if one_time else ""),
+            self.guard,
             loop="asyncio",
             http=BoundedConnection,
             backlog=MOST_WAITING,  # so many are taken at once, before any of them is counted
@@ -130,17 +162,26 @@ class _Crashes(logging.Handler):
 class AccessGuard:
     """Stands before the app, which sees nothing that is refused here.
 
-    The app finds itself below the token. `one_time` leads to it once, and no other user: what
-    a browser is started with can be read by every user of the machine.
+    Who opens a one-time address gets a cookie, and whoever has that is let in, unless it is another
+    user: what a browser is started with can be read by every user of the machine, and a browser
+    gives its cookies for an address to whatever listens at another port of it.
     """
 
-    def __init__(self, app: ASGIApp, port: int, token: str, one_time: str) -> None:
-        """`token` and `one_time` are secrets, written as they stand in a URL."""
+    def __init__(self, app: ASGIApp, port: int, announce: Callable[[str], None]) -> None:
+        """Guard what listens at `port`; `announce` is told of a new address for a used one."""
         self._app = app
         self._port = port
+        self._announce = announce
         self._hosts = [f"127.0.0.1:{port}", f"localhost:{port}"]
-        self._token = token
-        self._one_time = one_time
+        self._cookie = f"ralphgen_board_{port}"
+        self._pass = secrets.token_urlsafe(SECRET_BYTES)
+        self._openings: dict[str, bool] = {}
+
+    def opening(self, *, announced: bool) -> str:
+        """Return a new address that lets one browser in; `announced` is whether people see it."""
+        secret = secrets.token_urlsafe(SECRET_BYTES)
+        self._openings[secret] = announced
+        return f"http://{LOOPBACK}:{self._port}/{OPEN}/{secret}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer or pass on one request; there is nothing but HTTP here."""
@@ -153,7 +194,7 @@ class AccessGuard:
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
-        await answer({**scope, "root_path": f"/{self._token}"}, receive, guarded)
+        await answer(scope, receive, guarded)
 
     def _refusal(self, scope: Scope) -> Response | None:
         """Return the answer to a request that must not be passed on."""
@@ -161,30 +202,52 @@ class AccessGuard:
         hosts = headers.getlist("host")
         if len(hosts) != 1 or hosts[0] not in self._hosts:
             return PlainTextResponse("forbidden", 403)
-        first = _first_segment(scope)
-        if self._opens(first, scope):
-            return RedirectResponse(f"/{self._token}/", 303)
-        if not _same(first, self._token):
-            return PlainTextResponse("not found", 404)
+        place, _, secret = _path(scope).removeprefix("/").partition("/")
+        if place == OPEN and scope["method"] == "GET" and self._opens(secret, scope):
+            return self._let_in()
+        if not self._is_let_in(headers) or self._is_another(scope):
+            return PlainTextResponse(CLOSED, 403)
+        if place == OPEN:
+            return RedirectResponse("/", 303)
         if scope["method"] not in SAFE and not _from_own_page(headers, hosts[0]):
             return PlainTextResponse("forbidden", 403)
         return None
 
-    def _opens(self, first: str, scope: Scope) -> bool:
-        """Return whether this is the one request that the one_time is for."""
-        if not self._one_time or scope["method"] != "GET" or not _same(first, self._one_time):
+    def _opens(self, given: str, scope: Scope) -> bool:
+        """Return whether this is the one request that an opening is for, which it then was."""
+        found = [secret for secret in self._openings if _same(given, secret)]
+        if not found or self._is_another(scope):
             return False
-        users = _users_at(scope["client"][1], self._port)
-        if any(user not in {os.getuid(), ROOT} for user in users):
-            return False
-        self._one_time = ""
+        if self._openings.pop(found[0]):
+            with suppress(OSError):  # nobody reads it any more
+                self._announce(self.opening(announced=True))
         return True
 
+    def _let_in(self) -> Response:
+        answer = RedirectResponse("/", 303)
+        answer.set_cookie(self._cookie, self._pass, path="/", httponly=True, samesite="strict")
+        return answer
 
-def _first_segment(scope: Scope) -> str:
-    """Return the first segment of the path as it was sent, where percent signs hide nothing."""
+    def _is_let_in(self, headers: Headers) -> bool:
+        """Return whether the request has the cookie, whatever others of its name there are."""
+        pairs = [
+            pair.strip().partition("=")
+            for line in headers.getlist("cookie")
+            for pair in line.split(";")
+        ]
+        given = [value for name, _, value in pairs if name == self._cookie]
+        return any(_same(value, self._pass) for value in given)
+
+    def _is_another(self, scope: Scope) -> bool:
+        """Return whether another user of the machine asks, as far as the machine tells."""
+        users = _users_at(scope["client"][1], self._port)
+        return users is not None and not (users and users <= {os.getuid(), ROOT})
+
+
+def _path(scope: Scope) -> str:
+    """Return the path as it was sent, where percent signs hide nothing."""
     raw: bytes = scope["raw_path"]
-    return raw.split(b"/", 2)[1].decode("latin-1") if raw.startswith(b"/") else ""
+    return raw.decode("latin-1")
 
 
 def _same(found: str, secret: str) -> bool:
@@ -204,14 +267,19 @@ def _from_own_page(headers: Headers, host: str) -> bool:
     return origins == [f"http://{host}"]
 
 
-def _users_at(port: int, own: int) -> set[int]:
-    """Return the users of the sockets at `port` that are connected to `own`, where /proc tells."""
+def _users_at(port: int, own: int) -> set[int] | None:
+    """Return the users of the sockets at `port` that are connected to `own`.
+
+    A socket that its process has left is nobody's. None where the machine does not tell.
+    """
     found: set[int] = set()
+    tells = False
     for table in TABLES:
         with suppress(OSError):
             for row in Path(table).read_text(encoding="ascii").splitlines()[1:]:
                 words = row.split()
                 ends = words[OWN_END][-5:], words[OTHER_END][-5:]
+                tells = tells or (ends[0] == f":{own:04X}" and words[STATE] == LISTENS)
                 if ends == (f":{port:04X}", f":{own:04X}"):
-                    found.add(int(words[USER]))
-    return found
+                    found.add(int(words[USER]) if words[INODE] != "0" else NOBODY)
+    return found if tells else None

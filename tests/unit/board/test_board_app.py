@@ -94,10 +94,11 @@ def test_its_assets_are_there(board: Running) -> None:
     assert ["text/javascript; charset=utf-8", "text/css; charset=utf-8"] == answers
 
 
-def test_the_token_stands_nowhere_in_it(board: Running) -> None:
-    token = board.path.strip("/")
+def test_no_secret_stands_in_it(board: Running) -> None:
+    page = board.get()
 
-    assert token not in board.get()
+    assert board.cookie.partition("=")[2] not in page
+    assert board.address.rpartition("/")[2] not in page
 
 
 def test_a_discipline_is_chosen_by_its_name(board: Running) -> None:

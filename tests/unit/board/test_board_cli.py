@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -10,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from board_browsers import BoardProcess, board_process
@@ -67,10 +69,10 @@ def test_it_prints_its_address_alone_and_each_start_has_another(
     board: BoardProcess, root: Path
 ) -> None:
     with board_process(root, words="Ctrl-C ends the board\n") as other:
-        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{43}/", board.url)
-        assert board.path != other.path
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/open/[\w-]{43}", board.address)
         assert board.port != other.port
-        assert 404 == board.ask("GET", other.path).status
+        assert board.cookie.partition("=")[2] != other.cookie.partition("=")[2]
+        assert 403 == board.ask("GET", "", {"Cookie": other.cookie}).status
 
 
 def test_it_finds_the_project_around_a_folder(board: BoardProcess) -> None:
@@ -138,13 +140,41 @@ def test_the_address_that_a_browser_is_given_leads_to_the_page_once(
 ) -> None:
     """Every user of a machine can read what its processes were started with."""
     board, address = shown
-    path = address.removeprefix(board.origin)
-    first, second = board.ask("GET", path), board.ask("GET", path)
+    path, stranger = address.removeprefix(board.origin), {"Cookie": "a=b"}
+    first, second = (board.ask("GET", path, stranger) for _ in range(2))
 
-    assert re.fullmatch(r"/[\w-]{43}/", path)
-    assert (303, board.path) == (first.status, first.headers["location"])
-    assert (404, "not found") == (second.status, second.text)
-    assert path != board.path
+    assert re.fullmatch(r"/open/[\w-]{43}", path)
+    assert (303, "/") == (first.status, first.headers["location"])
+    assert "set-cookie" in first.headers
+    assert (403, False) == (second.status, "set-cookie" in second.headers)
+    assert (303, "/") == (board.ask("GET", path).status, board.ask("GET", path).headers["location"])
+    assert address != board.address
+
+
+def test_whenever_its_address_was_used_it_prints_another(root: Path) -> None:
+    """The terminal has one for the next browser, and none that anybody has left in a history."""
+    with board_process(root) as board:
+        assert board.process.stdout is not None
+        following = board.process.stdout.readline().strip()
+        spent = board.ask("GET", urlsplit(board.address).path, {"Cookie": "a=b"})
+        other = board.ask("GET", urlsplit(following).path, {"Cookie": "a=b"})
+
+        assert following != board.address
+        assert 403 == spent.status
+        assert board.cookie == other.headers["set-cookie"].partition(";")[0]
+
+
+def test_its_port_can_be_fixed_and_is_told_of_where_it_is_taken(root: Path, tmp_path: Path) -> None:
+    own = shutil.copytree(root, tmp_path / "p")
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        port = taken.getsockname()[1]
+        config = own / ".ralph/ralphgen.toml"
+        config.write_text(f"[board]\nport = {port}\n", encoding="utf-8")
+
+        assert f"the board cannot listen at port {port}" in refused("board", own, "--no-open")
+    with board_process(own) as board:
+        assert port == board.port
+        assert f"ralphgen_board_{port}=" in board.cookie
 
 
 @pytest.mark.skipif(
@@ -161,9 +191,35 @@ def test_no_other_user_is_let_in_by_the_address_that_a_browser_is_given(
         own.sendall(request.encode())
         answer = own.recv(1000)
 
-    assert b"HTTP/1.1 404 " == answer[:13]
-    assert board.path.encode() not in answer
-    assert 303 == board.ask("GET", path).status  # it is still there for the browser
+    assert b"HTTP/1.1 403 " == answer[:13]
+    assert b"cookie" not in answer
+    first = board.ask("GET", path, {"Cookie": "a=b"})
+    assert "set-cookie" in first.headers  # it is still there for the browser
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or os.getuid() != 0, reason="only root can ask as another user"
+)
+@pytest.mark.parametrize("leaves", [False, True])
+def test_no_other_user_is_let_in_by_a_cookie_of_ours(
+    board: BoardProcess, root: Path, *, leaves: bool
+) -> None:
+    """A browser gives its cookies to whatever listens at another port of the machine."""
+    before = (root / ".ralph/mcp/policy.py").read_bytes()
+    (root / ".ralph/mcp/policy.py").unlink()
+    request = (
+        f"POST /regenerate HTTP/1.1\r\nHost: 127.0.0.1:{board.port}\r\nCookie: {board.cookie}\r\n"
+        f"Origin: {board.origin}\r\nContent-Length: 0\r\n\r\n"
+    )
+    with closing(socket.create_connection(("127.0.0.1", board.port))) as own:
+        os.fchown(own.fileno(), NOBODY, NOBODY)
+        own.sendall(request.encode())
+        answer = b"" if leaves else own.recv(1000)
+    board.get("sections/status")
+
+    assert leaves or b"HTTP/1.1 403 " == answer[:13]
+    assert not (root / ".ralph/mcp/policy.py").exists()
+    (root / ".ralph/mcp/policy.py").write_bytes(before)
 
 
 def test_without_a_browser_there_is_no_second_address(root: Path, tmp_path: Path) -> None:

@@ -107,8 +107,8 @@ def test_who_asks_no_second_time_is_not_waited_for(hasty: Running, again: str) -
 @pytest.mark.slow
 def test_who_takes_no_answers_is_not_waited_for(hasty: Running) -> None:
     """Requests without end, of which no answer is read."""
-    path = f"{hasty.path}assets/board.css"
-    request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{hasty.port}\r\n\r\n".encode()
+    head = f"Host: 127.0.0.1:{hasty.port}\r\nCookie: {hasty.cookie}\r\n\r\n"
+    request = f"GET /assets/board.css HTTP/1.1\r\n{head}".encode()
     with connect(hasty) as client, pytest.raises(ConnectionError):
         client.sendall(100_000 * request)
 

@@ -207,4 +207,4 @@ def test_a_board_that_is_started_again_tells_again(root: Path) -> None:
         rename(root, "Again")
 
         assert page.hears("status")
-        assert 404 == second.ask("GET", f"{first.path}events").status
+        assert 403 == second.ask("GET", "events", {"Cookie": first.cookie}).status

@@ -1,4 +1,4 @@
-"""Who is let in to the board: nobody without the token, from another page or by another name."""
+"""Who is let in to the board: nobody without the cookie, from another page or by another name."""
 
 import socket
 from collections.abc import Iterator
@@ -44,38 +44,67 @@ def refusal(status: int, text: str, answer: Answer) -> bool:
 
 
 @pytest.mark.slow
-def test_who_has_the_address_gets_the_page(board: Running) -> None:
+def test_who_has_the_cookie_gets_the_page(board: Running) -> None:
     answer = board.ask("GET", "")
 
     assert 200 == answer.status
     assert is_guarded(answer)
-    assert len(board.path.strip("/")) >= 43  # 256 bits
+    assert len(board.cookie.partition("=")[2]) >= 43  # 256 bits
+
+
+@pytest.mark.slow
+def test_the_cookie_is_of_this_board_alone_and_for_no_script(root: Path) -> None:
+    with running_board(root) as other:
+        name = f"ralphgen_board_{other.port}"
+        given = other.cookie.partition("=")
+
+        assert name == given[0]
+        attributes = other.let_in.headers["set-cookie"].split("; ")
+        assert {"HttpOnly", "Path=/", "SameSite=strict"} == {*attributes[1:]}
+        assert "no-store" == other.let_in.headers["cache-control"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
-        lambda _: "/",
-        lambda _: "//",
-        lambda _: "/guess/",
-        lambda path: path[:-2] + "/",
-        lambda path: path[:-1] + "x/",
-        lambda path: path.swapcase(),
-        lambda path: "/" + path,
-        lambda path: f"/%{ord(path[1]):02x}{path[2:]}",
-        lambda path: f"/x/..{path}",
-        lambda path: f"/?{path.strip('/')}",
-        lambda _: "/favicon.ico",
-        lambda _: "/assets/board.css",
-        lambda _: "/%ff%00/",
+        lambda _: "",
+        lambda _: "a=b",
+        lambda cookie: cookie.partition("=")[2],
+        lambda cookie: cookie[:-1],
+        lambda cookie: cookie.swapcase(),
+        lambda cookie: cookie + "x",
+        lambda cookie: f"x{cookie}",
+        lambda cookie: cookie.partition("=")[0] + "=",
+        lambda cookie: f'{cookie.partition("=")[0]}="{cookie.partition("=")[2]}"',
+        lambda cookie: cookie.partition("=")[0] + "=\xff",
     ],
 )
-def test_any_other_path_is_not_found(board: Running, change: "type[str]") -> None:
-    path = change(board.path)
+@pytest.mark.parametrize(
+    "path", ["/", "/favicon.ico", "/assets/board.css", "/open/guess", "//", "/open/"]
+)
+def test_without_it_the_command_that_opens_the_board_is_told(
+    board: Running, path: str, change: "type[str]"
+) -> None:
+    for method in ("GET", "POST", "HEAD"):
+        answer = board.ask(method, path, {"Cookie": change(board.cookie), "Origin": board.origin})
 
-    assert refusal(404, "not found", board.ask("GET", path))
-    assert refusal(404, "not found", board.ask("POST", f"{path}regenerate"))
+        assert 403 == answer.status
+        assert method == "HEAD" or "ralphgen board" in answer.text
+        assert is_guarded(answer)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "others", ["{own}=planted; {cookie}", "{cookie}; {own}=planted", "a=b;{cookie}"]
+)
+def test_a_cookie_that_another_has_planted_hides_it_not(board: Running, others: str) -> None:
+    """Whatever listens at another port of the machine can set cookies for this one."""
+    own = board.cookie.partition("=")[0]
+
+    assert (
+        200 == board.ask("GET", "", {"Cookie": others.format(own=own, cookie=board.cookie)}).status
+    )
 
 
 @pytest.mark.slow
@@ -94,7 +123,7 @@ def test_any_other_path_is_not_found(board: Running, change: "type[str]") -> Non
         "127.0.0.1:{port}@evil.example",
     ],
 )
-def test_another_host_is_refused_even_with_the_token(board: Running, host: str) -> None:
+def test_another_host_is_refused_even_with_the_cookie(board: Running, host: str) -> None:
     answer = board.ask("GET", "", {"Host": host.format(port=board.port)})
 
     assert refusal(403, "forbidden", answer)
@@ -112,7 +141,7 @@ def test_the_machine_may_be_called_localhost(board: Running) -> None:
 @pytest.mark.slow
 def test_a_request_of_no_host_is_refused(board: Running) -> None:
     with socket.create_connection(("127.0.0.1", board.port)) as client:
-        client.sendall(f"GET {board.path} HTTP/1.0\r\n\r\n".encode())
+        client.sendall(f"GET / HTTP/1.0\r\nCookie: {board.cookie}\r\n\r\n".encode())
         with client.makefile("rb") as answer:
             first = answer.readline()
 
@@ -216,7 +245,8 @@ def test_a_body_that_says_it_is_too_large_is_not_read(board: Running) -> None:
 def test_a_body_that_does_not_say_how_large_it_is_is_counted(board: Running) -> None:
     with socket.create_connection(("127.0.0.1", board.port)) as client:
         head = (
-            f"POST {board.path}disciplines/check HTTP/1.1\r\nHost: 127.0.0.1:{board.port}\r\n"
+            f"POST /disciplines/check HTTP/1.1\r\nHost: 127.0.0.1:{board.port}\r\n"
+            f"Cookie: {board.cookie}\r\n"
             f"Origin: {board.origin}\r\nTransfer-Encoding: chunked\r\n\r\n"
         )
         client.sendall(head.encode())
