@@ -160,7 +160,7 @@ class Page:
 
 
 def _cookies(url: str) -> Iterator[dict[str, object]]:
-    """The cookies with which a board lets in who opens an address of it, as playwright takes them."""
+    """The cookies with which a board lets in who opens its pages, as playwright takes them."""
     for origin, cookie in COOKIES.items():
         if url.startswith(f"{origin}/") and "/open/" not in url:
             name, _, value = cookie.partition("=")
