@@ -16,9 +16,10 @@ from ralphgen.board.requests import ActionResult, FieldProblem, Form
 from ralphgen.board.views.disciplines import read_disciplines
 from ralphgen.board.views.drift import drift
 from ralphgen.board.views.matrix import matrix
+from ralphgen.board.views.overview import project_overview
 from ralphgen.board.views.record import RecordQuery, project_record, record_of_tables
 from ralphgen.board.views.sessions import read_sessions
-from ralphgen.board.views.status import has_tables_alone, project_status, project_title
+from ralphgen.board.views.status import Status, has_tables_alone, project_status, project_title
 from ralphgen.doctor.examine import CheckResult, examine
 from ralphgen.errors import Problem, ProjectError, RalphgenError
 from ralphgen.generate.workflows import Generated, generate
@@ -30,6 +31,13 @@ from ralphgen.project.root import FOLDER
 from ralphgen.sessions.processes import end_session
 
 RELOAD = "load the page again"
+BESIDES = {
+    "matrix": ("disciplines",),
+    "status": ("overview", "knowledge"),
+    "record": ("overview",),
+    "sessions": ("overview",),
+}
+"""By section, others that show something of it too."""
 NOTHING_ASKED = RecordQuery()
 Values = Mapping[str, object]
 """What a template is filled with."""
@@ -63,6 +71,14 @@ class ChangeCounts:
         return ChangeCounts(number, {**self.last, **dict.fromkeys(sections, number)})
 
 
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """What every page says of a project: its title, and whether it has tables alone."""
+
+    title: str
+    tables_alone: bool = False
+
+
 class Board:
     """What the board knows of the project in `root`; every method may be called in any thread."""
 
@@ -80,12 +96,13 @@ class Board:
         self._acting = Lock()
         self._findings: tuple[CheckResult, ...] | None = None
 
-    def title(self) -> str:
-        """Return the project's title; the name of its folder where that cannot be read."""
+    def heading(self) -> Heading:
+        """Return how the project is called; as its folder where its title cannot be read."""
+        alone, name = has_tables_alone(self.root), self.root.name
         try:
-            return project_title(self.root, self.root.name)
+            return Heading(project_title(self.root, name), alone)
         except RalphgenError:
-            return self.root.name
+            return Heading(name, alone)
 
     def listening(self) -> AbstractContextManager[None]:
         """Within the block, `check` finds sooner what was written, where the database tells of it.
@@ -109,8 +126,10 @@ class Board:
     def view(self, section: str, query: PageQuery) -> Values:
         """Return the values that a section shows; raises `RalphgenError` where it cannot."""
         views: Mapping[str, Callable[[PageQuery], Values]] = {
+            "overview": lambda _: {"view": project_overview(self.root, self._status_view())},
+            "knowledge": lambda _: {"view": self._status_view()},
             "matrix": self._matrix,
-            "status": self._status,
+            "status": lambda _: {"view": self._status_view()},
             "record": self._record,
             "drift": lambda _: {"view": drift(self.root)},
             "disciplines": self._disciplines_view,
@@ -182,12 +201,13 @@ class Board:
         chosen = query.discipline if query.discipline in names else None
         return {"view": matrix(self._as_generated(), chosen), "disciplines": names}
 
-    def _status(self, _: PageQuery) -> Values:
+    def _status_view(self) -> Status | None:
+        """Return how the project stands; None where it has no tasks at all."""
         if has_tables_alone(self.root):
-            return {"view": None}
+            return None
         with open_database(self.root) as connection:
             schema = read_schema(connection, self.root, KITS)
-            return {"view": project_status(connection, schema, self.root)}
+            return project_status(connection, schema, self.root)
 
     def _record(self, query: PageQuery) -> Values:
         with open_database(self.root) as connection:
@@ -232,9 +252,9 @@ class Board:
 
 
 def _differing(before: Marks, after: Marks) -> tuple[str, ...]:
-    """Return the sections that differ; disciplines stand where the matrix finds them."""
+    """Return the sections that differ, and those that show something of them."""
     found = [name for name in Marks._fields if getattr(before, name) != getattr(after, name)]
-    return (*found, *(["disciplines"] if "matrix" in found else []))
+    return tuple(dict.fromkeys(one for name in found for one in (name, *BESIDES.get(name, ()))))
 
 
 def _fieldless(problems: Iterable[Problem]) -> tuple[FieldProblem, ...]:

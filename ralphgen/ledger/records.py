@@ -55,6 +55,9 @@ _TOTALS = (
     "SELECT outcome, COUNT(*), SUM(cost_usd) FROM ralphgen_sessions "
     f"WHERE NOT {_BY_PEOPLE} GROUP BY outcome"
 )
+_SINCE = (
+    f"SELECT COUNT(*), SUM(cost_usd) FROM ralphgen_sessions WHERE NOT {_BY_PEOPLE} AND started >= ?"
+)
 _HOLDING = "SELECT session FROM ralphgen_claims WHERE "
 _CHANGES = (
     "SELECT number, time, session, tool, table_name, row_key, before, after FROM ralphgen_journal "
@@ -136,6 +139,12 @@ def newest_sessions(reader: RecordReader, most: int, offset: int = 0) -> list[Se
 def outcomes(reader: RecordReader) -> dict[str | None, tuple[int, float | None]]:
     """Return the number of these sessions by outcome, None for those that go on, and their cost."""
     return {outcome: (count, cost) for outcome, count, cost in reader.execute(_TOTALS)}
+
+
+def spent_since(reader: RecordReader, moment: str) -> tuple[int, float | None]:
+    """Return how many of these sessions began since a moment, and their cost as far as known."""
+    ((count, cost),) = reader.execute(_SINCE, moment)
+    return int(count), cost
 
 
 def holding_sessions(reader: RecordReader, ids: Sequence[str]) -> frozenset[str]:

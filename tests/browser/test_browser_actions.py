@@ -51,8 +51,8 @@ def board(root: Path) -> Iterator[BoardProcess]:
 
 
 @pytest.fixture
-def page(chromium: Chromium, board: BoardProcess) -> Iterator[Page]:
-    with chromium.page(board.url) as opened_page:
+def page(chromium: Chromium, board: BoardProcess, place: str) -> Iterator[Page]:
+    with chromium.page(f"{board.url}{place}") as opened_page:
         opened_page.wait_live()
         yield opened_page
 
@@ -60,12 +60,12 @@ def page(chromium: Chromium, board: BoardProcess) -> Iterator[Page]:
 
 
 @pytest.fixture
-def plain(chromium: Chromium, board: BoardProcess) -> Iterator[Page]:
+def plain(chromium: Chromium, board: BoardProcess, place: str) -> Iterator[Page]:
     """The page in a browser that runs no scripts, loaded again until nothing of it is late."""
     for name in SECTIONS:
         board.get(f"sections/{name}")
-    with chromium.page(board.url, javaScriptEnabled=False) as opened_page:
-        opened_page.wait_plain("#status .figures")
+    with chromium.page(f"{board.url}{place}", javaScriptEnabled=False) as opened_page:
+        opened_page.wait_plain("main h2")
         yield opened_page
 
 
@@ -77,6 +77,11 @@ def stored(root: Path, discipline: str) -> object:
 
 class TestRecord:
     """Who did what: pages of sessions, and the changes of a task."""
+
+    @pytest.fixture
+    def place(self) -> str:
+        """Where it is on the board."""
+        return "sessions"
 
     @pytest.fixture
     def root(self, made: Path, tmp_path: Path) -> Path:
@@ -119,13 +124,12 @@ class TestRecord:
         page.type("2")
         page.press("Enter")
         page.wait("#record [data-key=task-2]")
-        page.at("#matrix-discipline", "selectOption", "backend")
         query(root, "UPDATE ralphgen_sessions SET outcome = 'failed' WHERE id = 's-59'")
         page.wait("#record tr[data-key=s-59] .state:has-text('failed')")
 
         assert 1 == page.count("#record [data-key=task-2]")
         assert page.focused("#record-task")
-        assert "?discipline=backend&sessions=1&task=2" == page.script("location.search")
+        assert "?discipline=&sessions=1&task=2" == page.script("location.search")
 
     def test_without_scripts_links_and_the_form_lead_there(self, plain: Page) -> None:
         plain.click("#record a[data-key=Older]")
@@ -141,11 +145,10 @@ class TestRecord:
         self, chromium: Chromium, made: Path, tmp_path: Path
     ) -> None:
         root = made_here(shutil.copytree(made, tmp_path / "q"))
-        with board_process(root) as board, chromium.page(board.url) as page:
+        with board_process(root) as board, chromium.page(f"{board.url}sessions") as page:
             page.wait_live()
-            page.wait('.places a[href="#record"]', "hidden")
+            page.wait("#record", "hidden")
             add_tables(root)
-            page.wait('.places a[href="#record"]')
             page.wait("#record h2")
             query(root, "DROP TABLE ralphgen_ledger")
             for table in ("sessions", "claims", "journal", "evidence"):
@@ -154,8 +157,40 @@ class TestRecord:
             page.wait("#record", "hidden")
 
 
+class TestPlaces:
+    """The places, each at an address of its own."""
+
+    @pytest.fixture
+    def place(self) -> str:
+        """Where it begins."""
+        return ""
+
+    def test_links_lead_from_place_to_place(self, page: Page) -> None:
+        for name in ("Tasks", "Sessions", "Knowledge", "Access", "Health", "Overview"):
+            page.click(f".places a:text-is('{name}')")
+            page.wait(f".places a[aria-current=page]:text-is('{name}')")
+            page.wait_live()
+
+            assert page.script("document.title").startswith(f"{name} ")
+
+    def test_they_do_without_scripts(self, plain: Page) -> None:
+        for name in ("Tasks", "Sessions", "Knowledge", "Access", "Health", "Overview"):
+            plain.click(f".places a:text-is('{name}')")
+            plain.wait(f".places a[aria-current=page]:text-is('{name}')")
+            plain.wait_plain("main h2")
+
+    def test_the_overview_follows_what_is_written(self, root: Path, page: Page) -> None:
+        query(root, "UPDATE tasks SET status = 'blocked', blocked_by = 'the bank' WHERE id = 1")
+        page.wait("#overview [data-key=blocked]:has-text('the bank')")
+
+
 class TestMatrix:
     """Who sees what."""
+
+    @pytest.fixture
+    def place(self) -> str:
+        """Where it is on the board."""
+        return "access"
 
     def test_pointing_at_a_cell_explains_it(self, page: Page) -> None:
         cell = '#matrix tr[data-key="set_task_status"] td[data-state="bound"]'
@@ -193,7 +228,6 @@ class TestMatrix:
         assert page.script("window.same")
         assert "taken away by .ralph/ralphgen.toml" in page.text("#explain")
         assert page.script("location.search") == "?discipline=backend"
-        assert "backend" == page.value("#disciplines-discipline")
 
     def test_without_scripts_a_button_shows_the_discipline(self, plain: Page) -> None:
         plain.at("#matrix-discipline", "selectOption", "backend")
@@ -211,6 +245,11 @@ def stale(root: Path) -> Path:
 
 class TestDrift:
     """What `check` says, and the button."""
+
+    @pytest.fixture
+    def place(self) -> str:
+        """Where it is on the board."""
+        return "health"
 
     def test_a_click_regenerates(self, stale: Path, page: Page) -> None:
         page.wait('#drift .verdict[data-ok="false"]')
@@ -262,6 +301,11 @@ class TestSessions:
     """Those that there are."""
 
     @pytest.fixture
+    def place(self) -> str:
+        """Where it is on the board."""
+        return "sessions"
+
+    @pytest.fixture
     def session(self, root: Path) -> str:
         return opened(root, "task_execution", task=1).session_id
 
@@ -300,6 +344,11 @@ class TestSessions:
 
 class TestDisciplines:
     """A discipline's servers and disabled tools."""
+
+    @pytest.fixture
+    def place(self) -> str:
+        """Where it is on the board."""
+        return "knowledge"
 
     @pytest.fixture
     def editor(self, page: Page) -> Page:
@@ -377,7 +426,7 @@ class TestDisciplines:
     def test_without_scripts_there_is_room_for_one_more(
         self, root: Path, board: BoardProcess, plain: Page
     ) -> None:
-        plain.go(f"{board.url}?discipline=backend")
+        plain.go(f"{board.url}knowledge?discipline=backend")
         plain.fill('[name="servers.1.name"]', "docs")
         plain.fill('[name="servers.1.command"]', "npx")
         plain.fill('[name="servers.0.env.1.name"]', "PORT")

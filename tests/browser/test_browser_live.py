@@ -42,8 +42,14 @@ def board(root: Path) -> Iterator[BoardProcess]:
 
 
 @pytest.fixture
-def page(chromium: Chromium, board: BoardProcess) -> Iterator[Page]:
-    with chromium.page(board.url) as opened:
+def place() -> str:
+    """Where on the board a page is opened."""
+    return "tasks"
+
+
+@pytest.fixture
+def page(chromium: Chromium, board: BoardProcess, place: str) -> Iterator[Page]:
+    with chromium.page(f"{board.url}{place}") as opened:
         opened.wait_live()
         yield opened
 
@@ -51,22 +57,23 @@ def page(chromium: Chromium, board: BoardProcess) -> Iterator[Page]:
 def test_two_people_see_what_an_agent_writes(
     root: Path, board: BoardProcess, chromium: Chromium, page: Page
 ) -> None:
-    with chromium.page(board.url, colorScheme="dark") as other, connected(root) as agent:
+    with (
+        chromium.page(f"{board.url}knowledge", colorScheme="dark") as other,
+        connected(root) as agent,
+    ):
         other.wait_live()
         for number in range(30):
             agent.call("add_task_comment", task_id=1, body=f"note {number}", author="agent")
         agent.call("set_task_status", id=1, status="done")
-        for one in (page, other):
-            one.wait("#status [data-key=comments] li:has-text('note 29')")
-            one.wait("#status [data-key=ready] li[data-key='2']")
+        other.wait("#knowledge [data-key=comments] li:has-text('note 29')")
+        page.wait("#status [data-key=ready] li[data-key='2']")
 
-            assert [] == one.said()
-            assert 1 == one.count("#status")
+        assert [] == [*page.said(), *other.said()]
+        assert (1, 1) == (page.count("#status"), other.count("#knowledge"))
 
 
 def test_focus_scroll_and_what_is_open_stay(root: Path, page: Page) -> None:
     page.click("#status .sentences summary")
-    page.script("document.querySelector('#status .features').dataset.mine = 'yes'")
     page.focus("#status [data-key=ready] .tall")
     page.script("document.querySelector('.graph').scrollLeft = 90")
     before = page.script("scrollY")
@@ -78,6 +85,7 @@ def test_focus_scroll_and_what_is_open_stay(root: Path, page: Page) -> None:
     assert [90, before] == page.script("[document.querySelector('.graph').scrollLeft, scrollY]")
 
 
+@pytest.mark.parametrize("place", ["knowledge"])
 def test_a_form_that_is_edited_is_left_alone_and_says_so(root: Path, page: Page) -> None:
     page.at("#disciplines-discipline", "selectOption", "backend")
     page.click(f'{FORM} [data-add="new-server"]')
@@ -98,6 +106,7 @@ def test_a_form_that_is_edited_is_left_alone_and_says_so(root: Path, page: Page)
     page.wait("[name='servers.0.name'][value=db]")
 
 
+@pytest.mark.parametrize("place", ["access"])
 def test_a_cell_keeps_its_place_in_the_matrix(root: Path, page: Page) -> None:
     page.focus("#matrix .scroll")
     page.press("Tab", "ArrowDown", "ArrowRight", "ArrowRight", "ArrowRight", "ArrowRight")
@@ -120,7 +129,7 @@ def test_a_board_that_stops_is_told_and_a_new_one_serves(
     assert "ralphgen board" in page.text("#pulse")
     with board_process(root) as again, chromium.page(again.url) as anew:
         anew.wait_live()
-        anew.wait("#status .figures")
+        anew.wait("#overview .figures")
 
 
 @pytest.mark.parametrize("path", ["", "open/wrong", "../"])

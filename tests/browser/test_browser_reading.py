@@ -5,9 +5,10 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
-from board_browsers import BoardProcess, board_process
+from board_browsers import PLACES, BoardProcess, board_process
 from browsing import BROWSER, Chromium, Page, open_chromium
 from command_line import initialized, ralphgen
 from driving import query
@@ -108,7 +109,7 @@ def board(hostile: Path) -> Iterator[BoardProcess]:
 
 @pytest.fixture
 def page(chromium: Chromium, board: BoardProcess) -> Iterator[Page]:
-    with chromium.page(board.url) as opened_page:
+    with chromium.page(f"{board.url}knowledge") as opened_page:
         opened_page.wait_live()
         yield opened_page
 
@@ -116,7 +117,7 @@ def page(chromium: Chromium, board: BoardProcess) -> Iterator[Page]:
 def harmless(page: Page) -> None:
     """Nothing was run, loaded or refused, and no element is there that is not ours."""
     assert page.script("window.hit === undefined")
-    foreign = "img, base, style, iframe, object, embed, script:not([src='assets/board.js'])"
+    foreign = "img, base, style, iframe, object, embed, script:not([src='/assets/board.js'])"
     assert 0 == page.count(foreign)
     handlers = "[...document.querySelectorAll('*')].flatMap(one => one.getAttributeNames())"
     assert page.script(f"{handlers}.filter(name => name.startsWith('on')).length === 0")
@@ -124,7 +125,7 @@ def harmless(page: Page) -> None:
 
 
 def test_a_name_that_no_session_can_read_is_there_to_be_mended(page: Page) -> None:
-    page.at("#matrix-discipline", "selectOption", HOSTILE[0])
+    page.at("#disciplines-discipline", "selectOption", HOSTILE[0])
     page.wait('[name="servers.0.name"]')
 
     assert HOSTILE[1] == page.value('[name="servers.0.name"]')
@@ -133,7 +134,7 @@ def test_a_name_that_no_session_can_read_is_there_to_be_mended(page: Page) -> No
 
 @pytest.mark.parametrize("name", HOSTILE[1:], ids=range(1, len(HOSTILE)))
 def test_no_name_becomes_anything_but_text(page: Page, name: str) -> None:
-    page.at("#matrix-discipline", "selectOption", name)
+    page.at("#disciplines-discipline", "selectOption", name)
     page.wait('#disciplines form[data-discipline-form] [name="discipline"] >> nth=0', "attached")
     page.wait('[name="servers.0.name"]')
 
@@ -143,7 +144,6 @@ def test_no_name_becomes_anything_but_text(page: Page, name: str) -> None:
     assert name == page.value('[name="servers.0.command"]')
     assert name == page.value('[name="servers.0.env.0.name"]')
     page.fill('[name="servers.0.name"]', f"{name[:40]}<i>")
-    page.at("#matrix td[data-state=bound] >> nth=0", "hover")
     page.click("#disciplines button.main")
     page.wait("#notices .notice")
     harmless(page)
@@ -151,11 +151,24 @@ def test_no_name_becomes_anything_but_text(page: Page, name: str) -> None:
     page.click("[data-discard]")
 
 
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
+def test_no_place_makes_more_of_a_name(
+    chromium: Chromium, board: BoardProcess, place: str, name: str
+) -> None:
+    with chromium.page(f"{board.url}{place}?{urlencode({'discipline': name})}") as page:
+        page.wait_live()
+        if place == "access":
+            page.at("#matrix td[data-state=bound] >> nth=0", "hover")
+
+        harmless(page)
+
+
 @pytest.mark.parametrize("task", range(1, len(HOSTILE) + 1))
 def test_nothing_on_record_becomes_anything_but_text(
     chromium: Chromium, board: BoardProcess, task: int
 ) -> None:
-    with chromium.page(f"{board.url}?task={task}") as page:
+    with chromium.page(f"{board.url}sessions?task={task}") as page:
         page.wait_live()
         page.wait(f"#record [data-key=task-{task}]")
         page.click("#record details summary")
@@ -166,30 +179,40 @@ def test_nothing_on_record_becomes_anything_but_text(
 
 
 def test_no_text_widens_the_page(chromium: Chromium, board: BoardProcess) -> None:
-    for width in (320, 360, 768, 1280):
+    for width in (320, 390, 820, 1440):
         size = {"width": width, "height": 800}
-        with chromium.page(f"{board.url}?task=6", viewport=size) as narrow:
-            narrow.wait_live()
-            narrow.wait("#record [data-key=task-6]")
+        for place in PLACES:
+            with chromium.page(f"{board.url}{place}?task=6", viewport=size) as narrow:
+                narrow.wait_live()
 
-            assert width == narrow.script("document.documentElement.scrollWidth")
+                assert (place, width) == (
+                    place,
+                    narrow.script("document.documentElement.scrollWidth"),
+                )
 
 
 @SCHEMES
-def test_axe_finds_nothing(chromium: Chromium, board: BoardProcess, scheme: str) -> None:
-    with chromium.page(f"{board.url}?task=1", colorScheme=scheme) as page:
+@pytest.mark.parametrize("place", PLACES)
+def test_axe_finds_nothing(
+    chromium: Chromium, board: BoardProcess, place: str, scheme: str
+) -> None:
+    with chromium.page(f"{board.url}{place}?task=1", colorScheme=scheme) as page:
         page.wait_live()
-        page.wait("#record [data-key=task-1]")
-        page.at("#matrix-discipline", "selectOption", HOSTILE[2])
-        page.wait('[name="servers.0.name"]')
-        page.fill('[name="servers.0.name"]', "ralph")
-        page.wait('[name="servers.0.name"][aria-invalid]')
-        page.click('[data-add="new-server"]')
-        page.click("#diagnosis button")
-        page.wait("#diagnosis .finding")
-        page.wait("#notices .notice")
+        if place == "sessions":
+            page.wait("#record [data-key=task-1]")
+        if place == "knowledge":
+            page.at("#disciplines-discipline", "selectOption", HOSTILE[2])
+            page.wait('[name="servers.0.name"]')
+            page.fill('[name="servers.0.name"]', "ralph")
+            page.wait('[name="servers.0.name"][aria-invalid]')
+            page.click('[data-add="new-server"]')
+        if place == "health":
+            page.click("#diagnosis button")
+            page.wait("#diagnosis .finding")
+            page.wait("#notices .notice")
         page.script("for (const one of document.querySelectorAll('details')) one.open = true")
-        page.at("#matrix td[data-state=narrowed] >> nth=0", "hover")
+        if place == "access":
+            page.at("#matrix td[data-state=narrowed] >> nth=0", "hover")
 
         assert [] == page.violations()
 
@@ -237,7 +260,7 @@ def test_the_first_paint_of_20_000_tasks(
         for _ in range(5):
             started = time.perf_counter()
             with chromium.page(board.url) as page:
-                page.wait("#status .figures")
+                page.wait("#overview .figures")
                 paints.append(round(float(page.script(paint))))
                 whole = time.perf_counter() - started
         status = Path(f"/proc/{board.process.pid}/status").read_text(encoding="utf-8")

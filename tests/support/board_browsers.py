@@ -21,6 +21,7 @@ from lifelines import PATIENCE
 
 from ralphgen.board.web.server import LOOPBACK, BoardServer, quiet_log
 
+PLACES = ("", "tasks", "sessions", "knowledge", "access", "health")
 COOKIES: dict[str, str] = {}
 """By the origin of a board that runs, the cookie of a browser that it has let in."""
 Fields = Mapping[str, str] | Sequence[tuple[str, str]]
@@ -147,6 +148,10 @@ class Running:
         answer = self.ask("GET", path)
         assert 200 == answer.status, answer
         return answer.text
+
+    def everything(self, query: str = "") -> str:
+        """The text of all its pages, one after the other."""
+        return "".join(self.get(f"{place}{query}") for place in PLACES)
 
     def post(self, path: str, fields: Fields = (), **headers: str) -> Answer:
         """Send a form as a page of the board does."""

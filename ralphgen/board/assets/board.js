@@ -77,7 +77,7 @@ function redraw(name) {
 async function load(name) {
     if (!document.getElementById(name)) return;
     const asked = `${query(name)}`;
-    const answer = await fetch(`sections/${name}?${asked}`).catch(() => null);
+    const answer = await fetch(`/sections/${name}?${asked}`).catch(() => null);
     const html = answer?.ok && (await answer.text());
     if (!html) return;
     // Of another discipline, it would undo the choice that was made meanwhile.
@@ -109,7 +109,7 @@ let [events, failures, told] = [null, 0, 0];
 
 function listen() {
     if (document.hidden || events) return;
-    events = new EventSource(`events?since=${document.body.dataset.change}`);
+    events = new EventSource(`/events?since=${document.body.dataset.change}`);
     events.addEventListener("open", () => {
         failures = 0;
         showPulse("live", "Live");
@@ -331,7 +331,7 @@ function settle(form, { ok, problems }) {
 }
 
 async function check(form) {
-    const { ok, problems } = await send(form, "disciplines/check").catch(() => ({ ok: true }));
+    const { ok, problems } = await send(form, "/disciplines/check").catch(() => ({ ok: true }));
     if (form.dataset.edited !== undefined) showProblems(form, ok ? [] : problems);
 }
 

@@ -1,4 +1,4 @@
-"""What the board answers: its page, the sections of it, its assets, and the actions."""
+"""What the board answers: its pages, the sections of them, its assets, and the actions."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from ralphgen.board.project import Board, PageQuery
+from ralphgen.board.project import Board, Heading, PageQuery
 from ralphgen.board.requests import ActionResult, Form, form_of, query_of, wants_json
 from ralphgen.board.views.record import RecordQuery
 from ralphgen.board.web import pages
@@ -75,7 +75,7 @@ class Site:
             "/disciplines/save": self._save,
         }
         routes = [
-            Route("/", self._page),
+            *(Route(place.address, partial(self._page, place)) for place in pages.PLACES),
             Route("/sections/{name}", self._section),
             Route("/assets/{name}", _asset),
             Route("/events", self._events, methods=["GET"]),
@@ -87,24 +87,25 @@ class Site:
         """End the streams that are open."""
         self._events.close()
 
-    async def _page(self, request: Request) -> Response:
+    async def _page(self, place: pages.Place, request: Request) -> Response:
         query = query_of(request)
         notice = self._notices.take(query.get("notice", ""))
-        return await self._drawn_page(_page_query(query), notice)
+        return await self._drawn_page(place, _page_query(query), notice)
 
-    async def _drawn_page(self, query: PageQuery, outcome: ActionResult | None) -> Response:
-        """Return the page with each section that is there in time."""
+    async def _drawn_page(
+        self, place: pages.Place, query: PageQuery, outcome: ActionResult | None
+    ) -> Response:
+        """Return a page with each of its sections that is there in time."""
         await self._in_time(in_thread(self._board.check))  # a later change is announced later
         number, _ = self._board.changed_since(0)
-        tasks = {name: self._drawn(name, query) for name in pages.SECTIONS}
-        titled = self._going_on(in_thread(self._board.title))
+        tasks = {name: self._drawn(name, query) for name in place.sections}
+        titled = self._going_on(in_thread(self._board.heading))
         await asyncio.wait({titled, *tasks.values()}, timeout=PATIENCE)
-        drawn = {
-            name: task.result() if task.done() else pages.late(name) for name, task in tasks.items()
-        }
-        root = self._board.root
-        title = titled.result() if titled.done() else root.name
-        return HTMLResponse(pages.page(title, root, number, drawn, outcome))
+        drawn = [task.result() if task.done() else pages.late(name) for name, task in tasks.items()]
+        heading = titled.result() if titled.done() else Heading(self._board.root.name)
+        if not pages.has(heading, place):
+            raise HTTPException(404, "this project has no tasks, features and disciplines")
+        return HTMLResponse(pages.page(place, heading, number, drawn, outcome))
 
     async def _section(self, request: Request) -> Response:
         name = request.path_params["name"]
@@ -166,7 +167,10 @@ class Site:
         outcome = await in_thread(partial(self._board.save, form))
         if outcome.ok or wants_json(request):
             return self._answered(request, form, "disciplines", outcome)
-        return await self._drawn_page(PageQuery(form.text("discipline"), typed=form), outcome)
+        place = pages.PLACE_OF["disciplines"]
+        return await self._drawn_page(
+            place, PageQuery(form.text("discipline"), typed=form), outcome
+        )
 
     async def _done(
         self, request: Request, form: Form, section: str, act: Callable[[], ActionResult]
@@ -181,7 +185,7 @@ class Site:
             return _json(asdict(outcome))
         shown = [("discipline", name) for name in form.texts("discipline")]
         query = urlencode([*shown, ("notice", self._notices.keep(outcome))])
-        return RedirectResponse(f"{request.scope['root_path']}/?{query}#{section}", 303)
+        return RedirectResponse(f"{pages.PLACE_OF[section].address}?{query}#{section}", 303)
 
 
 def _page_query(query: Mapping[str, str]) -> PageQuery:

@@ -3,7 +3,7 @@
 import shlex
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache
 from hashlib import sha256
@@ -13,6 +13,7 @@ from typing import cast
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from ralphgen.board.project import Heading
 from ralphgen.board.requests import ActionResult
 from ralphgen.board.views.disciplines import read_disciplines
 from ralphgen.board.views.drift import Drifted, drift
@@ -27,17 +28,44 @@ from ralphgen.project.connection import open_database
 from ralphgen.rendering.templates import template_folder
 
 SECTIONS: Mapping[str, str] = {
+    "overview": "Overview",
     "matrix": "Who sees what",
     "status": "How it stands",
     "record": "Who did what",
     "drift": "Drift",
+    "knowledge": "Features and learnings",
     "disciplines": "Disciplines",
     "sessions": "Sessions",
     "diagnosis": "Doctor",
 }
-"""The sections in the order of the page, with their titles."""
+"""The sections in the order of a report, with their titles."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A page of the board, at an address of its own."""
+
+    address: str
+    title: str
+    sections: tuple[str, ...]
+
+
+PLACES = (
+    Place("/", "Overview", ("overview",)),
+    Place("/tasks", "Tasks", ("status",)),
+    Place("/sessions", "Sessions", ("sessions", "record")),
+    Place("/knowledge", "Knowledge", ("knowledge", "disciplines")),
+    Place("/access", "Access", ("matrix",)),
+    Place("/health", "Health", ("drift", "diagnosis")),
+)
+"""The places in the order of their links."""
+OF_WORK = ("/tasks", "/knowledge")
+"""Those that a project without tasks, features and disciplines does not have."""
+PLACE_OF = {section: place for place in PLACES for section in place.sections}
 HALVES = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 TEMPLATES = {
+    "overview": "overview.html.jinja",
+    "knowledge": "knowledge.html.jinja",
     "matrix": "matrix.html.jinja",
     "status": "status.html.jinja",
     "record": "record.html.jinja",
@@ -47,8 +75,8 @@ TEMPLATES = {
     "diagnosis": "diagnosis.html.jinja",
 }
 SHEET = Path(__file__).parents[1] / "assets" / "board.css"
-LEFT_OUT = ("diagnosis",)
-"""What depends on the machine alone."""
+LEFT_OUT = ("overview", "knowledge", "diagnosis")
+"""What depends on the machine alone, and what is told elsewhere in a report."""
 OF_TASKS = ("status", "disciplines")
 """What a project without tasks, features and disciplines has nothing of."""
 NO_DAY = date.min
@@ -56,21 +84,27 @@ NO_DAY = date.min
 
 
 def page(
-    title: str,
-    root: Path,
+    place: Place,
+    heading: Heading,
     change: int,
-    sections: Mapping[str, Markup],
+    sections: Iterable[Markup],
     outcome: ActionResult | None,
 ) -> str:
-    """Return the whole page; `change` is the number of the last change that it shows."""
+    """Return a whole page; `change` is the number of the last change that it shows."""
     return html(
         "page.html.jinja",
-        title=title,
-        root=str(root),
+        title=heading.title,
+        here=place,
+        places=[one for one in PLACES if has(heading, one)],
         change=change,
-        sections=[(name, SECTIONS[name], text) for name, text in sections.items()],
+        sections=sections,
         notice="" if outcome is None else notice(outcome),
     )
+
+
+def has(heading: Heading, place: Place) -> bool:
+    """Return whether a project has a place."""
+    return not heading.tables_alone or place.address not in OF_WORK
 
 
 def report(root: Path) -> str:
@@ -124,7 +158,7 @@ def problem(name: str, error: BaseException) -> Markup:
 
 def late(name: str) -> Markup:
     """Return the section that says that it is being loaded."""
-    return html("late.html.jinja", name=name, title=SECTIONS[name])
+    return html("late.html.jinja", name=name, title=SECTIONS[name], at=PLACE_OF[name].address)
 
 
 def notice(outcome: ActionResult) -> Markup:

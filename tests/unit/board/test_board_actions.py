@@ -110,7 +110,7 @@ def test_doctor_is_asked_and_its_findings_stay(board: Running) -> None:
 
 def test_a_session_is_ended(board: Running, root: Path) -> None:
     one, two = opened(root, "task_execution", task=1), opened(root, "task_execution", task=2)
-    page = board.get()
+    page = board.get("sessions")
     answer = board.act("sessions/end", {"session": one.session_id})
     after = board.follow(board.post("sessions/end", {"session": two.session_id}))
 
@@ -147,7 +147,7 @@ def test_a_server_is_saved(board: Running, root: Path) -> None:
     assert {"ok": True, "problems": []} == check
     assert answer["ok"], answer
     assert [("docs", "docs-server", ("-y", "two words", ""), ("TOKEN",))] == servers_of(root)
-    assert "s3cr3t" not in board.get("?discipline=backend")
+    assert "s3cr3t" not in board.everything("?discipline=backend")
 
 
 def test_a_plain_form_saves_too_and_stays_at_its_discipline(board: Running, root: Path) -> None:

@@ -14,9 +14,21 @@ from command_line import run_sql
 from driving import create_project, made_here
 from making_sessions import opened
 
+from ralphgen.ledger.tables import add_tables
+
 pytestmark = pytest.mark.slow
 
-SECTIONS = ("matrix", "status", "record", "drift", "disciplines", "sessions", "diagnosis")
+SECTIONS = {
+    "overview": "",
+    "status": "tasks",
+    "sessions": "sessions",
+    "record": "sessions",
+    "knowledge": "knowledge",
+    "disciplines": "knowledge",
+    "matrix": "access",
+    "drift": "health",
+    "diagnosis": "health",
+}
 HOSTILE = (
     "</title><script>alert(1)</script>",
     "\"><img src=x onerror='alert(2)'>",
@@ -45,10 +57,35 @@ def root(project: Path, tmp_path: Path) -> Path:
 
 
 def test_it_holds_every_section_as_it_is_served_alone(board: Running) -> None:
-    page = board.get()
+    for section, place in SECTIONS.items():
+        assert part(board.get(place), section) == board.get(f"sections/{section}").strip()
 
-    for name in SECTIONS:
-        assert part(page, name) == board.get(f"sections/{name}").strip()
+
+def test_each_place_has_an_address_and_says_which_it_is(board: Running) -> None:
+    wanted = {"/", "/tasks", "/sessions", "/knowledge", "/access", "/health"}
+    for place in wanted:
+        links = [one for one in Elements(board.get(place)).of("a") if "/" in str(one["href"])[:1]]
+        named = [one["href"] for one in links if "?" not in str(one["href"])]
+
+        assert wanted == {*named}
+        assert [place] == [one["href"] for one in links if "aria-current" in one]
+
+
+def test_the_overview_says_what_runs_what_waits_what_is_ready_and_what_it_cost(root: Path) -> None:
+    add_tables(root)
+    run_sql(
+        root,
+        "UPDATE tasks SET status = 'blocked', blocked_by = 'the bank' WHERE id = 2",
+        "INSERT INTO ralphgen_sessions (id, recipe, started, agent, cost_usd) VALUES"
+        " ('now', 'r', strftime('%Y-%m-%dT%H:%M:%SZ'), 'a', 1.25),"
+        " ('then', 'r', '2026-02-10T00:00:00Z', 'a', 10)",
+    )
+    with running_board(root) as board:
+        words = " ".join(" ".join(Elements(board.get("sections/overview")).texts).split())
+
+    assert "begun today 1 cost today, as far as it is known $1.25" in words
+    assert "the bank" in words
+    assert "Ready 1" in words
 
 
 def test_it_is_called_as_the_project_calls_itself(root: Path) -> None:
@@ -102,14 +139,14 @@ def test_no_secret_stands_in_it(board: Running) -> None:
 
 
 def test_a_discipline_is_chosen_by_its_name(board: Running) -> None:
-    page = board.get("?discipline=backend")
+    page = board.everything("?discipline=backend")
     chosen = [one for one in Elements(page).of("option") if "selected" in one]
 
     assert {"backend"} == {one["value"] for one in chosen}
 
 
 def test_a_discipline_that_is_not_there_is_none(board: Running) -> None:
-    page = board.get("?discipline=%3Cscript%3E&discipline=nobody")
+    page = board.everything("?discipline=%3Cscript%3E&discipline=nobody")
 
     assert "nobody" not in part(page, "matrix").replace(">nobody<", "")
     assert [] == [one for one in Elements(page).of("option") if "selected" in one]
@@ -132,10 +169,10 @@ def test_no_name_is_taken_for_more_than_text(root: Path, name: str) -> None:
     )
     opened(root, "task_execution", task=1)
     with running_board(root) as board:
-        found = Elements(board.get(f"?{urlencode({'discipline': name})}"))
+        found = Elements(board.everything(f"?{urlencode({'discipline': name})}"))
 
     assert name in found.words
-    assert [{"src": "assets/board.js", "defer": None}] == found.of("script")
+    assert 6 * [{"src": "/assets/board.js", "defer": None}] == found.of("script")
     assert set() == UNWANTED & {tag for tag, _ in found.found}
     for tag, given in found.found:
         assert not [key for key in given if key.startswith("on") or key == "style"], (
@@ -149,7 +186,7 @@ def test_no_name_is_taken_for_more_than_text(root: Path, name: str) -> None:
 def test_a_config_that_cannot_be_read_is_told_of_where_it_matters(root: Path) -> None:
     (root / ".ralph/ralphgen.toml").write_text("kits = [\n", encoding="utf-8")
     with running_board(root) as board:
-        page = board.get()
+        page = board.everything()
 
     for name in ("matrix", "status", "drift"):
         assert "ralphgen.toml:" in part(page, name)
@@ -171,7 +208,7 @@ def test_a_mistake_in_a_recipe_takes_away_no_more_than_it_must(root: Path) -> No
 def test_without_a_database_the_page_says_so(root: Path) -> None:
     (root / ".ralph/db/ralph.db").unlink()
     with running_board(root) as board:
-        page = board.get()
+        page = board.everything()
 
     assert "no database" in part(page, "status")
     assert "no database" in part(page, "disciplines")
@@ -186,7 +223,7 @@ def test_what_takes_long_holds_up_no_other_section(root: Path) -> None:
     ):
         other.execute("PRAGMA journal_mode = delete")
         other.execute("BEGIN EXCLUSIVE")
-        page = board.get()
+        page = board.everything()
         other.rollback()
         after = board.get("sections/status")
 

@@ -15,7 +15,7 @@ from ralphgen.board.views.disciplines import read_disciplines
 from ralphgen.board.views.record import RecordQuery, project_record
 from ralphgen.board.views.sessions import read_sessions
 from ralphgen.board.views.status import project_status
-from ralphgen.board.web.pages import report
+from ralphgen.board.web.pages import SECTIONS, report
 from ralphgen.kits.registry import KITS
 from ralphgen.project.connection import open_database
 from ralphgen.project.inspect import read_schema
@@ -128,6 +128,6 @@ def test_a_write_of_anybody_is_noticed_at_the_next_slower_look(
 def test_every_section_of_the_page_is_there(tmp_path: Path) -> None:
     with on_engine("postgresql", tmp_path, ledger=True) as project:
         board = Board(project.root)
-        for name in ("matrix", "status", "record", "drift", "disciplines", "sessions"):
+        for name in SECTIONS:
             assert board.view(name, PageQuery("backend"))
-        assert board.title()
+        assert board.heading().title

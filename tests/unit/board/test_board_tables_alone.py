@@ -62,7 +62,8 @@ def whole(board: Running) -> str:
     """The page with every section, however long they take."""
     for name in SHOWN:
         board.get(f"sections/{name}")
-    return board.get()
+    assert [404, 404] == [board.ask("GET", place).status for place in ("tasks", "knowledge")]
+    return "".join(board.get(place) for place in ("", "sessions", "access", "health"))
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -83,8 +84,8 @@ def test_the_board_shows_its_grid_its_sessions_its_health_and_its_log(
     assert "up to date" in part(page, "drift")
     assert "manual-" in part(page, "sessions")
     assert diagnosed["ok"], health
-    assert '<section id="status" hidden>' in page
-    assert '<section id="disciplines" hidden>' in page
+    assert 'href="/tasks"' not in page
+    assert 'href="/sessions"' in page
     assert 'class="problem"' not in page
 
 
@@ -122,5 +123,5 @@ def test_without_a_ledger_it_has_no_record(tmp_path: Path) -> None:
     with tables_alone("sqlite", tmp_path / "p") as root:
         assert 0 == ralphgen("ledger", "off", "--yes", cwd=root).returncode
         with running_board(root) as board:
-            assert '<section id="record" hidden>' in board.get()
+            assert '<section id="record" hidden>' in board.get("sessions")
         assert '<section id="record"' not in report(root)
