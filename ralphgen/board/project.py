@@ -72,7 +72,7 @@ class ChangeCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Heading:
+class ProjectHeading:
     """What every page says of a project: its title, and whether it has tables alone."""
 
     title: str
@@ -96,13 +96,13 @@ class Board:
         self._acting = Lock()
         self._findings: tuple[CheckResult, ...] | None = None
 
-    def heading(self) -> Heading:
+    def heading(self) -> ProjectHeading:
         """Return how the project is called; as its folder where its title cannot be read."""
         alone, name = has_tables_alone(self.root), self.root.name
         try:
-            return Heading(project_title(self.root, name), alone)
+            return ProjectHeading(project_title(self.root, name), alone)
         except RalphgenError:
-            return Heading(name, alone)
+            return ProjectHeading(name, alone)
 
     def listening(self) -> AbstractContextManager[None]:
         """Within the block, `check` finds sooner what was written, where the database tells of it.

@@ -18,6 +18,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 DESCRIPTIONS = {
     "AgentSettings.command": "The program and its arguments, run without a shell.",
     "AgentSettings.reports_cost": "Whether its last line tells what it has cost.",
+    "BoardSettings.port": "The port of the board on this machine: its pages can be bookmarked.",
     "BriefConfig.max_characters": "The most that agents are told when a session begins.",
     "CheckSettings.dela": "A task of the kit dela, in place of run.",
     "CheckSettings.disciplines": "Those whose tasks need it: all, if left out.",
@@ -25,6 +26,7 @@ DESCRIPTIONS = {
     "CheckSettings.run": "The program and its arguments, run without a shell.",
     "CheckSettings.timeout": "The most seconds that it may take.",
     "ClaimsConfig.lease": "Seconds for which a session holds a task, unless it works on.",
+    "Config.board": "Where the board listens.",
     "Config.brief": "What agents are told when a session begins.",
     "Config.claims": "How sessions hold tasks.",
     "Config.database": "Where the project's rows are.",

@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from ralphgen.board.project import Board, Heading, PageQuery
+from ralphgen.board.project import Board, PageQuery, ProjectHeading
 from ralphgen.board.requests import ActionResult, Form, form_of, query_of, wants_json
 from ralphgen.board.views.record import RecordQuery
 from ralphgen.board.web import pages
@@ -87,13 +87,13 @@ class Site:
         """End the streams that are open."""
         self._events.close()
 
-    async def _page(self, place: pages.Place, request: Request) -> Response:
+    async def _page(self, place: pages.BoardPlace, request: Request) -> Response:
         query = query_of(request)
         notice = self._notices.take(query.get("notice", ""))
         return await self._drawn_page(place, _page_query(query), notice)
 
     async def _drawn_page(
-        self, place: pages.Place, query: PageQuery, outcome: ActionResult | None
+        self, place: pages.BoardPlace, query: PageQuery, outcome: ActionResult | None
     ) -> Response:
         """Return a page with each of its sections that is there in time."""
         await self._in_time(in_thread(self._board.check))  # a later change is announced later
@@ -102,7 +102,7 @@ class Site:
         titled = self._going_on(in_thread(self._board.heading))
         await asyncio.wait({titled, *tasks.values()}, timeout=PATIENCE)
         drawn = [task.result() if task.done() else pages.late(name) for name, task in tasks.items()]
-        heading = titled.result() if titled.done() else Heading(self._board.root.name)
+        heading = titled.result() if titled.done() else ProjectHeading(self._board.root.name)
         if not pages.has(heading, place):
             raise HTTPException(404, "this project has no tasks, features and disciplines")
         return HTMLResponse(pages.page(place, heading, number, drawn, outcome))

@@ -13,7 +13,7 @@ from typing import cast
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from ralphgen.board.project import Heading
+from ralphgen.board.project import ProjectHeading
 from ralphgen.board.requests import ActionResult
 from ralphgen.board.views.disciplines import read_disciplines
 from ralphgen.board.views.drift import Drifted, drift
@@ -42,7 +42,7 @@ SECTIONS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BoardPlace:
     """A page of the board, at an address of its own."""
 
     address: str
@@ -51,12 +51,12 @@ class Place:
 
 
 PLACES = (
-    Place("/", "Overview", ("overview",)),
-    Place("/tasks", "Tasks", ("status",)),
-    Place("/sessions", "Sessions", ("sessions", "record")),
-    Place("/knowledge", "Knowledge", ("knowledge", "disciplines")),
-    Place("/access", "Access", ("matrix",)),
-    Place("/health", "Health", ("drift", "diagnosis")),
+    BoardPlace("/", "Overview", ("overview",)),
+    BoardPlace("/tasks", "Tasks", ("status",)),
+    BoardPlace("/sessions", "Sessions", ("sessions", "record")),
+    BoardPlace("/knowledge", "Knowledge", ("knowledge", "disciplines")),
+    BoardPlace("/access", "Access", ("matrix",)),
+    BoardPlace("/health", "Health", ("drift", "diagnosis")),
 )
 """The places in the order of their links."""
 OF_WORK = ("/tasks", "/knowledge")
@@ -84,8 +84,8 @@ NO_DAY = date.min
 
 
 def page(
-    place: Place,
-    heading: Heading,
+    place: BoardPlace,
+    heading: ProjectHeading,
     change: int,
     sections: Iterable[Markup],
     outcome: ActionResult | None,
@@ -102,7 +102,7 @@ def page(
     )
 
 
-def has(heading: Heading, place: Place) -> bool:
+def has(heading: ProjectHeading, place: BoardPlace) -> bool:
     """Return whether a project has a place."""
     return not heading.tables_alone or place.address not in OF_WORK
 
