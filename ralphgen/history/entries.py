@@ -1,6 +1,7 @@
 """Reads the journal of a project: who changed which row, from what to what."""
 
 import json
+import re
 import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ RESTORE = "restore the database from one of .ralph/backups"
 COLUMNS = "number, time, session, tool, table_name, row_key, before, after"
 SESSIONS = "SELECT id FROM ralphgen_sessions ORDER BY started DESC"
 LISTED = 5  # sessions in a refusal
+_HEX = re.compile("(?:[0-9A-F]{2})*")  # of a blob; JSON may hold another "blob"
 _OF_TASK = (
     "(lower(table_name) = 'tasks' AND row_key = ? "
     "OR lower(table_name) = 'task_comments' AND ? IN ({}, {}))"
@@ -183,7 +185,9 @@ def decoded(raw: bytes) -> str:
 
 
 def _is_blob(value: object, *, nested: bool) -> bool:
-    return isinstance(value, dict) and (not nested or value.keys() == {"blob"})
+    if not isinstance(value, dict) or not nested:
+        return isinstance(value, dict)
+    return value.keys() == {"blob"} and _HEX.fullmatch(str(value["blob"])) is not None
 
 
 def _shown(value: object) -> object:

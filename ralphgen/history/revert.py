@@ -168,7 +168,8 @@ class Reverter:
         elif change.is_there:
             settings = ", ".join(f"{quoted(one)} = {_place(change.old[one])}" for one in change.new)
             values = [_bound(change.old[one]) for one in change.new]
-            sql = f"UPDATE {quoted(table.name)} SET {settings} WHERE {where}"
+            # Stronger than what a UNIQUE says of conflicts: REPLACE would take a row of others.
+            sql = f"UPDATE OR ABORT {quoted(table.name)} SET {settings} WHERE {where}"
             self._database.change(sql, [*values, *key])
         else:
             self._insert(table, change.key, change.old)
@@ -177,7 +178,7 @@ class Reverter:
         numbered = {} if table.key[0] in row else dict(zip(table.key, key, strict=True))
         whole = {**numbered, **row}
         names, places = ", ".join(map(quoted, whole)), ", ".join(map(_place, whole.values()))
-        sql = f"INSERT INTO {quoted(table.name)} ({names}) VALUES ({places})"
+        sql = f"INSERT OR ABORT INTO {quoted(table.name)} ({names}) VALUES ({places})"
         self._database.change(sql, [*map(_bound, whole.values())])
 
     def _swap(self, changes: Sequence[RowChange]) -> bool:

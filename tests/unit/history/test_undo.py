@@ -181,6 +181,26 @@ def test_a_name_that_is_taken_stays_with_who_has_it(root: Path) -> None:
     assert "UNIQUE" in undone.rows[0].left
 
 
+@pytest.mark.parametrize("how", ["REPLACE", "IGNORE"])
+@pytest.mark.parametrize("write", ["UPDATE codes SET code = 'two'", "DELETE FROM codes"])
+def test_what_a_table_says_of_conflicts_takes_no_row_of_others(
+    tmp_path: Path, how: str, write: str
+) -> None:
+    codes = f"CREATE TABLE codes (id INTEGER PRIMARY KEY, code TEXT UNIQUE ON CONFLICT {how})"
+    path = make_database(tmp_path, codes)
+    run(
+        tmp_path,
+        ("a", "INSERT INTO codes VALUES (1, 'one')"),
+        ("b", write),
+        ("c", "INSERT INTO codes VALUES (2, 'one')"),
+    )
+    undone = undo_session(tmp_path, "b")
+
+    assert "UNIQUE" in undone.rows[0].left
+    with closing(sqlite3.connect(path)) as connection:
+        assert [("one",)] == connection.execute("SELECT code FROM codes WHERE id = 2").fetchall()
+
+
 def test_names_that_were_swapped_are_swapped_back(root: Path) -> None:
     run(root, ("a", "INSERT INTO tasks (id, code) VALUES (1, 'one'), (2, 'two')"))
     before = rows_of(root / DATABASE)

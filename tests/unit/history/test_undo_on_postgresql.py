@@ -105,6 +105,21 @@ def test_values_of_all_types_come_back_to_the_last_digit(root: Path) -> None:
     assert before == rows(root)
 
 
+@pytest.mark.parametrize("value", ['"no hex"', "5", '"00ff"', '"00FF"', '"0"', "null"])
+def test_json_that_looks_like_the_bytes_of_the_journal_is_none(root: Path, value: str) -> None:
+    facts = f'{{"blob": {value}}}'
+    run(root, ("a", f"INSERT INTO tasks (facts) VALUES ('{facts}')"))
+    before = rows(root)
+    run(root, ("b", "UPDATE tasks SET facts = NULL"))
+    undo_session(root, "b")
+
+    assert before == rows(root)
+    assert (
+        json.loads(facts)
+        == json.loads(ralphgen("log", "--json", cwd=root).stdout)[0]["after"]["facts"]
+    )
+
+
 def test_new_rows_go_and_the_undo_can_be_undone(root: Path) -> None:
     run(root, ("a", TASK))
     before = rows(root)
