@@ -87,7 +87,10 @@ def own_processes(root: Path) -> list[str]:
     return found
 
 
-def test_over_http_each_session_has_processes_of_its_own(tmp_path: Path) -> None:
+def test_over_http_each_session_has_processes_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SHOP_DSN", raising=False)  # of other tests: here nothing says what it is
     ledger = LEDGER.read_text(encoding="utf-8")
     more = f"{TESTS}\n{HTTP}workers = 1\nrate = 100000\n"
     root = with_tools(create_project(tmp_path / "p", ledger, MARKER, config=more))

@@ -15,6 +15,8 @@ pytestmark = needs_postgresql
 ENTRIES = (
     "SELECT session, tool, table_name, row_key, before, after FROM ralphgen_journal ORDER BY number"
 )
+KEPT = "SELECT entry FROM ralphgen_entries"
+LINE = "append_progress"  # whose entry is a line of a file in SQLite's project
 CLAIM = (
     "INSERT INTO ralphgen_claims (task_id, session, token, taken, expires, attempts) "
     "VALUES (1, 'test', 3, '2026-01-01T00:00:00.000Z', '2999-01-01T00:00:00.000Z', 0)"
@@ -78,6 +80,9 @@ def test_the_journal_says_the_same_of_the_same_calls(both: tuple[Path, Path, str
         ]
 
     expected, found = read(query(ours, ENTRIES)), read(rows(dsn, ENTRIES))
+    line, row = (one.pop([tool for _, tool, *_ in one].index(LINE)) for one in (expected, found))
+    assert (LINE, "progress.txt", LINE, "ralphgen_entries") == (*line[1:3], *row[1:3])
+    assert row[5]["entry"].endswith(line[5]["line"])
     assert sum(table == "task_comments" for _, _, table, *_ in found) == 5
     assert sorted(map(repr, expected)) == sorted(map(repr, found))
     sessions = "SELECT id, recipe, outcome FROM ralphgen_sessions"
@@ -155,7 +160,7 @@ def test_a_line_is_appended_once_though_its_transaction_was_done_again(
     rows(
         dsn,
         "CREATE SEQUENCE tries; CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS $$ "
-        "BEGIN IF nextval('tries') = 1 THEN RAISE EXCEPTION 'lost' USING ERRCODE = '40001'; "
+        "BEGIN IF nextval('public.tries') = 1 THEN RAISE EXCEPTION 'lost' USING ERRCODE = '40001'; "
         "END IF; RETURN NEW; END $$; CREATE TRIGGER lose BEFORE INSERT ON ralphgen_journal "
         "FOR EACH ROW EXECUTE FUNCTION lose()",
     )
@@ -163,6 +168,5 @@ def test_a_line_is_appended_once_though_its_transaction_was_done_again(
         server.call("list_tasks")  # which connects: a call that does not is made on a thread
         server.call("append_progress", text="Begun.")
 
-    (file,) = (theirs / ".ralph").glob("progress*")
-    assert file.read_text(encoding="utf-8").count("Begun.") == 1
+    assert [1] == [said.count("Begun.") for (said,) in rows(dsn, KEPT)]
     assert len(rows(dsn, ENTRIES)) == 1
