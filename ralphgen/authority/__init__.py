@@ -15,7 +15,8 @@ class Authority:
     `suites` are the tools of each kit before a session narrows them, `removed` what disciplines
     take away, by discipline and kit. `runs` holds, by `"kit:tool"`, the definition of what is run,
     where the project has written that itself: a query, a function, a table. `done` are the rules by
-    which a task is done, None where there are none.
+    which a task is done, None where there are none. `settings` are those of each kit that has some,
+    and `shown` the columns, by table, of which sessions see what they hold.
     """
 
     policy: Policy
@@ -23,6 +24,8 @@ class Authority:
     removed: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
     runs: Mapping[str, str] = field(default_factory=dict)
     done: Mapping[str, Any] | None = None
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    shown: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 NOTHING = Authority(Policy(recipes={}, removed_tools={}, absent={}))

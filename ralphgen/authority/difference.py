@@ -40,14 +40,39 @@ def changes(before: Authority, after: Authority) -> list[AuthorityChange]:
     found += [AuthorityChange(*said, disciplines=tuple(who)) for said, who in by_discipline.items()]
     loose = loosened_facts(before.done or {}, after.done or NO_RULES)
     found += [
-        AuthorityChange(gain=True, tool="", text=f"what makes a task done: {one}") for one in loose
+        AuthorityChange(gain=True, tool="", text=f"what makes a task done: {named(one)}")
+        for one in loose
     ]
+    of_all = (*_settings(before, after), *_shown(before.shown, after.shown))
+    found += [AuthorityChange(gain, "", text) for gain, text in of_all]
     weighed = {one.tool for one in found if one.gain}
     for tool in before.runs.keys() & after.runs.keys() - weighed:
         if before.runs[tool] != after.runs[tool]:
             text = f"what {named(tool)} runs is defined in another way"
             found.append(AuthorityChange(gain=True, tool=tool, text=text))
     return sorted(found, key=lambda one: (not one.gain, one.tool == "", one.tool, one.text))
+
+
+def _settings(before: Authority, after: Authority) -> Iterator[tuple[bool, str]]:
+    """Yield each setting of a kit that differs, which nobody can weigh: it may let more through."""
+    for kit in sorted(before.suites.keys() & after.suites.keys()):
+        old, new = (one.settings.get(kit, {}) for one in (before, after))
+        for key in sorted({*old, *new}):
+            if old.get(key) != new.get(key):
+                was, now = (named(_json(one.get(key))) for one in (old, new))
+                text = f"the setting {named(key)} of the kit {named(kit)} is {now}, where it was"
+                yield True, f"{text} {was}"
+
+
+def _shown(
+    old: Mapping[str, Sequence[str]], new: Mapping[str, Sequence[str]]
+) -> Iterator[tuple[bool, str]]:
+    for table in sorted(old.keys() & new.keys()):
+        more, fewer = {*new[table]} - {*old[table]}, {*old[table]} - {*new[table]}
+        if more:
+            yield True, f"rows of {named(table)} show {listed(sorted(more))}"
+        if fewer:
+            yield False, f"rows of {named(table)} no longer show {listed(sorted(fewer))}"
 
 
 def _of_recipe(recipe: str, before: Authority, after: Authority) -> Iterator[Said]:
@@ -157,7 +182,7 @@ def _bound(entry: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterat
         far = [_reach(one) for one in (was, now)]
         if far[0] == far[1]:
             continue
-        rows = f'"{now}"' if now else "any row, whatever the session is about"
+        rows = named(now) if now else "any row, whatever the session is about"
         yield far[1] > far[0], entry, f"{named(name)} of {named(entry)} names {rows}"
 
 

@@ -1,7 +1,7 @@
 """Reads what an emitted server lets sessions do from the text of its modules; runs none of them."""
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ralphgen.authority import Authority
@@ -13,7 +13,7 @@ from ralphgen.runtime.policy import FULL, Policy, Recipe
 from ralphgen.runtime.tool import Tool
 
 POLICY = "policy.py"
-DONE = "done.py"
+DONE, SETTINGS, TABLES = "done.py", "settings.py", "tables.py"
 Names = dict[str, Any]
 
 
@@ -31,6 +31,8 @@ def read_authority(files: Mapping[str, str], where: str) -> Authority:
         policy = Policy(recipes=recipes, removed_tools=removed, absent=given["absent"])
         suites: dict[str, tuple[Tool, ...]] = {}
         runs: dict[str, str] = {}
+        settings: dict[str, dict[str, Any]] = {}
+        shown: dict[str, list[str]] = {}
         done = None
         for kit in recipes[FULL].tools:
             found: list[Tool] = []
@@ -39,13 +41,17 @@ def read_authority(files: Mapping[str, str], where: str) -> Authority:
                 if read == f"{kit}/{DONE}":
                     done = _value(_assigned(_parsed(files[read]))["DONE"], {})
                     loosened_facts(done, done)  # which fails where it is none
+                elif read == f"{kit}/{SETTINGS}":
+                    settings[kit] = dict(_value(_assigned(_parsed(files[read]))["SETTINGS"], {}))
+                elif read == f"{kit}/{TABLES}":
+                    shown.update(_columns(_assigned(_parsed(files[read]))))
             suites[kit] = tuple(found)
         policy.name_tools({kit: [tool.name for tool in suite] for kit, suite in suites.items()})
     except (ValueError, LookupError, TypeError, AttributeError, SyntaxError) as error:
         raise _unreadable(read, where, error) from error
     except (StartError, RecursionError, MemoryError) as error:
         raise _unreadable(read, where, error) from error
-    return Authority(policy, suites, removed, runs, done)
+    return Authority(policy, suites, removed, runs, done, settings, shown)
 
 
 def _unreadable(path: str, where: str, error: BaseException) -> ProjectError:
@@ -72,6 +78,16 @@ def _assigned(module: ast.Module) -> dict[str, ast.expr]:
         for one in module.body
         if isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name)
     }
+
+
+def _columns(assigned: Mapping[str, ast.expr]) -> Iterator[tuple[str, list[str]]]:
+    """Yield each table of the kit's own tools, with its columns."""
+    for node in assigned.values():
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "StoredTable":
+            name, columns = node.args[:2]
+            if not isinstance(columns, ast.Dict):
+                raise TypeError("the columns of a table are none")
+            yield _value(name, {}), [_value(key, {}) for key in columns.keys]
 
 
 def _tools(text: str, kit: str, runs: dict[str, str]) -> list[Tool]:

@@ -9,12 +9,17 @@ from command_line import ralphgen, refused, snapshot
 from driving import create_project, edit, query
 from proved_projects import git
 
+from ralphgen.authority import NOTHING, Authority
+from ralphgen.authority.difference import changes
+from ralphgen.authority.sentences import markdown
 from ralphgen.generate.workflows import regenerate
+from ralphgen.runtime.policy import Policy
 
 pytestmark = pytest.mark.slow
 
 RISK = "ALTER TABLE tasks ADD COLUMN risk TEXT CHECK (risk IN ('low', 'high'))"
 CONFIG = '[disciplines.frontend]\ndisable = ["create_task"]\n'
+RULES = {"checks": [{"name": "<!-- *x* @all"}], "protect": ["**/tests/**"], "watch": []}
 OWN = 'base = "task_execution"\nallow = { ralph = ["get_task", "set_task_status"] }\n'
 
 
@@ -218,3 +223,41 @@ def test_names_can_do_nothing_in_a_comment(root: Path) -> None:
     done = ralphgen("policy", "diff", "--project", root)
 
     assert all(line.startswith(("#", "-")) for line in done.stdout.splitlines() if line)
+
+
+def test_a_column_that_is_hidden_no_longer_is_a_gain(root: Path) -> None:
+    config = root / ".ralph/ralphgen.toml"
+    config.write_text('[schema]\nhide = ["tasks.pseudocode"]\n', encoding="utf-8")
+    regenerate(root, force=False, say=quiet)
+    assert "rows of `tasks` no longer show `pseudocode`" in texts_of(diff(root), gain=False)
+
+    commit(root)
+    config.write_text("", encoding="utf-8")
+    regenerate(root, force=False, say=quiet)
+
+    assert "rows of `tasks` show `pseudocode`" in texts_of(diff(root), gain=True)
+
+
+def test_a_setting_of_a_kit_that_differs_counts_as_a_gain(root: Path) -> None:
+    config = root / ".ralph/ralphgen.toml"
+    with_rye = 'kits = ["ralph", "rye"]\n'
+    config.write_text(with_rye, encoding="utf-8")
+    regenerate(root, force=False, say=quiet)
+    commit(root)
+    config.write_text(f'{with_rye}[rye]\nhosts = ["evil.example.com"]\n', encoding="utf-8")
+    regenerate(root, force=False, say=quiet)
+    (found,) = diff(root)
+
+    assert found["gain"]
+    assert (
+        'the setting `hosts` of the kit `rye` is `["evil.example.com"]`, where it was `[]`'
+    ) == found["text"]
+
+
+def test_what_is_said_of_checks_can_do_nothing_in_a_comment() -> None:
+    """Names of checks and protected paths are text of the project, too."""
+    before = Authority(Policy(recipes={}, removed_tools={}, absent={}), done=RULES)
+    text = markdown(changes(before, NOTHING), "HEAD")
+
+    assert '`the check "<!-- *x* @all" is gone`' in text
+    assert '`"**/tests/**" is protected no longer`' in text
