@@ -126,6 +126,13 @@ def test_the_action_fetches_the_commit_that_a_shallow_checkout_lacks(
     assert "`ralph:create_task` takes `risk`" in texts["policy"]
 
 
+def test_the_action_refuses_a_word_that_would_look_for_no_gain(root: Path) -> None:
+    base = git(root, "rev-parse", "HEAD").strip()
+
+    assert act(root, base, fail_on_gain="yes")[0].startswith("2 ")
+    assert act(root, base, fail_on_gain="")[0].startswith("2 ")
+
+
 def test_no_input_of_the_action_is_pasted_into_a_script() -> None:
     """What a pull request names would be run there."""
     assert not [one for one in read("action.yml")["runs"]["steps"] if "${{" in one.get("run", "")]
