@@ -1,6 +1,7 @@
 """Writes what PostgreSQL lets the logins of sessions do: roles, grants and row-level security."""
 
 import json
+import re
 from collections.abc import Sequence
 
 from ralphgen.errors import ProjectError
@@ -17,6 +18,8 @@ from ralphgen.runtime.postgresql.revocations import MADE
 from ralphgen.spelling import sql_name, sql_text
 
 WRITING = ("INSERT", "UPDATE", "DELETE")
+# The ends of the blocks of the templates: in a name they would end one too soon.
+ENDS = re.compile(r"\$(emptied|guard|holder|journal|login|roles|secured|service)\$")
 
 
 def access_sql(project: Project, plan: ServerPlan) -> str:
@@ -45,6 +48,9 @@ def access_sql(project: Project, plan: ServerPlan) -> str:
         *(used(schema, name, uses, columns) for name, columns in own.shown.items()),
         *(used(schema, name, uses) for name in sorted(others)),
     ]
+    if found := ENDS.search(repr((tables, own.statuses, own.first_statuses))):
+        text = f'there can be no roles: a name or a status in the database holds "{found[0]}"'
+        raise ProjectError(text, "it would end a block of the SQL: choose another")
     has_ledger = project.schema.table(MARKER) is not None
     return rendered(
         "roles.sql.jinja",

@@ -1,5 +1,6 @@
 """What the login of a session may do with the project's own tables, views and named queries."""
 
+import shutil
 from collections.abc import Iterator
 
 import psycopg
@@ -10,6 +11,7 @@ from engines import CONFIG, VARIABLE, on_engine
 from postgresql import database, needs_postgresql
 from walls import Walled, refused, run
 
+from ralphgen.errors import ProjectError
 from ralphgen.generate.workflows import generate, regenerate
 
 pytestmark = needs_postgresql
@@ -279,3 +281,27 @@ def test_a_server_of_tables_alone_has_roles_too(tmp_path_factory: pytest.TempPat
             server.call("delete_artist", **made)
         with walls.login("interactive") as own:
             assert "permission denied" in refused(own, "DELETE FROM artists")
+
+
+@pytest.mark.parametrize("word", ["secured", "service"])
+def test_no_name_of_a_table_or_column_ends_a_block_of_the_sql(
+    word: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    root = tmp_path_factory.mktemp("names") / "p"
+    (root / ".ralph").mkdir(parents=True)
+    name = f"x${word}$; CREATE TABLE taken (); DO ${word}$ BEGIN END"
+    with database() as dsn, pytest.MonkeyPatch.context() as patched:
+        patched.setenv(VARIABLE, dsn)
+        run(dsn, f'CREATE TABLE "{name}" (id serial PRIMARY KEY, "a$b" text)')
+        text = f'kits = ["tables"]\n{CONFIG}[tables.\'{name}\']\nnoun = "artist"\n'
+        (root / ".ralph/ralphgen.toml").write_text(text, encoding="utf-8")
+        regenerate(root, force=False, say=quiet)
+        walls = Walled(made_here(root), dsn, generate(root))
+
+        with pytest.raises(ProjectError, match=rf'holds "\${word}\$"'):
+            walls.sql()
+        shutil.rmtree(root / ".ralph/mcp")
+        run(dsn, f'ALTER TABLE "{name}" RENAME TO "x$y"')
+        (root / ".ralph/ralphgen.toml").write_text(text.replace(name, "x$y"), encoding="utf-8")
+        regenerate(root, force=False, say=quiet)
+        run(dsn, Walled(made_here(root), dsn, generate(root)).sql())
