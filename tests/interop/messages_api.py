@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,6 +25,11 @@ def says(text: str) -> Block:
 def calls(tool: str, **given: Any) -> Block:
     """A block in which the model calls a tool; its id is set where it is played."""
     return {"type": "tool_use", "name": tool, "input": given}
+
+
+def thinks(seconds: float) -> Block:
+    """A block that is not said: so long the model takes for its turn."""
+    return {"type": "pause", "seconds": seconds}
 
 
 class MessagesApi(ThreadingHTTPServer):
@@ -52,7 +58,9 @@ class MessagesApi(ThreadingHTTPServer):
             if request.get("tools"):
                 blocks = self._turns[min(len(self.asked), len(self._turns) - 1)]
                 self.asked.append(request)
-            return _message(request, blocks, len(self.asked))
+            said = [block for block in blocks if block["type"] != "pause"]
+            time.sleep(sum(block.get("seconds", 0) for block in blocks))
+            return _message(request, said, len(self.asked))
 
     def results(self) -> list[dict[str, Any]]:
         """The blocks that answered the calls of all turns, in order, without their ids."""

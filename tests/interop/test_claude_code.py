@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from command_line import run_sql
 from driving import create_project, query
-from messages_api import Block, MessagesApi, calls, playing, says
+from messages_api import Block, MessagesApi, calls, playing, says, thinks
 from proved_projects import check, proved_project, python
 
 from ralphgen.environment.location import HOME_VARIABLE, environment_for
@@ -265,7 +265,7 @@ def test_a_discipline_s_server_that_does_not_start_stops_the_session_within_seco
     configured(project, f'[disciplines.frontend.mcp_servers.broken]\ncommand = "{command}"\n')
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     before = time.monotonic()
-    turn = [calls("Write", file_path=str(project / "new"), content="")]
+    turn = [thinks(5), calls("Write", file_path=str(project / "new"), content="")]
     session = played(project, turn, DONE, PATH=f"{Path(MODULES).resolve() / '.bin'}:{path}")
 
     assert (1, "") == (session.done.returncode, session.done.stdout)
