@@ -80,7 +80,7 @@ def _told(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
             given[name] = ""
         elif name in VALUES:
             given[name] = value if sign else next(words, "")
-            if not given[name]:
+            if not given[name] or (not sign and given[name] in (*VALUES, *FLAGS)):
                 raise UsageError(f'"{name}" wants a value', HELP)
         elif word[:1] == "-":
             raise UsageError(f'"{word}" is no option of a server with a session of its own', HELP)

@@ -49,6 +49,13 @@ def test_each_discipline_is_an_agent_with_a_server_of_its_own(root: Path) -> Non
     assert "Think of {{ x }}." in body
 
 
+def test_a_name_that_yaml_would_take_for_another_value_is_one(root: Path) -> None:
+    run_sql(root, "UPDATE disciplines SET name = 'null' WHERE name = 'frontend'")
+    _, head, _ = (written(root) / "null.md").read_text(encoding="utf-8").split("---\n", 2)
+
+    assert "null" == yaml.safe_load(head)["name"]
+
+
 def test_the_same_project_gives_the_same_bytes_and_check_sees_what_differs(root: Path) -> None:
     folder = written(root)
     before = texts(folder)
@@ -134,6 +141,7 @@ def test_a_server_that_is_ended_by_a_signal_leaves_no_session(root: Path) -> Non
         (["ralph", "--recipe", "braindump", "--check"], '"--check" is no option'),
         (["--recipe", "braindump"], "name one kit"),
         (["ralph", "--recipe"], "wants a value"),
+        (["ralph", "--feature", "--recipe", "yap"], '"--feature" wants a value'),
         (["ralph", "--recipe", "task_execution", "--task", "x"], "no id of a task"),
         (["nosuch", "--recipe", "braindump"], 'no kit "nosuch"'),
     ],
