@@ -121,7 +121,7 @@ def _file(path: Path, where: str, *, sqlite: bool) -> list[NamedSql]:
             raise ProjectError(what, "begin with: -- name: NAME :one | :many | :exec")
     problems: list[Problem] = []
     queries: list[NamedSql] = []
-    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+    for start, end in zip(starts, [*starts, len(lines)][1:], strict=True):
         try:
             queries.append(_query(lines[start:end], where, start + 1, sqlite=sqlite))
         except ProjectError as error:

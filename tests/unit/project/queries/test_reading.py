@@ -36,6 +36,11 @@ def test_a_query_has_a_name_a_kind_a_sentence_and_parameters(tmp_path: Path) -> 
     assert [":days"] == [token.text for token in query.used]
 
 
+@pytest.mark.parametrize("text", ["", "\n", "-- to come\n", "-- SELECT 1;"])
+def test_a_file_may_hold_no_query_yet(tmp_path: Path, text: str) -> None:
+    assert () == read(tmp_path, text)
+
+
 @pytest.mark.parametrize(
     ("said", "default"),
     [
