@@ -33,8 +33,12 @@ def compare_files(folder: Path, files: Files, command: str) -> Drift:
 
 
 def _reworded(error: ProjectError, command: str) -> RalphgenError:
-    """Return the error with hints that name our command in the place of the server's."""
+    """Return the error with hints that name our commands in the place of the server's."""
+    look = command.replace("--write", "--check")
     problems = [
-        Problem(one.text, one.hint.replace("ralphgen regen", command)) for one in error.problems
+        Problem(
+            one.text, one.hint.replace("ralphgen regen", command).replace("ralphgen check", look)
+        )
+        for one in error.problems
     ]
     return type(error).of(problems) if isinstance(error, EditedError) else ProjectError.of(problems)

@@ -79,6 +79,7 @@ def test_the_same_project_gives_the_same_bytes_and_check_sees_what_differs(root:
 
     assert '"backend.md" was edited by hand' in said
     assert '"ralphgen agents --write --force"' in said
+    assert 'see what differs with "ralphgen agents --check"' in said
     assert 0 == ralphgen("agents", "--write", "--force", "--project", root).returncode
     assert "a person's" == (folder / "own.md").read_text(encoding="utf-8")
 
