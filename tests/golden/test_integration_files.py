@@ -145,6 +145,7 @@ def test_the_template_of_gitlab_does_the_same(root: Path) -> None:
     git(root, "remote", "add", "origin", root.as_uri())
     git(root, "config", "uploadpack.allowAnySHA1InWant", "true")
     job = read("examples/ci/gitlab.yml")["ralphgen"]
+    assert job["variables"]["RALPHGEN"].startswith("git+https://")  # and no package of a stranger
     script = "\n".join(line for line in job["script"] if not line.startswith("pip "))
     done = run(script, root, CI_MERGE_REQUEST_DIFF_BASE_SHA=base, PROJECT=".")
 
