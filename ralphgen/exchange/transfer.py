@@ -235,7 +235,7 @@ class _Move:
         make_tables(self._connection, self._schema, with_ledger=with_ledger)
         if with_ledger:
             watch(self._database)
-        self.notes.append("made the tables, as a new project has them")
+        self.notes.append("makes the tables, as a new project has them")
         ours = read_facts(self._own)
         for table in TABLES:
             known = {column["name"] for column in ours[table]}

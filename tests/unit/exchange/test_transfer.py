@@ -101,7 +101,7 @@ def test_all_rows_are_there_as_they_were_with_secrets_and_what_is_on_record(movi
     assert {"tasks": 2, "ralphgen_journal": 1} == {
         table: moved[table] for table in ("tasks", "ralphgen_journal")
     }
-    assert ["made the tables, as a new project has them"] == moving.said
+    assert ["makes the tables, as a new project has them"] == moving.said
 
 
 def test_a_second_time_moves_nothing(moving: Moving) -> None:
