@@ -1,13 +1,17 @@
 """Who is let in to the board: nobody without the cookie, from another page or by another name."""
 
+import asyncio
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from board_browsers import Answer, Running, running_board
 from command_line import texts
 from driving import create_project
+
+from ralphgen.board.web.server import AccessGuard
 
 LIMIT = 256 * 1024
 HEADERS = {
@@ -334,3 +338,21 @@ def test_a_socket_of_the_web_is_not_there(board: Running) -> None:
 
     assert 200 == answer.status
     assert "upgrade" not in answer.headers
+
+
+def test_who_is_gone_before_anybody_looks_is_not_let_in() -> None:
+    """A connection that its client has reset tells of no other end."""
+    sent: list[Any] = []
+
+    async def never(*_: Any) -> Any:
+        raise AssertionError
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    guard = AccessGuard(never, 8000, lambda _: None)
+    path = guard.opening(announced=False).partition(":8000")[2].encode()
+    scope = {"type": "http", "method": "GET", "raw_path": path, "client": None}
+    asyncio.run(guard({**scope, "headers": [(b"host", b"127.0.0.1:8000")]}, never, send))
+
+    assert 403 == sent[0]["status"]
