@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ralphgen.runtime.database.connection import Database
 
 SETTLE = "nothing was changed: settle each of these on one side, then import again"
+LEFT_OUT = "a trigger, or its table, did not let it in"
 _LATER, _LATER_ON_POSTGRESQL = "PRAGMA defer_foreign_keys = ON", "SET CONSTRAINTS ALL DEFERRED"
 _SERVERS = "SELECT mcp_servers FROM disciplines WHERE name = ?"
 _Broken = tuple[Any, ...]  # of a foreign key: table, number of the row, parent, which key
@@ -78,8 +79,10 @@ class EditWriter:
             return error
         if is_typed:
             database.change("RELEASE SAVEPOINT ralphgen_edit")
-        is_missing = edit.kind == "change" and not written  # a new row that is not there yet
-        return LookupError("the row is not there") if is_missing else None
+        if written or edit.kind == "remove":
+            return None
+        # To be changed it may be a new row that is not there yet.
+        return LookupError(LEFT_OUT if edit.kind == "add" else "the row is not there")
 
     def _write(self, edit: RowEdit) -> int:
         """Write an edit; return how many rows that has changed."""

@@ -118,12 +118,14 @@ class IncomingRows:
         """
         import psycopg
 
+        missing = (
+            f"FROM {self._incoming} AS new WHERE NOT EXISTS "
+            f"(SELECT 1 FROM {self._table} AS its WHERE {self._on_key}) ORDER BY {self._by_key}"
+        )
         try:
             cursor = self._connection.execute(
                 f"INSERT INTO {self._table} ({self._names}) OVERRIDING SYSTEM VALUE "
-                f"SELECT {self._names} FROM {self._incoming} AS new WHERE NOT EXISTS "
-                f"(SELECT 1 FROM {self._table} AS its WHERE {self._on_key}) "
-                f"ORDER BY {self._by_key}".encode()
+                f"SELECT {self._names} {missing}".encode()
             )
         except psycopg.IntegrityError as error:
             said = error.diag.message_primary or ""
@@ -132,6 +134,9 @@ class IncomingRows:
             raise ProjectError(
                 f"PostgreSQL refuses rows of {self.table}: {said}", SETTLE
             ) from error
+        if left := self._run(f"SELECT {self._by_key} {missing} LIMIT 1"):
+            row = shown_key((self.table, left[0]))
+            raise ProjectError(f"{row}: a trigger of PostgreSQL did not let it in", SETTLE)
         kinds = [column.kind for column in self._columns if column.name in self._key]
         if kinds in (["INTEGER"], [""]):  # of the ledger nothing is said
             go_on_counting(PostgresqlConnection(self._connection), self.table, self._key[0])

@@ -110,9 +110,8 @@ def _parsed(line: str, before: Rows, tables: Mapping[str, MovedTable]) -> tuple[
     found_key = table.key_of(values)
     if found_key is None or not _fits(table, found_key):
         raise _StrangeRowError(_no_key(table))
-    if any(isinstance(one, int) and one > LARGEST_NUMBER for one in key_values(found_key)):
-        shown = ", ".join(map(str, key_values(found_key)))
-        raise ValueError(f"{shown} is no number of a row: the largest is {LARGEST_NUMBER}")
+    if name in TABLES and isinstance(found_key, int) and found_key > LARGEST_NUMBER:
+        raise ValueError(f"{found_key} is no number of a row: the largest is {LARGEST_NUMBER}")
     if (name, found_key) in before:
         raise ValueError(f"{shown_key((name, found_key))} stands there twice")
     return (name, found_key), values

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ralphgen.exchange.numbers import exact_numbers
+from ralphgen.exchange.numbers import exact_numbers, read_exactly, spelled_exactly
 from ralphgen.exchange.tables import Key, MovedTable, Row, Value, key_order
 from ralphgen.project.config import shown_url
 from ralphgen.project.connection import DatabaseConnection
@@ -126,7 +126,9 @@ def _read(value: Any) -> Value:
 def _json_in_order(value: Value) -> Value:
     """Return the JSON of a text without spaces, and with its keys as jsonb puts them in order."""
     try:
-        return _spelled(_in_order(json.loads(value))) if isinstance(value, str) else value
+        if not isinstance(value, str):
+            return value
+        return spelled_exactly(_in_order(read_exactly(value)))
     except (ValueError, RecursionError):
         return value
 

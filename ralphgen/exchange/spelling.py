@@ -4,6 +4,7 @@ import json
 import re
 from typing import Any
 
+from ralphgen.exchange.numbers import read_exactly, spelled_exactly
 from ralphgen.kits.ralph.rows import decode_integers, decode_strings, encode
 
 NUL = "a text holds the character U+0000, which PostgreSQL cannot hold"
@@ -26,7 +27,7 @@ def spelled(kind: str, column: str, value: Any) -> Any:
     if kind == "JSON":
         return _as_json(column, value)
     if kind.endswith("[]"):
-        return _array(column, value)
+        return _array(kind, column, value)
     if isinstance(value, float) and kind == "INTEGER":
         if not value.is_integer():
             raise ValueError(f"{value}, where PostgreSQL has a column of integers")
@@ -57,12 +58,14 @@ def _as_json(column: str, value: Any) -> str:
     return text
 
 
-def _array(column: str, value: Any) -> str:
+def _array(kind: str, column: str, value: Any) -> str:
     """Return a stored list as an array's text; raise `ValueError` for what is none."""
     try:
         found = json.loads(value, parse_float=str, parse_int=str, parse_constant=_refused)
     except (ValueError, TypeError, RecursionError):
         found = None
+    if kind == "JSON[]" and isinstance(found, list):  # whose items may be lists themselves
+        found = [None if one is None else spelled_exactly(one) for one in read_exactly(value)]
     text = _array_text(found if isinstance(found, list) else _items(column, value))
     _refuse_unstorable(text)
     return text

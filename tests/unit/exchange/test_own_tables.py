@@ -385,6 +385,45 @@ def test_a_table_that_replaces_rows_by_itself_loses_none(tmp_path: Path) -> None
     assert [(1, "a")] == query(root, "SELECT id, code FROM codes")
 
 
+@pytest.mark.parametrize("key", [-(2**63), 2**53, 2**63 - 1])
+def test_a_key_of_64_bits_is_taken_again(tmp_path: Path, key: int) -> None:
+    (tmp_path / "p/.ralph/db").mkdir(parents=True)
+    query(tmp_path / "p", "CREATE TABLE codes (id INTEGER PRIMARY KEY)")
+    query(tmp_path / "p", "INSERT INTO codes VALUES (?)", key)
+    config = 'kits = ["tables"]\n[tables.codes]\nnoun = "code"\n'
+    (tmp_path / "p/.ralph/ralphgen.toml").write_text(config, encoding="utf-8")
+
+    assert () == take(tmp_path / "p", exported(tmp_path / "p"))
+
+
+SKIP = """CREATE TRIGGER skip BEFORE INSERT ON codes WHEN NEW.id = 2
+    BEGIN SELECT RAISE(IGNORE); END"""
+
+
+@pytest.mark.parametrize(
+    "says", ["CREATE INDEX by_code ON codes (code)", SKIP], ids=["UNIQUE", "trigger"]
+)
+def test_a_row_that_is_not_let_in_is_named_and_nothing_stays(tmp_path: Path, says: str) -> None:
+    root = tmp_path / "p"
+    (root / ".ralph/db").mkdir(parents=True)
+    sql = "CREATE TABLE codes (id INTEGER PRIMARY KEY, code TEXT UNIQUE ON CONFLICT IGNORE)"
+    for statement in (sql, says, "INSERT INTO codes VALUES (1, 'a')"):
+        query(root, statement)
+    config = 'kits = ["tables"]\n[tables.codes]\nnoun = "code"\n'
+    (root / ".ralph/ralphgen.toml").write_text(config, encoding="utf-8")
+    file = tmp_path / "rows.jsonl"
+    code = "b" if says == SKIP else "a"
+    rows = (
+        f'{{"table": "codes", "row": {{"code": "{one}", "id": {number}}}}}\n'
+        for one, number in ((code, 2), ("c", 3))
+    )
+    file.write_text("".join(rows), encoding="utf-8")
+    with pytest.raises(ProjectError, match=r'the row "2" of codes: .* did not let it in'):
+        take(root, file)
+
+    assert [(1, "a")] == query(root, "SELECT id, code FROM codes")
+
+
 VALUES = (
     st.none()
     | st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
@@ -441,14 +480,16 @@ CREATE TYPE mood AS ENUM ('calm', 'wild');
 CREATE DOMAIN raw AS bytea;
 CREATE TABLE odd (
     id uuid, day date, mood mood, moods mood[], tags text[], numbers integer[], raw raw, plain json,
-    facts jsonb, spent interval, span int4range, at timestamptz, ip inet, n numeric, yes boolean,
-    money numeric(30, 20), f double precision, PRIMARY KEY (id, day)
+    facts jsonb, boxes jsonb[], spent interval, span int4range, at timestamptz, ip inet,
+    n numeric, yes boolean, money numeric(30, 20), f double precision, PRIMARY KEY (id, day)
 );
 CREATE TABLE spans (span int4range PRIMARY KEY, yes boolean);
 """
 ODD_ROWS = (
     """INSERT INTO odd VALUES ('00000000-0000-0000-0000-000000000001', '2026-02-10', 'calm',
-    '{calm,wild}', '{a,"b,c",""}', '{1,2}', '\\x00ff', '{"a":1.5,"b":1}', '{"a": [1, null]}',
+    '{calm,wild}', '{a,"b,c",""}', '{1,2}', '\\x00ff', '{"a":1.5,"b":1}',
+    '{"a": [1, null, 0.12345678901234567890]}',
+    ARRAY['{"a": 1.50}'::jsonb, '[1, "x"]', '"y"', NULL],
     '1 day 02:00:00', '[1,5)', '2026-02-10 17:56:00.123456+02', '10.0.0.1/8', 'NaN', true,
     1234567890.12345678901234567890, 'Infinity')""",
     """INSERT INTO odd (id, day, moods, tags, n, yes, f) VALUES (

@@ -297,6 +297,17 @@ def test_the_projects_own_tables_move_with_hidden_columns_and_other_types(moving
     assert 'the row "x, 1" of a b is another one there' in moving.refused()
 
 
+def test_a_row_that_a_trigger_leaves_out_refuses_all(moving: Moving) -> None:
+    name_own_tables(moving)
+    assert create_tables(PLACE, "New", load_stack("empty"))
+    moving.there(PLACE_FOR_THEM)
+    body = "BEGIN RETURN CASE WHEN NEW.k = 'x' THEN NULL ELSE NEW END; END"
+    moving.there(f"CREATE FUNCTION skip() RETURNS trigger LANGUAGE plpgsql AS $${body}$$")
+    moving.there('CREATE TRIGGER skip BEFORE INSERT ON "a b" FOR EACH ROW EXECUTE FUNCTION skip()')
+
+    assert 'the row "x, 1" of a b: a trigger of PostgreSQL did not let it in' in moving.refused()
+
+
 def test_a_table_of_the_projects_own_without_a_place_is_named(moving: Moving) -> None:
     name_own_tables(moving)
     text = moving.refused()
