@@ -360,7 +360,9 @@ def test_of_a_long_output_the_newest_lines_are_kept_by_their_numbers(tmp_path: P
 def test_of_a_large_output_no_more_bytes_are_kept_than_the_settings_say(tmp_path: Path) -> None:
     root = project_with(tmp_path / "project", FILES, settings="bytes = 8192")
     with serving(root, tmp_path / "home") as dela:
-        output = dela.call("task_output", pid=run(dela, "wide"), lines=0)
+        pid = run(dela, "wide")
+        assert until(lambda: 100 == dela.call("task_output", pid=pid, lines=0)["total_lines"])
+        output = dela.call("task_output", pid=pid, lines=0)
 
     kept = output["total_lines"] - output["dropped_lines"]
     assert (100, True) == (output["total_lines"], output["buffer_full"])
