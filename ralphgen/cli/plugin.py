@@ -1,4 +1,4 @@
-"""The commands that write what Claude Code takes from files: subagents and a plugin."""
+"""The command that writes what Claude Code takes from files: subagents."""
 
 import sys
 from pathlib import Path

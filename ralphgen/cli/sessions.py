@@ -183,6 +183,7 @@ def _end_session(root: Path, session_id: str, *, as_json: bool) -> None:
 
 
 def _revoke_session(root: Path, session_id: str) -> None:
+    from ralphgen.ledger.records import recorded_sessions
     from ralphgen.project.root import postgresql_place
     from ralphgen.sessions.login import revoke_login
     from ralphgen.sessions.token import revoke_session
@@ -195,7 +196,9 @@ def _revoke_session(root: Path, session_id: str) -> None:
             say(f"warning: {STILL_OPEN}")
         return
     revoke_session(root, session_id)
-    print(f"session {plain(session_id)} is ended: its token opens nothing")
+    print(f"no token of the session {plain(session_id)} opens anything any more")
+    if not recorded_sessions(root, [session_id]):
+        say("note: no session of this id has written anything: see that it is spelled right")
 
 
 def _print_token(

@@ -74,7 +74,7 @@ def connected(place: Postgresql) -> Iterator["psycopg.Connection[Any]"]:
     except ImportError as error:
         raise ProjectError(
             "there is no psycopg where ralphgen runs, which PostgreSQL needs",
-            'install it: pip install "ralphgen[postgresql]"',
+            'install it beside ralphgen: pip install "psycopg[binary]>=3.3,<4"',
         ) from error
     try:
         password = conninfo_to_dict(dsn).get("password")

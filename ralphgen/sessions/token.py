@@ -120,6 +120,7 @@ def _signed(command: tuple[str, ...], seconds: int, claims: dict[str, object]) -
         said = (done.stderr.splitlines() or [f"exit code {done.returncode}"])[-1]
         raise ProjectError(
             f"the server makes no token: {said.removeprefix(OWN_NAME)}",
-            "docs/http.md says what has to be there",
+            "[http] names the variable that has the key: 32 bytes of text or more, as openssl rand "
+            "-hex 32 prints them",
         )
     return done.stdout.strip()

@@ -442,7 +442,6 @@ def serving_tools() -> Iterator[tuple[str, list[str]]]:
             """Say nothing on standard error."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Requests)
-    server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
     try:

@@ -11,9 +11,9 @@ from ..errors import ToolError, log, log_exception
 from ..processes.pipes import Latch
 from ..values.arguments import misfits
 from ..values.paging import MAX_CHARACTERS, fitted
-from .asking import answer
 from .child import TOO_LONG
 from .processes import LOADING, LOOK, Children
+from .requests import answer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

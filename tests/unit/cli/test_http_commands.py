@@ -77,3 +77,13 @@ def test_a_client_is_told_the_address_and_a_variable_and_no_token(root: Path) ->
     } == json.loads(done.stdout)["mcpServers"]
     assert 2 == ralphgen("config", "--client", "desktop", "--http", URL, root).returncode
     assert 2 == ralphgen("config", "--http", f"{URL}?token=x", root).returncode
+
+
+def test_a_mistyped_id_is_not_taken_for_a_session_that_is_ended(root: Path) -> None:
+    done = ralphgen("session", "revoke", "nonsense", "--project", root)
+
+    assert (0, "no token of the session nonsense opens anything any more\n") == (
+        done.returncode,
+        done.stdout,
+    )
+    assert "no session of this id has written anything" in done.stderr
