@@ -105,11 +105,17 @@ def _remove(connection: "Connection", login: str) -> bool:
 
     name = sql_name(login)
     shut = f"ALTER ROLE {name} NOLOGIN"
-    # Who made the role may end its connections as one of its members alone.
+    roles = (
+        "SELECT roleid::regrole::text FROM pg_catalog.pg_auth_members WHERE member = to_regrole($1)"
+    )
+    # Who made the role may end its connections as one of its members alone. A member of what
+    # sessions are members of is judged as they are, so the login is none any more by then.
     member = f"GRANT {name} TO CURRENT_USER"
     ended = "SELECT pg_terminate_backend(pid, $2) FROM pg_stat_activity WHERE usename = $1"
     left = "SELECT count(*) FROM pg_stat_activity WHERE usename = $1"
-    for statement in (shut, member):
+    held = connection.execute(roles, [name]).fetchall()
+    left_first = (f"REVOKE {role} FROM {name}" for (role,) in held)
+    for statement in (shut, *left_first, member):
         with suppress(psycopg.Error):
             connection.execute(statement.encode())
     with suppress(psycopg.Error):

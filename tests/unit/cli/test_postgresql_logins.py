@@ -1,6 +1,7 @@
 """A session with a login of its own, as a person makes and ends it."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import uuid4
 
@@ -8,6 +9,7 @@ import psycopg
 import pytest
 from command_line import initialized, ralphgen, refused
 from engines import EngineProject
+from lifelines import until
 from postgresql import PASSWORD, needs_postgresql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
@@ -16,6 +18,10 @@ TASK = (
     "INSERT INTO features (name, display_name, acronym) VALUES ('auth', 'Auth', 'AUTH'); "
     "INSERT INTO tasks (feature, discipline, title, status) "
     "SELECT 'auth', name, 'Walls', 'pending' FROM disciplines ORDER BY name LIMIT 1"
+)
+WAITING = (
+    "SELECT count(*) FROM pg_stat_activity "
+    "WHERE datname = current_database() AND query LIKE 'DROP OWNED%' AND wait_event_type = 'Lock'"
 )
 LOGINS = "SELECT count(*) FROM pg_roles WHERE rolname LIKE 'ralphgen_s_%'"
 
@@ -60,6 +66,24 @@ def test_a_login_is_made_used_and_ended(project: EngineProject) -> None:
     with pytest.raises(psycopg.OperationalError):
         psycopg.connect(dsn)
     assert [(0,)] == project.query(f"{LOGINS} AND pg_has_role(rolname, current_user, 'MEMBER')")
+
+
+def test_who_ends_a_login_is_at_no_moment_judged_as_a_session(project: EngineProject) -> None:
+    with_roles(project)
+    made = ralphgen("session", "yap", "--login", "--json", cwd=project.root)
+    session, dsn = (json.loads(made.stdout)[key] for key in ("session_id", "dsn"))
+    login = conninfo_to_dict(dsn)["user"]
+    project.run(f'CREATE TABLE held (id int); ALTER TABLE held OWNER TO "{login}"')
+    with psycopg.connect(project.dsn) as holder, ThreadPoolExecutor() as pool:
+        holder.execute("SELECT * FROM held")  # the login cannot be dropped until this ends
+        ending = pool.submit(ralphgen, "session", "revoke", session, cwd=project.root)
+        assert until(lambda: project.query(WAITING) == [(1,)])
+        # The server of the tests lets sessions in by password alone, and this one is wrong.
+        psycopg.connect(project.dsn).close()
+        holder.rollback()
+        ended = ending.result()
+    assert 0 == ended.returncode, ended.stderr
+    assert [(None,)] == project.query(f"SELECT to_regrole('{login}')")
 
 
 def test_without_an_admin_the_statements_are_printed(
