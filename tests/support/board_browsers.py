@@ -197,7 +197,7 @@ def running_board(root: Path) -> Iterator[Running]:
         crashes.append(error)
 
     with ExitStack() as stack:
-        for module in ("app", "server"):
+        for module in ("desk", "server"):
             stack.enter_context(patch(f"ralphgen.board.web.{module}.show_crash", note))
         stack.enter_context(quiet_log())
         listening = stack.enter_context(socket.create_server((LOOPBACK, 0)))

@@ -75,9 +75,12 @@ function redraw(name) {
 }
 
 async function load(name) {
-    if (!document.getElementById(name)) return;
+    const section = document.getElementById(name);
+    if (!section) return;
     const asked = `${query(name)}`;
-    const answer = await fetch(`/sections/${name}?${asked}`).catch(() => null);
+    // A section of an area is served within its page alone.
+    const at = section.dataset.heeds === undefined ? `/sections/${name}` : place(section);
+    const answer = await fetch(`${at}?${asked}`).catch(() => null);
     const html = answer?.ok && (await answer.text());
     if (!html) return;
     // Of another discipline, it would undo the choice that was made meanwhile.
@@ -92,6 +95,9 @@ function query(name) {
     asked.set("discipline", chosen ?? asked.get("discipline") ?? "");
     return asked;
 }
+
+// What was answered to a form has the form's address: its page is where the section says.
+const place = (section) => section.dataset.at ?? location.pathname;
 
 function draw(name, html) {
     const fresh = new DOMParser().parseFromString(html, "text/html").getElementById(name);
@@ -118,6 +124,9 @@ function listen() {
         document.body.dataset.change = event.lastEventId;
         const { sections } = JSON.parse(event.data);
         for (const name of sections) redraw(name);
+        for (const section of all("main > section[data-heeds]"))
+            if (section.dataset.heeds.split(" ").some((name) => sections.includes(name)))
+                redraw(section.id);
         say(sections);
     });
     events.addEventListener("error", () => {
@@ -194,6 +203,7 @@ async function submit(form, button) {
 
 document.addEventListener("submit", (event) => {
     const form = event.target;
+    if (form.dataset.direct !== undefined) return delete form.dataset.edited;
     event.preventDefault();
     if (form.method === "post") submit(form, event.submitter);
     else if (find("select", form)) choose(find("select", form));
@@ -364,8 +374,9 @@ function tellElsewhere(form, fresh) {
 }
 
 document.addEventListener("input", (event) => {
-    const form = event.target.closest("form[data-discipline-form]");
-    if (form) edited(form);
+    const form = event.target.closest("form[data-discipline-form], form[data-draft]");
+    if (form?.matches("[data-draft]")) form.dataset.edited ??= "";
+    else if (form) edited(form);
 });
 
 window.addEventListener("beforeunload", (event) => {

@@ -43,11 +43,20 @@ SECTIONS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class BoardPlace:
-    """A page of the board, at an address of its own."""
+    """A page of the board, at an address of its own; that of one below a place begins with it.
+
+    `assets` are the names of scripts that it has besides those of every page.
+    """
 
     address: str
     title: str
-    sections: tuple[str, ...]
+    sections: tuple[str, ...] = ()
+    assets: tuple[str, ...] = ()
+
+    @property
+    def within(self) -> str:
+        """Return the address of the place that this is, or is below."""
+        return f"/{self.address[1:].partition('/')[0]}"
 
 
 PLACES = (
@@ -104,7 +113,7 @@ def page(
 
 def has(heading: ProjectHeading, place: BoardPlace) -> bool:
     """Return whether a project has a place."""
-    return not heading.tables_alone or place.address not in OF_WORK
+    return not heading.tables_alone or place.within not in OF_WORK
 
 
 def report(root: Path) -> str:
@@ -153,12 +162,19 @@ def problem(name: str, error: BaseException) -> Markup:
     ]
     if isinstance(error, RalphgenError):
         problems = error.problems
-    return html("problem.html.jinja", name=name, title=SECTIONS[name], problems=problems)
+    title, heeds = SECTIONS.get(name, "What is wrong"), _heeded(name)
+    return html("problem.html.jinja", name=name, title=title, problems=problems, heeds=heeds)
 
 
-def late(name: str) -> Markup:
+def late(name: str, place: BoardPlace) -> Markup:
     """Return the section that says that it is being loaded."""
-    return html("late.html.jinja", name=name, title=SECTIONS[name], at=PLACE_OF[name].address)
+    title, heeds = SECTIONS.get(name, place.title), _heeded(name)
+    return html("late.html.jinja", name=name, title=title, at=place.address, heeds=heeds)
+
+
+def _heeded(name: str) -> str:
+    """Return the sections with which one of an area is drawn anew, as long as it is not there."""
+    return "" if name in SECTIONS else " ".join(SECTIONS)
 
 
 def notice(outcome: ActionResult) -> Markup:

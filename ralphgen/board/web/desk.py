@@ -1,0 +1,144 @@
+"""What all pages of the board are made with: their drawings, and how an action is answered."""
+
+import asyncio
+import json
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping
+from dataclasses import asdict
+from typing import Any, TypeVar
+from urllib.parse import urlencode
+
+from markupsafe import Markup
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from ralphgen.board.project import Board, ProjectHeading
+from ralphgen.board.requests import ActionResult, wants_json
+from ralphgen.board.web import pages
+from ralphgen.board.web.events import in_thread
+from ralphgen.errors import RalphgenError
+from ralphgen.terminal.console import show_crash
+
+Result = TypeVar("Result")
+Draw = Callable[[], Markup]
+"""Draws a section; it is called in a thread, and may raise `RalphgenError`."""
+MOST_KEPT = 64
+PATIENCE = 1.0
+"""Seconds after which the page goes out without a section that is not there yet."""
+
+
+class Notices:
+    """Outcomes by a random id, each given out once; the oldest go first where nobody asks."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._kept: OrderedDict[str, ActionResult] = OrderedDict()
+
+    def keep(self, outcome: ActionResult) -> str:
+        """Return the id under which the outcome is kept."""
+        key = secrets.token_urlsafe(12)
+        self._kept[key] = outcome
+        if len(self._kept) > MOST_KEPT:
+            self._kept.popitem(last=False)
+        return key
+
+    def take(self, key: str) -> ActionResult | None:
+        """Return the outcome of an id, kept no longer; None where there is none."""
+        return self._kept.pop(key, None)
+
+
+class PageDesk:
+    """Draws the pages of a project's board, each section of them once for all who wait for it.
+
+    Each area of the board has it, and brings routes of its own. All of it belongs to the event
+    loop.
+    """
+
+    def __init__(self, board: Board) -> None:
+        """Start with nothing drawn."""
+        self.board = board
+        self._notices = Notices()
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._waiting: dict[tuple[str, Hashable], asyncio.Task[Markup]] = {}
+        self._late: set[asyncio.Task[Any]] = set()
+
+    async def page(
+        self,
+        place: pages.BoardPlace,
+        sections: Mapping[str, Draw],
+        query: Hashable,
+        outcome: ActionResult | str | None = None,
+        status: int = 200,
+    ) -> Response:
+        """Return a page with each of its sections that is there in time.
+
+        `query` is what was asked of them: who asks the same waits for the same drawings. The
+        `outcome` is shown; a text is the id of one that was kept.
+        """
+        kept = self._notices.take(outcome) if isinstance(outcome, str) else outcome
+        await self.look()
+        number, _ = self.board.changed_since(0)
+        drawing = {name: self.drawn(name, query, draw) for name, draw in sections.items()}
+        titled = self._going_on(in_thread(self.board.heading))
+        await asyncio.wait({titled, *drawing.values()}, timeout=PATIENCE)
+        drawn = [
+            task.result() if task.done() else pages.late(name, place)
+            for name, task in drawing.items()
+        ]
+        heading = titled.result() if titled.done() else ProjectHeading(self.board.root.name)
+        if not pages.has(heading, place):
+            raise HTTPException(404, "this project has no tasks, features and disciplines")
+        return HTMLResponse(pages.page(place, heading, number, drawn, kept), status)
+
+    async def look(self) -> None:
+        """Note what has changed; a change that is seen later is announced later."""
+        await asyncio.wait({self._going_on(in_thread(self.board.check))}, timeout=PATIENCE)
+
+    def drawn(self, name: str, query: Hashable, draw: Draw) -> asyncio.Task[Markup]:
+        """Return the next drawing of a section, shared by all requests until it begins."""
+        key = name, query
+        if key not in self._waiting:
+            self._waiting[key] = self._going_on(self._draw(name, query, draw))
+        return self._waiting[key]
+
+    def answered(
+        self,
+        request: Request,
+        outcome: ActionResult,
+        address: str,
+        shown: Iterable[tuple[str, str]] = (),
+    ) -> Response:
+        """Answer with the outcome as JSON, or redirect to a page, which shows it once.
+
+        The address may end in a section; `shown` is what the page is asked for.
+        """
+        if wants_json(request):
+            return json_answer(asdict(outcome))
+        path, sign, section = address.partition("#")
+        query = urlencode([*shown, ("notice", self._notices.keep(outcome))])
+        return RedirectResponse(f"{path}?{query}{sign}{section}", 303)
+
+    def _going_on(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
+        """Work that comes to its end, whoever waits for it."""
+        task = asyncio.create_task(work)
+        self._late.add(task)
+        task.add_done_callback(self._late.discard)
+        return task
+
+    async def _draw(self, name: str, query: Hashable, draw: Draw) -> Markup:
+        """Return a section, or why there is none; the same section is drawn once at a time."""
+        async with self._locks.setdefault(name, asyncio.Lock()):
+            del self._waiting[name, query]
+            (drawn,) = await asyncio.gather(in_thread(draw), return_exceptions=True)
+        if isinstance(drawn, Markup):
+            return drawn
+        if not isinstance(drawn, RalphgenError):
+            show_crash(type(drawn), drawn, drawn.__traceback__)
+        return pages.problem(name, drawn)
+
+
+def json_answer(value: object) -> Response:
+    """Return JSON in ASCII: half of a surrogate pair, as a name can hold it, is no UTF-8."""
+    return Response(json.dumps(value), media_type="application/json")
