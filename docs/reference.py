@@ -10,6 +10,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from reference_errors import errors_page
+from reference_resources import resources_page
+
 from ralphgen.generate.initialize import initialize
 from ralphgen.generate.workflows import generate
 from ralphgen.init.editor_schemas import config_schema, recipe_schema
@@ -32,12 +35,13 @@ def reference_pages() -> Mapping[str, str]:
         "commands": _commands(),
         "config": "\n".join([CONFIG, *_settings("", config_schema())]),
         "recipes": "\n".join([RECIPES, *_settings("", recipe_schema())]),
-        **_tools(),
+        "errors": errors_page(),
+        **_served(),
     }
 
 
-def _tools() -> dict[str, str]:
-    """Return a page for each kit: its tools on the tables of a new project."""
+def _served() -> dict[str, str]:
+    """Return a page for each kit, its tools on the tables of a new project, and their resources."""
     with TemporaryDirectory() as folder:
         kits = tuple(kit.key for kit in KITS if not kit.any_schema)
         root = initialize(
@@ -49,10 +53,12 @@ def _tools() -> dict[str, str]:
             agree=lambda _question: False,
         )
         skills = render_skills(generate(root).plan)
-    return {
+        resources = resources_page(root, kits)
+    tools = {
         f"tools-{skill.kit}": re.sub("^# .*\n", TOOLS.format(kit=skill.kit), skill.files[GUIDE])
         for skill in skills
     }
+    return {**tools, "resources": resources}
 
 
 def _commands() -> str:

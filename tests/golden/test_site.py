@@ -56,3 +56,27 @@ def test_the_reference_names_every_command_setting_and_kit(pages: Path) -> None:
             text = (reference / f"tools-{kit.key}.md").read_text(encoding="utf-8")
             assert text.startswith(f"# Tools of `{kit.key}`\n\n")
             assert "\n| argument | type |" in text
+
+
+def test_the_reference_says_what_errors_there_are_and_with_which_exit_codes(pages: Path) -> None:
+    text = (pages / "docs/reference/errors.md").read_text(encoding="utf-8")
+
+    for row in (
+        "| 4 | Another session holds the task |",
+        "| 3 | `blocked` | the task is blocked |",
+        "| `-32700` | the line is no JSON |",
+        "| 421 | this server does not go by that name |",
+        '| `EXISTS` | …: set "overwrite" to replace it |',
+        "| 1 | there is no git | install it |",
+    ):
+        assert f"\n{row}\n" in text
+
+
+def test_the_reference_says_what_resources_and_prompts_each_kit_has(pages: Path) -> None:
+    text = (pages / "docs/reference/resources.md").read_text(encoding="utf-8")
+
+    assert "\n| `ralph://tasks/{id}` | " in text
+    assert "\n| `research` | " in text
+    for kit in KITS:
+        if not kit.any_schema:
+            assert f"\n## {kit.key}\n" in text

@@ -1,0 +1,62 @@
+"""Makes the page of the reference on resources and prompts, from what a kit's server answers."""
+
+import asyncio
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from ralphgen.spelling import markdown_cell
+
+INTRODUCTION = """\
+# Resources and prompts
+
+What the server of each kit offers to clients besides tools, in a new project. Whoever subscribes to
+a resource is told when it has changed. Rows of [your own tables](../tables.md) are resources too,
+`ralph://tables/TABLE/KEY`, or `tables://tables/TABLE/KEY` of the server `tables`. Of `ralph` each
+session has one prompt, named like its recipe and holding [its brief][1]; `manual` and `interactive`
+have none.
+
+[1]: ../../ralphgen/kits/ralph/README.md#the-brief
+"""
+Named = list[tuple[str, str]]
+"""What there is, and what it is for."""
+
+
+def resources_page(root: Path, kits: Iterable[str]) -> str:
+    """Return the page as Markdown; asks the servers of a project that was generated."""
+    parts = [INTRODUCTION]
+    for kit in kits:
+        templates, listed, prompts = asyncio.run(_asked(root, kit))
+        parts.append(f"## {kit}\n")
+        parts += [*_rows("resource", [*templates, *listed]), *_rows("prompt", prompts)]
+        if not (templates or listed or prompts):
+            parts.append("It has none.\n")
+    return "\n".join(parts)
+
+
+async def _asked(root: Path, kit: str) -> tuple[Named, Named, Named]:
+    """Return the templates, resources and prompts of a kit's server."""
+    server = str(root / ".ralph/mcp/server.py")
+    started = StdioServerParameters(command=sys.executable, args=["-I", server, kit], cwd=root)
+    async with Client(stdio_client(started)) as client:
+        has = client.server_capabilities
+        templates, listed, prompts = [], [], []
+        if has.resources is not None:
+            more = (await client.list_resource_templates()).resource_templates
+            templates = [(one.uri_template, one.description or one.name) for one in more]
+            found = (await client.list_resources()).resources
+            listed = [(str(one.uri), one.description or one.name) for one in found]
+        if has.prompts is not None:
+            offered = (await client.list_prompts()).prompts
+            prompts = [(one.name, one.description or "") for one in offered]
+    return templates, listed, prompts
+
+
+def _rows(head: str, rows: Named) -> Iterator[str]:
+    if rows:
+        yield f"| {head} | |\n|---|---|"
+        yield from (f"| `{name}` | {markdown_cell(words)} |" for name, words in rows)
+        yield ""
