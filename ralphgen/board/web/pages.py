@@ -1,6 +1,5 @@
 """The HTML of the page, of each section and of the report: every value that varies is escaped."""
 
-import shlex
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -193,15 +192,13 @@ def html(template: str, **values: object) -> Markup:
 
 @cache
 def _templates() -> Environment:
-    environment = Environment(
+    return Environment(
         loader=FileSystemLoader(template_folder() / "board", encoding="utf-8"),
         undefined=StrictUndefined,
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(shell_words=shlex.join)
-    return environment
 
 
 def _anywhere(found: Drifted, root: Path) -> Drifted:

@@ -1,0 +1,177 @@
+"""How the board looks on a phone, a tablet and a desktop: nothing covers, breaks or runs over."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from board_browsers import PLACES, BoardProcess, board_process
+from browsing import BROWSER, Chromium, Page, open_chromium
+from command_line import initialized
+from driving import query
+from making_sessions import opened
+
+pytestmark = BROWSER
+WIDTHS = pytest.mark.parametrize("width", [390, 820, 1440])
+MAY_SCROLL = ".scroll, .graph, .diff, .output, .wide"
+"""What is wide by its nature: the grid, the drawing, what programs have written."""
+BROKEN = """() => {
+    const broken = [];
+    const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+        const { data, parentElement } = texts.currentNode;
+        if (!parentElement.checkVisibility() || parentElement.closest(".name, .sr")) continue;
+        for (const { 0: word, index } of data.matchAll(/[\\p{L}\\p{N}]{2,24}/gu)) {
+            const range = document.createRange();
+            range.setStart(texts.currentNode, index);
+            range.setEnd(texts.currentNode, index + word.length);
+            const tops = new Set([...range.getClientRects()].map((one) => Math.round(one.top)));
+            if (tops.size > 1) broken.push(word);
+        }
+    }
+    return broken;
+}"""
+SIDEWAYS = f"""() => [...document.querySelectorAll("body *")].filter((one) =>
+    one.scrollWidth > one.clientWidth + 1 && one.clientWidth > 0
+    && ["auto", "scroll"].includes(getComputedStyle(one).overflowX)
+    && !one.matches("{MAY_SCROLL}, textarea, input")).map((one) => one.outerHTML.slice(0, 80))"""
+OVER = """() => [...document.querySelectorAll("main *, nav a")].filter((one) => {
+    const box = one.getBoundingClientRect();
+    const clipped = one.closest(".sr, .scroll, .graph, svg, thead, .tall, .wide, .diff, .output");
+    return !clipped && box.width > 0 && (box.right > innerWidth + 1 || box.left < -1);
+}).map((one) => one.outerHTML.slice(0, 80))"""
+COVERED = """async () => {
+    const covered = [];
+    const parts = "main a, main button, main input, main select, main textarea, main h2, main h3,"
+        + "main td, main th, nav a";
+    for (const one of document.querySelectorAll(parts)) {
+        if (!one.checkVisibility() || one.closest(".sr, template, thead")) continue;
+        one.scrollIntoView({ block: "center", inline: "center", behavior: "instant" });
+        const box = one.getBoundingClientRect();
+        const at = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
+        const fits = box.width > 1 && box.height > 1 && at;
+        if (fits && !one.contains(at) && !at.contains(one))
+            covered.push([one.outerHTML.slice(0, 80), at.outerHTML.slice(0, 80)]);
+    }
+    return covered;
+}"""
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project in the middle of its work, with all that a page can show."""
+    root = initialized(tmp_path_factory.mktemp("looks") / "p", "--kit", "dela")
+    learnings = json.dumps(
+        [{"text": "Prices are in cents.", "source": "agent", "created": "2026-11-20T10:00:00Z"}]
+    )
+    for number, name in enumerate(("Checkout and returns", "Notifications"), start=1):
+        query(
+            root,
+            "INSERT INTO features (name, display_name, acronym, learnings) VALUES (?, ?, ?, ?)",
+            *(f"feature-{number}", name, f"F{number}", learnings),
+        )
+    statuses = ("pending", "done", "in_progress", "blocked", "draft", "skipped", "pending")
+    for number, status in enumerate(statuses * 3, start=1):
+        query(
+            root,
+            "INSERT INTO tasks (id, feature, discipline, title, status, priority, depends_on,"
+            " blocked_by, created) VALUES (?, ?, 'implementation', ?, ?, 'critical', ?, ?, ?)",
+            *(number, f"feature-{number % 2 + 1}"),
+            *("Make authentication independent of the session store", status),
+            *(json.dumps([number - 1] if number > 1 else []), None, "2026-11-20"),
+        )
+        query(
+            root,
+            "INSERT INTO ralphgen_sessions (id, recipe, discipline, task_id, feature, agent,"
+            " model, started, ended, outcome, turns, input_tokens, output_tokens, cost_usd,"
+            " worktree) VALUES (?, 'task_execution', 'implementation', ?, 'feature-1', 'claude',"
+            " 'claude-sonnet-4-5', '2026-11-20T10:00:00Z', '2026-11-20T10:40:00Z', 'done', 35,"
+            " 1234567, 45678, 4.5678, ?)",
+            *(f"task_execution-{number}-20261120T100000Z-a1b2", number),
+            f"/a/.ralph/worktrees/task-{number}",
+        )
+    query(
+        root,
+        "INSERT INTO task_comments (task_id, author, body, created)"
+        " VALUES (1, 'Ada', 'Please look at the rounding again.', '2026-11-20T10:00:00Z')",
+    )
+    servers = [{"name": "docs", "command": "npx", "args": ["-y", "docs"], "env": {"KEY": "x"}}]
+    query(
+        root,
+        "UPDATE disciplines SET mcp_servers = ? WHERE name = 'testing'",
+        json.dumps(servers),
+    )
+    opened(root, "task_execution", task=1)
+    opened(root, "opus_review")
+    policy = root / ".ralph/mcp/policy.py"
+    policy.write_text(f"# mine\n{policy.read_text(encoding='utf-8')}", encoding="utf-8")
+    return root
+
+
+@pytest.fixture(scope="module")
+def board(root: Path) -> Iterator[BoardProcess]:
+    with board_process(root) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Chromium]:
+    with open_chromium() as browser:
+        yield browser
+
+
+@WIDTHS
+@pytest.mark.parametrize("place", PLACES)
+def test_nothing_covers_breaks_or_scrolls_sideways(
+    chromium: Chromium, board: BoardProcess, place: str, width: int
+) -> None:
+    size = {"width": width, "height": 844}
+    asked = f"{board.url}{place}?task=1&discipline=testing"
+    with chromium.page(asked, viewport=size) as page:
+        page.wait_live()
+
+        assert well_laid_out(page)
+
+
+def well_laid_out(page: Page) -> bool:
+    """Whether a page has none of the four faults."""
+    assert [] == page.script(f"({BROKEN})()"), "words are broken"
+    assert [] == page.script(f"({SIDEWAYS})()"), "parts scroll sideways"
+    assert [] == page.script(f"({OVER})()"), "parts are outside of the page"
+    assert [] == page.script(f"({COVERED})()"), "parts are covered"
+    return True
+
+
+def test_the_sentence_of_a_cell_is_seen_beside_the_cell(
+    chromium: Chromium, board: BoardProcess
+) -> None:
+    size = {"width": 390, "height": 844}
+    boxes = (
+        "['#explain', '#matrix .scroll'].map(one => {"
+        " const { top, bottom } = document.querySelector(one).getBoundingClientRect();"
+        " return [top, bottom, innerHeight]; })"
+    )
+    with chromium.page(f"{board.url}access", viewport=size, hasTouch=True) as page:
+        page.wait_live()
+        page.at("#matrix td[data-state=narrowed] >> nth=0", "tap")
+        page.script("document.querySelector('#explain').scrollIntoView({ behavior: 'instant' })")
+        explained, grid = page.script(boxes)
+
+    assert explained[1] <= grid[0]
+    assert grid[1] <= grid[2] + 80
+
+
+@pytest.mark.parametrize("width", [390, 820])
+def test_sessions_are_cards_where_a_table_does_not_fit(
+    chromium: Chromium, board: BoardProcess, width: int
+) -> None:
+    size = {"width": width, "height": 844}
+    with chromium.page(f"{board.url}sessions", viewport=size) as page:
+        page.wait_live()
+        cells = "[...document.querySelectorAll('#record tbody tr:first-child > *')]"
+        lefts = page.script(f"{cells}.map(one => Math.round(one.getBoundingClientRect().left))")
+        label = "getComputedStyle(document.querySelector('#record td'), '::before').content"
+
+        assert 1 == len(set(lefts))
+        assert '"Task"' == page.script(label)
+        assert 0 == page.script("document.querySelector('.wide').scrollLeft")
