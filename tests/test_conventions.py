@@ -467,6 +467,8 @@ class TestDoors:
             "ralphgen/board/edit/save.py",  # takes back a config that it has made
             "ralphgen/calls/context.py",  # a file for one call, in a folder of its own
             "ralphgen/history/undo.py",  # makes a file of lines that was removed
+            "ralphgen/loop/record.py",  # removes its own files of loops long ago
+            "ralphgen/sessions/launched.py",  # removes the mark that it has made
             "ralphgen/launch/gemini.py",  # a home for one session, in its folder
             "ralphgen/cli/row_editor.py",  # removes what it gave an editor, once that is saved
             "ralphgen/environment/build.py",

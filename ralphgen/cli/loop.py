@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from errno import EIO, EPIPE
 from pathlib import Path
@@ -19,6 +19,7 @@ from ralphgen.terminal.options import Project, Quiet, TrustEdited
 if TYPE_CHECKING:
     from ralphgen.loop.conduct import Show, Telling
     from ralphgen.loop.events import Event
+    from ralphgen.loop.limits import Limits
     from ralphgen.loop.start import PreparedLoop
 
 SIGPIPE = 13  # its number everywhere; Windows has no name for it
@@ -42,11 +43,18 @@ AgentName = Annotated[
     typer.Option("--agent", metavar="NAME", help="Who works.", autocompletion=complete_agents),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what it would begin with.")]
+Action = Annotated[
+    str,
+    typer.Argument(
+        metavar="[ASK]", help="Asks it of the loop that runs: pause, resume, stop, stop-now."
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print what happens as lines of JSON.")]
 
 
 @app.command(epilog="Example: [bold]ralphgen loop --max-time 8h --max-cost 20[/bold]")
 def loop(
+    ask: Action = "",
     parallel: Parallel = 1,
     max_tasks: MaxTasks = None,
     max_cost: MaxCost = None,
@@ -71,6 +79,9 @@ def loop(
     from ralphgen.terminal.person import refuse_agents
 
     refuse_agents("loop")
+    if ask:
+        _ask(project_root(project), ask)
+        return
     limits = Limits(
         parallel=parallel,
         max_tasks=max_tasks,
@@ -84,7 +95,30 @@ def loop(
     if dry_run:
         _show_first(prepared, as_json=as_json)
     else:
-        raise typer.Exit(_looped(prepared, as_json=as_json, tell=progress(quiet)))
+        options = _asked_for(limits, max_time, agent, worktrees=worktrees)
+        raise typer.Exit(_looped(prepared, options, as_json=as_json, tell=progress(quiet)))
+
+
+def _asked_for(
+    limits: "Limits", max_time: str, agent: str, *, worktrees: bool
+) -> dict[str, object]:
+    """Return the options, by which the same loop can be started again."""
+    return {
+        "agent": agent,
+        "parallel": limits.parallel,
+        "max_tasks": limits.max_tasks,
+        "max_cost": limits.max_cost,
+        "max_time": max_time,
+        "review_every": limits.review_every,
+        "worktrees": worktrees,
+    }
+
+
+def _ask(root: Path, ask: str) -> None:
+    from ralphgen.loop.record import ask_loops
+
+    for loop_id in ask_loops(root, ask):
+        print(f"{ask} was asked of {loop_id}")
 
 
 def _show_first(prepared: "PreparedLoop", *, as_json: bool) -> None:
@@ -107,37 +141,44 @@ def _show_first(prepared: "PreparedLoop", *, as_json: bool) -> None:
     say(f"{len(prepared.ready)} ready; {prepared.agent.title} would begin with these")
 
 
-def _looped(prepared: "PreparedLoop", *, as_json: bool, tell: Say) -> int:
-    """Run the loop, show what happens, and return the exit code."""
+def _looped(
+    prepared: "PreparedLoop", options: Mapping[str, object], *, as_json: bool, tell: Say
+) -> int:
+    """Run the loop, show what happens, keep it for others to see, and return the exit code."""
     from ralphgen.cli.trust import asked
     from ralphgen.ledger.backup import backed_up
     from ralphgen.loop.conduct import conduct
     from ralphgen.loop.events import event
+    from ralphgen.loop.record import recorded_loop
     from ralphgen.loop.run import Run
     from ralphgen.sessions.items import project_items
     from ralphgen.trust.decide import require_trust
 
-    root, limits = prepared.root, prepared.limits
+    root, limits, telling = prepared.root, prepared.limits, prepared.telling
     if warning := require_trust(root, project_items(root), asked):
         tell(warning)
-    backup = backed_up(root)
-    with _view(prepared, as_json=as_json, tell=tell) as view:
-        show = _as_long_as_it_can(view, prepared.telling)
+    with (
+        recorded_loop(root, options) as record,
+        _view(prepared, as_json=as_json, tell=tell) as view,
+    ):
+        shown = _as_long_as_it_can(view, telling)
+
+        def show(told: "Event | None") -> None:
+            record.write(told)
+            shown(told)
+
         for lack in prepared.agent.lacks:
             show(event("note", worker=0, text=lack))
-        show(event("backup", text=backup))
-        facts = {"agent": prepared.agent.name, "workers": limits.parallel}
+        show(event("backup", text=backed_up(root)))
         prepared.site.begin(prepared.ready)
+        facts = {"agent": prepared.agent.name, "workers": limits.parallel}
         show(event("begin", **facts, ready=len(prepared.ready)))
-
-        def paused(seconds: float) -> None:
-            prepared.telling.tell(event("pause", seconds=seconds))
-
-        def cut_off(seconds: float) -> None:
-            prepared.telling.tell(event("away", seconds=seconds))
-
-        run = Run(limits, paused=paused, cut_off=cut_off)
-        stop = conduct(run, prepared.site, prepared.telling, prepared.stop_now, show)
+        run = Run(
+            limits,
+            paused=lambda seconds: telling.tell(event("pause", seconds=seconds)),
+            cut_off=lambda seconds: telling.tell(event("away", seconds=seconds)),
+        )
+        stop = conduct(run, prepared.site, telling, prepared.stop_now, show, record.asked)
     return stop.exit_code
 
 

@@ -84,7 +84,8 @@ class Running:
     """A command in a session of its own that reads `given`.
 
     What it writes to its standard error goes to `complain`, on another thread. Where `stop` is
-    given and set, waiting for it raises `AskedToStopError`, and where `lost` is, `ClaimLostError`.
+    given and returns true, waiting for it raises `AskedToStopError`, and where `lost` is set,
+    `ClaimLostError`.
 
     Leaving the block ends it with everything that it started, whatever the reason: what is in its
     session or has its mark in the environment, which on Linux finds what has cut itself loose too
@@ -99,7 +100,7 @@ class Running:
         environment: Mapping[str, str],
         *,
         complain: Complain = write_to_stderr,
-        stop: threading.Event | None = None,
+        stop: Callable[[], bool] | None = None,
         lost: threading.Event | None = None,
     ) -> None:
         """Start it in the folder; raises `OSError` where the command cannot be run."""
@@ -170,7 +171,7 @@ class Running:
             ended = self._job.wait(0)
             if not ended and deadline is not None and time.monotonic() >= deadline:
                 raise OutOfTimeError
-            if not ended and self._stop is not None and self._stop.is_set():
+            if not ended and self._stop is not None and self._stop():
                 raise AskedToStopError
             if not ended and self._lost is not None and self._lost.is_set():
                 raise ClaimLostError

@@ -36,6 +36,8 @@ COMPLAINTS = 4  # lines of a session's errors that a loop tells, beside the last
 LONGEST = 8_000  # bytes that are kept of a line
 _ENDINGS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
+Asked = Callable[[], bool]
+"""Returns whether somebody has asked that an agent ends."""
 Handler = Callable[[int, FrameType | None], object]
 
 
@@ -57,24 +59,25 @@ def run_printing(
     say: Say,
     stop: threading.Event | None = None,
     lost: threading.Event | None = None,
+    asked: Asked = lambda: False,
 ) -> AgentEnd:
     """Run an agent without a terminal; `out` gets each line of its output that is an event.
 
     `timeout` is in seconds. With `stop`, this may run on any thread: signals are its caller's, the
     agent is ended once the event is set, and what it writes as errors is said; without, signals end
-    the agent, and its errors are written to ours. Once `lost` is set it is ended too: the session
-    can write no more, and its task may be another's. Raises `ProjectError` where its program is not
-    there, and as soon as its output shows that a server or a tool of the session is missing. In
-    every case nothing that it started is left.
+    the agent, and its errors are written to ours. It is ended too once that is `asked`, and once
+    `lost` is set: the session can write no more, and its task may be another's. Raises
+    `ProjectError` where its program is not there, and as soon as its output shows that a server or
+    a tool of the session is missing. In every case nothing that it started is left.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
     reader, code, by_person = agent.reader(session), 0, 0
     out_of_time = claim_lost = False
     handled = _handling(_stop_us, *_ENDINGS) if stop is None else nullcontext()
     complain = write_to_stderr if stop is None else _said(agent, say)
-    running = None
+    running, ends = None, _either(asked, stop)
     try:
-        with handled, _started(session, agent, call, complain, stop, lost) as running:
+        with handled, _started(session, agent, call, complain, ends, lost) as running:
             for line in running.lines(deadline):
                 _take(line, reader, running, agent, out, say)
             code = running.wait()
@@ -197,7 +200,7 @@ def _started(
     agent: Agent,
     call: AgentCall,
     complain: Complain,
-    stop: threading.Event | None,
+    stop: Asked,
     lost: threading.Event | None,
 ) -> Iterator[Running]:
     command = (_program(agent, call), *call.argv[1:])
@@ -218,6 +221,10 @@ def _started(
         except KeyboardInterrupt:
             running.interrupt()
             raise
+
+
+def _either(asked: Asked, stop: threading.Event | None) -> Asked:
+    return lambda: asked() or (stop is not None and stop.is_set())
 
 
 def _environment(session: PreparedSession, call: AgentCall) -> dict[str, str]:

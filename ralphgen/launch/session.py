@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ralphgen.errors import ProjectError, Say
-from ralphgen.launch.agent import Agent, AgentLine, LaunchOptions, OnLine
+from ralphgen.launch.agent import Agent, AgentCall, AgentLine, LaunchOptions, OnLine
 from ralphgen.launch.outcome import (
     DONE,
     FAILED,
     NOTHING_USED,
+    AgentEnd,
     Outcome,
     Usage,
     closes_task,
@@ -31,10 +32,13 @@ from ralphgen.project.rows import open_rows
 from ralphgen.runtime.database.claims import claim_of
 from ralphgen.runtime.database.ledger import Evidence
 from ralphgen.runtime.files.work_tree import differing_files, tree_digest, tree_files
+from ralphgen.sessions.launched import launched_in
 from ralphgen.sessions.model import PreparedSession
 from ralphgen.sessions.store import TRANSCRIPT, remove_inner
 from ralphgen.trust.committed import in_repository
 
+Limits = tuple[float | None, threading.Event | None, threading.Event | None]
+"""How long an agent may run, what ends it, and what does so because its claim is lost."""
 UNPROVED = "It was set done past the server, without proof that its checks pass."
 
 
@@ -79,10 +83,7 @@ def launch_session(
     open_record(session, say, agent=agent.name, model=options.model or session.model)
     try:
         if options.printing:
-            with _transcript(session, out, say) as write:
-                end = run_printing(
-                    session, agent, call, timeout=timeout, out=write, say=say, stop=stop, lost=lost
-                )
+            end = _watched(session, agent, call, (timeout, stop, lost), out, say)
         else:
             end = run_terminal(session, agent, call)
     except BaseException:
@@ -98,6 +99,25 @@ def launch_session(
     return SessionEnd(
         outcome, status, end.usage, *_work(session, files, say), comment=UNPROVED * unproved
     )
+
+
+def _watched(
+    session: PreparedSession, agent: Agent, call: AgentCall, limits: Limits, out: OnLine, say: Say
+) -> AgentEnd:
+    """Run an agent without a terminal, in a session that says so and keeps what it writes."""
+    timeout, stop, lost = limits
+    with launched_in(session.folder) as asked, _transcript(session, out, say) as write:
+        return run_printing(
+            session,
+            agent,
+            call,
+            timeout=timeout,
+            out=write,
+            say=say,
+            stop=stop,
+            lost=lost,
+            asked=asked,
+        )
 
 
 def _is_unproved(session: PreparedSession, say: Say) -> bool:

@@ -3,10 +3,11 @@
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from types import FrameType
+from typing import Literal
 
 from ralphgen.loop.events import Event, event
 from ralphgen.loop.limits import STUCK_CODE, StopReason
@@ -23,6 +24,8 @@ AT_ONCE = tuple(
 )
 BY_SIGNAL = 128  # plus its number, as a shell has it
 
+Ask = Literal["pause", "resume", "stop", "stop-now"]
+"""What is asked of a loop from elsewhere; the last two are as Ctrl-C once and twice."""
 Show = Callable[[Event | None], None]
 """Takes what happened, and None where for a while nothing did."""
 
@@ -51,9 +54,16 @@ class Telling:
 
 
 def conduct(
-    run: Run, site: Workplace, telling: Telling, stop_now: threading.Event, show: Show
+    run: Run,
+    site: Workplace,
+    telling: Telling,
+    stop_now: threading.Event,
+    show: Show,
+    asked: Callable[[], Iterable[Ask]] = tuple,
 ) -> StopReason:
     """Run the loop until all of its workers have ended; return why it stopped.
+
+    `asked` returns what others have asked of it since the last time.
 
     Ctrl-C begins nothing more and lets end what runs; typed again, and for any other signal that
     ends, `stop_now` is set: agents end at once and give their tasks back.
@@ -63,6 +73,8 @@ def conduct(
         end = FOREVER
         while any(worker.is_alive() for worker in workers) and time.monotonic() < end:
             _take(telling.next(TICK), run, telling, stop_now, show)
+            for ask in asked():
+                _heed(ask, run, telling, stop_now, show)
             if stop_now.is_set():
                 end = min(end, time.monotonic() + PATIENCE)
         while (told := telling.next(0)) is not None:
@@ -101,6 +113,20 @@ def _take(
         telling.interrupted = True
         text = "stopping when what runs has ended; Ctrl-C again stops it at once"
         telling.tell(event("stopping", text=text))
+
+
+def _heed(ask: Ask, run: Run, telling: Telling, stop_now: threading.Event, show: Show) -> None:
+    match ask:
+        case "pause":
+            run.hold(held=True)
+            telling.tell(event("held", text="paused: what runs goes on, and nothing begins"))
+        case "resume":
+            run.hold(held=False)
+            telling.tell(event("resumed", text="going on"))
+        case "stop" if not telling.interrupted:
+            _take(signal.SIGINT, run, telling, stop_now, show)
+        case "stop-now":
+            _take(signal.SIGTERM, run, telling, stop_now, show)
 
 
 @contextmanager

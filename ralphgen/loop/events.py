@@ -42,7 +42,7 @@ def event_lines(told: Event) -> Iterator[str]:
             yield plain(f"task {task}: {outcome}: {text}")
         case {"event": "pause" | "away" as why, "seconds": seconds}:
             yield f"{PAUSES[why]} in {duration(seconds)}"
-        case {"event": "stopping", "text": text} | {"event": "backup", "text": text}:
+        case {"event": "stopping" | "backup" | "held" | "resumed", "text": text}:
             yield one_line(text)
         case {"event": "note", "worker": worker, "text": text}:
             yield plain(f"{worker}: {text}" if worker else text)

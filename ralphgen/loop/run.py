@@ -81,6 +81,7 @@ class Run:
         self._troubles = 0
         self._trouble_began = 0.0
         self._stop: StopReason | None = None
+        self._held = False  # by a person
 
     @property
     def stopped(self) -> StopReason | None:
@@ -97,6 +98,12 @@ class Run:
         """Begin nothing any more; the first reason is the one that counts."""
         with self._changed:
             self._end(stop)
+
+    def hold(self, *, held: bool) -> None:
+        """Let nothing begin as long as a person has it `held`; what runs goes on."""
+        with self._changed:
+            self._held = held
+            self._changed.notify_all()
 
     def next_job(self) -> Assignment | None:
         """Return what the worker may do now, as soon as there is a place; None when it is over."""
@@ -136,7 +143,9 @@ class Run:
                 self._pauses = 0
                 if job.review:
                     self._since_review = 0
-                elif task is not None and outcome != STOPPED:
+                elif task is not None and outcome == STOPPED:
+                    self._behind.add(task)  # where a person has stopped it alone
+                elif task is not None:
                     self._tasks += 1
                     self._count(task, outcome)
             self._changed.notify_all()
@@ -197,6 +206,8 @@ class Run:
                 return self._poll
         if self._pause_ends > now:
             return self._pause_ends - now
+        if self._held:
+            return self._poll
         if limits.max_cost is not None and self._left() < LEAST:
             return self._used_up(f"${limits.max_cost:.2f} are used up")
         begun = self._tasks + sum(not job.review for job in self._running)

@@ -26,6 +26,7 @@ TRANSCRIPT = "transcript.jsonl"  # what an agent wrote, event by event
 RECORDS = (TRANSCRIPT, CALLS)  # what is of use when the session is over
 SYSTEM = "system.md"  # who the agent is, for its system prompt
 PROMPT = "prompt.md"  # what it is to do, for an agent that reads it from a file
+MARK = "launched"  # the file that whoever watches an agent holds locked
 GEMINI_HOME = "gemini"  # a folder: what Gemini CLI reads and keeps in a session
 DRY_RUN = "dry-run"  # the file that marks a session of which only the command line was wanted
 UNFINISHED = ".new"
@@ -161,7 +162,7 @@ def prune_sessions(root: Path, keep_days: int, *, dry_runs_only: bool = False) -
 def remove(folder: Path) -> bool:
     """Remove the files of a session; whether its folder is gone, which holds no others then."""
     try:
-        for name in (MCP_CONFIG, CONTEXT, SNAPSHOT, SYSTEM, PROMPT, *RECORDS, DRY_RUN, LOCK):
+        for name in (MCP_CONFIG, CONTEXT, SNAPSHOT, SYSTEM, PROMPT, *RECORDS, DRY_RUN, MARK, LOCK):
             (folder / name).unlink(missing_ok=True)
         remove_inner(folder, GEMINI_HOME)
         folder.rmdir()

@@ -71,9 +71,16 @@ class LoopProject:
 
     def started(self, *options: str, terminal: int | None = None) -> "subprocess.Popen[str]":
         """A loop that runs; with pipes, or in a terminal."""
+        return self._started("loop", *options, terminal=terminal)
+
+    def launched(self, *options: str) -> "subprocess.Popen[str]":
+        """A `launch` that runs, with pipes."""
+        return self._started("launch", *options, terminal=None)
+
+    def _started(self, *words: str, terminal: int | None) -> "subprocess.Popen[str]":
         own = [] if terminal is None else [sys.executable, "-c", IN_TERMINAL]
         return subprocess.Popen(
-            [*own, str(RALPHGEN), "loop", *options, "--project", str(self.root)],
+            [*own, str(RALPHGEN), *words, "--project", str(self.root)],
             env={**os.environ, "PYTHONIOENCODING": "utf-8", "TERM": "xterm", **self.environment},
             stdin=subprocess.DEVNULL if terminal is None else terminal,
             stdout=subprocess.PIPE if terminal is None else terminal,

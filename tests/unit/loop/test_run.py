@@ -259,3 +259,34 @@ def test_durations_have_a_unit(text: str, seconds: float) -> None:
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is no duration"):
         parse_duration(text)
+
+
+def test_nothing_begins_while_a_person_holds_it() -> None:
+    run = begun(Limits())
+    run.hold(held=True)
+    found: list[Assignment | None] = []
+    waiting = threading.Thread(target=lambda: found.append(run.next_job()))
+    waiting.start()
+    waiting.join(0.1)
+    held = [*found]
+    run.hold(held=False)
+    waiting.join()
+
+    assert [] == held
+    assert found[0] is not None
+
+
+def test_while_it_is_held_its_time_goes_on() -> None:
+    clock = Clock()
+    run = begun(Limits(max_seconds=60), clock)
+    run.hold(held=True)
+    clock.now += 60
+
+    assert StopReason("the time is used up", 7) == ending(run)
+
+
+def test_a_task_whose_session_was_stopped_alone_comes_after_the_others() -> None:
+    run = begun(Limits(max_tasks=1))
+    session(run, 7, "stopped")
+
+    assert frozenset([7]) == job_of(run).behind

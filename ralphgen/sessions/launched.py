@@ -1,0 +1,113 @@
+"""Marks the sessions whose agents a process of ours watches, and passes on that one is to end.
+
+The mark is a file in the session's folder that the process holds locked: it is one of a process
+that lives, whatever has become of others. Its first line is the process, and any further byte asks
+that the agent ends.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from ralphgen.errors import ProjectError
+from ralphgen.output.files import WRITE_HINT
+from ralphgen.runtime.files import AT_ONCE, NO_LINK, reason
+from ralphgen.sessions.store import MARK, OURS_ALONE
+
+ASKED = b"stop\n"
+NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | NO_LINK
+LOOK = 0.1  # seconds between two looks at whether an agent has ended
+
+
+@contextmanager
+def launched_in(folder: Path) -> Iterator[Callable[[], bool]]:
+    """Mark the session in a folder as one whose agent this process watches, as long as this lasts.
+
+    What this yields returns whether somebody has asked that the agent ends. Raises `ProjectError`
+    where the mark cannot be written.
+    """
+    path, own = folder / MARK, f"{os.getpid()}\n".encode()
+    file = open_locked(path, own)
+    try:
+        yield lambda: os.fstat(file).st_size > len(own)
+    finally:
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+        os.close(file)
+
+
+def launcher_of(folder: Path) -> int | None:
+    """Return the process that watches an agent in the session of a folder, None where none does."""
+    try:
+        file = os.open(folder / MARK, os.O_RDONLY | AT_ONCE | NO_LINK)
+    except OSError:
+        return None
+    try:
+        first = os.read(file, 32).partition(b"\n")[0]
+        return int(first) if first.isdigit() and is_locked(file) else None
+    finally:
+        os.close(file)
+
+
+def ask_to_stop(folder: Path) -> bool:
+    """Ask that the agent in the session of a folder ends; False where no process watches one."""
+    if launcher_of(folder) is None:
+        return False
+    try:
+        file = os.open(folder / MARK, os.O_WRONLY | os.O_APPEND | AT_ONCE | NO_LINK)
+    except OSError:  # it has ended meanwhile
+        return False
+    try:
+        os.write(file, ASKED)
+    finally:
+        os.close(file)
+    return True
+
+
+def has_stopped(folder: Path, patience: float) -> bool:
+    """Return whether no agent is watched in a folder any more, or not after so many seconds."""
+    end = time.monotonic() + patience
+    while launcher_of(folder) is not None:
+        if time.monotonic() >= end:
+            return False
+        time.sleep(LOOK)
+    return True
+
+
+def open_locked(path: Path, begin: bytes) -> int:
+    """Return a new file of ours alone, with this beginning, that is held until it is closed.
+
+    What is written to it comes to its end. On Windows nobody can tell that it is held. Raises
+    `ProjectError` where it cannot be written.
+    """
+    try:
+        path.unlink(missing_ok=True)
+        file = os.open(path, NEW, OURS_ALONE)
+        try:
+            with suppress(ImportError):
+                import fcntl
+
+                fcntl.flock(file, fcntl.LOCK_EX)
+            os.write(file, begin)
+        except OSError:
+            os.close(file)
+            raise
+    except OSError as error:
+        raise ProjectError(f'"{path}" cannot be written: {reason(error)}', WRITE_HINT) from error
+    return file
+
+
+def is_locked(file: int) -> bool:
+    """Return whether a process holds an open file; those who only look do not hinder each other."""
+    try:
+        import fcntl
+    except ImportError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    fcntl.flock(file, fcntl.LOCK_UN)
+    return False
