@@ -18,8 +18,9 @@ from ralphgen.planning.model import (
     ToolPlan,
 )
 from ralphgen.rendering.policy import policy_lines
+from ralphgen.rendering.skill import skill_module
 from ralphgen.rendering.templates import rendered
-from ralphgen.spelling import Construction, Lines, Name, import_from
+from ralphgen.spelling import Construction, Lines, Name, Value, import_from, keyword
 
 RUNTIME = Path(__file__).parents[1] / "runtime"
 UNFORMATTED = "# fmt: off\n"  # black knows no settings of a folder, only this mark
@@ -82,7 +83,7 @@ def _kit(kit: KitPlan, *, structured: bool) -> Files:
         "kit": kit,
         "imports": _package_imports(kit),
         "tools": tools,
-        "resources": _resources(kit),
+        "options": [*_options(kit)],
         "opened_with": [constant for _, constant in _workspace(kit)],
     }
     return {
@@ -96,6 +97,22 @@ def _kit(kit: KitPlan, *, structured: bool) -> Files:
     }
 
 
+def _options(kit: KitPlan) -> Iterator[str]:
+    """Yield what a kit has besides, each as an argument of `Kit` on a line of its own."""
+    named: dict[str, tuple[bool, Value]] = {
+        "prompts": (kit.prompts, Name("prompts")),
+        "brief": (kit.brief, Name("brief")),
+        "connected": (kit.connected, Name("connected")),
+        "resources": (kit.resources, _resources(kit)),
+        "services": (kit.services, Name("SERVICES")),
+        "skill": (kit.skill is not None, f"{kit.key}.skill"),
+        "refusals": (kit.refusals != "result", kit.refusals),
+    }
+    for name, (there, value) in named.items():
+        if there:
+            yield keyword(name, value, 4)
+
+
 def _resources(kit: KitPlan) -> Name | Construction:
     """Return what a kit has as resources: its own, and rows of the project's tables."""
     own = Name("RESOURCES")
@@ -106,11 +123,14 @@ def _resources(kit: KitPlan) -> Name | Construction:
 
 
 def _modules_of(kit: KitPlan) -> tuple[Module, ...]:
-    """Return the modules that a kit emits besides its tools: its settings, if any, then its own."""
-    if not kit.settings:
-        return kit.modules
-    values = {"title": "The settings of the kit.", "constants": [("SETTINGS", kit.settings)]}
-    return (Module(f"{kit.key}/settings.py", "constants.py.jinja", values), *kit.modules)
+    """Return the modules that a kit emits besides its tools: its settings, its skill, its own."""
+    found = list(kit.modules)
+    if kit.skill is not None:
+        found.insert(0, skill_module(kit, kit.skill))
+    if kit.settings:
+        values = {"title": "The settings of the kit.", "constants": [("SETTINGS", kit.settings)]}
+        found.insert(0, Module(f"{kit.key}/settings.py", "constants.py.jinja", values))
+    return tuple(found)
 
 
 def _workspace(kit: KitPlan) -> tuple[tuple[str, str], ...]:

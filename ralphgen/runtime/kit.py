@@ -78,9 +78,10 @@ class Kit:
     session begins: `system` says who it is and `task` what to do.
     `connected` is called with the workspace once a client is there, before its first request.
     `services` are what other kits may ask of it, each a function of (workspace, arguments) like
-    that of a tool. `refusals` says how wrong arguments are answered: as a `"result"` that the agent
-    reads, or as an `"error"` of the protocol; with `"object"` every failure is a result that holds
-    a JSON object, with the code and the facts of a `CodedError`.
+    that of a tool. `skill` names the module beside the server with the words of the kit's Agent
+    Skill, empty where it has none. `refusals` says how wrong arguments are answered: as a
+    `"result"` that the agent reads, or as an `"error"` of the protocol; with `"object"` every
+    failure is a result that holds a JSON object, with the code and the facts of a `CodedError`.
     """
 
     __slots__ = (
@@ -93,6 +94,7 @@ class Kit:
         "resources",
         "server_name",
         "services",
+        "skill",
         "tools",
     )
 
@@ -108,6 +110,7 @@ class Kit:
         connected: Callable[[Any], None] | None = None,
         resources: Resources | None = None,
         services: Mapping[str, Callable[[Any, dict[str, Any]], dict[str, Any]]] = NOTHING,
+        skill: str = "",
         refusals: str = "result",
     ) -> None:
         self.server_name = server_name
@@ -119,6 +122,7 @@ class Kit:
         self.connected = connected
         self.resources = resources
         self.services = services
+        self.skill = skill
         self.refusals = refusals
 
 

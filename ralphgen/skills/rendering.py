@@ -12,6 +12,7 @@ from ralphgen.planning.model import KitPlan, ServerPlan, ToolPlan
 from ralphgen.planning.preview import listed_tools
 from ralphgen.planning.skill import SkillPlan
 from ralphgen.rendering.templates import rendered
+from ralphgen.runtime.protocol.skills import EFFECTS
 from ralphgen.skills.sections import (
     MOST,
     argument_rows,
@@ -24,13 +25,6 @@ from ralphgen.skills.sections import (
 
 SKILLS = ".claude/skills"
 TEXT, GUIDE = "SKILL.md", "references/tool-guide.md"
-EFFECTS = {
-    "READ_ONLY": ("reads", "It changes nothing."),
-    "NON_DESTRUCTIVE": ("writes", "It writes, and the same call may write again."),
-    "IDEMPOTENT": ("writes", "It writes, and the same call again changes nothing more."),
-    "DESTRUCTIVE": ("destructive", "What it takes away or replaces does not come back."),
-    "OPEN_WORLD": ("runs", "It runs a program, which may do anything."),
-}
 OURS = {
     ".gitattributes": "* text eol=lf\nmanifest.json linguist-generated\n",
     ".gitignore": "/.lock\n/.new/\n/.commit/\n",

@@ -49,6 +49,26 @@ def test_nothing_fails_that_passes_on_the_sdks_own_app(tmp_path: Path, version: 
     assert set() == PASSED[version] & {scenario for scenario, _, _ in failed | failed_there}
 
 
+@pytest.mark.parametrize("scenario", ["skills-enumeration", "skills-manifest"])
+def test_a_skill_is_served_as_the_extension_has_it(tmp_path: Path, scenario: str) -> None:
+    with listening() as listener:
+        port = listener.getsockname()[1]
+        named = f'allowed_hosts = ["127.0.0.1"]\nallowed_origins = ["http://127.0.0.1:{port}"]\n'
+        root = http_project(tmp_path / "p", f"rate = 100000\n{named}")
+        with serving(root) as server:
+            pass_on(listener, server.port, token(root))
+            run_node(
+                modules() / SUITE,
+                *("server", "--url", f"http://127.0.0.1:{port}/mcp/ralph"),
+                *("--scenario", f"sep-2640-{scenario}", "--output-dir", str(tmp_path / "ours")),
+            )
+    (file,) = (tmp_path / "ours").glob("*/checks.json")
+    checks = json.loads(file.read_text(encoding="utf-8"))
+
+    assert [] == [check["id"] for check in checks if check["status"] == "FAILURE"]
+    assert [check for check in checks if check["status"] == "SUCCESS"]
+
+
 def results(port: int, version: str, folder: Path) -> tuple[set[Check], set[Check]]:
     """The checks that failed, and those that passed."""
     run_node(

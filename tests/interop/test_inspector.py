@@ -72,12 +72,25 @@ def test_schemas_of_answers_are_portable_too(tmp_path: Path, era: str) -> None:
     assert all("outputSchema" in tool for tool in json.loads(out)["result"]["tools"])
 
 
+def test_the_skill_is_verified(project: Path, tmp_path: Path) -> None:
+    """It reads each file, and holds it against its digest, its size and the front matter."""
+    code, out, said = Inspector(project, "task_execution", "modern", tmp_path).run(
+        "skills/list", "--verify"
+    )
+
+    found = json.loads(out)
+    assert WELL == code, said
+    assert ("skill://ralph-project/SKILL.md", "verified") == (found["uri"], found["outcome"])
+    assert ["verified", "verified"] == [file["status"] for file in found["files"]]
+
+
 @ERAS
 def test_the_handshake_is_that_of_the_era(project: Path, tmp_path: Path, era: str) -> None:
     found = Inspector(project, "manual", era, tmp_path).result("initialize")
 
     promised = {"tools": {}, "prompts": {}, "resources": {"subscribe": True}, "completions": {}}
-    assert promised == found["capabilities"]
+    skills: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/skills": {}}}
+    assert (promised if era == "legacy" else {**promised, **skills}) == found["capabilities"]
     versions = {"legacy": "2025-11-25", "modern": "2026-07-28"}
     assert versions[era] == found["protocolVersion"]
 

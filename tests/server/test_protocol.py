@@ -102,7 +102,8 @@ def test_the_handshake_says_who_it_is_and_what_it_has(project: Path, version: st
     about = answer.get("serverInfo") or answer["_meta"]["io.modelcontextprotocol/serverInfo"]
 
     promised = {"tools": {}, "prompts": {}, "resources": {"subscribe": True}, "completions": {}}
-    assert promised == answer["capabilities"]
+    skills: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/skills": {}}}
+    assert ({**promised, **skills} if version >= "2026" else promised) == answer["capabilities"]
     assert {"name": "ralph-project", "version": __version__} == about
     assert "list_tasks" in answer["instructions"]
     assert version in [answer.get("protocolVersion"), *answer.get("supportedVersions", [])]

@@ -83,8 +83,9 @@ class Kits:
         workspace = found.open_workspace(self.folder, session)
         handlers = Handlers(found, session, tools, workspace, self.version)
         handlers.listening = ()
-        if "resources" in handlers.capabilities:
-            handlers.capabilities["resources"] = {}  # no stream is open on which to tell of changes
+        for said in (handlers.capabilities, handlers.stateless_capabilities):
+            if "resources" in said:
+                said["resources"] = {}  # no stream is open on which to tell of changes
         return handlers
 
     def _facts(self, claims: Mapping[str, Any]) -> dict[str, Any]:

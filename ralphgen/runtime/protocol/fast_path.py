@@ -24,6 +24,8 @@ CACHEABLE = frozenset(
         "resources/list",
         "resources/templates/list",
         "resources/read",
+        "skills/list",
+        "skills/get",
     )
 )
 REPLAYED = "ralphgen:replayed"  # the id of a handshake that the SDK is told behind our back
@@ -100,7 +102,9 @@ class FastPath:
         if method == "ping":
             return PlainRequest(identity, method, params, {})
         if method == "server/discover":
-            result = {**self._introduction(), "supportedVersions": [messages.MODERN]}
+            capabilities = self._handlers.stateless_capabilities
+            introduction = self._introduction(capabilities)
+            result = {**introduction, "supportedVersions": [messages.MODERN]}
             return PlainRequest(identity, method, params, result)
         if method not in self._handlers.methods and method not in self._handlers.listening:
             raise DoubtError
@@ -144,7 +148,8 @@ class FastPath:
             raise DoubtError
         self._version = params["protocolVersion"]
         self._replay("initialize", params)
-        return {"protocolVersion": self._version, **self._introduction(), "serverInfo": self._about}
+        introduction = self._introduction(self._handlers.capabilities)
+        return {"protocolVersion": self._version, **introduction, "serverInfo": self._about}
 
     def _notification(self, method: str, params: dict[str, Any]) -> PlainRequest | None:
         """Return a cancellation; of all others, one can change the state of the connection.
@@ -165,9 +170,8 @@ class FastPath:
         request = {"jsonrpc": "2.0", "id": REPLAYED, "method": method, "params": params}
         self.replay.append(messages.line(request))
 
-    def _introduction(self) -> dict[str, Any]:
-        instructions, capabilities = self._handlers.instructions, self._handlers.capabilities
-        return {"capabilities": capabilities, "instructions": instructions}
+    def _introduction(self, capabilities: dict[str, Any]) -> dict[str, Any]:
+        return {"capabilities": capabilities, "instructions": self._handlers.instructions}
 
 
 def _doubt_odd_values(

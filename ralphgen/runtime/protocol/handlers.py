@@ -21,13 +21,16 @@ if TYPE_CHECKING:
     from ..kit import Kit, Prompt, Resources, Workspace
     from ..session import Session
     from ..tool import Tool
-    from .tools import Method, Params
+    from .skills import ServedSkill
+    from .tools import Answer, Method, Params
 
     Given = TypeVar("Given")
 
 # They read nothing of the project, and so wait for nobody.
-AT_ONCE = ("tools/list", "prompts/list", "resources/templates/list")
+AT_ONCE = ("tools/list", "prompts/list", "resources/templates/list", "skills/list", "skills/get")
 LISTENING = ("resources/subscribe", "resources/unsubscribe", "subscriptions/listen")
+EXTENSION = "io.modelcontextprotocol/skills"
+SKILLS = "skill://"
 BROKEN = "the request failed inside the server: tell a person; the server's log says why"
 MOST_VALUES = 100  # of one completion, by the protocol
 
@@ -39,7 +42,8 @@ class Handlers:
     which have the right shape, and returns its result, or what waits for it; it raises
     `RefusedError`, and `DeferError` on the thread that reads requests. `listening` are the requests
     besides by which clients hear of changes.
-    `capabilities` and `instructions` are what the server says of itself.
+    `capabilities` and `instructions` are what the server says of itself; in the stateless version,
+    which knows extensions, it says `stateless_capabilities`.
     """
 
     __slots__ = (
@@ -49,6 +53,7 @@ class Handlers:
         "kit",
         "listening",
         "methods",
+        "stateless_capabilities",
         "version",
         "workspace",
     )
@@ -79,7 +84,11 @@ class Handlers:
             methods |= resource_methods(kit.resources, workspace)
             methods |= completion_method(kit.resources, prompts, workspace)
             capabilities |= {"resources": {"subscribe": True}, "completions": {}}
-        self.capabilities = capabilities
+        self.capabilities = self.stateless_capabilities = capabilities
+        if kit.skill and tools:
+            methods |= skill_methods(kit, session.kit, tools, methods)
+            extended = {"resources": {}, **capabilities, "extensions": {EXTENSION: {}}}
+            self.stateless_capabilities = extended
         self.methods = {
             name: guarded(kit.server_name, name, method) for name, method in methods.items()
         }
@@ -154,6 +163,47 @@ def resource_methods(resources: Resources, workspace: Any) -> dict[str, Method]:
         "resources/list": list_resources,
         "resources/templates/list": list_templates,
         "resources/read": read,
+    }
+
+
+def skill_methods(
+    kit: Kit, key: str, tools: Mapping[str, Tool], methods: Mapping[str, Method]
+) -> dict[str, Method]:
+    """Return what serves the kit's Agent Skill, which is made when a client first asks for it.
+
+    Of the `methods` that there are, those on resources are taken in; a kit without resources has
+    no others, and lists none: a skill is found by `skills/list`.
+    """
+    made: list[ServedSkill] = []
+    others = methods.get("resources/read")
+
+    def skill() -> ServedSkill:
+        if not made:
+            from .skills import ServedSkill
+
+            words = __import__(kit.skill, None, None, ["SKILL"]).SKILL
+            made.append(ServedSkill(words, key, tools))
+        return made[0]
+
+    def read(params: Params) -> Answer:
+        if others is None or params["uri"].startswith(SKILLS):
+            return skill().read(params)
+        return others(params)
+
+    def listed(name: str) -> Method:
+        def list_nothing(params: Params) -> dict[str, Any]:
+            refuse_cursor(params)
+            return {name: []}
+
+        return list_nothing
+
+    return {
+        "resources/list": listed("resources"),
+        "resources/templates/list": listed("resourceTemplates"),
+        **methods,
+        "resources/read": read,
+        "skills/list": lambda params: skill().listed(params),
+        "skills/get": lambda params: skill().entry(params),
     }
 
 

@@ -24,6 +24,8 @@ PARAMETERS: dict[str, dict[str, tuple[tuple[type, ...], bool]]] = {
     "resources/list": {"cursor": (OPTIONAL_TEXT, False)},
     "resources/templates/list": {"cursor": (OPTIONAL_TEXT, False)},
     "resources/read": {"uri": ((str,), True)},
+    "skills/list": {"cursor": (OPTIONAL_TEXT, False)},
+    "skills/get": {"uri": ((str,), True)},
     "resources/subscribe": {"uri": ((str,), True)},
     "resources/unsubscribe": {"uri": ((str,), True)},
     "subscriptions/listen": {"notifications": ((dict,), True)},

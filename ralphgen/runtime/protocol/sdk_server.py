@@ -18,6 +18,7 @@ from ..errors import INTERNAL_ERROR, RefusedError, log_exception
 from .fast_path import REPLAYED
 from .handlers import AT_ONCE
 from .malformed import refused, unreadable
+from .messages import MODERN
 from .worker import outcome_of
 
 TYPE_CHECKING = False
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from .tools import Answer
     from .worker import Worker
 
-    Handler = Callable[["Context", Any], Awaitable[t.Result]]
+    Handler = Callable[["Context", Any], Awaitable[t.Result | dict[str, Any]]]
 
 Context = ServerRequestContext[None]
 # What the SDK makes of the parameters and the result of each request.
@@ -47,6 +48,12 @@ MODELS: dict[str, tuple[type[t.RequestParams], type[t.Result]]] = {
     "resources/read": (t.ReadResourceRequestParams, t.ReadResourceResult),
     "completion/complete": (t.CompleteRequestParams, t.CompleteResult),
 }
+# Requests of extensions, of which it knows neither the result nor that a client may keep it.
+EXTENSIONS: dict[str, type[t.RequestParams]] = {
+    "skills/list": t.PaginatedRequestParams,
+    "skills/get": t.SubscribeRequestParams,
+}
+KEPT = {"ttlMs": 0, "cacheScope": "private"}
 
 
 class KitServer(Server[None]):
@@ -67,12 +74,31 @@ class KitServer(Server[None]):
         self._answered = answered
         self._handlers = handlers
         self._said = t.ServerCapabilities.model_validate(handlers.capabilities)
+        self._said_stateless = t.ServerCapabilities.model_validate(handlers.stateless_capabilities)
         for name in handlers.methods:
-            self.add_request_handler(name, MODELS[name][0], self._handler(name))
+            if name in EXTENSIONS:
+                self.add_request_handler(name, EXTENSIONS[name], self._extension_handler(name))
+            else:
+                self.add_request_handler(name, MODELS[name][0], self._handler(name))
 
-    def get_capabilities(self, *_options: Any, **_named: Any) -> t.ServerCapabilities:
+    def get_capabilities(
+        self, *_options: Any, protocol_version: str | None = None, **_named: Any
+    ) -> t.ServerCapabilities:
         """Return the capabilities as the handlers tell them, without a word on `listChanged`."""
-        return self._said
+        return self._said_stateless if protocol_version == MODERN else self._said
+
+    def _extension_handler(self, name: str) -> Handler:
+        """Return what answers a request of an extension, which waits for nobody."""
+        method = self._handlers.methods[name]
+
+        async def handle(context: Context, params: t.RequestParams) -> dict[str, Any]:
+            try:
+                found: Any = method(params.model_dump(by_alias=True, exclude_unset=True))
+            except RefusedError as error:
+                raise MCPError(error.code, error.message, error.data) from error
+            return {**found, **KEPT} if context.protocol_version == MODERN else found
+
+        return handle
 
     def _handler(self, name: str) -> Handler:
         """Return what answers a request on the SDK's side, in its turn where there are any."""

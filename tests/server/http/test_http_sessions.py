@@ -21,6 +21,7 @@ from driving import Era, connected, create_project, query
 from http_servers import (
     CONFIG,
     HANDSHAKES,
+    MODERN,
     HttpServer,
     enveloped,
     headers,
@@ -120,6 +121,22 @@ def test_nobody_learns_of_changes_where_no_stream_is_open(server: HttpServer) ->
     _, answer, _ = server.ask(body=body, headers=headers(token(server.root)))
 
     assert {} == json.loads(answer)["result"]["capabilities"]["resources"]
+
+
+def test_a_skill_is_declared_and_read_over_http(server: HttpServer) -> None:
+    def told(method: str, name: str = "", **params: str) -> dict[str, Any]:
+        sent = headers(token(server.root), MODERN, method, name)
+        _, answer, _ = server.ask(body=message(method, enveloped(params)), headers=sent)
+        result: dict[str, Any] = json.loads(answer)["result"]
+        return result
+
+    capabilities = told("server/discover")["capabilities"]
+    (skill,) = told("skills/list")["skills"]
+    (content,) = told("resources/read", skill["uri"], uri=skill["uri"])["contents"]
+
+    assert {} == capabilities["resources"]
+    assert {"io.modelcontextprotocol/skills": {}} == capabilities["extensions"]
+    assert skill["resources"][0]["size"] == len(content["text"].encode())
 
 
 def test_with_checks_done_is_said_where_the_files_are(tmp_path: Path) -> None:

@@ -1,0 +1,181 @@
+"""Serves a kit's Agent Skill to one session, as the skills extension of the protocol has it.
+
+Its files are resources, and its entry holds their digests. What they say is of the tools that the
+session has, and so stays as it is while the server lives. The specification:
+https://github.com/modelcontextprotocol/ext-skills (SEP-2640).
+"""
+
+from __future__ import annotations
+
+from ..errors import NotThereError
+from ..values.encoding import sha256_hex, write_json
+from .tools import refuse_cursor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+    from ..tool import Tool
+    from .tools import Params
+
+TEXT, GUIDE = "SKILL.md", "references/tool-guide.md"
+MARKDOWN = "text/markdown"
+# What a tool does, by the constant of its hints in `tool.py`: in a word, and in a sentence.
+EFFECTS: Mapping[str, tuple[str, str]] = {
+    "READ_ONLY": ("reads", "It changes nothing."),
+    "NON_DESTRUCTIVE": ("writes", "It writes, and the same call may write again."),
+    "IDEMPOTENT": ("writes", "It writes, and the same call again changes nothing more."),
+    "DESTRUCTIVE": ("destructive", "What it takes away or replaces does not come back."),
+    "OPEN_WORLD": ("runs", "It runs a program, which may do anything."),
+}
+TOOLS = """\
+## Tools
+
+These are the tools of the MCP server `{}` that this session has: what is not here it cannot call. \
+Their schemas say what their arguments are; what they answer, and what to use rather, is in \
+[the tool guide](references/tool-guide.md).
+
+| tool | use it to | effect |
+|---|---|---|
+"""
+
+
+class ServedSkill:
+    """The skill of one kit in one session; there is none where the session has no tool of the kit.
+
+    `words` is what the project's own module of the kit says of it, `kit` the kit's key.
+    """
+
+    __slots__ = ("_entries", "_files")
+
+    def __init__(self, words: Mapping[str, Any], kit: str, tools: Mapping[str, Tool]) -> None:
+        self._files: dict[str, str] = {}
+        self._entries: dict[str, dict[str, Any]] = {}
+        if not tools:
+            return
+        place = f"skill://{words['name']}"
+        front = {"name": words["name"], "description": words["description"]}
+        told = [_Told(tool, words["tools"][name]) for name, tool in tools.items()]
+        self._files = {
+            f"{place}/{TEXT}": _text(words, kit, front, tools, told),
+            f"{place}/{GUIDE}": _guide(kit, tools, told),
+        }
+        files = [_described(uri, text.encode()) for uri, text in self._files.items()]
+        entry = {"uri": f"{place}/{TEXT}", "frontmatter": front, "resources": files}
+        self._entries = {f"{place}/{TEXT}": entry}
+
+    def listed(self, params: Params) -> dict[str, Any]:
+        """Return the result of `skills/list`."""
+        refuse_cursor(params)
+        return {"skills": [*self._entries.values()]}
+
+    def entry(self, params: Params) -> dict[str, Any]:
+        """Return the result of `skills/get`; raises `NotThereError` for the URI of no skill."""
+        uri = params["uri"]
+        if uri not in self._entries:
+            raise NotThereError(f'there is no skill at "{uri}": skills/list shows what there is')
+        return {"skill": self._entries[uri]}
+
+    def read(self, params: Params) -> dict[str, Any]:
+        """Return the result of `resources/read`; raises `NotThereError` for the URI of no file."""
+        uri = params["uri"]
+        if uri not in self._files:
+            raise NotThereError(f'no skill has a file "{uri}": skills/list shows what there is')
+        return {"contents": [{"uri": uri, "mimeType": MARKDOWN, "text": self._files[uri]}]}
+
+
+class _Told:
+    """What is said of one tool, as Markdown: `effect` in a word, and `sentence` of it."""
+
+    __slots__ = ("answer", "effect", "instead", "name", "purpose", "sentence")
+
+    def __init__(self, tool: Tool, words: Mapping[str, Any]) -> None:
+        self.name = tool.name
+        self.purpose: str = words["purpose"]
+        self.answer: str = words["answer"]
+        self.instead: Mapping[str, str] = words.get("instead", {})
+        effect, sentence = EFFECTS[_declared(tool.hints)]
+        if tool.writes_by:
+            named = ", ".join(f"`{name}`" for name in tool.writes_by)
+            effect = f"{effect} with {named}"
+            sentence = f"Without {named} it changes nothing. {sentence}"
+        self.effect: str = effect
+        self.sentence: str = sentence
+
+
+def _declared(hints: Mapping[str, bool]) -> str:
+    if hints.get("readOnlyHint"):
+        return "READ_ONLY"
+    if hints.get("openWorldHint"):
+        return "OPEN_WORLD"
+    if hints.get("destructiveHint"):
+        return "DESTRUCTIVE"
+    return "IDEMPOTENT" if hints.get("idempotentHint") else "NON_DESTRUCTIVE"
+
+
+def _described(uri: str, data: bytes) -> dict[str, Any]:
+    """Return a file as the entry of its skill lists it."""
+    return {"uri": uri, "digest": f"sha256:{sha256_hex(data)}", "size": len(data)}
+
+
+def _text(
+    words: Mapping[str, Any],
+    kit: str,
+    front: Mapping[str, str],
+    tools: Mapping[str, Tool],
+    told: Sequence[_Told],
+) -> str:
+    """Return `SKILL.md`: when to use which tool, and in which order."""
+    head = "".join(f"{key}: {write_json(value)}\n" for key, value in front.items())
+    overview = "".join(f"## {title}\n\n{text}\n\n" for title, text in words["overview"].items())
+    rows = "".join(f"| `{one.name}` | {one.purpose} | {one.effect} |\n" for one in told)
+    workflows = "".join(_workflows(words["workflows"], tools))
+    section = f"{TOOLS.format(kit)}{rows}{workflows}"
+    return f"---\n{head}---\n\n# {words['title']}\n\n{overview}{section}"
+
+
+def _guide(kit: str, tools: Mapping[str, Tool], told: Sequence[_Told]) -> str:
+    """Return what each tool is for and answers."""
+    parts = [f"# The tools of `{kit}`\n"]
+    for one in told:
+        parts.append(
+            f"\n## {one.name}\n\nUse it to {one.purpose}. It returns {one.answer}. {one.sentence}\n"
+        )
+        parts += [
+            f"\nFor {what}, use `{name}`.\n" for name, what in one.instead.items() if name in tools
+        ]
+    return "".join(parts)
+
+
+def _workflows(workflows: Sequence[Mapping[str, Any]], tools: Mapping[str, Tool]) -> Iterator[str]:
+    """Yield a section for each workflow that makes sense with these tools."""
+    for workflow in workflows:
+        steps = [*_steps(workflow["steps"], tools)]
+        if steps and all(need in tools for need in workflow["needs"]):
+            numbered = "".join(f"{at}. {step}\n" for at, step in enumerate(steps, 1))
+            yield f"\n## {workflow['title']}\n\n{numbered}"
+
+
+def _steps(steps: Sequence[Mapping[str, Any]], tools: Mapping[str, Tool]) -> Iterator[str]:
+    """Yield the steps that the tools can do, with the arguments that they have."""
+    for step in steps:
+        text = step["text"]
+        if not step["tool"]:
+            yield text
+        elif step["tool"] in tools:
+            properties = tools[step["tool"]].properties
+            given = {name: value for name, value in step["given"].items() if name in properties}
+            if all(
+                value is None or value in properties[name].get("enum", (value,))
+                for name, value in given.items()
+            ):
+                spelled = ", ".join(_given(name, value) for name, value in given.items())
+                called = f"`{step['tool']}` with {spelled}" if given else f"`{step['tool']}`"
+                yield f"{called}: {text[0].lower()}{text[1:]}"
+
+
+def _given(name: str, value: str | bool | None) -> str:
+    if value is None:
+        return f"`{name}`"
+    return f"`{name}` `{value if isinstance(value, str) else write_json(value)}`"
