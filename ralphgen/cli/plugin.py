@@ -1,7 +1,8 @@
-"""The command that writes what Claude Code takes from files: subagents."""
+"""The commands that write what Claude Code takes from files: a plugin, subagents."""
 
 import sys
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -44,6 +45,34 @@ def agents(
         _settle(root / FOLDER, FOLDER, files, "ralphgen agents --write", check, force, tell)
     else:
         sys.stdout.writelines(f"{FOLDER}/{path}\n" for path in files)
+
+
+@app.command(epilog="Example: [bold]ralphgen plugin && claude --plugin-dir .ralph/plugin[/bold]")
+def plugin(
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FOLDER", help="Where; .ralph/plugin if left out."),
+    ] = None,
+    check: Check = False,
+    force: Force = False,
+    project: Project = Path(),
+    quiet: Quiet = False,
+) -> None:
+    """Write a plugin for Claude Code: skills, slash commands, and hooks as a second wall.
+
+    The hooks deny what the session's policy denies, and ask once before a task is left open.
+    """
+    from ralphgen.generate.workflows import generate
+    from ralphgen.plugin.folder import FOLDER, render_plugin
+    from ralphgen.project.root import project_root
+
+    if check and force:
+        raise UsageError('"--force" is for writing, not for "--check"', "leave one of them out")
+    root, tell = project_root(project), progress(quiet)
+    files = render_plugin(generate(root).plan)
+    folder, shown = (root / FOLDER, FOLDER) if output is None else (output, str(output))
+    command = "ralphgen plugin" if output is None else f"ralphgen plugin -o {quote(shown)}"
+    _settle(folder, shown, files, command, check, force, tell)
 
 
 def _settle(

@@ -1,5 +1,6 @@
 """Serves a kit in a session that is made for it and ends with it, for a client's own config."""
 
+import os
 import signal
 import subprocess
 from contextlib import suppress
@@ -9,11 +10,16 @@ from ralphgen.errors import RalphgenError, Say
 from ralphgen.launch.record import open_record
 from ralphgen.launch.servers import session_servers
 from ralphgen.project.root import ProjectPlace
+from ralphgen.runtime.files.write import write_new
 from ralphgen.sessions.claims import keep_claim
 from ralphgen.sessions.create import create_session
 from ralphgen.sessions.decide import Request
 from ralphgen.sessions.end import end_session
+from ralphgen.sessions.store import CLIENT, OURS_ALONE
 
+CONVERSATION = (
+    "CLAUDE_CODE_SESSION_ID"  # its id, which Claude Code gives the servers that it starts
+)
 ENDING = ("SIGTERM", "SIGINT", "SIGHUP")  # with which a client ends a server, as far as there are
 
 
@@ -34,6 +40,8 @@ def serve_session(place: ProjectPlace, request: Request, *, say: Say, trust_edit
         trust_edited=trust_edited,
     )
     try:
+        if conversation := os.environ.get(CONVERSATION):  # for the hooks of the plugin
+            write_new(str(session.folder / CLIENT), conversation.encode(), mode=OURS_ALONE)
         open_record(session, say)
         (entry,) = [session_servers(session)[kit] for kit in request.kits]
         with keep_claim(session.claim):

@@ -34,7 +34,7 @@ def compare_files(folder: Path, files: Files, command: str) -> Drift:
 
 def _reworded(error: ProjectError, command: str) -> RalphgenError:
     """Return the error with hints that name our commands in the place of the server's."""
-    look = command.replace("--write", "--check")
+    look = f"{command.removesuffix(' --write')} --check"
     problems = [
         Problem(
             one.text, one.hint.replace("ralphgen regen", command).replace("ralphgen check", look)

@@ -27,7 +27,9 @@ RECORDS = (TRANSCRIPT, CALLS)  # what is of use when the session is over
 SYSTEM = "system.md"  # who the agent is, for its system prompt
 PROMPT = "prompt.md"  # what it is to do, for an agent that reads it from a file
 MARK = "launched"  # the file that whoever watches an agent holds locked
+CLIENT = "client"  # the conversation of Claude Code whose subagent has the session
 GEMINI_HOME = "gemini"  # a folder: what Gemini CLI reads and keeps in a session
+STARTING = (MCP_CONFIG, CONTEXT, CLIENT, SYSTEM, PROMPT)  # what a session is started with
 DRY_RUN = "dry-run"  # the file that marks a session of which only the command line was wanted
 UNFINISHED = ".new"
 OURS_ALONE = 0o600  # the mode of files that no other user can read
@@ -162,7 +164,7 @@ def prune_sessions(root: Path, keep_days: int, *, dry_runs_only: bool = False) -
 def remove(folder: Path) -> bool:
     """Remove the files of a session; whether its folder is gone, which holds no others then."""
     try:
-        for name in (MCP_CONFIG, CONTEXT, SNAPSHOT, SYSTEM, PROMPT, *RECORDS, DRY_RUN, MARK, LOCK):
+        for name in (*STARTING, SNAPSHOT, *RECORDS, DRY_RUN, MARK, LOCK):
             (folder / name).unlink(missing_ok=True)
         remove_inner(folder, GEMINI_HOME)
         folder.rmdir()
@@ -185,7 +187,7 @@ def end_folder(folder: Path) -> bool:
         if not ours:
             return False
         if any((folder / name).exists() for name in RECORDS):
-            for name in (MCP_CONFIG, CONTEXT, SYSTEM, PROMPT):
+            for name in STARTING:
                 (folder / name).unlink(missing_ok=True)
             remove_inner(folder, GEMINI_HOME)
         else:

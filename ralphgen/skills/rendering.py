@@ -45,27 +45,27 @@ class Skill:
         return f"{SKILLS}/{self.name}"
 
 
-def render_skills(plan: ServerPlan) -> tuple[Skill, ...]:
+def render_skills(plan: ServerPlan, place: str = SKILLS) -> tuple[Skill, ...]:
     """Return the skill of every kit of the plan that has one, in the order of the kits.
 
-    The same plan gives the same bytes: nothing in them names a machine or a day, and only the
-    manifest names a version.
+    `place` is the folder that their texts say they lie in. The same plan gives the same bytes:
+    nothing in them names a machine or a day, and only the manifest names a version.
     """
     return tuple(
-        Skill(kit.skill.name, kit.key, _files(plan, kit, kit.skill))
+        Skill(kit.skill.name, kit.key, _files(plan, kit, kit.skill, place))
         for kit in plan.kits
         if kit.skill is not None
     )
 
 
-def _files(plan: ServerPlan, kit: KitPlan, skill: SkillPlan) -> Files:
+def _files(plan: ServerPlan, kit: KitPlan, skill: SkillPlan, place: str) -> Files:
     listed = {tool["name"]: tool for tool in listed_tools(plan, "manual", kit)}
     schemas = {name: tool["inputSchema"] for name, tool in listed.items()}
     sessions, removals = session_rows(kit, plan.policy), removal_rows(kit, plan.policy)
     values: dict[str, object] = {
         "kit": kit.key,
         "skill": skill,
-        "folder": f"{SKILLS}/{skill.name}",
+        "folder": f"{place}/{skill.name}",
         "tools": [_tool(plan, kit, tool, schemas[tool.name]) for tool in kit.tools],
         "workflows": told_workflows(skill, schemas),
         "sessions": sessions[:MOST],

@@ -15,7 +15,8 @@ from filelock import FileLock, Timeout
 from ralphgen.errors import ProjectError, Say
 from ralphgen.output.files import put, refuse_irregular
 from ralphgen.project.config import LoopConfig
-from ralphgen.runtime.files.work_tree import mark_of, pattern_of
+from ralphgen.runtime.files.protection import pattern_of
+from ralphgen.runtime.files.work_tree import mark_of
 from ralphgen.runtime.values.encoding import sha256_hex
 from ralphgen.worktrees.git import Git, base_branch, run, top_of
 

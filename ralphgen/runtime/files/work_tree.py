@@ -13,19 +13,17 @@ import stat
 
 from ..values.encoding import sha256, sha256_hex
 from . import AT_ONCE, NO_LINK
+from .protection import PROTECTED, RALPH, pattern_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-RALPH = ".ralph"
 # What is never part of a tree, tracked or not: it changes while work is done and recorded.
 OWN_FOLDERS = ("backups", "db", "mcp/sessions", "sessions", "worktrees")
 OWN_FILES = ("learnings.txt", "mcp/context.json", "progress.txt")
 SPEC_FILES = frozenset({".progress.md", ".ralph-state.json", ".current-spec"})
 TICKED = "tasks.md"
-# What no session may change, whatever a project protects besides.
-PROTECTED = ("ralphgen.toml", "mcp", "recipes", "prompts", "queries", "tools", "plugin")
 UNPROTECTED = ("mcp/.commit", "mcp/.lock", "mcp/.new", "mcp/context.json", "mcp/sessions")
 SETTINGS = ("core.fsmonitor=false", "core.untrackedCache=false", "safe.directory=*")
 GIT = ("git", *(word for one in SETTINGS for word in ("-c", one)), "ls-files", "-z")
@@ -101,18 +99,6 @@ def watched_files(
     }
 
 
-def pattern_of(glob: str) -> re.Pattern[str]:
-    """Return the pattern of the paths that a glob means, with all that lies below them.
-
-    `*` and `?` stand for characters of one part of a path, `**` for any number of parts.
-    """
-    said = glob.strip("/")
-    spelled = ""
-    for piece in re.split(r"(\*\*/|/\*\*$|\*\*|\*|\?)", said):
-        spelled += _SPELLED.get(piece, re.escape(piece))
-    return re.compile(rf"(?s:{spelled})(?:/|\Z)")
-
-
 def mark_of(path: str) -> str:
     """Return what stands for a file: its kind and the digest of its bytes, empty where none is.
 
@@ -134,7 +120,6 @@ def mark_of(path: str) -> str:
 
 
 _NAMES = ("utf-8", "surrogateescape")
-_SPELLED = {"**/": "(?:.*/)?", "/**": "(?:/.*)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
 def _digest(path: str) -> str:

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from proved_projects import git, written
 
+from ralphgen.runtime.files.protection import pattern_of
 from ralphgen.runtime.files.work_tree import (
     changed_files,
     differing_files,
     mark_of,
-    pattern_of,
     protected_files,
     tree_digest,
     tree_files,

@@ -1,0 +1,219 @@
+"""Answers Claude Code: what a session may not call or change, and whether its task is closed.
+
+It is a second wall, before the servers and the gate of `done`, which hold without it. Claude Code
+names the event as the first argument and says the rest on standard input.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+
+from ralphgen.plugin.hooks.governing import (
+    GoverningSession,
+    UnreadableContextError,
+    agents_sessions,
+    own_session,
+    project_of,
+    quoted,
+)
+from ralphgen.runtime.files.protection import PROTECTED, RALPH, pattern_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+BEFORE_TOOL = "PreToolUse"
+FILE_TOOLS = ("Edit", "MultiEdit", "NotebookEdit", "Write")
+PATHS = ("file_path", "notebook_path", "path")
+OURS = frozenset({*PROTECTED, "db", "specum"})  # of `.ralph`, for no agent's own hand
+TOOLS = "enabled_tools"
+CLOSING, CHECKING = "set_task_status", "run_checks"
+CLOSED = ("done", "blocked", "skipped")
+SECONDS = 20  # for `ralphgen` to tell a task
+
+
+def main(event: str, said: bytes) -> dict[str, Any]:
+    """Return the answer to an event, as Claude Code reads it: empty where nothing is in the way.
+
+    What cannot be decided is denied before a tool is called, and lets a session stop.
+    """
+    try:
+        reason = _before_tool(said) if event == BEFORE_TOOL else _before_end(event, said)
+    except Exception as error:  # whatever it is, no call may slip through
+        if event != BEFORE_TOOL:
+            return {"systemMessage": f"ralphgen: the hook has failed: {quoted(error)}"}
+        reason = f"what this session may do cannot be told: {error}"
+    if not reason:
+        return {}
+    if event != BEFORE_TOOL:
+        return {"decision": "block", "reason": f"ralphgen: {reason}"}
+    decision = {"permissionDecision": "deny", "permissionDecisionReason": f"ralphgen: {reason}"}
+    return {"hookSpecificOutput": {"hookEventName": BEFORE_TOOL, **decision}}
+
+
+def _before_tool(said: bytes) -> str:
+    """Return why a tool may not be called, empty where it may."""
+    asked = _object(said)
+    place = project_of(os.environ.get("CLAUDE_PROJECT_DIR") or _text(asked, "cwd") or ".")
+    own = own_session(place)
+    governing = [*filter(None, [own]), *agents_sessions(place, asked or {})]
+    if not governing:
+        return ""
+    if asked is None or not isinstance(asked.get("tool_input"), dict):
+        return "what Claude Code says of this call cannot be read"
+    name = _text(asked, "tool_name")
+    reasons = _tool_reasons if name.startswith("mcp__") else _file_reasons
+    if name not in FILE_TOOLS and reasons is _file_reasons:
+        return ""
+    return next((reason for one in governing for reason in reasons(one, asked)), "")
+
+
+def _tool_reasons(session: GoverningSession, asked: Mapping[str, Any]) -> Iterator[str]:
+    """Yield why the session has not got a tool of one of its servers with these arguments."""
+    _, server, tool = [*_text(asked, "tool_name").split("__", 2), "", ""][:3]
+    kit = session.servers.get(server)
+    if kit is None:
+        return
+    recipe = quoted(session.facts.get("recipe"))
+    names = {re.sub("[^a-zA-Z0-9_-]", "_", name): name for name in session.of_kit(TOOLS, kit)}
+    if tool not in names:
+        yield f"a session of the recipe {recipe} has no tool {quoted(tool)}"
+        return
+    tool, given = names[tool], asked["tool_input"]
+    kept = session.of_kit("narrowed_arguments", kit).get(tool)
+    bound = session.of_kit("bindings", kit).get(tool, {})
+    for argument, value in given.items():
+        if kept is not None and argument not in kept:
+            yield f"{tool} has no argument {quoted(argument)} in the recipe {recipe}"
+        if argument in bound and str(value) != str(bound[argument]):
+            yield f"this session is about {argument} {quoted(bound[argument])}, and no other"
+
+
+def _file_reasons(session: GoverningSession, asked: Mapping[str, Any]) -> Iterator[str]:
+    """Yield why the session may not write the file that a tool of Claude Code names."""
+    if session.is_a_persons:
+        return
+    named = [asked["tool_input"][key] for key in PATHS if key in asked["tool_input"]]
+    if not named or not all(isinstance(path, str) for path in named):
+        yield "what file this call writes cannot be told"
+        return
+    start = _text(asked, "cwd") or "."
+    globs = (session.facts.get("done") or {}).get("protect", ())
+    patterns = [pattern_of(glob) for glob in globs]
+    for path in named:
+        whole = os.path.normpath(os.path.join(start, os.path.expanduser(path)))
+        for below in _seen_from(session.tops, (whole, os.path.realpath(whole))):
+            folder, _, rest = below.partition("/")
+            ours = folder.casefold() == RALPH and rest.partition("/")[0].casefold() in {"", *OURS}
+            if ours or any(pattern.match(below) for pattern in patterns):
+                yield f"{quoted(below)} is protected: no session may change it"
+
+
+def _seen_from(tops: tuple[str, ...], paths: tuple[str, ...]) -> Iterator[str]:
+    """Yield each path from each of the folders that it lies in, however these are spelled."""
+    for top in tops:
+        for path in dict.fromkeys(paths):
+            parts: list[str] = []
+            at = path
+            while at != os.path.dirname(at):
+                if _is_same(at, top):
+                    yield "/".join(reversed(parts))
+                    break
+                parts.append(os.path.basename(at))
+                at = os.path.dirname(at)
+
+
+def _is_same(path: str, top: str) -> bool:
+    try:
+        return os.path.samefile(path, top)
+    except OSError:
+        return False
+
+
+def _before_end(event: str, said: bytes) -> str:
+    """Return why the session should not stop yet, empty where it may.
+
+    It is said once: who stops again, because there is nothing more to do, stops.
+    """
+    asked = _object(said)
+    if asked is None or asked.get("stop_hook_active"):
+        return ""
+    place = project_of(os.environ.get("CLAUDE_PROJECT_DIR") or _text(asked, "cwd") or ".")
+    governing = [*agents_sessions(place, asked)]
+    if event == "Stop":
+        try:
+            governing += filter(None, [own_session(place)])
+        except UnreadableContextError:
+            return ""  # it was ended, and holds no task any more
+    open_ones = [_open_task(session) for session in governing]
+    return open_ones[0] if open_ones and all(open_ones) else ""
+
+
+def _open_task(session: GoverningSession) -> str:
+    """Return what is left to do with the task that the session is there to close, else nothing."""
+    facts = session.facts
+    task = facts.get("task_id")
+    kits = [
+        kit
+        for kit in session.servers.values()
+        if session.of_kit("bindings", kit).get(CLOSING, {}).get("id") == task
+    ]
+    if task is None or not kits:
+        return ""
+    row = _task(task, session.tops[0])
+    if row is None:
+        return f"how task {task} stands cannot be told here: see with get_task that it is closed"
+    status = row.get("status")
+    holder, kept = row.get("held_by"), (facts.get("claim") or {}).get("kept")
+    past = status == "done" and holder == facts.get("session_id") and not kept
+    if status in CLOSED and not (past and facts.get("done")):
+        return ""
+    checked = CHECKING in session.of_kit(TOOLS, kits[0])
+    checks = f"call {CHECKING} until all passes, then " if checked else ""
+    state = "was set done past its server" if past else f"is {quoted(status)}, and not closed"
+    return (
+        f"task {task} {state}. When its work is done, {checks}set it to done with {CLOSING}; where "
+        f"you cannot go on, set it to blocked with a reason. If you wait for a person, say for "
+        f"what, and stop again."
+    )
+
+
+def _task(task: int, root: str) -> dict[str, Any] | None:
+    """Return a task as `ralphgen` tells it to this process's session, None where it does not."""
+    import subprocess
+
+    try:
+        done = subprocess.run(
+            ["ralphgen", "task", "show", str(task), "--json", "--project", root],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=SECONDS,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return _object(done.stdout)
+
+
+def _object(said: bytes) -> dict[str, Any] | None:
+    """Return an object of JSON, None where there is none."""
+    try:
+        asked = json.loads(said)
+    except (ValueError, RecursionError):
+        return None
+    return asked if isinstance(asked, dict) else None
+
+
+def _text(asked: Mapping[str, Any] | None, key: str) -> str:
+    value = (asked or {}).get(key)
+    return value if isinstance(value, str) else ""
+
+
+if __name__ == "__main__":
+    answer = main(sys.argv[1], sys.stdin.buffer.read())
+    if answer:
+        sys.stdout.write(json.dumps(answer))

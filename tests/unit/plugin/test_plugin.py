@@ -1,0 +1,119 @@
+"""`ralphgen plugin`: what it writes for Claude Code, and how it is kept."""
+
+import ast
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from command_line import initialized, ralphgen, refused, run_sql, snapshot, texts
+from driving import create_project
+from proved_projects import proved_project
+
+pytestmark = pytest.mark.slow
+
+PLUGIN = ".ralph/plugin"
+COMMANDS = ("brief", "check", "done", "next")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return create_project(tmp_path / "p")
+
+
+def written(root: Path, *arguments: str | Path) -> Path:
+    done = ralphgen("plugin", "--project", root, *arguments)
+    assert 0 == done.returncode, done.stderr
+    return root / PLUGIN
+
+
+def front_matter(path: Path) -> dict[str, str]:
+    _, head, _ = path.read_text(encoding="utf-8").split("---\n", 2)
+    found: dict[str, str] = yaml.safe_load(head)
+    return found
+
+
+def test_it_holds_skills_commands_hooks_and_what_names_them(tmp_path: Path) -> None:
+    folder = written(proved_project(tmp_path / "p"))
+    facts, market, hooks = (
+        json.loads((folder / path).read_bytes())
+        for path in (
+            ".claude-plugin/plugin.json",
+            ".claude-plugin/marketplace.json",
+            "hooks/hooks.json",
+        )
+    )
+
+    assert ("ralphgen", "./") == (facts["name"], market["plugins"][0]["source"])
+    assert set(COMMANDS) == {path.stem for path in (folder / "commands").glob("*.md")}
+    assert all(front_matter(folder / f"commands/{name}.md")["description"] for name in COMMANDS)
+    assert "ralph-project" == front_matter(folder / "skills/ralph-project/SKILL.md")["name"]
+    assert {"PreToolUse", "Stop", "SubagentStop"} == set(hooks["hooks"])
+    assert "block" == hooks["hooks"]["PreToolUse"][0]["hooks"][0]["onFailure"]
+    for program in (folder / "hooks").glob("*.py"):
+        tree = ast.parse(program.read_bytes(), feature_version=(3, 9))
+        names = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+        assert [] == [name for name in names if "ralphgen" in name]
+
+
+def test_commands_are_about_what_the_project_has(root: Path, tmp_path: Path) -> None:
+    folder = written(root)
+    done = (folder / "commands/done.md").read_text(encoding="utf-8")
+
+    assert not (folder / "commands/check.md").exists()
+    assert "task check" not in done
+
+    other = initialized(tmp_path / "other", "--kit", "rye")
+    config = other / ".ralph/ralphgen.toml"
+    text = config.read_text(encoding="utf-8")
+    config.write_text(text.replace('["ralph", "rye"]', '["rye"]'), encoding="utf-8")
+    folder = written(other)
+
+    assert not (folder / "commands").exists()
+    assert ["rye-items"] == [path.name for path in (folder / "skills").iterdir()]
+
+
+def test_no_file_names_a_machine_and_the_same_project_gives_the_same_bytes(root: Path) -> None:
+    before = texts(written(root))
+    written(root)
+
+    assert before == texts(root / PLUGIN)
+    whole = b"".join(before.values())
+    assert [] == [name for name in (root, Path.home()) if str(name).encode() in whole]
+    state = snapshot(root)
+    assert 0 == ralphgen("plugin", "--check", "--project", root).returncode
+    assert state == snapshot(root)
+
+
+def test_check_names_what_differs_and_edits_are_not_overwritten(root: Path) -> None:
+    folder = written(root)
+    (folder / "commands/own.md").write_text("a person's", encoding="utf-8")
+    run_sql(root, "ALTER TABLE tasks ADD COLUMN risk TEXT")
+    done = ralphgen("plugin", "--check", "--project", root)
+
+    assert 1 == done.returncode
+    assert "skills/ralph-project/references/tool-guide.md" in done.stdout
+    assert 'hint: run "ralphgen plugin"' in done.stderr
+
+    (folder / "hooks/gate.py").write_text("mine", encoding="utf-8")
+    said = refused("plugin", "--project", root)
+
+    assert '"hooks/gate.py" was edited by hand' in said
+    assert '"ralphgen plugin --force"' in said
+    assert 'see what differs with "ralphgen plugin --check"' in said
+    written(root, "--force")
+    assert 0 == ralphgen("plugin", "--check", "--project", root).returncode
+    assert "a person's" == (folder / "commands/own.md").read_text(encoding="utf-8")
+
+
+def test_another_folder_holds_the_same(root: Path, tmp_path: Path) -> None:
+    there = tmp_path / "else where"
+    written(root, "-o", there)
+
+    assert texts(written(root)) == texts(there)
+    (there / "ruff.toml").unlink()
+    done = ralphgen("plugin", "-o", there, "--check", "--project", root)
+    assert 1 == done.returncode
+    assert f"run \"ralphgen plugin -o '{there}'\"" in done.stderr
+    said = ralphgen("plugin", "--check", "--force", "--project", root)
+    assert (2, True) == (said.returncode, '"--force" is for writing' in said.stderr)
