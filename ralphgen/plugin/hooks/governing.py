@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     Place = tuple[str, str]  # the project's folder, and the same in the work tree that one is in
 
 SESSIONS = os.path.join(".ralph", "mcp", "sessions")
+AGENTS = os.path.join(".claude", "agents")
 CONTEXT = "context.json"
 CLIENT = "client"  # beside the context of a subagent's server: the conversation that has it
 MARK = "RALPHGEN_SESSION"  # the session's id, in all that `ralphgen launch` starts
@@ -83,14 +84,21 @@ def own_session(place: Place | None) -> GoverningSession | None:
     return GoverningSession(_read(default), place) if os.path.lexists(default) else None
 
 
-def agents_sessions(place: Place | None, asked: Asked) -> Iterator[GoverningSession]:
-    """Yield the sessions that servers of the asking subagent have made for themselves.
+def agents_sessions(place: Place | None, asked: Asked) -> list[GoverningSession]:
+    """Return the sessions that servers of the asking subagent have made for themselves.
 
-    Two at a time where a conversation has started it twice.
+    There are two where a conversation has started it twice. Where there is none yet, what a project
+    protects is kept from a subagent of ours all the same. Raises `UnreadableContextError` where
+    that cannot be read.
     """
-    conversation, agent = asked.get("session_id"), asked.get("agent_type")
-    if place is None or not conversation or not isinstance(agent, str):
-        return
+    agent = asked.get("agent_type")
+    if place is None or not isinstance(agent, str) or not agent:
+        return []
+    return [*_made_by(place, agent, asked.get("session_id"))] or _not_yet(place, agent)
+
+
+def _made_by(place: Place, agent: str, conversation: object) -> Iterator[GoverningSession]:
+    """Yield the sessions of an agent's servers in a conversation."""
     folder = os.path.join(place[0], SESSIONS)
     try:
         names = sorted(os.listdir(folder))
@@ -105,6 +113,24 @@ def agents_sessions(place: Place | None, asked: Asked) -> Iterator[GoverningSess
             continue  # it has ended, or is no such session
         if is_ours and _agent_name(facts.get("discipline")) == agent:
             yield GoverningSession(facts, place, f"-{agent}")
+
+
+def _not_yet(place: Place, agent: str) -> list[GoverningSession]:
+    """Return a session without servers for an agent that `ralphgen agents` has written."""
+    try:
+        with open(os.path.join(place[0], AGENTS, "manifest.json"), "rb") as file:
+            written = json.loads(file.read())["files"]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return []
+    if f"{agent}.md" not in written:
+        return []
+    path = os.path.join(place[0], ".ralph", "mcp", "project.json")
+    try:
+        with open(path, "rb") as file:
+            done = json.loads(file.read())["config"].get("done")
+    except (OSError, ValueError, LookupError, AttributeError, RecursionError) as error:
+        raise UnreadableContextError(f"{quoted(path)} cannot be read") from error
+    return [GoverningSession({"enabled_tools": {}, "done": done}, place)]
 
 
 def _started_in(place: Place | None) -> str:

@@ -4,7 +4,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -211,3 +212,73 @@ def test_hostile_names_stay_on_one_line_and_are_no_paths(tmp_path: Path) -> None
     assert "\x1b" not in said
     assert len(said) < 400
     assert "is protected" in refusal(root, "Write", {"file_path": GATE}, **mark)
+
+
+AGENT = {"agent_type": "backend", "session_id": "conversation"}
+
+
+@contextmanager
+def serving(root: Path, conversation: str = "conversation") -> Iterator[None]:
+    """A subagent's own server, started by a conversation of Claude Code."""
+    words = ["serve", "ralph", "--recipe", "task_execution", "--discipline", "backend", "--next"]
+    with subprocess.Popen(
+        [RALPHGEN, *words],
+        cwd=root,
+        env={**os.environ, "CLAUDE_CODE_SESSION_ID": conversation},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
+        process.stdin.flush()
+        assert process.stdout.readline()
+        yield
+        process.stdin.close()
+
+
+def test_a_subagent_is_held_to_the_session_of_its_own_server(root: Path) -> None:
+    write, status = {"file_path": "golden/a"}, {"id": 2, "status": "done"}
+    with serving(root):
+        assert "is protected" in refusal(root, "Write", write, asked=AGENT)
+        said = refusal(root, "mcp__ralph-backend__set_task_status", status, asked=AGENT)
+        assert "this session is about id" in said
+        assert "has no tool" in refusal(root, "mcp__ralph-backend__list_tasks", {}, asked=AGENT)
+        assert "is protected" not in refusal(root, "Write", {"file_path": "a"}, asked=AGENT)
+        for other in ({**AGENT, "session_id": "another"}, {**AGENT, "agent_type": "frontend"}, {}):
+            assert "" == refusal(root, "Write", write, asked=other)
+            assert {} == answered(root, "SubagentStop", other)
+        for event in ("Stop", "SubagentStop"):
+            assert "block" == answered(root, event, AGENT)["decision"]
+    assert "" == refusal(root, "Write", write, asked=AGENT)
+    assert [] == [*(root / ".ralph/mcp/sessions").glob("*/client")]
+
+
+def test_a_subagent_of_ours_whose_server_has_not_begun_is_held_to_what_is_protected(
+    root: Path,
+) -> None:
+    assert 0 == ralphgen("agents", "--write", "--project", root).returncode
+    own = {**AGENT, "agent_type": "mine"}
+    (root / ".claude/agents/mine.md").write_text("a person's", encoding="utf-8")
+
+    assert "is protected" in refusal(root, "Write", {"file_path": "golden/a"}, asked=AGENT)
+    assert "" == refusal(root, "Write", {"file_path": "a"}, asked=AGENT)
+    assert "" == refusal(root, "Write", {"file_path": "golden/a"}, asked=own)
+    assert {} == answered(root, "SubagentStop", AGENT)
+    (root / ".ralph/mcp/project.json").write_text("{", encoding="utf-8")
+    assert "cannot be told" in refusal(root, "Write", {"file_path": "a"}, asked=AGENT)
+    assert "systemMessage" in answered(root, "SubagentStop", AGENT)
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="the system does not tell")
+def test_a_session_that_a_command_line_names_governs_too(root: Path) -> None:
+    config = made(root)["mcp_config"]
+    program = "import sys; sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", program, "--mcp-config", config], stdin=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        mark = {"CLAUDE_PID": str(process.pid)}
+        assert "has no tool" in refusal(root, "mcp__ralph__delete_task", {}, place=root, **mark)
+        process.stdin.close()
+    assert "" == refusal(root, "Write", {"file_path": "golden/a"}, CLAUDE_PID="x")
