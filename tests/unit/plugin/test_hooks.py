@@ -178,6 +178,16 @@ def test_a_stop_is_asked_for_once_as_long_as_the_task_is_open(root: Path) -> Non
     assert "see with get_task" in answered(root, "Stop", first, **mark, PATH="/nowhere")["reason"]
 
 
+def test_a_task_that_was_proved_done_is_closed(root: Path) -> None:
+    mark = {"RALPHGEN_SESSION": made(root)["session_id"]}
+    (root / "code.txt").write_text("0", encoding="utf-8")
+    for words in (["check", "1"], ["status", "1", "done"]):
+        done = ralphgen("task", *words, cwd=root, more=mark)
+        assert 0 == done.returncode, done.stderr
+
+    assert {} == answered(root, "Stop", {}, **mark)
+
+
 def test_a_session_that_closes_no_task_may_stop(root: Path) -> None:
     for recipe in ("braindump", "interactive"):
         mark = {"RALPHGEN_SESSION": made(root, recipe)["session_id"]}
