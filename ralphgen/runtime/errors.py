@@ -33,6 +33,17 @@ class CodedError(ToolError):
         self.facts = facts
 
 
+class AskError(ToolError):
+    """A person's word is needed: the call is made again with the answer to the `question`.
+
+    The text is the refusal where nobody can be asked, empty where the call goes on without.
+    """
+
+    def __init__(self, refusal: str, question: Any) -> None:
+        super().__init__(refusal)
+        self.question = question
+
+
 class NotThereError(ToolError):
     """There is nothing of the URI, the cursor or the name that a client asked for."""
 

@@ -58,6 +58,8 @@ class CallLog:
         return DeferredResult(settled, answer.leave)
 
     def _add_answer(self, tool: str, arrived: float, answer: dict[str, Any]) -> None:
+        if "content" not in answer:  # a person is asked first
+            return
         text = answer["content"][0]["text"]
         self._add(tool, arrived, text if answer["isError"] else None, len(text.encode()))
 

@@ -17,9 +17,11 @@ from .messages import progress, refusal
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from .fast_path import PlainRequest
     from .handlers import Handlers
+    from .questions import OpenQuestions
     from .sdk_server import SdkServer
     from .stdio import Ending, Wire
     from .subscriptions import Subscriptions
@@ -45,6 +47,7 @@ class Connection:
         "_fast_path",
         "_folder",
         "_handlers",
+        "_questions",
         "_sdk",
         "_subscriptions",
         "_wire",
@@ -56,6 +59,7 @@ class Connection:
         self._folder = folder
         self._ending = ending
         self._handlers = handlers
+        self._questions: OpenQuestions | None = None
         self._sdk: SdkServer | None = None
         self._subscriptions: Subscriptions | None = None
         self._wire = wire
@@ -77,7 +81,8 @@ class Connection:
         try:
             request = self._fast_path.read(line)
         except (DoubtError, ValueError, RecursionError):
-            self._leave(line)
+            if self._questions is None or not self._questions.take(line):
+                self._leave(line)
             return
         if request is None:
             self._tell_sdk(line)
@@ -91,14 +96,7 @@ class Connection:
         """Answer a plain request, or have it answered where that takes time."""
         answer: Answer | RefusedError | None
         beside = request.method in self._handlers.listening
-
-        def work() -> Answer | None:
-            if request.result is not None:
-                return request.result
-            if beside:
-                return self._listen(request)
-            return self._handlers.methods[request.method](request.params)
-
+        work = self._work(request)
         try:
             known = request.result is not None
             if self._worker is None or known or beside or request.method in AT_ONCE:
@@ -114,7 +112,35 @@ class Connection:
             begun = answer
             self._defer(request, lambda: begun, beside=True, waiting=begun)
         elif answer is not None:
-            self._wire.send(self._fast_path.frame(request, answer))
+            self._send(request, answer)
+
+    def _work(self, request: PlainRequest) -> Callable[[], Answer | None]:
+        """Return what answers a request, or begins to."""
+        if request.method in self._handlers.listening:
+            return lambda: self._listen(request)
+
+        def work() -> Answer:
+            if request.result is not None:
+                return request.result
+            return self._handlers.methods[request.method](request.params)
+
+        return work
+
+    def _send(self, request: PlainRequest, outcome: dict[str, Any] | RefusedError) -> None:
+        """Write the answer to a request, or ask the client first what it needs."""
+        if type(outcome) is dict and "inputRequests" in outcome and self._fast_path.is_handshake:
+            if self._questions is None:
+                from .questions import OpenQuestions
+
+                self._started_worker()
+                self._questions = OpenQuestions(self._wire.send, self._again)
+            self._questions.ask(request, outcome["inputRequests"])
+        else:
+            self._wire.send(self._fast_path.frame(request, outcome))
+
+    def _again(self, request: PlainRequest) -> None:
+        """Have a request answered that a person was asked for, in its turn."""
+        self._defer(request, self._work(request), beside=False)
 
     def _defer(
         self,
@@ -129,7 +155,7 @@ class Connection:
 
         def tell(outcome: Outcome) -> None:
             if outcome is not None:
-                self._wire.send(self._fast_path.frame(request, outcome))
+                self._send(request, outcome)
 
         def tell_progress(done: int, total: int, message: str) -> None:
             self._wire.send(progress(request.token, done, total, message))
@@ -166,6 +192,8 @@ class Connection:
                     call.leave()
         if self._subscriptions is not None:
             self._subscriptions.leave(identity)
+        if self._questions is not None:
+            self._questions.leave(identity)
 
     def _leave(self, line: bytes) -> None:
         """Refuse a line that is no message, or leave it to the SDK.
@@ -241,6 +269,8 @@ class Connection:
         """Wait for what has begun; what would have to wait for others is refused."""
         if self._worker is None:
             return
+        if self._questions is not None:
+            self._questions.close()
         self._worker.close()
         owed, since = self._owed(), time.monotonic()
         while any(owed) and time.monotonic() - since < (SDK_DRAIN if owed[1] else DRAIN):

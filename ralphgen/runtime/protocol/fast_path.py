@@ -29,6 +29,7 @@ CACHEABLE = frozenset(
     )
 )
 REPLAYED = "ralphgen:replayed"  # the id of a handshake that the SDK is told behind our back
+CALL = "tools/call"
 CANCELLED = "notifications/cancelled"
 OTHER = "other"  # stands for a version of the protocol that only the SDK knows
 
@@ -68,11 +69,12 @@ class FastPath:
     SDK to where the connection is; their answer, of the id `REPLAYED`, is not the client's.
     """
 
-    __slots__ = ("_about", "_handlers", "_opened", "_version", "replay")
+    __slots__ = ("_about", "_asks", "_handlers", "_opened", "_version", "replay")
 
     def __init__(self, handlers: Handlers, version: str = "") -> None:
         self._handlers = handlers
         self._about = {"name": handlers.kit.server_name, "version": handlers.version}
+        self._asks: str | None = None  # by its handshake, the name of a client that can ask
         self._version = version  # of the protocol, once the first request has said it
         self._opened = bool(version)  # the client knows that its handshake was answered
         self.replay: list[bytes] = []
@@ -94,6 +96,7 @@ class FastPath:
             return PlainRequest(identity, method, params, self._shake_hands(params))
         meta = params.pop("_meta", {})
         modern = self._is_modern(method, meta)
+        answers = params.pop("inputResponses", None) if modern and method == CALL else None
         if not messages.fits(method, params):
             raise DoubtError
         if modern and not self._version:
@@ -108,6 +111,8 @@ class FastPath:
             return PlainRequest(identity, method, params, result)
         if method not in self._handlers.methods and method not in self._handlers.listening:
             raise DoubtError
+        if method == CALL:
+            self._note_person(params, meta if modern else None, answers)
         return PlainRequest(identity, method, params, token=meta.get("progressToken"))
 
     def left(self, line: bytes) -> None:
@@ -121,11 +126,35 @@ class FastPath:
         if isinstance(outcome, RefusedError):
             return messages.refusal(identity, outcome)
         if self._version == messages.MODERN:
-            outcome["resultType"] = "complete"
+            outcome.setdefault("resultType", "complete")
             outcome["_meta"] = {f"{messages.PREFIX}serverInfo": self._about}
             if request.method in CACHEABLE:
                 outcome |= {"ttlMs": 0, "cacheScope": "private"}
         return messages.line({"jsonrpc": "2.0", "id": identity, "result": outcome})
+
+    @property
+    def is_handshake(self) -> bool:
+        """Whether the connection was opened by a handshake: the server may ask the client too."""
+        return self._version in messages.HANDSHAKES
+
+    def _note_person(
+        self, params: dict[str, Any], meta: dict[str, Any] | None, answers: object
+    ) -> None:
+        """Add to the parameters of a call who asks a person, and what was said, if anything.
+
+        `meta` is the envelope of the stateless version. Raises `DoubtError` for odd answers.
+        """
+        asks = self._asks
+        if meta is not None and messages.can_ask(meta[messages.META[2]]):
+            asks = meta.get(messages.META[1], {}).get("name", "a client")
+        if asks is not None:
+            params["asks"] = asks
+        if answers is not None:
+            from .elicitation import are_responses
+
+            if not are_responses(answers):
+                raise DoubtError
+            params["inputResponses"] = answers
 
     def _is_modern(self, method: str, meta: object) -> bool:
         """Return whether a request is of the stateless version.
@@ -147,6 +176,8 @@ class FastPath:
         if self._version or not messages.is_initialize(params):
             raise DoubtError
         self._version = params["protocolVersion"]
+        if messages.can_ask(params["capabilities"]):
+            self._asks = params["clientInfo"]["name"]
         self._replay("initialize", params)
         introduction = self._introduction(self._handlers.capabilities)
         return {"protocolVersion": self._version, **introduction, "serverInfo": self._about}

@@ -109,6 +109,12 @@ def is_capabilities(value: object) -> bool:
     )
 
 
+def can_ask(capabilities: dict[str, Any]) -> bool:
+    """Return whether a client shows forms to a person, by what it says it can do."""
+    modes = capabilities.get("elicitation")
+    return modes is not None and (not modes or "form" in modes)
+
+
 def is_initialize(params: dict[str, Any]) -> bool:
     """Return whether these are the parameters of a handshake in a version that is known."""
     return (

@@ -14,11 +14,12 @@ from mcp import MCPError
 from mcp.server import Server, ServerRequestContext
 from mcp.shared.message import SessionMessage
 
-from ..errors import INTERNAL_ERROR, RefusedError, log_exception
-from .fast_path import REPLAYED
+from ..errors import INTERNAL_ERROR, INVALID_REQUEST, RefusedError, log_exception
+from .fast_path import CALL, REPLAYED
 from .handlers import AT_ONCE
-from .malformed import refused, unreadable
-from .messages import MODERN
+from .malformed import refused, unreadable, unreadable_answer
+from .messages import MODERN, can_ask
+from .questions import PATIENCE, SILENCE
 from .worker import outcome_of
 
 TYPE_CHECKING = False
@@ -104,8 +105,10 @@ class KitServer(Server[None]):
         """Return what answers a request on the SDK's side, in its turn where there are any."""
         method, model = self._handlers.methods[name], MODELS[name][1]
 
-        async def handle(_: Context, params: t.RequestParams) -> t.Result:
+        async def handle(context: Context, params: t.RequestParams) -> t.Result:
             given = params.model_dump(by_alias=True, exclude_unset=True)
+            if name == CALL:
+                return await self._called(context, given)
             work = partial(method, given)
             if name in AT_ONCE:
                 try:
@@ -116,6 +119,48 @@ class KitServer(Server[None]):
             return model.model_validate(await self._answered(work, reads))
 
         return handle
+
+    async def _called(self, context: Context, given: dict[str, Any]) -> t.Result:
+        """Return what a call of a tool comes to, also where a person is asked on the way."""
+        stateless = context.protocol_version == MODERN
+        given |= {"asks": _who_asks(context)}
+        if not stateless:
+            given["inputResponses"] = {}
+        reads = self._handlers.only_reads(CALL, given)
+        while True:
+            result = await self._answered(partial(self._handlers.methods[CALL], given), reads) or {}
+            if "inputRequests" not in result:
+                return t.CallToolResult.model_validate(result)
+            if stateless:
+                return t.InputRequiredResult.model_validate(result)
+            ((key, question),) = result["inputRequests"].items()
+            given["inputResponses"][key] = await _answer_of(context, question["params"])
+
+
+def _who_asks(context: Context) -> str | None:
+    """Return the name of a client that shows forms to a person; None where it shows none."""
+    capabilities = context.session.client_capabilities
+    reached = context.protocol_version == MODERN or context.session.can_send_request
+    if capabilities is None or not reached:
+        return None
+    told = capabilities.model_dump(by_alias=True, exclude_unset=True, exclude_none=True)
+    about = context.session.client_params
+    if not can_ask(told):
+        return None
+    return "a client" if about is None else about.client_info.name
+
+
+async def _answer_of(context: Context, asked: dict[str, Any]) -> dict[str, Any]:
+    """Return what a client answers to a form; what is no answer says that there is none."""
+    with anyio.move_on_after(PATIENCE):
+        try:
+            found = await context.session.elicit_form(
+                asked["message"], asked["requestedSchema"], context.request_id
+            )
+        except (MCPError, ValueError):
+            return SILENCE
+        return found.model_dump(by_alias=True, exclude_none=True)
+    return SILENCE
 
 
 class SdkServer:
@@ -173,7 +218,12 @@ class SdkServer:
             text = line.decode("utf-8", "replace")
             message = t.jsonrpc_message_adapter.validate_json(text, by_name=False)
         except ValueError:
-            if refused(line) is None:
+            answered = unreadable_answer(line)
+            if answered is not None:  # to a question: whoever has asked must not wait for another
+                error = t.ErrorData(code=INVALID_REQUEST, message="the answer cannot be read")
+                told = t.JSONRPCError(jsonrpc="2.0", id=answered, error=error)
+                self._lines.send_nowait(SessionMessage(told))
+            elif refused(line) is None:
                 self._send(unreadable(line))
         else:
             if isinstance(message, t.JSONRPCRequest) and message.method != "subscriptions/listen":

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from ..deferred import DeferredResult, settled
-from ..errors import INVALID_PARAMS, CodedError, DeferError, RefusedError, ToolError, log_exception
+from ..errors import (
+    INVALID_PARAMS,
+    AskError,
+    CodedError,
+    DeferError,
+    RefusedError,
+    ToolError,
+    log_exception,
+)
 from ..values.arguments import check_arguments, shortened
 from ..values.encoding import write_json
 from .messages import half_pair
@@ -56,7 +64,7 @@ def tool_methods(
         if tool is None:
             why = session.why_hidden(params["name"])
             raise RefusedError(INVALID_PARAMS, f"Unknown tool: {shortened(params['name'])}: {why}")
-        return _called(kit, tool, workspace, params.get("arguments"))
+        return _called(kit, tool, workspace, params)
 
     return {"tools/list": list_tools, "tools/call": call_tool}
 
@@ -67,13 +75,23 @@ def refuse_cursor(params: Params) -> None:
         raise RefusedError(INVALID_PARAMS, f'Unknown cursor: "{params["cursor"]}"')
 
 
-def _called(kit: Kit, tool: Tool, workspace: Workspace, given: object) -> Answer:
-    """Run one call, or begin it where its answer takes time."""
+def _called(kit: Kit, tool: Tool, workspace: Workspace, params: Params) -> Answer:
+    """Run one call, or begin it where its answer takes time, or ask for a person's word."""
 
     def begin() -> Result:
-        return tool.run(workspace, tool.completed(_checked(kit, tool, given)))
+        return tool.run(workspace, tool.completed(_checked(kit, tool, params.get("arguments"))))
 
-    return _answered(kit, tool, begin)
+    try:
+        return _answered(kit, tool, begin)
+    except AskError as error:
+        from .elicitation import answered_by_person
+
+        return answered_by_person(
+            error,
+            params,
+            lambda: _answered(kit, tool, begin),
+            lambda text: _result(_told(kit, ToolError(text)), failed=True),
+        )
 
 
 def _answered(kit: Kit, tool: Tool, work: Callable[[], Result]) -> Answer:
@@ -88,7 +106,7 @@ def _answered(kit: Kit, tool: Tool, work: Callable[[], Result]) -> Answer:
             return DeferredResult(lambda: settled(_answered(kit, tool, outcome)), result.leave)
         text = result if isinstance(result, str) else write_json(result)
         text.encode()
-    except (DeferError, RefusedError):
+    except (AskError, DeferError, RefusedError):
         raise
     except ToolError as error:
         return _result(_told(kit, error), failed=True)

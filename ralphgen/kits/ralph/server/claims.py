@@ -52,15 +52,27 @@ def follow_status(workspace: Workspace, task: int, new: str, *, force: bool) -> 
 
 def refuse_held(workspace: Workspace, task: int) -> None:
     """Raise `ToolError` where another session holds a task."""
+    claim = holder(workspace, task)
+    if claim is not None:
+        raise ToolError(held_by(workspace, task, claim))
+
+
+def holder(workspace: Workspace, task: int) -> claims.Claim | None:
+    """Return the claim of another session on a task, None where none holds it."""
     if not workspace.tables.ledger:
-        return
+        return None
     claim = claims.claim_of(workspace.database, task)
     if claim is None or claim.session == workspace.session.session_id or not claims.is_live(claim):
-        return
+        return None
+    return claim
+
+
+def held_by(workspace: Workspace, task: int, claim: claims.Claim) -> str:
+    """Return the refusal of a task that another session holds."""
     text = f"task {task} is held by {claims.holder_of(claim)}: nothing was changed"
     if workspace.session.profile == FULL:
         text += '; with "force" a person ends that claim'
-    raise ToolError(text)
+    return text
 
 
 def forget(workspace: Workspace, task: int) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from ralphgen.runtime.errors import ToolError
-from ralphgen.runtime.policy import OWN
 from ralphgen.runtime.sqlite.library import SAME_LETTERS, next_number
 from ralphgen.runtime.values.arguments import shortened
 from ralphgen.runtime.values.paging import AROUND, PAGE, fitted, page, size
@@ -22,13 +21,13 @@ from .dependencies import (
     found,
     inferred,
     met,
-    unblocked,
     unknown_cursor,
     unreadable_dependents,
 )
 from .features import mentions
 from .named_rows import display_names
 from .tables import plain, today
+from .task_status import moved
 from .workspace import reading, writing
 
 TYPE_CHECKING = False
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from .proof import Look
     from .workspace import Workspace
 
 _CURSOR = "-?[0-9]{1,19}"
@@ -129,13 +127,7 @@ def delete_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, An
     """Delete a task that no other waits for; names what still mentions it (SPEC-070)."""
     task = arguments["id"]
     workspace.task(task, ["id"])
-    waiting = next(dependents(workspace, task), None)
-    if waiting is not None:
-        other, title = waiting["id"], shortened(waiting["title"])
-        raise ToolError(
-            f"task {task} cannot be deleted: task {other} {title} depends on it; take {task} out "
-            'of its "depends_on" first'
-        )
+    freed = _freed(workspace, task)
     unclear = next(unreadable_dependents(workspace, task), None)
     if unclear is not None:
         raise ToolError(
@@ -151,7 +143,27 @@ def delete_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, An
     workspace.database.change(f"DELETE FROM {tasks.quoted} WHERE id = ?", [task])
     forget(workspace, task)
     answer: dict[str, Any] = {"deleted": task}
+    if freed:
+        answer["freed"] = freed
     return {**answer, "still_named_by": dangling} if dangling else answer
+
+
+def _freed(workspace: Workspace, task: int) -> list[int]:
+    """Return the tasks that wait no longer for one that is about to be deleted: a person agreed.
+
+    Raises `ToolError` where one waits for it, and nobody says that it need not.
+    """
+    waiting = next(dependents(workspace, task), None)
+    if waiting is None:
+        return []
+    other, title = waiting["id"], shortened(waiting["title"])
+    refusal = (
+        f"task {task} cannot be deleted: task {other} {title} depends on it; take {task} out "
+        'of its "depends_on" first'
+    )
+    from .people import free_dependents
+
+    return free_dependents(workspace, task, refusal)
 
 
 def set_task_status(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -165,53 +177,8 @@ def set_task_status(workspace: Workspace, arguments: dict[str, Any]) -> dict[str
         from .proof import look_at_tree
 
         look = look_at_tree(workspace)
-    move = writing(lambda there, given: _moved(there, given, look), "set_task_status")
+    move = writing(lambda there, given: moved(there, given, look), "set_task_status")
     return move(workspace, arguments)
-
-
-def _moved(workspace: Workspace, arguments: dict[str, Any], look: Look | None) -> dict[str, Any]:
-    """Move a task to a status, inside a transaction; `look` is the tree that has to be proved."""
-    task, new = arguments["id"], arguments["status"]
-    (old,) = workspace.task(task, ["status"])
-    _refuse_wrong_words(workspace, arguments)
-    told: list[str] = []
-    if look is not None and old != "done":
-        from .proof import prove
-
-        told = prove(workspace, task, arguments.get("because"), look)
-    from .claims import follow_status
-
-    follow_status(workspace, task, new, force=arguments.get("force", False))
-    values: dict[str, Any] = {"status": new, "updated": today()}
-    values["completed"] = today() if new == "done" else None
-    if "reason" in arguments or (old == "blocked" and new != "blocked"):
-        values["blocked_by"] = arguments.get("reason")
-    if new == old == "done":
-        del values["completed"]
-    workspace.tables.tasks.update(workspace.database, "id", task, values)
-    answer: dict[str, Any] = {"id": task, "old": plain(old), "new": new}
-    if told:
-        answer["told"] = told
-    if "summary" in arguments:
-        body = "\n\n".join([arguments["summary"], *told])
-        answer["comment"] = comments.write(workspace, task, {"body": body})
-    if new in MET and old not in MET:
-        answer["unblocked"], are_all = unblocked(workspace, task)
-        if not are_all:
-            answer["cut"] = ["unblocked"]
-    return answer
-
-
-def _refuse_wrong_words(workspace: Workspace, arguments: dict[str, Any]) -> None:
-    """Raise `ToolError` for words that the new status has no use for, or lacks, or are blank."""
-    new = arguments["status"]
-    if "reason" in arguments and new != "blocked":
-        raise ToolError('"reason" tells why a task is blocked: leave it out for any other status')
-    if new == "blocked" and "reason" not in arguments and _needs_reason(workspace):
-        raise ToolError('"blocked" needs a "reason": say what keeps this task from being done')
-    if "because" in arguments and new != "done":
-        raise ToolError('"because" closes a task without proof: leave it out for any other status')
-    refuse_blank(arguments, "reason", "summary", "because")
 
 
 @writing
@@ -315,14 +282,6 @@ def _infer(record: dict[str, Any], done: set[int]) -> None:
     waits = not done.issuperset(record.get("depends_on", []))
     known = status != "pending" or "depends_on" not in record.get("unreadable", {})
     record["inferred"] = inferred(status, waits=waits) if known else UNKNOWN
-
-
-def _needs_reason(workspace: Workspace) -> bool:
-    """Return whether the session is about this very task, and can say a reason."""
-    session, tasks = workspace.session, workspace.tables.tasks
-    bound = session.bound_arguments("set_task_status").get("id")
-    own = bound is not None and bound.reach == OWN
-    return own and "blocked_by" in tasks and session.leaves("set_task_status", "reason")
 
 
 def _same_title(workspace: Workspace, arguments: dict[str, Any]) -> list[str]:

@@ -1,0 +1,138 @@
+"""What a person is asked before a task is deleted, blocked, or taken from the session that has it.
+
+Each is asked within the transaction that waits for the answer: where there is none yet, nothing of
+it is kept, and the call is made again with the answer.
+"""
+
+from __future__ import annotations
+
+from ralphgen.runtime.asking import Question, ask, confirmation, need
+from ralphgen.runtime.errors import ToolError, one_line
+from ralphgen.runtime.processes.launched import is_below_launch
+from ralphgen.runtime.values.arguments import shortened
+
+from . import comments
+from .claims import held_by, holder
+from .dependencies import dependents
+from .tables import plain, today
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ralphgen.runtime.asking import Word
+
+    from .workspace import Workspace
+
+TEXT = {"type": "string", "minLength": 1, "maxLength": 4_000}
+SHOWN = 10  # tasks of a question
+
+
+def free_dependents(workspace: Workspace, task: int, refusal: str) -> list[int]:
+    """Let nothing wait for a task that is about to be deleted, where a person says so.
+
+    Returns the tasks that waited for it, each with a comment on that. Raises `ToolError` with the
+    refusal where nobody says so.
+    """
+    if not _may_free(workspace) or holder(workspace, task) is not None:
+        raise ToolError(refusal)
+    waiting = [*dependents(workspace, task)]
+    named = [f"- {row['id']} {shortened(row['title'])}" for row in waiting[:SHOWN]]
+    if len(waiting) > SHOWN:
+        named.append(f"- and {len(waiting) - SHOWN} more")
+    (title,) = workspace.task(task, ["title"])
+    told = f"Task {task} {shortened(plain(title))}"
+    question = confirmation(
+        "\n".join([f"{told} is to be deleted, and these tasks wait for it:", *named]),
+        "Delete it, and let them wait for it no longer",
+    )
+    word = need(question, refusal)
+    tasks = workspace.tables.tasks
+    for row in waiting:
+        left = [needed for needed in row["depends_on"] if needed != task]
+        values = {"depends_on": tasks.stored("depends_on", left), "updated": today()}
+        tasks.update(workspace.database, "id", row["id"], values)
+        note = f"{told} was deleted, and this task waits for it no longer"
+        record(workspace, row["id"], word, f"{note}: a person agreed")
+    return [row["id"] for row in waiting]
+
+
+def may_force(workspace: Workspace, task: int, *, force: bool) -> bool:
+    """Return whether the claim of another session on a task may be ended: a person is asked.
+
+    Where nobody can be asked, that is what the caller says. Raises `ToolError` where the answer is
+    no, and as for any held task where nobody can be asked for what the caller does not say.
+    """
+    claim = holder(workspace, task)
+    asks = claim is not None and workspace.session.leaves("set_task_status", "force")
+    if claim is None or not asks or is_below_launch():
+        return force
+    name = one_line(str(claim.session))
+    question = confirmation(
+        f'{_named(workspace, task)} is held by the session "{name}". If its claim is ended, that '
+        "session can write nothing any more.",
+        "End its claim",
+    )
+    refusal = held_by(workspace, task, claim)
+    word = ask(question) if force else need(question, refusal)
+    if word.content is not None:
+        record(workspace, task, word, f'The claim of the session "{name}" was ended by a person')
+        return True
+    if word.why:
+        raise ToolError(f"{refusal.partition(':')[0]}; {word.why}: nothing was changed")
+    return force
+
+
+def asked_reason(workspace: Workspace, task: int, refusal: str) -> str:
+    """Return what a person says keeps a task from being done.
+
+    Raises `ToolError` with the refusal where nobody says it.
+    """
+    question = Question(
+        f"{_named(workspace, task)} is to be blocked. What keeps it from being done?",
+        {"reason": {**TEXT, "title": "Reason"}},
+    )
+    word = need(question, refusal)
+    reason = str((word.content or {})["reason"])
+    record(workspace, task, word, f"Blocked, since a person said: {reason}")
+    return reason
+
+
+def answer_to(workspace: Workspace, task: int, asked: str) -> dict[str, Any]:
+    """Return, as `answered`, what a person says to the question that would block a task.
+
+    With it comes the id of the `comment` that says so. There is nothing where nobody answers.
+    """
+    message = f"{_named(workspace, task)} is to be blocked by a question:\n{asked}"
+    word = ask(Question(message, {"answer": {**TEXT, "title": "Answer"}}))
+    if word.content is None:
+        return {}
+    answer = str(word.content["answer"])
+    note = f"Asked: {asked}\n\nA person answered: {answer}"
+    return {"answered": answer, **record(workspace, task, word, note)}
+
+
+def record(workspace: Workspace, task: int, word: Word, text: str) -> dict[str, int]:
+    """Write a comment on a task: what a person has said, and through which client.
+
+    Returns its id as `comment`; nothing where the project has no comments.
+    """
+    if workspace.tables.comments is None:
+        return {}
+    body = f"{text} (asked through {word.through})"
+    return {"comment": comments.write(workspace, task, {"body": body})}
+
+
+def _named(workspace: Workspace, task: int) -> str:
+    (title,) = workspace.task(task, ["title"])
+    return f"Task {task} {shortened(plain(title))}"
+
+
+def _may_free(workspace: Workspace) -> bool:
+    """Return whether the session may change what any task waits for, without a person's word."""
+    session = workspace.session
+    return (
+        "update_task" in session.enabled
+        and session.leaves("update_task", "depends_on")
+        and not session.bound_arguments("update_task")
+    )

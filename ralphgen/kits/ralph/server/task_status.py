@@ -1,0 +1,117 @@
+"""A task that moves to a status: what has to hold for that, and what follows."""
+
+from __future__ import annotations
+
+from ralphgen.runtime.errors import ToolError
+from ralphgen.runtime.policy import FULL, OWN
+
+from . import comments
+from .changes import refuse_blank
+from .claims import follow_status
+from .dependencies import MET, unblocked
+from .tables import plain, today
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from .proof import Look
+    from .workspace import Workspace
+
+
+def moved(workspace: Workspace, arguments: dict[str, Any], look: Look | None) -> dict[str, Any]:
+    """Move a task to a status, inside a transaction, and return the answer of the tool.
+
+    `look` is the tree that has to be proved, None where nothing has to be. Raises `ToolError` where
+    something lacks.
+    """
+    task, new = arguments["id"], arguments["status"]
+    (old,) = workspace.task(task, ["status"])
+    refuse_wrong_words(arguments)
+    if new == "blocked":
+        reason, answer = _said_of_block(workspace, arguments)
+        if answer:
+            return {"id": task, "old": plain(old), "new": plain(old), **answer}
+        arguments = {**arguments, **reason}
+    told: list[str] = []
+    if look is not None and old != "done":
+        from .proof import prove
+
+        told = prove(workspace, task, arguments.get("because"), look)
+    follow_status(workspace, task, new, force=_force(workspace, arguments))
+    return _stored(workspace, arguments, old, told)
+
+
+def _stored(
+    workspace: Workspace, arguments: Mapping[str, Any], old: Any, told: list[str]
+) -> dict[str, Any]:
+    """Store a new status, and return the answer; `told` is what was found out of the proof."""
+    task, new = arguments["id"], arguments["status"]
+    values: dict[str, Any] = {"status": new, "updated": today()}
+    values["completed"] = today() if new == "done" else None
+    if "reason" in arguments or (old == "blocked" and new != "blocked"):
+        values["blocked_by"] = arguments.get("reason")
+    if new == old == "done":
+        del values["completed"]
+    workspace.tables.tasks.update(workspace.database, "id", task, values)
+    answer: dict[str, Any] = {"id": task, "old": plain(old), "new": new}
+    if told:
+        answer["told"] = told
+    if "summary" in arguments:
+        body = "\n\n".join([arguments["summary"], *told])
+        answer["comment"] = comments.write(workspace, task, {"body": body})
+    if new in MET and old not in MET:
+        answer["unblocked"], are_all = unblocked(workspace, task)
+        if not are_all:
+            answer["cut"] = ["unblocked"]
+    return answer
+
+
+def refuse_wrong_words(arguments: Mapping[str, Any]) -> None:
+    """Raise `ToolError` for words that the new status has no use for, or that are blank."""
+    new = arguments["status"]
+    if "reason" in arguments and new != "blocked":
+        raise ToolError('"reason" tells why a task is blocked: leave it out for any other status')
+    if "because" in arguments and new != "done":
+        raise ToolError('"because" closes a task without proof: leave it out for any other status')
+    refuse_blank(arguments, "reason", "summary", "because")
+
+
+def _said_of_block(
+    workspace: Workspace, arguments: Mapping[str, Any]
+) -> tuple[dict[str, str], dict[str, Any]]:
+    """Return a reason for a task to be blocked, where a person gives what lacks, and their answer.
+
+    Where there is an answer to the question in the reason, the task need not be blocked. Raises
+    `ToolError` where the session has to give a reason, and nobody does.
+    """
+    task, reason = arguments["id"], arguments.get("reason", "")
+    if reason.rstrip().endswith("?"):
+        from .people import answer_to
+
+        return {}, answer_to(workspace, task, reason)
+    if not reason and _needs_reason(workspace):
+        from .people import asked_reason
+
+        refusal = '"blocked" needs a "reason": say what keeps this task from being done'
+        return {"reason": asked_reason(workspace, task, refusal)}, {}
+    return {}, {}
+
+
+def _force(workspace: Workspace, arguments: Mapping[str, Any]) -> bool:
+    """Return whether the claim of another session may be ended: a person's session says so."""
+    force = bool(arguments.get("force", False))
+    if workspace.session.profile != FULL or not workspace.tables.ledger:
+        return force
+    from .people import may_force
+
+    return may_force(workspace, arguments["id"], force=force)
+
+
+def _needs_reason(workspace: Workspace) -> bool:
+    """Return whether the session is about this very task, and can say a reason."""
+    session, tasks = workspace.session, workspace.tables.tasks
+    bound = session.bound_arguments("set_task_status").get("id")
+    own = bound is not None and bound.reach == OWN
+    return own and "blocked_by" in tasks and session.leaves("set_task_status", "reason")

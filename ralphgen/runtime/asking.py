@@ -1,0 +1,131 @@
+"""What is asked of a person within a call: by a form that the client shows, where it can."""
+
+from __future__ import annotations
+
+import _thread
+
+from .errors import AskError, ToolError
+from .values.arguments import check_arguments
+from .values.encoding import sha256_hex, write_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, TypeVar
+
+    Result = TypeVar("Result")
+
+KEY = 16  # characters of the digest by which an answer names its question
+CONFIRM = "confirm"
+NOT_ASKED = ""
+DECLINED = "a person was asked and said no"
+SILENT = "a person was asked and gave no answer"
+UNUSABLE = "a person was asked, and the answer cannot be used"
+_told: dict[int, KnownWords] = {}  # by thread, while a call runs that something is known for
+
+
+class Question:
+    """A question: `message` says why it is asked, `properties` what each field of the form takes.
+
+    All fields have to be filled in. An answer is good for exactly the same question: one that is
+    about other rows by now is asked anew.
+    """
+
+    __slots__ = ("key", "message", "schema")
+
+    def __init__(self, message: str, properties: Mapping[str, Mapping[str, Any]]) -> None:
+        self.message = message
+        self.schema = {
+            "type": "object",
+            "properties": dict(properties),
+            "required": [*properties],
+        }
+        self.key = sha256_hex(write_json([message, self.schema]).encode("utf-8", "replace"))[:KEY]
+
+
+def confirmation(message: str, title: str) -> Question:
+    """Return a question that is answered by yes or no; `title` stands beside the box."""
+    return Question(message, {CONFIRM: {"type": "boolean", "title": title}})
+
+
+class Word:
+    """What a person has said: `content` by the names of the fields, None where that is nothing.
+
+    `why` is then the reason, empty where nobody could be asked; `through` is the client.
+    """
+
+    __slots__ = ("content", "through", "why")
+
+    def __init__(self, content: dict[str, Any] | None, *, through: str = "", why: str = "") -> None:
+        self.content = content
+        self.through = through
+        self.why = why
+
+
+class KnownWords:
+    """What is known when a call is made again: words by the key of their question.
+
+    Where the client asks nobody, it is known that there is no other word.
+    """
+
+    __slots__ = ("is_all", "words")
+
+    def __init__(self, *, is_all: bool) -> None:
+        self.is_all = is_all
+        self.words: dict[str, Word] = {}
+
+
+def ask(question: Question) -> Word:
+    """Return what a person says to a question, without content where that is no.
+
+    Raises `AskError` where nobody has been asked yet: the call is then made again. So it has to
+    come before anything that would not be taken back.
+    """
+    told = _told.get(_thread.get_ident())
+    word = None if told is None else told.words.get(question.key)
+    if word is None:
+        if told is None or not told.is_all:
+            raise AskError("", question)
+        word = Word(None)
+    return word
+
+
+def need(question: Question, refusal: str) -> Word:
+    """Return what a person has said to a question, with content.
+
+    Raises `AskError` as `ask` does, and `ToolError` with the refusal where it is not a yes; it is
+    the refusal as it is where nobody can be asked.
+    """
+    try:
+        word = ask(question)
+    except AskError as error:
+        raise AskError(refusal, question) from error
+    if word.content is None:
+        raise ToolError(f"{refusal}; {word.why}: nothing was changed" if word.why else refusal)
+    return word
+
+
+def judged(question: Question, answer: Mapping[str, Any], through: str) -> Word:
+    """Return the word in a client's answer: `action`, and where that is "accept" `content`."""
+    action = answer.get("action")
+    if action != "accept":
+        return Word(None, through=through, why=DECLINED if action == "decline" else SILENT)
+    try:
+        content = check_arguments(
+            {**question.schema, "additionalProperties": False}, answer.get("content")
+        )
+    except ToolError:
+        return Word(None, through=through, why=UNUSABLE)
+    if content.get(CONFIRM) is False:
+        return Word(None, through=through, why=DECLINED)
+    return Word(content, through=through)
+
+
+def knowing(told: KnownWords, work: Callable[[], Result]) -> Result:
+    """Return `work()`, which finds what was told by `ask`."""
+    thread = _thread.get_ident()
+    _told[thread] = told
+    try:
+        return work()
+    finally:
+        del _told[thread]
