@@ -64,6 +64,7 @@ SERVER = KitPlan(
     tools=TOOLS,
     server="ralphgen.kits.dela.server",
     refusals="error",
+    resources=True,
     about="The project's own tasks.",
     skill=SKILL,
 )

@@ -59,8 +59,13 @@ class SdkApp:
             ready.set()
             await self._ended.wait()
 
-    async def _answered(self, work: Callable[[], Answer | None], reads: bool) -> dict[str, Any]:
-        """Return the result of a call; raises `MCPError` where it is refused."""
+    async def _answered(
+        self, work: Callable[[], Answer | None], reads: bool, _token: int | str | None
+    ) -> dict[str, Any]:
+        """Return the result of a call; raises `MCPError` where it is refused.
+
+        An answer in one piece has no place for a word on how far it is.
+        """
         try:
             return await self._session.waited(work, reads=reads)
         except RefusedError as error:

@@ -18,7 +18,7 @@ from ..errors import INTERNAL_ERROR, INVALID_REQUEST, RefusedError, log_exceptio
 from .fast_path import CALL, REPLAYED
 from .handlers import AT_ONCE
 from .malformed import refused, unreadable, unreadable_answer
-from .messages import MODERN, can_ask
+from .messages import MODERN, can_ask, progress
 from .questions import PATIENCE, SILENCE
 from .worker import outcome_of
 
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from .worker import Worker
 
     Handler = Callable[["Context", Any], Awaitable[t.Result | dict[str, Any]]]
+    Token = int | str | None
+    Answered = Callable[
+        [Callable[[], Answer | None], bool, Token], Awaitable[dict[str, Any] | None]
+    ]
 
 Context = ServerRequestContext[None]
 # What the SDK makes of the parameters and the result of each request.
@@ -60,14 +64,15 @@ KEPT = {"ttlMs": 0, "cacheScope": "private"}
 class KitServer(Server[None]):
     """The SDK's server, which says in both protocol versions that its lists never change.
 
-    `answered` takes what answers a request, and whether that only reads; it returns the result,
-    once the request has had its turn, and raises `MCPError`.
+    `answered` takes what answers a request, whether that only reads, and the token under which the
+    client wants to hear how far it is; it returns the result, once the request has had its turn,
+    and raises `MCPError`.
     """
 
     def __init__(
         self,
         handlers: Handlers,
-        answered: Callable[[Callable[[], Answer | None], bool], Awaitable[dict[str, Any] | None]],
+        answered: Answered,
     ) -> None:
         super().__init__(
             handlers.kit.server_name, version=handlers.version, instructions=handlers.instructions
@@ -116,7 +121,7 @@ class KitServer(Server[None]):
                 except RefusedError as error:
                     raise MCPError(error.code, error.message, error.data) from error
             reads = self._handlers.only_reads(name, given)
-            return model.model_validate(await self._answered(work, reads))
+            return model.model_validate(await self._answered(work, reads, None))
 
         return handle
 
@@ -127,8 +132,10 @@ class KitServer(Server[None]):
         if not stateless:
             given["inputResponses"] = {}
         reads = self._handlers.only_reads(CALL, given)
+        token = ((context.params or {}).get("_meta") or {}).get("progressToken")
         while True:
-            result = await self._answered(partial(self._handlers.methods[CALL], given), reads) or {}
+            work = partial(self._handlers.methods[CALL], given)
+            result = await self._answered(work, reads, token) or {}
             if "inputRequests" not in result:
                 return t.CallToolResult.model_validate(result)
             if stateless:
@@ -300,16 +307,22 @@ class SdkServer:
         self,
         work: Callable[[], Answer | None],
         reads: bool,
+        token: Token = None,
         *,
         uses_workspace: bool = True,
     ) -> dict[str, Any] | None:
         """Return what comes of a call; raises `MCPError` where it is refused."""
+
+        def tell_progress(done: int, total: int, message: str) -> None:
+            self._send(progress(token, done, total, message))
+
         outcome = await outcome_of(
             asyncio.get_running_loop(),
             self._worker,
             work,
             reads=reads,
             uses_workspace=uses_workspace,
+            tell_progress=None if token is None else tell_progress,
         )
         if isinstance(outcome, RefusedError):
             raise MCPError(outcome.code, outcome.message, outcome.data)

@@ -143,6 +143,7 @@ async def outcome_of(
     *,
     reads: bool,
     uses_workspace: bool = True,
+    tell_progress: Callable[[int, int, str], None] | None = None,
 ) -> Outcome:
     """Return what comes of a call, to who awaits it in a loop; once cancelled, nobody wants it."""
     awaited: asyncio.Future[Outcome] = loop.create_future()
@@ -154,7 +155,14 @@ async def outcome_of(
     def tell(outcome: Outcome) -> None:
         loop.call_soon_threadsafe(settle, outcome)
 
-    call = Call(worker, work, tell, reads=reads, uses_workspace=uses_workspace)
+    call = Call(
+        worker,
+        work,
+        tell,
+        reads=reads,
+        uses_workspace=uses_workspace,
+        tell_progress=tell_progress,
+    )
     worker.add(call)
     try:
         return await awaited

@@ -30,7 +30,7 @@ MESSAGES = {
 def status(dela: Dela, _arguments: dict[str, Any]) -> dict[str, Any]:
     """Return what runs now, the oldest first."""
     running = dela.jobs.running() if dela.jobs is not None else []
-    return fitted({"running": [_job_facts(job) for job in running], "cwd": dela.root})
+    return fitted({"running": [_timed(job) for job in running], "cwd": dela.root})
 
 
 def task_status(dela: Dela, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def task_status(dela: Dela, arguments: dict[str, Any]) -> dict[str, Any]:
         jobs = _jobs_of_task(dela, arguments["unique_name"])
     else:
         raise bad_arguments("give a 'unique_name' or a 'pid'")
-    return fitted({"jobs": [_job_facts(job) | _end_facts(job) for job in jobs]})
+    return fitted({"jobs": [_timed(job) | end_facts(job) for job in jobs]})
 
 
 def task_output(dela: Dela, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -123,13 +123,14 @@ def _jobs_of_task(dela: Dela, name: str) -> list[Job]:
     return found
 
 
-def _job_facts(job: Job) -> dict[str, Any]:
+def _timed(job: Job) -> dict[str, Any]:
     """Return a process as `status` shows it; `started_at` is its age, as in dela's own answers."""
     age = job.elapsed()
     return {"pid": job.pid, **job.about, "started_at": age, "elapsed_seconds": age}
 
 
-def _end_facts(job: Job) -> dict[str, Any]:
+def end_facts(job: Job) -> dict[str, Any]:
+    """Return what has become of a process."""
     return {
         "state": job.state,
         "exit_code": job.exit_code,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import _thread
 import os
 
-from ralphgen.runtime.deferred import DeferredResult
-from ralphgen.runtime.errors import INVALID_PARAMS, RefusedError
+from ralphgen.runtime.deferred import DeferredResult, report_progress
+from ralphgen.runtime.errors import INVALID_PARAMS, RefusedError, one_line
 from ralphgen.runtime.processes.groups import RUNNING
 from ralphgen.runtime.processes.inherited import passed_on
 from ralphgen.runtime.processes.jobs import FullError, NotRunningError
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 MOST = 200  # tasks of a page, where the caller does not say
 PROBLEMS = 20  # files named in an answer
 WAIT = 1  # seconds for which a task is waited for, where the caller does not say
+TOLD = 1  # seconds between two words on how far a task is
+LONGEST_LINE = 200  # characters of its output in them
 LINES = 8192  # of the first output: no more of them fit into an answer
 ANYWHERE = "sh"  # what a script runs does not depend on the folder; other runners look around in it
 
@@ -124,7 +126,7 @@ def _stop_unwanted(jobs: Jobs, job: Job) -> None:
 
 def _outcome(job: Job, seconds: float) -> dict[str, Any]:
     """Return what has become of a task after so many seconds, or at its end."""
-    ended = job.wait(seconds)
+    ended = _is_over(job, seconds)
     answer: dict[str, Any] = {"state": job.state if ended else RUNNING}
     if ended:
         answer["exit_code"] = job.exit_code
@@ -141,6 +143,20 @@ def _outcome(job: Job, seconds: float) -> dict[str, Any]:
         return whole
     cut = {**answer, "pid": job.pid, "output_truncated": True}
     return with_text(cut, "initial_output", text)[0]
+
+
+def _is_over(job: Job, seconds: float) -> bool:
+    """Return whether a task ends within so many seconds; the client is told how far it is."""
+    passed = 0
+    while passed + TOLD < seconds:
+        if job.wait(TOLD):
+            return True
+        passed += TOLD
+        page = job.output.tail(1)
+        last = one_line("".join(page.lines).rstrip("\n"))[:LONGEST_LINE]
+        about = f"{page.total} lines of output" + (f", the last: {last}" if last else "")
+        report_progress(passed, int(seconds), about)
+    return job.wait(seconds - passed)
 
 
 def find_task_above(dela: Dela, name: str, cwd: str) -> tuple[Task, str]:
