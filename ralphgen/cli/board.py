@@ -14,6 +14,9 @@ STANDARD_OUTPUT = "-"
 Output = Annotated[
     str, typer.Option("--output", "-o", metavar="FILE", help='Where to: "-" is standard output.')
 ]
+WithSessions = Annotated[
+    bool, typer.Option("--sessions", help="Add the sessions, with their ids and times.")
+]
 NoOpen = Annotated[bool, typer.Option("--no-open", help="Print the address, open no browser.")]
 
 
@@ -39,16 +42,19 @@ def board(path: Folder = Path(), no_open: NoOpen = False) -> None:
 
 
 @app.command(epilog="Example: [bold]ralphgen report -o report.html[/bold]")
-def report(output: Output, path: Folder = Path(), quiet: Quiet = False) -> None:
+def report(
+    output: Output, path: Folder = Path(), sessions: WithSessions = False, quiet: Quiet = False
+) -> None:
     """Write who sees what and how the project stands into one HTML file.
 
-    The same state of the project gives the same bytes, on every machine and on every day.
+    The same state of the project gives the same bytes, on every machine and on every day, but for
+    what `--sessions` adds.
     """
     from ralphgen.board.web.pages import report as written
     from ralphgen.output.files import put
     from ralphgen.project.root import project_root
 
-    text = written(project_root(path))
+    text = written(project_root(path), sessions=sessions)
     if output == STANDARD_OUTPUT:
         sys.stdout.buffer.write(text.encode())
         sys.stdout.flush()

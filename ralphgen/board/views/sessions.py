@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeGuard
 
@@ -39,8 +40,8 @@ class SessionRow:
     """One session; a text is empty where there is nothing of it, or nothing that can be read.
 
     `task`, `feature` and `target` (a discipline) are what it is about, `discipline` is the one that
-    it works as. `age` counts seconds from the last start of one of its servers. `launch` is
-    what a person types to start Claude Code in it.
+    it works as. `age` counts seconds from the last start of one of its servers, which was
+    `started` then, in UTC. `launch` is what a person types to start Claude Code in it.
     """
 
     session_id: str
@@ -54,6 +55,7 @@ class SessionRow:
     kits: tuple[KitTools, ...]
     age: float
     age_words: str
+    started: str
     running: bool
     launch: str
 
@@ -86,6 +88,7 @@ def _row(kept: StoredSession, titles: Mapping[int, str]) -> SessionRow:
         kits=tuple(_kits(facts.get("enabled_tools"))),
         age=kept.age,
         age_words=age_words(kept.age),
+        started=f"{datetime.now(UTC) - timedelta(seconds=kept.age):%Y-%m-%dT%H:%MZ}",
         running=kept.running,
         launch=start_command(config) if config.is_file() and str(config).isprintable() else "",
     )

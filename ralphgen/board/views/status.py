@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from itertools import chain
 from pathlib import Path
@@ -145,17 +145,25 @@ class Status:
 
 
 def project_status(
-    connection: DatabaseConnection, schema: Schema, root: Path, today: date | None = None
+    connection: DatabaseConnection,
+    schema: Schema,
+    root: Path,
+    today: date | None = None,
+    *,
+    claims: bool = True,
 ) -> Status:
     """Return the status of the project in `root`; ages count to `today`, by default that of UTC.
 
-    With a day of its own, it says the same on every machine: claims are judged by their leases.
+    With a day of its own, claims are judged by their leases alone; without `claims` there are none,
+    and so it says the same at every moment.
     However many rows there are, the lists are short and say how much they leave out. Raises
     `ProjectError` where the database is not the project's any more, and what `sqlite3` raises.
     """
     with reading_rows(connection, schema) as rows:
         read = read_tasks(rows)
         tasks = open_tasks(rows, read, anywhere=today is not None)
+        if not claims:
+            tasks = replace(tasks, holds={})
         kinds, most = _kinds(rows, tasks), tasks.waiting.most(NODES)
         drawn, left_out = drawn_tasks(tasks.waiting, most)
         shown = chain(drawn, most[:HOLDING_UP], *(places[:LISTED] for places in kinds.values()))
@@ -170,7 +178,7 @@ def project_status(
             looked_at=len(tasks.ids),
             states=tuple(sorted(Counter(tasks.states).items())),
             progress=_progress(rows, read.counts),
-            claims=keeps_claims(rows.connection),
+            claims=claims and keeps_claims(rows.connection),
             **lists,
             holding_up=tuple(lines[task] for task in most[:HOLDING_UP]),
             circles=tuple(

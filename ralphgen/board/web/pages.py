@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache
 from hashlib import sha256
+from operator import attrgetter
 from pathlib import Path
 from typing import cast
 
@@ -115,23 +116,28 @@ def has(heading: ProjectHeading, place: BoardPlace) -> bool:
     return not heading.tables_alone or place.within not in OF_WORK
 
 
-def report(root: Path) -> str:
+def report(root: Path, *, sessions: bool = False) -> str:
     """Return the report on the project in `root` as HTML, a function of the project's state.
 
-    Nothing in it depends on the machine, the folder or the day: of sessions there is no age. Of
-    claims it says which leases have ended by now.
+    Nothing in it depends on the machine, the folder or the day, but for what `sessions` adds: those
+    on record and those of this machine, with ids and times, and the claims as of now.
     Raises `ProjectError` where the project cannot be read.
     """
     generated = generate(root)
     schema = generated.project.schema
     alone = serves_any_database(root)
     with open_database(root) as connection:
-        status = None if alone else project_status(connection, schema, root, NO_DAY)
-        if alone:
+        status = (
+            None if alone else project_status(connection, schema, root, NO_DAY, claims=sessions)
+        )
+        if not sessions:
+            record = None
+        elif alone:
             record = record_of_tables(connection, schema, RecordQuery(), reported=True)
         else:
             record = reported_record(connection, schema)
-    left_out = (*LEFT_OUT, *(["record"] if record is None else []), *(OF_TASKS if alone else []))
+    left_out = {*LEFT_OUT, *(OF_TASKS if alone else [])}
+    left_out |= {*(["record"] if record is None else []), *([] if sessions else ["sessions"])}
     sheet = SHEET.read_text(encoding="utf-8")
     filled = html(
         "report.html.jinja",
@@ -144,7 +150,7 @@ def report(root: Path) -> str:
         record=record,
         drift=_anywhere(drift(root), root),
         disciplines=read_disciplines(root),
-        sessions=sorted(read_sessions(root), key=lambda row: row.session_id),
+        sessions=sorted(read_sessions(root), key=attrgetter("session_id")) if sessions else (),
     )
     return str(filled)
 

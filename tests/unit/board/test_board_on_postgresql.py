@@ -71,7 +71,7 @@ def test_every_view_and_the_report_are_the_same_on_both_engines(tmp_path: Path) 
         for entry in entries:
             other.query(add, entry)
         ours, theirs = views(one), views(other)
-        reports = [report(project.root) for project in (one, other)]
+        reports = [report(project.root, sessions=True) for project in (one, other)]
 
     assert "- 29 [manual]" in reports[1]
     for mine, other_one in zip(ours, theirs, strict=True):

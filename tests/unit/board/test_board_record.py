@@ -448,8 +448,8 @@ class TestPages:
 
         assert '<section id="record" hidden></section>' == record
         assert "<dt>stale</dt>" not in status
-        assert 'id="record"' not in report(root)
-        assert "Who did what</" not in report(root)
+        assert 'id="record"' not in report(root, sessions=True)
+        assert "Who did what</" not in report(root, sessions=True)
 
     def test_an_empty_ledger_says_what_to_do(self, root: Path) -> None:
         with running_board(root) as board:
@@ -490,7 +490,7 @@ class TestPages:
         add_run(writer, task_id=2, tail="3 passed")
         add_claim(writer, 1, "s-9", taken=BEGAN, expires=PAST, began=BEGAN)
         query(root, "UPDATE tasks SET status = 'in_progress' WHERE id = 1")
-        found = report(root)
+        found = report(root, sessions=True)
 
         assert "$0.2500</td>" in found
         assert "<dd>$0.25</dd>" in found
@@ -498,6 +498,17 @@ class TestPages:
         assert '<del dir="auto">pending</del>' in found
         assert ">stale</span> left by <code>s-9</code>" in found
         assert 'href="/sessions?' not in found
+
+    def test_a_report_says_of_sessions_only_what_is_asked_for(
+        self, root: Path, writer: sqlite3.Connection
+    ) -> None:
+        before = report(root)
+        add_session(writer, "s-1", task_id=2, outcome="done", cost_usd=0.25)
+        add_change(writer, 2, {"status": "pending"}, {"status": "done"})
+        add_claim(writer, 1, "s-1", taken=BEGAN, expires=FUTURE, began=BEGAN)
+
+        assert before == report(root)
+        assert "s-1" in report(root, sessions=True)
 
     def test_twenty_thousand_sessions_and_many_changes_fill_one_page(
         self, root: Path, writer: sqlite3.Connection
@@ -517,4 +528,4 @@ class TestPages:
 
         assert len(page) < 60_000
         assert f"1 to 25 of {count:,}" in page
-        assert len(report(root)) < 400_000
+        assert len(report(root, sessions=True)) < 400_000

@@ -19,7 +19,7 @@ from ralphgen.board.web.pages import report
 
 pytestmark = pytest.mark.slow
 
-SECTIONS = ["matrix", "status", "drift", "disciplines", "sessions"]
+SECTIONS = ["matrix", "status", "drift", "disciplines"]
 SERVERS = [{"name": "db", "command": "npx", "args": ["-y"], "env": {"KEY": "s3cret-value"}}]
 
 
@@ -77,6 +77,23 @@ def test_it_is_the_same_in_every_folder_and_on_every_day(
     assert "s3cret-value" not in found
     assert "KEY" in found
     assert "Shop" in found
+
+
+def test_sessions_of_the_machine_are_there_when_they_are_asked_for(
+    root: Path, html: str, tmp_path: Path
+) -> None:
+    (session,) = (root / ".ralph/mcp/sessions").iterdir()
+    bare = shutil.copytree(root, tmp_path / "q", ignore=shutil.ignore_patterns("sessions"))
+    done = ralphgen("report", root, "--sessions", "-o", "-")
+    found = [row["id"] for tag, row in Elements(done.stdout).found if tag == "section"]
+
+    assert session.name not in html
+    assert html == report(bare)
+    assert session.name in done.stdout
+    assert [*SECTIONS, "sessions"] == [name for name in found if name != "record"]
+    assert re.search(
+        r"<td data-label=.Last start. class=.number.>2\d{3}-\d\d-\d\dT\d\d:\d\dZ", done.stdout
+    )
 
 
 def test_its_sheet_is_the_only_thing_that_its_policy_lets_in(html: str) -> None:

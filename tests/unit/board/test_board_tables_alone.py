@@ -93,7 +93,7 @@ def test_the_board_shows_its_grid_its_sessions_its_health_and_its_log(
 def test_the_report_has_what_there_is(tmp_path: Path, engine: str) -> None:
     with tables_alone(engine, tmp_path / "p") as root:
         call(root, "tables:create_artist", "artist_id=1", "name=Blur")
-        found = report(root)
+        found = report(root, sessions=True)
 
     assert SHOWN - {"diagnosis"} == {*re.findall('<section id="([a-z]+)"', found)}
     assert "Blur" in found
@@ -124,4 +124,4 @@ def test_without_a_ledger_it_has_no_record(tmp_path: Path) -> None:
         assert 0 == ralphgen("ledger", "off", "--yes", cwd=root).returncode
         with running_board(root) as board:
             assert '<section id="record" hidden>' in board.get("sessions")
-        assert '<section id="record"' not in report(root)
+        assert '<section id="record"' not in report(root, sessions=True)
