@@ -359,10 +359,11 @@ class TestImports:
         """One tuple lists them; whoever else imports one makes the next kit harder to add.
 
         The board shows tasks, sessions take them, imports make them and an undo removes them, which
-        are the kit ralph's: they ask that kit's `rows` and `claims`.
+        are the kit ralph's: they ask that kit's `rows` and `claims`. Specs are the kit specum's.
         """
         asked = {
             ("board", ".ralph.rows"),
+            ("board", ".specum.progress"),
             ("exchange", ".ralph.rows"),
             ("history", ".ralph.rows"),
             ("sessions", ".ralph.claims"),

@@ -10,6 +10,7 @@ from threading import Event, Thread
 from typing import NamedTuple
 
 from ralphgen.board.views.claims import liveness, read_claims
+from ralphgen.board.views.specs import files_of_specs
 from ralphgen.errors import RalphgenError
 from ralphgen.kits.ralph.rows import LEARNINGS, PROGRESS, Rows
 from ralphgen.output.manifest import MANIFEST, listed
@@ -58,6 +59,7 @@ class Marks(NamedTuple):
     drift: str
     record: str
     sessions: str
+    specs: str
 
 
 class ChangeWatch:
@@ -77,6 +79,7 @@ class ChangeWatch:
         self._next = float("-inf")
         self._generated: tuple[object, ...] = ()
         self._sessions: tuple[object, ...] = ()
+        self._specs: tuple[object, ...] = ()
         self._listed: tuple[object, tuple[str, ...]] = (None, ())
         self._known: tuple[object, str, tuple[Claim, ...]] = ("", "", ())
         self._live: tuple[bool, ...] = ()
@@ -107,6 +110,7 @@ class ChangeWatch:
             self._next = self._clock() + PACE
             self._generated = tuple(self._generated_files())
             self._sessions = tuple(self._started_sessions())
+            self._specs = tuple(map(_stamp, files_of_specs(self._root)))
         before, place = self._known, self._place()
         if place is None:
             self._look_at_file()
@@ -126,6 +130,7 @@ class ChangeWatch:
             drift=_mark(settings, manifest, self._generated),
             record=_mark(database, settings),
             sessions=_mark(database, self._stamp(SESSIONS), self._sessions),
+            specs=_mark(settings, self._specs),
         )
 
     def _listen(self, place: Postgresql, over: Event) -> None:

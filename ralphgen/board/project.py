@@ -13,12 +13,14 @@ from ralphgen.board.edit.forms import DisciplineForm, FormError, fields_of, prob
 from ralphgen.board.edit.plan import catalog_of
 from ralphgen.board.edit.save import regenerate, save
 from ralphgen.board.requests import ActionResult, FieldProblem, Form
+from ralphgen.board.views.attention import Attention, what_waits
 from ralphgen.board.views.disciplines import read_disciplines
-from ralphgen.board.views.drift import drift
+from ralphgen.board.views.drift import Drifted, drift
 from ralphgen.board.views.matrix import matrix
 from ralphgen.board.views.overview import project_overview
 from ralphgen.board.views.record import RecordQuery, project_record, record_of_tables
 from ralphgen.board.views.sessions import read_sessions
+from ralphgen.board.views.specs import read_specs
 from ralphgen.board.views.status import Status, has_tables_alone, project_status, project_title
 from ralphgen.doctor.examine import CheckResult, examine
 from ralphgen.errors import Problem, ProjectError, RalphgenError
@@ -32,9 +34,10 @@ from ralphgen.sessions.processes import end_session
 
 RELOAD = "load the page again"
 BESIDES = {
-    "matrix": ("disciplines",),
+    "matrix": ("disciplines", "attention"),
     "status": ("overview", "knowledge"),
-    "record": ("overview",),
+    "drift": ("attention",),
+    "record": ("overview", "attention"),
     "sessions": ("overview",),
 }
 """By section, others that show something of it too."""
@@ -93,6 +96,8 @@ class Board:
         self._counts = ChangeCounts(1, {})
         self._generating = Lock()
         self._generated: tuple[int, Generated] | None = None
+        self._comparing = Lock()
+        self._drifted: tuple[int, Drifted] | None = None
         self._acting = Lock()
         self._findings: tuple[CheckResult, ...] | None = None
 
@@ -127,6 +132,8 @@ class Board:
         """Return the values that a section shows; raises `RalphgenError` where it cannot."""
         views: Mapping[str, Callable[[PageQuery], Values]] = {
             "overview": lambda _: {"view": project_overview(self.root, self._status_view())},
+            "attention": lambda _: {"view": self._attention()},
+            "specs": lambda _: {"view": read_specs(self.root)},
             "knowledge": lambda _: {"view": self._status_view()},
             "matrix": self._matrix,
             "status": lambda _: {"view": self._status_view()},
@@ -208,6 +215,15 @@ class Board:
         with open_database(self.root) as connection:
             schema = read_schema(connection, self.root, KITS)
             return project_status(connection, schema, self.root)
+
+    def _attention(self) -> Attention:
+        """Return what waits for a person; the server is compared anew where something changed."""
+        with self._comparing:
+            number = self._counts.last.get("drift", 0)
+            if self._drifted is None or self._drifted[0] != number:
+                self._drifted = number, drift(self.root)
+            found = self._drifted[1]
+        return what_waits(self.root, found, has_tasks=not has_tables_alone(self.root))
 
     def _record(self, query: PageQuery) -> Values:
         with open_database(self.root) as connection:

@@ -27,6 +27,8 @@ Draw = Callable[[], Markup]
 MOST_KEPT = 64
 PATIENCE = 1.0
 """Seconds after which the page goes out without a section that is not there yet."""
+BRIEFLY = 0.1
+"""Seconds that it waits at the end for sections that are begun after the others."""
 
 
 class Notices:
@@ -80,17 +82,29 @@ class PageDesk:
         kept = self._notices.take(outcome) if isinstance(outcome, str) else outcome
         await self.look()
         number, _ = self.board.changed_since(0)
-        drawing = {name: self.drawn(name, query, draw) for name, draw in sections.items()}
         titled = self._going_on(in_thread(self.board.heading))
-        await asyncio.wait({titled, *drawing.values()}, timeout=PATIENCE)
+        drawing = await self._begun(sections, query, titled)
         drawn = [
             task.result() if task.done() else pages.late(name, place)
-            for name, task in drawing.items()
+            for name in sections
+            for task in [drawing[name]]
         ]
         heading = titled.result() if titled.done() else ProjectHeading(self.board.root.name)
         if not pages.has(heading, place):
             raise HTTPException(404, "this project has no tasks, features and disciplines")
         return HTMLResponse(pages.page(place, heading, number, drawn, kept), status)
+
+    async def _begun(
+        self, sections: Mapping[str, Draw], query: Hashable, titled: asyncio.Task[ProjectHeading]
+    ) -> Mapping[str, asyncio.Task[Markup]]:
+        """Return the drawings of sections when they are done, or late; the unhurried come last."""
+        found: dict[str, asyncio.Task[Markup]] = {}
+        for unhurried, patience in ((False, PATIENCE), (True, BRIEFLY)):
+            names = [name for name in sections if (name in pages.UNHURRIED) is unhurried]
+            found |= {name: self.drawn(name, query, sections[name]) for name in names}
+            if names:
+                await asyncio.wait({titled, *found.values()}, timeout=patience)
+        return found
 
     async def look(self) -> None:
         """Note what has changed; a change that is seen later is announced later."""

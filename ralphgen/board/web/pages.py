@@ -28,12 +28,14 @@ from ralphgen.project.connection import open_database
 from ralphgen.rendering.templates import template_folder
 
 SECTIONS: Mapping[str, str] = {
+    "attention": "Waits for a person",
     "overview": "Overview",
     "matrix": "Who sees what",
     "status": "How it stands",
     "record": "Who did what",
     "drift": "Drift",
     "knowledge": "Features and learnings",
+    "specs": "Specs",
     "disciplines": "Disciplines",
     "sessions": "Sessions",
     "diagnosis": "Doctor",
@@ -60,21 +62,25 @@ class BoardPlace:
 
 
 PLACES = (
-    BoardPlace("/", "Overview", ("overview",)),
+    BoardPlace("/", "Overview", ("attention", "overview")),
     BoardPlace("/tasks", "Tasks", ("status",)),
     BoardPlace("/sessions", "Sessions", ("sessions", "record")),
-    BoardPlace("/knowledge", "Knowledge", ("knowledge", "disciplines")),
+    BoardPlace("/knowledge", "Knowledge", ("knowledge", "specs", "disciplines")),
     BoardPlace("/access", "Access", ("matrix",)),
     BoardPlace("/health", "Health", ("drift", "diagnosis")),
 )
 """The places in the order of their links."""
 OF_WORK = ("/tasks", "/knowledge")
 """Those that a project without tasks, features and disciplines does not have."""
+UNHURRIED = ("attention",)
+"""Sections for which no page waits long: the server has to be generated to compare it."""
 PLACE_OF = {section: place for place in PLACES for section in place.sections}
 HALVES = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 TEMPLATES = {
+    "attention": "attention.html.jinja",
     "overview": "overview.html.jinja",
     "knowledge": "knowledge.html.jinja",
+    "specs": "specs.html.jinja",
     "matrix": "matrix.html.jinja",
     "status": "status.html.jinja",
     "record": "record.html.jinja",
@@ -84,7 +90,7 @@ TEMPLATES = {
     "diagnosis": "diagnosis.html.jinja",
 }
 SHEET = Path(__file__).parents[1] / "assets" / "board.css"
-LEFT_OUT = ("overview", "knowledge", "diagnosis")
+LEFT_OUT = ("attention", "overview", "knowledge", "specs", "diagnosis")
 """What depends on the machine alone, and what is told elsewhere in a report."""
 OF_TASKS = ("status", "disciplines")
 """What a project without tasks, features and disciplines has nothing of."""

@@ -186,10 +186,10 @@ def test_settings_move_all_that_follows_from_them(watched: Watched, file: str) -
     for text in ("# one", "# two"):
         path.write_text(text, encoding="utf-8")
 
-        assert {"status", "matrix", "drift", "record"} == watched.moved()
+        assert {"status", "matrix", "drift", "record", "specs"} == watched.moved()
     path.unlink()
 
-    assert {"status", "matrix", "drift", "record"} == watched.moved()
+    assert {"status", "matrix", "drift", "record", "specs"} == watched.moved()
 
 
 def test_the_manifest_moves_drift_at_once_and_hand_edits_a_little_later(watched: Watched) -> None:
