@@ -106,7 +106,9 @@ def _file_reasons(session: GoverningSession, asked: Mapping[str, Any]) -> Iterat
     patterns = [pattern_of(glob) for glob in globs]
     for path in named:
         whole = os.path.normpath(os.path.join(start, os.path.expanduser(path)))
-        for below in _seen_from(session.tops, (whole, os.path.realpath(whole))):
+        around = project_of(os.path.dirname(whole))  # it may be in a third work tree of the project
+        trees = around if around is not None and around[0] in session.tops else ()
+        for below in _seen_from((*session.tops, *trees), (whole, os.path.realpath(whole))):
             folder, _, rest = below.partition("/")
             ours = folder.casefold() == RALPH and rest.partition("/")[0].casefold() in {"", *OURS}
             if ours or any(pattern.match(below) for pattern in patterns):

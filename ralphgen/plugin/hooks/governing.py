@@ -36,14 +36,23 @@ class GoverningSession:
     """A session by its context: `facts` as they stand there, `servers` the kits by server's name.
 
     `tops` are the folders that paths in it are told from: the project's, and its work tree.
+    `is_default` says that it is the one of clients that name none of their own.
     """
 
-    __slots__ = ("facts", "servers", "tops")
+    __slots__ = ("facts", "is_default", "servers", "tops")
 
-    def __init__(self, facts: Mapping[str, Any], place: Place | None, suffix: str = "") -> None:
+    def __init__(
+        self,
+        facts: Mapping[str, Any],
+        place: Place | None,
+        suffix: str = "",
+        *,
+        is_default: bool = False,
+    ) -> None:
         project = facts.get("project") or {}
         tops = (project.get("root"), project.get("work_tree"), *(place or ()))
         self.facts = facts
+        self.is_default = is_default
         self.servers = {f"{kit}{suffix}": kit for kit in facts["enabled_tools"]}
         self.tops = tuple(dict.fromkeys(top for top in tops if isinstance(top, str)))
 
@@ -53,8 +62,8 @@ class GoverningSession:
 
     @property
     def is_a_persons(self) -> bool:
-        """Whether nothing is kept from it."""
-        return self.facts.get("base") == "manual"
+        """Whether it is a person at work, and no file is kept from them."""
+        return self.is_default and self.facts.get("base") == "manual"
 
 
 def project_of(start: str) -> Place | None:
@@ -81,7 +90,9 @@ def own_session(place: Place | None) -> GoverningSession | None:
     if folder:
         return GoverningSession(_read(os.path.join(folder, CONTEXT)), place)
     default = os.path.join(place[0], ".ralph", "mcp", CONTEXT) if place is not None else ""
-    return GoverningSession(_read(default), place) if os.path.lexists(default) else None
+    if not os.path.lexists(default):
+        return None
+    return GoverningSession(_read(default), place, is_default=True)
 
 
 def agents_sessions(place: Place | None, asked: Asked) -> list[GoverningSession]:

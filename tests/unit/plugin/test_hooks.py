@@ -86,6 +86,10 @@ def test_a_person_may_all(root: Path) -> None:
     assert "" == refusal(root, "Write", {"file_path": str(root / "golden/a")})
     assert "" == refusal(root, "mcp__ralph__delete_task", {"id": 1})
 
+    mark = {"RALPHGEN_SESSION": made(root, "manual")["session_id"]}  # an agent is given it
+    assert "" == refusal(root, "mcp__ralph__delete_task", {"id": 1}, **mark)
+    assert "is protected" in refusal(root, "Write", {"file_path": "golden/a"}, **mark)
+
 
 @pytest.mark.parametrize("started", ["launch", "default"])
 def test_a_session_has_the_tools_of_its_policy_alone(root: Path, started: str) -> None:
@@ -204,6 +208,11 @@ def test_a_linked_work_tree_has_the_sessions_of_the_main_one(root: Path, tmp_pat
     for path in (tree / "golden/a", root / "golden/a", tree / ".ralph/ralphgen.toml"):
         said = refusal(root, "Write", {"file_path": str(path)}, place=tree / "src", **mark)
         assert "is protected" in said
+    third = tmp_path / "third"
+    git(root, "worktree", "add", "--quiet", str(third), "-b", "third")
+    for path in (third / "golden/new/a", third / ".ralph/ralphgen.toml"):
+        assert "is protected" in refusal(root, "Write", {"file_path": str(path)}, **mark)
+    assert "" == refusal(root, "Write", {"file_path": str(third / "src/a")}, **mark)
 
 
 def test_hostile_names_stay_on_one_line_and_are_no_paths(tmp_path: Path) -> None:
