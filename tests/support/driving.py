@@ -7,7 +7,7 @@ import shutil
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import cache
 from hashlib import sha256
@@ -18,6 +18,7 @@ from uuid import uuid4
 import psycopg
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from mcp import Client, MCPError
+from mcp.client.extension import ClientExtension
 from mcp.client.session import ElicitationFnT
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
@@ -253,18 +254,24 @@ def connected(
     era: Era = "auto",
     env: Mapping[str, str] | None = None,
     person: ElicitationFnT | None = None,
+    extensions: Sequence[ClientExtension] = (),
     **facts: object,
 ) -> Iterator[Driver]:
     """A client on the project's server, in a session of the recipe; `env` is set for it besides.
 
-    With a `person` the client says that it can ask one, who answers so.
+    With a `person` the client says that it can ask one, who answers so; it has the `extensions`.
     """
     context = context_for(root, recipe, **facts)
     command = server_command(root, kit, *on_context(context))
     given = None if env is None else dict(env)
     parameters = StdioServerParameters(command=command[0], args=command[1:], cwd=root, env=given)
     with start_blocking_portal() as portal:
-        session = Client(stdio_client(parameters), mode=era, elicitation_callback=person)
+        session = Client(
+            stdio_client(parameters),
+            mode=era,
+            elicitation_callback=person,
+            extensions=[*extensions],
+        )
         with portal.wrap_async_context_manager(session) as client:
             yield Driver(client, portal)
 

@@ -83,6 +83,7 @@ class Kits:
         workspace = found.open_workspace(self.folder, session)
         handlers = Handlers(found, session, tools, workspace, self.version)
         handlers.listening = ()
+        handlers.without_tasks()  # not every worker could be asked after a call
         for said in (handlers.capabilities, handlers.stateless_capabilities):
             if "resources" in said:
                 said["resources"] = {}  # no stream is open on which to tell of changes

@@ -10,9 +10,9 @@ from ..deferred import DeferredResult, Reader, wait_as
 from ..errors import INTERNAL_ERROR, DeferError, RefusedError, StartError, one_line
 from ..modules import add_packages
 from ..values.encoding import read_json
-from .fast_path import CANCELLED, DoubtError, FastPath
+from .fast_path import CALL, CANCELLED, DoubtError, FastPath
 from .handlers import AT_ONCE
-from .messages import progress, refusal
+from .messages import TASKS, progress, refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from .fast_path import PlainRequest
     from .handlers import Handlers
+    from .long_calls import LongCall, LongCalls
     from .questions import OpenQuestions
     from .sdk_server import SdkServer
     from .stdio import Ending, Wire
@@ -47,6 +48,7 @@ class Connection:
         "_fast_path",
         "_folder",
         "_handlers",
+        "_long_calls",
         "_questions",
         "_sdk",
         "_subscriptions",
@@ -59,6 +61,7 @@ class Connection:
         self._folder = folder
         self._ending = ending
         self._handlers = handlers
+        self._long_calls: LongCalls | None = None
         self._questions: OpenQuestions | None = None
         self._sdk: SdkServer | None = None
         self._subscriptions: Subscriptions | None = None
@@ -95,7 +98,7 @@ class Connection:
     def _answer(self, request: PlainRequest) -> None:
         """Answer a plain request, or have it answered where that takes time."""
         answer: Answer | RefusedError | None
-        beside = request.method in self._handlers.listening
+        beside = request.method in self._handlers.listening or request.method in TASKS
         work = self._work(request)
         try:
             known = request.result is not None
@@ -118,6 +121,8 @@ class Connection:
         """Return what answers a request, or begins to."""
         if request.method in self._handlers.listening:
             return lambda: self._listen(request)
+        if request.method in TASKS:
+            return lambda: self._opened_long_calls().answer(request)
 
         def work() -> Answer:
             if request.result is not None:
@@ -153,14 +158,21 @@ class Connection:
         """Have a request answered on a thread of its own: in its turn, or beside all others."""
         from .worker import Call
 
+        worker = self._started_worker()
+        task = self._task(request)
+
         def tell(outcome: Outcome) -> None:
-            if outcome is not None:
+            if task is not None:
+                task.tell(outcome)
+            elif outcome is not None:
                 self._send(request, outcome)
 
         def tell_progress(done: int, total: int, message: str) -> None:
-            self._wire.send(progress(request.token, done, total, message))
+            if task is not None and task.is_task:
+                task.note(message)
+            elif request.token is not None:
+                self._wire.send(progress(request.token, done, total, message))
 
-        worker = self._started_worker()
         reads = self._handlers.only_reads(request.method, request.params)
         call = Call(
             worker,
@@ -169,10 +181,27 @@ class Connection:
             reads=reads,
             uses_workspace=not beside,
             identity=request.identity,
-            tell_progress=None if request.token is None else tell_progress,
+            tell_progress=tell_progress,
             waiting=waiting,
         )
+        if task is not None:
+            task.call = call
         worker.add(call)
+
+    def _task(self, request: PlainRequest) -> LongCall | None:
+        """Return what may become a task of a call that takes time; None where none may."""
+        may = request.takes_tasks and request.method == CALL
+        if may and request.task is None and request.params["name"] in self._handlers.long_tools:
+            request.task = self._opened_long_calls().begin(request)
+        return request.task
+
+    def _opened_long_calls(self) -> LongCalls:
+        if self._long_calls is None:
+            from .long_calls import LongCalls
+
+            self._started_worker()
+            self._long_calls = LongCalls(self._send)
+        return self._long_calls
 
     def _listen(self, request: PlainRequest) -> Answer | None:
         """Return the answer to a request by which clients hear of changes; None where it waits."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .handlers import Handlers
+    from .long_calls import LongCall
 
 CACHEABLE = frozenset(
     (
@@ -42,10 +43,11 @@ class PlainRequest:
     """A request that can be answered; `identity` is None for a cancellation, which has no answer.
 
     `result` is the answer where it is known by the protocol alone, else None. `token` is what the
-    client wants to hear of its progress under, None where it does not.
+    client wants to hear of its progress under, None where it does not. `takes_tasks` says that the
+    client can ask after a call that takes long, and `task` is what it would ask after.
     """
 
-    __slots__ = ("identity", "method", "params", "result", "token")
+    __slots__ = ("identity", "method", "params", "result", "takes_tasks", "task", "token")
 
     def __init__(
         self,
@@ -54,11 +56,15 @@ class PlainRequest:
         params: dict[str, Any],
         result: dict[str, Any] | None = None,
         token: int | str | None = None,
+        *,
+        takes_tasks: bool = False,
     ) -> None:
         self.identity = identity
         self.method = method
         self.params = params
         self.result = result
+        self.takes_tasks = takes_tasks
+        self.task: LongCall | None = None
         self.token = token
 
 
@@ -109,11 +115,13 @@ class FastPath:
             introduction = self._introduction(capabilities)
             result = {**introduction, "supportedVersions": [messages.MODERN]}
             return PlainRequest(identity, method, params, result)
-        if method not in self._handlers.methods and method not in self._handlers.listening:
+        if not self._handlers.answers(method):
             raise DoubtError
         if method == CALL:
             self._note_person(params, meta if modern else None, answers)
-        return PlainRequest(identity, method, params, token=meta.get("progressToken"))
+        takes_tasks = modern and messages.takes_tasks(meta[messages.META[2]])
+        token = meta.get("progressToken")
+        return PlainRequest(identity, method, params, token=token, takes_tasks=takes_tasks)
 
     def left(self, line: bytes) -> None:
         """Take note that the SDK answers a line: it may open the connection, or open it anew."""

@@ -11,6 +11,7 @@ from ..errors import (
     ToolError,
     log_exception,
 )
+from .messages import TASKS, TASKS_EXTENSION
 from .tools import refuse_cursor, tool_methods
 
 TYPE_CHECKING = False
@@ -52,6 +53,7 @@ class Handlers:
         "instructions",
         "kit",
         "listening",
+        "long_tools",
         "methods",
         "stateless_capabilities",
         "version",
@@ -85,13 +87,34 @@ class Handlers:
             methods |= completion_method(kit.resources, prompts, workspace)
             capabilities |= {"resources": {"subscribe": True}, "completions": {}}
         self.capabilities = self.stateless_capabilities = capabilities
+        self.long_tools = frozenset(tool.name for tool in seen if tool.hints.get("openWorldHint"))
         if kit.skill and tools:
             methods |= skill_methods(kit, session.kit, tools, methods)
-            extended = {"resources": {}, **capabilities, "extensions": {EXTENSION: {}}}
-            self.stateless_capabilities = extended
+            self.stateless_capabilities = {"resources": {}, **capabilities}
+            self._extend(EXTENSION)
+        if self.long_tools:
+            self._extend(TASKS_EXTENSION)
         self.methods = {
             name: guarded(kit.server_name, name, method) for name, method in methods.items()
         }
+
+    def _extend(self, extension: str) -> None:
+        """Say of an extension that the server has it."""
+        there = self.stateless_capabilities.get("extensions", {})
+        extended = {"extensions": {**there, extension: {}}}
+        self.stateless_capabilities = {**self.stateless_capabilities, **extended}
+
+    def without_tasks(self) -> None:
+        """Answer every call as long as it takes: nobody can ask after one."""
+        self.long_tools = frozenset()
+        extensions = {**self.stateless_capabilities.get("extensions", {})}
+        if extensions.pop(TASKS_EXTENSION, None) is not None:
+            self.stateless_capabilities = {**self.stateless_capabilities, "extensions": extensions}
+
+    def answers(self, method: str) -> bool:
+        """Return whether a request is one that this server has."""
+        known = method in self.methods or method in self.listening
+        return known or (method in TASKS and bool(self.long_tools))
 
     def only_reads(self, method: str, params: Params) -> bool:
         """Return whether a request changes nothing."""

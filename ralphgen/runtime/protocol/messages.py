@@ -30,10 +30,15 @@ PARAMETERS: dict[str, dict[str, tuple[tuple[type, ...], bool]]] = {
     "resources/unsubscribe": {"uri": ((str,), True)},
     "subscriptions/listen": {"notifications": ((dict,), True)},
     "server/discover": {},
+    "tasks/get": {"taskId": ((str,), True)},
+    "tasks/update": {"taskId": ((str,), True), "inputResponses": ((dict,), True)},
+    "tasks/cancel": {"taskId": ((str,), True)},
 }
 # The requests and notifications that only one version of the protocol has.
 HANDSHAKE_ONLY = frozenset(("ping", "resources/subscribe", "resources/unsubscribe"))
-STATELESS_ONLY = frozenset(("server/discover", "subscriptions/listen"))
+TASKS = ("tasks/get", "tasks/update", "tasks/cancel")
+TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
+STATELESS_ONLY = frozenset(("server/discover", "subscriptions/listen", *TASKS))
 NESTED = 200  # objects and lists in each other; the SDK reads hardly more
 INFO = frozenset(("name", "version", "title", "description", "websiteUrl"))
 CAPABILITIES = frozenset(("roots", "sampling", "elicitation", "experimental", "extensions"))
@@ -113,6 +118,11 @@ def can_ask(capabilities: dict[str, Any]) -> bool:
     """Return whether a client shows forms to a person, by what it says it can do."""
     modes = capabilities.get("elicitation")
     return modes is not None and (not modes or "form" in modes)
+
+
+def takes_tasks(capabilities: dict[str, Any]) -> bool:
+    """Return whether a client can ask after a call that takes long."""
+    return TASKS_EXTENSION in capabilities.get("extensions", ())
 
 
 def is_initialize(params: dict[str, Any]) -> bool:

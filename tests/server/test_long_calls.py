@@ -1,0 +1,208 @@
+"""The tasks extension: a call that takes long is a handle, for the clients that declare it."""
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import mcp.types as t
+import pytest
+from dela_projects import GATED, HOLDING, allow, at_home, entry, project_with
+from driving import Era, connected, context_for, on_context, query
+from mcp.client.extension import ClientExtension, ResultClaim
+from proved_projects import check, proved_project, python
+from wire import MODERN, Wire, running
+
+EXTENSION = "io.modelcontextprotocol/tasks"
+TASKS: dict[str, Any] = {
+    **MODERN,
+    "io.modelcontextprotocol/clientCapabilities": {"extensions": {EXTENSION: {}}},
+}
+FILES = {
+    "hold.sh": HOLDING,
+    "gated.sh": GATED,
+    "quick.sh": "#!/bin/sh\necho quick\n",
+}
+REQUESTS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("tasks/get", {}),
+    ("tasks/cancel", {}),
+    ("tasks/update", {"inputResponses": {}}),
+)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return project_with(tmp_path_factory.mktemp("long") / "p", FILES)
+
+
+@pytest.fixture
+def wire(root: Path, tmp_path: Path) -> Iterator[Wire]:
+    with at_home(tmp_path):
+        allow(tmp_path, entry("Directory", root))
+        context = context_for(root, "manual")
+        with running(root, "dela", *on_context(context)) as server:
+            yield server
+
+
+def start(name: str, *words: str, wait: int = 300, meta: Any = TASKS) -> dict[str, Any]:
+    given = {"unique_name": name, "args": [*words], "wait_for_exit_seconds": wait}
+    return {"name": "task_start", "arguments": given, "_meta": meta}
+
+
+def asked(server: Wire, method: str, task: str, meta: Any = TASKS, **more: Any) -> dict[str, Any]:
+    return server.ask(method, {"taskId": task, **more, "_meta": meta})
+
+
+def seen(server: Wire, task: str) -> dict[str, Any]:
+    found: dict[str, Any] = asked(server, "tasks/get", task)["result"]
+    return found
+
+
+def settled(server: Wire, task: str) -> dict[str, Any]:
+    deadline = time.monotonic() + 60
+    while (found := seen(server, task))["status"] == "working":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return found
+
+
+def test_a_call_that_takes_long_is_a_task_with_the_result_of_the_call(
+    wire: Wire, tmp_path: Path
+) -> None:
+    gate = tmp_path / "go"
+    made = wire.ask("tools/call", start("gated", str(gate)))["result"]
+    assert ("task", "working", None) == (made["resultType"], made["status"], made["ttlMs"])
+    assert {"createdAt", "lastUpdatedAt", "pollIntervalMs"} <= made.keys()
+    assert len(made["taskId"]) == 32
+    assert "working" == seen(wire, made["taskId"])["status"]
+    gate.touch()
+    found = settled(wire, made["taskId"])
+
+    assert ("complete", "completed") == (found["resultType"], found["status"])
+    assert found["ttlMs"] > 3_600_000
+    assert not found["result"]["isError"]
+    answer = json.loads(found["result"]["content"][0]["text"])
+    assert ("exited", "waiting\ndone\n") == (answer["state"], answer["initial_output"])
+
+
+def test_a_task_says_how_far_it_is_instead_of_progress(wire: Wire, tmp_path: Path) -> None:
+    meta = {**TASKS, "progressToken": 7}
+    wire.send("tools/call", start("gated", str(tmp_path / "never"), meta=meta), id="call")
+    while "result" not in (frame := wire.read()):
+        assert "notifications/progress" == frame["method"]
+    made = frame["result"]["taskId"]
+    deadline = time.monotonic() + 60
+    while "the last: waiting" not in (found := seen(wire, made)).get("statusMessage", ""):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+    assert "working" == found["status"]
+
+
+@pytest.mark.parametrize("meta", [MODERN, {**MODERN, "progressToken": 1}])
+def test_who_does_not_declare_it_gets_the_result_itself(wire: Wire, meta: Any) -> None:
+    wire.send("tools/call", start("hold", wait=3, meta=meta), id=1)
+    while "method" in (frame := wire.read()):
+        assert "notifications/progress" == frame["method"]
+    assert "complete" == frame["result"]["resultType"]
+    for method, more in REQUESTS:
+        error = asked(wire, method, "x", meta, **more)["error"]
+        needed: dict[str, Any] = {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
+        assert (-32021, needed) == (error["code"], error["data"])
+
+
+def test_a_call_that_is_soon_over_is_answered_at_once(wire: Wire) -> None:
+    answer = wire.ask("tools/call", start("quick"))["result"]
+    refused = wire.ask("tools/call", start("no_such"))["error"]
+    listed = wire.ask("tools/call", {"name": "list_tasks", "arguments": {}, "_meta": TASKS})
+
+    assert "complete" == answer["resultType"] == listed["result"]["resultType"]
+    assert -32012 == refused["code"]
+
+
+def test_a_cancelled_task_stops_what_it_has_started(wire: Wire) -> None:
+    made = wire.ask("tools/call", start("hold"))["result"]["taskId"]
+    acknowledged = asked(wire, "tasks/cancel", made)["result"]
+    assert "cancelled" == seen(wire, made)["status"]
+
+    assert "complete" == acknowledged["resultType"]
+    deadline = time.monotonic() + 60
+    status = {"name": "status", "arguments": {}, "_meta": TASKS}
+    while json.loads(wire.ask("tools/call", status)["result"]["content"][0]["text"])["running"]:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert "cancelled" == seen(wire, made)["status"]
+    assert {} == {
+        key: value
+        for key, value in asked(wire, "tasks/cancel", made)["result"].items()
+        if key not in ("_meta", "resultType")
+    }
+
+
+def test_what_is_no_task_is_refused(wire: Wire) -> None:
+    for method, more in REQUESTS:
+        error = asked(wire, method, "none", **more)["error"]
+        assert (-32602, 'there is no task "none"') == (error["code"], error["message"])
+
+
+def test_a_server_with_a_task_ends_when_its_client_leaves(wire: Wire) -> None:
+    wire.ask("tools/call", start("hold"))
+    wire.leave()
+
+    assert 0 == wire.end()
+
+
+def test_only_servers_with_calls_that_take_long_say_that_they_have_it(
+    root: Path, wire: Wire
+) -> None:
+    told = wire.ask("server/discover", {"_meta": MODERN})["result"]["capabilities"]
+    assert {} == told["extensions"][EXTENSION]
+    with running(root, "dela", *on_context(context_for(root, "yap"))) as server:
+        told = server.ask("server/discover", {"_meta": MODERN})["result"]["capabilities"]
+        assert EXTENSION not in told.get("extensions", {})
+    with running(root, "dela", *on_context(context_for(root, "manual"))) as server:
+        assert "extensions" not in server.shake_hands()["capabilities"]
+
+
+class Created(t.Result):
+    """The handle of a task, as the SDK's client reads it by an extension."""
+
+    result_type: Literal["task"]
+    task_id: str
+    status: str
+
+
+class AsksAfter(ClientExtension):
+    """The extension at the SDK's client, as far as a test needs it."""
+
+    identifier = EXTENSION
+
+    def __init__(self) -> None:
+        """Has seen no task yet."""
+        self.handles: list[str] = []
+
+    def claims(self) -> Sequence[ResultClaim[Any]]:
+        """Take the handle for a result, and ask for the result itself."""
+
+        async def resolve(made: Created, _context: Any) -> t.CallToolResult:
+            self.handles.append(made.task_id)
+            text = t.TextContent(type="text", text=made.status)
+            return t.CallToolResult(content=[text])
+
+        return (ResultClaim(result_type="task", model=Created, resolve=resolve),)
+
+
+@pytest.mark.parametrize(("era", "is_task"), [("auto", True), ("legacy", False)])
+def test_the_checks_of_a_task_are_one_for_the_sdks_client_too(
+    tmp_path: Path, era: Era, is_task: bool
+) -> None:
+    slow = check("slow", *python("import time; time.sleep(4)"))
+    root = proved_project(tmp_path / "p", slow)
+    extension = AsksAfter()
+    with connected(root, "task_execution", era=era, extensions=[extension]) as server:
+        failed, text = server.ask("run_checks")
+
+    assert not failed
+    assert is_task == (text == "working") == bool(extension.handles)
+    assert [] == query(root, "SELECT * FROM ralphgen_evidence WHERE exit_code <> 0")
