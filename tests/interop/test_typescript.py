@@ -126,3 +126,24 @@ def test_a_typescript_client_gets_prompts_and_completes(project: Path, script: s
 
 def test_the_newer_client_negotiates_the_stateless_revision(project: Path) -> None:
     assert "2026-07-28" == told(project, "sdk_v2.mjs", "manual")["revision"]
+
+
+@pytest.mark.parametrize("major", ["1", "2"])
+def test_a_person_at_a_typescript_client_is_asked(tmp_path: Path, major: str) -> None:
+    root = create_project(tmp_path)
+    server = server_command(root, *on_context(context_for(root, "manual")))
+    deletes = {"name": "delete_task", "arguments": {"id": 1}}
+
+    def with_person(answer: object) -> tuple[list[str], str]:
+        words = (json.dumps(answer), json.dumps([deletes]))
+        found = run_node(HERE / "person.mjs", str(modules()), major, *words, *server)
+        assert 0 == found.returncode, found.stderr
+        seen = json.loads(found.stdout)
+        (result,) = seen["answers"]
+        return [one["message"] for one in seen["asked"]], result["content"][0]["text"]
+
+    asked, refused = with_person({"action": "decline"})
+    assert asked[0].startswith('Task 1 "Log in" is to be deleted, and these tasks wait for it:')
+    assert "a person was asked and said no: nothing was changed" in refused
+    _, done = with_person({"action": "accept", "content": {"confirm": True}})
+    assert {"deleted": 1, "freed": [2]} == json.loads(done)

@@ -10,15 +10,11 @@ import mcp.types as t
 import pytest
 from dela_projects import GATED, HOLDING, allow, at_home, entry, project_with
 from driving import Era, connected, context_for, on_context, query
+from long_calls import EXTENSION, TASKS, asked, seen, settled, start
 from mcp.client.extension import ClientExtension, ResultClaim
 from proved_projects import check, proved_project, python
 from wire import MODERN, Wire, running
 
-EXTENSION = "io.modelcontextprotocol/tasks"
-TASKS: dict[str, Any] = {
-    **MODERN,
-    "io.modelcontextprotocol/clientCapabilities": {"extensions": {EXTENSION: {}}},
-}
 FILES = {
     "hold.sh": HOLDING,
     "gated.sh": GATED,
@@ -43,28 +39,6 @@ def wire(root: Path, tmp_path: Path) -> Iterator[Wire]:
         context = context_for(root, "manual")
         with running(root, "dela", *on_context(context)) as server:
             yield server
-
-
-def start(name: str, *words: str, wait: int = 300, meta: Any = TASKS) -> dict[str, Any]:
-    given = {"unique_name": name, "args": [*words], "wait_for_exit_seconds": wait}
-    return {"name": "task_start", "arguments": given, "_meta": meta}
-
-
-def asked(server: Wire, method: str, task: str, meta: Any = TASKS, **more: Any) -> dict[str, Any]:
-    return server.ask(method, {"taskId": task, **more, "_meta": meta})
-
-
-def seen(server: Wire, task: str) -> dict[str, Any]:
-    found: dict[str, Any] = asked(server, "tasks/get", task)["result"]
-    return found
-
-
-def settled(server: Wire, task: str) -> dict[str, Any]:
-    deadline = time.monotonic() + 60
-    while (found := seen(server, task))["status"] == "working":
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    return found
 
 
 def test_a_call_that_takes_long_is_a_task_with_the_result_of_the_call(
