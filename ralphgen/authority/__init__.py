@@ -16,7 +16,8 @@ class Authority:
     take away, by discipline and kit. `runs` holds, by `"kit:tool"`, the definition of what is run,
     where the project has written that itself: a query, a function, a table. `done` are the rules by
     which a task is done, None where there are none. `settings` are those of each kit that has some,
-    and `shown` the columns, by table, of which sessions see what they hold.
+    and `shown` the columns, by table, of which sessions see what they hold. `rules` are, by recipe,
+    the patterns of tools that the project says it never has.
     """
 
     policy: Policy
@@ -26,6 +27,7 @@ class Authority:
     done: Mapping[str, Any] | None = None
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     shown: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    rules: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 NOTHING = Authority(Policy(recipes={}, removed_tools={}, absent={}))

@@ -29,8 +29,10 @@ def changes(before: Authority, after: Authority) -> list[AuthorityChange]:
     several recipes or disciplines is one change.
     """
     by_recipe: dict[Said, list[str]] = {}
-    for recipe in dict.fromkeys((*after.policy.recipes, *before.policy.recipes)):
-        for said in _of_recipe(recipe, before, after):
+    every = (*after.policy.recipes, *before.policy.recipes, *before.rules, *after.rules)
+    for recipe in dict.fromkeys(every):
+        ruled = _of_rules(before.rules.get(recipe, ()), after.rules.get(recipe, ()))
+        for said in (*_of_recipe(recipe, before, after), *ruled):
             by_recipe.setdefault(said, []).append(recipe)
     by_discipline: dict[Said, list[str]] = {}
     for discipline in sorted({*before.removed, *after.removed}):
@@ -77,6 +79,8 @@ def _shown(
 
 def _of_recipe(recipe: str, before: Authority, after: Authority) -> Iterator[Said]:
     old, new = _seen(recipe, before), _seen(recipe, after)
+    if old is None and new is None:
+        return
     if old is None or new is None:
         there = new if old is None else old or {}
         tools = f"with {listed(there or {})}" if there else "without a tool"
@@ -92,6 +96,15 @@ def _of_recipe(recipe: str, before: Authority, after: Authority) -> Iterator[Sai
         rules = [one.policy.bound(recipe, kit).get(tool, {}) for one in (before, after)]
         yield from _of_tool(entry, old[entry], new[entry], {*rules[0], *rules[1]})
         yield from _bound(entry, *rules)
+
+
+def _of_rules(old: Collection[str], new: Collection[str]) -> Iterator[Said]:
+    """Yield each pattern of tools that a recipe may never have now and might, or the reverse."""
+    for pattern in sorted({*old} ^ {*new}):
+        if pattern in new:
+            yield False, "", f"a rule forbids tools like {named(pattern)}"
+        else:
+            yield True, "", f"no rule forbids tools like {named(pattern)} any more"
 
 
 def _seen(recipe: str, authority: Authority) -> dict[str, Tool] | None:

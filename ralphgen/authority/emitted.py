@@ -1,6 +1,7 @@
 """Reads what an emitted server lets sessions do from the text of its modules; runs none of them."""
 
 import ast
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,7 +13,7 @@ from ralphgen.runtime.errors import StartError
 from ralphgen.runtime.policy import FULL, Policy, Recipe
 from ralphgen.runtime.tool import Tool
 
-POLICY = "policy.py"
+POLICY, FACTS = "policy.py", "project.json"
 DONE, SETTINGS, TABLES = "done.py", "settings.py", "tables.py"
 Names = dict[str, Any]
 
@@ -46,12 +47,20 @@ def read_authority(files: Mapping[str, str], where: str) -> Authority:
                 elif read == f"{kit}/{TABLES}":
                     shown.update(_columns(_assigned(_parsed(files[read]))))
             suites[kit] = tuple(found)
+        read = FACTS
+        rules = _rules(files.get(FACTS, "{}"))
         policy.name_tools({kit: [tool.name for tool in suite] for kit, suite in suites.items()})
     except (ValueError, LookupError, TypeError, AttributeError, SyntaxError) as error:
         raise _unreadable(read, where, error) from error
     except (StartError, RecursionError, MemoryError) as error:
         raise _unreadable(read, where, error) from error
-    return Authority(policy, suites, removed, runs, done, settings, shown)
+    return Authority(policy, suites, removed, runs, done, settings, shown, rules)
+
+
+def _rules(facts: str) -> dict[str, list[str]]:
+    """Return, by recipe, the patterns of tools that it never has, from the facts of the project."""
+    rules = json.loads(facts).get("config", {}).get("rules", {})
+    return {str(recipe): [str(pattern) for pattern in never] for recipe, never in rules.items()}
 
 
 def _unreadable(path: str, where: str, error: BaseException) -> ProjectError:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ralphgen.authority import NOTHING, Authority
-from ralphgen.authority.emitted import POLICY, read_authority
+from ralphgen.authority.emitted import FACTS, POLICY, read_authority
 from ralphgen.errors import ProjectError, UsageError
 from ralphgen.project.git import ask_git, read_files_of_git, work_tree_around
 from ralphgen.project.root import FOLDER
@@ -22,12 +22,17 @@ def committed_authority(root: Path, reference: str) -> Authority:
     wanted = ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{reference}^{{commit}}"]
     answer = ask_git(top, wanted)
     if answer is None:
+        if not ask_git(top, ["rev-list", "--all", "--max-count=1"]):
+            text = f'the repository "{top}" has no commit yet to compare with'
+            raise UsageError(text, f'commit {FOLDER} first: "git add .ralph" and "git commit"')
         hint = "git fetch brings a commit that a shallow clone lacks"
         raise UsageError(f'git knows no commit "{reference}"', hint)
     commit = answer.decode("ascii").strip()
     folder = place.relative_to(top).as_posix()
     listing = ask_git(top, ["ls-tree", "-r", "-z", "--name-only", commit, "--", f"{folder}/"])
-    names = [name for name in (listing or b"").split(b"\0") if name.endswith(b".py")]
+    facts = f"{folder}/{FACTS}".encode()
+    listed = (listing or b"").split(b"\0")
+    names = [name for name in listed if name.endswith(b".py") or name == facts]
     read = read_files_of_git(top, [commit.encode() + b":" + name for name in names])
     if listing is None or read is None:
         raise ProjectError(f'git cannot read the files of "{reference}"', "git fsck says why")
@@ -44,7 +49,7 @@ def present_authority(root: Path) -> Authority:
     """Return what the server on the disk lets sessions do; `ProjectError` where there is none."""
     folder = root / FOLDER
     try:
-        paths = [*folder.glob("*.py"), *folder.glob("*/*.py")]
+        paths = [*folder.glob("*.py"), *folder.glob("*/*.py"), *folder.glob(FACTS)]
         files = {path.relative_to(folder).as_posix(): _text(path.read_bytes()) for path in paths}
     except OSError as error:
         reason = (error.strerror or str(error)).lower()

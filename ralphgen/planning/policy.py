@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ralphgen.errors import ProjectError
 from ralphgen.planning.catalog import Catalog, bound_rows, recipe_problems
 from ralphgen.planning.model import PROFILES, KitPlan, Names, PolicyPlan, RecipePlan
+from ralphgen.planning.rules import rule_problems
 from ralphgen.project.model import OwnRecipe, Project, Removal
 from ralphgen.runtime.policy import FULL, REQUIRED
 
@@ -12,8 +13,9 @@ from ralphgen.runtime.policy import FULL, REQUIRED
 def plan_policy(project: Project, kits: Sequence[KitPlan], catalog: Catalog) -> PolicyPlan:
     """Return the policy of a project.
 
-    Raises `ProjectError` with a problem for every name that means nothing and for every recipe
-    that asks for more than its base has: a typo must not widen what a session may do.
+    Raises `ProjectError` with a problem for every name that means nothing, for every recipe that
+    asks for more than its base has, since a typo must not widen what a session may do, and for
+    every tool that a rule of the project forbids to a recipe.
     """
     removals = (*project.stored_removals, *project.configured_removals)
     problems = [
@@ -27,8 +29,11 @@ def plan_policy(project: Project, kits: Sequence[KitPlan], catalog: Catalog) -> 
     if problems:
         raise ProjectError.of(problems)
     own = {recipe.name: recipe for recipe in project.recipes}
+    recipes = {name: _recipe(name, own.get(name), kits) for name in (*PROFILES, *own)}
+    if broken := [*rule_problems(project.rules, recipes, catalog)]:
+        raise ProjectError.of(broken)
     return PolicyPlan(
-        recipes={name: _recipe(name, own.get(name), kits) for name in (*PROFILES, *own)},
+        recipes=recipes,
         removed=_removed(removals, kits, catalog),
         absent={kit.key: kit.absent for kit in kits if kit.absent},
     )

@@ -28,6 +28,7 @@ from ralphgen.project.database_settings import DatabaseSettings
 from ralphgen.project.own_tool import OwnToolSettings
 from ralphgen.project.queries.settings import QueriesSettings
 from ralphgen.project.root import CONFIG
+from ralphgen.project.rule_settings import PolicySettings
 from ralphgen.project.table_settings import TableSettings
 from ralphgen.project.toml import TomlFile, read_toml
 from ralphgen.project.versions import Specifier
@@ -275,6 +276,7 @@ class Config(_Strict):
     loop: LoopConfig = LoopConfig()
     database: DatabaseSettings = DatabaseSettings()
     board: BoardSettings = BoardSettings()
+    policy: PolicySettings = PolicySettings()
     http: HttpSettings | None = None
     db_schema: SchemaSettings = Field(default=SchemaSettings(), alias="schema")
 

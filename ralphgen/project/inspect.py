@@ -44,6 +44,7 @@ from ralphgen.project.root import (
     is_missing,
     place_name,
 )
+from ralphgen.project.rule_settings import policy_rules
 from ralphgen.project.schema import (
     Facts,
     missing_required_columns,
@@ -100,6 +101,7 @@ def inspect_project(root: Path, kits: Sequence[InspectedKit]) -> Project:
         stored_removals=stored,
         configured_removals=configured_removals(config),
         recipes=recipes,
+        rules=policy_rules(config.values.policy, config.place),
         replaced=_replaced(config),
         tables=tables,
         own_tools=own_tools,

@@ -82,6 +82,18 @@ class Removal:
 
 
 @dataclass(frozen=True, slots=True)
+class PolicyRule:
+    """Tools that sessions of a recipe may never have: patterns of `"tool"` or `"kit:tool"`.
+
+    `origin` says where it stands, for messages.
+    """
+
+    recipe: str
+    never: Names
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
 class Replaced:
     """Words of the project's own for a tool or an argument.
 
@@ -200,14 +212,14 @@ class Project:
     """Everything that decides what is emitted.
 
     `stored_removals` stand in the database, `configured_removals` in the config; both and
-    `recipes` are sorted by name. `replaced` are its own words for tools, sorted, `tables` those
-    that further tools are made of, `own_tools` the tools of its own, and `queries` its named
-    queries, if it has any. `settings` holds, by kit, its table of the config, and `surveys` what
-    the kit found in the project's files, both as JSON text. `done` is what proves that a task is
-    done, None where nothing has to. `http` is the table `[http]` as JSON text, empty where the
-    project is not served over HTTP. `database` is where the config says that the database is, from
-    the project's folder; empty for the usual place. `postgresql` is where in PostgreSQL it is, if
-    it is there. `warnings` are for people, and
+    `recipes` are sorted by name, and so are the `rules` on them. `replaced` are its own words for
+    tools, sorted, `tables` those that further tools are made of, `own_tools` the tools of its own,
+    and `queries` its named queries, if it has any. `settings` holds, by kit, its table of the
+    config, and `surveys` what the kit found in the project's files, both as JSON text. `done` is
+    what proves that a task is done, None where nothing has to. `http` is the table `[http]` as JSON
+    text, empty where the project is not served over HTTP. `database` is where the config says that
+    the database is, from the project's folder; empty for the usual place. `postgresql` is where in
+    PostgreSQL it is, if it is there. `warnings` are for people, and
     so is `unusable_servers`, which says why sessions of some disciplines cannot start; nothing
     emitted depends on them.
     """
@@ -218,6 +230,7 @@ class Project:
     stored_removals: tuple[Removal, ...] = ()
     configured_removals: tuple[Removal, ...] = ()
     recipes: tuple[OwnRecipe, ...] = ()
+    rules: tuple[PolicyRule, ...] = ()
     replaced: tuple[Replaced, ...] = ()
     tables: tuple[ServedTable, ...] = ()
     own_tools: tuple[OwnTool, ...] = ()
@@ -254,6 +267,7 @@ def project_facts(project: Project) -> dict[str, Any]:
             **({"http": json.loads(project.http)} if project.http else {}),
             "kits": list(project.kits),
             **({"queries": json.loads(project.queries.settings)} if project.queries else {}),
+            **({"rules": {r.recipe: [*r.never] for r in project.rules}} if project.rules else {}),
             "settings": {kit: json.loads(values) for kit, values in project.settings},
             "structured_output": project.structured_output,
             **({"tables": _table_settings(project.tables)} if project.tables else {}),

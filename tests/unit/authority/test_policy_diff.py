@@ -261,3 +261,30 @@ def test_what_is_said_of_checks_can_do_nothing_in_a_comment() -> None:
 
     assert '`the check "<!-- *x* @all" is gone`' in text
     assert '`"**/tests/**" is protected no longer`' in text
+
+
+def test_rules_that_came_and_went_are_told(root: Path) -> None:
+    """One that goes lets the next change through: that is a gain."""
+    rule = '\n[policy.rules]\ntask_execution = { never = ["delete_*"] }\n'
+    (root / ".ralph/ralphgen.toml").write_text(CONFIG + rule, encoding="utf-8")
+    regenerate(root, force=False, say=quiet)
+    came = diff(root)
+    commit(root)
+    (root / ".ralph/ralphgen.toml").write_text(CONFIG, encoding="utf-8")
+    regenerate(root, force=False, say=quiet)
+    went = diff(root)
+
+    assert ["a rule forbids tools like `delete_*`"] == texts_of(came, gain=False)
+    assert ["no rule forbids tools like `delete_*` any more"] == texts_of(went, gain=True)
+    assert [["task_execution"]] * 2 == [one["recipes"] for one in (*came, *went)]
+
+
+def test_before_the_first_commit_there_is_nothing_to_compare_with(tmp_path: Path) -> None:
+    root = create_project(tmp_path / "p")
+    git(root, "init", "--quiet", "--initial-branch", "main")
+    done = ralphgen("policy", "diff", "--project", root)
+
+    assert 2 == done.returncode
+    assert "has no commit yet" in done.stderr
+    assert "git commit" in done.stderr
+    assert "git fetch" not in done.stderr

@@ -1,0 +1,64 @@
+"""Holds a policy to the rules that the project has of its own."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+
+from ralphgen.errors import Problem
+from ralphgen.planning.catalog import Catalog
+from ralphgen.planning.model import PROFILES, RecipePlan
+from ralphgen.project.model import PolicyRule
+from ralphgen.suggestion import suggestion
+
+
+def rule_problems(
+    rules: Sequence[PolicyRule], recipes: Mapping[str, RecipePlan], catalog: Catalog
+) -> Iterator[Problem]:
+    """Yield a problem for each tool that breaks a rule, and for each rule that could hold nothing.
+
+    That is one for a recipe that is not there, or for tools that no kit can have: a typo must not
+    look like a rule that is kept.
+    """
+    for rule in rules:
+        if rule.recipe not in recipes:
+            text = f'{rule.origin}: there is no recipe "{rule.recipe}" to have a rule for'
+            yield Problem(text, suggestion(rule.recipe, recipes, "the recipes"))
+            continue
+        for pattern in rule.never:
+            if not any(
+                _matches(pattern, kit, name)
+                for kit, names in catalog.tools.items()
+                for name in names
+            ):
+                yield _meaningless(rule, pattern, catalog)
+            for kit, names in recipes[rule.recipe].tools.items():
+                for name in names:
+                    if _matches(pattern, kit, name):
+                        yield _broken(rule, pattern, f"{kit}:{name}")
+
+
+def _matches(pattern: str, kit: str, tool: str) -> bool:
+    return fnmatchcase(f"{kit}:{tool}" if ":" in pattern else tool, pattern)
+
+
+def _meaningless(rule: PolicyRule, pattern: str, catalog: Catalog) -> Problem:
+    kit, colon, _ = pattern.partition(":")
+    if colon and not any(fnmatchcase(known, kit) for known in catalog.tools):
+        text = f'{rule.origin}: "{pattern}" is of no kit'
+        return Problem(text, suggestion(kit, catalog.tools, "the kits"))
+    unknown = catalog.unknown(pattern, rule.origin)
+    return Problem(f'{rule.origin}: no kit has a tool like "{pattern}"', unknown.hint)
+
+
+def _broken(rule: PolicyRule, pattern: str, tool: str) -> Problem:
+    text = (
+        f'{rule.origin}: the recipe "{rule.recipe}" has "{tool}", and a rule says that it never '
+        f'has "{pattern}"'
+    )
+    if rule.recipe in PROFILES:
+        hint = (
+            "take the recipe out of what gives it the tool, work with a recipe of your own that "
+            "leaves it out, or change the rule"
+        )
+    else:
+        hint = f'leave it out of "allow" in the recipe "{rule.recipe}", or change the rule'
+    return Problem(text, hint)
