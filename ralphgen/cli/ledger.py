@@ -102,9 +102,18 @@ def status(path: Folder = Path(), as_json: Json = False) -> None:
 
 @ledger.command(epilog="Example: [bold]ralphgen ledger upgrade[/bold]")
 def upgrade(path: Folder = Path(), quiet: Quiet = False) -> None:
-    """Bring the tables to the version of this ralphgen, all or none, after a backup."""
+    """Bring the tables to the version of this ralphgen, all or none, after a backup.
+
+    In PostgreSQL, what this machine's learnings.txt and progress.txt hold besides becomes rows.
+    """
     from ralphgen.ledger.backup import backed_up
-    from ralphgen.ledger.tables import VERSION, no_ledger, read_state, upgrade_tables
+    from ralphgen.ledger.tables import (
+        VERSION,
+        no_ledger,
+        read_state,
+        take_in_entries,
+        upgrade_tables,
+    )
 
     root = _root_for_a_person(path, "ledger upgrade")
     found = read_state(root).version
@@ -112,6 +121,8 @@ def upgrade(path: Folder = Path(), quiet: Quiet = False) -> None:
         raise no_ledger()
     if found == VERSION:
         say(f"the ledger is of version {VERSION}, the newest")
+        if added := take_in_entries(root):
+            say(f"{added:,} entries of this machine's learnings.txt and progress.txt are rows now")
         return
     say(backed_up(root))
     before, after = upgrade_tables(root)

@@ -2,6 +2,7 @@
 
 import getpass
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,6 +17,7 @@ from ralphgen.project.root import project_place
 from ralphgen.terminal.console import print_json, say
 
 KIT = "ralph"
+MISSING = re.compile(r'argument "([a-z_]+)" is missing')
 PAGE = 200  # rows of a page, the most that a tool gives
 Record = dict[str, Any]
 Clear = Annotated[
@@ -72,6 +74,12 @@ def refusal(text: str) -> RalphgenError:
 
 
 def _hint(line: str) -> str:
+    if missing := MISSING.match(line):
+        name = missing[1]
+        listing = (
+            f'; "ralphgen {name} list" lists them' if name in ("feature", "discipline") else ""
+        )
+        return f'give it with "--{name.replace("_", "-")}"{listing}'
     kinds = [kind for kind in ("task", "feature", "discipline") if f"there is no {kind} " in line]
     return f'"ralphgen {kinds[0]} list" lists them' if kinds else ""
 

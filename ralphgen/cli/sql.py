@@ -30,6 +30,7 @@ def sql(path: Folder = Path(), roles: Roles = False) -> None:
     generated = generate(root)
     project = generated.project
     if roles:
+        _refuse_old_ledger(root)
         sys.stdout.write(access_sql(project, generated.plan))
         return
     try:
@@ -42,3 +43,14 @@ def sql(path: Folder = Path(), roles: Roles = False) -> None:
     for index in missing_indexes(project, found):
         print(f"-- {index.purpose}")
         print(index.statement(place.schema if place is not None else ""))
+
+
+def _refuse_old_ledger(root: Path) -> None:
+    """Raise `ProjectError` for a ledger that lacks tables of which the roles' SQL speaks."""
+    from ralphgen.errors import ProjectError
+    from ralphgen.ledger.tables import VERSION, read_state
+
+    version = read_state(root).version
+    if version is not None and version < VERSION:
+        text = f"the ledger is of version {version}, and the roles are for version {VERSION}"
+        raise ProjectError(text, 'run "ralphgen ledger upgrade" first')

@@ -51,9 +51,13 @@ def show_tools(plan: ServerPlan, discipline: str | None = None) -> None:
     With a `discipline`, that is what it leaves.
     """
     console = _console()
-    recipes = {name: at for at, name in enumerate(plan.policy.recipes, start=1)}
+    kits = {kit.key: _seen(plan, kit, discipline) for kit in plan.kits}
+    served = [name for name in plan.policy.recipes if any(seen[name] for seen in kits.values())]
+    recipes = {name: at for at, name in enumerate(served, start=1)}
+    if without := [plain(name) for name in plan.policy.recipes if name not in recipes]:
+        console.print(f"recipes without a tool: {', '.join(without)}", soft_wrap=True)
     for kit in plan.kits:
-        seen = _seen(plan, kit, discipline)
+        seen = kits[kit.key]
         console.print(f"{kit.key}: {len(kit.tools)} tools")
         console.print(_recipes(seen, recipes))
         names = list(recipes)
@@ -76,8 +80,7 @@ def show_facts(root: Path, generated: Generated, found: Mapping[str, Finding]) -
     for recipe in project.recipes:
         console.print(plain(f'recipe "{recipe.name}" takes from "{recipe.base}"'), soft_wrap=True)
     for one in generated.plan.wordings:
-        told = f"{one.after:,} bytes of your own in place of {one.before:,}"
-        console.print(plain(f'"{one.entry}" is described in {told}'), soft_wrap=True)
+        console.print(plain(one.told), soft_wrap=True)
     console.print(f"kits: {', '.join(project.kits)}")
     for kit in generated.plan.kits:
         console.print(f"{kit.key}: {len(kit.tools)} tools")

@@ -22,7 +22,7 @@ from ralphgen.project.database import open_without_trace
 from ralphgen.project.model import Project
 from ralphgen.project.own_tool import OwnTool
 from ralphgen.project.own_tools import FOLDER as TOOLS
-from ralphgen.project.root import FOLDER, database_path, postgresql_place
+from ralphgen.project.root import FOLDER, database_path, is_missing, postgresql_place
 from ralphgen.project.rows import open_rows
 from ralphgen.runtime.database.claims import UNRELEASED, Claim, is_live
 from ralphgen.runtime.database.ledger import MARKER
@@ -63,10 +63,13 @@ def examine(root: Path, *, trust_edited: bool = False) -> Iterator[CheckResult]:
     were edited, unless `trust_edited`. Raises `UntrustedError` in place of starting it.
     """
     place = postgresql_place(root)
-    if place is None:
-        yield _database(root)
-    else:
-        yield from (CheckResult("database", *found) for found in look_at(place))
+    found = (
+        [_database(root)]
+        if place is None
+        else [CheckResult("database", *one) for one in look_at(place)]
+    )
+    yield from found
+    missing = place is None and is_missing(database_path(root))
     try:
         generated = generate(root)
     except RalphgenError as error:
@@ -79,13 +82,16 @@ def examine(root: Path, *, trust_edited: bool = False) -> Iterator[CheckResult]:
         yield CheckResult("discipline", problem.text, problem.hint)
     yield _files(root, generated)
     yield _fingerprint(root, generated)
-    yield _ledger(root)
-    if not serves_any_database(root):  # which may have no tasks, or calls something else so
+    if not missing:
+        yield _ledger(root)
+    if not missing and not serves_any_database(
+        root
+    ):  # which may have no tasks, or calls something else so
         yield from _tasks(root, generated)
     environment, finding = _environment(root)
     yield finding
     whole = all((root / FOLDER / name).is_file() for name in ("server.py", "manifest.json"))
-    if finding.fix or not whole:
+    if finding.fix or missing or not whole:
         return
     require_server(root, trust_edited=trust_edited)
     trusting = (TRUST_EDITED,) if trust_edited else ()

@@ -154,7 +154,7 @@ def regenerate(
 def _remarks(plan: ServerPlan) -> Iterator[str]:
     """Yield what a person should know of the lists of tools that were written."""
     for one in plan.wordings:
-        yield f'"{plain(one.entry)}": {one.after:,} bytes of your own in place of {one.before:,}'
+        yield plain(one.told)
     for line in long_lists(plan):
         yield f"warning: {line}"
 

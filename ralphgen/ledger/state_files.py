@@ -56,6 +56,26 @@ def take_in(database: "Database", folder: Path) -> int:
     return sum(map(len, found.values()))
 
 
+def take_in_others(database: "Database", folder: Path) -> int:
+    """Make rows of those entries of the files in a folder that are none yet; return how many.
+
+    They are those of a machine whose files were not there when the others' became rows. The caller
+    is in a transaction as for `take_in`.
+    """
+    added = 0
+    for file in STATE_FILES:
+        entries = entries_of(folder / file)
+        left = _others(database, file, entries)
+        found = []
+        for entry in entries:
+            if left[entry]:
+                left[entry] -= 1
+                found.append(entry)
+        database.change(_ADD, [file, found])
+        added += len(found)
+    return added
+
+
 def move_in(database: "Database", folder: Path) -> tuple[int, tuple[str, ...]]:
     """Make rows as `take_in`; return how many, and what is to be told of the files."""
     names = " and ".join(STATE_FILES)

@@ -10,7 +10,7 @@ from pathlib import Path
 from ralphgen.errors import ProjectError
 from ralphgen.ledger.dialect import for_postgresql
 from ralphgen.ledger.opened import connection_of, of_postgresql, opened_database
-from ralphgen.ledger.state_files import give_back, take_in
+from ralphgen.ledger.state_files import give_back, take_in, take_in_others
 from ralphgen.project.connection import DatabaseConnection, open_database
 from ralphgen.project.postgresql import PostgresqlConnection
 from ralphgen.project.schema import read_facts, table_names
@@ -171,6 +171,18 @@ def upgrade_tables(root: Path) -> tuple[int, int]:
             return begun, VERSION
 
         return database.writing(work)
+
+
+def take_in_entries(root: Path) -> int:
+    """Make rows of what this machine's state files hold besides those; return how many.
+
+    In SQLite the files are what is read, and nothing is done. Raises `ProjectError` where a file
+    or the database cannot be read.
+    """
+    with opened_database(root) as database:
+        if of_postgresql(database) is None:
+            return 0
+        return database.writing(lambda: take_in_others(database, root / FOLDER))
 
 
 def prune(root: Path, before: str) -> dict[str, int]:

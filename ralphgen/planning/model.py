@@ -305,6 +305,12 @@ class Wording:
     before: int
     after: int
 
+    @property
+    def told(self) -> str:
+        """What a person is told of it."""
+        sizes = f"your own description ({self.after:,} bytes)"
+        return f'"{self.entry}": {sizes} replaces that of ralphgen ({self.before:,} bytes)'
+
 
 @dataclass(frozen=True, slots=True)
 class ServerPlan:

@@ -117,6 +117,16 @@ def database_named(root: Path) -> str:
     return str(database_path(root)) if place is None else place.named
 
 
+def refuse_other_engine(root: Path) -> None:
+    """Raise `ProjectError` where the server was written for another engine than the config says."""
+    engines = ("sqlite", "postgresql")
+    engine = engines[postgresql_place(root) is not None]
+    written = [one for one in engines if (root / FOLDER / "runtime" / one).is_dir()]
+    if written and engine not in written:
+        text = f'{CONFIG} has the rows in "{engine}", and the server was written for "{written[0]}"'
+        raise ProjectError(text, 'run "ralphgen regen"')
+
+
 def place_name(place: Postgresql | None) -> str:
     """Return what people call a database in PostgreSQL; empty where there is none."""
     return f'the schema "{place.schema}" of {place.dsn_env}' if place is not None else ""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen.errors import ProjectError, UsageError
-from ralphgen.project.root import database_named
+from ralphgen.project.root import database_named, refuse_other_engine
 from ralphgen.project.rows import ProjectRows
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.policy import OWN, REQUIRED, Policy
@@ -105,7 +105,11 @@ def claims_task(policy: Policy, subject: Subject, kits: Sequence[str]) -> bool:
 def project_facts(
     root: Path, work_tree: Path, identity: tuple[str | None, str | None]
 ) -> dict[str, str | None]:
-    """Return which project a context is for: where it is, and its title and day of creation."""
+    """Return which project a context is for: where it is, and its title and day of creation.
+
+    Raises `ProjectError` where its server was written for another engine than the config says.
+    """
+    refuse_other_engine(root)
     return {
         "root": str(root),
         "title": identity[0],

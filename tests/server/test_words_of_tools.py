@@ -73,7 +73,9 @@ def test_what_looks_like_code_or_a_template_is_words(tmp_path: Path) -> None:
         schema = tools[name]["inputSchema"]["properties"]
         assert text == (schema[argument] if argument else tools[name])["description"]
         size = len(json.dumps(text, ensure_ascii=False).encode()) - 2
-        assert any(f'"{entry}": {size:,} bytes of your own' in line for line in said), said
+        assert any(f'"{entry}": your own description ({size:,} bytes)' in line for line in said), (
+            said
+        )
     skill = ralphgen("skill", "--project", root)
     assert 0 == skill.returncode, skill.stderr
     assert 0 == ralphgen("check", root).returncode

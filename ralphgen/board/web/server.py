@@ -20,12 +20,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ralphgen.board.project import Board
 from ralphgen.board.web.app import Site
 from ralphgen.board.web.connections import MOST_WAITING, BoundedConnection
-from ralphgen.errors import ProjectError
+from ralphgen.errors import ProjectError, plain
 from ralphgen.kits.registry import KITS
 from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.config import read_config
 from ralphgen.project.inspect import settings_models
-from ralphgen.terminal.console import show_crash
+from ralphgen.terminal.console import say, show_crash
 
 LOOPBACK = "127.0.0.1"
 SECRET_BYTES = 32
@@ -76,10 +76,11 @@ def serve(root: Path, *, announce: Callable[[str], None], browse: bool) -> None:
 
 
 def _port(root: Path) -> int:
-    """Return the port that the config fixes, 0 for any; where it is wrong, the page says so."""
+    """Return the port that the config fixes, 0 for any, as where the config cannot be used."""
     try:
         config = read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS))
-    except ProjectError:
+    except ProjectError as error:
+        say(f"warning: {plain(error.problems[0].text)}: the board takes any port")
         return 0
     return config.values.board.port or 0
 

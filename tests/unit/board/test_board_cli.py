@@ -263,3 +263,11 @@ def test_other_commands_do_not_wait_for_what_it_needs() -> None:
 
     assert "ralphgen.cli.board" in loaded
     assert set() == {"starlette", "uvicorn", "jinja2", "anyio", "asyncio"} & {*loaded}
+
+
+def test_a_port_that_cannot_be_used_is_told(tmp_path: Path) -> None:
+    root = create_project(tmp_path / "p")
+    (root / ".ralph/ralphgen.toml").write_text("[board]\nport = 80\n", encoding="utf-8")
+
+    with board_process(root, words="the board takes any port") as running:
+        assert running.process.poll() is None

@@ -125,3 +125,13 @@ def test_without_a_ledger_it_has_no_record(tmp_path: Path) -> None:
         with running_board(root) as board:
             assert '<section id="record" hidden>' in board.get("sessions")
         assert '<section id="record"' not in report(root, sessions=True)
+
+
+def test_recipes_without_a_tool_are_told_in_a_line(tmp_path: Path) -> None:
+    with tables_alone("sqlite", tmp_path / "p") as root:
+        shown = ralphgen("tools", root)
+
+    assert 0 == shown.returncode, shown.stderr
+    assert "recipes without a tool: braindump, yap, ramble, discuss, task_execution" in shown.stdout
+    assert 1 == shown.stdout.count("braindump")
+    assert "manual" in shown.stdout

@@ -250,3 +250,24 @@ def test_the_shell_completes_ids_and_names(
     assert expected == done.stdout.split("\n")[: len(expected)]
     assert len(expected) == len(done.stdout.split())
     assert before == sorted(path.name for path in (root / ".ralph/db").iterdir())
+
+
+def test_what_is_missing_is_named_by_its_option(root: Path) -> None:
+    told = refused("task", "add", "Log out", cwd=root)
+
+    assert 'give it with "--discipline"; "ralphgen discipline list" lists them' in told
+    assert 'give it with "--feature"; "ralphgen feature list" lists them' in told
+
+
+def test_a_server_of_another_engine_is_to_be_written_anew(
+    root: Path, postgresql: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The config was moved to PostgreSQL, and nobody has run regen yet."""
+    monkeypatch.setenv("RALPH_DSN", postgresql)
+    config = root / ".ralph/ralphgen.toml"
+    config.write_text('[database]\nengine = "postgresql"\n', encoding="utf-8")
+    told = refused("task", "list", cwd=root)
+
+    assert 'has the rows in "postgresql", and the server was written for "sqlite"' in told
+    assert 'hint: run "ralphgen regen"' in told
+    assert "ralphgen init" not in told

@@ -188,3 +188,12 @@ def test_files_that_are_missing_are_found(root: Path) -> None:
     code, found, _words = findings(root)
 
     assert (1, False, False) == (code, found["files"], found["schema"])
+
+
+def test_a_missing_database_is_told_once(root: Path) -> None:
+    (root / DATABASE).unlink()
+    code, found, words = findings(root)
+
+    assert (1, False) == (code, found["database"])
+    assert [False] == [well for well in found.values() if not well]
+    assert 1 == words.count("no database at")

@@ -112,3 +112,30 @@ def test_a_file_of_sqlite_has_no_such_table(tmp_path: Path) -> None:
     assert ENTRIES.is_file()
     remove_tables(tmp_path)
     assert PROGRESS == (tmp_path / ".ralph/progress.txt").read_text(encoding="utf-8")
+
+
+def test_entries_of_another_machine_are_taken_in_later(root: Path) -> None:
+    """Its files were not there when those of the first became rows."""
+    older(root)
+    assert 0 == ralphgen("ledger", "upgrade", root).returncode
+    files = {"progress.txt": f"{PROGRESS}- of the second\n", "learnings.txt": "- learned\n"}
+    for name, text in files.items():
+        (root / ".ralph" / name).write_text(text, encoding="utf-8")
+    done = ralphgen("ledger", "upgrade", root)
+    again = ralphgen("ledger", "upgrade", root)
+
+    assert "2 entries of this machine's learnings.txt and progress.txt are rows now" in done.stderr
+    assert "entries" not in again.stderr
+    assert 4 == len(query(root, ROWS))
+    assert [("progress.txt", "- of the second"), ("learnings.txt", "- learned")] == (
+        query(root, ROWS)[2:]
+    )
+
+
+def test_roles_are_refused_before_the_ledger_is_upgraded(root: Path) -> None:
+    older(root)
+    done = ralphgen("sql", root, "--roles")
+
+    assert (1, "") == (done.returncode, done.stdout)
+    assert "the ledger is of version 0, and the roles are for version 1" in done.stderr
+    assert 'run "ralphgen ledger upgrade" first' in done.stderr

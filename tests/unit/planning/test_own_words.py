@@ -43,9 +43,10 @@ def test_clients_are_given_a_projects_own_words(root: Path) -> None:
     assert "files to begin with" == hints["description"]
     priority = tools["update_task"]["inputSchema"]["properties"]["priority"]
     assert "1 is {{ most }} urgent" == priority["description"]
-    assert '"ralph:create_task": 46 bytes of your own in place of 52' in said
+    told = "your own description (46 bytes) replaces that of ralphgen (52 bytes)"
+    assert f'"ralph:create_task": {told}' in said
     shown = ralphgen("inspect", root)
-    assert '"ralph:create_task.hints" is described in 19 bytes of your own' in shown.stdout
+    assert '"ralph:create_task.hints": your own description (19 bytes)' in shown.stdout
 
 
 def test_all_else_of_the_tools_stays(root: Path) -> None:
