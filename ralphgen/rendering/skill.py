@@ -23,9 +23,9 @@ def skill_module(kit: KitPlan, skill: SkillPlan) -> Module:
 
 
 def _tool(kit: KitPlan, tool: ToolPlan) -> Value:
-    offered = {other.name for other in kit.tools}
+    every = {other.name for other in kit.tools}
     said = {"purpose": markdown_cell(tool.purpose), "answer": markdown_cell(tool.answer)}
-    instead = {name: markdown_cell(what) for name, what in tool.instead.items() if name in offered}
+    instead = {name: markdown_cell(what) for name, what in tool.instead.items() if name in every}
     return Lines({**said, "instead": instead} if instead else said)
 
 
