@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 
+from ralphgen.board.agents.watch import StreamWatch
 from ralphgen.board.changes import ChangeWatch, Marks
 from ralphgen.board.edit.forms import DisciplineForm, FormError, fields_of, problems_of
 from ralphgen.board.edit.plan import catalog_of
@@ -91,6 +92,7 @@ class Board:
         moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         self._session = f"board-{moment}-{secrets.token_hex(4)}"  # that of a person, until it ends
         self._changes = ChangeWatch(root)
+        self._streams = StreamWatch(root)
         self._noting = Lock()
         self._marks: Marks | None = None
         self._counts = ChangeCounts(1, {})
@@ -122,6 +124,7 @@ class Board:
             before, self._marks = self._marks, self._changes.marks()
             if before is not None:
                 self._counts = self._counts.then(_differing(before, self._marks))
+            self._counts = self._counts.then(self._streams.changed())
 
     def changed_since(self, number: int) -> tuple[int, tuple[str, ...]]:
         """Return the number of the last change, and the sections changed after `number`."""

@@ -14,7 +14,7 @@ from ralphgen.cli.app import app
 from ralphgen.cli.completion import complete_tasks
 from ralphgen.cli.row_tables import page_console
 from ralphgen.errors import UsageError, plain
-from ralphgen.history.entries import readable, without_hidden
+from ralphgen.history.entries import hidden_in, readable, without_hidden
 from ralphgen.terminal.console import print_json, say
 from ralphgen.terminal.options import Json, Project, Yes
 
@@ -58,7 +58,7 @@ def log(
         task=task,
         since=moment,
         limit=limit + 1,
-        hidden=_hidden(root),
+        hidden=hidden_in(root),
     )
     finish_undone(root)
     if as_json:
@@ -91,7 +91,7 @@ def undo(
     root = project_root(project)
     found = undo_session(root, session, dry_run=True)
     if dry_run or not yes or not found.changed:
-        _show_undone(found, _hidden(root))
+        _show_undone(found, hidden_in(root))
     if not dry_run and found.changed:
         if not agrees(f"set back {_counted(found.changed)}?", yes=yes):
             say("nothing was changed")
@@ -100,7 +100,7 @@ def undo(
         say(backed_up(root))
         found = undo_session(root, session)
         if yes:
-            _show_undone(found, _hidden(root))
+            _show_undone(found, hidden_in(root))
         say(f'set back {_counted(found.changed)}; "ralphgen undo {found.session}" takes it back')
     if found.left:
         raise typer.Exit(1)
@@ -120,15 +120,6 @@ def _moment(text: str) -> str:
         hint = "write 2026-01-31, 2026-01-31T18:00 or 2h"
         raise UsageError(f'"{plain(text)}" is no moment', hint) from error
     return found.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _hidden(root: Path) -> frozenset[str]:
-    """Return the columns that the config hides, as `table.column`, in lower case."""
-    from ralphgen.project.served_tables import hidden_columns
-    from ralphgen.sessions.items import read_settings
-
-    settings = read_settings(root)
-    return frozenset(map(str.lower, (*settings.db_schema.hide, *hidden_columns(settings))))
 
 
 def _show(entries: "Sequence[Entry]") -> None:

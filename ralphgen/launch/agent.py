@@ -121,8 +121,13 @@ class Agent(ABC):
         """
 
     @abstractmethod
-    def reader(self, session: PreparedSession) -> OutputReader:
-        """Return what reads its output in a session."""
+    def reader(self, session: PreparedSession | None) -> OutputReader:
+        """Return what reads its output in a session; None for one of which only the words count."""
+
+    @property
+    def program(self) -> str:
+        """The program that is looked for on PATH."""
+        return self.name
 
     @property
     def leftovers(self) -> tuple[str, ...]:

@@ -82,7 +82,7 @@ class Codex(Agent):
             return AgentCall((*command, *filter(None, [prompt])), "", variables)
         return AgentCall((*command, "-"), prompt, variables)
 
-    def reader(self, session: PreparedSession) -> OutputReader:
+    def reader(self, session: PreparedSession | None) -> OutputReader:
         """Return what reads its events."""
         return CodexReader(session)
 
@@ -90,7 +90,7 @@ class Codex(Agent):
 class CodexReader(OutputReader):
     """What the events of Codex have shown."""
 
-    def __init__(self, session: PreparedSession) -> None:
+    def __init__(self, session: PreparedSession | None) -> None:
         super().__init__()
         self._session = session
 
@@ -118,9 +118,10 @@ class CodexReader(OutputReader):
     def close(self, code: int | None, complaint: str) -> None:
         """Take why it did not begin, where a server of the session has not started."""
         _, told, names = complaint.rpartition(REQUIRED)
-        if code and told and not self.started:
-            ours = {served.kit: served for served in self._session.served}
-            every = (*ours, *self._session.other_servers)
+        session = self._session
+        if session is not None and code and told and not self.started:
+            ours = {served.kit: served for served in session.served}
+            every = (*ours, *session.other_servers)
             text = 'Codex has no connection to the MCP server "{}"'
             found = tuple(
                 Lack(text.format(name), name, ours.get(name))
@@ -128,7 +129,7 @@ class CodexReader(OutputReader):
                 if re.search(rf"(^|[\s,;]){re.escape(name)}:", names)
             )
             if found:
-                self.refusal = lambda: lack_error(found, self._session)
+                self.refusal = lambda: lack_error(found, session)
 
 
 def _servers(session: PreparedSession, variables: dict[str, str]) -> Iterator[str]:

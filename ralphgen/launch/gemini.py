@@ -96,7 +96,7 @@ class GeminiCli(Agent):
         command += ["--output-format", "stream-json", *options.passed_through]
         return AgentCall(tuple(command), prompt, variables)
 
-    def reader(self, _session: PreparedSession) -> OutputReader:
+    def reader(self, _session: PreparedSession | None) -> OutputReader:
         """Return what reads its events."""
         return GeminiReader()
 

@@ -66,7 +66,12 @@ class NamedAgent(Agent):
         named = {place: str(path) for place, path in paths.items()}
         return AgentCall((*_filled(self._command, named), *options.passed_through))
 
-    def reader(self, _session: PreparedSession) -> OutputReader:
+    @property
+    def program(self) -> str:
+        """The program that its command starts with."""
+        return self._command[0]
+
+    def reader(self, _session: PreparedSession | None) -> OutputReader:
         """Return what reads its output."""
         return NamedReader()
 

@@ -222,6 +222,24 @@ def recorded_sessions(root: Path, ids: Sequence[str]) -> Mapping[str, SessionRec
     return {}
 
 
+def base_of(reader: RecordReader, session_id: str) -> str | None:
+    """Return the commit at which a session on record began, None where git knew of none."""
+    sql = "SELECT base_commit FROM ralphgen_sessions WHERE id = ?"
+    return next((base for (base,) in reader.execute(sql, session_id)), None)
+
+
+def changes_by(reader: RecordReader, session_id: str, most: int) -> list[JournalEntry]:
+    """Return what a session has changed last, the newest first."""
+    sql = _CHANGES.replace("{}", " FROM ralphgen_journal WHERE session = ?")
+    return [JournalEntry(*row) for row in reader.execute(sql, session_id, most, 0)]
+
+
+def runs_by(reader: RecordReader, session_id: str, task: int, most: int) -> list[CheckRecord]:
+    """Return the runs of checks that a session has made for a task, the newest first."""
+    sql = _RUNS.replace("task_id = ?", "task_id = ? AND session = ?")
+    return [CheckRecord(*row) for row in reader.execute(sql, task, session_id, most)]
+
+
 def record_as_json(record: SessionRecord | None) -> dict[str, object]:
     """Return what a list of sessions says of one besides what its folder holds."""
     return {name: getattr(record, name, None) for name in LISTED}

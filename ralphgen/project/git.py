@@ -25,14 +25,11 @@ def ask_git(top: Path, arguments: Sequence[str], asked: bytes = b"") -> bytes | 
     program = which("git")
     if program is None:
         return None
-    settled = [word for one in SETTINGS for word in ("-c", one)]
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    named = ["--git-dir", str(top / ".git"), "--work-tree", str(top)]
     try:
         done = subprocess.run(
-            [program, *settled, *named, *arguments],
+            [program, *_opened(top), *arguments],
             cwd=top,
-            env={**kept, **SHUT},
+            env=_environment(),
             input=asked,
             capture_output=True,
             check=False,
@@ -40,6 +37,43 @@ def ask_git(top: Path, arguments: Sequence[str], asked: bytes = b"") -> bytes | 
     except OSError:
         return None
     return None if done.returncode else done.stdout
+
+
+def begin_of_git(top: Path, arguments: Sequence[str], most: int) -> bytes | None:
+    """Return the first bytes of what git answers in the work tree `top`; None as in `ask_git`.
+
+    Where there are more, git is ended.
+    """
+    program = which("git")
+    if program is None:
+        return None
+    try:
+        process = subprocess.Popen(
+            [program, *_opened(top), *arguments],
+            cwd=top,
+            env=_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+    except OSError:
+        return None
+    with process:
+        found = b"" if process.stdout is None else process.stdout.read(most)
+        if len(found) == most:
+            process.kill()
+            return found
+    return None if process.returncode else found
+
+
+def _opened(top: Path) -> list[str]:
+    settled = [word for one in SETTINGS for word in ("-c", one)]
+    return [*settled, "--git-dir", str(top / ".git"), "--work-tree", str(top)]
+
+
+def _environment() -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    return {**kept, **SHUT}
 
 
 def read_files_of_git(top: Path, names: Sequence[bytes]) -> list[bytes | None] | None:

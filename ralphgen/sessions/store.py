@@ -126,6 +126,15 @@ class StoredSession:
         }
 
 
+def stored_session(root: Path, session_id: str) -> StoredSession | None:
+    """Return the session of this id in the project in `root`; None where it has no folder."""
+    folder = root / SESSIONS / session_id
+    legal = Path(session_id).name == session_id and not session_id.endswith(UNFINISHED)
+    if not legal or "\0" in session_id or folder.is_symlink() or not folder.is_dir():
+        return None
+    return _stored(folder)
+
+
 def stored_sessions(root: Path) -> list[StoredSession]:
     """Return the sessions of the project in `root`, newest first."""
     return sorted(map(_stored, _folders(root)), key=lambda stored: stored.age)

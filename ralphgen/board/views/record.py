@@ -183,6 +183,12 @@ def _session_lines(rows: Rows, records: Sequence[SessionRecord]) -> tuple[Sessio
     return tuple(_session_line(one, titles, one.session_id in holding) for one in records)
 
 
+def session_on_record(rows: Rows, record: SessionRecord) -> SessionLine:
+    """Return one session on record as it is shown."""
+    (found,) = _session_lines(rows, [record])
+    return found
+
+
 def _session_line(record: SessionRecord, titles: Mapping[int, str], holds: bool) -> SessionLine:
     tokens = (record.input_tokens, record.output_tokens)
     words = [f"{count:,}" if count is not None else "?" for count in tokens]

@@ -72,6 +72,12 @@ def read_sessions(root: Path) -> tuple[SessionRow, ...]:
     return tuple(_row(one, titles) for one in kept)
 
 
+def session_row(root: Path, kept: StoredSession) -> SessionRow:
+    """Return the row of one session of the project in `root`."""
+    task = kept.facts.get(ROWS["task"])
+    return _row(kept, _titles(root, [task]) if _is_id(task) else {})
+
+
 def _row(kept: StoredSession, titles: Mapping[int, str]) -> SessionRow:
     facts = kept.facts
     task = facts.get(ROWS["task"])

@@ -111,7 +111,7 @@ def task_record(
         known=task in titles,
         changes=page_of(number, total, size, tuple(change_line(one, is_hidden) for one in read)),
         runs_total=runs_counted(rows, task),
-        runs=tuple(map(_run_line, runs_of(rows, task, runs))),
+        runs=tuple(map(run_line, runs_of(rows, task, runs))),
     )
 
 
@@ -190,7 +190,8 @@ def _value(value: object) -> str:
     return paragraph(value if isinstance(value, str) else json.dumps(value), LONGEST_VALUE)
 
 
-def _run_line(run: CheckRecord) -> RunLine:
+def run_line(run: CheckRecord) -> RunLine:
+    """Return a run of a check as it is shown."""
     protected, watched = tuple(_files(run.protected)), tuple(_files(run.watched))
     overruled = run.check == OVERRULED
     verdict = "passed" if run.exit_code == 0 else f"exit code {run.exit_code}"

@@ -17,13 +17,15 @@ from ralphgen.board.project import Board, PageQuery
 from ralphgen.board.requests import ActionResult, Form, form_of, query_of, wants_json
 from ralphgen.board.views.record import RecordQuery
 from ralphgen.board.web import pages
+from ralphgen.board.web.agents import session_area
 from ralphgen.board.web.desk import Draw, PageDesk, json_answer
 from ralphgen.board.web.events import Events, in_thread
+from ralphgen.board.web.loop import loop_area
 
 ASSETS = Path(__file__).parents[1] / "assets"
 KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 LARGEST_BODY = 256 * 1024
-AREAS: Sequence[Callable[[PageDesk], Sequence[Route]]] = ()
+AREAS: Sequence[Callable[[PageDesk], Sequence[Route]]] = (session_area, loop_area)
 """The areas with routes of their own: what an address there answers is theirs alone."""
 
 

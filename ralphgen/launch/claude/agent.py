@@ -32,7 +32,7 @@ class ClaudeCode(Agent):
         given = options.prompt if options.printing else ""
         return AgentCall(launch_command(session, options), given, variables)
 
-    def reader(self, session: PreparedSession) -> OutputReader:
+    def reader(self, session: PreparedSession | None) -> OutputReader:
         """Return what reads its events."""
         return ClaudeReader(session)
 
@@ -40,7 +40,7 @@ class ClaudeCode(Agent):
 class ClaudeReader(OutputReader):
     """What the events of Claude Code have shown."""
 
-    def __init__(self, session: PreparedSession) -> None:
+    def __init__(self, session: PreparedSession | None) -> None:
         super().__init__()
         self._session = session
         self._transcript = Transcript()
@@ -53,8 +53,9 @@ class ClaudeReader(OutputReader):
         if is_start(event) and not self.started:
             self.started = True
             self.model = str(event.get("model") or "")
-            if found := lacks(self._session, event):
-                self.refusal = lambda: lack_error(found, self._session, LONGER)
+            session = self._session
+            if session is not None and (found := lacks(session, event)):
+                self.refusal = lambda: lack_error(found, session, LONGER)
         self._note(event)
         called = [block for block in blocks(event) if block.get("type") == "tool_use"]
         tool = str(called[-1].get("name")) if called else ""

@@ -1,0 +1,1 @@
+"""Agents at work on the board: sessions as they go on, and loops; starting, stopping, undoing."""

@@ -1,0 +1,175 @@
+"""The loops of a project on this machine: what they do, have done and were held to."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ralphgen.board.views.stored_text import line, moment
+from ralphgen.errors import RalphgenError
+from ralphgen.loop.events import Event, duration, event_lines
+from ralphgen.loop.record import StoredLoop, read_events, stored_loops
+from ralphgen.worktrees.look import worktree_notes
+
+LINES = 200  # of what has happened, the newest
+OLDER = 5  # loops before the newest that are named
+OPTIONS = {
+    "agent": "agent",
+    "parallel": "at once",
+    "max_tasks": "sessions on tasks at most",
+    "max_cost": "US dollars at most",
+    "max_time": "time at most",
+    "review_every": "a review after so many tasks",
+    "worktrees": "work trees",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LoopWorker:
+    """What a worker of a loop does: `session` is empty where it waits, `task` too for a review."""
+
+    number: int
+    session: str = ""
+    task: str = ""
+    title: str = ""
+    since: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToldLine:
+    """A line of what has happened."""
+
+    number: int
+    time: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoopView:
+    """A loop: `state` is preparing, running, paused, stopping, ended or cut off, `reason` why.
+
+    `options` are those it was started with, as a form has them. `outcomes` count its sessions,
+    `spent` is what they cost as far as it is known, and `took` how long it has run.
+    """
+
+    loop_id: str
+    state: str
+    reason: str
+    running: bool
+    began: str
+    took: str
+    options: Mapping[str, str]
+    workers: tuple[LoopWorker, ...]
+    outcomes: tuple[tuple[str, int], ...]
+    spent: str
+    lines: tuple[ToldLine, ...]
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class Loops:
+    """The loop that runs, else the last one, None before the first; `older` are the others.
+
+    `trees` says what work trees there are, and what waits in them for a person.
+    """
+
+    now: LoopView | None
+    older: tuple[LoopView, ...]
+    trees: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Course:
+    """What the events of a loop come to, one after the other."""
+
+    state: str = "preparing"
+    reason: str = ""
+    workers: dict[int, LoopWorker] = field(default_factory=dict)
+    outcomes: dict[str, int] = field(default_factory=dict)
+    spent: float | None = None
+
+    def take(self, told: Event) -> None:
+        """Take note of an event."""
+        match told:
+            case {"event": "begin", "workers": int(workers)}:
+                self.state = "running"
+                self.workers = {number: LoopWorker(number) for number in range(1, workers + 1)}
+            case {"event": "session", "worker": int(worker), "session": session, "task": task}:
+                about = "" if task is None else line(task)
+                facts = (line(session), about, line(told.get("title")), line(told.get("time")))
+                self.workers[worker] = LoopWorker(worker, *facts)
+            case {"event": "end", "worker": int(worker), "outcome": str(outcome)}:
+                self.workers[worker] = LoopWorker(worker)
+                self.outcomes[line(outcome)] = self.outcomes.get(line(outcome), 0) + 1
+                cost = told.get("cost_usd")
+                if isinstance(cost, int | float):
+                    self.spent = (self.spent or 0.0) + cost
+            case {"event": "held"}:
+                self.state = "paused"
+            case {"event": "resumed"}:
+                self.state = "running"
+            case {"event": "stopping"}:
+                self.state = "stopping"
+            case {"event": "stop", "reason": reason}:
+                self.state, self.reason = "ended", line(reason, 500)
+
+
+def read_loops(root: Path) -> Loops:
+    """Return the loops of the project in `root` on this machine."""
+    stored = stored_loops(root)
+    stored.sort(key=lambda one: not one.running)  # the newest of those that run comes first
+    views = [_view(one) for one in stored[: OLDER + 1]]
+    trees: tuple[str, ...] = ()
+    with suppress(RalphgenError):  # no git, or no ledger
+        trees = tuple(worktree_notes(root))
+    return Loops(views[0] if views else None, tuple(views[1:]), trees)
+
+
+def _view(stored: StoredLoop) -> LoopView:
+    events, course = read_events(stored), _Course()
+    for told in events:
+        course.take(told)
+    if not stored.running and course.state != "ended":
+        course.state, course.reason = "cut off", "its process was ended before it could say why"
+        course.workers = {}
+    start = events[0] if events else {}
+    lines = [*_lines(events)]
+    return LoopView(
+        loop_id=stored.loop_id,
+        state=course.state,
+        reason=course.reason,
+        running=stored.running,
+        began=line(start.get("time")),
+        took=_took(events, running=stored.running),
+        options=_options(start.get("options")),
+        workers=tuple(course.workers.values()) if course.state != "ended" else (),
+        outcomes=tuple(course.outcomes.items()),
+        spent="" if course.spent is None else f"${course.spent:,.2f}",
+        lines=tuple(lines[: -LINES - 1 : -1]),
+        left_out=max(0, len(lines) - LINES),
+    )
+
+
+def _lines(events: Sequence[Event]) -> Iterator[ToldLine]:
+    number = 0
+    for told in events:
+        with suppress(LookupError, TypeError, ValueError, AttributeError):
+            for text in event_lines(told):
+                number += 1
+                yield ToldLine(number, line(told.get("time")), line(text, 1_000))
+
+
+def _options(found: object) -> dict[str, str]:
+    given = found if isinstance(found, dict) else {}
+    return {
+        name: line(value) for name in OPTIONS if (value := given.get(name)) not in (None, "", False)
+    }
+
+
+def _took(events: Sequence[Event], *, running: bool) -> str:
+    times = [moment(told.get("time")) for told in (*events[:1], *events[-1:])]
+    known = [one.timestamp() for one in times if one is not None]
+    if not known:
+        return ""
+    return duration(max(0.0, (time.time() if running else known[-1]) - known[0]))

@@ -1,0 +1,160 @@
+"""One session as it stands: what it is about, who works in it, and what may be done with it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ralphgen.board.agents.lines import count_lines
+from ralphgen.board.agents.stream import StreamQuery, session_stream, used_so_far
+from ralphgen.board.agents.tree import TreeDiff, merge_diff, tree_diff
+from ralphgen.board.views.record import SessionLine, session_on_record
+from ralphgen.board.views.sessions import SessionRow, session_row
+from ralphgen.board.views.task_record import ChangeLine, RunLine, change_line, run_line
+from ralphgen.errors import ProjectError
+from ralphgen.kits.ralph.rows import Rows, reading_rows
+from ralphgen.kits.registry import KITS
+from ralphgen.launch.outcome import NOTHING_USED, Usage
+from ralphgen.ledger.records import (
+    SessionRecord,
+    base_of,
+    changes_by,
+    recorded_sessions,
+    runs_by,
+)
+from ralphgen.ledger.tables import state_of
+from ralphgen.project.connection import open_database
+from ralphgen.project.inspect import read_schema
+from ralphgen.project.root import SESSIONS
+from ralphgen.runtime.protocol.call_log import FILE as CALLS
+from ralphgen.sessions.launched import launcher_of
+from ralphgen.sessions.store import TRANSCRIPT, stored_session
+
+OVER = "it does not go on here, and the work tree may hold more than its work by now"
+CHANGES, RUNS = 100, 50
+"""Of a session the newest so many are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionAtWork:
+    """A session: `row` is its folder, `record` what the ledger has of it; one may be None.
+
+    `launched` says that an agent works in it that can be stopped from here, and `used` what that
+    has said of turns, tokens and cost until now; `calls` counts those of its servers.
+    """
+
+    session_id: str
+    row: SessionRow | None
+    record: SessionLine | None
+    launched: bool
+    used: Usage
+    calls: int
+
+    @property
+    def works(self) -> bool:
+        """Return whether an agent or a server of the session runs on this machine."""
+        return self.launched or (self.row is not None and self.row.running)
+
+    @property
+    def task(self) -> str:
+        """Return the task that it is about, empty where it is about none."""
+        if self.record is not None:
+            return "" if self.record.task is None else str(self.record.task)
+        return self.row.task if self.row is not None else ""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionWork:
+    """What a session has changed and proved, the newest first; `more` says that there are others.
+
+    It is None where the project has no ledger.
+    """
+
+    changes: tuple[ChangeLine, ...]
+    runs: tuple[RunLine, ...]
+    more: bool
+
+
+def is_known(root: Path, session_id: str) -> bool:
+    """Return whether there is a session of this id, here or on record."""
+    return stored_session(root, session_id) is not None or _record(root, session_id) is not None
+
+
+def read_session(root: Path, session_id: str) -> SessionAtWork | None:
+    """Return a session of the project in `root`, None where there is none of this id.
+
+    Raises `ProjectError` where the database cannot be read.
+    """
+    stored, record = stored_session(root, session_id), _record(root, session_id)
+    if stored is None and record is None:
+        return None
+    folder = root / SESSIONS / session_id
+    launched = stored is not None and launcher_of(folder) is not None
+    agent = record.agent or "" if record is not None else ""
+    line = None
+    if record is not None:
+        with open_database(root) as connection:
+            schema = read_schema(connection, root, KITS)
+            with reading_rows(connection, schema) as rows:
+                line = session_on_record(rows, record)
+    return SessionAtWork(
+        session_id=session_id,
+        row=None if stored is None else session_row(root, stored),
+        record=line,
+        launched=launched,
+        used=used_so_far(root, folder, agent) if launched else NOTHING_USED,
+        calls=0 if stored is None else count_lines(folder / CALLS),
+    )
+
+
+def stream_values(root: Path, session_id: str, asked: StreamQuery) -> Mapping[str, object]:
+    """Return what the section of a session's stream shows."""
+    record = _record(root, session_id)
+    agent = record.agent or "" if record is not None else ""
+    folder = root / SESSIONS / session_id
+    if stored_session(root, session_id) is None:
+        raise ProjectError(
+            f'the session "{session_id}" has no folder here',
+            "what was said in it stays on the machine on which it ran, and not for ever",
+        )
+    stream = session_stream(root, folder, agent, asked)
+    return {"view": stream, "kept": (folder / TRANSCRIPT).exists(), "asked": asked}
+
+
+def tree_of(root: Path, session_id: str) -> TreeDiff:
+    """Return how the files differ: of a session that goes on by now, of one that was merged then.
+
+    Of others the work tree holds more than theirs by now.
+    """
+    record = _record(root, session_id)
+    if record is not None and record.merged:
+        return merge_diff(root, record.merged)
+    stored = stored_session(root, session_id)
+    goes_on = stored is not None and (stored.running or launcher_of(stored.folder) is not None)
+    if not goes_on:
+        return TreeDiff("", (), cut=False, problem=OVER)
+    with open_database(root) as connection:
+        known = state_of(connection).version is not None
+        base = base_of(Rows(connection, {}), session_id) if known else None
+    return tree_diff(root, record.worktree if record is not None else None, base)
+
+
+def work_of(root: Path, session_id: str) -> SessionWork | None:
+    """Return what a session has changed and proved; raises `ProjectError` as `read_session`."""
+    record = _record(root, session_id)
+    with open_database(root) as connection:
+        if state_of(connection).version is None:
+            return None
+        schema = read_schema(connection, root, KITS)
+        rows = Rows(connection, {})
+        changes = changes_by(rows, session_id, CHANGES + 1)
+        task = record.task_id if record is not None else None
+        runs = [] if task is None else runs_by(rows, session_id, task, RUNS)
+    return SessionWork(
+        changes=tuple(change_line(one, schema.hidden) for one in changes[:CHANGES]),
+        runs=tuple(map(run_line, runs)),
+        more=len(changes) > CHANGES,
+    )
+
+
+def _record(root: Path, session_id: str) -> SessionRecord | None:
+    return recorded_sessions(root, [session_id]).get(session_id)

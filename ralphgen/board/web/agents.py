@@ -1,0 +1,176 @@
+"""The pages of sessions: one as it goes on, its undo with a preview, and starting another."""
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+from urllib.parse import quote
+
+from markupsafe import Markup
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from ralphgen.board.agents.session import (
+    is_known,
+    read_session,
+    stream_values,
+    tree_of,
+    work_of,
+)
+from ralphgen.board.agents.start import StartedProcesses, start_choices
+from ralphgen.board.agents.stop import stop_agent
+from ralphgen.board.agents.stream import StreamQuery
+from ralphgen.board.agents.undo import undo, undo_preview
+from ralphgen.board.agents.watch import stream_name, tree_name
+from ralphgen.board.requests import form_of, query_of
+from ralphgen.board.web.desk import Draw, PageDesk
+from ralphgen.board.web.events import in_thread
+from ralphgen.board.web.pages import BoardPlace, html
+
+NEW = "/sessions/new"
+TYPED = ("task", "recipe", "discipline", "agent")
+PARTS = {
+    "session": "session_session.html.jinja",
+    "stream": "session_stream.html.jinja",
+    "tree": "session_tree.html.jinja",
+    "work": "session_work.html.jinja",
+}
+"""The sections of a session's page, in order, each with its template."""
+LONGEST = 200  # characters of an id
+
+
+def session_area(desk: PageDesk) -> Sequence[Route]:
+    """Return the routes of sessions."""
+    pages = SessionPages(desk)
+    return [
+        Route("/sessions/start", pages.start, methods=["POST"]),
+        Route("/sessions/stop", pages.stop, methods=["POST"]),
+        Route("/sessions/undo", pages.undo, methods=["POST"]),
+        Route(NEW, pages.new, methods=["GET"]),
+        Route("/sessions/{session_id}", pages.page, methods=["GET"]),
+        Route("/sessions/{session_id}/undo", pages.preview, methods=["GET"]),
+        Route("/sessions/{session_id}/parts/{part}", pages.part, methods=["GET"]),
+    ]
+
+
+class SessionPages:
+    """What is answered at the addresses of sessions."""
+
+    def __init__(self, desk: PageDesk) -> None:
+        """Draw at the desk."""
+        self._desk = desk
+        self._root = desk.board.root
+        self._started = StartedProcesses(self._root)
+
+    async def page(self, request: Request) -> Response:
+        """Show a session: what it is about, its stream, its files, and what it has done."""
+        session_id = await self._named(request)
+        query = query_of(request)
+        asked = StreamQuery(_place(query.get("words")), _place(query.get("calls")))
+        place = BoardPlace(_address(session_id), f"Session {session_id}")
+        parts = self._parts(session_id, asked)
+        return await self._desk.page(place, parts, (session_id, asked), query.get("notice", ""))
+
+    async def part(self, request: Request) -> Response:
+        """Show one section of a session's page."""
+        session_id, name = await self._named(request), request.path_params["part"]
+        query = query_of(request)
+        asked = StreamQuery(_place(query.get("words")), _place(query.get("calls")))
+        parts = self._parts(session_id, asked)
+        if name not in parts:
+            raise HTTPException(404)
+        drawn = self._desk.drawn(name, (session_id, asked), parts[name])
+        return HTMLResponse(await asyncio.shield(drawn))
+
+    async def preview(self, request: Request) -> Response:
+        """Show what would come of the undo of a session."""
+        session_id = await self._named(request)
+        place = BoardPlace(f"{_address(session_id)}/undo", f"Undo {session_id}")
+
+        def draw() -> Markup:
+            view = undo_preview(self._root, session_id)
+            return html("session_undo.html.jinja", session_id=session_id, view=view)
+
+        notice = query_of(request).get("notice", "")
+        return await self._desk.page(place, {"undo": draw}, session_id, notice)
+
+    async def new(self, request: Request) -> Response:
+        """Show the form that starts an agent."""
+        query = query_of(request)
+        typed = {name: query.get(name, "") for name in TYPED}
+
+        def draw() -> Markup:
+            choices = start_choices(self._root, typed["task"])
+            return html("session_start.html.jinja", choices=choices, typed=typed)
+
+        place = BoardPlace(NEW, "Start an agent")
+        asked = tuple(typed.values())
+        return await self._desk.page(place, {"start": draw}, asked, query.get("notice", ""))
+
+    async def start(self, request: Request) -> Response:
+        """Start an agent; what was chosen stays where it cannot be started."""
+        form = await form_of(request)
+        started = await in_thread(partial(self._started.launch, form))
+        if started.begun:
+            address = f"{_address(started.begun)}#session"
+            return self._desk.answered(request, started.outcome, address)
+        if started.outcome.ok:
+            return self._desk.answered(request, started.outcome, "/sessions#sessions")
+        typed = [(name, form.text(name)) for name in TYPED]
+        return self._desk.answered(request, started.outcome, f"{NEW}#start", typed)
+
+    async def stop(self, request: Request) -> Response:
+        """End the agent of a session."""
+        session_id = (await form_of(request)).text("session")
+        outcome = await in_thread(partial(stop_agent, self._root, session_id))
+        return self._desk.answered(request, outcome, f"{_address(session_id)}#session")
+
+    async def undo(self, request: Request) -> Response:
+        """Take back what a session has changed."""
+        session_id = (await form_of(request)).text("session")
+        outcome = await in_thread(partial(undo, self._root, session_id))
+        return self._desk.answered(request, outcome, f"{_address(session_id)}/undo#undo")
+
+    async def _named(self, request: Request) -> str:
+        """Return the id in the address, of a session that there is."""
+        session_id: str = request.path_params["session_id"]
+        if len(session_id) > LONGEST or not await in_thread(
+            partial(is_known, self._root, session_id)
+        ):
+            raise HTTPException(404, "there is no such session")
+        return session_id
+
+    def _parts(self, session_id: str, asked: StreamQuery) -> Mapping[str, Draw]:
+        def values(name: str) -> Mapping[str, object]:
+            if name == "stream":
+                return stream_values(self._root, session_id, asked)
+            if name == "session":
+                found = read_session(self._root, session_id)
+                return {"view": found, "said": self._started.said(session_id)}
+            read = tree_of if name == "tree" else work_of
+            return {"view": read(self._root, session_id)}
+
+        def drawing(name: str, heeds: str) -> Draw:
+            at = f"{_address(session_id)}/parts/{name}"
+            facts = {"session_id": session_id, "heeds": heeds, "at": at}
+            return lambda: html(PARTS[name], **facts, **values(name))
+
+        stream = stream_name(session_id)
+        heeded = {
+            "session": f"{stream} sessions record",
+            "stream": stream,
+            "tree": tree_name(session_id),
+            "work": "record",
+        }
+        return {name: drawing(name, heeds) for name, heeds in heeded.items()}
+
+
+def _address(session_id: str) -> str:
+    return f"/sessions/{quote(session_id, safe='', errors='surrogateescape')}"
+
+
+def _place(text: str | None) -> int | None:
+    """Return a place in a log; None for its end, and where the text is none."""
+    return int(text) if text is not None and re.fullmatch("[0-9]{1,15}", text) else None

@@ -1,0 +1,94 @@
+"""The page of the loop: starting one, watching it, and what is asked of it."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ralphgen.board.agents.loop import OPTIONS, read_loops
+from ralphgen.board.agents.start import StartedProcesses, start_choices
+from ralphgen.board.agents.watch import LOOPS
+from ralphgen.board.requests import ActionResult, FieldProblem, form_of, query_of
+from ralphgen.board.web.desk import PageDesk
+from ralphgen.board.web.events import in_thread
+from ralphgen.board.web.pages import BoardPlace, html
+from ralphgen.errors import RalphgenError
+from ralphgen.loop.record import ask_loops
+
+PLACE = BoardPlace("/loop", "Loop")
+DONE = {
+    "pause": "it begins nothing more; what runs goes on",
+    "resume": "it goes on",
+    "stop": "it begins nothing more, and ends when what runs has ended",
+    "stop-now": "its agents end, and their tasks are given back",
+}
+"""What is told of each word that is asked of a loop."""
+
+
+def loop_area(desk: PageDesk) -> Sequence[Route]:
+    """Return the routes of the loop."""
+    pages = LoopPages(desk)
+    return [
+        Route(PLACE.address, pages.page, methods=["GET"]),
+        Route("/loop/start", pages.start, methods=["POST"]),
+        Route("/loop/ask", pages.ask, methods=["POST"]),
+    ]
+
+
+class LoopPages:
+    """What is answered at the addresses of the loop."""
+
+    def __init__(self, desk: PageDesk) -> None:
+        """Draw at the desk."""
+        self._desk = desk
+        self._root = desk.board.root
+        self._started = StartedProcesses(self._root)
+
+    async def page(self, request: Request) -> Response:
+        """Show the loop; where none runs, the form that starts one, as it was typed."""
+        query = query_of(request)
+        typed = tuple((name, query[name]) for name in OPTIONS if name in query)
+
+        def draw() -> Markup:
+            loops = read_loops(self._root)
+            now = loops.now
+            running = now is not None and now.running
+            again = dict(now.options) if now is not None else {}
+            return html(
+                "loop.html.jinja",
+                view=loops,
+                heeds=f"{LOOPS} record",
+                choices=None if running else start_choices(self._root, ""),
+                typed=dict.fromkeys(OPTIONS, "") | (dict(typed) or again),
+                labels=OPTIONS,
+            )
+
+        return await self._desk.page(PLACE, {"loop": draw}, typed, query.get("notice", ""))
+
+    async def start(self, request: Request) -> Response:
+        """Start a loop; what was typed stays where it cannot be started."""
+        form = await form_of(request)
+        started = await in_thread(partial(self._started.loop, form))
+        typed = (
+            [] if started.outcome.ok else [(name, "".join(form.texts(name))) for name in OPTIONS]
+        )
+        return self._desk.answered(request, started.outcome, "/loop#loop", typed)
+
+    async def ask(self, request: Request) -> Response:
+        """Pass on what a person asks of a loop."""
+        form = await form_of(request)
+        outcome = await in_thread(partial(_asked, self._root, form.text("loop"), form.text("ask")))
+        return self._desk.answered(request, outcome, "/loop#loop")
+
+
+def _asked(root: Path, loop_id: str, word: str) -> ActionResult:
+    try:
+        ask_loops(root, word, loop_id)
+    except RalphgenError as error:
+        problems = tuple(FieldProblem("", one.text, one.hint) for one in error.problems)
+        return ActionResult(False, "nothing was asked of the loop", (), problems)
+    return ActionResult(True, DONE[word])

@@ -1,0 +1,204 @@
+"""Sessions on the board as they go on: stream, files and cost; starting, stopping, undoing one."""
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+from board_browsers import Elements, Running, notice_in, part, running_board
+from command_line import ralphgen
+from driving import query
+from loop_projects import PATIENCE, LoopProject, wait_until_gone
+
+from ralphgen.sessions.launched import launcher_of
+from ralphgen.sessions.store import stored_sessions
+
+pytestmark = pytest.mark.slow
+
+MARKUP = "<script>alert(1)</script><b>bold"
+START = {"recipe": "task_execution", "task": "1", "discipline": "", "agent": "claude"}
+
+
+def until(holds: Callable[[], object]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopProject]:
+    """A project whose agent says markup, writes files, and waits for `go` before it is done."""
+    steps = [
+        "begin",
+        ["say", MARKUP],
+        ["write", "new.txt", f"one\n{MARKUP}\n"],
+        ["write", "test.py", "changed = 1\n"],
+        ["comment", "looked at it"],
+        ["tool", "add_task_comment", {"body": 7}],
+        ["wait", str(tmp_path / "go")],
+        "done",
+    ]
+    root = tmp_path / "p"
+    root.mkdir()
+    (root / "test.py").write_text("first = 1\n", encoding="utf-8")
+    found = LoopProject(tmp_path, 2, {"*": [steps]}, repository=True)
+    monkeypatch.setenv("PATH", found.environment["PATH"])
+    yield found
+    (tmp_path / "go").touch()
+    wait_until_gone(found.root)
+
+
+def started(board: Running, **fields: str) -> str:
+    """The id of a session that the board has started."""
+    answer = board.post("sessions/start", {**START, **fields})
+    assert 303 == answer.status, answer
+    found = re.match(r"/sessions/(task_execution-[^/?#]+)\?notice=", answer.headers["location"])
+    assert found, board.follow(answer)
+    return found[1]
+
+
+def test_a_session_is_started_watched_and_done(project: LoopProject, tmp_path: Path) -> None:
+    with running_board(project.root) as board:
+        form = part(board.get("sessions/new?task=1"), "start")
+        session = started(board)
+        (stored,) = stored_sessions(project.root)
+        until(lambda: "looked at it" in board.get(f"sessions/{session}"))
+        until(lambda: "refused" in part(board.get(f"sessions/{session}"), "stream"))
+        page = board.get(f"sessions/{session}")
+        launcher = launcher_of(stored.folder)
+        (tmp_path / "go").touch()
+        until(lambda: "It is over: done" in board.get(f"sessions/{session}"))
+        over = board.get(f"sessions/{session}")
+
+    assert session == stored.session_id
+    assert launcher is not None
+    offered = [given["value"] for given in Elements(form).of("option")]
+    assert ["task_execution", "enrichment", "", "backend", "frontend", "claude"] == offered
+    assert "An agent works in it." in part(page, "session")
+    assert "&lt;script&gt;alert(1)" in part(page, "stream")
+    assert "<script>alert" not in page
+    assert "add_task_comment" in part(page, "stream")
+    tree = part(page, "tree")
+    assert "new.txt" in tree
+    assert "+&lt;script&gt;" in tree
+    assert "-first = 1" in tree
+    assert "+changed = 1" in tree
+    assert "looked at it" in part(page, "work")
+    assert "$0.2500" in part(over, "session")
+    assert "1,200 / 34" in part(over, "session")
+    assert "it does not go on here" in part(over, "tree")
+    assert {1: "done", 2: "pending"} == project.statuses()
+
+
+def test_an_agent_is_stopped_and_its_task_given_back(project: LoopProject) -> None:
+    with running_board(project.root) as board:
+        session = started(board)
+        until(lambda: "looked at it" in board.get(f"sessions/{session}"))
+        page = board.follow(board.post("sessions/stop", {"session": session}))
+        again = board.act("sessions/stop", {"session": session})
+        unknown = board.act("sessions/stop", {"session": "../../etc"})
+
+    assert "the agent has ended, and its task is given back" in notice_in(page)
+    assert "It is over: stopped." in part(page, "session")
+    assert ({1: "pending", 2: "pending"}, []) == (project.statuses(), project.held())
+    assert (False, False) == (again["ok"], unknown["ok"])
+    assert "no agent works in it" in again["problems"][0]["text"]
+
+
+def test_what_the_command_refuses_is_refused_in_its_words(project: LoopProject) -> None:
+    query(project.root, "UPDATE tasks SET status = 'done' WHERE id = 2")
+    with running_board(project.root) as board:
+        missing = board.follow(board.post("sessions/start", {**START, "task": "99"}))
+        words = board.act("sessions/start", {**START, "task": "7; touch x"})
+        agent = board.act("sessions/start", {**START, "agent": "/bin/sh"})
+        recipe = board.act("sessions/start", {**START, "recipe": "--project=/"})
+        nul = board.act("sessions/start", {**START, "task": "1\0"})
+        session = started(board)
+        held = board.act("sessions/start", START)
+    own = ralphgen("launch", "task_execution", "--task", "99", "--project", project.root)
+
+    assert "there is no task 99" in own.stderr
+    assert "there is no task 99" in notice_in(missing)
+    assert 'value="99"' in part(missing, "start")
+    assert not any(one["ok"] for one in (words, agent, recipe, nul, held))
+    assert f'task 1 is held by the session "{session}"' in held["problems"][0]["text"]
+    assert [session] == [one.session_id for one in stored_sessions(project.root)]
+    assert not (project.root / "x").exists()
+
+
+def test_an_undo_is_shown_before_it_is_done(project: LoopProject, tmp_path: Path) -> None:
+    (tmp_path / "go").touch()
+    with running_board(project.root) as board:
+        session = started(board)
+        until(lambda: "It is over: done" in board.get(f"sessions/{session}"))
+        query(project.root, "UPDATE tasks SET status = 'blocked' WHERE id = 1")
+        before = query(project.root, "SELECT * FROM tasks")
+        preview = part(board.get(f"sessions/{session}/undo"), "undo")
+        unchanged = query(project.root, "SELECT * FROM tasks")
+        page = board.follow(board.post("sessions/undo", {"session": session}))
+        none = board.act("sessions/undo", {"session": "no-such"})
+
+    assert before == unchanged
+    assert "task_comments 1" in preview
+    assert "removed" in preview
+    assert "it was changed by another session" in preview
+    assert "set back; the session of this undo is" in notice_in(page)
+    assert [] == query(project.root, "SELECT id FROM task_comments")
+    assert {1: "blocked", 2: "pending"} == project.statuses()
+    assert not none["ok"]
+    assert [*(project.root / ".ralph/backups").iterdir()]
+
+
+def test_a_long_transcript_is_read_page_by_page(project: LoopProject, tmp_path: Path) -> None:
+    (tmp_path / "go").touch()
+    with running_board(project.root) as board:
+        session = started(board)
+        until(lambda: "It is over: done" in board.get(f"sessions/{session}"))
+        event = '{"type":"assistant","message":{"content":[{"type":"text","text":"word %d"}]}}\n'
+        path = stored_sessions(project.root)[0].folder / "transcript.jsonl"
+        with path.open("a", encoding="utf-8") as file:
+            file.writelines(event % number for number in range(200))
+            file.write("x" * 3_000_000 + "\n")
+            file.write(event % 201)
+            file.write('{"type":"assistant"')
+        newest = part(board.get(f"sessions/{session}"), "stream")
+        older = newest
+        seen: list[str] = []
+        for _ in range(40):
+            seen += re.findall(r"word (\d+)", older)
+            link = re.search(r'href="/(sessions/[^"]+\?words=\d+[^"]*)#stream"', older)
+            if link is None:
+                break
+            older = part(board.get(link[1].replace("&amp;", "&")), "stream")
+
+    assert [str(number) for number in (201, *range(199, -1, -1))] == seen
+    assert "newer ones are left out" in older
+    assert "newer ones are left out" not in newest
+    assert len(newest) < 100_000
+
+
+def test_addresses_of_no_session_are_not_found(project: LoopProject) -> None:
+    with running_board(project.root) as board:
+        paths = ("sessions/x", "sessions/..%2f..%2fdb", "sessions/%00", "sessions/" + "a" * 300)
+        answers = [board.ask("GET", path).status for path in paths]
+        strange = board.ask("GET", f"sessions/new?{urlencode({'task': MARKUP})}")
+
+    assert [404] * 4 == answers
+    assert "<script>alert" not in strange.text
+
+
+def test_nobody_else_starts_or_stops_anything(project: LoopProject) -> None:
+    with running_board(project.root) as board:
+        forged = {"Origin": "http://evil.example"}
+        paths = ("sessions/start", "sessions/stop", "sessions/undo", "loop/start", "loop/ask")
+        refused = [board.post(path, START, **forged).status for path in paths]
+        got = [board.ask("GET", path).status for path in paths]
+        board.cookie = "none=none"
+        without = [board.post(path, START).status for path in paths]
+
+    assert ([403] * 5, [403] * 5) == (refused, without)
+    assert set(got) <= {404, 405}
+    assert [] == stored_sessions(project.root)
