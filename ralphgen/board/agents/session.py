@@ -30,6 +30,7 @@ from ralphgen.sessions.launched import launcher_of
 from ralphgen.sessions.store import TRANSCRIPT, stored_session
 
 OVER = "it does not go on here, and the work tree may hold more than its work by now"
+LONGEST = 200  # characters of an id
 CHANGES, RUNS = 100, 50
 """Of a session the newest so many are shown."""
 
@@ -76,6 +77,8 @@ class SessionWork:
 
 def is_known(root: Path, session_id: str) -> bool:
     """Return whether there is a session of this id, here or on record."""
+    if not session_id.isprintable() or len(session_id) > LONGEST:
+        return False
     return stored_session(root, session_id) is not None or _record(root, session_id) is not None
 
 

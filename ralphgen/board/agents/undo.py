@@ -8,7 +8,7 @@ from typing import Any
 
 from ralphgen.board.requests import ActionResult, FieldProblem
 from ralphgen.board.views.stored_text import line, paragraph
-from ralphgen.errors import RalphgenError
+from ralphgen.errors import RalphgenError, UsageError
 from ralphgen.history.entries import hidden_in, shown, without_hidden
 from ralphgen.history.revert import RowResult
 from ralphgen.history.undo import LineResult, Undone, finish_undone, undo_session
@@ -55,6 +55,8 @@ def undo_preview(root: Path, session_id: str) -> UndoPreview:
 def undo(root: Path, session_id: str) -> ActionResult:
     """Set back what a session has changed, after a backup; what others changed since is left."""
     try:
+        if not session_id.isprintable():
+            raise UsageError("this is no id of a session")
         found = undo_session(root, session_id, dry_run=True)
         if not found.changed:
             return ActionResult(not found.left, "nothing was set back", _told(root, found))

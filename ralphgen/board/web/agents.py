@@ -38,7 +38,6 @@ PARTS = {
     "work": "session_work.html.jinja",
 }
 """The sections of a session's page, in order, each with its template."""
-LONGEST = 200  # characters of an id
 
 
 def session_area(desk: PageDesk) -> Sequence[Route]:
@@ -136,9 +135,7 @@ class SessionPages:
     async def _named(self, request: Request) -> str:
         """Return the id in the address, of a session that there is."""
         session_id: str = request.path_params["session_id"]
-        if len(session_id) > LONGEST or not await in_thread(
-            partial(is_known, self._root, session_id)
-        ):
+        if not await in_thread(partial(is_known, self._root, session_id)):
             raise HTTPException(404, "there is no such session")
         return session_id
 

@@ -7,6 +7,8 @@ import psycopg
 import pytest
 from engines import EngineProject, on_engine
 
+from ralphgen.board.agents.session import is_known, read_session, tree_of, work_of
+from ralphgen.board.agents.undo import undo_preview
 from ralphgen.board.changes import PACE, ChangeWatch
 from ralphgen.board.edit.forms import Edit
 from ralphgen.board.edit.save import save
@@ -77,6 +79,32 @@ def test_every_view_and_the_report_are_the_same_on_both_engines(tmp_path: Path) 
     for mine, other_one in zip(ours, theirs, strict=True):
         assert mine == other_one
     assert reports[0].split("<h2")[2] == reports[1].split("<h2")[2]
+
+
+def test_the_page_of_a_session_and_its_undo_are_the_same_on_both_engines(tmp_path: Path) -> None:
+    with (
+        on_engine("sqlite", tmp_path / "a" / "p", ledger=True) as one,
+        on_engine("postgresql", tmp_path / "b" / "p", ledger=True) as other,
+    ):
+        for project in (one, other):
+            project.run(*ROWS.split(";\n"))
+        ours, theirs = (
+            (
+                read_session(project.root, "s"),
+                work_of(project.root, "s"),
+                tree_of(project.root, "s"),
+                undo_preview(project.root, "s"),
+                is_known(project.root, "none"),
+            )
+            for project in (one, other)
+        )
+
+    assert ours == theirs
+    assert ours[0] is not None
+    assert ("2", "$0.5000") == (ours[0].task, ours[0].record and ours[0].record.cost)
+    assert ours[1] is not None
+    assert (2, 1) == (len(ours[1].changes), len(ours[1].runs))
+    assert 1 == ours[3].changed
 
 
 def test_an_edit_is_saved_and_journaled_and_one_of_what_was_changed_is_stale(
