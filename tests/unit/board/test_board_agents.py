@@ -202,3 +202,35 @@ def test_nobody_else_starts_or_stops_anything(project: LoopProject) -> None:
     assert ([403] * 5, [403] * 5) == (refused, without)
     assert set(got) <= {404, 405}
     assert [] == stored_sessions(project.root)
+
+
+def test_what_is_stored_of_a_session_is_text(project: LoopProject) -> None:
+    names = ("recipe", "discipline", "feature", "agent", "model", "outcome", "worktree", "merged")
+    query(
+        project.root,
+        f"INSERT INTO ralphgen_sessions (id, started, task_id, {', '.join(names)}) "
+        f"VALUES ('s-1', ?, 1, {', '.join('?' * len(names))})",
+        *[MARKUP] * (len(names) + 1),
+    )
+    query(project.root, "UPDATE tasks SET title = ?", MARKUP)
+    query(
+        project.root,
+        "INSERT INTO ralphgen_journal (time, session, tool, table_name, row_key, before, after) "
+        "VALUES (?, 's-1', ?, ?, '1', NULL, ?)",
+        *[MARKUP] * 3,
+        '{"title": "<script>alert(1)</script>"}',
+    )
+    query(
+        project.root,
+        "INSERT INTO ralphgen_evidence (task_id, session, check_name, definition, started, "
+        "seconds, tree, tail) VALUES (1, 's-1', ?, 'd', ?, 1, 't', ?)",
+        *[MARKUP] * 3,
+    )
+    with running_board(project.root) as board:
+        page = board.get("sessions/s-1")
+        undo = board.get("sessions/s-1/undo")
+
+    assert "&lt;script&gt;alert(1)" in page
+    assert "<script>alert" not in page + undo
+    assert "<b>bold" not in page + undo
+    assert "git has no commit" in page or "git knows nothing" in page
