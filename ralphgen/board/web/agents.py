@@ -30,6 +30,8 @@ from ralphgen.board.web.events import in_thread
 from ralphgen.board.web.pages import BoardPlace, html
 
 NEW = "/sessions/new"
+ACTIONS = ("end", "start", "stop", "undo")
+"""What is sent to an address below that of sessions, and names none."""
 TYPED = ("task", "recipe", "discipline", "agent")
 PARTS = {
     "session": "session_session.html.jinja",
@@ -135,6 +137,8 @@ class SessionPages:
     async def _named(self, request: Request) -> str:
         """Return the id in the address, of a session that there is."""
         session_id: str = request.path_params["session_id"]
+        if session_id in ACTIONS:
+            raise HTTPException(405)
         if not await in_thread(partial(is_known, self._root, session_id)):
             raise HTTPException(404, "there is no such session")
         return session_id
