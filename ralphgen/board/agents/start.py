@@ -85,7 +85,7 @@ class StartedCommand:
         self._said = ""
         self._file = TemporaryFile()
         process = subprocess.Popen(
-            [sys.executable, "-m", "ralphgen", *words],
+            [sys.executable, "-P", "-m", "ralphgen", *words],  # no module of the project
             cwd=root,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -234,3 +234,13 @@ def test_what_is_stored_of_a_session_is_text(project: LoopProject) -> None:
     assert "<script>alert" not in page + undo
     assert "<b>bold" not in page + undo
     assert "git has no commit" in page or "git knows nothing" in page
+
+
+def test_no_module_of_the_project_is_run_by_a_start(project: LoopProject, tmp_path: Path) -> None:
+    for name in ("typer", "json", "ralphgen"):
+        spoiled = f"open({str(tmp_path / 'run')!r}, 'w')"
+        (project.root / f"{name}.py").write_text(spoiled, encoding="utf-8")
+    with running_board(project.root) as board:
+        started(board)
+
+    assert not (tmp_path / "run").exists()
