@@ -1,10 +1,11 @@
 """Calls over HTTP at 64 connections: our server beside others, and with more workers."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import http_peers
 import pytest
@@ -23,6 +24,11 @@ REQUESTS = 640
 ROUNDS = 4
 TWICE = b'{"jsonrpc":"2.0",'  # a key that stands twice: the fast path leaves it to the SDK
 CALL = {"name": "get_task", "arguments": {"id": 100}}
+SELECT = {**CALL, "name": "task_row"}
+QUERY = """-- name: task_row :one
+-- Get a task, by the one select that Toolbox's `get_task` is.
+SELECT * FROM tasks WHERE id = :id;
+"""
 Peer = Callable[[Path], AbstractContextManager[HttpPeer]]
 PEERS: dict[str, Peer] = {
     "MCP Toolbox 1.12.0 (Go)": http_peers.toolbox,
@@ -37,6 +43,8 @@ def http_project(root: Path, workers: int) -> Path:
     found = project(root)
     more = f"{CONFIG}workers = {workers}\nrate = 1000000\n"
     (found / ".ralph/ralphgen.toml").write_text(more, encoding="utf-8")
+    (found / ".ralph/queries").mkdir()
+    (found / ".ralph/queries/tasks.sql").write_text(QUERY, encoding="utf-8")
     regenerate(found, force=False, say=lambda _: None)
     return found
 
@@ -66,9 +74,9 @@ def measured(
         table.add(name, "memory MB", peer.megabytes())
 
 
-def plain(peer: HttpPeer) -> Callable[[int], bytes]:
+def plain(peer: HttpPeer, call: Mapping[str, Any] = CALL) -> Callable[[int], bytes]:
     """The call of a task, as each connection makes it."""
-    return lambda number: peer.request(message("tools/call", CALL, number))
+    return lambda number: peer.request(message("tools/call", call, number))
 
 
 def test_requests_beside_others(tmp_path: Path) -> None:
@@ -84,6 +92,8 @@ def test_requests_beside_others(tmp_path: Path) -> None:
         for turn in range(ROUNDS + 1):
             for name, peer_here in peers.items():
                 measured(table, name, peer_here, plain(peer_here), counts=turn > 0)
+            own = peers["ralphgen"]
+            measured(table, "ralphgen, one select", own, plain(own, SELECT), counts=turn > 0)
 
 
 def test_requests_that_only_the_sdk_answers(tmp_path: Path) -> None:
