@@ -9,7 +9,7 @@ import signal
 import time
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ..deferred import Reader, wait_as
 from ..errors import log, log_exception
@@ -33,6 +33,7 @@ MOST_FAILURES = 5  # such ends of one worker in a row, after which the server gi
 FAILED = 2
 CLOSE = (b"connection", b"close")
 HEADERS = 10.0  # seconds in which the headers of a request have to come
+MOST_HEADERS = 1 << 16  # bytes of a request that may come without one of its body
 LAST = 0.5  # seconds in which one more request may come on a connection, once the worker ends
 GRACE = 5  # seconds beyond that patience, after which a worker is killed
 ENDING = (signal.SIGTERM, signal.SIGINT)
@@ -79,15 +80,17 @@ class JoinedWrites:
             self._parts.clear()
 
 
-class PatientProtocol(H11Protocol):
+class PatientProtocol(HttpToolsProtocol):
     """A connection that is closed where the headers of a request do not come in time.
 
     uvicorn waits for the next request for `timeout_keep_alive` alone: for ever for the first one,
-    and for one of which a byte has come. When the worker ends, it closes at once what is idle: a
+    and for one of which a byte has come. It also keeps headers, and those that follow a body in
+    chunks, however long they are. When the worker ends, it closes at once what is idle: a
     proxy that sends a call just then may not send it again, as it cannot know whether it was done.
     """
 
     _ending = False
+    _headers = 0  # bytes that have come since the last one of a body, or the last request
     _waiting: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
@@ -98,13 +101,26 @@ class PatientProtocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Wait for the rest of the headers, unless a request is being answered."""
+        self._headers += len(data)
         super().data_received(data)
+        if self._headers > MOST_HEADERS:
+            self.send_400_response(f"the headers have {MOST_HEADERS:,} bytes at most")
         if self._ending:
             self._end_with_answer()
         if self.cycle is None or self.cycle.response_complete:
             self._wait()
         else:
             self._wait_no_longer()
+
+    def on_body(self, body: bytes) -> None:
+        """Keep a part of a body, after which other headers may follow."""
+        self._headers = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Take the request as a whole one."""
+        self._headers = 0
+        super().on_message_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no longer."""

@@ -51,8 +51,10 @@ async def connected(
     server = await asyncio.get_running_loop().create_server(make, "127.0.0.1", 0)
     async with server:
         reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-        yield reader, writer
-        writer.close()
+        try:
+            yield reader, writer
+        finally:
+            writer.close()
 
 
 async def to_its_end(reader: asyncio.StreamReader) -> bytes:
@@ -109,6 +111,69 @@ def test_a_connection_that_is_idle_when_a_worker_ends_is_closed_soon(
             return await to_its_end(reader)
 
     assert b"" == asyncio.run(read())
+
+
+POST = b"POST / HTTP/1.1\r\nHost: here\r\n"
+CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n"
+
+
+@pytest.mark.parametrize(
+    ("begin", "again"),
+    [
+        (POST, b"X-More: " + b"x" * 1_000 + b"\r\n"),
+        (POST + b"X-Long: ", b"x" * 1_000),
+        (b"GET /", b"x" * 1_000),
+        (CHUNKED + b"0\r\n", b"X-More: " + b"x" * 1_000 + b"\r\n"),
+        (CHUNKED + b"2;name=", b"x" * 1_000),
+    ],
+)
+def test_headers_without_an_end_are_refused_before_they_fill_the_memory(
+    monkeypatch: pytest.MonkeyPatch, begin: bytes, again: bytes
+) -> None:
+    monkeypatch.setattr(workers, "HEADERS", 60)
+
+    async def read() -> bytes:
+        async with connected([]) as (reader, writer):
+            writer.write(begin)
+            await asyncio.sleep(0.1)  # what comes with a part of a body is not counted
+            writer.write(60 * again)
+            with pytest.raises(TimeoutError):  # so many are taken
+                await asyncio.wait_for(reader.readuntil(b"400 "), 0.2)
+            writer.write(6 * again)
+            return await to_its_end(reader)
+
+    answer = asyncio.run(read())
+
+    assert b"the headers have 65,536 bytes at most" in answer
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        POST + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{} ",
+        POST + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+        POST + b"Content-Length : 2\r\n\r\n{}",
+        POST + b"Content-Length: +2\r\n\r\n{}",
+        POST + b"Transfer-Encoding: chunked, identity\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+        POST + b"X-Folded: a\r\n b\r\n\r\n",
+        POST + b"X-Null: a\0b\r\n\r\n",
+        POST.replace(b"\r\n", b"\n") + b"\n",
+        b"POST http://[ HTTP/1.1\r\nHost: here\r\n\r\n",
+        b"POST /\xe4 HTTP/1.1\r\nHost: here\r\n\r\n",
+        b"CONNECT here:1 HTTP/1.1\r\nHost: here\r\n\r\n",
+        b"POST / HTTP/9.9\r\nHost: here\r\n\r\n",
+    ],
+)
+def test_a_request_that_two_readers_may_read_otherwise_is_refused(said: bytes) -> None:
+    async def read() -> bytes:
+        async with connected([]) as (reader, writer):
+            writer.write(said + REQUEST)
+            return await to_its_end(reader)
+
+    answer = asyncio.run(read())
+
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"ok" not in answer
 
 
 @pytest.mark.slow
