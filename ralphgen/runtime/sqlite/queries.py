@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .database import Database
+    from .query_reader import QueryReader
 
     Run = Callable[[Any, dict[str, Any]], dict[str, Any]]
 
@@ -28,14 +28,14 @@ def asking(query: Query) -> Run:
     def ask(workspace: Any, arguments: dict[str, Any]) -> dict[str, Any]:
         from ..database.queries import answer, records
         from .library import sqlite3
-        from .query_rules import QueryGuard
 
         values = query.values(arguments)
         skipped, limit = (0, 1) if query.kind == "one" else query.begin(arguments)
-        reader, guard = _reader(workspace, query), QueryGuard(query.reads)
+        reader = _reader(workspace, query)
+        guard = reader.guard
 
         def work() -> dict[str, Any]:
-            reader.connection.set_authorizer(guard)
+            guard.reads, guard.refused = query.reads, ""
             try:
                 cursor = reader.connection.execute(query.sql, values)
                 names = [column[0] for column in cursor.description]
@@ -47,7 +47,7 @@ def asking(query: Query) -> Run:
             except sqlite3.DatabaseError as error:
                 raise _told(query, error, guard.refused) from error
             finally:
-                reader.connection.set_authorizer(None)
+                guard.reads = None
             return found
 
         return reader.reading(work)
@@ -82,20 +82,13 @@ def changing(query: Query) -> Run:
     return change
 
 
-def _reader(workspace: Any, query: Query) -> Database:
+def _reader(workspace: Any, query: Query) -> QueryReader:
     """Return the connection that only reads, which is made at the first query of a session."""
-    from .database import Database
+    from .query_reader import QueryReader
 
-    reader = next((one for one in workspace.beside if isinstance(one, Database)), None)
+    reader = next((one for one in workspace.beside if isinstance(one, QueryReader)), None)
     if reader is None:
-        from .library import sqlite3
-        from .query_rules import LONGEST, STEPS, WARMING
-
-        reader = Database(workspace.database.path, float(query.seconds), STEPS)
-        reader.connection.execute("PRAGMA query_only = ON")
-        reader.connection.execute(WARMING).fetchall()
-        reader.connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
-        reader.connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+        reader = QueryReader(workspace.database.path, float(query.seconds))
         workspace.beside.append(reader)  # which the workspace closes
     return reader
 

@@ -34,29 +34,33 @@ _READING = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE)
 class QueryGuard:
     """Lets a connection prepare what reads some columns only, with harmless functions.
 
-    `reads` are the columns by table; letter case does not count. It is SQLite's authorizer.
+    `reads` are the columns by table; letter case does not count. As long as it is None everything
+    is allowed. It is SQLite's authorizer, which is asked when a statement is prepared: what was
+    prepared once is kept with its text until the schema changes, and is not asked for again.
     """
 
-    __slots__ = ("_reads", "refused")
+    __slots__ = ("reads", "refused")
 
-    def __init__(self, reads: Mapping[str, Sequence[str]]) -> None:
-        self._reads = {
-            table.lower(): {column.lower() for column in columns}
-            for table, columns in reads.items()
-        }
+    def __init__(self) -> None:
+        self.reads: Mapping[str, Sequence[str]] | None = None
         self.refused = ""
 
     def __call__(
         self, action: int, first: str | None, second: str | None, _base: object, _by: object
     ) -> int:
         """Return whether a part of a statement is allowed; what is not stands in `refused`."""
-        if action in _READING:
+        if self.reads is None or action in _READING:
             return sqlite3.SQLITE_OK
         if action == sqlite3.SQLITE_FUNCTION and (second or "").lower() in FUNCTIONS:
             return sqlite3.SQLITE_OK
         if action == sqlite3.SQLITE_READ:
             table, column = (first or "").lower(), (second or "").lower()
-            known = self._reads.get(table, ())
+            known = {
+                one.lower()
+                for name, columns in self.reads.items()
+                for one in columns
+                if name.lower() == table
+            }
             if column in known or table in TABLE_FUNCTIONS or is_counted(table, column):
                 return sqlite3.SQLITE_OK
         self.refused = self.refused or ".".join(filter(None, (first, second))) or str(action)
