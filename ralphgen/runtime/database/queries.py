@@ -100,7 +100,7 @@ def answer(query: Query, found: Iterable[dict[str, Any]], skipped: int, limit: i
         first = next(iter(found), None)
         if first is None:
             return {"row": None}
-        return {"row": fitted(shortened(first, LONGEST_CELL, MOST_ITEMS), MAX_CHARACTERS - AROUND)}
+        return {"row": fitted(first, MAX_CHARACTERS - AROUND)}
     kept: list[dict[str, Any]] = []
     room = MAX_CHARACTERS - AROUND
     for record in found:

@@ -88,12 +88,26 @@ def shortened(record: dict[str, Any], characters: int, items: int) -> dict[str, 
 
     What UTF-8 cannot carry, half of a surrogate pair, is shown as U+FFFD.
     """
-    cuts = {name: _Cut(characters, items) for name in record}
-    short = {_whole(name): cuts[name].short(value, name, 0) for name, value in record.items()}
+    cuts = {
+        name: _Cut(characters, items)
+        for name, value in record.items()
+        if not _is_short(value, characters)
+    }
+    short = {
+        _whole(name): cuts[name].short(value, name, 0) if name in cuts else value
+        for name, value in record.items()
+    }
     names = sorted({_whole(part) for cut in cuts.values() for part in cut.names})
     if len(names) > NAMED_CUTS:
         names = sorted(_whole(name) for name, cut in cuts.items() if cut.names)
     return {**short, "cut": names} if names else short
+
+
+def _is_short(value: Any, characters: int) -> bool:
+    """Return whether a value is surely shown as it is."""
+    if isinstance(value, str):
+        return len(value) <= characters and value.isascii()
+    return not isinstance(value, (list, dict))
 
 
 class _Cut:
