@@ -241,7 +241,7 @@ class Board:
         if chosen is not None and typed is None:
             fields = fields_of(chosen)
         elif chosen is not None and typed is not None:
-            fields = DisciplineForm(typed).fields()
+            fields = DisciplineForm(typed).fields(chosen)
             # What was typed is about what was seen: its positions mean other servers by now.
             chosen = replace(chosen, fingerprint=typed.text("fingerprint"))
         names = tuple(row.name for row in found.rows)

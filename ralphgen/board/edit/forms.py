@@ -4,25 +4,23 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic import BaseModel, Field, ValidationError
 
+from ralphgen.board.edit.limits import MOST, UNKNOWN, expected, list_problems, text_problems
 from ralphgen.board.requests import FieldProblem, Form
 from ralphgen.board.views.disciplines import RESERVED, DisciplineView, ServerRow
+from ralphgen.board.views.prose import LONGEST as LONGEST_PROSE
+from ralphgen.board.views.prose import ProseField
 from ralphgen.planning.catalog import Catalog
 from ralphgen.project.config import NamedMcpServer
 from ralphgen.project.discipline_servers import name_problem
-from ralphgen.project.toml import EXPECTED
 from ralphgen.runtime.errors import one_line
 
 EDITS = "edits"  # the field that names the lists which the form replaces
 LARGEST = 1_000_000  # characters of a whole edit; its lists and texts have limits besides
-MOST = 200
-LONGEST = 32_000
 LONGEST_NAME = 200
-UNKNOWN = "extra_forbidden"
-HALF = re.compile("[\ud800-\udfff]")
 
 
 class Variable(BaseModel, extra="forbid", frozen=True, strict=True):
@@ -52,6 +50,7 @@ class Edit(BaseModel, extra="forbid", frozen=True, strict=True):
     fingerprint: str
     servers: tuple[Server, ...] | None = None
     disabled: tuple[str, ...] | None = None
+    prose: dict[str, str] = Field(default={}, repr=False)
 
 
 class FormError(ValueError):
@@ -88,6 +87,7 @@ class DisciplineFields:
 
     servers: tuple[ServerFields, ...]
     disabled: str
+    prose: tuple[ProseField, ...]
 
 
 def fields_of(discipline: DisciplineView) -> DisciplineFields:
@@ -104,7 +104,7 @@ def fields_of(discipline: DisciplineView) -> DisciplineFields:
         for number, row in enumerate(discipline.servers or ())
     )
     disabled = "\n".join(row.entry for row in discipline.disabled or ())
-    return DisciplineFields(tuple(servers), disabled)
+    return DisciplineFields(tuple(servers), disabled, discipline.prose)
 
 
 class DisciplineForm:
@@ -140,10 +140,11 @@ class DisciplineForm:
         except FormError as error:
             raise FormError(tuple(map(self.shown, error.problems))) from error
 
-    def fields(self) -> DisciplineFields:
+    def fields(self, shown: DisciplineView) -> DisciplineFields:
         """Return the typed fields without the values of variables, which are secrets."""
         servers = tuple(map(self._typed, self._servers))
-        return DisciplineFields(servers, "\n".join(self._form.texts("disabled")))
+        prose = tuple(replace(one, text=self._optional(one.column)) for one in shown.prose)
+        return DisciplineFields(servers, "\n".join(self._form.texts("disabled")), prose)
 
     def _typed(self, number: int) -> ServerFields:
         start = f"servers.{number}"
@@ -165,6 +166,8 @@ class DisciplineForm:
         if "disabled" in replaced:
             lines = map(str.strip, "\n".join(self._form.texts("disabled")).split("\n"))
             edit["disabled"] = [line for line in lines if line]
+        columns = self._form.texts("prose")
+        edit["prose"] = {column: self._form.text(column) for column in columns}
         return json.dumps(edit).encode()
 
     def shown(self, problem: FieldProblem) -> FieldProblem:
@@ -175,6 +178,8 @@ class DisciplineForm:
             case ["servers", at, "env", which, *rest]:
                 variable = self._variables[self._servers[int(at)]][int(which)]
                 parts = ["servers", str(self._servers[int(at)]), "env", str(variable), *rest]
+            case ["prose", column]:
+                parts = [column]
             case ["servers", at, *rest]:
                 parts = ["servers", str(self._servers[int(at)]), *rest]
             case parts:
@@ -234,7 +239,7 @@ def parse_edit(body: bytes) -> Edit:
         found = [(one["loc"], one["type"]) for one in error.errors()]
     # The name of an unknown field is not repeated: it may be a secret in the wrong place.
     places = {loc[:-1] if kind == UNKNOWN else loc: kind for loc, kind in found}
-    problems = [FieldProblem(".".join(map(str, loc)), _expected(places[loc])) for loc in places]
+    problems = [FieldProblem(".".join(map(str, loc)), expected(places[loc])) for loc in places]
     raise FormError(tuple(problems))
 
 
@@ -242,7 +247,7 @@ def problems_of(edit: Edit, saw: DisciplineView, catalog: Catalog) -> tuple[Fiel
     """Return why an edit of what a person saw, with these tools, cannot be saved, by its fields."""
     found: list[FieldProblem] = []
     if edit.servers is not None:
-        found += _list_problems("servers", edit.servers)
+        found += list_problems("servers", edit.servers)
         names = [row.name for row in saw.other_servers]
         for at, server in enumerate(edit.servers[:MOST]):
             field = f"servers.{at}"
@@ -254,9 +259,15 @@ def problems_of(edit: Edit, saw: DisciplineView, catalog: Catalog) -> tuple[Fiel
             found += _server_problems(field, server, saw.servers or ())
             names.append(server.name)
     if edit.disabled is not None:
-        found += _list_problems("disabled", edit.disabled)
+        found += list_problems("disabled", edit.disabled)
         for at, entry in enumerate(edit.disabled[:MOST]):
             found += _entry_problems(f"disabled.{at}", entry, edit.disabled[:at], catalog)
+    editable = {one.column for one in saw.prose if one.editable}
+    for column, text in edit.prose.items():
+        found += text_problems(f"prose.{column}", text, LONGEST_PROSE)
+        if column not in editable:
+            absent = f'there is no "{one_line(column)}" that can be edited here'
+            found.append(FieldProblem("", absent, "load the page again"))
     return tuple(found)
 
 
@@ -266,7 +277,7 @@ def _server_problems(
     """Yield the problems of a server besides its name."""
     texts = {"command": server.command}
     texts |= {f"args.{at}": text for at, text in enumerate(server.args[:MOST])}
-    unfit = [one for key, text in texts.items() for one in _text_problems(f"{field}.{key}", text)]
+    unfit = [one for key, text in texts.items() for one in text_problems(f"{field}.{key}", text)]
     known = {one.field for one in unfit}
     try:
         named = {"name": "any", "command": server.command, "args": list(server.args)}
@@ -275,15 +286,15 @@ def _server_problems(
         for one in error.errors():
             place = ".".join([field, *map(str, one["loc"])])
             if place not in known:
-                yield FieldProblem(place, _expected(one["type"]))
+                yield FieldProblem(place, expected(one["type"]))
     yield from unfit
-    yield from _list_problems(f"{field}.args", server.args)
+    yield from list_problems(f"{field}.args", server.args)
     if server.was is not None and not 0 <= server.was < len(old):
         text = f"there is no server at position {server.was} of the list that was shown"
         yield FieldProblem(f"{field}.was", text, "load the page again")
         return
     kept = old[server.was].env if server.was is not None else ()
-    yield from _list_problems(f"{field}.env", server.env)
+    yield from list_problems(f"{field}.env", server.env)
     for at, variable in enumerate(server.env[:MOST]):
         before = [one.name for one in server.env[:at]]
         yield from _variable_problems(f"{field}.env.{at}", variable, before, kept)
@@ -301,8 +312,8 @@ def _variable_problems(
     elif variable.value is None and variable.name not in kept:
         text = "the variable has no value that could be kept"
         yield FieldProblem(f"{field}.value", text, "give it one")
-    yield from _text_problems(f"{field}.name", variable.name)
-    yield from _text_problems(f"{field}.value", variable.value or "")
+    yield from text_problems(f"{field}.name", variable.name)
+    yield from text_problems(f"{field}.value", variable.value or "")
 
 
 def _entry_problems(
@@ -317,32 +328,3 @@ def _entry_problems(
         yield FieldProblem(field, one_line(text), problem.hint)
     elif entry in before:
         yield FieldProblem(field, f'"{entry}" is there twice', "take one out")
-
-
-def _list_problems(field: str, items: Sequence[object]) -> Iterator[FieldProblem]:
-    if len(items) > MOST:
-        text = f"{len(items):,} are too many, expected at most {MOST}"
-        yield FieldProblem(field, text, "take some out")
-
-
-def _text_problems(field: str, text: str) -> Iterator[FieldProblem]:
-    """Yield why a text cannot be given to a process."""
-    if "\0" in text:
-        yield FieldProblem(field, "the text holds a NUL character", "no process can be given one")
-    elif len(text) > LONGEST:
-        found = f"the text has {len(text):,} characters, expected at most {LONGEST:,}"
-        yield FieldProblem(field, found, "put it into a file")
-    elif HALF.search(text):
-        yield FieldProblem(field, "the text holds half of a surrogate pair", "type it again")
-
-
-def _expected(kind: str) -> str:
-    """Return a sentence on what a field should hold, given pydantic's error type."""
-    sentences = {
-        UNKNOWN: "it has a field that is unknown",
-        "int_type": "expected a number",
-        "json_invalid": "the text is no JSON",
-        "missing": "the field is missing",
-        "tuple_type": "expected a list",
-    }
-    return sentences.get(kind) or f"expected {EXPECTED.get(kind, 'another value')}"

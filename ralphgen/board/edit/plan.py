@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen.board.edit.forms import Edit, Server
-from ralphgen.board.views.disciplines import COLUMNS, RESERVED, Facts, Row
+from ralphgen.board.views.disciplines import COLUMNS, RESERVED, Facts, Row, discipline_of
+from ralphgen.board.views.prose import stored_as
 from ralphgen.errors import ProjectError, RalphgenError
 from ralphgen.generate.default_context import tools_on_disk
 from ralphgen.generate.workflows import Generated
@@ -98,6 +99,12 @@ def plan_write(root: Path, facts: Facts, edit: Edit) -> PlannedWrite:
             settings = settings.model_copy(update={"disable": list(edit.disabled)})
         else:
             values[disciplines.COLUMN] = _json({disciplines.KEY: list(edit.disabled)})
+    shown = {one.column: one.text for one in discipline_of(facts, row).prose}
+    values |= {
+        column: stored_as(column, text)
+        for column, text in edit.prose.items()
+        if text != shown[column]
+    }
     return _planned(root, facts, row, values, settings)
 
 
@@ -153,7 +160,7 @@ def _planned(
         discipline=row.name,
         expected={
             column: (known.type, known.data.hex().upper())
-            for column in COLUMNS
+            for column in (*COLUMNS, *facts.prose)
             for known in [row.columns.get(column)]
             if known is not None
         },

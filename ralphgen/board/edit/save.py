@@ -225,7 +225,7 @@ class _Writer:
         database.change(change, [*planned.values.values(), planned.discipline])
         for column, value in planned.values.items():
             found = database.rows(SAME.replace("COLUMN", column), [planned.discipline])
-            if [json.loads(value)] != [_parsed(kept) for (kept,) in found]:
+            if not all(_is_same(value, kept) for (kept,) in found):
                 raise ToolError(
                     f'the database keeps something else in "{column}" than it was given'
                 )
@@ -248,6 +248,11 @@ class _Writer:
             self._config.unlink()
         else:
             put(self._config, self._planned.before)
+
+
+def _is_same(value: str, kept: object) -> bool:
+    """Return whether a column keeps a text, or the same JSON spelled otherwise."""
+    return value == kept or (_parsed(value) is not None and _parsed(value) == _parsed(kept))
 
 
 def _parsed(kept: object) -> object:

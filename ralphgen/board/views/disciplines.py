@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from ralphgen.board.views.prose import ProseField, prose_columns, prose_fields, without_values
 from ralphgen.board.views.stored_text import line
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.kits.registry import KITS
@@ -103,6 +104,7 @@ class Facts:
     homes: Mapping[str, Home]
     config: TomlFile[Config] = field(repr=False)
     problems: tuple[Problem, ...]
+    prose: Names = ()
 
     def settings(self, discipline: str) -> DisciplineSettings:
         """Return the config's settings of a discipline."""
@@ -144,7 +146,9 @@ class DisciplineView:
 
     `servers` and `disabled` are what an edit replaces, None where that cannot be read; an edit of
     them goes where `servers_home` and `disabled_home` say. The `other_` ones hold as well, and
-    stand in the other place. `problems` are those of its columns. `fingerprint` moves with each.
+    stand in the other place. `problems` are those of its columns, and the
+    `stored_` ones what those hold that cannot be read, without secrets. `prose` are its words.
+    `fingerprint` moves with each.
     """
 
     name: str
@@ -158,6 +162,9 @@ class DisciplineView:
     disabled: tuple[DisabledRow, ...] | None
     other_disabled: tuple[DisabledRow, ...]
     problems: tuple[Problem, ...]
+    prose: tuple[ProseField, ...]
+    stored_servers: str
+    stored_disabled: str
     fingerprint: str
 
 
@@ -219,6 +226,8 @@ def _facts(
         disciplines.COLUMN: lowered.get(disciplines.COLUMN),
         **{column: lowered.get(column) for column in SHOWN},
     }
+    prose = prose_columns(facts, config.values.db_schema.hide)
+    found |= dict.fromkeys(prose, False)
     named = f"FROM disciplines WHERE {is_text(connection, 'name')} ORDER BY "
     named += exactly(connection, "name")
     read = connection.execute(f"SELECT {own('name')} {named}")
@@ -235,7 +244,8 @@ def _facts(
     homes: dict[str, Home] = {
         column: "config" if found[column] in {None, True} else "database" for column in COLUMNS
     }
-    return Facts({name: Row(name, columns[name]) for name in columns}, homes, config, problems)
+    rows = {name: Row(name, columns[name]) for name in columns}
+    return Facts(rows, homes, config, problems, prose)
 
 
 def discipline_of(facts: Facts, row: Row) -> DisciplineView:
@@ -243,6 +253,7 @@ def discipline_of(facts: Facts, row: Row) -> DisciplineView:
     stored, problems = row.listed()
     configured = facts.configured(row.name)
     shown = one_line(row.name)
+    values = {column: known.value for column, known in row.columns.items()}
     server_rows = {
         "database": _servers(stored.servers, lambda _: _column(discipline_servers.COLUMN, shown)),
         "config": _servers(
@@ -269,6 +280,9 @@ def discipline_of(facts: Facts, row: Row) -> DisciplineView:
         disabled=disabled_rows[disabled_home],
         other_disabled=disabled_rows[OTHER[disabled_home]] or (),
         problems=problems,
+        prose=tuple(prose_fields({name: row.columns[name].value for name in facts.prose})),
+        stored_servers="" if stored.servers is not None else without_values(values[COLUMNS[0]]),
+        stored_disabled="" if stored.disabled is not None else str(values[COLUMNS[1]]),
         fingerprint=_fingerprint(facts, row),
     )
 
@@ -312,6 +326,7 @@ def _fingerprint(facts: Facts, row: Row) -> str:
         for column, home in facts.homes.items()
         for known in [row.columns.get(column)]
     ]
+    prose = [(one, row.columns[one].type, row.columns[one].data.hex()) for one in facts.prose]
     settings = facts.settings(row.name).model_dump(mode="json")
-    text = json.dumps([row.name, stored, settings])
+    text = json.dumps([row.name, stored, prose, settings])
     return hashlib.blake2b(text.encode(), key=_KEY, digest_size=16).hexdigest()

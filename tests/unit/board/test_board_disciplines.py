@@ -272,7 +272,7 @@ def test_the_fingerprint_moves_with_whatever_an_edit_replaces(own: Path, change:
 def test_the_fingerprint_stays_where_others_change(own: Path) -> None:
     before = backend(own).fingerprint
     stored(own, "frontend", [DOCS])
-    query(own, "UPDATE disciplines SET description = 'x' WHERE name = 'backend'")
+    query(own, "UPDATE disciplines SET image_prompt = 'x' WHERE name = 'backend'")
     (own / FILE).write_text(f"# new\n{CONFIG}\n[launch]\nallow = []\n", encoding="utf-8")
 
     assert before == backend(own).fingerprint

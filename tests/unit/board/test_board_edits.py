@@ -33,6 +33,9 @@ SAW = DisciplineView(
     disabled=(),
     other_disabled=(),
     problems=(),
+    prose=(),
+    stored_servers="",
+    stored_disabled="",
     fingerprint="f",
 )
 

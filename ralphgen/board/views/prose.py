@@ -1,0 +1,114 @@
+"""What a discipline says in words: its description, prompt, skills, conventions, own columns."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ralphgen.kits.ralph.rows import decode_strings
+from ralphgen.project import discipline_servers, disciplines
+
+FIRST = ("description", "system_prompt", "skills", "conventions")
+"""Those that come first, in this order; others follow as they stand in the table."""
+SKILLS = "skills"
+OTHERWISE = {
+    *("name", "display_name", "acronym", "icon", "color", "stack_id"),
+    *("image_path", "crops", "image_prompt", discipline_servers.COLUMN, disciplines.COLUMN),
+    *("discipline", "fingerprint", "edits", "disabled", "notice"),
+}
+"""Columns that are no prose, are edited otherwise, or have the name of another field."""
+LONGEST = 60_000
+PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+TOKEN = re.compile(r"""(["'])(?:\\.|(?!\1).)*(?:\1|$)|[^\s\[\]{},:="']+|[\]}]""", re.DOTALL)
+IS_KEY = re.compile(r"\s*[:=]")
+KEY = re.compile(r"[A-Za-z_]{1,40}")
+TOLD = ("name", "command", "args")
+"""Keys whose values are shown."""
+COVERED = "••••"
+
+
+@dataclass(frozen=True, slots=True)
+class ProseField:
+    """A column of a discipline and the text of its field; of skills it has one on each line.
+
+    `problem` says what is wrong with what is stored. One that is not `editable` is told of only.
+    """
+
+    column: str
+    text: str
+    problem: str = ""
+    editable: bool = True
+
+
+def prose_columns(columns: Sequence[Mapping[str, Any]], hidden: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns that hold prose, given the table's facts and what the config hides."""
+    covered = {entry.lower() for entry in hidden}
+    found = [
+        str(column["name"])
+        for column in columns
+        if re.search("text|char|clob|json|^$", str(column["type"]), re.IGNORECASE)
+        and not column["generated"]
+        and PLAIN.fullmatch(str(column["name"]))
+        and str(column["name"]).lower() not in OTHERWISE
+        and f"disciplines.{column['name']}".lower() not in covered
+    ]
+    return tuple(sorted(found, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST)))
+
+
+def prose_fields(values: Mapping[str, str | bytes | None]) -> Iterator[ProseField]:
+    """Yield the fields of columns, given what they hold."""
+    for column, value in values.items():
+        if isinstance(value, bytes):
+            yield ProseField(column, "", "it holds bytes, which are no text", editable=False)
+        elif value is not None and len(value) > LONGEST:
+            problem = f"it has {len(value):,} characters, more than {LONGEST:,}: edit it elsewhere"
+            yield ProseField(column, "", problem, editable=False)
+        elif column == SKILLS:
+            yield _skills(value)
+        else:
+            yield ProseField(column, _lines(value or ""))
+
+
+def stored_as(column: str, text: str) -> str:
+    """Return what a column holds of the text of its field."""
+    if column != SKILLS:
+        return text
+    lines = [line.strip() for line in text.split("\n")]
+    return json.dumps([line for line in lines if line], ensure_ascii=False)
+
+
+def without_values(stored: str | bytes | None) -> str:
+    """Return a list of MCP servers that cannot be read, without what may be a secret in it."""
+    text = stored if isinstance(stored, str) else repr(stored)
+    return "".join(_covered(text[:LONGEST]))
+
+
+def _covered(text: str) -> Iterator[str]:
+    """Yield a text with each word covered that is no key, and no value of a key that is told."""
+    end, key = 0, ""
+    for token in TOKEN.finditer(text):
+        yield text[end : token.start()]
+        end, word = token.end(), token.group()
+        if word in "]}":
+            key = ""
+            yield word
+        elif IS_KEY.match(text, end):
+            key = word.strip("\"'")
+            yield word if KEY.fullmatch(key) else COVERED
+        else:
+            yield word if key in TOLD else COVERED
+    yield text[end:]
+
+
+def _skills(value: str | None) -> ProseField:
+    found = decode_strings(value)
+    if found.readable:
+        return ProseField(SKILLS, "\n".join(_lines(one).replace("\n", " ") for one in found.values))
+    problem = "what is stored is no list of texts: leave one skill on each line"
+    return ProseField(SKILLS, _lines(value or ""), problem)
+
+
+def _lines(text: str) -> str:
+    """Return a text as a form sends it back."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
