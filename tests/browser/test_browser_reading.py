@@ -238,18 +238,27 @@ def test_the_first_paint_of_20_000_tasks(
     chromium: Chromium, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root = initialized(tmp_path / "p")
-    query(root, "INSERT INTO features (name, display_name, acronym) VALUES ('f', 'F', 'F')")
+    numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {})"
     query(
         root,
-        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)"
-        " INSERT INTO tasks (id, feature, discipline, title, depends_on) SELECT i, 'f',"
-        " (SELECT name FROM disciplines LIMIT 1), 'Task ' || i, '[' || max(1, i - 7) || ']' FROM n",
+        f"{numbers.format(200)} INSERT INTO features (name, display_name, acronym)"
+        " SELECT 'f' || i, 'F ' || i, 'F' || i FROM n",
     )
     query(
         root,
-        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200)"
-        " INSERT INTO disciplines (name, display_name, acronym, icon, color)"
+        f"{numbers.format(20_000)} INSERT INTO tasks (id, feature, discipline, title, depends_on)"
+        " SELECT i, 'f' || (i % 200 + 1), (SELECT name FROM disciplines LIMIT 1), 'Task ' || i,"
+        " '[' || max(1, i - 7) || ']' FROM n",
+    )
+    query(
+        root,
+        f"{numbers.format(200)} INSERT INTO disciplines (name, display_name, acronym, icon, color)"
         " SELECT 'd' || i, 'D' || i, 'D' || i, 'Star', '#123456' FROM n",
+    )
+    query(
+        root,
+        f"{numbers.format(50)} INSERT INTO ralphgen_sessions (id, recipe, task_id, agent, started)"
+        " SELECT 's-' || i, 'task_execution', i, 'a', '2026-02-10T10:00:00Z' FROM n",
     )
     paint = """new Promise(resolve => new PerformanceObserver(list => {
         for (const { name, startTime } of list.getEntries())

@@ -100,10 +100,15 @@ class Running:
         self.origin = f"http://127.0.0.1:{self.port}"
         self.url = f"{self.origin}/"
         self.cookie = "none=yet"
+        self.printed: list[str] = []
         self.let_in = let_in = self.ask("GET", parts.path)
         assert (303, "/") == (let_in.status, let_in.headers["location"]), let_in
         self.cookie = let_in.headers["set-cookie"].partition(";")[0]
         COOKIES[self.origin] = self.cookie
+
+    def next_opening(self) -> str:
+        """The path of the one-time address that was printed last, of a board in a thread."""
+        return urlsplit(self.printed[-1]).path
 
     def ask(
         self,
@@ -201,11 +206,14 @@ def running_board(root: Path) -> Iterator[Running]:
             stack.enter_context(patch(f"ralphgen.board.web.{module}.show_crash", note))
         stack.enter_context(quiet_log())
         listening = stack.enter_context(socket.create_server((LOOPBACK, 0)))
-        server = BoardServer(root, listening, lambda _: None)
+        printed: list[str] = []
+        server = BoardServer(root, listening, printed.append)
         thread = Thread(target=server.run, args=([listening],))
         thread.start()
         try:
-            yield Running(server.address)
+            running = Running(server.address)
+            running.printed = printed
+            yield running
         finally:
             server.should_exit = True
             thread.join(PATIENCE)

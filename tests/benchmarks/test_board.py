@@ -1,0 +1,119 @@
+"""What writers pay for ten open tabs of the board, and what the board takes of the machine."""
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+from board_browsers import BoardProcess, board_process
+from figures import topic
+from projects import database, ours, project
+from test_many_writers import at_once
+
+from ralphgen.ledger.tables import definition
+
+pytestmark = pytest.mark.benchmark
+TABS, AGENTS, WRITES = 10, 8, 25
+PROBED = 8.0  # seconds
+SESSIONS = """
+INSERT INTO ralphgen_ledger (created) VALUES ('2026-02-10T00:00:00Z');
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50)
+INSERT INTO ralphgen_sessions (id, recipe, task_id, agent, started, outcome, cost_usd)
+    SELECT 's-' || i, 'task_execution', i, 'a', '2026-02-10T10:00:00Z', 'done', 0.5 FROM n;
+"""
+
+
+class Tab(Thread):
+    """A page that is open: it listens, and draws anew what has changed, as the script does."""
+
+    def __init__(self, board: BoardProcess, over: Event) -> None:
+        """Begins with the whole page."""
+        super().__init__(daemon=True)
+        self._board = board
+        self._over = over
+        self.drawn = 0
+
+    def run(self) -> None:
+        """Draw until it is over."""
+        self._board.get("")
+        with suppress(OSError), self._board.asked("GET", "events?since=0") as stream:
+            while not self._over.is_set():
+                line = stream.readline().decode()
+                if line.startswith("data: "):
+                    for name in {"overview", "attention"} & {*json.loads(line[6:])["sections"]}:
+                        self._board.get(f"sections/{name}")
+                        self.drawn += 1
+
+
+@contextmanager
+def tabs(root: Path, count: int) -> Iterator[tuple[BoardProcess, list[Tab]]]:
+    """A board with so many open tabs."""
+    over = Event()
+    with board_process(root) as board:
+        opened = [Tab(board, over) for _ in range(count)]
+        for tab in opened:
+            tab.start()
+        time.sleep(3)
+        try:
+            yield board, opened
+        finally:
+            over.set()
+
+
+def waits(root: Path) -> list[float]:
+    """The milliseconds that each write of a lone writer waits for others, for some seconds."""
+    found: list[float] = []
+    with closing(sqlite3.connect(database(root), isolation_level=None, timeout=0)) as connection:
+        ends = time.perf_counter() + PROBED
+        while time.perf_counter() < ends:
+            found.append(_waited(connection, "BEGIN IMMEDIATE"))
+            connection.execute("UPDATE tasks SET priority = 'low' WHERE id = 1")
+            found[-1] += _waited(connection, "COMMIT")
+            time.sleep(0.02)
+    return found
+
+
+def _waited(connection: sqlite3.Connection, sql: str) -> float:
+    """The milliseconds for which a statement was refused because of others."""
+    begun = time.perf_counter()
+    while True:
+        tried = time.perf_counter()
+        try:
+            connection.execute(sql)
+        except sqlite3.OperationalError:
+            continue
+        return (tried - begun) * 1000
+
+
+def peak(board: BoardProcess) -> int:
+    """The most memory that the board has taken, in MB."""
+    status = Path(f"/proc/{board.process.pid}/status").read_text(encoding="utf-8")
+    (found,) = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")]
+    return int(found) // 1024
+
+
+@pytest.mark.parametrize("wal", [True, False], ids=["WAL", "rollback journal"])
+def test_ten_tabs_beside_eight_agents(tmp_path: Path, wal: bool) -> None:
+    more = definition() + SESSIONS
+    root = project(tmp_path, tasks=20_000, features=200, wal=wal, more=more)
+    journal = "WAL" if wal else "rollback journal"
+    with topic(f"the board with {TABS} tabs on 20,000 tasks, {journal}") as table:
+        for count in (0, TABS):
+            with ExitStack() as stack:
+                name = f"{count} tabs"
+                board, opened = stack.enter_context(tabs(root, count)) if count else (None, [])
+                alone = waits(root)
+                table.add(name, "a lone writer waits ms", *alone)
+                table.add(name, "at most ms", max(alone))
+                writers, _ = at_once(ours(root), AGENTS, WRITES)
+                each = [one for writer in writers for one in writer.taken]
+                table.add(name, f"a write of {AGENTS} agents ms", *each)
+                table.add(name, "the longest ms", max(each))
+                table.add(name, "refused", sum(writer.refused for writer in writers))
+                if board is not None:
+                    table.add(name, "sections drawn", sum(tab.drawn for tab in opened))
+                    table.add(name, "memory MB", peak(board))
