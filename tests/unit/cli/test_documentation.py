@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[3]
 COMMANDS = (ROOT / "docs/commands.md").read_text(encoding="utf-8")
 SETTINGS = (ROOT / "docs/settings.md").read_text(encoding="utf-8")
 LOOP = (ROOT / "docs/loop.md").read_text(encoding="utf-8")
+WORK_TREES = (ROOT / "docs/worktrees.md").read_text(encoding="utf-8")
 HTTP = (ROOT / "docs/http.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -90,7 +91,7 @@ def test_what_is_not_there_would_be_noticed() -> None:
 
 
 def test_the_settings_of_the_loop_are_some(tmp_path: Path) -> None:
-    shown = "".join(re.findall(r"```toml\n(.*?)```", LOOP, re.DOTALL))
+    shown = "".join(re.findall(r"```toml\n(.*?)```", WORK_TREES + LOOP, re.DOTALL))
     found = read(shown, tmp_path).loop
 
     assert ([["npm", "ci"]], True) == (found.setup, found.agents["mine"].reports_cost)
