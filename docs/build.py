@@ -50,8 +50,9 @@ def lay_out(folder: Path) -> None:
         (reference / f"{name}.md").write_text(text, encoding="utf-8")
     settings = (ROOT / "docs" / "zensical.toml").read_text(encoding="utf-8")
     (folder / "zensical.toml").write_text(settings, encoding="utf-8")
-    sections = tomllib.loads(settings)["project"]["nav"]
-    (pages / "llms.txt").write_text(index(pages, sections), encoding="utf-8")
+    (pages / "llms.txt").write_text(
+        index(pages, tomllib.loads(settings)["project"]), encoding="utf-8"
+    )
 
 
 def seen(text: str) -> str:
@@ -59,10 +60,10 @@ def seen(text: str) -> str:
     return text.replace(".github/", "github/")
 
 
-def index(pages: Path, sections: list[dict[str, Any]]) -> str:
-    """Return `llms.txt`: the site's pages by section, each with its first sentence."""
-    lines = ["# ralphgen"]
-    for title, inner in (item for section in sections for item in section.items()):
+def index(pages: Path, project: dict[str, Any]) -> str:
+    """Return `llms.txt`: what this is, then the pages by section, each with its first sentence."""
+    lines = [f"# {project['site_name']}", "", f"> {project['site_description']}"]
+    for title, inner in (item for section in project["nav"] for item in section.items()):
         named = [(title, inner)] if isinstance(inner, str) else []
         named += [item for page in inner if isinstance(page, dict) for item in page.items()]
         lines += ["", f"## {title}", ""]

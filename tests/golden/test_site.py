@@ -37,6 +37,8 @@ def test_the_menu_leads_to_every_page_and_so_does_the_index_for_agents(pages: Pa
 
     assert {path for path in there if not path.startswith("github/")} <= found <= there
     assert all(f"]({path}): " in index for path in found)
+    summary = settings["project"]["site_description"]
+    assert index.startswith(f"# ralphgen\n\n> {summary}\n\n## Start\n")
 
 
 def test_the_reference_names_every_command_setting_and_kit(pages: Path) -> None:

@@ -84,6 +84,15 @@ def test_tables_fit_the_terminal(root: Path, width: int) -> None:
             assert {"id", "status", "title"} <= {*lines[0].split()}
 
 
+def test_of_a_held_task_a_terminal_shows_where_it_belongs_before_who_holds_it(root: Path) -> None:
+    assert 0 == ralphgen("ledger", "on", "--yes", cwd=root).returncode
+    assert 0 == ralphgen("session", "task_execution", "--task", "1", cwd=root).returncode
+    _, screen = typed(root, ["task", "list"])
+
+    assert ["id", "status", "feature", "discipline", "title"] == plain(screen)[0].split()
+    assert ["1", "held", "auth", "backend", "Log", "in"] == plain(screen)[1].split()
+
+
 def test_a_pipe_has_all_and_no_colours(root: Path) -> None:
     query(root, "UPDATE tasks SET title = ? WHERE id = 1", LONG)
     environment = {key: value for key, value in os.environ.items() if key != "COLUMNS"}
