@@ -18,13 +18,20 @@ from typing import IO
 
 from ralphgen.board.requests import ActionResult, FieldProblem, Form
 from ralphgen.board.views.stored_text import paragraph
+from ralphgen.board.views.task_record import titles_of
 from ralphgen.calls.context import read_policy
 from ralphgen.errors import RalphgenError
+from ralphgen.kits.ralph.rows import reading_rows
+from ralphgen.kits.registry import KITS
 from ralphgen.launch.agent import prints
 from ralphgen.launch.agents import agents_here
 from ralphgen.loop.record import read_events, stored_loops
+from ralphgen.project.connection import open_database
+from ralphgen.project.inspect import read_schema
 from ralphgen.project.model import Names
 from ralphgen.project.rows import open_rows
+from ralphgen.runtime.database.ledger import MARKER
+from ralphgen.sessions.claims import next_tasks
 from ralphgen.sessions.items import read_settings
 from ralphgen.sessions.launched import launcher_of
 from ralphgen.sessions.store import stored_sessions
@@ -33,6 +40,7 @@ PATIENCE = 20.0  # seconds that a start is waited for
 LOOK = 0.05  # seconds between two looks at whether it has begun
 SAID = 8_000  # bytes of what a command has said that are shown
 MOST_KEPT = 64  # starts that are remembered
+READY = 20  # tasks that are named where an agent is to be started
 HINT = "hint: "
 LOOP_OPTIONS = ("parallel", "max_tasks", "max_cost", "max_time", "review_every")
 """The options of a loop that take a value, as the form's fields."""
@@ -74,6 +82,21 @@ def start_choices(root: Path, task: str) -> StartChoices:
         disciplines = tuple(rows.names("disciplines"))
     agents = tuple((one.name, one.title) for one in agents_here(read_settings(root)))
     return StartChoices(tuple(recipes), disciplines, agents)
+
+
+def ready_tasks(root: Path) -> tuple[tuple[int, str], ...]:
+    """Return the first tasks that can be begun, each with its title; none without a ledger.
+
+    Raises `ProjectError` where the project cannot be read.
+    """
+    with open_database(root) as connection:
+        schema = read_schema(connection, root, KITS)
+    if schema.table(MARKER) is None:
+        return ()
+    first = next_tasks(root, schema)[:READY]
+    with open_database(root) as connection, reading_rows(connection, schema) as rows:
+        titles = titles_of(rows, first)
+    return tuple((task, titles.get(task, "")) for task in first)
 
 
 class StartedCommand:

@@ -19,7 +19,7 @@ from ralphgen.board.agents.session import (
     tree_of,
     work_of,
 )
-from ralphgen.board.agents.start import StartedProcesses, start_choices
+from ralphgen.board.agents.start import StartedProcesses, ready_tasks, start_choices
 from ralphgen.board.agents.stop import stop_agent
 from ralphgen.board.agents.stream import StreamQuery
 from ralphgen.board.agents.undo import undo, undo_preview
@@ -104,7 +104,8 @@ class SessionPages:
 
         def draw() -> Markup:
             choices = start_choices(self._root, typed["task"])
-            return html("session_start.html.jinja", choices=choices, typed=typed)
+            ready = ready_tasks(self._root)
+            return html("session_start.html.jinja", choices=choices, typed=typed, ready=ready)
 
         place = BoardPlace(NEW, "Start an agent")
         asked = tuple(typed.values())

@@ -244,3 +244,14 @@ def test_no_module_of_the_project_is_run_by_a_start(project: LoopProject, tmp_pa
         started(board)
 
     assert not (tmp_path / "run").exists()
+
+
+def test_tasks_that_are_ready_lead_to_their_start(project: LoopProject) -> None:
+    query(project.root, "UPDATE tasks SET title = ?, priority = 'high' WHERE id = 2", MARKUP)
+    query(project.root, "UPDATE tasks SET status = 'done' WHERE id = 1")
+    with running_board(project.root) as board:
+        form = part(board.get("sessions/new"), "start")
+
+    assert 'href="/sessions/new?task=2"' in form
+    assert 'href="/sessions/new?task=1"' not in form
+    assert "&lt;script&gt;" in form
