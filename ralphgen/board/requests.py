@@ -1,5 +1,6 @@
 """What a browser sends to the board, a query or a form, and the outcome that it is answered."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
@@ -70,6 +71,11 @@ async def form_of(request: Request) -> Form:
 def query_of(request: Request) -> Mapping[str, str]:
     """Return the fields behind the question mark; of two of a name the last one counts."""
     return dict(_pairs(request.scope["query_string"]))
+
+
+def number_of(text: str) -> int:
+    """Return the number of a page; that of the first where the text is none."""
+    return int(text) if re.fullmatch("[0-9]{1,9}", text) else 1
 
 
 def wants_json(request: Request) -> bool:

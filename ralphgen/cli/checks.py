@@ -4,7 +4,8 @@ from pathlib import Path
 
 import typer
 
-from ralphgen.cli.row_commands import Record, row_tools
+from ralphgen.calls.rows import Record
+from ralphgen.cli.row_commands import row_tools
 from ralphgen.cli.tasks import Id, tasks
 from ralphgen.errors import harmless, plain
 from ralphgen.terminal.console import print_json

@@ -1,61 +1,21 @@
 """What the commands on tasks, features and disciplines share: asking the server of the rows."""
 
-import getpass
-import json
-import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from ralphgen.calls.caller import open_server
-from ralphgen.calls.connection import ServerConnection
-from ralphgen.errors import Problem, RalphgenError
+from ralphgen.calls.rows import KIT, Record, RowTools
 from ralphgen.project.root import project_place
 from ralphgen.terminal.console import print_json, say
 
-KIT = "ralph"
-MISSING = re.compile(r'argument "([a-z_]+)" is missing')
 PAGE = 200  # rows of a page, the most that a tool gives
-Record = dict[str, Any]
 Clear = Annotated[
     list[str] | None, typer.Option("--clear", metavar="FIELD", help="Empty a field; repeatable.")
 ]
-
-
-class RefusalError(RalphgenError):
-    """A tool refuses what was asked of it (exit code 1)."""
-
-
-class RowTools:
-    """The tools on the project's rows, as a person or the session that this shell belongs to."""
-
-    def __init__(self, server: ServerConnection) -> None:
-        self._server = server
-
-    def ask(self, tool: str, **arguments: object) -> Record:
-        """Return a tool's answer; raise `RefusalError` for a refusal."""
-        answer = self._server.call(tool, arguments)
-        if answer.refused:
-            raise refusal(answer.text)
-        found: Record = json.loads(answer.text)
-        return found
-
-    def properties(self, tool: str) -> Mapping[str, Mapping[str, Any]]:
-        """Return the arguments of a tool, with their schemas; none where it is not there."""
-        listed = {one["name"]: one["inputSchema"]["properties"] for one in self._server.tools()}
-        found: Mapping[str, Mapping[str, Any]] = listed.get(tool, {})
-        return found
-
-    def pages(self, tool: str, **arguments: object) -> Iterator[Record]:
-        """Yield the answers of a tool that lists, page by page."""
-        answer = self.ask(tool, **arguments)
-        yield answer
-        while "next_cursor" in answer:
-            answer = self.ask(tool, **arguments, cursor=answer["next_cursor"])
-            yield answer
 
 
 @contextmanager
@@ -64,24 +24,6 @@ def row_tools(project: Path, tool: str, *, trust_edited: bool = False) -> Iterat
     place = project_place(project)
     with open_server(place, KIT, tool, None, trust_edited=trust_edited, say=say) as server:
         yield RowTools(server)
-
-
-def refusal(text: str) -> RalphgenError:
-    """Return the error for a refusal, line by line, with the command that lists what there is."""
-    return RefusalError.of(
-        [Problem(line, _hint(line)) for line in text.splitlines() or ["refused"]]
-    )
-
-
-def _hint(line: str) -> str:
-    if missing := MISSING.match(line):
-        name = missing[1]
-        listing = (
-            f'; "ralphgen {name} list" lists them' if name in ("feature", "discipline") else ""
-        )
-        return f'give it with "--{name.replace("_", "-")}"{listing}'
-    kinds = [kind for kind in ("task", "feature", "discipline") if f"there is no {kind} " in line]
-    return f'"ralphgen {kinds[0]} list" lists them' if kinds else ""
 
 
 def listed(tools: RowTools, tool: str, rows: str, limit: int, **arguments: object) -> Record:
@@ -152,10 +94,3 @@ def titled(tools: RowTools, text: str, limit: int, filters: Mapping[str, object]
         if text.casefold() in str(task.get("title", "")).casefold()
     ]
     return {"tasks": found[:limit], "total": len(found)}
-
-
-def login_name() -> str:
-    """Return the name of the user, as the system knows it."""
-    with suppress(OSError, KeyError):
-        return getpass.getuser()
-    return "human"

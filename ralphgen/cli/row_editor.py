@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ralphgen.calls.rows import Record, RefusalError, RowTools
 from ralphgen.cli.fields import Given, arguments_of
-from ralphgen.cli.row_commands import Record, RefusalError, RowTools
 from ralphgen.errors import ProjectError, RalphgenError, UsageError, plain
 from ralphgen.terminal.console import say
 from ralphgen.terminal.person import confirmed

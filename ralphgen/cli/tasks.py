@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from ralphgen.calls.rows import Record
 from ralphgen.cli.completion import (
     complete_disciplines,
     complete_features,
@@ -15,15 +16,13 @@ from ralphgen.cli.completion import (
 from ralphgen.cli.fields import FieldCommand, arguments_of, given_fields
 from ralphgen.cli.row_commands import (
     Clear,
-    Record,
     listed,
-    login_name,
     row_tools,
     show_change,
     titled,
 )
 from ralphgen.cli.sessions import make_session
-from ralphgen.errors import UsageError, plain
+from ralphgen.errors import plain
 from ralphgen.project.root import project_place
 from ralphgen.sessions.decide import Request
 from ralphgen.terminal.console import print_json, say
@@ -277,19 +276,9 @@ def status(
     """Set a task's status, by the same rules as an agent's."""
     if force or because:
         refuse_agents("task status --force")
-        if not force:
-            raise UsageError('"--because" goes with "--force"', "say both, or neither")
     words = {"reason": reason, "summary": summary, "because": because}
-    said: dict[str, object] = {name: text for name, text in words.items() if text}
     with row_tools(project, "set_task_status", trust_edited=trust_edited) as tools:
-        known = tools.properties("set_task_status") if force else {}
-        if because and "summary" in known:
-            said.setdefault("summary", "Closed by a person.")  # whose reason the server adds
-        if force and not because and "force" not in known:
-            raise UsageError('"--force" goes with "--because" here', "say both, or neither")
-        if "force" in known:
-            said["force"] = True
-        answer = tools.ask("set_task_status", id=task, status=new, **said)
+        answer = tools.set_status(task, new, words, force=force)
     free = [str(one) for one in answer.get("unblocked", ())]
     more = f", and {len(free) - READY} more" if len(free) > READY else ""
     after = f"; nothing keeps {', '.join(free[:READY])}{more} any more" if free else ""
@@ -311,12 +300,7 @@ def comment(
     """Add a comment to a task."""
     body = typer.get_text_stream("stdin").read() if text == "-" else text
     with row_tools(project, "add_task_comment", trust_edited=trust_edited) as tools:
-        given: dict[str, object] = {"task_id": task, "body": body}
-        if author or "author" in tools.properties("add_task_comment"):
-            given["author"] = author or login_name()
-        if priority is not None:
-            given["priority"] = priority
-        answer = tools.ask("add_task_comment", **given)
+        answer = tools.comment(task, body, author=author, priority=priority or "")
     show_change(answer, f"comment {answer.get('id', '')} on task {task}", as_json=as_json)
 
 

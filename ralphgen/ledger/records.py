@@ -136,6 +136,13 @@ def newest_sessions(reader: RecordReader, most: int, offset: int = 0) -> list[Se
     return [SessionRecord(*row) for row in reader.execute(sql, most, offset)]
 
 
+def sessions_of(reader: RecordReader, task: int, most: int) -> list[SessionRecord]:
+    """Return the sessions on a task that began last, the newest first."""
+    sql = f"{_SESSIONS} WHERE task_id = ? ORDER BY started DESC, NAME DESC LIMIT ?"
+    sql = sql.replace("NAME", exactly(reader.connection, "id"))
+    return [SessionRecord(*row) for row in reader.execute(sql, task, most)]
+
+
 def outcomes(reader: RecordReader) -> dict[str | None, tuple[int, float | None]]:
     """Return the number of these sessions by outcome, None for those that go on, and their cost."""
     return {outcome: (count, cost) for outcome, count, cost in reader.execute(_TOTALS)}

@@ -41,6 +41,16 @@ def exactly(connection: DatabaseConnection, column: str) -> str:
     return f'{column}::text COLLATE "C"' if of_postgresql else f"{column} COLLATE BINARY"
 
 
+def holds(connection: DatabaseConnection, column: str) -> str:
+    """Return the condition that a column is like a pattern, whose escape is "!", in any case.
+
+    SQLite knows the case of ASCII alone.
+    """
+    if isinstance(connection, PostgresqlConnection):
+        return f"{column}::text ILIKE ? ESCAPE '!'"
+    return f"{column} LIKE ? ESCAPE '!'"
+
+
 def is_text(connection: DatabaseConnection, column: str) -> str:
     """Return the condition that a text is there, and nothing else that SQLite may hold."""
     of_postgresql = isinstance(connection, PostgresqlConnection)

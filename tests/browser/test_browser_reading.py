@@ -117,7 +117,8 @@ def page(chromium: Chromium, board: BoardProcess) -> Iterator[Page]:
 def harmless(page: Page) -> None:
     """Nothing was run, loaded or refused, and no element is there that is not ours."""
     assert page.script("window.hit === undefined")
-    foreign = "img, base, style, iframe, object, embed, script:not([src='/assets/board.js'])"
+    ours = "[src='/assets/board.js'], [src='/assets/keys.js']"
+    foreign = f"img, base, style, iframe, object, embed, script:not({ours})"
     assert 0 == page.count(foreign)
     handlers = "[...document.querySelectorAll('*')].flatMap(one => one.getAttributeNames())"
     assert page.script(f"{handlers}.filter(name => name.startsWith('on')).length === 0")

@@ -79,8 +79,9 @@ async function load(name) {
     if (!section) return;
     const asked = `${query(name)}`;
     // A section of an area is served within its page alone.
-    const at = section.dataset.heeds === undefined ? `/sections/${name}` : place(section);
-    const answer = await fetch(`${at}?${asked}`).catch(() => null);
+    const own = section.dataset.heeds === undefined;
+    const at = own ? `/sections/${name}?${asked}` : `${place(section)}?${asked}&only=${name}`;
+    const answer = await fetch(at).catch(() => null);
     const html = answer?.ok && (await answer.text());
     if (!html) return;
     // Of another discipline, it would undo the choice that was made meanwhile.

@@ -168,7 +168,7 @@ def _record(
     read = newest_sessions(rows, size, (number - 1) * size)
     by_number = sorted(counted.items(), key=lambda one: (-one[1][0], one[0] or ""))
     return ProjectRecord(
-        sessions=page_of(number, total, size, _session_lines(rows, read)),
+        sessions=page_of(number, total, size, session_lines(rows, read)),
         people=people_counted(rows),
         outcomes=tuple((line(word) or GOES_ON, count) for word, (count, _) in by_number),
         cost=f"${sum(costs):,.2f}" if costs else "",
@@ -177,7 +177,8 @@ def _record(
     )
 
 
-def _session_lines(rows: Rows, records: Sequence[SessionRecord]) -> tuple[SessionLine, ...]:
+def session_lines(rows: Rows, records: Sequence[SessionRecord]) -> tuple[SessionLine, ...]:
+    """Return sessions on record as they are shown."""
     titles = titles_of(rows, [one.task_id for one in records if one.task_id is not None])
     holding = holding_sessions(rows, [one.session_id for one in records])
     return tuple(_session_line(one, titles, one.session_id in holding) for one in records)
@@ -185,7 +186,7 @@ def _session_lines(rows: Rows, records: Sequence[SessionRecord]) -> tuple[Sessio
 
 def session_on_record(rows: Rows, record: SessionRecord) -> SessionLine:
     """Return one session on record as it is shown."""
-    (found,) = _session_lines(rows, [record])
+    (found,) = session_lines(rows, [record])
     return found
 
 

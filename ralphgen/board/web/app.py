@@ -1,7 +1,6 @@
 """What the board answers: its places, the sections of them, its assets, and the actions."""
 
 import asyncio
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -14,18 +13,23 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from ralphgen.board.project import Board, PageQuery
-from ralphgen.board.requests import ActionResult, Form, form_of, query_of, wants_json
+from ralphgen.board.requests import ActionResult, Form, form_of, number_of, query_of, wants_json
 from ralphgen.board.views.record import RecordQuery
 from ralphgen.board.web import pages
 from ralphgen.board.web.agents import session_area
 from ralphgen.board.web.desk import Draw, PageDesk, json_answer
 from ralphgen.board.web.events import Events, in_thread
 from ralphgen.board.web.loop import loop_area
+from ralphgen.board.web.tasks import task_routes
 
 ASSETS = Path(__file__).parents[1] / "assets"
 KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 LARGEST_BODY = 256 * 1024
-AREAS: Sequence[Callable[[PageDesk], Sequence[Route]]] = (session_area, loop_area)
+AREAS: Sequence[Callable[[PageDesk], Sequence[Route]]] = (
+    session_area,
+    loop_area,
+    task_routes,
+)
 """The areas with routes of their own: what an address there answers is theirs alone."""
 
 
@@ -125,11 +129,6 @@ def _page_query(query: Mapping[str, str]) -> PageQuery:
     """Return what the fields behind the question mark ask for."""
     pages = (number_of(query.get(name, "")) for name in ("sessions", "changes"))
     return PageQuery(query.get("discipline", ""), RecordQuery(query.get("task", ""), *pages))
-
-
-def number_of(text: str) -> int:
-    """Return the number of a page; that of the first where the text is none."""
-    return int(text) if re.fullmatch("[0-9]{1,9}", text) else 1
 
 
 async def _asset(request: Request) -> Response:

@@ -153,6 +153,6 @@ class PageDesk:
         return pages.problem(name, drawn)
 
 
-def json_answer(value: object) -> Response:
+def json_answer(value: object, status: int = 200) -> Response:
     """Return JSON in ASCII: half of a surrogate pair, as a name can hold it, is no UTF-8."""
-    return Response(json.dumps(value), media_type="application/json")
+    return Response(json.dumps(value), status, media_type="application/json")

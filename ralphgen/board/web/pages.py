@@ -147,6 +147,7 @@ def report(root: Path, *, sessions: bool = False) -> str:
     sheet = SHEET.read_text(encoding="utf-8")
     filled = html(
         "report.html.jinja",
+        linked=False,
         title=project_title(root),
         sections=[(name, title) for name, title in SECTIONS.items() if name not in left_out],
         sheet=Markup(sheet),
@@ -163,7 +164,7 @@ def report(root: Path, *, sessions: bool = False) -> str:
 
 def section(name: str, values: Mapping[str, object]) -> Markup:
     """Return one section."""
-    return html(TEMPLATES[name], name=name, title=SECTIONS[name], **values)
+    return html(TEMPLATES[name], name=name, title=SECTIONS[name], linked=True, **values)
 
 
 def problem(name: str, error: BaseException) -> Markup:

@@ -1,0 +1,220 @@
+"""What a person changes of tasks on the board: by the tools of the project's own server."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from ralphgen.board.requests import ActionResult, FieldProblem, Form
+from ralphgen.board.tasks.fields import (
+    FieldConflict,
+    changes_of_form,
+    conflicts,
+    given_values,
+    with_more,
+)
+from ralphgen.board.tasks.task import stored_task
+from ralphgen.board.views.stored_text import line
+from ralphgen.calls.caller import open_server
+from ralphgen.calls.rows import KIT, Record, RefusalError, RowTools
+from ralphgen.errors import RalphgenError
+from ralphgen.kits.ralph.rows import Rows, reading_rows
+from ralphgen.kits.registry import KITS
+from ralphgen.output.manifest import MANIFEST
+from ralphgen.project.connection import open_database
+from ralphgen.project.inspect import read_schema
+from ralphgen.project.model import Schema
+from ralphgen.project.root import FOLDER, project_place
+
+CREATE, UPDATE, ENRICH, SET_STATUS, COMMENT = (
+    "create_task",
+    "update_task",
+    "enrich_task",
+    "set_task_status",
+    "add_task_comment",
+)
+FREED = 10  # ids of tasks that are named after a change
+Schemas = Mapping[str, Record]
+"""The input schema of each tool, by its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOutcome:
+    """What came of a change; `task` is the one it was about, None where none was made.
+
+    `conflicts` are the fields that somebody else has changed meanwhile; nothing was written then.
+    """
+
+    result: ActionResult
+    task: int | None = None
+    conflicts: tuple[FieldConflict, ...] = ()
+
+    @property
+    def status(self) -> int:
+        """Return the status of an answer that is no success."""
+        return 409 if self.conflicts else 422
+
+
+@contextmanager
+def project_rows(root: Path) -> Iterator[tuple[Rows, Schema]]:
+    """Yield the rows of the project in `root`, and its schema, as the board reads them."""
+    with open_database(root) as connection:
+        schema = read_schema(connection, root, KITS)
+        with reading_rows(connection, schema) as rows:
+            yield rows, schema
+
+
+class TaskActions:
+    """Changes tasks of the project in `root`, one change after the other, in any thread.
+
+    Each is made by the tools of its server, as a person: by their rules, with their refusals, and
+    on record as theirs.
+    """
+
+    def __init__(self, root: Path) -> None:
+        """Start with nothing asked."""
+        self._root = root
+        self._acting = Lock()
+        self._asking = Lock()
+        self._known: tuple[object, Schemas] = (None, {})
+
+    def schemas(self) -> Schemas:
+        """Return the input schemas of the server as it is written, which is asked for them once.
+
+        Raises `RalphgenError` where it does not start.
+        """
+        with self._asking:
+            written = (self._root / FOLDER / MANIFEST).stat().st_mtime_ns if self._is_there else 0
+            if self._known[0] != written:
+                with self._tools(UPDATE) as tools:
+                    self._known = written, tools.tools()
+            return self._known[1]
+
+    @property
+    def _is_there(self) -> bool:
+        return (self._root / FOLDER / MANIFEST).is_file()
+
+    def create(self, form: Form) -> TaskOutcome:
+        """Add the task that a form describes."""
+
+        def act(tools: RowTools) -> TaskOutcome:
+            answer = tools.ask(CREATE, **given_values(tools.tools()[CREATE], form))
+            said = f"task {answer['id']} is {line(answer['status'])}"
+            return TaskOutcome(_done(said, answer), answer["id"])
+
+        return self._act(CREATE, None, "no task was made", act)
+
+    def edit(self, task: int, form: Form) -> TaskOutcome:
+        """Change what differs from what is stored; nothing where somebody else was first."""
+        given = with_more(form)
+
+        def act(tools: RowTools) -> TaskOutcome:
+            schema = tools.tools()[UPDATE]
+            row = self._row(task)
+            if found := conflicts(schema, row, given):
+                return _conflicting(task, found)
+            changes = changes_of_form(schema, row, given)
+            if not changes:
+                return TaskOutcome(ActionResult(True, f"task {task}: nothing to change"), task)
+            answer = tools.ask(UPDATE, id=task, **changes)
+            named = ", ".join(answer.get("changed", ())) or "nothing"
+            return TaskOutcome(_done(f"task {task}: changed {named}", answer), task)
+
+        return self._act(UPDATE, task, "nothing was saved", act)
+
+    def enrich(self, task: int, form: Form) -> TaskOutcome:
+        """Give a draft what a form says, which makes it pending."""
+
+        def act(tools: RowTools) -> TaskOutcome:
+            schema = tools.tools()[ENRICH]
+            if found := conflicts(schema, self._row(task), form):
+                return _conflicting(task, found)
+            given = given_values(schema, form)
+            answer = tools.ask(ENRICH, **{**given, "id": task})
+            return TaskOutcome(_done(f"task {task} is {line(answer['status'])}", answer), task)
+
+        return self._act(ENRICH, task, "the draft is as it was", act)
+
+    def set_status(self, task: int, form: Form) -> TaskOutcome:
+        """Set a task's status, where it is still the one that was read."""
+
+        def act(tools: RowTools) -> TaskOutcome:
+            now = line(self._row(task).get("status"))
+            new, force = form.text("status"), bool(form.texts("force"))
+            (read,) = form.texts("was.status")[-1:] or (now,)
+            if read != now:
+                text = f"nothing was changed: somebody else has set the status to {now} meanwhile"
+                conflict = FieldConflict("Status", read, now, new)
+                return TaskOutcome(ActionResult(False, text), task, (conflict,))
+            words = {name: _text(form, name) for name in ("reason", "summary", "because")}
+            answer = tools.set_status(task, new, words, force=force)
+            said = f"task {task}: {line(answer['old'])} → {line(answer['new'])}"
+            return TaskOutcome(_done(said, answer), task)
+
+        return self._act(SET_STATUS, task, "the status was not changed", act)
+
+    def comment(self, task: int, form: Form) -> TaskOutcome:
+        """Add a comment to a task."""
+
+        def act(tools: RowTools) -> TaskOutcome:
+            body, author = form.text("body"), _text(form, "author")
+            answer = tools.comment(task, body, author=author, priority=_text(form, "priority"))
+            return TaskOutcome(_done(f"the comment stands on task {task}", answer), task)
+
+        return self._act(COMMENT, task, "nothing was said", act)
+
+    def _row(self, task: int) -> Mapping[str, Any]:
+        """Return a task as it is stored now; nothing where there is none, as the tool says."""
+        with project_rows(self._root) as (rows, _):
+            return stored_task(rows, task) or {}
+
+    def _act(
+        self, tool: str, task: int | None, otherwise: str, act: Callable[[RowTools], TaskOutcome]
+    ) -> TaskOutcome:
+        """Return what came of an action, which has the project's server to itself in this board."""
+        try:
+            with self._acting, self._tools(tool) as tools:
+                return act(tools)
+        except RefusalError as error:  # whose hints are for a command line
+            problems = (FieldProblem("", one.text) for one in error.problems)
+            return TaskOutcome(ActionResult(False, otherwise, (), tuple(problems)), task)
+        except RalphgenError as error:
+            problems = (FieldProblem("", one.text, one.hint) for one in error.problems)
+            return TaskOutcome(ActionResult(False, otherwise, (), tuple(problems)), task)
+
+    @contextmanager
+    def _tools(self, tool: str) -> Iterator[RowTools]:
+        place = project_place(self._root)
+        with open_server(
+            place, KIT, tool, None, trust_edited=False, say=_unsaid, apart=True
+        ) as server:
+            yield RowTools(server)
+
+
+def _conflicting(task: int, found: tuple[FieldConflict, ...]) -> TaskOutcome:
+    """Return the outcome of an edit that comes second."""
+    names = ", ".join(f'"{one.label}"' for one in found)
+    text = f"nothing was saved: somebody else has changed {names} meanwhile"
+    return TaskOutcome(ActionResult(False, text), task, found)
+
+
+def _unsaid(_: str) -> None:
+    """Say nothing: what a command would say besides is said where the board was started."""
+
+
+def _text(form: Form, name: str) -> str:
+    """Return what stands in a field; empty where the form does not have it."""
+    return (*form.texts(name)[-1:], "")[0].strip()
+
+
+def _done(message: str, answer: Mapping[str, Any]) -> ActionResult:
+    """Return the result of a change, with what the tool says besides."""
+    lines = [f"warning: {one}" for one in answer.get("warnings", ())]
+    lines += map(str, answer.get("told", ()))
+    free = [str(one) for one in answer.get("unblocked", ())]
+    if free:
+        more = f", and {len(free) - FREED} more" if len(free) > FREED else ""
+        lines.append(f"nothing keeps {', '.join(free[:FREED])}{more} any more")
+    return ActionResult(True, message, tuple(map(line, lines)))

@@ -1,0 +1,224 @@
+"""Work on tasks in a browser: by clicking, by keyboard, without JavaScript, and beside agents."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from board_browsers import BoardProcess, board_process
+from browsing import BROWSER, Chromium, Page, open_chromium
+from driving import create_project, made_here, query
+
+pytestmark = BROWSER
+MORE = (
+    "INSERT INTO tasks (id, feature, discipline, title, status, depends_on) VALUES"
+    " (3, 'auth', 'backend', 'Write it down', 'done', '[]'),"
+    " (4, 'auth', 'backend', 'Think again', 'draft', '[1, 3, 99]'),"
+    " (5, 'auth', 'frontend', 'Wait for the bank', 'blocked', '[1]');"
+    "INSERT INTO task_comments (id, task_id, author, body) VALUES (1, 1, 'me', 'Why?');"
+    "UPDATE features SET architecture = 'Layers';"
+    "UPDATE tasks SET acceptance_criteria = '[\"It opens\"]', updated = '2026-02-10' WHERE id = 1;"
+)
+WITHOUT = {"javaScriptEnabled": False}
+SCHEMES = pytest.mark.parametrize("scheme", ["light", "dark"])
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Chromium]:
+    with open_chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return create_project(tmp_path_factory.mktemp("worked") / "p", MORE)
+
+
+@pytest.fixture
+def root(made: Path, tmp_path: Path) -> Path:
+    return made_here(shutil.copytree(made, tmp_path / "p"))
+
+
+@pytest.fixture
+def board(root: Path) -> Iterator[BoardProcess]:
+    with board_process(root) as running:
+        yield running
+
+
+def titles(page: Page) -> list[str]:
+    """The tasks of the list, in its order."""
+    return page.texts("#tasks [data-item]")
+
+
+def work(page: Page, root: Path) -> None:
+    """Find a task, change all of it that can be changed, and make another one, by clicking."""
+    page.fill("#tasks-search", "log")
+    page.click("#tasks .filters button.main")
+    page.wait_plain("#tasks .filters a:has-text('Show all')")
+    assert ["Log in"] == titles(page)
+    page.click("#tasks [data-item]")
+    page.wait_plain("#task")
+    page.click("#edit summary")
+    page.fill("#field-title", "Log in quickly")
+    page.fill("#field-acceptance_criteria", "It opens\nIt closes")
+    page.click("#edit button.main")
+    page.wait("#notices .notice[data-ok=true]")
+    page.wait_plain("#task")
+    page.fill("#comment-body", "Two\nlines")
+    page.click("#comments button")
+    page.wait_plain("#comments li:has-text('Two')")
+    page.fill("#needs-more", "3")
+    page.click("[data-key=needs-more] button")
+    page.wait_plain("[data-key=needs-3]")
+    page.at("#new-status", "selectOption", "done")
+    page.fill("#status-summary", "It works")
+    page.click("[data-key=status-form] button")
+    page.wait("#notices .notice:has-text('pending → done')")
+    page.wait_plain("#comments li:has-text('It works')")
+    page.click("#task a[href='/tasks']")
+    page.click("#tasks a[href='/tasks/new']")
+    page.wait_plain("#field-title")
+    page.fill("#field-title", "Another")
+    page.at("#field-feature", "selectOption", "auth")
+    page.at("#field-discipline", "selectOption", "backend")
+    page.click("#new-task button.main")
+    page.wait("#notices .notice:has-text('task 6')")
+
+    assert [("Log in quickly", '["It opens","It closes"]', "[3]", "done")] == query(
+        root, "SELECT title, acceptance_criteria, depends_on, status FROM tasks WHERE id = 1"
+    )
+    assert [("Two\nlines",), ("It works",)] == query(
+        root, "SELECT body FROM task_comments WHERE id > 1 ORDER BY id"
+    )
+    assert [("Another",)] == query(root, "SELECT title FROM tasks WHERE id = 6")
+
+
+def test_a_task_is_found_changed_and_made_by_clicking(
+    root: Path, board: BoardProcess, chromium: Chromium
+) -> None:
+    with chromium.page(f"{board.url}tasks") as page:
+        page.wait_live()
+        work(page, root)
+
+        assert [] == page.said()
+
+
+def test_a_task_is_found_changed_and_made_without_javascript(
+    root: Path, board: BoardProcess, chromium: Chromium
+) -> None:
+    with chromium.page(f"{board.url}tasks", **WITHOUT) as page:
+        page.wait_plain("#tasks")
+        work(page, root)
+
+
+def test_keys_lead_to_tasks_and_through_their_list(
+    root: Path, board: BoardProcess, chromium: Chromium
+) -> None:
+    with chromium.page(board.url) as page:
+        page.wait_live()
+        page.press("/")
+        page.wait("#tasks-search:focus")
+        page.type("log")
+        page.press("Enter")
+        page.wait("#tasks .filters a:has-text('Show all')")
+        page.wait_live()
+        page.press("j")
+        page.wait("#tasks [data-item]:focus")
+        page.press("Enter")
+        page.wait("#edit summary")
+        page.wait_live()
+        page.press("e")
+        page.wait("#field-title:focus")
+        page.press("End")
+        page.type(" njk?/e")  # keys are letters while somebody is typing
+        page.press("Enter")
+        page.wait("#notices .notice[data-ok=true]")
+        page.wait_live()
+        page.press("?")
+        page.wait("#keys[open]")
+        page.press("n", "Escape")
+        page.wait("#keys", "hidden")
+        page.press("n")
+        page.wait("#new-task")
+
+        assert [("Log in njk?/e",)] == query(root, "SELECT title FROM tasks WHERE id = 1")
+        assert [] == page.said()
+
+
+def test_j_and_k_go_down_and_up(board: BoardProcess, chromium: Chromium) -> None:
+    with chromium.page(f"{board.url}tasks") as page:
+        page.wait_live()
+        page.press("j", "j", "j", "k", "e")
+        page.wait("#edit[open]")
+
+        assert page.text("#task-title").startswith("#2")
+
+
+def test_what_somebody_types_stays_and_of_two_the_second_sees_both(
+    root: Path, board: BoardProcess, chromium: Chromium
+) -> None:
+    with chromium.page(f"{board.url}tasks/1") as page:
+        page.wait_live()
+        page.click("#edit summary")
+        page.fill("#field-title", "Typed")
+        page.fill("#comment-body", "half a sen")
+        query(root, "UPDATE tasks SET title = 'Elsewhere' WHERE id = 1")
+        page.wait("#task-title:has-text('Elsewhere')")
+        page.wait("#edit [data-elsewhere]")
+        typed = page.value("#field-title"), page.value("#comment-body")
+        page.fill("#comment-body", "")
+        page.click("#edit button.main")
+        page.wait("[data-key=conflicts]")
+        shown = page.texts("[data-key=conflicts] td")
+        page.click("#edit button.main")
+        page.wait("#notices .notice[data-ok=true]")
+
+    assert ("Typed", "half a sen") == typed
+    assert ["Log in", "Elsewhere", "Typed"] == shown
+    assert [("Typed",)] == query(root, "SELECT title FROM tasks WHERE id = 1")
+
+
+def test_the_list_follows_what_others_write_and_keeps_what_is_typed(
+    root: Path, board: BoardProcess, chromium: Chromium
+) -> None:
+    with chromium.page(f"{board.url}tasks?status=open") as page:
+        page.wait_live()
+        page.fill("#tasks-search", "half a w")
+        query(root, "UPDATE tasks SET title = 'Elsewhere' WHERE id = 1")
+        page.wait("#tasks [data-item]:has-text('Elsewhere')")
+
+        assert "half a w" == page.value("#tasks-search")
+
+
+@SCHEMES
+@pytest.mark.parametrize(
+    "path", ["tasks", "tasks?view=columns", "tasks/1/edit", "tasks/4", "tasks/new", "conflict"]
+)
+def test_axe_finds_nothing(
+    root: Path, board: BoardProcess, chromium: Chromium, path: str, scheme: str
+) -> None:
+    at = "tasks/1/edit" if path == "conflict" else path
+    with chromium.page(f"{board.url}{at}", colorScheme=scheme) as page:
+        page.wait_live()
+        if path == "conflict":
+            page.fill("#field-title", "Typed")
+            query(root, "UPDATE tasks SET title = 'Elsewhere' WHERE id = 1")
+            page.click("#edit button.main")
+            page.wait("[data-key=conflicts]")
+        page.script("for (const one of document.querySelectorAll('details')) one.open = true")
+
+        assert [] == page.violations()
+        page.press("?")
+        page.wait("#keys[open]")
+        assert [] == page.violations()
+
+
+@pytest.mark.parametrize("path", ["tasks", "tasks?view=columns", "tasks/1/edit", "tasks/new"])
+def test_no_page_is_wider_than_the_screen(
+    board: BoardProcess, chromium: Chromium, path: str
+) -> None:
+    for width in (390, 820, 1440):
+        with chromium.page(f"{board.url}{path}", viewport={"width": width, "height": 800}) as page:
+            page.wait_live()
+
+            assert width == page.script("document.documentElement.scrollWidth")

@@ -1,0 +1,87 @@
+"""Tasks on the board, on both engines, and in databases without what later ones have."""
+
+from pathlib import Path
+
+import pytest
+from engines import on_engine
+from postgresql import needs_postgresql
+
+from ralphgen.board.requests import Form
+from ralphgen.board.tasks.listing import task_listing
+from ralphgen.board.tasks.query import SORTS, STATES, TaskQuery
+from ralphgen.board.tasks.save import TaskActions, project_rows
+from ralphgen.board.tasks.task import TaskView, task_view
+
+pytestmark = pytest.mark.slow
+
+ROWS = """
+UPDATE tasks SET priority = 'low', description = '100%_of it' WHERE id = 1;
+INSERT INTO tasks (id, feature, discipline, title, status, depends_on, priority) VALUES
+    (3, 'auth', 'backend', '“Ü” over all', 'done', '[]', 'high'),
+    (4, 'auth', 'backend', 'zebra', 'draft', '[1, 3, 99]', NULL),
+    (10, 'auth', 'backend', 'x', 'in_progress', '[]', 'critical');
+INSERT INTO task_comments (id, task_id, author, body) VALUES (1, 1, 'me', 'why');
+INSERT INTO ralphgen_sessions (id, recipe, started, agent, outcome, task_id)
+    VALUES ('s', 'r', '2026-02-10T00:00:00Z', 'a', 'done', 1);
+INSERT INTO ralphgen_claims (task_id, session, token, taken, expires, began)
+    VALUES (10, 's', 1, '2026-02-10T00:00:00.123Z', '2026-02-10T00:01:00.123Z', '2026-02-10')
+"""
+ASKED = (
+    *(TaskQuery(sort=column, down=down) for column in SORTS for down in (False, True)),
+    *(TaskQuery(state=state) for state in STATES),
+    *(TaskQuery(search=text) for text in ("ü", "%_", "1", "ZEBRA", "'", "!")),
+    TaskQuery(view="columns"),
+    TaskQuery(status="open", feature="auth", discipline="backend"),
+)
+
+
+def seen(root: Path, task: int) -> TaskView:
+    """A task, which is there."""
+    with project_rows(root) as (rows, schema):
+        view = task_view(rows, schema.hidden, task, 1, 1)
+    assert view is not None
+    return view
+
+
+@needs_postgresql
+def test_lists_tasks_and_changes_are_the_same_on_both_engines(tmp_path: Path) -> None:
+    lists, views, stored = list[object](), list[TaskView](), list[object]()
+    for engine in ("sqlite", "postgresql"):
+        with on_engine(engine, tmp_path / engine / "p", ledger=True) as project:
+            project.run(*ROWS.split(";\n"))
+            with project_rows(project.root) as (rows, _):
+                lists.append([task_listing(rows, asked) for asked in ASKED])
+            views.append(seen(project.root, 1))
+            actions = TaskActions(project.root)
+            fields = (("title", "New"), ("depends_on", "3"), ("was.title", "Log in"))
+            edited = actions.edit(1, Form((*fields, ("was.depends_on", ""))))
+            late = actions.edit(1, Form((("was.title", "Log in"), ("title", "Mine"))))
+            stored.append(
+                project.query(
+                    "SELECT title, depends_on::text FROM tasks WHERE id = 1"
+                    if project.dsn
+                    else "SELECT title, depends_on FROM tasks WHERE id = 1"
+                )
+            )
+
+            assert (True, 409) == (edited.result.ok, late.status), edited
+    assert lists[0] == lists[1]
+    assert views[0].comments == views[1].comments
+    assert views[0].dependents == views[1].dependents
+    assert [one.session_id for one in views[0].sessions] == ["s"]
+    assert [("New", "[3]")] == stored[0] == stored[1]
+
+
+@pytest.mark.parametrize("schema", ["a0", "b6"])
+def test_a_database_without_optional_columns_is_shown_and_changed(
+    tmp_path: Path, schema: str
+) -> None:
+    with on_engine("sqlite", tmp_path / "p", schema=schema) as project:
+        with project_rows(project.root) as (rows, _):
+            lists = [task_listing(rows, asked) for asked in ASKED]
+        view = seen(project.root, 1)
+        fields = (("title", "New"), ("was.title", view.task.title))
+        edited = TaskActions(project.root).edit(1, Form(fields))
+
+    assert all(one.statuses for one in lists)
+    assert edited.result.ok, edited
