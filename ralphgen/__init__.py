@@ -1,3 +1,3 @@
 """Writes a project's own MCP servers from its database schema, disciplines and recipes."""
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"

@@ -1,6 +1,7 @@
 """Every command, ours and those of kits, and running one to its exit code."""
 
 import io
+import os
 import sys
 from copy import copy
 from importlib import import_module
@@ -28,6 +29,7 @@ from ralphgen.cli import (
     upgrade,
 )
 from ralphgen.cli.app import app
+from ralphgen.cli.completion import as_bash_splits
 from ralphgen.cli.disciplines import disciplines
 from ralphgen.cli.features import features
 from ralphgen.cli.tasks import tasks
@@ -70,7 +72,8 @@ def run() -> int:
             stream.reconfigure(errors="backslashreplace")  # a terminal may lack a character
     arguments, passed = _split(sys.argv[1:])
     try:
-        _only(arguments[:1])(arguments, obj=passed, standalone_mode=True)
+        with as_bash_splits(os.environ):
+            _only(arguments[:1])(arguments, obj=passed, standalone_mode=True)
     except RalphgenError as error:
         say(f"ralphgen: {error}")
         return error.exit_code

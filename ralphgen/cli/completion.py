@@ -1,7 +1,10 @@
 """What a shell completes: ids, names, statuses and tools of the project around the folder."""
 
+import io
+import re
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 
 import typer
@@ -15,6 +18,30 @@ Offer = tuple[str, str]
 MOST = 100  # values that are offered
 STATUSES = ("draft", "pending", "in_progress", "done", "blocked", "skipped")
 PRIORITIES = ("low", "medium", "high", "critical")
+
+
+@contextmanager
+def as_bash_splits(environment: MutableMapping[str, str]) -> Iterator[None]:
+    """Let bash complete a word with colons, which it takes for several and replaces the last of.
+
+    `COMP_WORDS` and `COMP_CWORD`, where they are in `environment`, get the word in one; what is
+    printed meanwhile loses the part of it that bash leaves as it is.
+    """
+    number = environment.get("COMP_CWORD", "")
+    words = environment.get("COMP_WORDS", "").split("\n")
+    words = words[: int(number) + 1] if number.isdecimal() else []
+    if ":" not in words:
+        yield
+        return
+    joined = re.sub(r"\n?:\n?", ":", "\n".join(words)).split("\n")
+    environment.update(COMP_WORDS="\n".join(joined), COMP_CWORD=str(len(joined) - 1))
+    kept = "" if words[-1] == joined[-1] else joined[-1][: joined[-1].rfind(":") + 1]
+    offers = io.StringIO()
+    try:
+        with redirect_stdout(offers):
+            yield
+    finally:
+        print("\n".join(one.removeprefix(kept) for one in offers.getvalue().splitlines()))
 
 
 def complete_tasks(context: typer.Context, incomplete: str) -> list[Offer]:

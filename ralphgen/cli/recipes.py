@@ -13,8 +13,11 @@ class RecipeCommand(TyperCommand):
     """A command whose first argument is a kind of session."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Name the kinds of session where nothing is asked for, and end with 2."""
-        if not args:
+        """Name the kinds of session where nothing is asked for, and end with 2.
+
+        A shell that completes a command line asks for nothing.
+        """
+        if not args and not ctx.resilient_parsing:
             show_recipes(f"usage: ralphgen {self.name} RECIPE, which is one of", to_stderr=True)
             raise typer.Exit(2)
         return super().parse_args(ctx, args)

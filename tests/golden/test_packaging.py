@@ -1,6 +1,7 @@
 """The wheel holds everything that a machine without the repository needs, and nothing else."""
 
 import email.policy
+import re
 import subprocess
 import sys
 import tarfile
@@ -9,6 +10,7 @@ from email.message import Message
 from pathlib import Path
 
 import pytest
+from goldens import Goldens
 
 import ralphgen
 from ralphgen.environment.location import read_lock
@@ -20,21 +22,31 @@ from hatchling.build import build_sdist, build_wheel
 build_wheel(sys.argv[1])
 build_sdist(sys.argv[1])
 """
+MANUAL = "share/man/man1/ralphgen.1"
+CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the wheel and the source archive."""
     folder = tmp_path_factory.mktemp("dist")
-    command = [sys.executable, "-c", BUILD, str(folder)]
-    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    build(ROOT, folder)
     return folder
+
+
+def build(source: Path, folder: Path) -> None:
+    command = [sys.executable, "-c", BUILD, str(folder)]
+    subprocess.run(command, cwd=source, check=True, stdout=subprocess.DEVNULL)
 
 
 @pytest.fixture(scope="module")
 def wheel(built: Path) -> dict[str, bytes]:
     """The files of the wheel."""
-    (path,) = built.glob("*.whl")
+    return files_of(built)
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    (path,) = folder.glob("*.whl")
     with zipfile.ZipFile(path) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 
@@ -43,6 +55,13 @@ def wheel(built: Path) -> dict[str, bytes]:
 def metadata(wheel: dict[str, bytes]) -> Message:
     (name,) = (name for name in wheel if name.endswith(".dist-info/METADATA"))
     return email.message_from_bytes(wheel[name], policy=email.policy.default)
+
+
+def committed() -> set[str]:
+    """The files of the repository; none where the tests are those of a source archive."""
+    listing = ["git", "ls-files", "-z"]
+    listed = subprocess.run(listing, cwd=ROOT, capture_output=True, check=False)
+    return {*filter(None, listed.stdout.decode().split("\0"))}
 
 
 def template_texts() -> dict[str, bytes]:
@@ -81,9 +100,26 @@ def test_the_templates_are_inside_as_they_are(wheel: dict[str, bytes]) -> None:
 
 def test_nothing_lies_beside_the_package(wheel: dict[str, bytes]) -> None:
     """A top-level `tests` or `templates` would land in everybody's site-packages."""
-    version = ralphgen.__version__
+    named = f"ralphgen-{ralphgen.__version__}"
+    beside = [name for name in wheel if not name.startswith(("ralphgen/", f"{named}.dist-info/"))]
 
-    assert {"ralphgen", f"ralphgen-{version}.dist-info"} == {name.split("/")[0] for name in wheel}
+    assert [f"{named}.data/data/{MANUAL}"] == beside
+
+
+def test_the_man_page_says_what_the_commands_take(
+    goldens: Goldens, wheel: dict[str, bytes]
+) -> None:
+    """`--update-goldens` writes it anew, as `docs/manpage.py` prints it."""
+    command = [sys.executable, str(ROOT / "docs/manpage.py")]
+    printed = subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout
+    goldens.check("../docs/ralphgen.1", {".": printed})
+
+    (shipped,) = (text for name, text in wheel.items() if name.endswith(MANUAL))
+    assert printed == shipped.decode()
+
+
+def test_the_version_is_the_one_that_the_changelog_begins_with() -> None:
+    assert ralphgen.__version__ == re.findall(r"(?m)^## (\S+)", CHANGELOG)[0]
 
 
 def test_the_lock_in_the_wheel_is_the_one_that_projects_get(wheel: dict[str, bytes]) -> None:
@@ -117,15 +153,17 @@ def test_it_brings_one_command(wheel: dict[str, bytes]) -> None:
     assert b"[console_scripts]\nralphgen = ralphgen.cli.main:main\n" == wheel[name]
 
 
-def test_the_source_archive_can_be_tested(built: Path) -> None:
+def test_the_source_archive_has_every_file_of_the_repository(
+    built: Path, tmp_path: Path, wheel: dict[str, bytes]
+) -> None:
+    """Its tests can be run there, and it makes the same wheel."""
     (path,) = built.glob("*.tar.gz")
     with tarfile.open(path) as archive:
-        names = {name.partition("/")[2] for name in archive.getnames()}
+        archive.extractall(tmp_path, filter="data")
+    (folder,) = tmp_path.iterdir()
+    there = {one.relative_to(folder).as_posix() for one in folder.rglob("*") if one.is_file()}
+    build(folder, tmp_path / "dist")
 
-    assert {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md"} <= names
-    assert {
-        "templates/server.py.jinja",
-        "tests/support/driving.py",
-        "fixtures/schemas/a8.sql",
-    } <= names
-    assert [] == [name for name in names if "__pycache__" in name or name.startswith(".venv")]
+    assert [] == [name for name in there if "__pycache__" in name or name.startswith(".venv")]
+    assert committed() - there <= {".git-blame-ignore-revs"}
+    assert wheel == files_of(tmp_path / "dist")

@@ -62,6 +62,7 @@ def begun(projects: list[LoopProject], event: str) -> Counter[int]:
         (2, 1),
         pytest.param(12, 3, marks=pytest.mark.thorough),
         pytest.param(200, 4, marks=pytest.mark.soak),
+        pytest.param(1_000, 25, marks=pytest.mark.soak),
     ],
 )
 def test_two_machines_do_each_task_once(tmp_path: Path, dsn: str, tasks: int, workers: int) -> None:

@@ -1,0 +1,136 @@
+"""Completion in the shells that people use, each told once to complete; and the man page."""
+
+import os
+import pty
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from driving import create_project
+
+pytestmark = pytest.mark.interop
+ROOT = Path(__file__).parents[2]
+PATIENCE = 60.0
+CLEAR = "\x15"  # what Ctrl-U sends: an empty line
+CASES = [
+    ("ralphgen pol", "ralphgen policy"),
+    ("ralphgen launch task_e", "ralphgen launch task_execution"),
+    ("ralphgen call ralph:create_t", "ralphgen call ralph:create_task"),
+    ("ralphgen call ralph:list_t", "ralphgen call ralph:list_tasks"),
+    ("ralphgen task list --fea", "ralphgen task list --feature"),
+    ("ralphgen task status 1 ski", "ralphgen task status 1 skipped"),
+]
+
+
+def where(program: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(not shutil.which(program), reason=f"{program} is not there")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return create_project(tmp_path / "project")
+
+
+def home_of(shell: str, folder: Path) -> dict[str, str]:
+    """The environment of a person who has told a shell to complete."""
+    programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    folder.mkdir()
+    variables = {"HOME": str(folder), "PATH": programs, "TERM": "dumb", "LC_ALL": "C.UTF-8"}
+    told = subprocess.run(
+        [shell, "-ic", "ralphgen --install-completion; true"],  # else zsh would become ralphgen
+        env=variables,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert f"{shell} completion installed" in told.stdout, told.stderr
+    return variables
+
+
+@contextmanager
+def at_terminal(shell: str, variables: dict[str, str], folder: Path) -> Iterator[int]:
+    """The terminal of a shell that is ready for commands."""
+    process, terminal = pty.fork()
+    if process == 0:
+        os.chdir(folder)
+        os.execvpe(shell, [shell, "-i"], variables)  # noqa: S606 - a shell is what is wanted
+    try:
+        os.write(terminal, b"echo rea''dy\r")
+        read_until(terminal, "ready")
+        yield terminal
+    finally:
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+        os.close(terminal)
+
+
+def read_until(terminal: int, words: str) -> str:
+    """What a terminal shows until these words stand there, or nothing comes any more."""
+    shown = ""
+    end = time.monotonic() + PATIENCE
+    while words not in shown and time.monotonic() < end:
+        if select.select([terminal], [], [], 0.2)[0]:
+            shown += os.read(terminal, 65536).decode(errors="replace")
+    return shown
+
+
+@pytest.mark.parametrize(
+    "shell", [pytest.param("bash", marks=where("bash")), pytest.param("zsh", marks=where("zsh"))]
+)
+def test_a_key_completes_what_is_typed(shell: str, tmp_path: Path, project: Path) -> None:
+    with at_terminal(shell, home_of(shell, tmp_path / "home"), project) as terminal:
+        os.write(terminal, b"ralphgen \t")  # with Typer's script the first one in zsh only loads it
+        for typed, completed in CASES:
+            os.write(terminal, f"{CLEAR}{typed}\t".encode())
+            shown = read_until(terminal, completed)
+            assert completed in shown
+            assert "usage:" not in shown
+
+
+@where("fish")
+def test_fish_completes_what_is_typed(tmp_path: Path, project: Path) -> None:
+    variables = home_of("fish", tmp_path / "home")
+    for typed, completed in CASES:
+        done = subprocess.run(
+            [str(shutil.which("fish")), "-c", 'complete -C "$argv[1]"', typed],
+            cwd=project,
+            env=variables,
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+        )
+        offers = [line.split("\t")[0] for line in done.stdout.splitlines()]
+        assert (completed.split()[-1:], "") == (offers[:1], done.stderr)
+
+
+@where("mandoc")
+def test_the_man_page_has_no_faults() -> None:
+    command = ["mandoc", "-T", "lint", "-W", "warning", "docs/ralphgen.1"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", check=False)
+
+    found = [line for line in done.stdout.splitlines() if "missing date" not in line]
+    assert [] == found  # a date would be another in each build
+
+
+@where("man")
+def test_people_can_read_it() -> None:
+    variables = {**os.environ, "MANWIDTH": "80", "LC_ALL": "C.UTF-8"}
+    done = subprocess.run(
+        [str(shutil.which("man")), "--warnings", "--local-file", "docs/ralphgen.1"],
+        cwd=ROOT,
+        env=variables,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+
+    assert (0, "") == (done.returncode, done.stderr)
+    assert "\n   ralphgen task add\n" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
