@@ -26,6 +26,8 @@ pytestmark = [needs_postgresql, pytest.mark.slow]
 SCHEMA = for_postgresql(
     ";\n".join((INIT_SCHEMA.read_text(encoding="utf-8"), LEDGER.read_text("utf-8"), MARKER, ROWS))
 )
+DONE = """SELECT row_key::int, session FROM ralphgen_journal
+    WHERE table_name = 'tasks' AND after::json ->> 'status' = 'done'"""
 PATIENT = "[loop]\nattempts = 100\nno_progress = 100\n"
 
 
@@ -69,11 +71,17 @@ def test_two_machines_do_each_task_once(tmp_path: Path, dsn: str, tasks: int, wo
     projects = machines(tmp_path, dsn, tasks)
     ended([one.started("--parallel", str(workers)) for one in projects])
 
+    root = projects[0].root
+    each = dict.fromkeys(range(1, tasks + 1), 1)
+    lines = [one for project in projects for one in project.log("said")]
+    # Of many writers one may be told to try again, which an agent of a plan leaves to the loop.
+    refused = Counter(one["task"] for one in lines if one["text"].endswith("try again"))
     assert {"done"} == {*projects[0].statuses().values()}
-    assert dict.fromkeys(range(1, tasks + 1), 1) == begun(projects, "begin")
+    assert each == Counter(task for task, _ in query(root, DONE))
+    assert each == begun(projects, "begin") - refused
     assert [] == projects[0].held()
-    sessions = "SELECT task_id, outcome FROM ralphgen_sessions WHERE agent IS NOT NULL"
-    assert {(task, "done") for task in range(1, tasks + 1)} == {*query(projects[0].root, sessions)}
+    sessions = "SELECT task_id, count(*) FROM ralphgen_sessions WHERE outcome = 'done' GROUP BY 1"
+    assert each == dict(query(root, sessions))
 
 
 @pytest.mark.parametrize(
@@ -121,13 +129,11 @@ def test_neither_killed_agents_nor_a_database_that_crashes_lose_or_double_work(
         root = projects[0].root
         assert {"done"} == {*projects[0].statuses().values()}
         assert [] == projects[0].held()
-        done = """SELECT row_key::int, session FROM ralphgen_journal
-            WHERE table_name = 'tasks' AND after::json ->> 'status' = 'done'"""
-        made = Counter(task for task, _ in query(root, done))
+        made = Counter(task for task, _ in query(root, DONE))
         assert dict.fromkeys(range(1, tasks + 1), 1) == made
         lines = [one for each in projects for one in each.log("said")]
         said = {(one["task"], one["session"]) for one in lines if one["text"].startswith("{")}
-        assert said <= {*query(root, done)}
+        assert said <= {*query(root, DONE)}
 
 
 @pytest.mark.thorough
