@@ -146,6 +146,7 @@ def _looped(
 ) -> int:
     """Run the loop, show what happens, keep it for others to see, and return the exit code."""
     from ralphgen.cli.trust import asked
+    from ralphgen.launch.runner import find_program
     from ralphgen.ledger.backup import backed_up
     from ralphgen.loop.conduct import conduct
     from ralphgen.loop.events import event
@@ -157,6 +158,7 @@ def _looped(
     root, limits, telling = prepared.root, prepared.limits, prepared.telling
     if warning := require_trust(root, project_items(root), asked):
         tell(warning)
+    find_program(prepared.agent)  # before a task is claimed for nothing
     with (
         recorded_loop(root, options) as record,
         _view(prepared, as_json=as_json, tell=tell) as view,

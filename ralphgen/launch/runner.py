@@ -109,7 +109,7 @@ def run_terminal(session: PreparedSession, agent: Agent, call: AgentCall) -> Age
     through it, the agent reads from the terminal all the same. Raises `ProjectError` where its
     program is not there or no terminal.
     """
-    command = (_program(agent, call), *call.argv[1:])
+    command = (find_program(agent), *call.argv[1:])
     with _handling(_ignore, signal.SIGINT), _handling(_stop_us, *_ENDINGS), watched() as marked:
         variables = {**_environment(session, call), **marked}
         with _terminal() as given, _explained(call):
@@ -203,7 +203,7 @@ def _started(
     stop: Asked,
     lost: threading.Event | None,
 ) -> Iterator[Running]:
-    command = (_program(agent, call), *call.argv[1:])
+    command = (find_program(agent), *call.argv[1:])
     variables = _environment(session, call)
     with _explained(call):
         running = Running(
@@ -233,11 +233,11 @@ def _environment(session: PreparedSession, call: AgentCall) -> dict[str, str]:
     return {**inherited, **call.variables, SESSION_VARIABLE: session.session_id}
 
 
-def _program(agent: Agent, call: AgentCall) -> str:
+def find_program(agent: Agent) -> str:
     """Return where the agent's program is; raises `ProjectError` where PATH has none."""
-    found = shutil.which(call.argv[0])
+    found = shutil.which(agent.program)
     if found is None:
-        text = f'{agent.title} is not there: no "{harmless(call.argv[0])}" on PATH'
+        text = f'{agent.title} is not there: no "{harmless(agent.program)}" on PATH'
         raise ProjectError(text, agent.install)
     return found
 

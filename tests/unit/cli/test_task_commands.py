@@ -132,7 +132,12 @@ def test_features_and_disciplines_are_listed_shown_and_changed(root: Path) -> No
         (["task", "show", "999"], 1, "there is no task 999", "ralphgen task list"),
         (["task", "show", "x"], 2, "", ""),
         (["task", "status", "1", "finished"], 1, 'expected one of "draft"', ""),
-        (["task", "add", "T", "--feature", "auht"], 1, 'argument "discipline" is missing', ""),
+        (
+            ["task", "add", "T", "--feature", "auht"],
+            1,
+            'argument "discipline" is missing',
+            "--discipline",
+        ),
         (
             ["task", "add", "T", "--feature", "auht", "--discipline", "backend"],
             1,

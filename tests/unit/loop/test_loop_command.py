@@ -117,6 +117,17 @@ def test_an_amount_without_an_end_is_no_budget(tmp_path: Path) -> None:
     assert '"--max-cost" is no amount' in done.stderr
 
 
+def test_without_the_agents_program_nothing_is_claimed(tmp_path: Path) -> None:
+    config = '[loop.agents.mine]\ncommand = ["no-such-agent"]\n'
+    project = LoopProject(tmp_path, 1, {}, config=config)
+    done = project.loop("--agent", "mine")
+
+    assert 1 == done.returncode
+    assert 'the agent "mine" is not there: no "no-such-agent" on PATH' in done.stderr
+    assert {} == project.outcomes()
+    assert 0 == project.loop("--agent", "mine", "--dry-run").returncode
+
+
 def test_it_stops_when_tasks_in_a_row_are_left_open(tmp_path: Path) -> None:
     project = LoopProject(tmp_path, 9, {"1": [WORKS], "*": [["begin"]]}, config=settings(stuck=2))
     done = project.loop("--json")
