@@ -69,7 +69,7 @@ def begun(projects: list[LoopProject], event: str) -> Counter[int]:
 )
 def test_two_machines_do_each_task_once(tmp_path: Path, dsn: str, tasks: int, workers: int) -> None:
     projects = machines(tmp_path, dsn, tasks)
-    ended([one.started("--parallel", str(workers)) for one in projects])
+    said = "".join(ended([one.started("--parallel", str(workers)) for one in projects]))
 
     root = projects[0].root
     each = dict.fromkeys(range(1, tasks + 1), 1)
@@ -81,7 +81,9 @@ def test_two_machines_do_each_task_once(tmp_path: Path, dsn: str, tasks: int, wo
     assert each == begun(projects, "begin") - refused
     assert [] == projects[0].held()
     sessions = "SELECT task_id, count(*) FROM ralphgen_sessions WHERE outcome = 'done' GROUP BY 1"
-    assert each == dict(query(root, sessions))
+    recorded = dict(query(root, sessions))
+    assert recorded.items() <= each.items()
+    assert len(each) - len(recorded) <= said.count("the session is not on record")
 
 
 @pytest.mark.parametrize(

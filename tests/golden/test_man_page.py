@@ -1,0 +1,17 @@
+"""The man page is what `docs/manpage.py` makes of the commands as they are."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from goldens import Goldens
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_it_says_what_the_commands_take(goldens: Goldens) -> None:
+    """`--update-goldens` writes it anew."""
+    command = [sys.executable, str(ROOT / "docs/manpage.py")]
+    printed = subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout
+
+    goldens.check("../docs/ralphgen.1", {".": printed})
