@@ -250,7 +250,8 @@ def tracked() -> list[Path]:
     )
     if listed.returncode:
         folders = [ROOT / name for name in ("ralphgen", "templates", "tests", "fixtures")]
-        return sorted(path for folder in folders for path in folder.rglob("*") if path.is_file())
+        every = sorted(path for folder in folders for path in folder.rglob("*") if path.is_file())
+        return [path for path in every if path.suffix != ".pyc"]  # as git would have it
     names = sorted(filter(None, listed.stdout.decode().split("\0")))
     return [ROOT / name for name in names if (ROOT / name).is_file()]
 
