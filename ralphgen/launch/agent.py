@@ -112,11 +112,6 @@ class Agent(ABC):
     converses: bool = True
     reports_cost: bool = False
 
-    @property
-    def program(self) -> str:
-        """Return what its program is called, or where it is."""
-        return self.name
-
     @abstractmethod
     def call(self, session: PreparedSession, options: LaunchOptions) -> AgentCall:
         """Return what starts it in a session, whose folder gets the files that it needs.

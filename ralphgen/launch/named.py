@@ -42,11 +42,6 @@ class NamedAgent(Agent):
         self._command = tuple(settings.command)
         self.lacks = tuple(_lacks(self.title, settings.command))
 
-    @property
-    def program(self) -> str:
-        """Return the first word of its command."""
-        return self._command[0]
-
     def call(self, session: PreparedSession, options: LaunchOptions) -> AgentCall:
         """Return what starts it; the brief is in files of the session's folder."""
         refuse_options(options)
