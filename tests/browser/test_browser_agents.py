@@ -16,6 +16,7 @@ from ralphgen.sessions.store import stored_sessions
 pytestmark = BROWSER
 MARKUP = "<img src=x onerror=alert(1)>"
 FORM = "#start form"
+OPENED = "for (const one of document.querySelectorAll('#tree details')) one.open = true"
 SIDEWAYS = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
 
 
@@ -218,8 +219,7 @@ def test_axe_finds_nothing_and_nothing_scrolls_sideways(
         page.go(f"{board.url}{place}")
         page.wait_live()
         page.wait(selector)
-        for opened in range(page.count("#tree summary")):
-            page.click(f"#tree summary >> nth={opened}")
+        page.script(OPENED)
         assert [] == page.violations(), place
         assert not page.script(SIDEWAYS), place
 
