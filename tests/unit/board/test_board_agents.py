@@ -28,6 +28,14 @@ def until(holds: Callable[[], object]) -> None:
         time.sleep(0.05)
 
 
+def whole(board: Running, path: str) -> str:
+    """A page of which every section is there."""
+    page = board.get(path)
+    while "data-late" in page:
+        page = board.get(path)
+    return page
+
+
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopProject]:
     """A project whose agent says markup, writes files, and waits for `go` before it is done."""
@@ -62,16 +70,16 @@ def started(board: Running, **fields: str) -> str:
 
 def test_a_session_is_started_watched_and_done(project: LoopProject, tmp_path: Path) -> None:
     with running_board(project.root) as board:
-        form = part(board.get("sessions/new?task=1"), "start")
+        form = part(whole(board, "sessions/new?task=1"), "start")
         session = started(board)
         (stored,) = stored_sessions(project.root)
-        until(lambda: "looked at it" in board.get(f"sessions/{session}"))
-        until(lambda: "refused" in part(board.get(f"sessions/{session}"), "stream"))
-        page = board.get(f"sessions/{session}")
+        until(lambda: "looked at it" in whole(board, f"sessions/{session}"))
+        until(lambda: "refused" in part(whole(board, f"sessions/{session}"), "stream"))
+        page = whole(board, f"sessions/{session}")
         launcher = launcher_of(stored.folder)
         (tmp_path / "go").touch()
-        until(lambda: "It is over: done" in board.get(f"sessions/{session}"))
-        over = board.get(f"sessions/{session}")
+        until(lambda: "It is over: done" in whole(board, f"sessions/{session}"))
+        over = whole(board, f"sessions/{session}")
 
     assert session == stored.session_id
     assert launcher is not None
@@ -96,13 +104,14 @@ def test_a_session_is_started_watched_and_done(project: LoopProject, tmp_path: P
 def test_an_agent_is_stopped_and_its_task_given_back(project: LoopProject) -> None:
     with running_board(project.root) as board:
         session = started(board)
-        until(lambda: "looked at it" in board.get(f"sessions/{session}"))
+        until(lambda: "looked at it" in whole(board, f"sessions/{session}"))
         page = board.follow(board.post("sessions/stop", {"session": session}))
+        over = whole(board, f"sessions/{session}")
         again = board.act("sessions/stop", {"session": session})
         unknown = board.act("sessions/stop", {"session": "../../etc"})
 
     assert "the agent has ended, and its task is given back" in notice_in(page)
-    assert "It is over: stopped." in part(page, "session")
+    assert "It is over: stopped." in part(over, "session")
     assert ({1: "pending", 2: "pending"}, []) == (project.statuses(), project.held())
     assert (False, False) == (again["ok"], unknown["ok"])
     assert "no agent works in it" in again["problems"][0]["text"]
@@ -111,7 +120,9 @@ def test_an_agent_is_stopped_and_its_task_given_back(project: LoopProject) -> No
 def test_what_the_command_refuses_is_refused_in_its_words(project: LoopProject) -> None:
     query(project.root, "UPDATE tasks SET status = 'done' WHERE id = 2")
     with running_board(project.root) as board:
-        missing = board.follow(board.post("sessions/start", {**START, "task": "99"}))
+        answer = board.post("sessions/start", {**START, "task": "99"})
+        missing = board.follow(answer)
+        typed = whole(board, answer.headers["location"].partition("#")[0])
         words = board.act("sessions/start", {**START, "task": "7; touch x"})
         agent = board.act("sessions/start", {**START, "agent": "/bin/sh"})
         recipe = board.act("sessions/start", {**START, "recipe": "--project=/"})
@@ -122,7 +133,7 @@ def test_what_the_command_refuses_is_refused_in_its_words(project: LoopProject) 
 
     assert "there is no task 99" in own.stderr
     assert "there is no task 99" in notice_in(missing)
-    assert 'value="99"' in part(missing, "start")
+    assert 'value="99"' in part(typed, "start")
     assert not any(one["ok"] for one in (words, agent, recipe, nul, held))
     for refused, word in ((agent, "agent"), (recipe, "recipe")):  # before any command is run
         assert f"there is no {word} of this name to choose" == refused["problems"][0]["text"]
@@ -135,10 +146,10 @@ def test_an_undo_is_shown_before_it_is_done(project: LoopProject, tmp_path: Path
     (tmp_path / "go").touch()
     with running_board(project.root) as board:
         session = started(board)
-        until(lambda: "It is over: done" in board.get(f"sessions/{session}"))
+        until(lambda: "It is over: done" in whole(board, f"sessions/{session}"))
         query(project.root, "UPDATE tasks SET status = 'blocked' WHERE id = 1")
         before = query(project.root, "SELECT * FROM tasks")
-        preview = part(board.get(f"sessions/{session}/undo"), "undo")
+        preview = part(whole(board, f"sessions/{session}/undo"), "undo")
         unchanged = query(project.root, "SELECT * FROM tasks")
         page = board.follow(board.post("sessions/undo", {"session": session}))
         none = board.act("sessions/undo", {"session": "no-such"})
@@ -158,7 +169,7 @@ def test_a_long_transcript_is_read_page_by_page(project: LoopProject, tmp_path: 
     (tmp_path / "go").touch()
     with running_board(project.root) as board:
         session = started(board)
-        until(lambda: "It is over: done" in board.get(f"sessions/{session}"))
+        until(lambda: "It is over: done" in whole(board, f"sessions/{session}"))
         event = '{"type":"assistant","message":{"content":[{"type":"text","text":"word %d"}]}}\n'
         path = stored_sessions(project.root)[0].folder / "transcript.jsonl"
         with path.open("a", encoding="utf-8") as file:
@@ -166,7 +177,7 @@ def test_a_long_transcript_is_read_page_by_page(project: LoopProject, tmp_path: 
             file.write("x" * 3_000_000 + "\n")
             file.write(event % 201)
             file.write('{"type":"assistant"')
-        newest = part(board.get(f"sessions/{session}"), "stream")
+        newest = part(whole(board, f"sessions/{session}"), "stream")
         older = newest
         seen: list[str] = []
         for _ in range(40):
@@ -174,7 +185,7 @@ def test_a_long_transcript_is_read_page_by_page(project: LoopProject, tmp_path: 
             link = re.search(r'href="/(sessions/[^"]+\?words=\d+[^"]*)#stream"', older)
             if link is None:
                 break
-            older = part(board.get(link[1].replace("&amp;", "&")), "stream")
+            older = part(whole(board, link[1].replace("&amp;", "&")), "stream")
 
     assert [str(number) for number in (201, *range(199, -1, -1))] == seen
     assert "newer ones are left out" in older
@@ -229,8 +240,8 @@ def test_what_is_stored_of_a_session_is_text(project: LoopProject) -> None:
         *[MARKUP] * 3,
     )
     with running_board(project.root) as board:
-        page = board.get("sessions/s-1")
-        undo = board.get("sessions/s-1/undo")
+        page = whole(board, "sessions/s-1")
+        undo = whole(board, "sessions/s-1/undo")
 
     assert "&lt;script&gt;alert(1)" in page
     assert "<script>alert" not in page + undo
@@ -252,8 +263,18 @@ def test_tasks_that_are_ready_lead_to_their_start(project: LoopProject) -> None:
     query(project.root, "UPDATE tasks SET title = ?, priority = 'high' WHERE id = 2", MARKUP)
     query(project.root, "UPDATE tasks SET status = 'done' WHERE id = 1")
     with running_board(project.root) as board:
-        form = part(board.get("sessions/new"), "start")
+        form = part(whole(board, "sessions/new"), "start")
 
     assert 'href="/sessions/new?task=2"' in form
     assert 'href="/sessions/new?task=1"' not in form
     assert "&lt;script&gt;" in form
+
+
+def test_a_task_leads_to_its_start_and_to_its_sessions(project: LoopProject) -> None:
+    with running_board(project.root) as board:
+        before = whole(board, "tasks/1")
+        session = started(board)
+        after = whole(board, "tasks/1")
+
+    assert 'href="/sessions/new?task=1"' in before
+    assert 2 == after.count(f'href="/sessions/{session}"')  # as its holder, and among its sessions
