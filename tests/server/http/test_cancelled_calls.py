@@ -7,7 +7,15 @@ from contextlib import closing
 from urllib.parse import urlsplit
 
 import pytest
-from driving import ROWS, SCHEMAS, create_database, made_here, quiet
+from driving import (
+    ROWS,
+    SCHEMAS,
+    context_for,
+    create_database,
+    made_here,
+    on_context,
+    quiet,
+)
 from http_servers import (
     CONFIG,
     HANDSHAKES,
@@ -21,6 +29,7 @@ from http_servers import (
 )
 from lifelines import until
 from loop_projects import is_running
+from wire import running
 
 from ralphgen.generate.workflows import regenerate
 
@@ -58,8 +67,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
     (root / ".ralph/tools/slow.py").write_text(TOOL, encoding="utf-8")
     (root / ".ralph/ralphgen.toml").write_text(SETTINGS, encoding="utf-8")
     regenerate(root, force=False, say=quiet)
-    with serving(made_here(root)) as running:
-        yield running
+    with serving(made_here(root)) as served:
+        yield served
 
 
 def begun(server: HttpServer, version: str) -> tuple[socket.socket, list[int]]:
@@ -121,3 +130,19 @@ def test_nobody_cancels_calls_of_another_session(server: HttpServer) -> None:
     assert all(map(is_running, pids))
     connection.close()
     assert until(lambda: not any(map(is_running, pids)))
+
+
+def test_no_call_is_a_task_of_the_protocol_over_http(server: HttpServer) -> None:
+    """Which of the workers would be asked after it?"""
+    sent = headers(token(server.root), MODERN, "server/discover")
+    _, body, _ = server.ask(body=message("server/discover", enveloped({})), headers=sent)
+    with running(server.root, *on_context(context_for(server.root, "manual"))) as local:
+        there = local.shake_hands(MODERN)["capabilities"]["extensions"]
+    here = json.loads(body)["result"]["capabilities"].get("extensions", {})
+    sent |= {"Mcp-Method": "tasks/get", "Mcp-Name": "x"}
+    told = message("tasks/get", enveloped({"taskId": "x"}))
+    _, refused, _ = server.ask(body=told, headers=sent)
+
+    assert "io.modelcontextprotocol/tasks" in there
+    assert "io.modelcontextprotocol/tasks" not in here
+    assert -32601 == json.loads(refused)["error"]["code"]
