@@ -1,13 +1,15 @@
 """A person is asked where a call would destroy something or something is unclear, by the client."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from driving import Era, connected, context_for, create_project, on_context, query
-from held_tasks import comments, held_project, row, status, taken
+from engines import ENGINES
+from held_tasks import comments, held_on, held_project, row, status, taken
 from http_servers import MODERN as STATELESS
 from http_servers import headers, http_project, message, serving, token
 from mcp.types import ElicitRequestParams, ElicitResult
@@ -386,3 +388,18 @@ def test_over_http_the_stateless_version_asks_and_a_handshake_is_refused_as_ever
 
     assert {"deleted": 1, "freed": [2]} == json.loads(again["content"][0]["text"])
     assert '{"deleted":2}' == plain["result"]["content"][0]["text"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_rows_on_either_engine_follow_a_persons_word(tmp_path: Path, engine: str) -> None:
+    with held_on(engine, tmp_path / "p") as root:
+        query(root, "UPDATE tasks SET depends_on = '[3]' WHERE id = 2")
+        taken(root, 2)
+        with connected(root, env=dict(os.environ), person=Person("accept", **AGREES)) as server:
+            server.call("set_task_status", id=2, status="pending")
+            assert {"deleted": 3, "freed": [2]} == server.call("delete_task", id=3)
+
+        assert row(root, 2)[0] is None
+        ((waits_for,),) = query(root, "SELECT depends_on FROM tasks WHERE id = 2")
+        assert "[]" == str(waits_for)
+        assert 2 == len(comments(root, 2))
