@@ -197,12 +197,15 @@ def test_the_folder_of_the_settings_is_the_root_of_the_tasks(tmp_path: Path) -> 
         assert -32603 == refusal(dela, "list_tasks", cwd=str(root)).code
 
 
-def test_both_eras_get_the_same_listing_and_are_offered_tools_alone(
+def test_both_eras_get_the_same_listing_and_are_offered_no_prompts(
     root: Path, dela: Driver
 ) -> None:
-    """No resources, no prompts and no log: the server has none of them to give."""
+    """Tools, and processes as resources; extensions are for the stateless version."""
     with connected(root, kit="dela", era="legacy") as older:
         assert dela.call("list_tasks") == older.call("list_tasks")
-        for driver in (dela, older):
-            offered = driver.client.server_capabilities.model_dump(exclude_none=True)
-            assert {"tools"} == offered.keys()
+        offered, earlier = (
+            driver.client.server_capabilities.model_dump(exclude_none=True).keys()
+            for driver in (dela, older)
+        )
+        assert {"tools", "resources", "completions"} == earlier
+        assert {*earlier, "extensions"} == offered
