@@ -52,7 +52,9 @@ def test_a_typescript_client_lists_calls_and_is_refused(
 
     assert {"name": "ralph-project", "version": __version__} == seen["server"]
     promised = {"tools": {}, "prompts": {}, "resources": {"subscribe": True}, "completions": {}}
-    assert promised == seen["capabilities"]
+    skills: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/skills": {}}}
+    older = script == "sdk_v1.mjs"
+    assert (promised if older else {**promised, **skills}) == seen["capabilities"]
     assert "task_execution" in seen["instructions"]
     assert tools == listed["tools"]
     assert [{"type": "text", "text": text}] == called["content"]
