@@ -30,7 +30,7 @@ async def serve(folder: str) -> None:
         sessions.Kits(folder, kits, policy, uses, "0").handlers("ralph", SAID)
     )
 
-    async def answered(work: Callable[[], Any], reads: bool) -> Any:
+    async def answered(work: Callable[[], Any], reads: bool, _token: Any) -> Any:
         try:
             return await session.waited(work, reads=reads)
         except errors.RefusedError as error:
