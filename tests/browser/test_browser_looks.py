@@ -121,7 +121,7 @@ def chromium() -> Iterator[Chromium]:
 
 
 @WIDTHS
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", [*PLACES, "loop", "sessions/new"])
 def test_nothing_covers_breaks_or_scrolls_sideways(
     chromium: Chromium, board: BoardProcess, place: str, width: int
 ) -> None:

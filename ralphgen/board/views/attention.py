@@ -51,7 +51,7 @@ def what_waits(root: Path, drifted: Drifted, *, has_tasks: bool) -> Attention:
     found = read_disciplines(root)
     merges = unmerged(root) if has_tasks else ()
     return Attention(
-        drift="" if drifted.ok else drifted.summary,
+        drift="" if drifted.ok else line(drifted.summary),
         merges=tuple(
             PendingMerge(one.task, line(one.session_id), one_line(one.worktree.name))
             for one in merges[:MOST]
