@@ -32,6 +32,8 @@ TASK_COLUMNS = ("id", "status", "priority", "feature", "discipline", "held_by", 
 NAMED_COLUMNS = ("name", "acronym", "display_name", "description")
 NEEDED = ("id", "status", "title", "name", "display_name")
 """The columns that a narrow terminal shows."""
+MISSED_LEAST = ("priority", "held_by")
+"""The columns that go before all others where there is no room."""
 
 
 def page_console(*, to_stderr: bool = False) -> Console:
@@ -43,16 +45,15 @@ def page_console(*, to_stderr: bool = False) -> Console:
 def show_rows(rows: Sequence[Row], columns: Sequence[str]) -> None:
     """Print a line for each row; where the terminal is narrow, of fewer columns, the last one cut.
 
-    The widest that can be missed goes first. Ids and names are whole, since they are there to be
-    copied.
+    Ids and names are whole, since they are there to be copied.
     """
     console = page_console()
     shown = [name for name in columns if any(row.get(name) for row in rows)]
     widths = {
         name: max(len(name), *(_cell(row.get(name)).cell_len for row in rows)) for name in shown
     }
-    for name in sorted(shown, key=lambda one: -widths[one]):
-        if name not in NEEDED and _left(widths, shown, console.width) < LEAST:
+    for name in [*MISSED_LEAST, *shown]:
+        if name in shown and name not in NEEDED and _left(widths, shown, console.width) < LEAST:
             shown.remove(name)
     table = Table(box=None, pad_edge=False, header_style="dim")
     last = max(_left(widths, shown, console.width), 1)
