@@ -57,14 +57,18 @@ def run(root: Path, command: Sequence[str], own: Mapping[str, str]) -> str:
 
 
 def played(
-    root: Path, *turns: Sequence[Block], arguments: Sequence[str] = (), prompt: str = "Go on"
+    root: Path,
+    *turns: Sequence[Block],
+    arguments: Sequence[str] = (),
+    prompt: str = "Go on",
+    plugin: Sequence[str] = ("--plugin-dir", PLUGIN),
 ) -> MessagesApi:
     """A conversation with the plugin in which the model takes the turns, and may edit and call."""
     allowed = ["--allowedTools", "mcp__ralph", "mcp__ralph-backend", "Agent"]
     command = ["claude", "-p", prompt, "--permission-mode", "acceptEdits"]
     with playing(*turns) as api:
         own = variables(root, api)
-        run(root, [*command, "--plugin-dir", PLUGIN, *arguments, *allowed], own)
+        run(root, [*command, *plugin, *arguments, *allowed], own)
     return api
 
 
@@ -94,6 +98,8 @@ def test_it_is_a_valid_plugin_and_its_marketplace_installs_it(project: Path) -> 
     assert "Validation passed" in said
     assert "commands: ralphgen:next" in said
     assert ["ralphgen@ralphgen"] == [one["id"] for one in listed]
+    api = played(project, [writes("golden/a")], DONE, arguments=session(project), plugin=())
+    assert "is protected" in api.results()[0]["text"]
 
 
 def test_without_a_session_nothing_is_in_the_way(project: Path) -> None:
