@@ -41,6 +41,7 @@ SINGLE = frozenset((b"authorization", b"host", b"origin", b"content-type", b"con
 ROUTING = frozenset((b"mcp-protocol-version", b"mcp-method", b"mcp-name"))
 DOUBLED = b"doubled"  # a header of ours: a routing header stands there twice, or one of arguments
 NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+BLANKS = b" \t"  # around a header's value, which the parser leaves there and RFC 9110 does not mean
 LINGER = 1.0  # seconds in which the body of a refused request may still come
 LEFT = 1 << 25  # bytes of it that are read: who goes on sending would not read the answer
 # The status of an answer that is an error, in the stateless version (SDK: `shared/inbound.py`).
@@ -117,6 +118,7 @@ class HttpApp:
                 self.log.add(exchange.line(scope["method"], scope["path"], seconds))
 
     async def _answer(self, scope: Message, receive: Receive, exchange: Exchange) -> None:
+        scope["headers"] = [(name, value.strip(BLANKS)) for name, value in scope["headers"]]
         headers = _headers(scope["headers"])
         path, method = scope["path"], scope["method"]
         if path == "/healthz":

@@ -146,3 +146,12 @@ def fitting(rule: Mapping[str, Any], chance: random.Random) -> Any:
         "object": ({},),
     }
     return chance.choice(values.get(str(rule.get("type")), ("auth",)))
+
+
+def test_blanks_around_a_header_are_no_part_of_it(three: Three) -> None:
+    params = enveloped({"name": "get_task", "arguments": {"id": 1}})
+    sent = headers(token(three.plain.root), MODERN, "tools/call", "get_task  ")
+    for server, begin in ((three.plain, b"{"), (three.sdk, TWICE)):
+        body = begin + message("tools/call", params)[1:]
+        status, answer, _ = server.ask(body=body, headers=sent)
+        assert 200 == status, answer
