@@ -26,7 +26,7 @@ MARKUP = (
     "\"'><img src=x onerror=window.hit=2><base href=//evil.example>",
     "</template></select></option></svg><style>*{display:none}</style>&lt;b&gt;",
 )
-OURS = {"/assets/board.js"}
+OURS = {"/assets/board.js", "/assets/keys.js"}
 FOREIGN = {"base", "embed", "iframe", "img", "object", "b"}
 STOPS_ALL = "mcp_tool_overrides"  # where one cannot be read, no server is generated
 FORGED: tuple[dict[str, str], ...] = (
