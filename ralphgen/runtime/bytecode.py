@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _ast
+import _thread
 import json
 import marshal
 import os
@@ -112,12 +113,18 @@ def keep(
             os.unlink(new)
 
 
+# CPython 3.11 counts the depth of all threads' trees as one: where a collection of garbage lets
+# another thread make its own, both end in "AST constructor recursion depth mismatch".
+_MAKING_TREES = _thread.allocate_lock()
+
+
 def _compiled(source: bytes, file: str) -> CodeType:
     """Return the code of a source: optimized, and without what only type checkers read."""
     flags = ANNOTATIONS | _ast.PyCF_ONLY_AST
-    tree = compile(source, file, "exec", flags, dont_inherit=True)
-    tree.body = [left for node in tree.body for left in _for_a_run(node)]
-    code: CodeType = compile(tree, file, "exec", ANNOTATIONS, dont_inherit=True, optimize=2)
+    with _MAKING_TREES:
+        tree = compile(source, file, "exec", flags, dont_inherit=True)
+        tree.body = [left for node in tree.body for left in _for_a_run(node)]
+        code: CodeType = compile(tree, file, "exec", ANNOTATIONS, dont_inherit=True, optimize=2)
     return code
 
 
