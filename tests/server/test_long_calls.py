@@ -10,15 +10,20 @@ import mcp.types as t
 import pytest
 from dela_projects import GATED, HOLDING, allow, at_home, entry, project_with
 from driving import Era, connected, context_for, on_context, query
+from lifelines import until
 from long_calls import EXTENSION, TASKS, asked, seen, settled, start
 from mcp.client.extension import ClientExtension, ResultClaim
 from proved_projects import check, proved_project, python
 from wire import MODERN, Wire, running
 
+from ralphgen.runtime.protocol.fast_path import PlainRequest
+from ralphgen.runtime.protocol.long_calls import PATIENCE, LongCall
+
 FILES = {
     "hold.sh": HOLDING,
     "gated.sh": GATED,
     "quick.sh": "#!/bin/sh\necho quick\n",
+    "stubborn.sh": '#!/bin/sh\ntrap "" TERM\n: >"$1"\nwhile :; do sleep 0.1; done\n',
 }
 REQUESTS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("tasks/get", {}),
@@ -50,11 +55,13 @@ def test_a_call_that_takes_long_is_a_task_with_the_result_of_the_call(
     assert {"createdAt", "lastUpdatedAt", "pollIntervalMs"} <= made.keys()
     assert len(made["taskId"]) == 32
     assert "working" == seen(wire, made["taskId"])["status"]
+    assert until(lambda: "statusMessage" in seen(wire, made["taskId"]))
     gate.touch()
     found = settled(wire, made["taskId"])
 
     assert ("complete", "completed") == (found["resultType"], found["status"])
     assert found["ttlMs"] > 3_600_000
+    assert "statusMessage" not in found
     assert not found["result"]["isError"]
     answer = json.loads(found["result"]["content"][0]["text"])
     assert ("exited", "waiting\ndone\n") == (answer["state"], answer["initial_output"])
@@ -112,6 +119,30 @@ def test_a_cancelled_task_stops_what_it_has_started(wire: Wire) -> None:
         for key, value in asked(wire, "tasks/cancel", made)["result"].items()
         if key not in ("_meta", "resultType")
     }
+
+
+def test_a_call_that_its_client_has_cancelled_becomes_no_task(wire: Wire, tmp_path: Path) -> None:
+    """Though what it has started takes its time to end."""
+    begun = tmp_path / "begun"
+    wire.send("tools/call", start("stubborn", str(begun)), id="call")
+    assert until(begun.exists)
+    wire.send("notifications/cancelled", {"requestId": "call"})
+    time.sleep(PATIENCE + 1)
+
+    assert wire.ask("tools/list", {"_meta": TASKS})["result"]["tools"]
+
+
+def test_a_task_of_a_call_that_nobody_wants_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where that is said in the moment in which it becomes one."""
+    monkeypatch.setattr("ralphgen.runtime.protocol.long_calls.PATIENCE", 0.01)
+    kept: list[LongCall] = []
+    task = LongCall(PlainRequest(1, "tools/call", {}), lambda *_: None)
+    task.wait(kept.append)
+    task.tell(None)
+    task.note("late")
+
+    assert [task] == kept
+    assert ("cancelled", False) == (task.seen()["status"], "statusMessage" in task.seen())
 
 
 def test_what_is_no_task_is_refused(wire: Wire) -> None:

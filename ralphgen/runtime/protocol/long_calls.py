@@ -58,11 +58,14 @@ class LongCall:
         self.status = WORKING
 
     def wait(self, keep: Callable[[LongCall], None]) -> None:
-        """Become a task, which is kept then, where the call is not over in a moment."""
+        """Become a task, which is kept then, where the call is not over in a moment.
+
+        A call that nobody wants any longer becomes none: its request gets no answer.
+        """
         if self._over.acquire(timeout=PATIENCE):
             return
         with self._lock:
-            if not self._over.locked():
+            if not self._over.locked() or not self._is_wanted():
                 return
             self.is_task = True
             keep(self)
@@ -84,9 +87,10 @@ class LongCall:
             self._send(self.request, outcome)
 
     def note(self, message: str) -> None:
-        """Keep how far it is."""
+        """Keep how far it is, as long as it is not over."""
         with self._lock:
-            self._message, self._updated = message, _moment()
+            if self.status == WORKING:
+                self._message, self._updated = message, _moment()
 
     def seen(self) -> dict[str, Any]:
         """Return the task as it stands, with what came of it."""
@@ -106,21 +110,24 @@ class LongCall:
         return bool(self._ended) and time.monotonic() - self._ended > KEPT
 
     def _take(self, outcome: Outcome) -> None:
-        if outcome is None or self.status == "cancelled":
+        if self.status != WORKING:
             return
-        if isinstance(outcome, RefusedError):
+        if outcome is None:
+            self._become("cancelled", {})
+        elif isinstance(outcome, RefusedError):
             error: dict[str, Any] = {"code": outcome.code, "message": outcome.message}
             if outcome.data is not None:
                 error["data"] = outcome.data
-            self._message = outcome.message
-            self._become("failed", {"error": error})
+            self._become("failed", {"error": error}, outcome.message)
         else:
             self._become("completed", {"result": outcome})
 
-    def _become(self, status: str, facts: dict[str, Any]) -> None:
-        self.status, self._facts, self._updated = status, facts, _moment()
-        if status != WORKING:
-            self._ended = time.monotonic()
+    def _become(self, status: str, facts: dict[str, Any], message: str = "") -> None:
+        self.status, self._facts, self._message = status, facts, message
+        self._updated, self._ended = _moment(), time.monotonic()
+
+    def _is_wanted(self) -> bool:
+        return self.call is None or self.call.wanted
 
     def _told(self) -> dict[str, Any]:
         lifetime = int((self._ended - self._begun + KEPT) * 1000) if self._ended else None

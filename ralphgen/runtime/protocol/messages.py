@@ -106,7 +106,10 @@ def is_info(value: object) -> bool:
 
 
 def is_capabilities(value: object) -> bool:
-    """Return whether a client says what it can do in flags and empty objects alone."""
+    """Return whether a client says what it can do in flags and empty objects alone.
+
+    Extensions may have settings: those of MCP Apps list media types.
+    """
     return (
         type(value) is dict
         and value.keys() <= CAPABILITIES
@@ -212,11 +215,25 @@ def _is_filter(notifications: dict[str, Any]) -> bool:
 def _is_capability(name: str, members: object) -> bool:
     """Return whether all that is said of a capability is there, and empty.
 
-    Only roots have a flag.
+    Only roots have a flag, and only extensions settings.
     """
-    return type(members) is dict and all(
+    if type(members) is not dict:
+        return False
+    if name == "extensions":
+        return all(map(_are_settings, members.values()))
+    return all(
         type(member) is bool if (name, key) == ("roots", "listChanged") else member == {}
         for key, member in members.items()
+    )
+
+
+def _are_settings(value: object) -> bool:
+    """Return whether the settings of an extension are flags, texts and lists of texts."""
+    return type(value) is dict and all(
+        all(type(text) is str for text in member)
+        if type(member) is list
+        else type(member) in (bool, str)
+        for member in value.values()
     )
 
 

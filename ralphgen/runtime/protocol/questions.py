@@ -50,8 +50,13 @@ class OpenQuestions:
             return
 
         def wait() -> None:
-            if not over.acquire(timeout=PATIENCE):
-                self._settle(identity, SILENCE)
+            if over.acquire(timeout=PATIENCE) or identity not in self._open:
+                return
+            try:
+                self._take_back(identity)
+            except OSError:
+                return  # the client is gone, and whoever reads knows
+            self._settle(identity, SILENCE)
 
         _thread.start_new_thread(wait, ())
         self._send(line({"jsonrpc": "2.0", "id": identity, **question}))
@@ -77,15 +82,17 @@ class OpenQuestions:
             is_its = str(asking.identity) == str(request)
             if is_its and self._open.pop(identity, None) is not None:
                 over.release()
-                params = {"requestId": identity}
-                told = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
-                self._send(line(told))
+                self._take_back(identity)
 
     def close(self) -> None:
         """Let what is not answered, or would be asked yet, have no answer: the client has left."""
         self._closed = True
         for identity in [*self._open]:
             self._settle(identity, SILENCE)
+
+    def _take_back(self, identity: str) -> None:
+        params = {"requestId": identity}
+        self._send(line({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}))
 
     def _settle(self, identity: str, answer: Mapping[str, Any]) -> None:
         found = self._open.pop(identity, None)

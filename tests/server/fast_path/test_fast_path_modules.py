@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conversations import requests
+from conversations import line, requests
 from driving import context_for, create_project, on_context
 from frames import COMPLETION, HANDSHAKES, READS, STATELESS, VERSIONS, WRITES, opening, request
-from wire import checked, imported
+from wire import MODERN, checked, imported
 
 # All that the server's own modules may load; each costs what it loads itself.
 CHEAP = ("sys", "os", "time", "json", "re", "gc", "_thread", "_sqlite3")
@@ -97,6 +97,15 @@ def test_listening_costs_no_sdk_either(project: Path, version: str) -> None:
     found = loaded(project, session(version, *listens, ("tools/list", {})))
 
     assert not {"mcp", "anyio", "pydantic", "asyncio", "typing", "dataclasses"} & found
+
+
+def test_settings_of_extensions_cost_no_sdk(project: Path) -> None:
+    """Clients of MCP Apps say with each request which media types they show."""
+    shown = {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html"], "flag": True, "text": ""}}
+    meta = {**MODERN, "io.modelcontextprotocol/clientCapabilities": {"extensions": shown}}
+    found = loaded(project, [line("tools/list", {"_meta": meta}, id=1)])
+
+    assert not {"mcp", "anyio", "pydantic", "asyncio"} & found
 
 
 def test_what_the_front_does_not_know_loads_the_sdk(project: Path) -> None:

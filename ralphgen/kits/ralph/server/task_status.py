@@ -7,7 +7,7 @@ from ralphgen.runtime.policy import FULL, OWN
 
 from . import comments
 from .changes import refuse_blank
-from .claims import follow_status
+from .claims import follow_status, holder
 from .dependencies import MET, unblocked
 from .tables import plain, today
 
@@ -83,11 +83,13 @@ def _said_of_block(
 ) -> tuple[dict[str, str], dict[str, Any]]:
     """Return a reason for a task to be blocked, where a person gives what lacks, and their answer.
 
-    Where there is an answer to the question in the reason, the task need not be blocked. Raises
-    `ToolError` where the session has to give a reason, and nobody does.
+    Where there is an answer to the question in the reason, the task need not be blocked; nobody is
+    asked it of a task that another session holds, where the claim comes first: a client tells the
+    answer to the last question alone. Raises `ToolError` where the session has to give a reason,
+    and nobody does.
     """
     task, reason = arguments["id"], arguments.get("reason", "")
-    if reason.rstrip().endswith("?"):
+    if reason.rstrip().endswith("?") and holder(workspace, task) is None:
         from .people import answer_to
 
         return {}, answer_to(workspace, task, reason)

@@ -12,9 +12,13 @@ from engines import ENGINES
 from held_tasks import comments, held_on, held_project, row, status, taken
 from http_servers import MODERN as STATELESS
 from http_servers import headers, http_project, message, serving, token
+from lifelines import until
 from mcp.types import ElicitRequestParams, ElicitResult
 from proved_projects import LEDGER, MARKER
 from wire import MODERN, Wire, running
+
+from ralphgen.runtime.protocol.fast_path import PlainRequest
+from ralphgen.runtime.protocol.questions import OpenQuestions
 
 ERAS = pytest.mark.parametrize("era", ["auto", "legacy"])
 FORM: dict[str, Any] = {"elicitation": {"form": {}}}
@@ -201,6 +205,39 @@ def test_a_claim_ends_where_a_person_says_so(tmp_path: Path, era: Era) -> None:
     assert row(root, 2)[0] is None
     ended = f'The claim of the session "{made.session_id}" was ended by a person'
     assert [f"{ended} (asked through mcp)"] == comments(root, 2)
+
+
+@ERAS
+def test_of_a_task_that_another_session_holds_only_the_claim_is_asked_about(
+    tmp_path: Path, era: Era
+) -> None:
+    """A client of the stateless version tells the answer to the last question alone."""
+    root = held_project(tmp_path / "p")
+    taken(root, 2)
+    person = Person("accept", **AGREES)
+    given = {"id": 2, "status": "blocked", "reason": "Which colour?"}
+    with connected(root, era=era, person=person) as server:
+        assert "blocked" == server.call("set_task_status", **given)["new"]
+
+    (asked,) = person.asked
+    assert "is held by the session" in asked
+    assert [("Which colour?",)] == query(root, "SELECT blocked_by FROM tasks WHERE id = 2")
+
+
+def test_a_question_that_is_answered_by_nobody_in_time_is_taken_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ralphgen.runtime.protocol.questions.PATIENCE", 0.01)
+    sent: list[dict[str, Any]] = []
+    again: list[PlainRequest] = []
+    questions = OpenQuestions(lambda line: sent.append(json.loads(line)), again.append)
+    request = PlainRequest("call", "tools/call", {})
+    questions.ask(request, {"key": {"method": "elicitation/create", "params": {}}})
+
+    assert until(lambda: again == [request])
+    assert {"inputResponses": {"key": {"action": "cancel"}}} == request.params
+    assert ["elicitation/create", "notifications/cancelled"] == [told["method"] for told in sent]
+    assert {"requestId": sent[0]["id"]} == sent[1]["params"]
 
 
 def test_force_works_as_it_did_where_nobody_can_be_asked(tmp_path: Path) -> None:
