@@ -42,7 +42,7 @@ def ask_git(top: Path, arguments: Sequence[str], asked: bytes = b"") -> bytes | 
 def begin_of_git(top: Path, arguments: Sequence[str], most: int) -> bytes | None:
     """Return the first bytes of what git answers in the work tree `top`; None as in `ask_git`.
 
-    Where there are more, git is ended.
+    Where there are more, git is ended. Files are read without the filters of any settings.
     """
     program = which("git")
     if program is None:
@@ -51,7 +51,7 @@ def begin_of_git(top: Path, arguments: Sequence[str], most: int) -> bytes | None
         process = subprocess.Popen(
             [program, *_opened(top), *arguments],
             cwd=top,
-            env=_environment(),
+            env={**_environment(), **_without_filters(top)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -69,6 +69,21 @@ def begin_of_git(top: Path, arguments: Sequence[str], most: int) -> bytes | None
 def _opened(top: Path) -> list[str]:
     settled = [word for one in SETTINGS for word in ("-c", one)]
     return [*settled, "--git-dir", str(top / ".git"), "--work-tree", str(top)]
+
+
+def _without_filters(top: Path) -> dict[str, str]:
+    """Return variables by which git starts none of the programs that settings name as filters."""
+    listed = ask_git(top, ["config", "--null", "--name-only", "--get-regexp", r"^filter\."]) or b""
+    drivers = {name.rpartition(b".")[0] for name in listed.split(b"\0") if name}
+    shut = [
+        (f"{os.fsdecode(driver)}.{key}", value)
+        for driver in sorted(drivers)
+        for key, value in (("clean", ""), ("process", ""), ("required", "false"))
+    ]
+    found = {"GIT_CONFIG_COUNT": str(len(shut))}
+    for at, (key, value) in enumerate(shut):
+        found |= {f"GIT_CONFIG_KEY_{at}": key, f"GIT_CONFIG_VALUE_{at}": value}
+    return found
 
 
 def _environment() -> dict[str, str]:

@@ -15,7 +15,10 @@ from ralphgen.runtime.files.main_tree import counterpart, tree_top
 MOST = 200_000  # bytes of a diff
 FILES = 100  # that are shown, and as many new ones
 NEW = 20_000  # bytes of a new file
-PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "--find-renames")
+PLAIN = (
+    *("--no-ext-diff", "--no-textconv", "--no-color", "--find-renames"),
+    *("--submodule=short", "--ignore-submodules=dirty"),  # git would start filters in them
+)
 COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 BEGIN = re.compile(r"^diff --git ", re.MULTILINE)
 HUNK = re.compile(r"^@@", re.MULTILINE)

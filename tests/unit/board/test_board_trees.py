@@ -1,0 +1,57 @@
+"""How a work tree differs, where its repository names programs that git would start for that."""
+
+from pathlib import Path
+
+import pytest
+from proved_projects import git
+
+from ralphgen.board.agents.tree import tree_diff
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A repository with one file that has changed since its commit."""
+    root = tmp_path / "p"
+    root.mkdir()
+    git(root, "init", "-q")
+    (root / "a.txt").write_text("one\n", encoding="utf-8")
+    git(root, "add", ".")
+    git(root, "commit", "-qm", "begin")
+    (root / "a.txt").write_text("two\n", encoding="utf-8")
+    return root
+
+
+@pytest.mark.parametrize("kind", ["clean", "process"])
+def test_no_filter_of_a_repository_is_started(root: Path, tmp_path: Path, kind: str) -> None:
+    """Whoever may write the settings of a repository must not get a person's board to run them."""
+    (root / ".gitattributes").write_text("*.txt filter=a.b=c\n", encoding="utf-8")
+    git(root, "config", f"filter.a.b=c.{kind}", f"touch {tmp_path}/started; cat")
+    git(root, "config", "filter.a.b=c.required", "true")
+
+    found = tree_diff(root, None, None)
+
+    assert not (tmp_path / "started").exists()
+    assert {"a.txt": "@@ -1 +1 @@\n-one\n+two"} == {
+        one.path: one.text for one in found.files if one.path == "a.txt"
+    }
+
+
+def test_no_filter_of_a_repository_within_is_started(root: Path, tmp_path: Path) -> None:
+    inner = root / "inner"
+    inner.mkdir()
+    git(inner, "init", "-q")
+    (inner / "b.txt").write_text("one\n", encoding="utf-8")
+    git(inner, "add", ".")
+    git(inner, "commit", "-qm", "begin")
+    git(root, "add", "inner")
+    git(root, "commit", "-qm", "with another repository")
+    (inner / ".gitattributes").write_text("*.txt filter=a\n", encoding="utf-8")
+    git(inner, "config", "filter.a.clean", f"touch {tmp_path}/started; cat")
+    (inner / "b.txt").write_text("two\n", encoding="utf-8")
+
+    found = tree_diff(root, None, None)
+
+    assert not (tmp_path / "started").exists()
+    assert ["a.txt"] == [one.path for one in found.files]
