@@ -104,8 +104,7 @@ def _file_reasons(session: GoverningSession, asked: Mapping[str, Any]) -> Iterat
     start = _text(asked, "cwd") or "."
     globs = (session.facts.get("done") or {}).get("protect", ())
     patterns = [pattern_of(glob) for glob in globs]
-    for path in named:
-        whole = os.path.normpath(os.path.join(start, os.path.expanduser(path)))
+    for whole in dict.fromkeys(one for path in named for one in _meant(start, path)):
         around = project_of(os.path.dirname(whole))  # it may be in a third work tree of the project
         trees = around if around is not None and around[0] in session.tops else ()
         for below in _seen_from((*session.tops, *trees), (whole, os.path.realpath(whole))):
@@ -113,6 +112,13 @@ def _file_reasons(session: GoverningSession, asked: Mapping[str, Any]) -> Iterat
             ours = folder.casefold() == RALPH and rest.partition("/")[0].casefold() in {"", *OURS}
             if ours or any(pattern.match(below) for pattern in patterns):
                 yield f"{quoted(below)} is protected: no session may change it"
+
+
+def _meant(start: str, path: str) -> Iterator[str]:
+    """Yield what a path may mean: Claude Code takes blanks off, and has its own way with `~`."""
+    for said in (path, path.strip()):
+        for spelled in (said, os.path.expanduser(said)):
+            yield os.path.normpath(os.path.join(start, spelled))
 
 
 def _seen_from(tops: tuple[str, ...], paths: tuple[str, ...]) -> Iterator[str]:

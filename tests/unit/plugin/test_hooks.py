@@ -115,10 +115,13 @@ def test_protected_files_are_denied_however_they_are_named(root: Path) -> None:
     (root / "src").mkdir()
     protected = ("golden/new/a.txt", ".ralph/ralphgen.toml", GATE, ".ralph/db/ralph.db")
     spelled = ("src/../golden/a", "link/server.py", ".RALPH/MCP/server.py", "golden/./a")
+    spelled += ("golden/a ", "~root/../golden/a", "~nobody/../.ralph/mcp/server.py")
     for path in (*protected, *spelled):
         assert "is protected" in refusal(root, "Write", {"file_path": str(root / path)}, **mark)
         assert "is protected" in refusal(root, "Edit", {"file_path": path}, **mark)
     assert "is protected" in refusal(root, "NotebookEdit", {"notebook_path": GATE}, **mark)
+    for path in (f" {root}/golden/a", "\n.ralph/mcp/server.py", "\tgolden/a"):
+        assert "is protected" in refusal(root, "Write", {"file_path": path}, **mark)
     for path in ("src/golden/a", "golden.txt", ".ralphrc", ".ralph/notes.md", "/golden/a"):
         assert "" == refusal(root, "Write", {"file_path": path}, **mark)
     assert "" == refusal(root, "Read", {"file_path": GATE}, **mark)
