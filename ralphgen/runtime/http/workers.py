@@ -112,6 +112,11 @@ class PatientProtocol(HttpToolsProtocol):
         else:
             self._wait_no_longer()
 
+    def on_headers_complete(self) -> None:
+        """Begin a request, of whose headers none is that follows a body in chunks."""
+        super().on_headers_complete()
+        self.headers = []
+
     def on_body(self, body: bytes) -> None:
         """Keep a part of a body, after which other headers may follow."""
         self._headers = 0

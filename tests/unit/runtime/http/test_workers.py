@@ -176,6 +176,27 @@ def test_a_request_that_two_readers_may_read_otherwise_is_refused(said: bytes) -
     assert b"ok" not in answer
 
 
+def test_what_follows_a_body_is_no_header(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy that takes headers away, or checks them, may pass on what comes behind a body."""
+    seen: list[dict[bytes, bytes]] = []
+    answered = app
+
+    async def noting(scope: Any, receive: object, send: Any) -> None:
+        seen.append(dict(scope["headers"]))
+        await answered(scope, receive, send)
+
+    async def read() -> bytes:
+        async with connected([]) as (reader, writer):
+            writer.write(CHUNKED + b"0\r\nAuthorization: Bearer a\r\n\r\n" + REQUEST)
+            await reader.readuntil(b"ok")
+            return await reader.readuntil(b"ok")
+
+    monkeypatch.setattr(sys.modules[__name__], "app", noting)
+    asyncio.run(read())
+
+    assert [{b"host": b"here", b"transfer-encoding": b"chunked"}, {b"host": b"here"}] == seen
+
+
 @pytest.mark.slow
 def test_a_worker_that_cannot_begin_says_why_and_the_server_gives_up() -> None:
     done = subprocess.run(
