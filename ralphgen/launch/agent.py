@@ -75,6 +75,16 @@ class OutputReader(ABC):
     def take(self, line: str) -> AgentLine | None:
         """Return what a line is; None where it is no event, but is to be said to a person."""
 
+    def taken(self, line: str) -> AgentLine | None:
+        """Return what a line is, as `take` does; none is an event that its agent would not write.
+
+        What an agent runs can write there too, and must not end a loop with it.
+        """
+        try:
+            return self.take(line)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            return None
+
     @abstractmethod
     def close(self, code: int | None, complaint: str) -> None:
         """Take how the agent ended: its exit code, and the end of what it wrote as errors.

@@ -127,7 +127,7 @@ def _take(
     line: str, reader: OutputReader, running: Running, agent: Agent, out: OnLine, say: Say
 ) -> None:
     """Take the next line; raise the error of a session that cannot go on."""
-    found = reader.take(line)
+    found = reader.taken(line)
     if reader.refusal is not None:
         running.stop()  # at once: to ask a server what it lacks takes a while
         raise reader.refusal()

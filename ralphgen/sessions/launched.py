@@ -47,6 +47,8 @@ def launcher_of(folder: Path) -> int | None:
     try:
         first = os.read(file, 32).partition(b"\n")[0]
         return int(first) if first.isdigit() and is_locked(file) else None
+    except OSError:  # no file of ours: a folder, or a pipe
+        return None
     finally:
         os.close(file)
 

@@ -1,6 +1,7 @@
 """The sessions on disk: a folder for each, written whole; which run, and pruning old ones."""
 
 import json
+import os
 import re
 import secrets
 import shutil
@@ -16,6 +17,7 @@ from ralphgen.errors import ProjectError
 from ralphgen.output.files import WRITE_HINT
 from ralphgen.project.root import SESSIONS
 from ralphgen.runtime.context import LOCK
+from ralphgen.runtime.files import open_file, read_file
 from ralphgen.runtime.files.write import write_new
 from ralphgen.runtime.protocol.call_log import FILE as CALLS
 from ralphgen.sessions.snapshot import SNAPSHOT
@@ -35,6 +37,7 @@ UNFINISHED = ".new"
 OURS_ALONE = 0o600  # the mode of files that no other user can read
 NOTHING: Mapping[str, bytes] = {}
 CHANCE = 2  # bytes of it in an id, in a folder where it is seen whether an id is taken
+LARGEST = 1 << 24  # bytes of a context
 LONGEST = 40  # characters of a recipe's name and of a target in an id
 SECONDS_A_DAY = 24 * 60 * 60
 SECONDS_AN_HOUR = 60 * 60
@@ -221,7 +224,7 @@ def _folders(root: Path, *, unfinished: bool = False) -> Iterator[Path]:
 
 def _stored(folder: Path) -> StoredSession:
     try:
-        facts = json.loads((folder / CONTEXT).read_bytes())
+        facts = json.loads(read_file(str(folder / CONTEXT), LARGEST, links=False)[0])
     except (OSError, ValueError, RecursionError):
         facts = {}
     with _held(folder) as ours:
@@ -243,12 +246,14 @@ def _age(folder: Path) -> float:
 def _held(folder: Path) -> Iterator[bool]:
     """Whether no server holds the session; none can start while the body runs."""
     try:
-        file = (folder / LOCK).open("rb")
+        file = open_file(str(folder / LOCK), links=False)
     except OSError:
         yield True
         return
-    with file:
-        yield try_lock(file.fileno())
+    try:
+        yield try_lock(file)
+    finally:
+        os.close(file)
 
 
 def try_lock(lock: int) -> bool:

@@ -14,6 +14,7 @@ from ralphgen.worktrees.look import worktree_notes
 
 LINES = 200  # of what has happened, the newest
 OLDER = 5  # loops before the newest that are named
+MOST_WORKERS = 1_000  # that are shown
 OPTIONS = {
     "agent": "agent",
     "parallel": "at once",
@@ -94,7 +95,8 @@ class _Course:
         match told:
             case {"event": "begin", "workers": int(workers)}:
                 self.state = "running"
-                self.workers = {number: LoopWorker(number) for number in range(1, workers + 1)}
+                numbers = range(1, min(workers, MOST_WORKERS) + 1)
+                self.workers = {number: LoopWorker(number) for number in numbers}
             case {"event": "session", "worker": int(worker), "session": session, "task": task}:
                 about = "" if task is None else line(task)
                 facts = (line(session), about, line(told.get("title")), line(told.get("time")))
@@ -104,7 +106,8 @@ class _Course:
                 self.outcomes[line(outcome)] = self.outcomes.get(line(outcome), 0) + 1
                 cost = told.get("cost_usd")
                 if isinstance(cost, int | float):
-                    self.spent = (self.spent or 0.0) + cost
+                    with suppress(OverflowError):
+                        self.spent = (self.spent or 0.0) + cost
             case {"event": "held"}:
                 self.state = "paused"
             case {"event": "resumed"}:
@@ -154,7 +157,7 @@ def _view(stored: StoredLoop) -> LoopView:
 def _lines(events: Sequence[Event]) -> Iterator[ToldLine]:
     number = 0
     for told in events:
-        with suppress(LookupError, TypeError, ValueError, AttributeError):
+        with suppress(LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
             for text in event_lines(told):
                 number += 1
                 yield ToldLine(number, line(told.get("time")), line(text, 1_000))

@@ -97,14 +97,14 @@ def _reader(root: Path, agent: str) -> OutputReader:
 
 def _said(page: LogPage, reader: OutputReader) -> Iterator[SaidLine]:
     for at, text in page.lines:
-        found = reader.take(text.decode(errors="replace"))
+        found = reader.taken(text.decode(errors="replace"))
         if found is not None and found.texts:
             yield SaidLine(at, paragraph("\n".join(found.texts), LONG_WORDS), line(found.tool))
 
 
 def _calls(page: LogPage) -> Iterator[CallLine]:
     for at, text in page.lines:
-        with suppress(ValueError, RecursionError):
+        with suppress(ValueError, RecursionError, OverflowError):
             call = json.loads(text)
             if isinstance(call, dict):
                 took = call.get("ms")

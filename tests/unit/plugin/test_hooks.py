@@ -115,8 +115,8 @@ def test_protected_files_are_denied_however_they_are_named(root: Path) -> None:
     (root / "src").mkdir()
     protected = ("golden/new/a.txt", ".ralph/ralphgen.toml", GATE, ".ralph/db/ralph.db")
     spelled = ("src/../golden/a", "link/server.py", ".RALPH/MCP/server.py", "golden/./a")
-    spelled += ("golden/a ", "~root/../golden/a", "~nobody/../.ralph/mcp/server.py")
-    for path in (*protected, *spelled):
+    meant = ("golden/a ", "~root/../golden/a", "~nobody/../.ralph/mcp/server.py")
+    for path in (*protected, *spelled, *meant):
         assert "is protected" in refusal(root, "Write", {"file_path": str(root / path)}, **mark)
         assert "is protected" in refusal(root, "Edit", {"file_path": path}, **mark)
     assert "is protected" in refusal(root, "NotebookEdit", {"notebook_path": GATE}, **mark)
