@@ -1,7 +1,7 @@
 # An agent without a model: it does the task of its session, and at first leaves out the full stop.
 title=$(ralphgen call ralph:get_task | grep -o '"title":"[^"]*"' | head -n 1 | cut -d '"' -f 4)
 name=$(echo "$title" | tr 'A-Z ' 'a-z_')
-word=$(echo "${title#Say }" | sed 's/./\U&/')
+word=$(echo "${title#Say }" | awk '{ print toupper(substr($0, 1, 1)) substr($0, 2) }')
 write() { # write END: the function of the task, behind those that were there
     { echo "$before"; echo; echo; cat; } > greetings.py <<END
 def $name(person: str) -> str:

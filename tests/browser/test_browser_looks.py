@@ -175,3 +175,14 @@ def test_sessions_are_cards_where_a_table_does_not_fit(
         assert 1 == len(set(lefts))
         assert '"Task"' == page.script(label)
         assert 0 == page.script("document.querySelector('.wide').scrollLeft")
+
+
+def test_a_session_is_ended_without_scrolling_sideways_on_a_desktop(
+    chromium: Chromium, board: BoardProcess
+) -> None:
+    size = {"width": 1440, "height": 844}
+    with chromium.page(f"{board.url}sessions", viewport=size) as page:
+        page.wait_live()
+        wide = "document.querySelector('#sessions .wide')"
+
+        assert 0 >= page.script(f"{wide}.scrollWidth - {wide}.clientWidth")

@@ -225,7 +225,12 @@ class TaskPages:
         ]
         kinds = [replace(one, kind="choice") if one.choices else one for one in fields]
         ordered = sorted(kinds, key=lambda one: (one.name != "title", not one.needed))
-        return pages.html("task_new.html.jinja", fields=ordered, problems=problems)
+        return pages.html(
+            "task_new.html.jinja",
+            fields=ordered,
+            has_features=bool(names["feature"]),
+            problems=problems,
+        )
 
     def _schemas(self) -> tuple[Schemas, Sequence[Problem]]:
         """Return the schemas of the tools, or why nothing can be changed here."""

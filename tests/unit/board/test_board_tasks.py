@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 import pytest
 from board_browsers import Elements, Running, notice_in, part, running_board
-from command_line import run_sql
+from command_line import initialized, run_sql
 from driving import create_project, made_here, query
 from proved_projects import proved_project
 
@@ -282,6 +282,16 @@ class TestEditing:
         assert [("New <b>", "[1,3]", "human")] == query(
             root, "SELECT title, depends_on, provenance FROM tasks WHERE id = 6"
         )
+
+    def test_an_empty_project_says_what_comes_first(self, tmp_path: Path) -> None:
+        with running_board(initialized(tmp_path / "empty")) as board:
+            tasks, new, overview = (whole(board, path) for path in ("tasks", "tasks/new", ""))
+            none_like_it = whole(board, "tasks?q=nothing")
+
+        assert "There are no tasks yet" in part(tasks, "tasks")
+        assert "No task is like this" in part(none_like_it, "tasks")
+        assert "ralphgen feature add NAME" in part(new, "new-task")
+        assert "ralphgen feature add NAME" in part(overview, "overview")
 
     def test_a_comment_is_added_under_its_columns_name(self, root: Path) -> None:
         with running_board(root) as board:
