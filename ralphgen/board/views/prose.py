@@ -23,7 +23,8 @@ PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 TOKEN = re.compile(r"""(["'])(?:\\.|(?!\1).)*(?:\1|$)|[^\s\[\]{},:="']+|[\]}]""", re.DOTALL)
 IS_KEY = re.compile(r"\s*[:=]")
 KEY = re.compile(r"[A-Za-z_]{1,40}")
-TOLD = ("name", "command", "args")
+ARGUMENTS = "args"
+TOLD = ("name", "command", ARGUMENTS)
 """Keys whose values are shown."""
 COVERED = "••••"
 
@@ -85,11 +86,17 @@ def without_values(stored: str | bytes | None) -> str:
 
 
 def _covered(text: str) -> Iterator[str]:
-    """Yield a text with each word covered that is no key, and no value of a key that is told."""
+    """Yield a text with each word covered that is no key, and no value of a key that is told.
+
+    Only arguments are more than one word, and they end where an object begins: what follows may be
+    a key of a secret that lacks its colon.
+    """
     end, key = 0, ""
     for token in TOKEN.finditer(text):
-        yield text[end : token.start()]
+        between = text[end : token.start()]
+        yield between
         end, word = token.end(), token.group()
+        key = "" if "{" in between else key
         if word in "]}":
             key = ""
             yield word
@@ -98,6 +105,7 @@ def _covered(text: str) -> Iterator[str]:
             yield word if KEY.fullmatch(key) else COVERED
         else:
             yield word if key in TOLD else COVERED
+            key = key if key == ARGUMENTS else ""
     yield text[end:]
 
 

@@ -25,6 +25,9 @@ BAD = (
     f'[{{"env": {{"A": "x}}y", "B": "{PRIVATE}"}}',
     f'[{{"token": "a\\"b{PRIVATE}", }}]',
     f'[{{"token": "a\n{PRIVATE}", }}]',
+    f'[{{"name": "docs", "command": "npx", "env" {{"KEY" "{PRIVATE}"}}}}]',
+    f'[{{"name": "docs", "token" "{PRIVATE}"}}]',
+    f'[{{"name": "docs", "args": ["-y", {{"KEY" "{PRIVATE}"}}]}}]',
 )
 
 
