@@ -33,6 +33,7 @@ CHANGES, RUNS = 25, 20
 SESSIONS = 20
 LEARNINGS = 20
 DEPENDENTS = 100
+NEEDED = 100  # of the tasks that one waits for
 AT_ONCE = 1_000
 LONGEST = 50_000  # characters of a field
 APART = ("id", "title", "status", "depends_on", "learnings")
@@ -90,8 +91,9 @@ class KnownRow:
 class TaskView:
     """A task as its page shows it.
 
-    `row` is what is stored, by column. `needed` are the ids that it waits for, `dependencies` those
-    that are tasks, and `outcomes` the last comment on each, which is its summary where it was done.
+    `row` is what is stored, by column. `needed` are the ids that it waits for; of the first of them
+    `dependencies` are those that are tasks, and `outcomes` the last comment on each, which is its
+    summary where it was done.
     Of the tasks that wait for it the first are `dependents`; `more` says whether there are others.
     `record` is None where the database has no ledger.
     """
@@ -130,8 +132,8 @@ class NeededTask:
 
 
 def needed_tasks(view: TaskView) -> tuple[NeededTask, ...]:
-    """Return the tasks that a task waits for, in their order."""
-    ids = [*view.needed]
+    """Return the first tasks that a task waits for, in their order."""
+    ids = [*view.needed[:NEEDED]]
     return tuple(
         NeededTask(
             id=one,
@@ -164,8 +166,9 @@ def task_view(
         return None
     (needed,) = prerequisites([row.get("depends_on")])
     ids = tuple(dict.fromkeys(needed or ()))
+    first = ids[:NEEDED]
     dependents = _dependents(rows, task)
-    near = {one.id: one for one in listed_tasks(rows, [task, *ids, *dependents])}
+    near = {one.id: one for one in listed_tasks(rows, [task, *first, *dependents])}
     recorded = state_of(rows.connection).version is not None
     sessions = sessions_of(rows, task, SESSIONS) if recorded else []
     return TaskView(
@@ -174,8 +177,8 @@ def task_view(
         fields=shown_fields(row),
         hold=holds_of(read_claims(rows), anywhere=False).get(task) if near[task].holder else None,
         needed=ids,
-        dependencies={one: near[one] for one in ids if one in near},
-        outcomes=_outcomes(rows, ids),
+        dependencies={one: near[one] for one in first if one in near},
+        outcomes=_outcomes(rows, first),
         unreadable=line(row.get("depends_on")) if needed is None else "",
         dependents=tuple(near[one] for one in dependents[:DEPENDENTS] if one in near),
         more=len(dependents) > DEPENDENTS,

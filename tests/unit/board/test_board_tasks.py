@@ -1,5 +1,6 @@
 """Tasks on the board: their list, each one's page, and what a person changes of them."""
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -155,6 +156,17 @@ class TestATask:
         assert "which is not there" in whole(board, "tasks/4")
         assert "Because." in part(whole(board, "tasks/4"), "task")  # the last that was said on 1
         assert 'href="/tasks/4"' in whole(board, "tasks/3")
+
+    def test_of_very_many_that_it_waits_for_the_first_are_told_of(self, root: Path) -> None:
+        ids = [*range(10_001, 12_001)]
+        query(root, "UPDATE tasks SET depends_on = ? WHERE id = 1", json.dumps(ids))
+        with running_board(root) as board:
+            page = whole(board, "tasks/1")
+
+        assert "#10100" in page
+        assert "#10101" not in page
+        assert "and 1,900 more" in page
+        assert len(page) < 200_000
 
     @pytest.mark.parametrize("path", ["tasks/77", "tasks/99999999999999999999", "tasks/x"])
     def test_there_is_none_that_is_not_there(self, board: Running, path: str) -> None:
