@@ -1,6 +1,7 @@
 """How far the specs of a project are, for people: read from their files, nothing is moved."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,11 +43,15 @@ def spec_progress(root: Path, settings: Mapping[str, Any]) -> tuple[SpecProgress
 
 
 def spec_files(root: Path, settings: Mapping[str, Any]) -> Iterator[Path]:
-    """Yield the files and folders by which the progress of specs is told."""
+    """Yield the files and folders by which the progress of specs is told, as far as one can look.
+
+    They need not be there.
+    """
     folder = root / str(settings["root"]) / FOLDER
     yield folder
-    for entry in sorted(folder.iterdir()) if folder.is_dir() else ():
-        yield from (entry, entry / FILE, entry / TASKS)
+    with suppress(OSError):
+        for entry in sorted(folder.iterdir()):
+            yield from (entry, entry / FILE, entry / TASKS)
 
 
 def _progress(specs: Specs, name: str, current: bool) -> SpecProgress:

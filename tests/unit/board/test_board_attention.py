@@ -141,6 +141,20 @@ class TestSpecs:
         assert "broken unknown" in found
         assert '"phase"' in found
 
+    def test_where_their_folder_cannot_be_looked_into_the_board_goes_on(self, root: Path) -> None:
+        text = f'kits = ["ralph", "specum"]\n[specum]\nroot = "{"x" * 300}"\n'
+        (root / ".ralph/ralphgen.toml").write_text(text, encoding="utf-8")
+        with running_board(root) as board:
+            found = words(board, "specs")
+        now = [0.0]
+        watch = ChangeWatch(root, lambda: now[0])
+        before = watch.marks()
+        query(root, "UPDATE tasks SET title = 'Seen' WHERE id = 1")
+        now[0] += 10
+
+        assert "Specs 0" in found
+        assert before.status != watch.marks().status
+
     def test_a_ticked_task_is_seen(self, specified: Path) -> None:
         now = [0.0]
         watch = ChangeWatch(specified, lambda: now[0])
