@@ -72,6 +72,15 @@ def test_two_people_see_what_an_agent_writes(
         assert (1, 1) == (page.count("#status"), other.count("#knowledge"))
 
 
+@pytest.mark.parametrize("place", ["access"])
+def test_nothing_is_said_of_what_is_not_on_the_page(root: Path, page: Page) -> None:
+    before = page.script("document.body.dataset.change")
+    query(root, "UPDATE tasks SET title = 'Elsewhere' WHERE id = 1")
+    page.wait(f"body:not([data-change='{before}'])")
+
+    assert "" == page.script("document.getElementById('news').textContent")
+
+
 def test_focus_scroll_and_what_is_open_stay(root: Path, page: Page) -> None:
     page.click("#status .sentences summary")
     page.focus("#status [data-key=ready] .tall")

@@ -124,11 +124,11 @@ function listen() {
     events.addEventListener("changed", (event) => {
         document.body.dataset.change = event.lastEventId;
         const { sections } = JSON.parse(event.data);
-        for (const name of sections) redraw(name);
-        for (const section of all("main > section[data-heeds]"))
-            if (section.dataset.heeds.split(" ").some((name) => sections.includes(name)))
-                redraw(section.id);
-        say(sections);
+        const shown = all(SECTIONS).filter(({ id, dataset }) =>
+            [id, ...(dataset.heeds ?? "").split(" ")].some((name) => sections.includes(name)),
+        );
+        for (const section of shown) redraw(section.id);
+        say(shown);
     });
     events.addEventListener("error", () => {
         failures += 1;
@@ -154,9 +154,9 @@ function showPulse(state, words) {
 }
 
 function say(sections) {
-    if (Date.now() - told < PATIENCE.saying) return;
+    const titles = sections.map((section) => find("h2", section)?.textContent).filter(Boolean);
+    if (!titles.length || Date.now() - told < PATIENCE.saying) return;
     told = Date.now();
-    const titles = sections.map((name) => find(`#${name} h2`)?.textContent).filter(Boolean);
     find("#news").textContent = `Changed: ${titles.join(", ")}`;
 }
 
