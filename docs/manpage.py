@@ -120,7 +120,7 @@ def _named(parameter: Any, choices: str) -> str:
 
 
 def _default(parameter: Any) -> str:
-    """Return the value without which another stands, in brackets; empty where there is none."""
+    """Return the value that counts where none is given, in brackets; empty where none does."""
     value = getattr(parameter.default, "value", parameter.default)
     shown = isinstance(value, str | int) and not isinstance(value, bool) and value
     return f" [default: {value}]" if shown else ""

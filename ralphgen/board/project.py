@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from ralphgen.board.changes import ChangeWatch, Marks
 from ralphgen.board.edit.forms import DisciplineForm, FormError, fields_of, problems_of
 from ralphgen.board.edit.plan import catalog_of
 from ralphgen.board.edit.save import regenerate, save
-from ralphgen.board.requests import ActionResult, FieldProblem, Form
+from ralphgen.board.requests import ActionResult, FieldProblem, Form, fieldless
 from ralphgen.board.views.attention import Attention, what_waits
 from ralphgen.board.views.disciplines import read_disciplines
 from ralphgen.board.views.drift import Drifted, drift
@@ -24,7 +24,7 @@ from ralphgen.board.views.sessions import read_sessions
 from ralphgen.board.views.specs import read_specs
 from ralphgen.board.views.status import Status, has_tables_alone, project_status, project_title
 from ralphgen.doctor.examine import CheckResult, examine
-from ralphgen.errors import Problem, ProjectError, RalphgenError
+from ralphgen.errors import ProjectError, RalphgenError
 from ralphgen.generate.workflows import Generated, generate
 from ralphgen.kits.registry import KITS
 from ralphgen.project.connection import open_database
@@ -158,7 +158,7 @@ class Board:
         written = any(line.startswith(f"{FOLDER}: ") for line in said)
         rest = "is written, but its environment is not ready" if written else "was not written"
         message = f"the server {rest}"
-        return ActionResult(False, message, tuple(said), _fieldless(problems))
+        return ActionResult(False, message, tuple(said), fieldless(problems))
 
     def diagnose(self) -> ActionResult:
         """Run `ralphgen doctor`, and keep its findings for their section."""
@@ -177,7 +177,7 @@ class Board:
         try:
             return ActionResult(True, end_session(self.root, session_id).sentence)
         except RalphgenError as error:
-            return ActionResult(False, "no session was ended", (), _fieldless(error.problems))
+            return ActionResult(False, "no session was ended", (), fieldless(error.problems))
 
     def problems(self, form: Form) -> tuple[FieldProblem, ...]:
         """Return why the edit of a form cannot be saved; writes nothing."""
@@ -188,7 +188,7 @@ class Board:
         except FormError as error:
             return error.problems
         except ProjectError as error:
-            return _fieldless(error.problems)
+            return fieldless(error.problems)
         if discipline is None:
             return (FieldProblem("", "there is no such discipline any more", RELOAD),)
         catalog = catalog_of(self.root, self._as_generated)
@@ -203,7 +203,7 @@ class Board:
             return ActionResult(False, "nothing was saved", (), error.problems)
         with self._acting:
             saved = save(self.root, edit, said.append, session=self._session)
-        problems = (*map(given.shown, saved.fields), *_fieldless(saved.problems))
+        problems = (*map(given.shown, saved.fields), *fieldless(saved.problems))
         return ActionResult(saved.state == "saved", saved.sentence, tuple(said), problems)
 
     def _matrix(self, query: PageQuery) -> Values:
@@ -274,10 +274,6 @@ def _differing(before: Marks, after: Marks) -> tuple[str, ...]:
     """Return the sections that differ, and those that show something of them."""
     found = [name for name in Marks._fields if getattr(before, name) != getattr(after, name)]
     return tuple(dict.fromkeys(one for name in found for one in (name, *BESIDES.get(name, ()))))
-
-
-def _fieldless(problems: Iterable[Problem]) -> tuple[FieldProblem, ...]:
-    return tuple(FieldProblem("", problem.text, problem.hint) for problem in problems)
 
 
 def diagnosis(root: Path) -> Iterator[CheckResult]:

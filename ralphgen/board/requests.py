@@ -1,12 +1,14 @@
 """What a browser sends to the board, a query or a form, and the outcome that it is answered."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
+
+from ralphgen.errors import Problem
 
 FORM = "application/x-www-form-urlencoded"
 MOST_FIELDS = 10_000
@@ -32,6 +34,11 @@ class ActionResult:
     message: str
     lines: tuple[str, ...] = ()
     problems: tuple[FieldProblem, ...] = ()
+
+
+def fieldless(problems: Iterable[Problem]) -> tuple[FieldProblem, ...]:
+    """Return problems that are about no field of a form."""
+    return tuple(FieldProblem("", problem.text, problem.hint) for problem in problems)
 
 
 class Form:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 KEY = 16  # characters of the digest by which an answer names its question
 CONFIRM = "confirm"
-NOT_ASKED = ""
 DECLINED = "a person was asked and said no"
 SILENT = "a person was asked and gave no answer"
 UNUSABLE = "a person was asked, and the answer cannot be used"

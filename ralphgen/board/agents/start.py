@@ -16,7 +16,7 @@ from tempfile import TemporaryFile
 from threading import Lock, Thread
 from typing import IO
 
-from ralphgen.board.requests import ActionResult, FieldProblem, Form
+from ralphgen.board.requests import ActionResult, FieldProblem, Form, fieldless
 from ralphgen.board.views.stored_text import paragraph
 from ralphgen.board.views.task_record import titles_of
 from ralphgen.calls.context import read_policy
@@ -177,7 +177,8 @@ class StartedProcesses:
 
     def said(self, begun: str) -> str:
         """Return the end of what the command has said that began this; empty where nobody knows."""
-        return self._known[begun].said() if begun in self._known else ""
+        command = self._known.get(begun)
+        return "" if command is None else command.said()
 
     def _start(self, words: Sequence[str], find: Callable[[int], str], what: str) -> StartedAgent:
         """Run a command until it has begun, or has ended before that."""
@@ -213,7 +214,8 @@ def _session_of(root: Path, pid: int) -> str:
 def _loop_of(root: Path, pid: int) -> str:
     """Return the loop that a process runs."""
     for one in stored_loops(root):
-        if one.running and read_events(one)[:1] and read_events(one)[0].get("pid") == pid:
+        events = read_events(one) if one.running else ()
+        if events and events[0].get("pid") == pid:
             return one.loop_id
     return ""
 
@@ -252,5 +254,6 @@ def _unknown_agent(given: str, choices: StartChoices) -> StartedAgent | None:
 
 
 def _refused(error: RalphgenError) -> StartedAgent:
-    problems = tuple(FieldProblem("", one.text, one.hint) for one in error.problems)
-    return StartedAgent("", ActionResult(False, "nothing was started", (), problems))
+    return StartedAgent(
+        "", ActionResult(False, "nothing was started", (), fieldless(error.problems))
+    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralphgen.board.views.stored_text import line
-from ralphgen.project.git import ask_git, begin_of_git
+from ralphgen.project.git import begin_of_git
 from ralphgen.runtime.files import AT_ONCE, NO_LINK
 from ralphgen.runtime.files.entry_log import without_controls
 from ralphgen.runtime.files.main_tree import counterpart, tree_top
@@ -65,8 +65,8 @@ def tree_diff(root: Path, tree: str | None, base: str | None) -> TreeDiff:
     text = begin_of_git(Path(top), ["diff", *PLAIN, since, "--"], MOST)
     if text is None:
         return TreeDiff("", (), cut=False, problem=NO_GIT)
-    names = ask_git(Path(top), ["ls-files", "-z", "--others", "--exclude-standard"]) or b""
-    new = [os.fsdecode(name) for name in names.split(b"\0") if name]
+    listed = begin_of_git(Path(top), ["ls-files", "-z", "--others", "--exclude-standard"], MOST)
+    new = [os.fsdecode(name) for name in (listed or b"").split(b"\0")[:-1]]  # the last may be cut
     changed = [*_files(text.decode(errors="replace"))]
     made = [_new_file(Path(top), name) for name in new[:FILES]]
     cut = len(text) >= MOST or len(changed) > FILES or len(new) > FILES

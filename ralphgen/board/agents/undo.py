@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ralphgen.board.requests import ActionResult, FieldProblem
+from ralphgen.board.requests import ActionResult, fieldless
 from ralphgen.board.views.stored_text import line, paragraph
 from ralphgen.errors import RalphgenError, UsageError
 from ralphgen.history.entries import hidden_in, shown, without_hidden
@@ -64,8 +64,7 @@ def undo(root: Path, session_id: str) -> ActionResult:
         backup = backed_up(root)
         found = undo_session(root, session_id)
     except RalphgenError as error:
-        problems = tuple(FieldProblem("", one.text, one.hint) for one in error.problems)
-        return ActionResult(False, "nothing was set back", (), problems)
+        return ActionResult(False, "nothing was set back", (), fieldless(error.problems))
     noun = "row or line" if found.changed == 1 else "rows and lines"
     again = f'the session of this undo is "{one_line(found.session)}", and can be undone too'
     message = f"{found.changed:,} {noun} set back; {again}"

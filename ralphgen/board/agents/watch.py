@@ -16,6 +16,8 @@ PACE = 2.0
 RECENT = 60.0
 """Seconds after its last word during which a session is looked at every time."""
 LOOPS = "loop"
+Stamps = tuple[tuple[int, int] | None, ...]
+"""Time and size of each log of a session, and who watches its agent."""
 
 
 class StreamWatch:
@@ -41,8 +43,9 @@ class StreamWatch:
         known = self._known
         if self._clock() >= self._next:
             self._next = self._clock() + PACE
-            self._known = dict(self._all())
-            self._busy = tuple(self._recent())
+            stamps = {one: self._stamp(one) for one in self._sessions()}
+            self._known = dict(self._named(stamps))
+            self._busy = tuple(_recent(stamps))
         else:
             streams = {stream_name(one): self._stamp(one) for one in self._busy}
             self._known = {**known, **streams, LOOPS: self._loops()}
@@ -51,19 +54,11 @@ class StreamWatch:
         names = dict.fromkeys((*self._known, *known))
         return tuple(name for name in names if self._known.get(name) != known.get(name))
 
-    def _all(self) -> Iterator[tuple[str, object]]:
+    def _named(self, stamps: Mapping[str, Stamps]) -> Iterator[tuple[str, object]]:
         yield LOOPS, self._loops()
-        for session_id in self._sessions():
-            stamp = self._stamp(session_id)
+        for session_id, stamp in stamps.items():
             yield stream_name(session_id), stamp
             yield tree_name(session_id), stamp
-
-    def _recent(self) -> Iterator[str]:
-        now = time.time()
-        for session_id in self._sessions():
-            times = [stamp[0] for stamp in self._stamp(session_id)[:2] if stamp]
-            if any(now - moment / 1e9 < RECENT for moment in times):
-                yield session_id
 
     def _sessions(self) -> list[str]:
         try:
@@ -71,13 +66,21 @@ class StreamWatch:
         except OSError:
             return []
 
-    def _stamp(self, session_id: str) -> tuple[tuple[int, int] | None, ...]:
+    def _stamp(self, session_id: str) -> Stamps:
         folder = self._folder / session_id
         logs = tuple(_stamp(folder / name) for name in (TRANSCRIPT, CALLS))
         return (*logs, (launcher_of(folder) or 0, 0))
 
     def _loops(self) -> Mapping[str, object]:
         return {one.loop_id: (one.running, _stamp(one.path)) for one in stored_loops(self._root)}
+
+
+def _recent(stamps: Mapping[str, Stamps]) -> Iterator[str]:
+    """Yield the sessions in whose logs something was said lately."""
+    now = time.time()
+    for session_id, (*logs, _) in stamps.items():
+        if any(now - log[0] / 1e9 < RECENT for log in logs if log is not None):
+            yield session_id
 
 
 def stream_name(session_id: str) -> str:

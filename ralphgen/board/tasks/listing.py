@@ -7,13 +7,22 @@ from typing import Any
 
 from ralphgen.board.tasks.query import COLUMNS, OPEN, SORTS, TaskQuery
 from ralphgen.board.views.claims import Hold, holds_of, read_claims
-from ralphgen.board.views.open_tasks import BLOCKED, IN_PROGRESS, READY, WAITS, open_tasks, shown_id
+from ralphgen.board.views.open_tasks import (
+    BLOCKED,
+    IN_PROGRESS,
+    IS_OPEN,
+    NO_URGENCY,
+    READY,
+    URGENCY,
+    WAITS,
+    open_tasks,
+    shown_id,
+)
 from ralphgen.board.views.open_tasks import read_tasks as read_open
 from ralphgen.board.views.stored_text import line, natural
 from ralphgen.board.views.task_record import ShownPage, page_number, page_of, typed_task
 from ralphgen.kits.ralph.rows import (
     MET,
-    PRIORITIES,
     STATUSES,
     Rows,
     inferred,
@@ -32,8 +41,8 @@ LISTED = ("id", "title", "status", "feature", "discipline")
 OPTIONAL = ("priority", "depends_on", "blocked_by", "updated", "created")
 RANKED = (
     "CASE PRIORITY "
-    + " ".join(f"WHEN '{name}' THEN {rank}" for rank, name in enumerate(reversed(PRIORITIES)))
-    + f" ELSE {len(PRIORITIES)} END"
+    + " ".join(f"WHEN '{name}' THEN {rank}" for name, rank in URGENCY.items())
+    + f" ELSE {NO_URGENCY} END"
 )
 COUNTED = "SELECT STATUS, COUNT(*) FROM tasks WHERE GIVEN GROUP BY 1"
 DISTINCT = "SELECT DISTINCT NAME FROM tasks LIMIT ?"
@@ -126,7 +135,7 @@ def _condition(rows: Rows, asked: TaskQuery) -> Condition:
     """Return what a task has to be like, as SQL with its values."""
     clauses, values = ["1 = 1"], list[object]()
     if asked.status == OPEN:
-        clauses.append(f"(status IS NULL OR {rows.exactly('status')} NOT IN {MET})")
+        clauses.append(IS_OPEN.replace("STATUS", rows.exactly("status")))
     for column in ("status", "feature", "discipline"):
         given = getattr(asked, column)
         if given and (column, given) != ("status", OPEN):

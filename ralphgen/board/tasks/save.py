@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from ralphgen.board.requests import ActionResult, FieldProblem, Form
+from ralphgen.board.requests import ActionResult, FieldProblem, Form, fieldless
 from ralphgen.board.tasks.fields import (
     FieldConflict,
     changes_of_form,
@@ -86,15 +86,18 @@ class TaskActions:
         Raises `RalphgenError` where it does not start.
         """
         with self._asking:
-            written = (self._root / FOLDER / MANIFEST).stat().st_mtime_ns if self._is_there else 0
+            written = self._written()
             if self._known[0] != written:
                 with self._tools(UPDATE) as tools:
                     self._known = written, tools.tools()
             return self._known[1]
 
-    @property
-    def _is_there(self) -> bool:
-        return (self._root / FOLDER / MANIFEST).is_file()
+    def _written(self) -> int:
+        """Return when the server was written, 0 where there is none."""
+        try:
+            return (self._root / FOLDER / MANIFEST).stat().st_mtime_ns
+        except OSError:
+            return 0
 
     def create(self, form: Form) -> TaskOutcome:
         """Add the task that a form describes."""
@@ -181,8 +184,7 @@ class TaskActions:
             problems = (FieldProblem("", one.text) for one in error.problems)
             return TaskOutcome(ActionResult(False, otherwise, (), tuple(problems)), task)
         except RalphgenError as error:
-            problems = (FieldProblem("", one.text, one.hint) for one in error.problems)
-            return TaskOutcome(ActionResult(False, otherwise, (), tuple(problems)), task)
+            return TaskOutcome(ActionResult(False, otherwise, (), fieldless(error.problems)), task)
 
     @contextmanager
     def _tools(self, tool: str) -> Iterator[RowTools]:

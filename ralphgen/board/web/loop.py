@@ -12,7 +12,7 @@ from starlette.routing import Route
 from ralphgen.board.agents.loop import OPTIONS, read_loops
 from ralphgen.board.agents.start import StartedProcesses, start_choices
 from ralphgen.board.agents.watch import LOOPS
-from ralphgen.board.requests import ActionResult, FieldProblem, form_of, query_of
+from ralphgen.board.requests import ActionResult, fieldless, form_of, query_of
 from ralphgen.board.web.desk import PageDesk
 from ralphgen.board.web.events import in_thread
 from ralphgen.board.web.pages import BoardPlace, html
@@ -89,6 +89,5 @@ def _asked(root: Path, loop_id: str, word: str) -> ActionResult:
     try:
         ask_loops(root, word, loop_id)
     except RalphgenError as error:
-        problems = tuple(FieldProblem("", one.text, one.hint) for one in error.problems)
-        return ActionResult(False, "nothing was asked of the loop", (), problems)
+        return ActionResult(False, "nothing was asked of the loop", (), fieldless(error.problems))
     return ActionResult(True, DONE[word])

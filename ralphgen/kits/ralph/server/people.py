@@ -40,8 +40,7 @@ def free_dependents(workspace: Workspace, task: int, refusal: str) -> list[int]:
     named = [f"- {row['id']} {shortened(row['title'])}" for row in waiting[:SHOWN]]
     if len(waiting) > SHOWN:
         named.append(f"- and {len(waiting) - SHOWN} more")
-    (title,) = workspace.task(task, ["title"])
-    told = f"Task {task} {shortened(plain(title))}"
+    told = _named(workspace, task)
     question = confirmation(
         "\n".join([f"{told} is to be deleted, and these tasks wait for it:", *named]),
         "Delete it, and let them wait for it no longer",
