@@ -117,6 +117,8 @@ def judged(question: Question, answer: Mapping[str, Any], through: str) -> Word:
         return Word(None, through=through, why=UNUSABLE)
     if content.get(CONFIRM) is False:
         return Word(None, through=through, why=DECLINED)
+    if any(isinstance(text, str) and not text.strip() for text in content.values()):
+        return Word(None, through=through, why=SILENT)
     return Word(content, through=through)
 
 

@@ -151,6 +151,33 @@ def test_what_is_no_task_is_refused(wire: Wire) -> None:
         assert (-32602, 'there is no task "none"') == (error["code"], error["message"])
 
 
+@pytest.mark.parametrize("params", [{}, {"taskId": 5}, {"taskId": None}, {"taskId": ["none"]}])
+def test_what_names_no_task_is_refused_as_that(wire: Wire, params: dict[str, Any]) -> None:
+    for method, more in REQUESTS:
+        answer = wire.ask(method, {**more, **params, "_meta": TASKS})
+        assert -32602 == answer["error"]["code"]
+
+
+def test_a_request_on_a_task_may_say_more_than_is_known(wire: Wire) -> None:
+    made = wire.ask("tools/call", start("hold"))["result"]["taskId"]
+    assert "working" == asked(wire, "tasks/get", made, more=1)["result"]["status"]
+    assert -32602 == asked(wire, "tasks/update", made)["error"]["code"]
+    assert "result" in asked(wire, "tasks/cancel", made, more=1)
+
+
+def test_who_does_not_declare_it_cannot_listen_to_tasks(wire: Wire) -> None:
+    """Who does may, and hears of none: a task is asked after."""
+    wanted = {"notifications": {"taskIds": ["x"]}}
+    refused = wire.ask("subscriptions/listen", {**wanted, "_meta": MODERN})["error"]
+    wire.send("subscriptions/listen", {**wanted, "_meta": TASKS}, id="listens")
+    heard = wire.read()
+
+    assert -32021 == refused["code"]
+    assert {EXTENSION: {}} == refused["data"]["requiredCapabilities"]["extensions"]
+    assert "notifications/subscriptions/acknowledged" == heard["method"]
+    assert {} == heard["params"]["notifications"]
+
+
 def test_a_server_with_a_task_ends_when_its_client_leaves(wire: Wire) -> None:
     wire.ask("tools/call", start("hold"))
     wire.leave()

@@ -210,6 +210,10 @@ class Connection:
             return subscriptions.subscribe(params["uri"])
         if request.method == "resources/unsubscribe":
             return subscriptions.unsubscribe(params["uri"])
+        if "taskIds" in params["notifications"] and self._handlers.long_tools:
+            from .long_calls import refuse_undeclared
+
+            refuse_undeclared(request)
         subscriptions.listen(request.identity or 0, params["notifications"])
         return None
 

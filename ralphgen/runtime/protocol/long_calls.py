@@ -165,14 +165,14 @@ class LongCalls:
 
         Raises `RefusedError` for a client that does not declare the extension, and for no task.
         """
-        if not request.takes_tasks:
-            needed: dict[str, Any] = {"extensions": {TASKS_EXTENSION: {}}}
-            text = "Missing required client capability"
-            raise RefusedError(MISSING, text, {"requiredCapabilities": needed})
-        handle = request.params["taskId"]
-        task = self._tasks.get(handle)
+        refuse_undeclared(request)
+        handle = request.params.get("taskId")
+        task = self._tasks.get(handle) if type(handle) is str else None
         if task is None or task.is_past():
             raise RefusedError(INVALID_PARAMS, f"there is no task {shortened(handle)}")
+        answers = request.params.get("inputResponses")
+        if request.method == "tasks/update" and type(answers) is not dict:
+            raise RefusedError(INVALID_PARAMS, '"inputResponses" must be an object')
         if request.method == "tasks/get":
             return task.seen()
         if request.method == "tasks/cancel":
@@ -181,6 +181,14 @@ class LongCalls:
 
     def _keep(self, task: LongCall) -> None:
         self._tasks[task.handle] = task
+
+
+def refuse_undeclared(request: PlainRequest) -> None:
+    """Raise `RefusedError` for the request of a client that does not declare the extension."""
+    if not request.takes_tasks:
+        needed: dict[str, Any] = {"extensions": {TASKS_EXTENSION: {}}}
+        text = "Missing required client capability"
+        raise RefusedError(MISSING, text, {"requiredCapabilities": needed})
 
 
 def _moment() -> str:

@@ -30,9 +30,6 @@ PARAMETERS: dict[str, dict[str, tuple[tuple[type, ...], bool]]] = {
     "resources/unsubscribe": {"uri": ((str,), True)},
     "subscriptions/listen": {"notifications": ((dict,), True)},
     "server/discover": {},
-    "tasks/get": {"taskId": ((str,), True)},
-    "tasks/update": {"taskId": ((str,), True), "inputResponses": ((dict,), True)},
-    "tasks/cancel": {"taskId": ((str,), True)},
 }
 # The requests and notifications that only one version of the protocol has.
 HANDSHAKE_ONLY = frozenset(("ping", "resources/subscribe", "resources/unsubscribe"))
@@ -42,6 +39,7 @@ STATELESS_ONLY = frozenset(("server/discover", "subscriptions/listen", *TASKS))
 NESTED = 200  # objects and lists in each other; the SDK reads hardly more
 INFO = frozenset(("name", "version", "title", "description", "websiteUrl"))
 CAPABILITIES = frozenset(("roots", "sampling", "elicitation", "experimental", "extensions"))
+LISTENED = ("resourceSubscriptions", "taskIds")
 LIST_FLAGS = {"toolsListChanged", "promptsListChanged", "resourcesListChanged"}
 META = (f"{PREFIX}protocolVersion", f"{PREFIX}clientInfo", f"{PREFIX}clientCapabilities")
 
@@ -58,10 +56,13 @@ def is_message(frame: dict[str, Any]) -> bool:
 
 
 def fits(method: str, params: dict[str, Any]) -> bool:
-    """Return whether parameters, without `_meta`, are those of a request that is known."""
+    """Return whether parameters, without `_meta`, are those of a request that is known.
+
+    Those of a request on a task always are: whoever knows the tasks says what is wrong with them.
+    """
     known = PARAMETERS.get(method)
     if known is None or not params.keys() <= known.keys():
-        return False
+        return method in TASKS
     for name, (types, required) in known.items():
         if name in params:
             if type(params[name]) not in types:
@@ -201,14 +202,13 @@ def line(frame: dict[str, Any]) -> bytes:
 
 
 def _is_filter(notifications: dict[str, Any]) -> bool:
-    """Return whether a client says what it wants to hear of in flags and a list of texts."""
-    uris = notifications.get("resourceSubscriptions", [])
-    flags = {name: flag for name, flag in notifications.items() if name != "resourceSubscriptions"}
+    """Return whether a client says what it wants to hear of in flags and lists of texts."""
+    lists = [notifications.get(name, []) for name in LISTENED]
+    flags = {name: flag for name, flag in notifications.items() if name not in LISTENED}
     return (
         flags.keys() <= LIST_FLAGS
         and all(type(flag) is bool for flag in flags.values())
-        and type(uris) is list
-        and all(type(uri) is str for uri in uris)
+        and all(type(told) is list and all(type(one) is str for one in told) for told in lists)
     )
 
 

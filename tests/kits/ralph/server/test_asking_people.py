@@ -153,7 +153,9 @@ def test_a_question_that_blocks_a_task_is_answered_by_a_person(root: Path, era: 
     assert [noted] == comments(root, 1)
 
 
-@pytest.mark.parametrize("person", [None, Person("cancel"), Person("accept", answer="")])
+@pytest.mark.parametrize(
+    "person", [None, Person("cancel"), *(Person("accept", answer=text) for text in ("", " "))]
+)
 @ERAS
 def test_a_question_that_nobody_answers_blocks_the_task_as_it_always_did(
     root: Path, era: Era, person: Person | None
