@@ -478,6 +478,7 @@ class TestDoors:
             "ralphgen/sessions/store.py",
             "ralphgen/init/scaffold.py",
             "ralphgen/output/files.py",
+            "ralphgen/project/git.py",  # a repository for one question, in a temporary folder
             "ralphgen/worktrees/trees.py",  # in work trees that it has made
         } >= outside
 

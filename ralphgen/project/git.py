@@ -2,12 +2,14 @@
 
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shutil import which
+from tempfile import TemporaryDirectory
 
 from ralphgen.runtime.files.work_tree import SETTINGS
 
+PLACES = ("GIT_OBJECT_DIRECTORY", "GIT_INDEX_FILE")
 # The settings of a repository may name programs, to fetch from for example.
 SHUT = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "", "GIT_OPTIONAL_LOCKS": "0"}
 
@@ -42,16 +44,40 @@ def ask_git(top: Path, arguments: Sequence[str], asked: bytes = b"") -> bytes | 
 def begin_of_git(top: Path, arguments: Sequence[str], most: int) -> bytes | None:
     """Return the first bytes of what git answers in the work tree `top`; None as in `ask_git`.
 
-    Where there are more, git is ended. Files are read without the filters of any settings.
+    Where there are more, git is ended.
     """
+    return _begin(top, [*_opened(top), *arguments], {}, most)
+
+
+def begin_of_diff(top: Path, arguments: Sequence[str], most: int) -> bytes | None:
+    """Return the first bytes of how files differ, as `begin_of_git` does.
+
+    Git sees the objects, the index and the files, but none of the repository's settings, not even
+    those that are written meanwhile: they could name programs as filters of files. It sees no names
+    of commits either.
+    """
+    asked = ["rev-parse", "--path-format=absolute", "--show-object-format"]
+    asked += ["--git-path", "objects", "--git-path", "index"]
+    found = (ask_git(top, asked) or b"").decode(errors="surrogateescape").split("\n")
+    if len(found) != len([*PLACES, "form", ""]):
+        return None
+    with TemporaryDirectory() as own:
+        _make_repository(Path(own), found[0])
+        places = dict(zip(PLACES, found[1:], strict=False))
+        return _begin(top, [*_opened(top, own), *arguments], places, most)
+
+
+def _begin(
+    top: Path, words: Sequence[str], variables: Mapping[str, str], most: int
+) -> bytes | None:
     program = which("git")
     if program is None:
         return None
     try:
         process = subprocess.Popen(
-            [program, *_opened(top), *arguments],
+            [program, *words],
             cwd=top,
-            env={**_environment(), **_without_filters(top)},
+            env={**_environment(), **variables},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -66,24 +92,17 @@ def begin_of_git(top: Path, arguments: Sequence[str], most: int) -> bytes | None
     return None if process.returncode else found
 
 
-def _opened(top: Path) -> list[str]:
+def _make_repository(folder: Path, form: str) -> None:
+    """Write what makes a folder a repository for git, of objects of this format."""
+    (folder / "refs").mkdir()
+    (folder / "HEAD").write_text("ref: refs/heads/none\n", encoding="ascii")
+    settings = f"[core]\nrepositoryformatversion = 1\n[extensions]\nobjectFormat = {form}\n"
+    (folder / "config").write_text(settings, encoding="ascii")
+
+
+def _opened(top: Path, repository: str = "") -> list[str]:
     settled = [word for one in SETTINGS for word in ("-c", one)]
-    return [*settled, "--git-dir", str(top / ".git"), "--work-tree", str(top)]
-
-
-def _without_filters(top: Path) -> dict[str, str]:
-    """Return variables by which git starts none of the programs that settings name as filters."""
-    listed = ask_git(top, ["config", "--null", "--name-only", "--get-regexp", r"^filter\."]) or b""
-    drivers = {name.rpartition(b".")[0] for name in listed.split(b"\0") if name}
-    shut = [
-        (f"{os.fsdecode(driver)}.{key}", value)
-        for driver in sorted(drivers)
-        for key, value in (("clean", ""), ("process", ""), ("required", "false"))
-    ]
-    found = {"GIT_CONFIG_COUNT": str(len(shut))}
-    for at, (key, value) in enumerate(shut):
-        found |= {f"GIT_CONFIG_KEY_{at}": key, f"GIT_CONFIG_VALUE_{at}": value}
-    return found
+    return [*settled, "--git-dir", repository or str(top / ".git"), "--work-tree", str(top)]
 
 
 def _environment() -> dict[str, str]:

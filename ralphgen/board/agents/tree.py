@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralphgen.board.views.stored_text import line
-from ralphgen.project.git import begin_of_git
+from ralphgen.project.git import ask_git, begin_of_diff, begin_of_git
 from ralphgen.runtime.files import AT_ONCE, NO_LINK
 from ralphgen.runtime.files.entry_log import without_controls
 from ralphgen.runtime.files.main_tree import counterpart, tree_top
@@ -62,7 +62,8 @@ def tree_diff(root: Path, tree: str | None, base: str | None) -> TreeDiff:
     if top is None:
         return TreeDiff("", (), cut=False, problem=NO_GIT)
     since = base if base is not None and COMMIT.fullmatch(base) else "HEAD"
-    text = begin_of_git(Path(top), ["diff", *PLAIN, since, "--"], MOST)
+    commit = (ask_git(Path(top), ["rev-parse", "--verify", since]) or b"").decode().strip()
+    text = begin_of_diff(Path(top), ["diff", *PLAIN, commit, "--"], MOST) if commit else None
     if text is None:
         return TreeDiff("", (), cut=False, problem=NO_GIT)
     listed = begin_of_git(Path(top), ["ls-files", "-z", "--others", "--exclude-standard"], MOST)
@@ -78,7 +79,7 @@ def merge_diff(root: Path, merged: str) -> TreeDiff:
     top = tree_top(os.path.realpath(root))
     if top is None or not COMMIT.fullmatch(merged):
         return TreeDiff("", (), cut=False, problem=NO_GIT)
-    text = begin_of_git(Path(top), ["diff", *PLAIN, f"{merged}^1", merged, "--"], MOST)
+    text = begin_of_diff(Path(top), ["diff", *PLAIN, f"{merged}^1", merged, "--"], MOST)
     if text is None:
         return TreeDiff("", (), cut=False, problem=f"git has no commit {merged[:10]}")
     changed = [*_files(text.decode(errors="replace"))]

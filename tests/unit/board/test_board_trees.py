@@ -1,6 +1,7 @@
 """How a work tree differs, where its repository names programs that git would start for that."""
 
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 from proved_projects import git
@@ -36,6 +37,43 @@ def test_no_filter_of_a_repository_is_started(root: Path, tmp_path: Path, kind: 
     assert {"a.txt": "@@ -1 +1 @@\n-one\n+two"} == {
         one.path: one.text for one in found.files if one.path == "a.txt"
     }
+
+
+def test_no_filter_is_started_that_is_named_meanwhile(root: Path, tmp_path: Path) -> None:
+    """An agent that goes on can write the settings anew between any two looks at them."""
+    (root / ".gitattributes").write_text("*.txt filter=a\n", encoding="utf-8")
+    settings, over = root / ".git/config", Event()
+    plain = settings.read_text(encoding="utf-8")
+    named = f'{plain}[filter "a"]\n\tclean = touch {tmp_path}/started; cat\n'
+
+    def write() -> None:
+        while not over.wait(0.001):
+            settings.write_text(plain, encoding="utf-8")
+            over.wait(0.001)
+            settings.write_text(named, encoding="utf-8")
+
+    writer = Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(20):
+            tree_diff(root, None, None)
+    finally:
+        over.set()
+        writer.join()
+
+    assert not (tmp_path / "started").exists()
+
+
+def test_a_linked_work_tree_differs_as_it_stands(root: Path, tmp_path: Path) -> None:
+    git(root, "worktree", "add", "-q", str(tmp_path / "w"))
+    (tmp_path / "w/a.txt").write_text("three\n", encoding="utf-8")
+    git(tmp_path / "w", "add", ".")
+    (root / ".git/info/exclude").write_text("secret\n", encoding="utf-8")
+    (tmp_path / "w/secret").touch()
+
+    found = tree_diff(root, str(tmp_path / "w"), git(root, "rev-parse", "HEAD").strip())
+
+    assert ["@@ -1 +1 @@\n-one\n+three"] == [one.text for one in found.files]
 
 
 def test_no_filter_of_a_repository_within_is_started(root: Path, tmp_path: Path) -> None:
