@@ -42,6 +42,7 @@ SAID = 8_000  # bytes of what a command has said that are shown
 MOST_KEPT = 64  # starts that are remembered
 READY = 20  # tasks that are named where an agent is to be started
 HINT = "hint: "
+SIDE = "│"  # of the frame in which a command says how it was misused
 LOOP_OPTIONS = ("parallel", "max_tasks", "max_cost", "max_time", "review_every")
 """The options of a loop that take a value, as the form's fields."""
 
@@ -232,6 +233,9 @@ def _ended(said: str, code: int, what: str) -> ActionResult:
     lines = said.splitlines()
     if code == 0:
         return ActionResult(True, f"{what} has ended already", tuple(lines))
+    framed = [one.strip(f"{SIDE} ") for one in lines if one.startswith(SIDE)]
+    if framed:  # a misuse, as typer draws it: the sentence alone is for a page
+        lines = [" ".join(framed)]
     problems: list[FieldProblem] = []
     for one in lines:
         if one.startswith(HINT) and problems:

@@ -146,3 +146,15 @@ def test_what_the_command_refuses_is_refused_in_its_words(project: LoopProject) 
     assert 'value="3"' in part(typed, "loop")
     assert (False, False) == (agent["ok"], number["ok"])
     assert [] == stored_loops(project.root)
+
+
+def test_a_number_that_is_none_is_refused_without_the_frame_of_a_terminal(
+    project: LoopProject,
+) -> None:
+    with running_board(project.root) as board:
+        outcome = board.act("loop/start", {**FIELDS, "max_cost": "abc"})
+
+    (problem,) = outcome["problems"]
+    assert problem["text"].startswith("Invalid value for '--max-cost': ")
+    assert problem["text"].endswith(" as a number")
+    assert not set("─│╭╯") & set(problem["text"])
