@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Result = TypeVar("Result")
 
 PATIENCE = 20.0  # seconds that a call waits for other writers
-IN_LINE = 1.0  # of them in which it waits in the line of a lock, and nobody else is served
+IN_LINE = 1.0  # of them in which it first waits in the line of a lock, and nobody else is served
 COMING_UP = 3.0  # seconds in which a server that was started anew comes up
 SOON = 0.2  # seconds after the start of a server, in which its client lists the tools
 UNSURE = (
@@ -207,8 +207,9 @@ class Database:
         began, retried = call_began(), set[str]()
         while True:
             self.open()
+            in_line = max(IN_LINE, time.monotonic() - began)  # who has waited long stays longer
             try:
-                return self._attempt(work, writes=writes)
+                return self._attempt(work, in_line if writes else 0.0)
             except (UnicodeEncodeError, OverflowError) as error:
                 from . import statements
 
@@ -238,14 +239,16 @@ class Database:
                 if not again:
                     raise ToolError(failures.sentence(error)) from error
 
-    def _attempt(self, work: Callable[[], Result], *, writes: bool) -> Result:
+    def _attempt(self, work: Callable[[], Result], in_line: float) -> Result:
+        """Run the work once; `in_line` is 0 where it only reads."""
         from . import driver
 
+        writes = in_line > 0
         with self._in_use:
             connection = self.connection
             commits = False
             try:
-                connection.execute(self._begin(writes=writes))
+                connection.execute(self._begin(in_line))
                 if writes:
                     for check in self.before_writes:
                         check()
@@ -265,18 +268,19 @@ class Database:
                 raise ToolError("the database took this back: nothing was changed; try again")
             return result
 
-    def _begin(self, *, writes: bool) -> bytes:
+    def _begin(self, in_line: float) -> bytes:
         """Return what begins a transaction, in one message: settings, limits, and the lock.
 
-        Who listens is told at its end of one that writes.
+        `in_line` are the seconds in which it may wait for the lock, 0 for one that only reads. Who
+        listens is told at its end of one that writes.
         """
         schema = self.path.partition("/")[2]
         milliseconds = int(1000 * min(self._patience, longest_run()))
         text = f"{settings(schema)}; SET LOCAL statement_timeout = {milliseconds}"
-        if not writes:
+        if not in_line:
             return f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {text}".encode()
-        in_line = int(1000 * min(self._patience, longest_run() / 2, IN_LINE))
-        limits = f"{text}; SET LOCAL lock_timeout = {in_line}"
+        waits = int(1000 * min(self._patience, longest_run() / 2, in_line))
+        limits = f"{text}; SET LOCAL lock_timeout = {waits}"
         begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
         return f"{begin}; {limits}; {writers_lock(schema)}; {notice(schema)}".encode()
 
