@@ -62,7 +62,8 @@ def test_a_typescript_client_lists_calls_reads_and_is_refused(
         tools, (text, _) = driver.tools(), driver.both("get_task", {})
 
     promised: dict[str, Any] = {"tools": {}, "prompts": {}, "resources": {}, "completions": {}}
-    assert promised == seen["capabilities"]
+    skills: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/skills": {}}}
+    assert (promised if script == "sdk_v1.mjs" else {**promised, **skills}) == seen["capabilities"]
     assert "task_execution" in seen["instructions"]
     assert tools == listed["tools"]
     assert [{"type": "text", "text": text}] == called["content"]
