@@ -14,7 +14,7 @@ from ralphgen.cli.app import app
 from ralphgen.cli.completion import complete_tasks
 from ralphgen.cli.row_tables import page_console
 from ralphgen.errors import UsageError, plain
-from ralphgen.history.entries import hidden_in, readable, without_hidden
+from ralphgen.history.entries import readable, without_hidden
 from ralphgen.terminal.console import print_json, say
 from ralphgen.terminal.options import Json, Project, Yes
 
@@ -47,6 +47,7 @@ def log(
 ) -> None:
     """Show what was changed, by whom: each row with what it held before and after."""
     from ralphgen.history.entries import read_entries
+    from ralphgen.history.hidden import hidden_in
     from ralphgen.history.undo import finish_undone
     from ralphgen.project.root import project_root
 
@@ -82,6 +83,7 @@ def undo(
 
     The rest is shown and left alone, and the exit code is 1 then. A backup is made first.
     """
+    from ralphgen.history.hidden import hidden_in
     from ralphgen.history.undo import finish_undone, undo_session
     from ralphgen.ledger.backup import backed_up
     from ralphgen.project.root import project_root

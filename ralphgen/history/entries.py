@@ -11,11 +11,9 @@ from typing import Any
 from ralphgen.errors import ProjectError, UsageError
 from ralphgen.ledger.tables import no_ledger, read_state
 from ralphgen.project.connection import open_database
-from ralphgen.project.served_tables import hidden_columns
 from ralphgen.runtime.database.entries import KEPT, NO_ROW, TABLE
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.values.arguments import nearest
-from ralphgen.sessions.items import read_settings
 from ralphgen.suggestion import suggestion
 
 Values = dict[str, Any]
@@ -212,12 +210,6 @@ def without_hidden(
         column: HIDDEN if f"{table}.{column}".lower() in kept else value
         for column, value in values.items()
     }
-
-
-def hidden_in(root: Path) -> frozenset[str]:
-    """Return the columns that the config hides, as `table.column`, in lower case."""
-    settings = read_settings(root)
-    return frozenset(map(str.lower, (*settings.db_schema.hide, *hidden_columns(settings))))
 
 
 def readable(text: str) -> str:

@@ -108,7 +108,7 @@ class TestRecord:
 
         assert page.script("document.body.dataset.mine === 'yes'")
         assert "26 to 50 of 50" in page.text("#record .pages")
-        page.click("#record tr[data-key=s-34] a")
+        page.click("#record tr[data-key=s-34] a[data-page]")
         page.wait("#record [data-key=task-2]")
         assert 1 == page.count("#record tr[data-key=s-10]")
         page.click("#record [data-key=changes] a[data-key=Older]")

@@ -9,7 +9,8 @@ from typing import Any
 from ralphgen.board.requests import ActionResult, fieldless
 from ralphgen.board.views.stored_text import line, paragraph
 from ralphgen.errors import RalphgenError, UsageError
-from ralphgen.history.entries import hidden_in, shown, without_hidden
+from ralphgen.history.entries import shown, without_hidden
+from ralphgen.history.hidden import hidden_in
 from ralphgen.history.revert import RowResult
 from ralphgen.history.undo import LineResult, Undone, finish_undone, undo_session
 from ralphgen.ledger.backup import backed_up

@@ -26,17 +26,21 @@ if TYPE_CHECKING:
 
 TEXT = {"type": "string", "minLength": 1, "maxLength": 4_000}
 SHOWN = 10  # tasks of a question
+MOST = 200  # tasks that one answer changes
 
 
 def free_dependents(workspace: Workspace, task: int, refusal: str) -> list[int]:
     """Let nothing wait for a task that is about to be deleted, where a person says so.
 
     Returns the tasks that waited for it, each with a comment on that. Raises `ToolError` with the
-    refusal where nobody says so.
+    refusal where nobody says so, or where more than `MOST` wait.
     """
     if not _may_free(workspace) or holder(workspace, task) is not None:
         raise ToolError(refusal)
-    waiting = [*dependents(workspace, task)]
+    found = dependents(workspace, task)
+    waiting = [row for _, row in zip(range(MOST + 1), found, strict=False)]
+    if len(waiting) > MOST:
+        raise ToolError(refusal)
     named = [f"- {row['id']} {shortened(row['title'])}" for row in waiting[:SHOWN]]
     if len(waiting) > SHOWN:
         named.append(f"- and {len(waiting) - SHOWN} more")
