@@ -65,17 +65,22 @@ class Events:
                 stream.result()
 
     async def _check(self) -> None:
-        """Wake the listeners after each check that found something, until there are none."""
+        """Wake the listeners after each check that found something, until there are none.
+
+        Where a check fails, the next listener has another one begun.
+        """
         last = self._board.changed_since(0)
-        with self._board.listening():
-            while self._listeners and not self._closed:
-                await asyncio.sleep(INTERVAL)
-                await in_thread(self._board.check)
-                found = self._board.changed_since(0)
-                if found != last:
-                    last = found
-                    self._wake()
-        self._checking = None
+        try:
+            with self._board.listening():
+                while self._listeners and not self._closed:
+                    await asyncio.sleep(INTERVAL)
+                    await in_thread(self._board.check)
+                    found = self._board.changed_since(0)
+                    if found != last:
+                        last = found
+                        self._wake()
+        finally:
+            self._checking = None
 
     def _wake(self) -> None:
         for woken in self._listeners:
