@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ralphgen.runtime.deferred import DeferredResult
+from ralphgen.runtime.deferred import DeferredResult, take_time
 from ralphgen.runtime.processes.jobs import NotRunningError
 from ralphgen.runtime.values.paging import fitted
 
@@ -47,6 +47,9 @@ def task_status(dela: Dela, arguments: dict[str, Any]) -> dict[str, Any]:
 def task_output(dela: Dela, arguments: dict[str, Any]) -> dict[str, Any]:
     """Return lines of output: the last ones, or those from an offset on."""
     _, job = _find_job(dela, arguments["pid"])
+    if job.state != "running" and not job.pipes.dry.is_open:
+        take_time()
+        job.wait(0)  # until what it has written is read
     wanted, offset = arguments.get("lines", LINES), arguments.get("offset")
     page = job.output.tail(wanted) if offset is None else job.output.read(offset, wanted)
     answer: dict[str, Any] = {
