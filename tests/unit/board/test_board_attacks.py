@@ -38,55 +38,41 @@ FORGED: tuple[dict[str, str], ...] = (
 )
 
 
+ROWS = (
+    "INSERT INTO features (name, display_name, acronym) VALUES (:text, :text, :acronym)",
+    (
+        "INSERT INTO disciplines (name, display_name, acronym, icon, color)"
+        " VALUES (:text, :text, :acronym, :text, :text)"
+    ),
+    "INSERT INTO tasks (id, feature, discipline, title) VALUES (:number, :text, :text, :text)",
+    "INSERT INTO task_comments (task_id, author, body) VALUES (:number, :text, :text)",
+    (
+        "INSERT INTO ralphgen_sessions (id, recipe, task_id, started)"
+        " VALUES (:session, :text, :number, :text)"
+    ),
+    "INSERT INTO ralphgen_claims (task_id, session, token) VALUES (:number, :text, 1)",
+    (
+        "INSERT INTO ralphgen_journal (time, table_name, row_key, before, after)"
+        " VALUES (:text, 'tasks', :key, :other, :title)"
+    ),
+    (
+        "INSERT INTO ralphgen_evidence (task_id, check_name, definition, started, seconds, tree)"
+        " VALUES (:number, :text, :text, :text, 1, :text)"
+    ),
+)
+
+
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with a row of each kind, and markup in every field that takes any text."""
     root = initialized(tmp_path_factory.mktemp("attacked") / "p")
-    for number, text in enumerate(MARKUP, start=1):
-        query(
-            root,
-            "INSERT INTO features (name, display_name, acronym) VALUES (?, ?, ?)",
-            *(text, text, f"M{number}"),
-        )
-        query(
-            root,
-            "INSERT INTO disciplines (name, display_name, acronym, icon, color)"
-            " VALUES (?, ?, ?, ?, ?)",
-            *(text, text, f"M{number}", text, text),
-        )
-        query(
-            root,
-            "INSERT INTO tasks (id, feature, discipline, title) VALUES (?, ?, ?, ?)",
-            *(number, text, text, text),
-        )
-        query(
-            root,
-            "INSERT INTO task_comments (task_id, author, body) VALUES (?, ?, ?)",
-            *(number, text, text),
-        )
-        query(
-            root,
-            "INSERT INTO ralphgen_sessions (id, recipe, task_id, started) VALUES (?, ?, ?, ?)",
-            *(f"s-{number}", text, number, text),
-        )
-        query(
-            root,
-            "INSERT INTO ralphgen_claims (task_id, session, token) VALUES (?, ?, 1)",
-            *(number, text),
-        )
-        query(
-            root,
-            "INSERT INTO ralphgen_journal (time, table_name, row_key, before, after)"
-            " VALUES (?, 'tasks', ?, ?, ?)",
-            *(text, str(number), json.dumps({text: text}), json.dumps({"title": text})),
-        )
-        query(
-            root,
-            "INSERT INTO ralphgen_evidence (task_id, check_name, definition, started, seconds,"
-            " tree) VALUES (?, ?, ?, ?, 1, ?)",
-            *(number, text, text, text, text),
-        )
     with closing(sqlite3.connect(root / DATABASE, isolation_level=None)) as connection:
+        for number, text in enumerate(MARKUP, start=1):
+            given = {"number": number, "key": str(number), "text": text, "acronym": f"M{number}"}
+            given |= {"session": f"s-{number}", "title": json.dumps({"title": text})}
+            given["other"] = json.dumps({text: text})
+            for sql in ROWS:
+                connection.execute(sql, given)
         connection.execute("PRAGMA foreign_keys = OFF")
         for table, column in text_columns(connection):
             for number, text in enumerate(MARKUP, start=1):
