@@ -179,8 +179,9 @@ async function send(form, action = form.action) {
     const body = new URLSearchParams(new FormData(form));
     const headers = { Accept: "application/json" };
     const answer = await fetch(action, { method: "POST", body, headers });
-    if (!answer.ok) throw new Error((await answer.text()) || answer.statusText);
-    return answer.json();
+    const kind = answer.headers.get("content-type") ?? "";
+    if (kind.startsWith("application/json")) return answer.json();
+    throw new Error((await answer.text()) || answer.statusText);
 }
 
 async function submit(form, button) {

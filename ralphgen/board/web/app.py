@@ -56,7 +56,8 @@ class Site:
             Route("/assets/{name}", _asset),
             Route("/events", self._events, methods=["GET"]),
         ]
-        self.app = Starlette(routes=routes, max_body_size=LARGEST_BODY)
+        handlers = {HTTPException: self._desk.refused}
+        self.app = Starlette(routes=routes, exception_handlers=handlers, max_body_size=LARGEST_BODY)
 
     def close(self) -> None:
         """End the streams that are open."""

@@ -6,6 +6,7 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping
 from dataclasses import asdict
+from http import HTTPStatus
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
@@ -16,6 +17,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from ralphgen.board.project import Board, ProjectHeading
 from ralphgen.board.requests import ActionResult, wants_json
+from ralphgen.board.views.stored_text import line
 from ralphgen.board.web import pages
 from ralphgen.board.web.events import in_thread
 from ralphgen.errors import RalphgenError
@@ -27,6 +29,12 @@ Draw = Callable[[], Markup]
 MOST_KEPT = 64
 PATIENCE = 1.0
 """Seconds after which the page goes out without a section that is not there yet."""
+REFUSALS = {
+    "Not Found": "there is nothing at this address",
+    "Method Not Allowed": "this address takes what a form sends, and has no page",
+}
+"""By the words of the framework, what a person is told."""
+LONGEST = 200  # characters of an address that are shown
 BRIEFLY = 0.1
 """Seconds that it waits at the end for sections that are begun after the others."""
 
@@ -93,6 +101,27 @@ class PageDesk:
         if not pages.has(heading, place):
             raise HTTPException(404, "this project has no tasks, features and disciplines")
         return HTMLResponse(pages.page(place, heading, number, drawn, kept), status)
+
+    async def refused(self, request: Request, error: Exception) -> Response:
+        """Answer what has no page: a program gets JSON, a person what was asked and where to go."""
+        if not isinstance(error, HTTPException):
+            raise error
+        asked = line(request.url.path, LONGEST)
+        text = REFUSALS.get(error.detail, error.detail)
+        if wants_json(request):
+            answer = json_answer(asdict(ActionResult(False, text)), error.status_code)
+        else:
+            titled = self._going_on(in_thread(self.board.heading))
+            await asyncio.wait({titled}, timeout=PATIENCE)
+            heading = titled.result() if titled.done() else ProjectHeading(self.board.root.name)
+            found = "Not found" if error.status_code == HTTPStatus.NOT_FOUND else "Not answered"
+            place = pages.BoardPlace(request.url.path, found)
+            drawn = pages.refusal(place, asked, text, pages.places_of(heading))
+            number, _ = self.board.changed_since(0)
+            whole = pages.page(place, heading, number, [drawn], None)
+            answer = HTMLResponse(whole, error.status_code)
+        answer.headers.update(error.headers or {})
+        return answer
 
     async def _begun(
         self, sections: Mapping[str, Draw], query: Hashable, titled: asyncio.Task[ProjectHeading]

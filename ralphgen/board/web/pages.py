@@ -57,8 +57,9 @@ class BoardPlace:
 
     @property
     def within(self) -> str:
-        """Return the address of the place that this is, or is below."""
-        return f"/{self.address[1:].partition('/')[0]}"
+        """Return the address of the place that this is, is below or belongs to."""
+        first = f"/{self.address[1:].partition('/')[0]}"
+        return BELONG.get(first, first)
 
 
 PLACES = (
@@ -70,6 +71,8 @@ PLACES = (
     BoardPlace("/health", "Health", ("drift", "diagnosis")),
 )
 """The places in the order of their links."""
+BELONG = {"/loop": "/sessions"}
+"""What has an address of its own and no link among those of the places, and where it belongs."""
 OF_WORK = ("/tasks", "/knowledge")
 """Those that a project without tasks, features and disciplines does not have."""
 UNHURRIED = ("attention",)
@@ -110,11 +113,16 @@ def page(
         "page.html.jinja",
         title=heading.title,
         here=place,
-        places=[one for one in PLACES if has(heading, one)],
+        places=places_of(heading),
         change=change,
         sections=sections,
         notice="" if outcome is None else notice(outcome),
     )
+
+
+def places_of(heading: ProjectHeading) -> list[BoardPlace]:
+    """Return the places that a project has."""
+    return [one for one in PLACES if has(heading, one)]
 
 
 def has(heading: ProjectHeading, place: BoardPlace) -> bool:
@@ -182,6 +190,12 @@ def late(name: str, place: BoardPlace) -> Markup:
     """Return the section that says that it is being loaded."""
     title, heeds = SECTIONS.get(name, place.title), _heeded(name)
     return html("late.html.jinja", name=name, title=title, at=place.address, heeds=heeds)
+
+
+def refusal(place: BoardPlace, asked: str, text: str, known: Iterable[BoardPlace]) -> Markup:
+    """Return the section that says why `asked`, an address, has no page, and where to go."""
+    near = [one for one in known if one.address in ("/", place.within)]
+    return html("refusal.html.jinja", title=place.title, asked=asked, text=text, near=near)
 
 
 def _heeded(name: str) -> str:
