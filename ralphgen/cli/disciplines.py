@@ -7,7 +7,7 @@ import typer
 
 from ralphgen.cli.completion import complete_disciplines
 from ralphgen.cli.fields import FieldCommand, given_fields
-from ralphgen.cli.row_commands import Clear, row_tools, show_change, show_list, show_row
+from ralphgen.cli.row_commands import Clear, add_readers, change_row
 from ralphgen.terminal.options import Json, Project, TrustEdited
 
 disciplines = typer.Typer(
@@ -19,23 +19,13 @@ Name = Annotated[
 MORE = "Every other column of the project's disciplines is an option too."
 
 
-@disciplines.command(name="list", epilog="Example: [bold]ralphgen discipline list[/bold]")
-def list_(
-    limit: Annotated[int, typer.Option(metavar="N", min=1, help="How many at most.")] = 50,
-    trust_edited: TrustEdited = False,
-    project: Project = Path(),
-    as_json: Json = False,
-) -> None:
-    """List disciplines."""
-    show_list(project, "disciplines", limit, trust_edited=trust_edited, as_json=as_json)
-
-
-@disciplines.command(epilog="Example: [bold]ralphgen discipline show backend[/bold]")
-def show(
-    name: Name, trust_edited: TrustEdited = False, project: Project = Path(), as_json: Json = False
-) -> None:
-    """Show all of a discipline: what it is told, its skills and its conventions."""
-    show_row(project, "discipline", name, trust_edited=trust_edited, as_json=as_json)
+add_readers(
+    disciplines,
+    "discipline",
+    about="Show all of a discipline: what it is told, its skills and its conventions.",
+    example="backend",
+    complete=complete_disciplines,
+)
 
 
 @disciplines.command(
@@ -71,9 +61,6 @@ def edit(
         conventions=conventions,
         clear=clear,
     )
-    from ralphgen.cli.row_editor import edit_row
-
-    with row_tools(project, "update_discipline", trust_edited=trust_edited) as tools:
-        answer = edit_row(tools, "discipline", {"name": name}, given)
-    changed = ", ".join(answer.get("changed", ())) or "nothing"
-    show_change(answer, f"discipline {name}: changed {changed}", as_json=as_json)
+    change_row(
+        project, "discipline", {"name": name}, given, trust_edited=trust_edited, as_json=as_json
+    )

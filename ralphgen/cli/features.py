@@ -7,7 +7,7 @@ import typer
 
 from ralphgen.cli.completion import complete_features
 from ralphgen.cli.fields import FieldCommand, arguments_of, given_fields
-from ralphgen.cli.row_commands import Clear, row_tools, show_change, show_list, show_row
+from ralphgen.cli.row_commands import Clear, add_readers, change_row, row_tools, show_change
 from ralphgen.terminal.options import Json, Project, TrustEdited
 
 features = typer.Typer(name="feature", no_args_is_help=True, help="Add, list and change features.")
@@ -21,7 +21,6 @@ Acronym = Annotated[str | None, typer.Option(metavar="TEXT", help="A few capital
 Description = Annotated[str | None, typer.Option(metavar="TEXT", help="What it is.")]
 Architecture = Annotated[str | None, typer.Option(metavar="TEXT", help="How it is built.")]
 Boundaries = Annotated[str | None, typer.Option(metavar="TEXT", help="What is no part of it.")]
-Limit = Annotated[int, typer.Option(metavar="N", min=1, help="How many at most.")]
 MORE = "Every other column of the project's features is an option too."
 
 
@@ -52,28 +51,18 @@ def add(
         boundaries=boundaries,
     )
     with row_tools(project, "create_feature", trust_edited=trust_edited) as tools:
-        schemas = tools.properties("create_feature")
-        answer = tools.ask("create_feature", **arguments_of(given, schemas))
+        properties = tools.properties("create_feature")
+        answer = tools.ask("create_feature", **arguments_of(given, properties))
     show_change(answer, f"feature {name}", as_json=as_json)
 
 
-@features.command(name="list", epilog="Example: [bold]ralphgen feature list[/bold]")
-def list_(
-    limit: Limit = 50,
-    trust_edited: TrustEdited = False,
-    project: Project = Path(),
-    as_json: Json = False,
-) -> None:
-    """List features."""
-    show_list(project, "features", limit, trust_edited=trust_edited, as_json=as_json)
-
-
-@features.command(epilog="Example: [bold]ralphgen feature show auth[/bold]")
-def show(
-    name: Name, trust_edited: TrustEdited = False, project: Project = Path(), as_json: Json = False
-) -> None:
-    """Show all that is known of a feature, and its tasks counted by status."""
-    show_row(project, "feature", name, trust_edited=trust_edited, as_json=as_json)
+add_readers(
+    features,
+    "feature",
+    about="Show all that is known of a feature, and its tasks counted by status.",
+    example="auth",
+    complete=complete_features,
+)
 
 
 @features.command(
@@ -103,9 +92,6 @@ def edit(
         boundaries=boundaries,
         clear=clear,
     )
-    from ralphgen.cli.row_editor import edit_row
-
-    with row_tools(project, "update_feature", trust_edited=trust_edited) as tools:
-        answer = edit_row(tools, "feature", {"name": name}, given)
-    changed = ", ".join(answer.get("changed", ())) or "nothing"
-    show_change(answer, f"feature {name}: changed {changed}", as_json=as_json)
+    change_row(
+        project, "feature", {"name": name}, given, trust_edited=trust_edited, as_json=as_json
+    )

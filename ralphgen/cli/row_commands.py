@@ -1,6 +1,6 @@
 """What the commands on tasks, features and disciplines share: asking the server of the rows."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -9,10 +9,14 @@ import typer
 
 from ralphgen.calls.caller import open_server
 from ralphgen.calls.rows import KIT, Record, RowTools
+from ralphgen.cli.completion import Offer
+from ralphgen.cli.fields import Given
 from ralphgen.project.root import project_place
 from ralphgen.terminal.console import print_json, say
+from ralphgen.terminal.options import Json, Project, TrustEdited
 
 PAGE = 200  # rows of a page, the most that a tool gives
+Complete = Callable[[typer.Context, str], list[Offer]]
 Clear = Annotated[
     list[str] | None, typer.Option("--clear", metavar="FIELD", help="Empty a field; repeatable.")
 ]
@@ -53,36 +57,64 @@ def show_change(answer: Record, words: str, *, as_json: bool) -> None:
     print(words)
 
 
-def show_list(project: Path, rows: str, limit: int, *, trust_edited: bool, as_json: bool) -> None:
-    """Print the first features or disciplines, as `rows` says."""
-    tool = f"list_{rows}"
-    with row_tools(project, tool, trust_edited=trust_edited) as tools:
-        answer = listed(tools, tool, rows, limit)
-    if as_json:
-        print_json(answer)
-        return
-    from ralphgen.cli.row_tables import NAMED_COLUMNS, show_rows
+def change_row(
+    project: Path, kind: str, key: Record, given: Given, *, trust_edited: bool, as_json: bool
+) -> None:
+    """Change the given fields of the row that `key` names, or let the person edit them."""
+    from ralphgen.cli.row_editor import edit_row
 
-    if not answer[rows]:
-        say(f"there are no {rows} yet")
-        return
-    show_rows(answer[rows], NAMED_COLUMNS)
-    left = answer["total"] - len(answer[rows])
-    if left:
-        say(f"and {left:,} more: see them with --limit {answer['total']}")
+    with row_tools(project, f"update_{kind}", trust_edited=trust_edited) as tools:
+        answer = edit_row(tools, kind, key, given)
+    changed = ", ".join(answer.get("changed", ())) or "nothing"
+    (name,) = key.values()
+    show_change(answer, f"{kind} {name}: changed {changed}", as_json=as_json)
 
 
-def show_row(project: Path, kind: str, name: str, *, trust_edited: bool, as_json: bool) -> None:
-    """Print all of a feature or a discipline."""
-    tool = f"get_{kind}"
-    with row_tools(project, tool, trust_edited=trust_edited) as tools:
-        record = tools.ask(tool, name=name)
-    if as_json:
-        print_json(record)
-        return
-    from ralphgen.cli.row_tables import show_record
+def add_readers(
+    app: typer.Typer, kind: str, *, about: str, example: str, complete: Complete
+) -> None:
+    """Add the commands that list features or disciplines, as `kind` says, and show one of them."""
+    rows = f"{kind}s"
+    of_rows, of_row = f"list_{rows}", f"get_{kind}"
 
-    show_record({key: one for key, one in record.items() if key != "name"}, f"{kind} {name}")
+    @app.command(
+        name="list", help=f"List {rows}.", epilog=f"Example: [bold]ralphgen {kind} list[/bold]"
+    )
+    def list_(
+        limit: Annotated[int, typer.Option(metavar="N", min=1, help="How many at most.")] = 50,
+        trust_edited: TrustEdited = False,
+        project: Project = Path(),
+        as_json: Json = False,
+    ) -> None:
+        with row_tools(project, of_rows, trust_edited=trust_edited) as tools:
+            answer = listed(tools, of_rows, rows, limit)
+        if as_json:
+            print_json(answer)
+            return
+        from ralphgen.cli.row_tables import NAMED_COLUMNS, show_rows
+
+        if not answer[rows]:
+            say(f"there are no {rows} yet")
+            return
+        show_rows(answer[rows], NAMED_COLUMNS, answer["total"])
+
+    @app.command(help=about, epilog=f"Example: [bold]ralphgen {kind} show {example}[/bold]")
+    def show(
+        name: Annotated[
+            str, typer.Argument(metavar="NAME", help="Its name.", autocompletion=complete)
+        ],
+        trust_edited: TrustEdited = False,
+        project: Project = Path(),
+        as_json: Json = False,
+    ) -> None:
+        with row_tools(project, of_row, trust_edited=trust_edited) as tools:
+            record = tools.ask(of_row, name=name)
+        if as_json:
+            print_json(record)
+            return
+        from ralphgen.cli.row_tables import show_record
+
+        show_record({key: one for key, one in record.items() if key != "name"}, f"{kind} {name}")
 
 
 def titled(tools: RowTools, text: str, limit: int, filters: Mapping[str, object]) -> Record:

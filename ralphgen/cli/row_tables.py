@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ralphgen.errors import harmless, plain
+from ralphgen.terminal.console import say
 
 Row = Mapping[str, Any]
 UNLIMITED = 1_000  # columns, where nothing says how wide the page is
@@ -42,10 +43,11 @@ def page_console(*, to_stderr: bool = False) -> Console:
     return Console(width=width, stderr=to_stderr, markup=False, emoji=False, highlight=False)
 
 
-def show_rows(rows: Sequence[Row], columns: Sequence[str]) -> None:
+def show_rows(rows: Sequence[Row], columns: Sequence[str], total: int) -> None:
     """Print a line for each row; where the terminal is narrow, of fewer columns, the last one cut.
 
-    Ids and names are whole, since they are there to be copied.
+    Ids and names are whole, since they are there to be copied. Says how many of the `total` are
+    left out.
     """
     console = page_console()
     shown = [name for name in columns if any(row.get(name) for row in rows)]
@@ -68,6 +70,8 @@ def show_rows(rows: Sequence[Row], columns: Sequence[str]) -> None:
     for row in rows:
         table.add_row(*(_cell(row.get(name)) for name in shown))
     console.print(table, soft_wrap=False)
+    if total > len(rows):
+        say(f"and {total - len(rows):,} more: see them with --limit {total}")
 
 
 def _left(widths: Mapping[str, int], shown: Sequence[str], width: int) -> int:

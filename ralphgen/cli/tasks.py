@@ -16,6 +16,7 @@ from ralphgen.cli.completion import (
 from ralphgen.cli.fields import FieldCommand, arguments_of, given_fields
 from ralphgen.cli.row_commands import (
     Clear,
+    change_row,
     listed,
     row_tools,
     show_change,
@@ -156,10 +157,7 @@ def list_(
         none = "there is no such task" if filters or search else "there is no task yet"
         say(NOTHING_IS_READY if ready and not search else none)
         return
-    show_rows([_shown(task) for task in answer["tasks"]], TASK_COLUMNS)
-    left = answer["total"] - len(answer["tasks"])
-    if left:
-        say(f"and {left:,} more: see them with --limit {answer['total']}")
+    show_rows([_shown(task) for task in answer["tasks"]], TASK_COLUMNS, answer["total"])
 
 
 @tasks.command(name="next", epilog="Example: [bold]ralphgen task next --json | jq .id[/bold]")
@@ -192,7 +190,7 @@ def next_(
     else:
         from ralphgen.cli.row_tables import TASK_COLUMNS, show_rows
 
-        show_rows([_shown(task)], TASK_COLUMNS)
+        show_rows([_shown(task)], TASK_COLUMNS, 1)
         say(f"have it done: ralphgen launch task_execution --task {task['id']}")
     raise typer.Exit(0 if found else NOTHING_READY)
 
@@ -246,11 +244,7 @@ def edit(
         hints=hints,
         clear=clear,
     )
-    from ralphgen.cli.row_editor import edit_row
-
-    with row_tools(project, "update_task", trust_edited=trust_edited) as tools:
-        answer = edit_row(tools, "task", {"id": task}, given)
-    show_change(answer, f"task {task}: changed {_joined(answer)}", as_json=as_json)
+    change_row(project, "task", {"id": task}, given, trust_edited=trust_edited, as_json=as_json)
 
 
 @tasks.command(epilog="Example: [bold]ralphgen task status 7 done --summary 'It works'[/bold]")
@@ -328,7 +322,3 @@ def _shown(task: Record) -> Record:
     """Return a task for people: a pending one is ready, held, or waits; a stale one says so."""
     names = {"ready": "ready", "waiting_on_deps": "waiting", "held": "held", "stale": "stale"}
     return {**task, "status": names.get(task.get("inferred", ""), task.get("status"))}
-
-
-def _joined(answer: Record) -> str:
-    return ", ".join(answer.get("changed", ())) or "nothing"
