@@ -75,6 +75,13 @@ def part(page: str, name: str) -> str:
     return match.group()
 
 
+def whole(board: "Running", path: str) -> str:
+    """The text of a page with all its sections: on a busy machine one may come late."""
+    while "data-late" in (page := board.get(path)):
+        continue
+    return page
+
+
 def hidden(html: str, field: str) -> str:
     """The value of a hidden field."""
     (value,) = {

@@ -11,11 +11,12 @@ PATIENCE = 60.0  # seconds for what takes milliseconds where the machine is idle
 
 def until(condition: Callable[[], bool]) -> bool:
     """Wait until something holds; whether it does."""
-    end = time.monotonic() + PATIENCE
+    end, pause = time.monotonic() + PATIENCE, 0.002
     while time.monotonic() < end:
         if condition():
             return True
-        time.sleep(0.002)
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.05)
     return False
 
 

@@ -11,7 +11,7 @@ from ralphgen.board.views.record import SessionLine, session_on_record
 from ralphgen.board.views.sessions import SessionRow, session_row
 from ralphgen.board.views.task_record import ChangeLine, RunLine, change_line, run_line
 from ralphgen.errors import ProjectError
-from ralphgen.kits.ralph.rows import Rows, reading_rows
+from ralphgen.kits.ralph.rows import Rows, project_rows
 from ralphgen.kits.registry import KITS
 from ralphgen.launch.outcome import NOTHING_USED, Usage
 from ralphgen.ledger.records import (
@@ -95,10 +95,8 @@ def read_session(root: Path, session_id: str) -> SessionAtWork | None:
     agent = record.agent or "" if record is not None else ""
     line = None
     if record is not None:
-        with open_database(root) as connection:
-            schema = read_schema(connection, root, KITS)
-            with reading_rows(connection, schema) as rows:
-                line = session_on_record(rows, record)
+        with project_rows(root, KITS) as (rows, _):
+            line = session_on_record(rows, record)
     return SessionAtWork(
         session_id=session_id,
         row=None if stored is None else session_row(root, stored),

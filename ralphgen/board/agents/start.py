@@ -21,7 +21,7 @@ from ralphgen.board.views.stored_text import paragraph
 from ralphgen.board.views.task_record import titles_of
 from ralphgen.calls.context import read_policy
 from ralphgen.errors import RalphgenError
-from ralphgen.kits.ralph.rows import reading_rows
+from ralphgen.kits.ralph.rows import project_rows
 from ralphgen.kits.registry import KITS
 from ralphgen.launch.agent import prints
 from ralphgen.launch.agents import agents_here
@@ -95,7 +95,7 @@ def ready_tasks(root: Path) -> tuple[tuple[int, str], ...]:
     if schema.table(MARKER) is None:
         return ()
     first = next_tasks(root, schema)[:READY]
-    with open_database(root) as connection, reading_rows(connection, schema) as rows:
+    with project_rows(root, KITS) as (rows, _):
         titles = titles_of(rows, first)
     return tuple((task, titles.get(task, "")) for task in first)
 

@@ -20,12 +20,9 @@ from ralphgen.board.views.stored_text import line
 from ralphgen.calls.caller import open_server
 from ralphgen.calls.rows import KIT, Record, RefusalError, RowTools
 from ralphgen.errors import RalphgenError
-from ralphgen.kits.ralph.rows import Rows, reading_rows
+from ralphgen.kits.ralph.rows import project_rows
 from ralphgen.kits.registry import KITS
 from ralphgen.output.manifest import MANIFEST
-from ralphgen.project.connection import open_database
-from ralphgen.project.inspect import read_schema
-from ralphgen.project.model import Schema
 from ralphgen.project.root import FOLDER, project_place
 
 CREATE, UPDATE, ENRICH, SET_STATUS, COMMENT = (
@@ -55,15 +52,6 @@ class TaskOutcome:
     def status(self) -> int:
         """Return the status of an answer that is no success."""
         return 409 if self.conflicts else 422
-
-
-@contextmanager
-def project_rows(root: Path) -> Iterator[tuple[Rows, Schema]]:
-    """Yield the rows of the project in `root`, and its schema, as the board reads them."""
-    with open_database(root) as connection:
-        schema = read_schema(connection, root, KITS)
-        with reading_rows(connection, schema) as rows:
-            yield rows, schema
 
 
 class TaskActions:
@@ -170,7 +158,7 @@ class TaskActions:
 
     def _row(self, task: int) -> Mapping[str, Any]:
         """Return a task as it is stored now; nothing where there is none, as the tool says."""
-        with project_rows(self._root) as (rows, _):
+        with project_rows(self._root, KITS) as (rows, _):
             return stored_task(rows, task) or {}
 
     def _act(

@@ -26,21 +26,21 @@ class Attention:
     """What waits for a person.
 
     `drift` is the sentence on a server that is out of date, else empty. `merges` are the first of
-    `merges_total`; `disciplines` are those with a value that no session can read, by name and what
-    is wrong with it, and `config` says what is wrong with the config.
+    `merges_total`; `disciplines` are the first of `disciplines_total` with a value that no session
+    can read, by name and what is wrong with it, and `config` says what is wrong with the config.
     """
 
     drift: str
     merges: tuple[PendingMerge, ...]
     merges_total: int
     disciplines: tuple[tuple[str, str], ...]
+    disciplines_total: int
     config: tuple[str, ...]
 
     @property
     def total(self) -> int:
         """Return how many things wait."""
-        waiting = (self.disciplines, self.config, [self.drift] * bool(self.drift))
-        return self.merges_total + sum(map(len, waiting))
+        return self.merges_total + self.disciplines_total + len(self.config) + bool(self.drift)
 
 
 def what_waits(root: Path, drifted: Drifted, *, has_tasks: bool) -> Attention:
@@ -50,6 +50,7 @@ def what_waits(root: Path, drifted: Drifted, *, has_tasks: bool) -> Attention:
     """
     found = read_disciplines(root)
     merges = unmerged(root) if has_tasks else ()
+    unreadable = [row for row in found.rows if row.problems]
     return Attention(
         drift="" if drifted.ok else line(drifted.summary),
         merges=tuple(
@@ -59,8 +60,8 @@ def what_waits(root: Path, drifted: Drifted, *, has_tasks: bool) -> Attention:
         merges_total=len(merges),
         disciplines=tuple(
             (row.name, "; ".join(problem.text for problem in row.problems))
-            for row in found.rows
-            if row.problems
-        )[:MOST],
+            for row in unreadable[:MOST]
+        ),
+        disciplines_total=len(unreadable),
         config=tuple(problem.text for problem in found.problems),
     )

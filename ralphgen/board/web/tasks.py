@@ -33,7 +33,6 @@ from ralphgen.board.tasks.save import (
     Schemas,
     TaskActions,
     TaskOutcome,
-    project_rows,
 )
 from ralphgen.board.tasks.task import needed_tasks, stored_task, task_view
 from ralphgen.board.views.disciplines import read_disciplines
@@ -42,6 +41,8 @@ from ralphgen.board.web import pages
 from ralphgen.board.web.desk import PageDesk, json_answer
 from ralphgen.board.web.events import in_thread
 from ralphgen.errors import Problem, ProjectError, RalphgenError
+from ralphgen.kits.ralph.rows import project_rows
+from ralphgen.kits.registry import KITS
 
 MOST_NAMES = 1_000
 """Features that a form offers."""
@@ -169,20 +170,20 @@ class TaskPages:
 
     def _is_there(self, task: int) -> bool:
         try:
-            with project_rows(self._root) as (rows, _):
+            with project_rows(self._root, KITS) as (rows, _):
                 return stored_task(rows, task) is not None
         except ProjectError:  # the page says why
             return True
 
     def _list(self, asked: lists.TaskQuery) -> Markup:
-        with project_rows(self._root) as (rows, _):
+        with project_rows(self._root, KITS) as (rows, _):
             view = task_listing(rows, asked)
         return pages.html(
             "task_list.html.jinja", view=view, asked=asked, states=lists.STATES, sorts=lists.SORTS
         )
 
     def _task(self, asked: TaskAsked) -> Markup:
-        with project_rows(self._root) as (rows, schema):
+        with project_rows(self._root, KITS) as (rows, schema):
             view = task_view(rows, schema.hidden, asked.task, asked.comments, asked.changes)
         if view is None:
             raise ProjectError(f"there is no task {asked.task} any more", '"/tasks" lists them')
@@ -211,7 +212,7 @@ class TaskPages:
 
     def _new(self, form: Form) -> Markup:
         schemas, problems = self._schemas()
-        with project_rows(self._root) as (rows, _):
+        with project_rows(self._root, KITS) as (rows, _):
             read = rows.read("features", ["name"], "ORDER BY name LIMIT ?", MOST_NAMES)
         names = {
             "feature": tuple(name for (name,) in read if isinstance(name, str)),

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ralphgen.errors import ProjectError
@@ -24,8 +25,10 @@ from ralphgen.kits.ralph.server.tables import (
     encode,
     plain,
 )
-from ralphgen.project.connection import DatabaseConnection
+from ralphgen.project.connection import DatabaseConnection, open_database
 from ralphgen.project.dialect import among, exactly
+from ralphgen.project.inspect import read_schema
+from ralphgen.project.kit import InspectedKit
 from ralphgen.project.model import Schema
 from ralphgen.project.schema import REQUIRED_COLUMNS, read_facts
 
@@ -48,6 +51,7 @@ __all__ = [
     "inferred",
     "plain",
     "prerequisites",
+    "project_rows",
     "reading_rows",
 ]
 
@@ -105,6 +109,18 @@ class Rows:
             return connection.execute(sql, values).fetchall()
         finally:
             connection.text_factory = str
+
+
+@contextmanager
+def project_rows(root: Path, kits: Sequence[InspectedKit]) -> Iterator[tuple[Rows, Schema]]:
+    """Yield the rows of the project in `root`, and its schema, on a connection of their own.
+
+    Raises `ProjectError` where config, database or schema cannot be used.
+    """
+    with open_database(root) as connection:
+        schema = read_schema(connection, root, kits)
+        with reading_rows(connection, schema) as rows:
+            yield rows, schema
 
 
 @contextmanager

@@ -1,16 +1,16 @@
 """Sessions on the board as they go on: stream, files and cost; starting, stopping, undoing one."""
 
 import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
-from board_browsers import Elements, Running, notice_in, part, running_board
+from board_browsers import Elements, Running, notice_in, part, running_board, whole
 from command_line import ralphgen
 from driving import query
-from loop_projects import PATIENCE, LoopProject, wait_until_gone
+from lifelines import until
+from loop_projects import LoopProject, wait_until_gone
 
 from ralphgen.sessions.launched import launcher_of
 from ralphgen.sessions.store import stored_sessions
@@ -19,21 +19,6 @@ pytestmark = pytest.mark.slow
 
 MARKUP = "<script>alert(1)</script><b>bold"
 START = {"recipe": "task_execution", "task": "1", "discipline": "", "agent": "claude"}
-
-
-def until(holds: Callable[[], object]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
-def whole(board: Running, path: str) -> str:
-    """A page of which every section is there."""
-    page = board.get(path)
-    while "data-late" in page:
-        page = board.get(path)
-    return page
 
 
 @pytest.fixture
@@ -73,12 +58,12 @@ def test_a_session_is_started_watched_and_done(project: LoopProject, tmp_path: P
         form = part(whole(board, "sessions/new?task=1"), "start")
         session = started(board)
         (stored,) = stored_sessions(project.root)
-        until(lambda: "looked at it" in whole(board, f"sessions/{session}"))
-        until(lambda: "refused" in part(whole(board, f"sessions/{session}"), "stream"))
+        assert until(lambda: "looked at it" in whole(board, f"sessions/{session}"))
+        assert until(lambda: "refused" in part(whole(board, f"sessions/{session}"), "stream"))
         page = whole(board, f"sessions/{session}")
         launcher = launcher_of(stored.folder)
         (tmp_path / "go").touch()
-        until(lambda: "It is over: done" in whole(board, f"sessions/{session}"))
+        assert until(lambda: "It is over: done" in whole(board, f"sessions/{session}"))
         over = whole(board, f"sessions/{session}")
 
     assert session == stored.session_id
@@ -104,7 +89,7 @@ def test_a_session_is_started_watched_and_done(project: LoopProject, tmp_path: P
 def test_an_agent_is_stopped_and_its_task_given_back(project: LoopProject) -> None:
     with running_board(project.root) as board:
         session = started(board)
-        until(lambda: "looked at it" in whole(board, f"sessions/{session}"))
+        assert until(lambda: "looked at it" in whole(board, f"sessions/{session}"))
         page = board.follow(board.post("sessions/stop", {"session": session}))
         over = whole(board, f"sessions/{session}")
         again = board.act("sessions/stop", {"session": session})
@@ -146,7 +131,7 @@ def test_an_undo_is_shown_before_it_is_done(project: LoopProject, tmp_path: Path
     (tmp_path / "go").touch()
     with running_board(project.root) as board:
         session = started(board)
-        until(lambda: "It is over: done" in whole(board, f"sessions/{session}"))
+        assert until(lambda: "It is over: done" in whole(board, f"sessions/{session}"))
         query(project.root, "UPDATE tasks SET status = 'blocked' WHERE id = 1")
         before = query(project.root, "SELECT * FROM tasks")
         preview = part(whole(board, f"sessions/{session}/undo"), "undo")
@@ -169,7 +154,7 @@ def test_a_long_transcript_is_read_page_by_page(project: LoopProject, tmp_path: 
     (tmp_path / "go").touch()
     with running_board(project.root) as board:
         session = started(board)
-        until(lambda: "It is over: done" in whole(board, f"sessions/{session}"))
+        assert until(lambda: "It is over: done" in whole(board, f"sessions/{session}"))
         event = '{"type":"assistant","message":{"content":[{"type":"text","text":"word %d"}]}}\n'
         path = stored_sessions(project.root)[0].folder / "transcript.jsonl"
         with path.open("a", encoding="utf-8") as file:

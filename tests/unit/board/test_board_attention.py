@@ -81,6 +81,24 @@ def test_a_discipline_that_no_session_can_read_waits(root: Path) -> None:
     assert 'href="/knowledge?discipline=backend#disciplines"' in html
 
 
+def test_disciplines_beyond_those_that_are_named_are_counted(root: Path) -> None:
+    other = query(root, "SELECT name FROM pragma_table_info('disciplines') WHERE pk = 0")
+    own = ("name", "acronym", "mcp_servers")
+    columns = ", ".join(name for (name,) in other if name not in own)
+    query(
+        root,
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 23)"
+        f" INSERT INTO disciplines ({', '.join(own)}, {columns}) SELECT 'd' || i, 'D' || i, '[',"
+        f" {columns} FROM n, disciplines WHERE name = 'backend'",
+    )
+    with running_board(root) as board:
+        found, html = words(board, "attention"), board.get("sections/attention")
+
+    assert found.startswith("Waits for a person 23 ")
+    assert 20 == html.count('data-key="discipline-')
+    assert "and 3 more disciplines" in found
+
+
 def test_a_page_does_not_wait_for_the_comparison(root: Path) -> None:
     """Where there are scripts it comes by itself, else with the next page."""
     with running_board(root) as board:

@@ -1,12 +1,12 @@
 """The loop on the board: started, watched, paused, stopped, cut off and begun again."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from board_browsers import Elements, Running, notice_in, part, running_board
-from loop_projects import PATIENCE, LoopProject, kill, wait_until_gone
+from board_browsers import Elements, Running, notice_in, part, running_board, whole
+from lifelines import until
+from loop_projects import LoopProject, kill, wait_until_gone
 
 from ralphgen.loop.record import ask_loops, stored_loops
 
@@ -20,21 +20,6 @@ FIELDS = {
     "max_time": "",
     "review_every": "",
 }
-
-
-def until(holds: Callable[[], object]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
-def whole(board: Running, path: str) -> str:
-    """A page of which every section is there."""
-    page = board.get(path)
-    while "data-late" in page:
-        page = board.get(path)
-    return page
 
 
 @pytest.fixture
@@ -59,16 +44,16 @@ def test_a_loop_is_started_paused_resumed_and_ends(project: LoopProject, tmp_pat
         before = part(whole(board, "loop"), "loop")
         started = board.follow(board.post("loop/start", {**FIELDS, "max_time": "9m"}))
         project.wait_for("begin", 1)
-        until(lambda: "#1" in part(whole(board, "loop"), "loop"))
+        assert until(lambda: "#1" in part(whole(board, "loop"), "loop"))
         running = part(whole(board, "loop"), "loop")
         second = board.act("loop/start", FIELDS)
         paused = asked(board, "pause", project.root)
-        until(lambda: "Paused" in part(whole(board, "loop"), "loop"))
+        assert until(lambda: "Paused" in part(whole(board, "loop"), "loop"))
         held = part(whole(board, "loop"), "loop")
         (tmp_path / "go").touch()
-        until(lambda: project.statuses()[1] == "done")
+        assert until(lambda: project.statuses()[1] == "done")
         asked(board, "resume", project.root)
-        until(lambda: "Ended" in part(whole(board, "loop"), "loop"))
+        assert until(lambda: "Ended" in part(whole(board, "loop"), "loop"))
         ended = part(whole(board, "loop"), "loop")
 
     assert "Start a loop" in before
@@ -93,7 +78,7 @@ def test_a_loop_is_stopped_and_its_task_given_back(project: LoopProject) -> None
         board.post("loop/start", FIELDS)
         project.wait_for("begin", 1)
         page = asked(board, "stop-now", project.root)
-        until(lambda: "Ended" in part(whole(board, "loop"), "loop"))
+        assert until(lambda: "Ended" in part(whole(board, "loop"), "loop"))
         again = board.act("loop/ask", {"ask": "pause", "loop": ""})
         unknown = board.act("loop/ask", {"ask": "delete", "loop": ""})
 
@@ -109,7 +94,7 @@ def test_a_loop_outlives_the_board_and_another_board_knows_it(project: LoopProje
     with running_board(project.root) as board:
         page = part(whole(board, "loop"), "loop")
         ask_loops(project.root, "stop-now")
-        until(lambda: "Ended" in part(whole(board, "loop"), "loop"))
+        assert until(lambda: "Ended" in part(whole(board, "loop"), "loop"))
 
     assert "Running" in page
 
@@ -123,9 +108,9 @@ def test_a_killed_loop_is_begun_again_with_what_it_was_held_to(
     with running_board(project.root) as board:
         page = part(whole(board, "loop"), "loop")
         (tmp_path / "go").touch()
-        until(lambda: board.act("loop/start", {**FIELDS, "max_tasks": "5"})["ok"])
-        until(lambda: {1: "done", 2: "done"} == project.statuses())
-        until(lambda: "Ended" in part(whole(board, "loop"), "loop"))
+        assert until(lambda: board.act("loop/start", {**FIELDS, "max_tasks": "5"})["ok"])
+        assert until(lambda: {1: "done", 2: "done"} == project.statuses())
+        assert until(lambda: "Ended" in part(whole(board, "loop"), "loop"))
 
     assert "Cut off" in page
     assert "Go on where it was cut off" in page

@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
-from board_browsers import Elements, Running, notice_in, part, running_board
+from board_browsers import Elements, Running, notice_in, part, running_board, whole
 from command_line import initialized, run_sql
 from driving import create_project, made_here, query
 from proved_projects import proved_project
@@ -49,13 +49,6 @@ def board(project: Path) -> Iterator[Running]:
 def root(project: Path, tmp_path: Path) -> Path:
     """A project of one's own, copied."""
     return made_here(shutil.copytree(project, tmp_path / "p"))
-
-
-def whole(board: Running, path: str) -> str:
-    """A page with all its sections: on a busy machine one may come late."""
-    while "data-late" in (page := board.get(path)):
-        continue
-    return page
 
 
 def titles(page: str) -> list[str]:

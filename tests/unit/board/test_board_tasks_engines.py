@@ -9,8 +9,10 @@ from postgresql import needs_postgresql
 from ralphgen.board.requests import Form
 from ralphgen.board.tasks.listing import task_listing
 from ralphgen.board.tasks.query import SORTS, STATES, TaskQuery
-from ralphgen.board.tasks.save import TaskActions, project_rows
+from ralphgen.board.tasks.save import TaskActions
 from ralphgen.board.tasks.task import TaskView, task_view
+from ralphgen.kits.ralph.rows import project_rows
+from ralphgen.kits.registry import KITS
 
 pytestmark = pytest.mark.slow
 
@@ -37,7 +39,7 @@ ASKED = (
 
 def seen(root: Path, task: int) -> TaskView:
     """A task, which is there."""
-    with project_rows(root) as (rows, schema):
+    with project_rows(root, KITS) as (rows, schema):
         view = task_view(rows, schema.hidden, task, 1, 1)
     assert view is not None
     return view
@@ -49,7 +51,7 @@ def test_lists_tasks_and_changes_are_the_same_on_both_engines(tmp_path: Path) ->
     for engine in ("sqlite", "postgresql"):
         with on_engine(engine, tmp_path / engine / "p", ledger=True) as project:
             project.run(*ROWS.split(";\n"))
-            with project_rows(project.root) as (rows, _):
+            with project_rows(project.root, KITS) as (rows, _):
                 lists.append([task_listing(rows, asked) for asked in ASKED])
             views.append(seen(project.root, 1))
             actions = TaskActions(project.root)
@@ -77,7 +79,7 @@ def test_a_database_without_optional_columns_is_shown_and_changed(
     tmp_path: Path, schema: str
 ) -> None:
     with on_engine("sqlite", tmp_path / "p", schema=schema) as project:
-        with project_rows(project.root) as (rows, _):
+        with project_rows(project.root, KITS) as (rows, _):
             lists = [task_listing(rows, asked) for asked in ASKED]
         view = seen(project.root, 1)
         fields = (("title", "New"), ("was.title", view.task.title))
