@@ -470,6 +470,7 @@ class TestDoors:
             "ralphgen/calls/context.py",  # a file for one call, in a folder of its own
             "ralphgen/history/undo.py",  # makes a file of lines that was removed
             "ralphgen/loop/record.py",  # removes its own files of loops long ago
+            "ralphgen/sessions/held.py",  # puts a file that tells of us in the place of another
             "ralphgen/sessions/launched.py",  # removes the mark that it has made
             "ralphgen/launch/gemini.py",  # a home for one session, in its folder
             "ralphgen/cli/row_editor.py",  # removes what it gave an editor, once that is saved

@@ -1,11 +1,13 @@
 """A loop as others on this machine see it: what happens in it, and what is asked of it.
 
 Each loop has two files beside the sessions. The one that it holds locked as long as it lives gets
-an event a line; to the other whoever wants something of it adds a word a line.
+an event a line; to the other whoever wants something of it adds a word a line. Agents can write
+both: what is taken away is put back, and what others put there counts for no loop's.
 """
 
 import json
 import os
+import re
 import secrets
 import time
 from collections.abc import Iterator, Mapping
@@ -19,13 +21,18 @@ from ralphgen.loop.conduct import Ask
 from ralphgen.loop.events import FREQUENT, Event, event
 from ralphgen.output.files import WRITE_HINT
 from ralphgen.project.root import SESSIONS
-from ralphgen.runtime.files import AT_ONCE, NO_LINK, reason
-from ralphgen.sessions.launched import is_locked, open_locked
+from ralphgen.runtime.files import AT_ONCE, NO_LINK, open_file, reason
+from ralphgen.sessions.held import HeldFile, is_locked, may_hold
 from ralphgen.sessions.store import OURS_ALONE
 from ralphgen.suggestion import suggestion
 
 ASKS: tuple[Ask, ...] = get_args(Ask)
 PREFIX, EVENTS, ASKED = "loop-", ".jsonl", ".asks"
+MOMENT = "%Y%m%dT%H%M%SZ"
+NAME = re.compile(r"loop-(\d{8}T\d{6}Z)-[0-9a-f]{4}\.jsonl", re.ASCII)
+AHEAD = 24 * 60 * 60  # seconds that the clock may have been put back since a loop began
+LONGEST_FIRST = 16 * 1024  # bytes of a loop's first event
+LARGEST_PID = 2**31 - 1
 KEPT = 10  # loops whose files stay, with the one that begins
 MOST = 8 * 1024 * 1024  # bytes of a loop's events that are read: those of some thousand sessions
 AT_END = os.O_RDWR | os.O_CREAT | os.O_APPEND | AT_ONCE | NO_LINK
@@ -33,36 +40,70 @@ AT_END = os.O_RDWR | os.O_CREAT | os.O_APPEND | AT_ONCE | NO_LINK
 
 @dataclass(frozen=True, slots=True)
 class StoredLoop:
-    """A loop of this machine: `running` says whether its process lives."""
+    """A loop of this machine: `running` says whether its file is held, as by a loop that lives.
+
+    `doubt` then says why it may be none, empty where nothing speaks against it.
+    """
 
     loop_id: str
     path: Path
     running: bool
+    doubt: str = ""
 
 
 class LoopRecord:
     """The files of a loop that runs."""
 
-    def __init__(self, events: int, asks: int) -> None:
-        """Take both open files."""
-        self._events = events
-        self._asks = asks
+    def __init__(self, path: Path, begin: Event) -> None:
+        """Make both; raises `ProjectError` where they cannot be written."""
+        self._place = path.with_suffix(ASKED)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._asks = os.open(self._place, AT_END, OURS_ALONE)
+        except OSError as error:
+            text = f'"{path}" cannot be written: {reason(error)}'
+            raise ProjectError(text, WRITE_HINT) from error
+        try:
+            self._events = HeldFile(path, f"{json.dumps(begin)}\n".encode())
+        except ProjectError:
+            os.close(self._asks)
+            raise
         self._whole = True
+
+    def close(self) -> None:
+        """Hold them no longer."""
+        self._events.close()
+        os.close(self._asks)
 
     def write(self, told: Event | None) -> None:
         """Take note of what happened; a full disk is no reason to stop."""
         if told is None or told["event"] in FREQUENT or not self._whole:
             return
         try:
-            os.write(self._events, f"{json.dumps(told)}\n".encode())
+            self._events.write(f"{json.dumps(told)}\n".encode())
         except OSError:
             self._whole = False
 
     def asked(self) -> Iterator[Ask]:
-        """Yield what was asked since the last time."""
+        """Yield what was asked since the last time; put back what was taken away meanwhile."""
+        self._events.keep()
         with suppress(OSError):
+            self._keep_asks()
             for word in os.read(self._asks, MOST).decode(errors="replace").split("\n"):
                 yield from (ask for ask in ASKS if ask == word)
+
+    def _keep_asks(self) -> None:
+        """Read the file that is at the place of the asks, where that is another by now."""
+        with suppress(OSError):
+            if os.path.samestat(os.lstat(self._place), os.fstat(self._asks)):
+                return
+        try:
+            file = os.open(self._place, AT_END, OURS_ALONE)
+        except OSError:  # a folder or a link
+            self._place.rename(f"{self._place}.{secrets.token_hex(4)}")
+            file = os.open(self._place, AT_END, OURS_ALONE)
+        os.close(self._asks)
+        self._asks = file
 
 
 @contextmanager
@@ -72,38 +113,37 @@ def recorded_loop(root: Path, options: Mapping[str, object]) -> Iterator[LoopRec
     An error that ends the block is its last event. Raises `ProjectError` where the files cannot be
     written.
     """
-    moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    moment = time.strftime(MOMENT, time.gmtime())
     path = root / SESSIONS / f"{PREFIX}{moment}-{secrets.token_hex(2)}{EVENTS}"
-    begin = event("start", pid=os.getpid(), options=dict(options))
+    record = LoopRecord(path, event("start", pid=os.getpid(), options=dict(options)))
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        asks = os.open(path.with_suffix(ASKED), AT_END, OURS_ALONE)
-    except OSError as error:
-        raise ProjectError(f'"{path}" cannot be written: {reason(error)}', WRITE_HINT) from error
-    try:
-        events = open_locked(path, f"{json.dumps(begin)}\n".encode())
-        try:
-            _prune(root)
-            record = LoopRecord(events, asks)
-            yield record
-        except RalphgenError as error:
-            record.write(event("stop", reason=str(error), exit_code=error.exit_code))
-            raise
-        finally:
-            os.close(events)
+        _prune(root)
+        yield record
+    except RalphgenError as error:
+        record.write(event("stop", reason=str(error), exit_code=error.exit_code))
+        raise
     finally:
-        os.close(asks)
+        record.close()
 
 
 def stored_loops(root: Path) -> list[StoredLoop]:
-    """Return the loops of the project in `root` that have files here, the newest first."""
-    found = sorted((root / SESSIONS).glob(f"{PREFIX}*{EVENTS}"), reverse=True)
-    return [StoredLoop(path.stem, path, _is_running(path)) for path in found if path.is_file()]
+    """Return the loops of the project in `root` that have files here, the newest first.
+
+    A file is none of a loop's that has another name, or one of a time that is not yet.
+    """
+    latest = time.strftime(MOMENT, time.gmtime(time.time() + AHEAD))
+    try:
+        with os.scandir(root / SESSIONS) as entries:
+            names = [found for one in entries if (found := NAME.fullmatch(one.name))]
+    except OSError:
+        return []
+    named = sorted((name[0] for name in names if name[1] <= latest), reverse=True)
+    loops = (_stored(root / SESSIONS / name) for name in named)
+    return [one for one in loops if one is not None]
 
 
 def read_events(loop: StoredLoop) -> tuple[Event, ...]:
     """Return what has happened in a loop, of very many events its begin and the last ones."""
-    events: list[Event] = []
     try:
         with loop.path.open("rb") as file:
             first = file.readline(MOST)
@@ -114,12 +154,7 @@ def read_events(loop: StoredLoop) -> tuple[Event, ...]:
             lines = [first, *file.read(MOST).split(b"\n")]
     except OSError:
         return ()
-    for line in lines:
-        with suppress(ValueError, RecursionError):
-            found = json.loads(line)
-            if isinstance(found, dict) and isinstance(found.get("event"), str):
-                events.append(found)
-    return tuple(events)
+    return tuple(told for told in map(_parsed, lines) if told is not None)
 
 
 def ask_loops(root: Path, word: str, loop_id: str = "") -> list[str]:
@@ -147,15 +182,35 @@ def ask_loops(root: Path, word: str, loop_id: str = "") -> list[str]:
     return [one.loop_id for one in running]
 
 
-def _is_running(path: Path) -> bool:
+def _stored(path: Path) -> StoredLoop | None:
     try:
-        file = os.open(path, os.O_RDONLY | AT_ONCE | NO_LINK)
+        file = open_file(str(path), links=False)
     except OSError:
-        return False
+        return None
     try:
-        return is_locked(file)
+        running = is_locked(file)
+        return StoredLoop(path.stem, path, running, _doubt(file) if running else "")
+    except OSError:
+        return None
     finally:
         os.close(file)
+
+
+def _doubt(file: int) -> str:
+    """Return why what holds a file may be no loop: a loop says first which process it is."""
+    first = _parsed(os.pread(file, LONGEST_FIRST, 0).partition(b"\n")[0])
+    pid = first.get("pid") if first is not None and first["event"] == "start" else None
+    if type(pid) is not int or not 0 < pid <= LARGEST_PID:
+        return "it does not begin as a loop's"
+    return "" if may_hold(pid, file) else f"not the process {pid} that it names"
+
+
+def _parsed(text: bytes) -> Event | None:
+    with suppress(ValueError, RecursionError):
+        found = json.loads(text)
+        if isinstance(found, dict) and isinstance(found.get("event"), str):
+            return found
+    return None
 
 
 def _prune(root: Path) -> None:

@@ -2,7 +2,7 @@
 
 The mark is a file in the session's folder that the process holds locked: it is one of a process
 that lives, whatever has become of others. Its first line is the process, and any further byte asks
-that the agent ends.
+that the agent ends. The agent can take it away: then it is put back.
 """
 
 import os
@@ -11,13 +11,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ralphgen.errors import ProjectError
-from ralphgen.output.files import WRITE_HINT
-from ralphgen.runtime.files import AT_ONCE, NO_LINK, reason
-from ralphgen.sessions.store import MARK, OURS_ALONE
+from ralphgen.runtime.files import AT_ONCE, NO_LINK
+from ralphgen.sessions.held import HeldFile, is_locked
+from ralphgen.sessions.store import MARK
 
 ASKED = b"stop\n"
-NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | NO_LINK
 LOOK = 0.1  # seconds between two looks at whether an agent has ended
 
 
@@ -28,14 +26,19 @@ def launched_in(folder: Path) -> Iterator[Callable[[], bool]]:
     What this yields returns whether somebody has asked that the agent ends. Raises `ProjectError`
     where the mark cannot be written.
     """
-    path, own = folder / MARK, f"{os.getpid()}\n".encode()
-    file = open_locked(path, own)
+    path = folder / MARK
+    mark = HeldFile(path, f"{os.getpid()}\n".encode())
+
+    def asked() -> bool:
+        mark.keep()
+        return mark.is_longer
+
     try:
-        yield lambda: os.fstat(file).st_size > len(own)
+        yield asked
     finally:
         with suppress(OSError):
             path.unlink(missing_ok=True)
-        os.close(file)
+        mark.close()
 
 
 def launcher_of(folder: Path) -> int | None:
@@ -76,40 +79,3 @@ def has_stopped(folder: Path, patience: float) -> bool:
             return False
         time.sleep(LOOK)
     return True
-
-
-def open_locked(path: Path, begin: bytes) -> int:
-    """Return a new file of ours alone, with this beginning, that is held until it is closed.
-
-    What is written to it comes to its end. On Windows nobody can tell that it is held. Raises
-    `ProjectError` where it cannot be written.
-    """
-    try:
-        path.unlink(missing_ok=True)
-        file = os.open(path, NEW, OURS_ALONE)
-        try:
-            with suppress(ImportError):
-                import fcntl
-
-                fcntl.flock(file, fcntl.LOCK_EX)
-            os.write(file, begin)
-        except OSError:
-            os.close(file)
-            raise
-    except OSError as error:
-        raise ProjectError(f'"{path}" cannot be written: {reason(error)}', WRITE_HINT) from error
-    return file
-
-
-def is_locked(file: int) -> bool:
-    """Return whether a process holds an open file; those who only look do not hinder each other."""
-    try:
-        import fcntl
-    except ImportError:
-        return False
-    try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    fcntl.flock(file, fcntl.LOCK_UN)
-    return False

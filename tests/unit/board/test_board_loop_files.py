@@ -39,7 +39,7 @@ def test_numbers_of_any_size_leave_a_loop_to_be_seen(tmp_path: Path, shelf: Path
         {"event": "begin", "workers": 50_000_000},
     ]
     lines = "".join(f"{json.dumps(one)}\n" for one in told)
-    (shelf / "loop-1.jsonl").write_text(lines, encoding="utf-8")
+    (shelf / "loop-20260101T000000Z-00aa.jsonl").write_text(lines, encoding="utf-8")
 
     found = read_loops(tmp_path).now
 
