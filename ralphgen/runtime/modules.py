@@ -166,8 +166,8 @@ class Modules:
                 package = sys.modules[name] = ModuleType(name)
                 package.__package__ = name
                 package.__path__ = []
-        # Packages are there already, without their contents, for whoever imports from them.
-        for name, file, _ in sorted(first, key=lambda one: not one[1].endswith("/__init__.py")):
+        # A kit's own package, which imports all the rest, is there already, without its contents.
+        for name, file, _ in sorted(first, key=lambda one: not is_of_runtime(one[1])):
             parent, _, last = name.rpartition(".")
             if name not in sys.modules:
                 sys.modules[name] = ModuleType(name)
@@ -204,6 +204,11 @@ class Modules:
     def _use(self, parts: Parts) -> None:
         self._parts = parts
         self._listed = {file: part for part, (_, files) in parts.items() for file in files}
+
+
+def is_of_runtime(file: str) -> bool:
+    """Return whether a file is a package of the runtime, of whose contents others import."""
+    return file.startswith("runtime/") and file.endswith("/__init__.py")
 
 
 def late_code(name: str) -> Code:
