@@ -4,7 +4,7 @@ import asyncio
 import json
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Iterable, Mapping
 from dataclasses import asdict
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
 from ralphgen.board.project import Board, ProjectHeading
 from ralphgen.board.requests import ActionResult, wants_json
@@ -90,17 +90,30 @@ class PageDesk:
         kept = self._notices.take(outcome) if isinstance(outcome, str) else outcome
         await self.look()
         number, _ = self.board.changed_since(0)
-        titled = self._going_on(in_thread(self.board.heading))
-        drawing = await self._begun(sections, query, titled)
+        heading = await self._heading()
+        if not pages.has(heading, place):
+            raise HTTPException(404, "this project has no tasks, features and disciplines")
+        beginning = pages.beginning(place, heading, number)
+        parts = self._parts(beginning, place, sections, query, kept)
+        return StreamingResponse(parts, status, media_type="text/html")
+
+    async def _parts(
+        self,
+        beginning: str,
+        place: pages.BoardPlace,
+        sections: Mapping[str, Draw],
+        query: Hashable,
+        outcome: ActionResult | None,
+    ) -> AsyncIterator[str]:
+        """Yield a page: what a browser can paint at once, and its sections once they are drawn."""
+        yield beginning
+        drawing = await self._begun(sections, query)
         drawn = [
             task.result() if task.done() else pages.late(name, place)
             for name in sections
             for task in [drawing[name]]
         ]
-        heading = titled.result() if titled.done() else ProjectHeading(self.board.root.name)
-        if not pages.has(heading, place):
-            raise HTTPException(404, "this project has no tasks, features and disciplines")
-        return HTMLResponse(pages.page(place, heading, number, drawn, kept), status)
+        yield pages.rest(drawn, outcome)
 
     async def refused(self, request: Request, error: Exception) -> Response:
         """Answer what has no page: a program gets JSON, a person what was asked and where to go."""
@@ -111,20 +124,18 @@ class PageDesk:
         if wants_json(request):
             answer = json_answer(asdict(ActionResult(False, text)), error.status_code)
         else:
-            titled = self._going_on(in_thread(self.board.heading))
-            await asyncio.wait({titled}, timeout=PATIENCE)
-            heading = titled.result() if titled.done() else ProjectHeading(self.board.root.name)
+            heading = await self._heading()
             found = "Not found" if error.status_code == HTTPStatus.NOT_FOUND else "Not answered"
             place = pages.BoardPlace(request.url.path, found)
             drawn = pages.refusal(place, asked, text, pages.places_of(heading))
             number, _ = self.board.changed_since(0)
-            whole = pages.page(place, heading, number, [drawn], None)
+            whole = pages.beginning(place, heading, number) + pages.rest([drawn], None)
             answer = HTMLResponse(whole, error.status_code)
         answer.headers.update(error.headers or {})
         return answer
 
     async def _begun(
-        self, sections: Mapping[str, Draw], query: Hashable, titled: asyncio.Task[ProjectHeading]
+        self, sections: Mapping[str, Draw], query: Hashable
     ) -> Mapping[str, asyncio.Task[Markup]]:
         """Return the drawings of sections when they are done, or late; the unhurried come last."""
         found: dict[str, asyncio.Task[Markup]] = {}
@@ -132,8 +143,14 @@ class PageDesk:
             names = [name for name in sections if (name in pages.UNHURRIED) is unhurried]
             found |= {name: self.drawn(name, query, sections[name]) for name in names}
             if names:
-                await asyncio.wait({titled, *found.values()}, timeout=patience)
+                await asyncio.wait({*found.values()}, timeout=patience)
         return found
+
+    async def _heading(self) -> ProjectHeading:
+        """Return how the project is called, as its folder where this is not known in time."""
+        titled = self._going_on(in_thread(self.board.heading))
+        await asyncio.wait({titled}, timeout=PATIENCE)
+        return titled.result() if titled.done() else ProjectHeading(self.board.root.name)
 
     async def look(self) -> None:
         """Note what has changed; a change that is seen later is announced later."""

@@ -101,28 +101,26 @@ NO_DAY = date.min
 """With it nothing has an age: a report is the same on every day."""
 
 
-def page(
-    place: BoardPlace,
-    heading: ProjectHeading,
-    change: int,
-    sections: Iterable[Markup],
-    outcome: ActionResult | None,
-) -> str:
-    """Return a whole page; `change` is the number of the last change that it shows."""
+def beginning(place: BoardPlace, heading: ProjectHeading, change: int) -> str:
+    """Return a page up to its sections; `change` is the number of the last change that it shows."""
     return html(
-        "page.html.jinja",
+        "page_beginning.html.jinja",
         title=heading.title,
         here=place,
         places=places_of(heading),
         change=change,
-        sections=sections,
-        notice="" if outcome is None else notice(outcome),
     )
 
 
 def places_of(heading: ProjectHeading) -> list[BoardPlace]:
     """Return the places that a project has."""
     return [one for one in PLACES if has(heading, one)]
+
+
+def rest(sections: Iterable[Markup], outcome: ActionResult | None) -> str:
+    """Return a page from its sections on."""
+    told = "" if outcome is None else notice(outcome)
+    return html("page_rest.html.jinja", sections=sections, notice=told)
 
 
 def has(heading: ProjectHeading, place: BoardPlace) -> bool:

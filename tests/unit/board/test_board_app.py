@@ -1,11 +1,13 @@
 """The page of the board and its sections, whatever names are in them and whatever is broken."""
 
+import asyncio
 import re
 import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from threading import Event
 from urllib.parse import urlencode
 
 import pytest
@@ -13,7 +15,12 @@ from board_browsers import Elements, Running, board_process, part, running_board
 from command_line import run_sql
 from driving import create_project, made_here
 from making_sessions import opened
+from markupsafe import Markup
+from starlette.responses import StreamingResponse
 
+from ralphgen.board.project import Board
+from ralphgen.board.web import pages
+from ralphgen.board.web.desk import PageDesk
 from ralphgen.ledger.tables import add_tables
 
 pytestmark = pytest.mark.slow
@@ -237,3 +244,25 @@ def test_what_takes_long_holds_up_no_other_section(root: Path) -> None:
     assert "data-late" in part(page, "status")
     assert "data-late" not in part(page, "diagnosis")
     assert "data-late" not in after
+
+
+def test_a_page_begins_before_its_sections_are_drawn(root: Path) -> None:
+    drawn = Event()
+
+    def draw() -> Markup:
+        drawn.wait()
+        return Markup("<section>drawn</section>")
+
+    async def parts() -> tuple[str, str]:
+        desk = PageDesk(Board(root))
+        page = await desk.page(pages.PLACES[0], {"overview": draw}, "")
+        assert isinstance(page, StreamingResponse)
+        received = aiter(page.body_iterator)
+        beginning = await anext(received)
+        drawn.set()
+        return str(beginning), str(await anext(received))
+
+    beginning, rest = asyncio.run(parts())
+
+    assert 'aria-current="page">Overview' in beginning
+    assert "<section>drawn</section>" in rest
