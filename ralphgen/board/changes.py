@@ -16,7 +16,7 @@ from ralphgen.kits.ralph.rows import LEARNINGS, PROGRESS, Rows
 from ralphgen.output.manifest import MANIFEST, listed
 from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.connection import DatabaseConnection
-from ralphgen.project.database import open_without_trace
+from ralphgen.project.database import LockedError, open_without_trace
 from ralphgen.project.dialect import column_names
 from ralphgen.project.postgresql import open_postgresql
 from ralphgen.project.recipes import FOLDER as RECIPES
@@ -82,6 +82,7 @@ class ChangeWatch:
         self._specs: tuple[object, ...] = ()
         self._listed: tuple[object, tuple[str, ...]] = (None, ())
         self._known: tuple[object, str, tuple[Claim, ...]] = ("", "", ())
+        self._locked = False
         self._live: tuple[bool, ...] = ()
         self._told = False  # that something was written into PostgreSQL, since the last look
 
@@ -168,12 +169,14 @@ class ChangeWatch:
     def _look_at_file(self) -> None:
         """Know a mark for the schema and the disciplines, and the claims on tasks.
 
-        They are read again when the file has changed. Of the first, agents write nearly never.
+        They are read again when the file has changed, by the next look where somebody has it
+        locked. Of the first, agents write nearly never.
         """
         path = self._database()
         database = (_stamp(path), self._log(path.with_name(f"{path.name}-wal")))
-        if database != self._known[0]:
+        if self._locked or database != self._known[0]:
             known, claims = _mark(database), tuple[Claim, ...]()
+            self._locked = False
             try:
                 with open_without_trace(path, patience=0) as connection:
                     connection.text_factory = bytes
@@ -181,6 +184,8 @@ class ChangeWatch:
                     known = _mark(schema, _disciplines(connection))
                     connection.text_factory = str
                     claims = tuple(read_claims(Rows(connection, {})).values())
+            except LockedError:
+                self._locked, (_, known, claims) = True, self._known
             except (RalphgenError, sqlite3.Error):
                 pass  # whatever is said of it, is said again
             self._known = database, known, claims

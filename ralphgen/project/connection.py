@@ -21,11 +21,12 @@ class DatabaseConnection(Protocol):
 def open_database(root: Path) -> Iterator[DatabaseConnection]:
     """A read-only connection to the database of the project in `root`, which sees one moment of it.
 
+    No writer waits for what is done with it, unless the database is large and has no log.
     Raises `ProjectError` where it cannot be read, as `open_without_trace` and `open_postgresql` do.
     """
     place = postgresql_place(root)
     if place is None:
-        with open_without_trace(database_path(root)) as connection:
+        with open_without_trace(database_path(root), briefly=True) as connection:
             connection.text_factory = _lenient
             yield connection
     else:

@@ -20,6 +20,8 @@ PATIENCE = 2.0
 ALONE = RLock()
 """Held by the thread that has a database open: two would end each other's locks (POSIX)."""
 
+LARGEST_IN_MEMORY = 32 * 1024 * 1024
+
 _PAUSE = 0.02
 _MAGIC = b"SQLite format 3\0"
 _WAL_READ_VERSION_AT = 19
@@ -32,22 +34,26 @@ _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
 @contextmanager
-def open_without_trace(path: Path, *, patience: float = PATIENCE) -> Iterator[sqlite3.Connection]:
+def open_without_trace(
+    path: Path, *, patience: float = PATIENCE, briefly: bool = False
+) -> Iterator[sqlite3.Connection]:
     """A read-only connection to the database at `path`, which sees one moment of it.
 
     No file appears beside the database and none changes, `-wal`, `-shm` and `-journal` included; a
     journal that a crash left behind is rolled back in a temporary copy. Waits `patience` seconds
-    for a writer. Raises `ProjectError` for a file that is missing, a folder, empty, no database,
-    corrupt, not readable or locked. Threads wait for each other. The process must hold no other
-    connection to the file: its locks would end when this one has looked at the file (POSIX).
+    for a writer; `briefly`, no writer waits for what is done with the connection, unless the
+    database is large and has no log. Raises `ProjectError` for a file that is missing, a folder,
+    empty, no database, corrupt, not readable or locked. Threads wait for each other. The process
+    must hold no other connection to the file: its locks would end when this one has looked at the
+    file (POSIX).
     """
     deadline = time.monotonic() + patience
     while True:
         with ExitStack() as stack:
             stack.enter_context(ALONE)
             try:
-                connection = stack.enter_context(_open_alone(path, patience))
-            except _LockedError:
+                connection = stack.enter_context(_open_alone(path, patience, briefly=briefly))
+            except LockedError:
                 if time.monotonic() >= deadline:
                     raise
             else:
@@ -56,18 +62,22 @@ def open_without_trace(path: Path, *, patience: float = PATIENCE) -> Iterator[sq
         time.sleep(_PAUSE)  # not alone: the others wait at the same time
 
 
-class _LockedError(ProjectError):
+class LockedError(ProjectError):
     """Another process is writing."""
 
 
 @contextmanager
-def _open_alone(path: Path, patience: float) -> Iterator[sqlite3.Connection]:
+def _open_alone(path: Path, patience: float, *, briefly: bool) -> Iterator[sqlite3.Connection]:
     file = Path(os.path.realpath(path))
     header = _header(path, file)
     unlocked, before = _needs_no_lock(file, header), _stamp(file)
     try:
         with _reading(file, header, patience, unlocked=unlocked) as connection:
-            yield connection
+            if unlocked or not briefly or _is_wal(header):
+                yield connection
+            else:
+                with closing(_in_memory(file, connection)) as read:
+                    yield read
     except sqlite3.DatabaseError as error:
         if unlocked and _stamp(file) != before:
             raise _changed(path) from error
@@ -149,6 +159,22 @@ def _locked(file: Path, header: bytes) -> sqlite3.Connection | None:
         return None
 
 
+def _in_memory(file: Path, connection: sqlite3.Connection) -> sqlite3.Connection:
+    """Return a connection to a copy in memory, where the one that is closed then has a read lock.
+
+    Without a write-ahead log whoever commits waits for all who read. The same connection where the
+    file is large.
+    """
+    if file.stat().st_size > LARGEST_IN_MEMORY:
+        return connection
+    with file.open("rb") as stream:
+        content = stream.read()
+        connection.close()  # before the stream, whose end would end its lock (POSIX)
+    read = sqlite3.connect(":memory:", isolation_level=None)
+    read.deserialize(content)
+    return read
+
+
 @contextmanager
 def _copied(file: Path, patience: float) -> Iterator[sqlite3.Connection]:
     """A connection to a copy, in a folder where SQLite may roll back and make a wal-index."""
@@ -218,7 +244,7 @@ def _refusal(path: Path, error: sqlite3.DatabaseError) -> ProjectError | None:
     name, code = _quoted(path), getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in _BUSY:
         hint = "close the program that is writing to it and run the command again"
-        return _LockedError(f"database {name} is locked by another process", hint)
+        return LockedError(f"database {name} is locked by another process", hint)
     if code in _DAMAGED:
         hint = "restore it from a copy, or save what is left with: sqlite3 FILE .recover"
         return ProjectError(f"database {name} is corrupt: {error}", hint)

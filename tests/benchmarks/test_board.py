@@ -19,6 +19,10 @@ from ralphgen.ledger.tables import definition
 pytestmark = pytest.mark.benchmark
 TABS, AGENTS, WRITES = 10, 8, 25
 PROBED = 8.0  # seconds
+PENDING, SHARED = "1073741824", "1073741826"
+"""Where SQLite locks a database file: the byte of a writer that waits for readers, and theirs."""
+OF_WRITERS = ("120", "121", "122")
+"""The bytes of a log's shared memory that one process at a time can have."""
 SESSIONS = """
 INSERT INTO ralphgen_ledger (created) VALUES ('2026-02-10T00:00:00Z');
 WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50)
@@ -64,6 +68,48 @@ def tabs(root: Path, count: int) -> Iterator[tuple[BoardProcess, list[Tab]]]:
             over.set()
 
 
+class LockWatch(Thread):
+    """Looks a few thousand times a second at who has which locks on a database (`/proc/locks`).
+
+    A writer that holds the pending byte, or wants one of the log's, waits for who reads or has it:
+    `longest` is the most milliseconds on end for which that was the process `holder`, of
+    `looks` at a time when somebody waited.
+    """
+
+    def __init__(self, path: Path, holder: int, over: Event) -> None:
+        """Watch what stands at `path`, and its shared memory where it has one."""
+        super().__init__(daemon=True)
+        shared = path.with_name(f"{path.name}-shm")
+        self._inodes = {str(one.stat().st_ino) for one in (path, shared) if one.exists()}
+        self._holder = str(holder)
+        self._over = over
+        self.longest = 0.0
+        self.looks = 0
+
+    def run(self) -> None:
+        """Look until it is over."""
+        begun = None
+        while not self._over.is_set():
+            now = time.perf_counter()
+            if self._keeps_waiting():
+                self.looks += 1
+                begun = begun or now
+                self.longest = max(self.longest, (now - begun) * 1000)
+            else:
+                begun = None
+            time.sleep(0.0002)
+
+    def _keeps_waiting(self) -> bool:
+        """Return whether the process keeps a writer waiting, by the rules of SQLite's locks."""
+        table = Path("/proc/locks").read_text(encoding="ascii")
+        rows = [line.split()[-5:] for line in table.splitlines() if "POSIX" in line]
+        rows = [row for row in rows if row[2].rpartition(":")[2] in self._inodes]
+        waits = any(row[3] == PENDING and row[1] != self._holder for row in rows)
+        own = [row for row in rows if row[1] == self._holder]
+        reads = waits and any(row[3] == SHARED for row in own)
+        return reads or any(row[0] == "WRITE" and row[3] in OF_WRITERS for row in own)
+
+
 def waits(root: Path) -> list[float]:
     """The milliseconds that each write of a lone writer waits for others, for some seconds."""
     found: list[float] = []
@@ -71,7 +117,9 @@ def waits(root: Path) -> list[float]:
         ends = time.perf_counter() + PROBED
         while time.perf_counter() < ends:
             found.append(_waited(connection, "BEGIN IMMEDIATE"))
-            connection.execute("UPDATE tasks SET priority = 'low' WHERE id = 1")
+            connection.execute(
+                "UPDATE tasks SET priority = ? WHERE id = 1", (str(ends - len(found)),)
+            )
             found[-1] += _waited(connection, "COMMIT")
             time.sleep(0.02)
     return found
@@ -109,11 +157,21 @@ def test_ten_tabs_beside_eight_agents(tmp_path: Path, wal: bool) -> None:
                 alone = waits(root)
                 table.add(name, "a lone writer waits ms", *alone)
                 table.add(name, "at most ms", max(alone))
+                over = Event()
+                watch = (
+                    None if board is None else LockWatch(database(root), board.process.pid, over)
+                )
+                if watch is not None:
+                    watch.start()
                 writers, _ = at_once(ours(root), AGENTS, WRITES)
+                over.set()
                 each = [one for writer in writers for one in writer.taken]
                 table.add(name, f"a write of {AGENTS} agents ms", *each)
                 table.add(name, "the longest ms", max(each))
                 table.add(name, "refused", sum(writer.refused for writer in writers))
-                if board is not None:
+                if board is not None and watch is not None:
+                    watch.join()
+                    table.add(name, "a writer waits for the board at most ms", watch.longest)
+                    table.add(name, "looks at which one did", watch.looks)
                     table.add(name, "sections drawn", sum(tab.drawn for tab in opened))
                     table.add(name, "memory MB", peak(board))

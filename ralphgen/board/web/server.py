@@ -5,6 +5,7 @@ import os
 import secrets
 import signal
 import socket
+import sys
 import webbrowser
 from asyncio import CancelledError
 from collections.abc import Callable, Iterator
@@ -34,6 +35,8 @@ CLOSED = """\
 this board lets in only the browsers that it knows: open the last address that "ralphgen board"
 has printed, or run "ralphgen board" in the project, which opens it
 """
+SWITCH_INTERVAL = 0.001
+"""Seconds after which a thread that draws lets another go on, which may have a database locked."""
 LAST_WORDS = 2
 """Seconds that an action has to come to its end in when the board ends."""
 TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
@@ -64,6 +67,7 @@ def serve(root: Path, *, announce: Callable[[str], None], browse: bool) -> None:
     `announce` is called with an address that lets one browser in, as soon as it answers there, and
     with another whenever one was used. Raises `ProjectError` where the config's port is taken.
     """
+    sys.setswitchinterval(SWITCH_INTERVAL)
     with _listening(_port(root)) as listening, quiet_log():
         server = BoardServer(root, listening, announce)
         for number in (signal.SIGINT, signal.SIGTERM):  # before anybody knows that we run

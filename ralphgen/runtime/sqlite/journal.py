@@ -9,14 +9,16 @@ from __future__ import annotations
 import json
 
 from ..database.entries import ENDED, ENTRY, NO_ROW, PREFIX, TABLE, moment
-from ..database.journal import SessionJournal
-from ..database.ledger import MARKER
+from ..database.ledger import MARKER, open_session
 from ..errors import ToolError
 from .library import quoted
 from .triggers import WatchedTable, replaced_triggers, triggers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
     from .database import Database
 
 UNWHOLE = (
@@ -38,18 +40,45 @@ _TRIGGERS_OF_APP = "SELECT 1 FROM main.sqlite_master WHERE type = 'trigger' LIMI
 _REPLACES = "SELECT 1 FROM main.sqlite_master WHERE sql LIKE '%REPLACE%' LIMIT 1"
 
 
-class Journal(SessionJournal):
-    """The journal of a connection that has triggers of its own."""
+class Journal:
+    """Makes an entry for each row that a connection changes from now on.
 
-    __slots__ = ("_made", "_noted")
-    _database: Database
+    `session` is who writes and `facts` its row in the ledger, by the names of `SESSION_COLUMNS`,
+    which is added where it is missing; a session that `ends_with_writes` has ended, for the ledger,
+    when it last wrote. `tool` returns what the session calls at the moment.
+    """
 
-    def _attach(self) -> None:
+    __slots__ = (
+        "_database",
+        "_ends_with_writes",
+        "_facts",
+        "_made",
+        "_noted",
+        "_tool",
+        "_version",
+        "session",
+    )
+
+    def __init__(
+        self,
+        database: Database,
+        session: str,
+        facts: Mapping[str, Any],
+        tool: Callable[[], str],
+        *,
+        ends_with_writes: bool = False,
+    ) -> None:
+        self.session = session
         self._made = 0  # what tells the triggers that the transaction before has made, if it has
+        self._version = -1  # of the schema that they were made for
+        self._database = database
+        self._ends_with_writes = ends_with_writes
+        self._facts = facts
         self._noted = ""  # when the session was last said to end
-        connection = self._database.connection
+        self._tool = tool
+        connection = database.connection
         connection.create_function("ralphgen_moment", 0, moment)
-        connection.create_function("ralphgen_tool", 0, self._tool)
+        connection.create_function("ralphgen_tool", 0, tool)
         connection.create_function("ralphgen_real", 1, _real)
 
     def begin(self) -> None:
@@ -119,7 +148,8 @@ class Journal(SessionJournal):
                     table, self.session, _unique_columns(database, table)
                 ):
                     database.change(statement)
-        self._open_session()
+        if not database.row("SELECT 1 FROM ralphgen_sessions WHERE id = ?", (self.session,)):
+            open_session(database, self.session, {**self._facts, "started": moment()})
 
 
 def watched_tables(database: Database) -> list[WatchedTable]:

@@ -139,6 +139,29 @@ def test_a_locked_database_keeps_nobody_waiting(
     assert set() == watched.moved()
 
 
+def test_what_a_server_is_made_for_is_read_when_it_is_locked_no_more(
+    watched: Watched, writer: sqlite3.Connection
+) -> None:
+    writer.execute("UPDATE disciplines SET display_name = 'Other' WHERE name = 'backend'")
+    writer.execute(DONE)
+    writer.execute("BEGIN EXCLUSIVE")
+    while_locked = watched.moved()
+    writer.rollback()
+
+    assert {"matrix", "drift"} <= while_locked | watched.moved()
+
+
+def test_a_locked_database_moves_nothing_that_a_server_is_made_for(
+    watched: Watched, writer: sqlite3.Connection
+) -> None:
+    writer.execute(DONE)
+    writer.execute("BEGIN EXCLUSIVE")
+    while_locked = watched.moved()
+    writer.rollback()
+
+    assert {"matrix", "drift"}.isdisjoint(while_locked | watched.moved())
+
+
 @pytest.mark.parametrize(
     "sql",
     [

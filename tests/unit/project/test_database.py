@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from ralphgen.errors import ProjectError
-from ralphgen.project.database import open_without_trace
+from ralphgen.project.database import PATIENCE, open_without_trace
 
 NOBODY = 65534
 HOSTILE = [
@@ -81,8 +81,8 @@ def traces(folder: Path) -> dict[str, tuple[bytes, int, int]]:
     }
 
 
-def rows(path: Path, **options: float) -> list[str]:
-    with open_without_trace(path, **options) as connection:
+def rows(path: Path, *, patience: float = PATIENCE) -> list[str]:
+    with open_without_trace(path, patience=patience) as connection:
         return [str(value) for (value,) in connection.execute("SELECT a FROM t")]
 
 
@@ -100,10 +100,10 @@ def rows_without_trace(path: Path) -> list[str]:
     return found
 
 
-def refusal(path: Path, **options: float) -> tuple[str, str]:
+def refusal(path: Path, *, patience: float = PATIENCE) -> tuple[str, str]:
     """The one sentence, without the path, and the hint."""
     with pytest.raises(ProjectError) as caught:
-        rows(path, **options)
+        rows(path, patience=patience)
     (problem,) = caught.value.problems
     return problem.text.replace(str(path), "X"), problem.hint
 
@@ -111,6 +111,23 @@ def refusal(path: Path, **options: float) -> tuple[str, str]:
 @pytest.mark.parametrize("journal", ["delete", "truncate", "persist", "wal"])
 def test_reading_leaves_no_trace(tmp_path: Path, journal: str) -> None:
     assert ["old"] == rows_without_trace(make_database(tmp_path / "ralph.db", journal))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("journal", ["delete", "truncate", "persist", "wal"])
+def test_no_writer_waits_for_who_reads_briefly(tmp_path: Path, journal: str) -> None:
+    path = make_database(tmp_path / "ralph.db", journal)
+    with other_process(path, "db.execute('SELECT a FROM t').fetchall()\n"):  # so that a log stays
+        before = traces(tmp_path)
+        with open_without_trace(path, briefly=True) as connection:
+            assert before == traces(tmp_path)
+            run_script(
+                path,
+                "db.execute('PRAGMA busy_timeout = 0'); db.execute(\"UPDATE t SET a = 'new'\")\n",
+            )
+
+            assert [("old",)] == connection.execute("SELECT a FROM t").fetchall()
+    assert ["new"] == rows(path)
 
 
 @pytest.mark.parametrize("journal", ["delete", "wal"])
