@@ -102,7 +102,10 @@ def test_the_report_has_what_there_is(tmp_path: Path, engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_what_others_change_is_seen(tmp_path: Path, engine: str) -> None:
+def test_what_others_change_is_seen(
+    tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ralphgen.board.changes.SETTLED", 1e9)  # however long a call takes
     with tables_alone(engine, tmp_path / "p") as root:
         now = [0.0]
         watch = ChangeWatch(root, lambda: now[0])
