@@ -12,6 +12,7 @@ from typing import Any
 from ralphgen.clients.merging import merged, reason
 from ralphgen.errors import ProjectError, UsageError
 from ralphgen.output.files import put
+from ralphgen.project.files import MARK, whole_text
 from ralphgen.project.toml_edit import edited
 from ralphgen.suggestion import suggestion
 
@@ -142,8 +143,8 @@ def write_client(
     written or changed without losing something.
     """
     path = client_file(client, root)
-    old = _content(path)
-    text = old.removeprefix("\ufeff")
+    old = whole_text(path, str(path), missing="")
+    text = old.removeprefix(MARK)
     alone = client_text(client, root, kits, remote)
     mark = old.removesuffix(text)
     new = mark + (_merged_text(client, root, kits, remote, text) if text.strip() else alone)
@@ -240,18 +241,3 @@ def _refuse_others(
                 f'"{path}" has a server "{kit}" {taken}',
                 "give it another name there or remove it, then run the command again",
             )
-
-
-def _content(path: Path) -> str:
-    """Return the file's text with byte order mark and line ends; "" where there is no file."""
-    try:
-        return path.read_bytes().decode()
-    except FileNotFoundError:
-        return ""
-    except UnicodeDecodeError as error:
-        raise ProjectError(f'"{path}" is not UTF-8', "save it as UTF-8") from error
-    except IsADirectoryError as error:
-        raise ProjectError(f'"{path}" is a folder, expected a file', "move it away") from error
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise ProjectError(f'"{path}" cannot be read: {reason}', "see who may read it") from error

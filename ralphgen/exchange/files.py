@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from ralphgen.errors import ProjectError
+from ralphgen.project.files import MARK, decoded
 from ralphgen.runtime.files import read_file, reason
 
 LARGEST = 256 * 1024 * 1024  # bytes
@@ -18,8 +19,4 @@ def read_text(path: Path) -> str:
         raise ProjectError(f'"{path}" cannot be read: {why}', hint) from error
     if size > LARGEST:
         raise ProjectError(f'"{path}" is larger than {LARGEST:,} bytes', "import it in parts")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise ProjectError(f"{path}:{line}: is not UTF-8", "save it as UTF-8") from error
+    return decoded(data, str(path)).removeprefix(MARK)

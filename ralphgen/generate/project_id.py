@@ -8,8 +8,8 @@ from ralphgen.errors import ProjectError
 from ralphgen.kits.registry import KITS
 from ralphgen.output.files import put
 from ralphgen.project.config import FILE, read_config
+from ralphgen.project.files import read_text
 from ralphgen.project.inspect import settings_models
-from ralphgen.project.toml import read_text
 from ralphgen.project.toml_edit import edited
 
 

@@ -1,14 +1,11 @@
 """Makes the tables of a new project in PostgreSQL, where there are none of it."""
 
-import json
-import time
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ralphgen.errors import ProjectError
 from ralphgen.init.recorded import default_schema
-from ralphgen.init.stacks import Stack
+from ralphgen.init.stacks import Stack, first_rows
 from ralphgen.ledger.dialect import for_postgresql
 from ralphgen.ledger.tables import definition, now
 from ralphgen.project.postgresql import connected, first_line
@@ -54,7 +51,8 @@ def create_tables(place: Postgresql, title: str, stack: Stack) -> bool:
                 if _has_tables(connection, place.schema):
                     return False
                 make_tables(connection, place.schema)
-                _add_rows(connection, title, stack)
+                for table, row in first_rows(title, stack):
+                    _add(connection, table, row)
         except psycopg.Error as error:
             text = f"the tables in {place_name(place)} cannot be made: {first_line(error)}"
             hint = "it needs the right to create tables there, for this command alone"
@@ -82,16 +80,6 @@ def make_tables(
 
 def _has_tables(connection: "psycopg.Connection[Any]", schema: str) -> bool:
     return connection.execute(_FOUND, [schema, list(TABLES)]).fetchone() is not None
-
-
-def _add_rows(connection: "psycopg.Connection[Any]", title: str, stack: Stack) -> None:
-    today = time.strftime("%Y-%m-%d", time.gmtime())
-    row = {"id": 1, "project_title": title, "project_created": today}
-    _add(connection, "metadata", row)
-    for discipline in stack.disciplines:
-        skills = json.dumps(discipline.skills, ensure_ascii=False, separators=(",", ":"))
-        row = {**asdict(discipline), "skills": skills, "stack_id": stack.id}
-        _add(connection, "disciplines", row)
 
 
 def _add(connection: "psycopg.Connection[Any]", table: str, row: Mapping[str, object]) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict
@@ -12,16 +11,16 @@ from typing import Any
 from ralphgen.errors import ProjectError
 from ralphgen.init.checks import proposal_text, proposed_checks
 from ralphgen.init.recorded import add_row, default_schema, make_tables, take_away
-from ralphgen.init.stacks import Stack
+from ralphgen.init.stacks import Stack, first_rows
 from ralphgen.kits.registry import KITS
 from ralphgen.ledger.tables import definition, now
 from ralphgen.output.files import WRITE_HINT, put
 from ralphgen.output.write import exclusive
 from ralphgen.planning.model import KitPlan, ServerPlan
 from ralphgen.project.config import FILE, read_config
+from ralphgen.project.files import read_text
 from ralphgen.project.inspect import settings_models
 from ralphgen.project.root import FOLDER, Postgresql, database_path, postgresql_place
-from ralphgen.project.toml import KeyPath, read_text
 from ralphgen.project.toml_edit import edited
 
 CONTEXT = ".ralph/mcp/context.json"
@@ -95,7 +94,9 @@ def switch_on(root: Path, kits: Iterable[str], place: Postgresql | None = None) 
     if there and set(wanted) <= set(listed) and not moved:
         return
     text = read_text(path, FILE) if there else CONFIG_TEXT
-    changes: list[tuple[KeyPath, Any]] = [(("kits",), list(dict.fromkeys([*listed, *wanted])))]
+    changes: list[tuple[tuple[str, ...], Any]] = [
+        (("kits",), list(dict.fromkeys([*listed, *wanted])))
+    ]
     if moved and place is not None:
         said = {"engine": "postgresql", **asdict(place)}
         changes += [(("database", key), value) for key, value in said.items()]
@@ -224,13 +225,8 @@ def _fill(path: Path, title: str, stack: Stack, committed: Mapping[str, Any] | N
             connection.execute("INSERT INTO ralphgen_ledger (created) VALUES (?)", (now(),))
         else:
             make_tables(connection, committed["schema"], committed.get("definitions"))
-        today = time.strftime("%Y-%m-%d", time.gmtime())
-        metadata = {"id": 1, "project_title": title, "project_created": today}
-        add_row(connection, "metadata", metadata)
-        for discipline in stack.disciplines:
-            skills = json.dumps(discipline.skills, ensure_ascii=False, separators=(",", ":"))
-            row = {**asdict(discipline), "skills": skills, "stack_id": stack.id}
-            add_row(connection, "disciplines", row)
+        for table, row in first_rows(title, stack):
+            add_row(connection, table, row)
         if committed is not None:
             take_away(connection, committed["disciplines"])
         connection.commit()

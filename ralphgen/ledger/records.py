@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from ralphgen.errors import RalphgenError
 from ralphgen.project.connection import DatabaseConnection, open_database
 from ralphgen.project.dialect import among, exactly, named
+from ralphgen.runtime.database.ledger import SESSION_COLUMNS
 
 
 class RecordReader(Protocol):
@@ -24,24 +25,12 @@ class RecordReader(Protocol):
         """Return the rows of a statement."""
 
 
-LISTED = (
-    "agent",
-    "model",
-    "started",
-    "ended",
-    "outcome",
-    "turns",
-    "input_tokens",
-    "output_tokens",
-    "cost_usd",
-    "worktree",
-    "merged",
+_SUBJECT = ("recipe", "discipline", "task_id", "feature")
+LISTED = tuple(
+    name for name in (*SESSION_COLUMNS, "merged") if name not in (*_SUBJECT, "base_commit")
 )
 """What a list says of a session that is on record."""
-_SESSIONS = (
-    "SELECT id, recipe, discipline, task_id, feature, agent, model, started, ended, outcome, turns,"
-    " input_tokens, output_tokens, cost_usd, worktree, merged FROM ralphgen_sessions "
-)
+_SESSIONS = f"SELECT {', '.join(('id', *_SUBJECT, *LISTED))} FROM ralphgen_sessions "
 # What a person does with commands and on the board: each is a session of its own that only writes.
 _BY_PEOPLE = (
     "(agent IS NULL AND task_id IS NULL AND recipe = 'manual' AND coalesce(outcome, '') = 'ended')"

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from ralphgen.project.disciplines import (
     unknown_disciplines,
 )
 from ralphgen.project.done import done_problems, done_rules, done_warnings, ledger_problem
+from ralphgen.project.files import collected
 from ralphgen.project.kit import Finding, InspectedKit
 from ralphgen.project.model import (
     Names,
@@ -77,16 +77,16 @@ def inspect_project(root: Path, kits: Sequence[InspectedKit]) -> Project:
     config, facts = no_config(), None
     recipes: tuple[OwnRecipe, ...] = ()
     own_tools = NO_TOOLS
-    with _collected(problems):
+    with collected(problems):
         config = read_config(root, tuple(kit.key for kit in kits), settings_models(kits))
         problems.extend(done_problems(config))
     on = [kit for kit in kits if kit.key in config.values.kits]
     settings = {kit.key: kit_settings(config.values, kit.key) for kit in on}
-    with _collected(problems):
+    with collected(problems):
         recipes = read_recipes(root)
-    with _collected(problems):
+    with collected(problems):
         own_tools = read_own_tools(root, config)
-    with _collected(problems):
+    with collected(problems):
         facts = _database_facts(root, config, kits)
     surveys = _surveys(root, on, settings, problems)
     if facts is not None:
@@ -126,7 +126,7 @@ def _surveys(
     """Return what kits find in the project's files, as JSON text by kit; add what is wrong."""
     surveys: list[tuple[str, str]] = []
     for kit in kits:
-        with _collected(problems):
+        with collected(problems):
             if kit.survey is not None:
                 surveys.append((kit.key, _json(kit.survey(root, settings[kit.key]))))
     return tuple(surveys)
@@ -212,15 +212,6 @@ def _http_facts(config: Config) -> str:
 
 def _json(value: object) -> str:
     return json.dumps(value, sort_keys=True)
-
-
-@contextmanager
-def _collected(problems: list[Problem]) -> Iterator[None]:
-    """Collect the problems of what is tried inside, so that all of them are shown together."""
-    try:
-        yield
-    except ProjectError as error:
-        problems.extend(error.problems)
 
 
 def _database_facts(

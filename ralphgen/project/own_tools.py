@@ -2,7 +2,6 @@
 
 import ast
 import json
-import os
 import re
 import warnings
 from collections.abc import Iterator
@@ -13,11 +12,10 @@ from pathlib import Path
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.project.config import Config
 from ralphgen.project.config_values import LONGEST_SENTENCE
+from ralphgen.project.files import MARK, collected, decoded, linkless_bytes, named_files
 from ralphgen.project.own_tool import OwnTool
-from ralphgen.project.recipes import named_files
 from ralphgen.project.signatures import OwnParameter, UntoldError, answer_of, parameters_of
 from ralphgen.project.toml import TomlFile
-from ralphgen.runtime.files import has_links, read_file, reason
 from ralphgen.suggestion import suggestion
 
 FOLDER = ".ralph/tools"
@@ -62,10 +60,8 @@ def tool_files(root: Path) -> tuple[ToolFile, ...]:
     problems: list[Problem] = []
     for name in named_files(root, FOLDER, SUFFIX):
         if not name.startswith("_"):
-            try:
+            with collected(problems):
                 files.append(_file(root, name))
-            except ProjectError as error:
-                problems.extend(error.problems)
     if problems:
         raise ProjectError.of(problems)
     return tuple(files)
@@ -145,21 +141,8 @@ def _misfits(tool: OwnTool) -> Iterator[Problem]:
 
 def _file(root: Path, name: str) -> ToolFile:
     shown = f"{FOLDER}/{name}"
-    path = root.resolve() / FOLDER / os.fsdecode(name.encode())
-    if has_links(str(path)):
-        raise ProjectError(f"{shown}: is a link, expected a file of its own", "put a copy in place")
-    try:
-        data, size = read_file(str(path), LONGEST, links=False)
-        if size > LONGEST:
-            text = f"{shown}: has {size:,} bytes, expected at most {LONGEST:,}"
-            raise ProjectError(text, "split it")
-        return ToolFile(shown, data.decode().removeprefix("\ufeff"), sha256(data).hexdigest())
-    except OSError as error:
-        text = f"{shown}: cannot be read: {reason(error)}"
-        raise ProjectError(text, "see who may read it") from error
-    except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        raise ProjectError(f"{shown}:{line}: is not UTF-8", "save it as UTF-8") from error
+    data = linkless_bytes(root, shown, LONGEST, "split it")
+    return ToolFile(shown, decoded(data, shown).removeprefix(MARK), sha256(data).hexdigest())
 
 
 def _functions(file: ToolFile) -> list[Function]:

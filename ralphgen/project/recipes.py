@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from ralphgen.errors import Problem, ProjectError
+from ralphgen.project.files import collected, named_files
 from ralphgen.project.model import OwnRecipe
 from ralphgen.project.toml import TomlFile, read_toml
 
@@ -71,37 +72,12 @@ def read_recipes(root: Path) -> tuple[OwnRecipe, ...]:
     problems: list[Problem] = []
     for name in named_files(root, FOLDER, SUFFIX):
         path = root / FOLDER / os.fsdecode(name.encode())
-        try:
+        with collected(problems):
             file = read_toml(path, RecipeFile, f"{FOLDER}/{name}")
-        except ProjectError as error:
-            problems.extend(error.problems)
-        else:
             recipes.append(_recipe(name.removesuffix(SUFFIX), file))
     if problems:
         raise ProjectError.of(problems)
     return tuple(sorted(recipes, key=lambda recipe: recipe.name))
-
-
-def named_files(root: Path, folder: str, suffix: str) -> list[str]:
-    """Return the names of the files of a kind in a folder, sorted; none where it is not there.
-
-    A file that begins with a dot is none. Names are UTF-8 in every project, whatever the locale
-    says of this machine's file names. Raises `ProjectError` where they cannot be read.
-    """
-    try:
-        names = sorted(os.fsencode(path.name) for path in (root / folder).iterdir())
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        text = f"{folder}: cannot be read: {reason}"
-        raise ProjectError(text, "make it a folder that you may read") from error
-    found = [name for name in names if name.endswith(suffix.encode()) and not name.startswith(b".")]
-    try:
-        return [name.decode("utf-8") for name in found]
-    except UnicodeDecodeError as error:
-        text = f"{folder}: the file name {ascii(error.object)[1:]} is not UTF-8"
-        raise ProjectError(text, "rename the file") from error
 
 
 def _recipe(name: str, file: TomlFile[RecipeFile]) -> OwnRecipe:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from ralphgen.errors import Problem, ProjectError
+from ralphgen.project.files import read_text
 from ralphgen.suggestion import suggestion
 
 Keys = Sequence[str | int]
@@ -80,23 +81,6 @@ def read_toml(path: Path, model: type[Model], shown: str) -> TomlFile[Model]:
     except ValidationError as error:
         problems = [_problem(shown, text, model, details) for details in error.errors()]
         raise ProjectError.of(problems) from error
-
-
-def read_text(path: Path, shown: str) -> str:
-    """Return the file's text, without a byte order mark and with its line ends.
-
-    Raises `ProjectError` where it cannot be read.
-    """
-    try:
-        return path.read_bytes().decode().removeprefix("\ufeff")
-    except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        raise ProjectError(f"{shown}:{line}: is not UTF-8", "save it as UTF-8") from error
-    except IsADirectoryError as error:
-        raise ProjectError(f"{shown}: is a folder, expected a file", "move it away") from error
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise ProjectError(f"{shown}: cannot be read: {reason}", "see who may read it") from error
 
 
 def _syntax(shown: str, text: str, message: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from ralphgen.errors import ProjectError
 from ralphgen.output.files import put
 from ralphgen.planning.model import ServerPlan
+from ralphgen.project.files import whole_text
 from ralphgen.rendering.templates import rendered
 from ralphgen.skills.sections import codes
 
@@ -28,7 +29,7 @@ def write_section(root: Path, section: str) -> bool:
     All else stays to the byte. Raises `ProjectError` for a file that cannot be read or written, and
     where the marks do not stand in it once each, in their order.
     """
-    old = _content(root)
+    old = whole_text(root / FILE, FILE, missing="")
     new = _with_section(old, section)
     if new != old:
         put(root / FILE, new)
@@ -37,24 +38,11 @@ def write_section(root: Path, section: str) -> bool:
 
 def section_diff(root: Path, section: str) -> str:
     """Return how the project's file would change; raises `ProjectError` as `write_section` does."""
-    old = _content(root)
+    old = whole_text(root / FILE, FILE, missing="")
     before, after = (
         [*text.splitlines(keepends=True)] for text in (old, _with_section(old, section))
     )
     return "".join(difflib.unified_diff(before, after, f"a/{FILE}", f"b/{FILE}"))
-
-
-def _content(root: Path) -> str:
-    path = root / FILE
-    try:
-        return path.read_bytes().decode()
-    except FileNotFoundError:
-        return ""
-    except UnicodeDecodeError as error:
-        raise ProjectError(f'"{FILE}" is not UTF-8', "save it as UTF-8") from error
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise ProjectError(f'"{FILE}" cannot be read: {reason}', "see who may read it") from error
 
 
 def _with_section(text: str, section: str) -> str:

@@ -1,7 +1,10 @@
 """The default disciplines of a new project: one stack of them for each kind of application."""
 
+import json
+import time
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from importlib import resources
 
 from ralphgen.errors import UsageError
@@ -70,3 +73,12 @@ def load_stack(name: str) -> Stack:
             for fields in content["disciplines"]
         ),
     )
+
+
+def first_rows(title: str, stack: Stack) -> Iterator[tuple[str, dict[str, object]]]:
+    """Yield the rows of a project that begins today, each with its table."""
+    today = time.strftime("%Y-%m-%d", time.gmtime())
+    yield "metadata", {"id": 1, "project_title": title, "project_created": today}
+    for discipline in stack.disciplines:
+        skills = json.dumps(discipline.skills, ensure_ascii=False, separators=(",", ":"))
+        yield "disciplines", {**asdict(discipline), "skills": skills, "stack_id": stack.id}

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralphgen.errors import Problem, ProjectError
+from ralphgen.project.files import collected, read_text
 from ralphgen.project.queries.tokens import (
     Token,
     read_tokens,
     refuse_further,
     without_comments,
 )
-from ralphgen.project.toml import read_text
 from ralphgen.suggestion import suggestion
 
 FOLDER = ".ralph/queries"
@@ -90,11 +90,9 @@ def read_queries(root: Path, *, sqlite: bool) -> tuple[NamedSql, ...]:
     found: dict[str, NamedSql] = {}
     for path in sorted(folder.glob("[!.]*.sql")):
         shown = f"{FOLDER}/{path.name}"
-        try:
+        queries: list[NamedSql] = []
+        with collected(problems):
             queries = _file(path, shown, sqlite=sqlite)
-        except ProjectError as error:
-            problems += error.problems
-            continue
         for query in queries:
             if query.name in found:
                 text = f'{query.place}: the query "{query.name}" is in {found[query.name].place}'
@@ -122,10 +120,8 @@ def _file(path: Path, where: str, *, sqlite: bool) -> list[NamedSql]:
     problems: list[Problem] = []
     queries: list[NamedSql] = []
     for start, end in zip(starts, [*starts, len(lines)][1:], strict=True):
-        try:
+        with collected(problems):
             queries.append(_query(lines[start:end], where, start + 1, sqlite=sqlite))
-        except ProjectError as error:
-            problems += error.problems
     if problems:
         raise ProjectError.of(problems)
     return queries

@@ -9,6 +9,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from ralphgen.errors import Problem, ProjectError
+from ralphgen.project.files import collected
 from ralphgen.project.postgresql import connected, first_line
 from ralphgen.project.queries.files import NamedSql
 from ralphgen.project.queries.items import (
@@ -64,10 +65,8 @@ def prepare_on_postgresql(
         connection.execute(f"{_BEGIN}; {settings(place.schema)}".encode())
         try:
             for query in queries:
-                try:
+                with collected(problems):
                     prepared.append(_Preparing(query, connection, hidden).done())
-                except ProjectError as error:
-                    problems += error.problems
         finally:
             connection.execute(b"ROLLBACK")
     if problems:

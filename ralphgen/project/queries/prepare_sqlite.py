@@ -7,6 +7,7 @@ from contextlib import closing, suppress
 from typing import Any
 
 from ralphgen.errors import Problem, ProjectError
+from ralphgen.project.files import collected
 from ralphgen.project.queries.compared import compared_columns
 from ralphgen.project.queries.files import NamedSql
 from ralphgen.project.queries.items import (
@@ -69,14 +70,11 @@ def prepare_on_sqlite(
     used: dict[str, set[str]] = {}
     with closing(empty_database(catalog)) as empty:
         for query in queries:
-            try:
+            with collected(problems):
                 one, touched = _Preparing(query, catalog, connection or empty, empty, hidden).done()
-            except ProjectError as error:
-                problems += error.problems
-                continue
-            prepared.append(one)
-            for table, column in touched:
-                used.setdefault(table, set()).add(column)
+                prepared.append(one)
+                for table, column in touched:
+                    used.setdefault(table, set()).add(column)
     if problems:
         raise ProjectError.of(problems)
     return Preparation(tuple(prepared), catalog.facts(used))

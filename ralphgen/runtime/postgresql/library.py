@@ -10,32 +10,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..database.connection import Database
 
-__all__ = [
-    "CHANNEL",
-    "DIFFERS",
-    "GIVEN_NUMBER",
-    "HAS_TEXT",
-    "HEX_NAME",
-    "NAME_KEY",
-    "SAME_LETTERS",
-    "SAME_NAME",
-    "UNINDEXED",
-    "dsn_of",
-    "exact",
-    "holding",
-    "located",
-    "may_add",
-    "may_read",
-    "naming",
-    "next_number",
-    "notice",
-    "ordered",
-    "quoted",
-    "returning",
-    "settings",
-    "writers_lock",
-]
-
 _HEX = "upper(encode(convert_to(name::text, 'UTF8'), 'hex'))"
 SAME_NAME = "name = ?"
 SAME_LETTERS = 'lower(title COLLATE "C") = lower(? COLLATE "C")'  # ASCII letters alone, as there

@@ -18,27 +18,7 @@ if TYPE_CHECKING:
 
     from ..database.connection import Database
 
-__all__ = [
-    "DIFFERS",
-    "GIVEN_NUMBER",
-    "HAS_TEXT",
-    "HEX_NAME",
-    "NAME_KEY",
-    "SAME_LETTERS",
-    "SAME_NAME",
-    "UNINDEXED",
-    "exact",
-    "holding",
-    "located",
-    "may_add",
-    "may_read",
-    "naming",
-    "next_number",
-    "ordered",
-    "quoted",
-    "returning",
-    "sqlite3",
-]
+__all__ = ["sqlite3"]  # what it imports for others
 
 SAME_NAME = "name = ? COLLATE BINARY"
 SAME_LETTERS = "title = ? COLLATE NOCASE"

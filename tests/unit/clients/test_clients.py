@@ -393,7 +393,7 @@ def test_the_server_of_another_project_stays_until_that_project_is_gone(tmp_path
 
 
 def test_text_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
-    assert '"FILE" is not UTF-8\nhint: save it as UTF-8' == refusal("claude", tmp_path, b'"\xe9"')
+    assert "FILE:1: is not UTF-8\nhint: save it as UTF-8" == refusal("claude", tmp_path, b'"\xe9"')
 
 
 def test_a_folder_in_place_of_the_file_is_refused(tmp_path: Path) -> None:
