@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from ralphgen.cli.completion import complete_disciplines
-from ralphgen.cli.fields import FieldCommand, given_fields
+from ralphgen.cli.fields import FieldCommand, Given, list_field, takes_fields, text_field
 from ralphgen.cli.row_commands import Clear, add_readers, change_row
 from ralphgen.terminal.options import Json, Project, TrustEdited
 
@@ -16,6 +16,14 @@ disciplines = typer.Typer(
 Name = Annotated[
     str, typer.Argument(metavar="NAME", help="Its name.", autocompletion=complete_disciplines)
 ]
+FIELDS = {
+    "display_name": text_field("What people call it."),
+    "description": text_field("What it does."),
+    "system_prompt": text_field("What it is told."),
+    "skills": list_field("What it can do; repeatable."),
+    "conventions": text_field("How it works."),
+    "clear": Clear,
+}
 MORE = "Every other column of the project's disciplines is an option too."
 
 
@@ -32,35 +40,15 @@ add_readers(
     cls=FieldCommand,
     epilog=f"{MORE} Example: [bold]ralphgen discipline edit backend --conventions 'No ORM.'[/bold]",
 )
+@takes_fields(FIELDS)
 def edit(
-    context: typer.Context,
+    given: Given,
     name: Name,
-    display_name: Annotated[
-        str | None, typer.Option("--display-name", metavar="TEXT", help="What people call it.")
-    ] = None,
-    description: Annotated[str | None, typer.Option(metavar="TEXT", help="What it does.")] = None,
-    system_prompt: Annotated[
-        str | None, typer.Option("--system-prompt", metavar="TEXT", help="What it is told.")
-    ] = None,
-    skills: Annotated[
-        list[str] | None, typer.Option(metavar="TEXT", help="What it can do; repeatable.")
-    ] = None,
-    conventions: Annotated[str | None, typer.Option(metavar="TEXT", help="How it works.")] = None,
-    clear: Clear = None,
     trust_edited: TrustEdited = False,
     project: Project = Path(),
     as_json: Json = False,
 ) -> None:
     """Change fields of a discipline; without options, all of them in $EDITOR."""
-    given = given_fields(
-        context,
-        display_name=display_name,
-        description=description,
-        system_prompt=system_prompt,
-        skills=skills,
-        conventions=conventions,
-        clear=clear,
-    )
     change_row(
         project, "discipline", {"name": name}, given, trust_edited=trust_edited, as_json=as_json
     )

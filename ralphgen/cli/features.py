@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from ralphgen.cli.completion import complete_features
-from ralphgen.cli.fields import FieldCommand, arguments_of, given_fields
+from ralphgen.cli.fields import FieldCommand, Given, arguments_of, takes_fields, text_field
 from ralphgen.cli.row_commands import Clear, add_readers, change_row, row_tools, show_change
 from ralphgen.terminal.options import Json, Project, TrustEdited
 
@@ -14,13 +14,13 @@ features = typer.Typer(name="feature", no_args_is_help=True, help="Add, list and
 Name = Annotated[
     str, typer.Argument(metavar="NAME", help="Its name.", autocompletion=complete_features)
 ]
-Called = Annotated[
-    str | None, typer.Option("--display-name", metavar="TEXT", help="What people call it.")
-]
-Acronym = Annotated[str | None, typer.Option(metavar="TEXT", help="A few capital letters.")]
-Description = Annotated[str | None, typer.Option(metavar="TEXT", help="What it is.")]
-Architecture = Annotated[str | None, typer.Option(metavar="TEXT", help="How it is built.")]
-Boundaries = Annotated[str | None, typer.Option(metavar="TEXT", help="What is no part of it.")]
+FIELDS = {
+    "display_name": text_field("What people call it."),
+    "acronym": text_field("A few capital letters."),
+    "description": text_field("What it is."),
+    "architecture": text_field("How it is built."),
+    "boundaries": text_field("What is no part of it."),
+}
 MORE = "Every other column of the project's features is an option too."
 
 
@@ -28,31 +28,19 @@ MORE = "Every other column of the project's features is an option too."
     cls=FieldCommand,
     epilog=f"{MORE} Example: [bold]ralphgen feature add auth --display-name Accounts[/bold]",
 )
+@takes_fields(FIELDS)
 def add(
-    context: typer.Context,
+    given: Given,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name.")],
-    display_name: Called = None,
-    acronym: Acronym = None,
-    description: Description = None,
-    architecture: Architecture = None,
-    boundaries: Boundaries = None,
     trust_edited: TrustEdited = False,
     project: Project = Path(),
     as_json: Json = False,
 ) -> None:
     """Create a feature; people call it by its name if they call it nothing else."""
-    given = given_fields(
-        context,
-        name=name,
-        display_name=name if display_name is None else display_name,
-        acronym=acronym,
-        description=description,
-        architecture=architecture,
-        boundaries=boundaries,
-    )
+    fields = {"name": [name], "display_name": [name], **given}
     with row_tools(project, "create_feature", trust_edited=trust_edited) as tools:
         properties = tools.properties("create_feature")
-        answer = tools.ask("create_feature", **arguments_of(given, properties))
+        answer = tools.ask("create_feature", **arguments_of(fields, properties))
     show_change(answer, f"feature {name}", as_json=as_json)
 
 
@@ -69,29 +57,15 @@ add_readers(
     cls=FieldCommand,
     epilog=f"{MORE} Example: [bold]ralphgen feature edit auth --boundaries 'no billing'[/bold]",
 )
+@takes_fields({**FIELDS, "clear": Clear})
 def edit(
-    context: typer.Context,
+    given: Given,
     name: Name,
-    display_name: Called = None,
-    acronym: Acronym = None,
-    description: Description = None,
-    architecture: Architecture = None,
-    boundaries: Boundaries = None,
-    clear: Clear = None,
     trust_edited: TrustEdited = False,
     project: Project = Path(),
     as_json: Json = False,
 ) -> None:
     """Change fields of a feature; without options, all of them in $EDITOR."""
-    given = given_fields(
-        context,
-        display_name=display_name,
-        acronym=acronym,
-        description=description,
-        architecture=architecture,
-        boundaries=boundaries,
-        clear=clear,
-    )
     change_row(
         project, "feature", {"name": name}, given, trust_edited=trust_edited, as_json=as_json
     )

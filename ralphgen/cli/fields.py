@@ -1,7 +1,9 @@
 """Fields of a row on a command line: the options that a command knows, and any column besides."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
@@ -44,14 +46,51 @@ class FieldCommand(TyperCommand):
         return super().parse_args(ctx, kept)
 
 
-def given_fields(context: typer.Context, **options: str | Sequence[str] | None) -> Given:
-    """Return what was given, column by column; `options` are those that the command knows."""
-    given: Given = {
-        name: [value] if isinstance(value, str) else [*value]
-        for name, value in options.items()
-        if value is not None and value != []
-    }
-    return {**given, **context.meta.get(FIELDS, {})}
+def text_field(what: str, metavar: str = "TEXT", *, complete: Any = None) -> Any:
+    """Return the type of an option for a column that holds a text."""
+    option = typer.Option(metavar=metavar, help=what, autocompletion=complete)
+    return Annotated[str | None, option]
+
+
+def list_field(what: str, metavar: str = "TEXT", *, complete: Any = None) -> Any:
+    """Return the type of an option for a column that holds a list: it is given item by item."""
+    option = typer.Option(metavar=metavar, help=what, autocompletion=complete)
+    return Annotated[list[str] | None, option]
+
+
+def takes_fields(fields: Mapping[str, Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return the decorator of a command that is `given` the fields of a row.
+
+    `fields` are the columns that it has an option for, each with the type of that.
+    """
+
+    def decorated(command: Callable[..., None]) -> Callable[..., None]:
+        own = [one for one in signature(command).parameters.values() if one.name != "given"]
+        first = next(at for at, one in enumerate(own) if one.default is not one.empty)
+        context = Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)
+        options = [
+            Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+            for name, kind in fields.items()
+        ]
+        taken = [context, *own[:first], *options, *own[first:]]
+
+        @wraps(command)
+        def call(context: typer.Context, **values: Any) -> None:
+            named = {name: values.pop(name) for name in fields}
+            given = {
+                name: [value] if isinstance(value, str) else [*value]
+                for name, value in named.items()
+                if value is not None and value != []
+            }
+            command(given={**given, **context.meta.get(FIELDS, {})}, **values)
+
+        vars(call)["__signature__"] = Signature(
+            [one.replace(kind=Parameter.KEYWORD_ONLY) for one in taken]
+        )
+        call.__annotations__ = {one.name: one.annotation for one in taken}
+        return call
+
+    return decorated
 
 
 def arguments_of(given: Given, properties: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -13,7 +13,14 @@ from ralphgen.cli.completion import (
     complete_statuses,
     complete_tasks,
 )
-from ralphgen.cli.fields import FieldCommand, arguments_of, given_fields
+from ralphgen.cli.fields import (
+    FieldCommand,
+    Given,
+    arguments_of,
+    list_field,
+    takes_fields,
+    text_field,
+)
 from ralphgen.cli.row_commands import (
     Clear,
     change_row,
@@ -54,26 +61,27 @@ Priority = Annotated[
     str | None,
     typer.Option(metavar="PRIORITY", help="How urgent.", autocompletion=complete_priorities),
 ]
-DependsOn = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--depends-on",
-        metavar="N",
-        help="A task that it waits for; repeatable.",
-        autocompletion=complete_tasks,
-    ),
-]
-Description = Annotated[str | None, typer.Option(metavar="TEXT", help="What is to be done.")]
-Criteria = Annotated[
-    list[str] | None,
-    typer.Option("--acceptance-criteria", metavar="TEXT", help="When it is done; repeatable."),
-]
-Tags = Annotated[list[str] | None, typer.Option("--tags", metavar="TAG", help="Repeatable.")]
-Files = Annotated[
-    list[str] | None,
-    typer.Option("--context-files", metavar="PATH", help="What to read first; repeatable."),
-]
-Hints = Annotated[str | None, typer.Option(metavar="TEXT", help="What helps.")]
+FIELDS = {
+    "depends_on": list_field("A task that it waits for; repeatable.", "N", complete=complete_tasks),
+    "description": text_field("What is to be done."),
+    "acceptance_criteria": list_field("When it is done; repeatable."),
+    "tags": list_field("Repeatable.", "TAG"),
+    "context_files": list_field("What to read first; repeatable.", "PATH"),
+    "hints": text_field("What helps."),
+}
+OF_NEW = {
+    "feature": Feature,
+    "discipline": Discipline,
+    "priority": Priority,
+    "status": Status,
+    **FIELDS,
+}
+OF_OLD = {
+    "title": text_field("What it is called."),
+    "priority": Priority,
+    **FIELDS,
+    "clear": Clear,
+}
 MORE = (
     "Every other column of the project's tasks is an option too, such as [bold]--my-column[/bold]."
 )
@@ -84,40 +92,18 @@ MORE = (
     epilog=f"{MORE} Example: [bold]ralphgen task add 'Log in' --feature auth --discipline backend"
     "[/bold]",
 )
+@takes_fields(OF_NEW)
 def add(
-    context: typer.Context,
+    given: Given,
     title: Annotated[str, typer.Argument(help="What it is called.")],
-    feature: Feature = None,
-    discipline: Discipline = None,
-    priority: Priority = None,
-    status: Status = None,
-    depends_on: DependsOn = None,
-    description: Description = None,
-    acceptance_criteria: Criteria = None,
-    tags: Tags = None,
-    context_files: Files = None,
-    hints: Hints = None,
     trust_edited: TrustEdited = False,
     project: Project = Path(),
     as_json: Json = False,
 ) -> None:
     """Create a task in a feature, for a discipline."""
-    given = given_fields(
-        context,
-        title=title,
-        feature=feature,
-        discipline=discipline,
-        priority=priority,
-        status=status,
-        depends_on=depends_on,
-        description=description,
-        acceptance_criteria=acceptance_criteria,
-        tags=tags,
-        context_files=context_files,
-        hints=hints,
-    )
+    fields = {"title": [title], **given}
     with row_tools(project, "create_task", trust_edited=trust_edited) as tools:
-        answer = tools.ask("create_task", **arguments_of(given, tools.properties("create_task")))
+        answer = tools.ask("create_task", **arguments_of(fields, tools.properties("create_task")))
     show_change(answer, f"task {answer['id']} ({answer['status']})", as_json=as_json)
 
 
@@ -215,35 +201,15 @@ def show(
     cls=FieldCommand,
     epilog=f"{MORE} Example: [bold]ralphgen task edit 7 --priority high --depends-on 3[/bold]",
 )
+@takes_fields(OF_OLD)
 def edit(
-    context: typer.Context,
+    given: Given,
     task: Id,
-    title: Annotated[str | None, typer.Option(metavar="TEXT", help="What it is called.")] = None,
-    priority: Priority = None,
-    depends_on: DependsOn = None,
-    description: Description = None,
-    acceptance_criteria: Criteria = None,
-    tags: Tags = None,
-    context_files: Files = None,
-    hints: Hints = None,
-    clear: Clear = None,
     trust_edited: TrustEdited = False,
     project: Project = Path(),
     as_json: Json = False,
 ) -> None:
     """Change fields of a task; without options, all of them in $EDITOR."""
-    given = given_fields(
-        context,
-        title=title,
-        priority=priority,
-        depends_on=depends_on,
-        description=description,
-        acceptance_criteria=acceptance_criteria,
-        tags=tags,
-        context_files=context_files,
-        hints=hints,
-        clear=clear,
-    )
     change_row(project, "task", {"id": task}, given, trust_edited=trust_edited, as_json=as_json)
 
 

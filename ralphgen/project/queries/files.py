@@ -4,11 +4,12 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.project.files import collected, read_text
+from ralphgen.project.queries.model import Parameter
 from ralphgen.project.queries.tokens import (
     Token,
     read_tokens,
@@ -34,18 +35,10 @@ _WORDS = {"null": None, "true": True, "false": False}
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
-    """What a line says of a parameter: its type, whether it may be left out, and for what value.
+class Declared(Parameter):
+    """What a line of a file says of a parameter, whose `type` is one of `TYPES`."""
 
-    `default` is a value of JSON.
-    """
-
-    name: str
-    type: str
-    line: int
-    description: str = ""
-    optional: bool = False
-    default: str | int | float | bool | None = None
+    line: int = field(kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +180,9 @@ def _declared(said: str, place: str, line: int) -> Declared:
         raise ProjectError(text, suggestion(kind, TYPES, "the types"))
     words = " ".join((description or "").split())
     if default is None:
-        return Declared(name, kind, line, words)
-    return Declared(name, kind, line, words, True, _default(default, kind, name, place))
+        return Declared(name, kind, words, line=line)
+    value = _default(default, kind, name, place)
+    return Declared(name, kind, words, optional=True, default=value, line=line)
 
 
 def _default(text: str, kind: str, name: str, place: str) -> str | int | float | bool | None:

@@ -32,7 +32,9 @@ def test_a_query_has_a_name_a_kind_a_sentence_and_parameters(tmp_path: Path) -> 
 
     assert ("Overdue", "many", 3) == (query.name, query.kind, query.line)
     assert query.description == "Tasks past their date, the most late first."
-    assert query.parameters == (Declared("days", "integer", 6, "how many days", True, 7),)
+    assert query.parameters == (
+        Declared("days", "integer", "how many days", optional=True, default=7, line=6),
+    )
     assert [":days"] == [token.text for token in query.used]
 
 
