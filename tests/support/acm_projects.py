@@ -10,10 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from anyio.from_thread import start_blocking_portal
-from driving import Driver, context_for, create_project, on_context, server_command
-from mcp import Client
-from mcp.client.stdio import StdioServerParameters, stdio_client
+from driving import Driver, context_for, create_project, on_context, server_command, started
 from wire import Wire
 
 KITS = 'kits = ["acm"]\n'
@@ -372,13 +369,8 @@ def on_server(
 ) -> Iterator[Driver]:
     """A client on the project's server of the kit, with these variables in its environment."""
     command = server_command(root, "acm", *on_context(context_for(root, recipe, **facts)))
-    parameters = StdioServerParameters(
-        command=command[0], args=command[1:], cwd=root, env=dict(environment)
-    )
-    with start_blocking_portal() as portal:
-        client = Client(stdio_client(parameters), mode="auto")
-        with portal.wrap_async_context_manager(client) as connected:
-            yield Driver(connected, portal)
+    with started(command, root, environment, mode="auto") as driver:
+        yield driver
 
 
 @contextmanager

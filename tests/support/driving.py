@@ -12,20 +12,21 @@ from contextlib import closing, contextmanager
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 from uuid import uuid4
 
 import psycopg
-from anyio.from_thread import BlockingPortal, start_blocking_portal
-from mcp import Client, MCPError
-from mcp.client.extension import ClientExtension
-from mcp.client.session import ElicitationFnT
-from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from ralphgen.generate.workflows import regenerate
 from ralphgen.ledger.dialect import for_postgresql
 from ralphgen.project.root import postgresql_place
 from ralphgen.trust.record import add_to_record
+
+if TYPE_CHECKING:
+    from anyio.from_thread import BlockingPortal
+    from mcp import Client
+    from mcp.client.extension import ClientExtension
+    from mcp.client.session import ElicitationFnT
 
 SCHEMAS = Path(__file__).parents[2] / "fixtures" / "schemas"
 Era = Literal["auto", "legacy"]  # the SDK's words for stateless 2026-07-28 and the handshake
@@ -192,7 +193,7 @@ def server_command(root: Path, *arguments: str) -> list[str]:
 class Driver:
     """The SDK's client on a running server, for code that is not asynchronous."""
 
-    def __init__(self, client: Client, portal: BlockingPortal) -> None:
+    def __init__(self, client: "Client", portal: "BlockingPortal") -> None:
         """Drives `client` from outside of its event loop."""
         self.client = client
         self.portal = portal
@@ -238,6 +239,8 @@ class Driver:
 
     def protocol_error(self, tool: str, **arguments: Any) -> tuple[int, str]:
         """Code and message of a call that must be refused by the protocol itself."""
+        from mcp import MCPError
+
         try:
             self.ask(tool, arguments)
         except MCPError as error:
@@ -253,8 +256,8 @@ def connected(
     kit: str = "ralph",
     era: Era = "auto",
     env: Mapping[str, str] | None = None,
-    person: ElicitationFnT | None = None,
-    extensions: Sequence[ClientExtension] = (),
+    person: "ElicitationFnT | None" = None,
+    extensions: "Sequence[ClientExtension]" = (),
     **facts: object,
 ) -> Iterator[Driver]:
     """A client on the project's server, in a session of the recipe; `env` is set for it besides.
@@ -263,15 +266,42 @@ def connected(
     """
     context = context_for(root, recipe, **facts)
     command = server_command(root, kit, *on_context(context))
-    given = None if env is None else dict(env)
-    parameters = StdioServerParameters(command=command[0], args=command[1:], cwd=root, env=given)
+    with started(
+        command,
+        root,
+        env,
+        mode=era,
+        elicitation_callback=person,
+        extensions=[*extensions],
+    ) as driver:
+        yield driver
+
+
+@contextmanager
+def started(
+    command: Sequence[str],
+    folder: str | Path,
+    environment: Mapping[str, str] | None,
+    *,
+    errors: TextIO | None = None,
+    **options: Any,
+) -> Iterator[Driver]:
+    """A client, with options of the SDK's, on a server that it starts by a command in a folder.
+
+    `errors` is a file for what the server writes on standard error. The SDK is imported here: that
+    costs a second, which tests without a client are not to pay.
+    """
+    from anyio.from_thread import start_blocking_portal
+    from mcp import Client
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
+    given = None if environment is None else dict(environment)
+    parameters = StdioServerParameters(
+        command=command[0], args=[*command[1:]], cwd=folder, env=given
+    )
+    log = errors or sys.__stderr__ or sys.stderr
     with start_blocking_portal() as portal:
-        session = Client(
-            stdio_client(parameters),
-            mode=era,
-            elicitation_callback=person,
-            extensions=[*extensions],
-        )
+        session = Client(stdio_client(parameters, errlog=log), **options)
         with portal.wrap_async_context_manager(session) as client:
             yield Driver(client, portal)
 

@@ -15,12 +15,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import jwt
-from anyio.from_thread import start_blocking_portal
 from driving import Driver, Era, create_project
 from lifelines import PATIENCE
-from mcp import Client
-from mcp.client.streamable_http import streamable_http_client
-from mcp.shared._httpx_utils import create_mcp_http_client
 
 from ralphgen.runtime.http.readiness import policy_digest
 
@@ -173,6 +169,11 @@ def serving(root: Path, *options: str, key: str = KEY, drain: bool = False) -> I
 @contextmanager
 def http_client(server: HttpServer, token: str, era: Era = "auto") -> Iterator[Driver]:
     """The SDK's client on a server."""
+    from anyio.from_thread import start_blocking_portal
+    from mcp import Client
+    from mcp.client.streamable_http import streamable_http_client
+    from mcp.shared._httpx_utils import create_mcp_http_client
+
     own = create_mcp_http_client(headers={"Authorization": f"Bearer {token}"})
     transport = streamable_http_client(server.url, http_client=own)
     with (

@@ -7,11 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from anyio.from_thread import start_blocking_portal
 from command_line import ralphgen
-from driving import Driver, Era, context_for, on_context, quiet, server_command
-from mcp import Client
-from mcp.client.stdio import StdioServerParameters, stdio_client
+from driving import Driver, Era, context_for, on_context, quiet, server_command, started
 
 from ralphgen.project.config import LaunchConfig
 from ralphgen.sessions.create import create_session
@@ -90,11 +87,5 @@ def client_of(
     """
     entry = json.loads(Path(mcp_config).read_text(encoding="utf-8"))["mcpServers"][kit]
     assert {"command", "args"} == set(entry) - {"timeout"}
-    more = {**environment} if environment else None
-    parameters = StdioServerParameters(
-        command=entry["command"], args=entry["args"], cwd="/", env=more
-    )
-    with start_blocking_portal() as portal:
-        session = Client(stdio_client(parameters), mode=era)
-        with portal.wrap_async_context_manager(session) as client:
-            yield Driver(client, portal)
+    with started([entry["command"], *entry["args"]], "/", environment or None, mode=era) as driver:
+        yield driver

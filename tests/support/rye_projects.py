@@ -13,10 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from anyio.from_thread import start_blocking_portal
-from driving import Driver, Era, context_for, create_project, on_context, server_command
-from mcp import Client
-from mcp.client.stdio import StdioServerParameters, stdio_client
+from driving import Driver, Era, context_for, create_project, on_context, server_command, started
 from wire import Wire
 
 KITS = 'kits = ["rye"]\n'
@@ -308,16 +305,11 @@ def on_server(
     `log` is a file for what the server writes on standard error.
     """
     command = server_command(root, "rye", *on_context(context_for(root, recipe, **facts)))
-    parameters = StdioServerParameters(
-        command=command[0], args=command[1:], cwd=root, env=dict(environment)
-    )
     with (
         (log or Path(os.devnull)).open("a", encoding="utf-8") as errors,
-        start_blocking_portal() as portal,
+        started(command, root, environment, errors=errors, mode=era) as driver,
     ):
-        client = Client(stdio_client(parameters, errlog=errors), mode=era)
-        with portal.wrap_async_context_manager(client) as connected:
-            yield Driver(connected, portal)
+        yield driver
 
 
 @contextmanager

@@ -289,6 +289,7 @@ class TestSessions:
 
         assert "quokka" not in json.dumps(files).lower()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "name", ["a|b <script> *x* `y` [z](u)\nc", "---\nname: evil", "$x$ \u202e~~y~~", "x" * 150]
     )
@@ -311,6 +312,7 @@ class TestSessions:
             assert "[z](u)" not in skill.files[path]
             assert "\u202e" not in skill.files[path]
 
+    @pytest.mark.slow
     def test_it_stays_short_however_many_recipes_there_are(self, tmp_path: Path) -> None:
         root = lay_down("a8", tmp_path / "p")
         folder = root / ".ralph/recipes"
@@ -336,6 +338,7 @@ def test_nothing_in_it_names_a_machine_a_version_or_a_day(tmp_path: Path) -> Non
         assert not re.search(r"(?<![\w.])/(home|tmp|usr|root|var|Users)|\d{4}-\d\d|\d\.\d", text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", case_names(failing=False))
 def test_no_project_breaks_the_tables_or_the_front_matter(case: str, tmp_path: Path) -> None:
     plan = generate(lay_down(case, tmp_path / "p")).plan

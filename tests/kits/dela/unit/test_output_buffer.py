@@ -160,6 +160,7 @@ def test_a_line_that_never_ended_is_whole_at_the_end() -> None:
     assert (["last words"], False, 2) == (page.lines, page.begun, page.next)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", [b"y\n", b"x", b"seventy characters or so\n", b"\xff\x00\n"])
 def test_endless_output_keeps_little_memory(pattern: bytes) -> None:
     output = OutputBuffer(1000, 1 << 20)

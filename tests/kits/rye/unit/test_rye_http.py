@@ -120,6 +120,7 @@ class TestAnswers:
         with host(answer) as found:
             assert ask(found).truncated
 
+    @pytest.mark.slow
     def test_many_small_pieces_are_read_in_little_time(self) -> None:
         def answer(_asked: Asked, write: Write) -> None:
             pieces = b"1\r\nx\r\n" * 100_000

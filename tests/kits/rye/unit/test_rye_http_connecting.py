@@ -55,6 +55,7 @@ class TestConnecting:
     def test_the_pauses_grow(self, backoff: str, pauses: list[float]) -> None:
         assert pauses == [pause_after(attempt, backoff) for attempt in (1, 2, 3, 4)]
 
+    @pytest.mark.slow
     def test_it_is_tried_again_until_somebody_is_there(self, names: Names) -> None:
         with host(answering(b"here")) as found:
             names.known = {"late.test": [["127.0.0.2"], ["127.0.0.2"], ["127.0.0.1"]]}
@@ -66,6 +67,7 @@ class TestConnecting:
             assert 1 == len(found.asked)
         assert 3 <= time.monotonic() - before
 
+    @pytest.mark.slow
     def test_no_more_often_than_said(self, names: Names) -> None:
         names.known = {"late.test": [[]] * 3}
 

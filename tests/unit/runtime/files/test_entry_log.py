@@ -340,6 +340,7 @@ def test_bytes_that_are_not_utf8_are_replaced(tmp_path: Path) -> None:
     assert [("a\ufffdb\n\ufffd\nc\n", 3, 3)] == pages(path, 10)
 
 
+@pytest.mark.slow
 def test_the_tail_of_a_huge_file_is_read_alone(tmp_path: Path) -> None:
     """Counting takes one pass, in pieces; the file never stands in memory."""
     path = tmp_path / "progress.txt"

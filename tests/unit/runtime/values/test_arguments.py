@@ -290,6 +290,7 @@ def test_an_arguments_own_sentence_is_silent_while_the_argument_is_right() -> No
     assert line == refusal(TASK, {"id": "7", "title": "a"}, {"title": "say a title"})
 
 
+@pytest.mark.slow
 def test_a_flood_of_wrong_items_and_names_gives_a_short_answer() -> None:
     tags = [{"at": place} for place in range(100_000)]
     unknown = dict.fromkeys((f"argument{place}" for place in range(50_000)), 1)
@@ -351,6 +352,7 @@ def test_hostile_names_are_answered_with_short_printable_lines() -> None:
     assert all(line.isprintable() and len(line) < 320 for line in lines)
 
 
+@pytest.mark.slow
 def test_unique_items_too_deep_to_compare_are_refused() -> None:
     schema = {"type": "object", "properties": {"x": {"type": "array", "uniqueItems": True}}}
 

@@ -95,6 +95,7 @@ def test_fields_go_one_by_one_where_cutting_is_not_enough() -> None:
     assert "field0000" in short["cut"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [1, "x" * 9_000, {"a" * 200: ["y"] * 100}])
 @pytest.mark.parametrize("name", ["n" * 200, "\x01" * 200, "a.b." * 50])
 def test_where_there_are_thousands_of_names_some_are_kept_and_some_are_named(
