@@ -1,5 +1,6 @@
 """Says cheaply whether a section of the board must be drawn anew, whoever changed what it shows."""
 
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -79,6 +80,7 @@ class ChangeWatch:
         self._next = float("-inf")
         self._generated: tuple[object, ...] = ()
         self._sessions: tuple[object, ...] = ()
+        self._locks: dict[str, tuple[object, bool]] = {}
         self._specs: tuple[object, ...] = ()
         self._listed: tuple[object, tuple[str, ...]] = (None, ())
         self._known: tuple[object, str, tuple[Claim, ...]] = ("", "", ())
@@ -212,10 +214,26 @@ class ChangeWatch:
             yield _stamp(folder / path)
 
     def _started_sessions(self) -> Iterator[object]:
-        """Yield the sessions: when a server was last started in each, and whether one runs."""
-        for entry in _entries(self._root / SESSIONS):
-            with Lock(entry) as lock:
-                yield entry.name, _stamp(entry / CONTEXT), _stamp(entry / LOCK), lock.is_held()
+        """Yield the sessions: when a server was last started in each, and whether one runs.
+
+        A server that starts changes the time of its lock: of the others only those are opened that
+        were held at the last look.
+        """
+        before, self._locks = self._locks, {}
+        folder = self._root / SESSIONS
+        try:
+            with os.scandir(folder) as entries:
+                names = sorted(entry.name for entry in entries)
+        except OSError:
+            return
+        for name in names:
+            stamp = _stamp(f"{folder}/{name}/{LOCK}")
+            held = before.get(name) != (stamp, False)
+            if held:
+                with Lock(folder / name) as lock:
+                    held = lock.is_held()
+            self._locks[name] = stamp, held
+            yield name, _stamp(f"{folder}/{name}/{CONTEXT}"), stamp, held
 
 
 def _disciplines(connection: DatabaseConnection) -> Sequence[object]:
@@ -242,14 +260,14 @@ def _entries(folder: Path) -> list[Path]:
         return []
 
 
-def _stamp(path: Path) -> object:
+def _stamp(path: Path | str) -> object:
     """Return what identifies a file's state, and whether a later write would change it.
 
-    Not the time at which the file's owner or mode changed: root's own reading of a database sets
-    that of its log.
+    A link on a path that is a text is not followed. It is not the time at which the file's owner or
+    mode changed: root's own reading of a database sets that of its log.
     """
     try:
-        found = path.stat()
+        found = os.lstat(path) if isinstance(path, str) else path.stat()
     except OSError as error:
         return error.errno
     settled = time.time() - found.st_mtime > SETTLED

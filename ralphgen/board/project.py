@@ -126,6 +126,10 @@ class Board:
                 self._counts = self._counts.then(_differing(before, self._marks))
             self._counts = self._counts.then(self._streams.changed())
 
+    def follow(self, session_id: str) -> None:
+        """Note from now on when a session goes on: a page shows it."""
+        self._streams.follow(session_id)
+
     def changed_since(self, number: int) -> tuple[int, tuple[str, ...]]:
         """Return the number of the last change, and the sections changed after `number`."""
         counts = self._counts

@@ -13,6 +13,7 @@ import typer
 from ralphgen.cli.app import app
 from ralphgen.cli.completion import complete_agents
 from ralphgen.errors import Say, plain
+from ralphgen.loop.limits import LEAST_COST, MOST_PARALLEL
 from ralphgen.terminal.console import drop_output, print_json, progress, say
 from ralphgen.terminal.options import Project, Quiet, TrustEdited
 
@@ -24,12 +25,14 @@ if TYPE_CHECKING:
 
 SIGPIPE = 13  # its number everywhere; Windows has no name for it
 SHOWN = 10  # tasks of a dry run, where nothing says how many
-Parallel = Annotated[int, typer.Option(min=1, max=64, metavar="N", help="So many at once.")]
+Parallel = Annotated[
+    int, typer.Option(min=1, max=MOST_PARALLEL, metavar="N", help="So many at once.")
+]
 MaxTasks = Annotated[
     int | None, typer.Option(min=1, metavar="M", help="Stop after so many sessions on tasks.")
 ]
 MaxCost = Annotated[
-    float | None, typer.Option(min=0.01, metavar="USD", help="Stop when so much is used up.")
+    float | None, typer.Option(min=LEAST_COST, metavar="USD", help="Stop when so much is used up.")
 ]
 MaxTime = Annotated[str, typer.Option(metavar="TIME", help="Stop after 30s, 10m or 4h.")]
 ReviewEvery = Annotated[

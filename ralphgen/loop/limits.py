@@ -7,6 +7,8 @@ from ralphgen.errors import UsageError
 
 UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 BUDGET_CODE, STUCK_CODE = 7, 5
+MOST_PARALLEL = 64  # agents at once
+LEAST_COST = 0.01  # US dollars
 
 
 @dataclass(frozen=True, slots=True)

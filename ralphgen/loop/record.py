@@ -42,12 +42,14 @@ AT_END = os.O_RDWR | os.O_CREAT | os.O_APPEND | AT_ONCE | NO_LINK
 class StoredLoop:
     """A loop of this machine: `running` says whether its file is held, as by a loop that lives.
 
-    `doubt` then says why it may be none, empty where nothing speaks against it.
+    Then `pid` is the process that it names, and `doubt` says why it may be none, empty where
+    nothing speaks against it.
     """
 
     loop_id: str
     path: Path
     running: bool
+    pid: int | None = None
     doubt: str = ""
 
 
@@ -142,16 +144,16 @@ def stored_loops(root: Path) -> list[StoredLoop]:
     return [one for one in loops if one is not None]
 
 
-def read_events(loop: StoredLoop) -> tuple[Event, ...]:
-    """Return what has happened in a loop, of very many events its begin and the last ones."""
+def read_events(loop: StoredLoop, most: int = MOST) -> tuple[Event, ...]:
+    """Return what has happened in a loop: its begin, and what the last `most` bytes hold."""
     try:
         with loop.path.open("rb") as file:
             first = file.readline(MOST)
             size = os.fstat(file.fileno()).st_size
-            if size - len(first) > MOST:
-                file.seek(size - MOST)
-                file.readline(MOST)
-            lines = [first, *file.read(MOST).split(b"\n")]
+            if size - len(first) > most:
+                file.seek(size - most)
+                file.readline(most)
+            lines = [first, *file.read(most).split(b"\n")]
     except OSError:
         return ()
     return tuple(told for told in map(_parsed, lines) if told is not None)
@@ -188,21 +190,25 @@ def _stored(path: Path) -> StoredLoop | None:
     except OSError:
         return None
     try:
-        running = is_locked(file)
-        return StoredLoop(path.stem, path, running, _doubt(file) if running else "")
+        if not is_locked(file):
+            return StoredLoop(path.stem, path, running=False)
+        pid = _process(file)
+        if pid is None:
+            doubt = "it does not begin as a loop's"
+        else:
+            doubt = "" if may_hold(pid, file) else f"not by the process {pid} that it names"
+        return StoredLoop(path.stem, path, running=True, pid=pid, doubt=doubt)
     except OSError:
         return None
     finally:
         os.close(file)
 
 
-def _doubt(file: int) -> str:
-    """Return why what holds a file may be no loop: a loop says first which process it is."""
+def _process(file: int) -> int | None:
+    """Return which process a loop's file says first that it is of; None where it says none."""
     first = _parsed(os.pread(file, LONGEST_FIRST, 0).partition(b"\n")[0])
     pid = first.get("pid") if first is not None and first["event"] == "start" else None
-    if type(pid) is not int or not 0 < pid <= LARGEST_PID:
-        return "it does not begin as a loop's"
-    return "" if may_hold(pid, file) else f"not the process {pid} that it names"
+    return pid if type(pid) is int and 0 < pid <= LARGEST_PID else None
 
 
 def _parsed(text: bytes) -> Event | None:

@@ -6,6 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ralphgen.board.agents.options import LABELS, known_options
+from ralphgen.board.requests import FieldProblem
 from ralphgen.board.views.stored_text import line, moment
 from ralphgen.errors import RalphgenError
 from ralphgen.loop.events import Event, duration, event_lines
@@ -15,15 +17,7 @@ from ralphgen.worktrees.look import worktree_notes
 LINES = 200  # of what has happened, the newest
 OLDER = 5  # loops before the newest that are named
 MOST_WORKERS = 1_000  # that are shown
-OPTIONS = {
-    "agent": "agent",
-    "parallel": "at once",
-    "max_tasks": "sessions on tasks at most",
-    "max_cost": "US dollars at most",
-    "max_time": "time at most",
-    "review_every": "a review after so many tasks",
-    "worktrees": "work trees",
-}
+LAST = 64 * 1024  # bytes at the end of a loop before it
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +44,8 @@ class ToldLine:
 class LoopView:
     """A loop: `state` is preparing, running, paused, stopping, ended or cut off, `reason` why.
 
-    `options` are those it was started with, as a form has them. `outcomes` count its sessions,
+    `options` are those it was started with, as a form has them, and `odd` names what stands among
+    them and no loop writes. `outcomes` count its sessions,
     `spent` is what they cost as far as it is known, and `took` how long it has run.
     """
 
@@ -61,6 +56,7 @@ class LoopView:
     began: str
     took: str
     options: Mapping[str, str]
+    odd: tuple[str, ...]
     workers: tuple[LoopWorker, ...]
     outcomes: tuple[tuple[str, int], ...]
     spent: str
@@ -72,12 +68,14 @@ class LoopView:
 class Loops:
     """The loop that runs, else the last one, None before the first; `older` are the others.
 
-    `trees` says what work trees there are, and what waits in them for a person.
+    `trees` says what work trees there are, and what waits in them for a person. `problems` are what
+    in their files cannot be a loop's.
     """
 
     now: LoopView | None
     older: tuple[LoopView, ...]
     trees: tuple[str, ...]
+    problems: tuple[FieldProblem, ...]
 
 
 @dataclass(slots=True)
@@ -116,21 +114,55 @@ class _Course:
                 self.state = "stopping"
             case {"event": "stop", "reason": reason}:
                 self.state, self.reason = "ended", line(reason, 500)
+                self.total(told)
+
+    def total(self, told: Event) -> None:
+        """Take what a loop says at its end that it came to: not all of its events may be known."""
+        match told:
+            case {"outcomes": dict(outcomes), "cost_usd": int(cost) | float(cost)}:
+                counts = {line(word): count for word, count in outcomes.items()}
+                if counts and all(type(count) is int for count in counts.values()):
+                    self.outcomes = {word: count for word, count in counts.items() if count}
+                with suppress(OverflowError):
+                    self.spent = None if self.spent is None and not cost else float(cost)
 
 
 def read_loops(root: Path) -> Loops:
     """Return the loops of the project in `root` on this machine."""
     stored = stored_loops(root)
-    stored.sort(key=lambda one: not one.running)  # the newest of those that run comes first
-    views = [_view(one) for one in stored[: OLDER + 1]]
+    stored.sort(key=lambda one: (not one.running, bool(one.doubt)))  # the newest that runs first
+    shown = [one for one in stored if not one.doubt][: OLDER + 1]
+    views = [_view(one, read_events(one) if one is shown[0] else _ends(one)) for one in shown]
+    problems = [_doubted(one) for one in stored if one.doubt]
+    if views:
+        problems += _odd(shown[0], views[0].odd)
     trees: tuple[str, ...] = ()
     with suppress(RalphgenError):  # no git, or no ledger
         trees = tuple(worktree_notes(root))
-    return Loops(views[0] if views else None, tuple(views[1:]), trees)
+    now = views[0] if views else None
+    return Loops(now, tuple(views[1:]), trees, tuple(problems))
 
 
-def _view(stored: StoredLoop) -> LoopView:
-    events, course = read_events(stored), _Course()
+def _doubted(stored: StoredLoop) -> FieldProblem:
+    text = f'"{stored.path}" is held as by a loop that runs, but {stored.doubt}'
+    return FieldProblem("", text, "remove the file: a loop that runs puts it back")
+
+
+def _odd(stored: StoredLoop, names: Sequence[str]) -> Iterator[FieldProblem]:
+    if names:
+        labels = ", ".join(f'"{LABELS[name]}"' for name in names)
+        text = f'"{stored.path}" has values that no loop can have been started with: {labels}'
+        yield FieldProblem("", text, "they are left out; if you know no such loop, remove the file")
+
+
+def _ends(stored: StoredLoop) -> Sequence[Event]:
+    """Return the first events of a loop and the last ones; all where it was cut off."""
+    events = read_events(stored, LAST)
+    return events if events and events[-1]["event"] == "stop" else read_events(stored)
+
+
+def _view(stored: StoredLoop, events: Sequence[Event]) -> LoopView:
+    course = _Course()
     for told in events:
         course.take(told)
     if not stored.running and course.state != "ended":
@@ -138,6 +170,7 @@ def _view(stored: StoredLoop) -> LoopView:
         course.workers = {}
     start = events[0] if events else {}
     lines = [*_lines(events)]
+    options, odd = known_options(start.get("options"))
     return LoopView(
         loop_id=stored.loop_id,
         state=course.state,
@@ -145,7 +178,8 @@ def _view(stored: StoredLoop) -> LoopView:
         running=stored.running,
         began=line(start.get("time")),
         took=_took(events, running=stored.running),
-        options=_options(start.get("options")),
+        options=options,
+        odd=tuple(odd),
         workers=tuple(course.workers.values()) if course.state != "ended" else (),
         outcomes=tuple(course.outcomes.items()),
         spent="" if course.spent is None else f"${course.spent:,.2f}",
@@ -161,13 +195,6 @@ def _lines(events: Sequence[Event]) -> Iterator[ToldLine]:
             for text in event_lines(told):
                 number += 1
                 yield ToldLine(number, line(told.get("time")), line(text, 1_000))
-
-
-def _options(found: object) -> dict[str, str]:
-    given = found if isinstance(found, dict) else {}
-    return {
-        name: line(value) for name in OPTIONS if (value := given.get(name)) not in (None, "", False)
-    }
 
 
 def _took(events: Sequence[Event], *, running: bool) -> str:

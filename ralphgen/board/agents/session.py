@@ -82,16 +82,19 @@ def is_known(root: Path, session_id: str) -> bool:
     return stored_session(root, session_id) is not None or _record(root, session_id) is not None
 
 
-def read_session(root: Path, session_id: str) -> SessionAtWork | None:
+def read_session(root: Path, session_id: str, *, ours: bool) -> SessionAtWork | None:
     """Return a session of the project in `root`, None where there is none of this id.
 
-    Raises `ProjectError` where the database cannot be read.
+    `ours` says that a command that this board has started watches an agent in it. Raises
+    `ProjectError` where the database cannot be read.
     """
     stored, record = stored_session(root, session_id), _record(root, session_id)
     if stored is None and record is None:
         return None
     folder = root / SESSIONS / session_id
     launched = stored is not None and launcher_of(folder) is not None
+    if ours and record is not None and record.outcome is None:
+        launched = True  # though its mark is gone
     agent = record.agent or "" if record is not None else ""
     line = None
     if record is not None:

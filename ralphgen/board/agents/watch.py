@@ -1,18 +1,22 @@
-"""Says which sessions and loops have gone on, so that those who look at one see it as it comes."""
+"""Says which sessions and loops have gone on, so that who looks at one sees it as it comes."""
 
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
+from threading import Lock
 
-from ralphgen.loop.record import stored_loops
+from ralphgen.loop.record import StoredLoop, stored_loops
 from ralphgen.project.root import SESSIONS
 from ralphgen.runtime.protocol.call_log import FILE as CALLS
 from ralphgen.sessions.launched import launcher_of
 from ralphgen.sessions.store import TRANSCRIPT
 
 PACE = 2.0
-"""Seconds between two looks at which sessions there are."""
+"""Seconds between two looks at which loops there are, and at sessions that say nothing."""
+MOST_FOLLOWED = 64
+"""Sessions that are watched."""
 RECENT = 60.0
 """Seconds after its last word during which a session is looked at every time."""
 LOOPS = "loop"
@@ -21,58 +25,63 @@ Stamps = tuple[tuple[int, int] | None, ...]
 
 
 class StreamWatch:
-    """The logs of sessions and loops, watched by their times and sizes.
+    """The logs of loops, and of the sessions that pages show, watched by their times and sizes.
 
-    Those that grow are looked at every time, the others every few seconds. `clock` counts seconds.
+    Those that grow are looked at every time, the others every few seconds. How many sessions there
+    are does not count. `clock` counts seconds. Every method may be called in any thread.
     """
 
     def __init__(self, root: Path, clock: Callable[[], float] = time.monotonic) -> None:
         """Watch the project in `root`."""
-        self._folder = root / SESSIONS
         self._root = root
         self._clock = clock
+        self._looking = Lock()
         self._next = float("-inf")
         self._known: dict[str, object] = {}
+        self._followed: OrderedDict[str, None] = OrderedDict()
         self._busy: tuple[str, ...] = ()
+        self._loops: tuple[StoredLoop, ...] = ()
+
+    def follow(self, session_id: str) -> None:
+        """Watch a session from now on; of very many, those that were asked for last."""
+        with self._looking:
+            if session_id not in self._followed:
+                self._known |= _named({session_id: self._stamp(session_id)})
+            self._followed[session_id] = None
+            self._followed.move_to_end(session_id)
+            if len(self._followed) > MOST_FOLLOWED:
+                self._followed.popitem(last=False)
 
     def changed(self) -> tuple[str, ...]:
         """Return the names of those that have gone on since the last time, none at the first.
 
         Of a session these are its `stream_name`, and with every slow look its `tree_name`.
         """
-        known = self._known
-        if self._clock() >= self._next:
-            self._next = self._clock() + PACE
-            stamps = {one: self._stamp(one) for one in self._sessions()}
-            self._known = dict(self._named(stamps))
-            self._busy = tuple(_recent(stamps))
-        else:
-            streams = {stream_name(one): self._stamp(one) for one in self._busy}
-            self._known = {**known, **streams, LOOPS: self._loops()}
-        if not known:
-            return ()
-        names = dict.fromkeys((*self._known, *known))
-        return tuple(name for name in names if self._known.get(name) != known.get(name))
-
-    def _named(self, stamps: Mapping[str, Stamps]) -> Iterator[tuple[str, object]]:
-        yield LOOPS, self._loops()
-        for session_id, stamp in stamps.items():
-            yield stream_name(session_id), stamp
-            yield tree_name(session_id), stamp
-
-    def _sessions(self) -> list[str]:
-        try:
-            return sorted(one.name for one in self._folder.iterdir() if one.is_dir())
-        except OSError:
-            return []
+        with self._looking:
+            known = self._known
+            if self._clock() >= self._next:
+                self._next = self._clock() + PACE
+                stamps = {one: self._stamp(one) for one in self._followed}
+                self._busy = tuple(_recent(stamps))
+                self._loops = tuple(stored_loops(self._root))
+                self._known = _named(stamps)
+            else:
+                streams = {stream_name(one): self._stamp(one) for one in self._busy}
+                self._known = {**known, **streams}
+            self._known[LOOPS] = [(one.path, one.running, _stamp(one.path)) for one in self._loops]
+            found = self._known.items()
+            return tuple(name for name, now in found if name in known and known[name] != now)
 
     def _stamp(self, session_id: str) -> Stamps:
-        folder = self._folder / session_id
+        folder = self._root / SESSIONS / session_id
         logs = tuple(_stamp(folder / name) for name in (TRANSCRIPT, CALLS))
         return (*logs, (launcher_of(folder) or 0, 0))
 
-    def _loops(self) -> Mapping[str, object]:
-        return {one.loop_id: (one.running, _stamp(one.path)) for one in stored_loops(self._root)}
+
+def _named(stamps: Mapping[str, Stamps]) -> dict[str, object]:
+    """Return the stamps of sessions by the names under which they are told to have changed."""
+    streams = {stream_name(one): stamp for one, stamp in stamps.items()}
+    return {**streams, **{tree_name(one): stamp for one, stamp in stamps.items()}}
 
 
 def _recent(stamps: Mapping[str, Stamps]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
+from ralphgen.board.agents.processes import StartedProcesses
 from ralphgen.board.agents.session import (
     is_known,
     read_session,
@@ -19,7 +20,7 @@ from ralphgen.board.agents.session import (
     tree_of,
     work_of,
 )
-from ralphgen.board.agents.start import StartedProcesses, ready_tasks, start_choices
+from ralphgen.board.agents.start import ready_tasks, start_choices
 from ralphgen.board.agents.stop import stop_agent
 from ralphgen.board.agents.stream import StreamQuery
 from ralphgen.board.agents.undo import undo, undo_preview
@@ -63,7 +64,7 @@ class SessionPages:
         """Draw at the desk."""
         self._desk = desk
         self._root = desk.board.root
-        self._started = StartedProcesses(self._root)
+        self._started = StartedProcesses(self._root, desk.tell)
 
     async def page(self, request: Request) -> Response:
         """Show a session: what it is about, its stream, its files, and what it has done."""
@@ -126,7 +127,7 @@ class SessionPages:
     async def stop(self, request: Request) -> Response:
         """End the agent of a session."""
         session_id = (await form_of(request)).text("session")
-        outcome = await in_thread(partial(stop_agent, self._root, session_id))
+        outcome = await in_thread(partial(stop_agent, self._root, session_id, self._started))
         return self._desk.answered(request, outcome, f"{_address(session_id)}#session")
 
     async def undo(self, request: Request) -> Response:
@@ -142,6 +143,7 @@ class SessionPages:
             raise HTTPException(405)
         if not await in_thread(partial(is_known, self._root, session_id)):
             raise HTTPException(404, "there is no such session")
+        await in_thread(partial(self._desk.board.follow, session_id))
         return session_id
 
     def _parts(self, session_id: str, asked: StreamQuery) -> Mapping[str, Draw]:
@@ -149,7 +151,7 @@ class SessionPages:
             if name == "stream":
                 return stream_values(self._root, session_id, asked)
             if name == "session":
-                found = read_session(self._root, session_id)
+                found = read_session(self._root, session_id, ours=self._started.runs(session_id))
                 return {"view": found, "said": self._started.said(session_id)}
             read = tree_of if name == "tree" else work_of
             return {"view": read(self._root, session_id)}

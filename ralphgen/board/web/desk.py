@@ -3,7 +3,7 @@
 import asyncio
 import json
 import secrets
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Iterable, Mapping
 from dataclasses import asdict
 from http import HTTPStatus
@@ -27,6 +27,7 @@ Result = TypeVar("Result")
 Draw = Callable[[], Markup]
 """Draws a section; it is called in a thread, and may raise `RalphgenError`."""
 MOST_KEPT = 64
+MOST_NEWS = 8
 PATIENCE = 1.0
 """Seconds after which the page goes out without a section that is not there yet."""
 REFUSALS = {
@@ -70,6 +71,7 @@ class PageDesk:
         """Start with nothing drawn."""
         self.board = board
         self._notices = Notices()
+        self._news: deque[ActionResult] = deque(maxlen=MOST_NEWS)
         self._locks: dict[str, asyncio.Lock] = {}
         self._waiting: dict[tuple[str, Hashable], asyncio.Task[Markup]] = {}
         self._late: set[asyncio.Task[Any]] = set()
@@ -88,6 +90,8 @@ class PageDesk:
         `outcome` is shown; a text is the id of one that was kept.
         """
         kept = self._notices.take(outcome) if isinstance(outcome, str) else outcome
+        if kept is None and self._news:
+            kept = self._news.popleft()
         await self.look()
         number, _ = self.board.changed_since(0)
         heading = await self._heading()
@@ -151,6 +155,10 @@ class PageDesk:
         titled = self._going_on(in_thread(self.board.heading))
         await asyncio.wait({titled}, timeout=PATIENCE)
         return titled.result() if titled.done() else ProjectHeading(self.board.root.name)
+
+    def tell(self, outcome: ActionResult) -> None:
+        """Show an outcome that nobody waits for on the next page; may be called in any thread."""
+        self._news.append(outcome)
 
     async def look(self) -> None:
         """Note what has changed; a change that is seen later is announced later."""

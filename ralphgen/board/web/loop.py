@@ -9,8 +9,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ralphgen.board.agents.loop import OPTIONS, read_loops
-from ralphgen.board.agents.start import StartedProcesses, start_choices
+from ralphgen.board.agents.loop import read_loops
+from ralphgen.board.agents.options import LABELS, LIMITS, in_words_of_page
+from ralphgen.board.agents.processes import StartedProcesses
+from ralphgen.board.agents.start import start_choices
 from ralphgen.board.agents.watch import LOOPS
 from ralphgen.board.requests import ActionResult, fieldless, form_of, query_of
 from ralphgen.board.web.desk import PageDesk
@@ -20,6 +22,8 @@ from ralphgen.errors import RalphgenError
 from ralphgen.loop.record import ask_loops
 
 PLACE = BoardPlace("/loop", "Loop")
+FIELDS = ("agent", *LIMITS, "worktrees")
+"""The fields of the form that starts one."""
 DONE = {
     "pause": "it begins nothing more; what runs goes on",
     "resume": "it goes on",
@@ -46,12 +50,12 @@ class LoopPages:
         """Draw at the desk."""
         self._desk = desk
         self._root = desk.board.root
-        self._started = StartedProcesses(self._root)
+        self._started = StartedProcesses(self._root, desk.tell)
 
     async def page(self, request: Request) -> Response:
         """Show the loop; where none runs, the form that starts one, as it was typed."""
         query = query_of(request)
-        typed = tuple((name, query[name]) for name in OPTIONS if name in query)
+        typed = tuple((name, query[name]) for name in FIELDS if name in query)
 
         def draw() -> Markup:
             loops = read_loops(self._root)
@@ -63,8 +67,8 @@ class LoopPages:
                 view=loops,
                 heeds=f"{LOOPS} record",
                 choices=None if running else start_choices(self._root, ""),
-                typed=dict.fromkeys(OPTIONS, "") | (dict(typed) or again),
-                labels=OPTIONS,
+                typed=dict.fromkeys(FIELDS, "") | (dict(typed) or again),
+                labels=LABELS,
             )
 
         return await self._desk.page(PLACE, {"loop": draw}, typed, query.get("notice", ""))
@@ -73,9 +77,7 @@ class LoopPages:
         """Start a loop; what was typed stays where it cannot be started."""
         form = await form_of(request)
         started = await in_thread(partial(self._started.loop, form))
-        typed = (
-            [] if started.outcome.ok else [(name, "".join(form.texts(name))) for name in OPTIONS]
-        )
+        typed = [] if started.outcome.ok else [(name, "".join(form.texts(name))) for name in FIELDS]
         return self._desk.answered(request, started.outcome, "/loop#loop", typed)
 
     async def ask(self, request: Request) -> Response:
@@ -89,5 +91,6 @@ def _asked(root: Path, loop_id: str, word: str) -> ActionResult:
     try:
         ask_loops(root, word, loop_id)
     except RalphgenError as error:
-        return ActionResult(False, "nothing was asked of the loop", (), fieldless(error.problems))
+        problems = in_words_of_page(fieldless(error.problems))
+        return ActionResult(False, "nothing was asked of the loop", (), problems)
     return ActionResult(True, DONE[word])

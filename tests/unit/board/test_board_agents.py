@@ -1,6 +1,7 @@
 """Sessions on the board as they go on: stream, files and cost; starting, stopping, undoing one."""
 
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlencode
@@ -100,6 +101,27 @@ def test_an_agent_is_stopped_and_its_task_given_back(project: LoopProject) -> No
     assert ({1: "pending", 2: "pending"}, []) == (project.statuses(), project.held())
     assert (False, False) == (again["ok"], unknown["ok"])
     assert "no agent works in it" in again["problems"][0]["text"]
+
+
+@pytest.mark.parametrize("whole_folder", [False, True])
+def test_an_agent_that_takes_its_mark_away_is_stopped(
+    project: LoopProject, whole_folder: bool
+) -> None:
+    """An agent can write in its session's folder, and everything beside it."""
+    with running_board(project.root) as board:
+        session = started(board)
+        assert until(lambda: "looked at it" in whole(board, f"sessions/{session}"))
+        folder = stored_sessions(project.root)[0].folder
+        (folder / "launched").unlink()
+        if whole_folder:
+            shutil.rmtree(folder)
+        page = whole(board, f"sessions/{session}")
+        stopped = board.act("sessions/stop", {"session": session})
+        assert until(lambda: "It is over: stopped" in whole(board, f"sessions/{session}"))
+
+    assert 'action="/sessions/stop"' in page
+    assert "the agent has ended, and its task is given back" == stopped["message"]
+    assert ({1: "pending", 2: "pending"}, []) == (project.statuses(), project.held())
 
 
 def test_what_the_command_refuses_is_refused_in_its_words(project: LoopProject) -> None:

@@ -247,6 +247,7 @@ def test_sessions_move_when_they_are_made_started_left_and_ended(watched: Watche
     watched.moved(later=True)
     with (folder / LOCK).open("rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
+        os.utime(folder / LOCK)  # as a server does that starts
         assert {"sessions"} == watched.moved(later=True)
     assert {"sessions"} == watched.moved(later=True)
     os.utime(folder / LOCK, (1, 1))

@@ -1,6 +1,8 @@
 """The loop on the board: started, watched, paused, stopped, cut off and begun again."""
 
+import json
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,8 @@ from lifelines import until
 from loop_projects import LoopProject, kill, wait_until_gone
 
 from ralphgen.loop.record import ask_loops, stored_loops
+from ralphgen.project.root import SESSIONS
+from ralphgen.sessions.held import HeldFile
 
 pytestmark = pytest.mark.slow
 
@@ -63,7 +67,7 @@ def test_a_loop_is_started_paused_resumed_and_ends(project: LoopProject, tmp_pat
     assert 'href="/sessions/task_execution-1-' in running
     assert 'action="/loop/start"' not in running
     assert not second["ok"]
-    assert "stop it first" == second["problems"][0]["hint"]
+    assert second["problems"][0]["hint"].startswith("stop it first; where nothing stops, remove")
     assert "it begins nothing more" in notice_in(paused)
     assert 'value="resume"' in held
     assert {1: "done", 2: "done"} == project.statuses()
@@ -118,28 +122,131 @@ def test_a_killed_loop_is_begun_again_with_what_it_was_held_to(
     assert "5" == given["value"]
 
 
-def test_what_the_command_refuses_is_refused_in_its_words(project: LoopProject) -> None:
+def test_what_cannot_be_is_refused_in_the_words_of_the_form(project: LoopProject) -> None:
     with running_board(project.root) as board:
         wrong = board.post("loop/start", {**FIELDS, "max_time": "<b>soon", "max_tasks": "3"})
         page = board.follow(wrong)
         typed = whole(board, wrong.headers["location"].partition("#")[0])
         agent = board.act("loop/start", {**FIELDS, "agent": "sh"})
-        number = board.act("loop/start", {**FIELDS, "parallel": "-1 --json"})
+        values = {"parallel": "-1 --json", "max_cost": "abc", "max_tasks": "0"}
+        several = board.act("loop/start", {**FIELDS, **values})
 
     assert '"<b>soon" is no duration' in notice_in(page)
+    assert '"Time at most": write it as 30s, 10m or 4h' in notice_in(page)
     assert "<b>soon" not in page
     assert 'value="3"' in part(typed, "loop")
-    assert (False, False) == (agent["ok"], number["ok"])
+    assert not agent["ok"]
+    assert {
+        "parallel": '"Agents at once" takes a whole number from 1 to 64, not "-1 --json"',
+        "max_tasks": '"Sessions on tasks at most" takes a whole number from 1 on, not "0"',
+        "max_cost": '"US dollars at most" takes an amount from 0.01 on, as 20 or 7.5, not "abc"',
+    } == {one["field"]: one["text"] for one in several["problems"]}
     assert [] == stored_loops(project.root)
 
 
-def test_a_number_that_is_none_is_refused_without_the_frame_of_a_terminal(
+def name_agent(project: LoopProject) -> None:
+    """Let there be an agent that does not say what it costs."""
+    path = project.root / ".ralph/ralphgen.toml"
+    agent = '[loop.agents.own]\ncommand = ["true"]\n'
+    path.write_text(f"{path.read_text(encoding='utf-8')}\n{agent}", encoding="utf-8")
+
+
+def test_what_the_command_refuses_names_no_options(project: LoopProject) -> None:
+    """A person on a page has fields, and no command to add options to."""
+    name_agent(project)
+    with running_board(project.root) as board:
+        cost = board.act("loop/start", {**FIELDS, "agent": "own", "max_cost": "2"})
+        none = board.act("loop/ask", {"ask": "pause", "loop": ""})
+
+    (problem,) = cost["problems"]
+    assert problem["text"].startswith('"US dollars at most" cannot be kept')
+    assert 'limit it with "Sessions on tasks at most" or "Time at most"' == problem["hint"]
+    assert "the form below starts one" == none["problems"][0]["hint"]
+
+
+def forged(root: Path, text: bytes) -> Path:
+    """A file of a loop that never was."""
+    path = root / SESSIONS / "loop-20260101T000000Z-00aa.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text)
+    return path
+
+
+def test_a_forged_file_of_a_loop_fills_no_form_with_what_none_was_started_with(
     project: LoopProject,
 ) -> None:
+    options = {
+        "agent": "claude",
+        "parallel": 9_999,
+        "max_cost": float("inf"),
+        "max_time": "<script>",
+        "max_tasks": 7,
+        "review_every": [1],
+        "worktrees": "yes",
+    }
+    start = json.dumps({"event": "start", "pid": 1, "options": options})
+    path = forged(project.root, f"{start}\n".encode())
     with running_board(project.root) as board:
-        outcome = board.act("loop/start", {**FIELDS, "max_cost": "abc"})
+        page = part(whole(board, "loop"), "loop")
 
-    (problem,) = outcome["problems"]
-    assert problem["text"].startswith("Invalid value for '--max-cost': ")
-    assert problem["text"].endswith(" as a number")
-    assert not set("─│╭╯") & set(problem["text"])
+    fields = {one.get("name"): one.get("value") for one in Elements(page).of("input")}
+    assert ("", "7", "") == (fields["parallel"], fields["max_tasks"], fields["max_cost"])
+    assert "checked" not in page
+    words = " ".join(Elements(page).texts)
+    odd = '"Agents at once", "US dollars at most", "Time at most", "A review after so many tasks"'
+    assert f'has values that no loop can have been started with: {odd}, "Each agent' in words
+    assert str(path) in words
+
+
+def test_a_file_that_another_process_holds_is_told_of_and_a_start_says_how_to_mend_it(
+    project: LoopProject,
+) -> None:
+    path = forged(project.root, b"")
+    begin = json.dumps({"event": "start", "pid": 1, "options": {}}).encode() + b"\n"
+    with running_board(project.root) as board:
+        with closing(HeldFile(path, begin)):
+            page = part(whole(board, "loop"), "loop")
+            refused = board.act("loop/start", FIELDS)
+            path.unlink()
+            begun = board.act("loop/start", FIELDS)
+        project.wait_for("begin", 1)
+        ask_loops(project.root, "stop-now")
+
+    words = " ".join(Elements(page).texts)
+    assert "is held as by a loop that runs, but not by the process 1 that it names" in words
+    assert "remove the file: a loop that runs puts it back" in words
+    assert 'action="/loop/start"' in page
+    (problem,) = refused["problems"]
+    assert "not by the process 1" in problem["text"]
+    assert f'remove "{path}": a loop that runs puts it back' in problem["hint"]
+    assert begun["ok"]
+
+
+def test_a_start_that_takes_its_time_is_known_once_it_has_begun(
+    project: LoopProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ralphgen.board.agents.processes.PATIENCE", 0.0)
+    with running_board(project.root) as board:
+        first = board.act("loop/start", FIELDS)
+        second = board.act("loop/start", FIELDS)
+        project.wait_for("begin", 1)
+        third = board.act("loop/start", FIELDS)
+        ask_loops(project.root, "stop-now")
+
+    assert (True, "the loop is being made ready") == (first["ok"], first["message"])
+    assert (False, "a loop is being made ready") == (second["ok"], second["problems"][0]["text"])
+    assert not third["ok"]
+
+
+def test_a_start_that_fails_after_nobody_waits_is_told_of_on_the_next_page(
+    project: LoopProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ralphgen.board.agents.processes.PATIENCE", 0.0)
+    name_agent(project)
+    with running_board(project.root) as board:
+        started = board.act("loop/start", {**FIELDS, "agent": "own", "max_cost": "2"})
+        assert until(lambda: "cannot be kept" in notice_in(board.get("loop")))
+        after = notice_in(board.get("loop"))
+
+    assert started["ok"]
+    assert "" == after

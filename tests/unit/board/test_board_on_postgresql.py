@@ -90,7 +90,7 @@ def test_the_page_of_a_session_and_its_undo_are_the_same_on_both_engines(tmp_pat
             project.run(*ROWS.split(";\n"))
         ours, theirs = (
             (
-                read_session(project.root, "s"),
+                read_session(project.root, "s", ours=False),
                 work_of(project.root, "s"),
                 tree_of(project.root, "s"),
                 undo_preview(project.root, "s"),

@@ -105,7 +105,7 @@ def test_a_loop_whose_files_an_agent_takes_away_is_seen_and_stopped(tmp_path: Pa
     project.wait_for("begin", 1)
     for path in (project.root / SESSIONS).glob("loop-*"):
         path.unlink()
-    until(lambda: any(one.running for one in stored_loops(project.root)))
+    assert until(lambda: any(one.running for one in stored_loops(project.root)))
     kinds = [told["event"] for told in read_events(stored_loops(project.root)[0])]
     ask_loops(project.root, "stop-now")
     _, said = loop.communicate(timeout=PATIENCE)
@@ -143,8 +143,8 @@ def test_a_file_that_is_called_as_no_loop_is_none(tmp_path: Path, name: str) -> 
         (b'{"event": "start", "pid": "1/../self"}\n', "it does not begin as a loop's"),
         (b'{"event": "start", "pid": true}\n', "it does not begin as a loop's"),
         (b'{"event": "start", "pid": -1}\n', "it does not begin as a loop's"),
-        (b'{"event": "start", "pid": 999999999}\n', "not the process 999999999 that it names"),
-        (b'{"event": "start", "pid": 1}\n', "not the process 1 that it names"),
+        (b'{"event": "start", "pid": 999999999}\n', "not by the process 999999999 that it names"),
+        (b'{"event": "start", "pid": 1}\n', "not by the process 1 that it names"),
     ],
 )
 def test_what_holds_a_file_and_is_no_loop_is_doubted(

@@ -1,0 +1,138 @@
+"""What is looked at so that pages follow sessions and loops: little, however many there are."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ralphgen.board.agents.watch import MOST_FOLLOWED, StreamWatch, stream_name, tree_name
+from ralphgen.board.changes import ChangeWatch
+from ralphgen.project.root import SESSIONS
+from ralphgen.runtime.context import hold
+from ralphgen.sessions.launched import launched_in
+from ralphgen.sessions.processes import Lock
+from ralphgen.sessions.store import CONTEXT
+
+
+class Watched:
+    """The sessions of a project, watched by a clock that is set."""
+
+    def __init__(self, root: Path) -> None:
+        self.now = 0.0
+        self.root = root
+        self.shelf = root / SESSIONS
+        self.watch = StreamWatch(root, lambda: self.now)
+
+    def session(self, name: str) -> Path:
+        folder = self.shelf / name
+        folder.mkdir(parents=True)
+        for file in (CONTEXT, "lock", "transcript.jsonl", "calls.jsonl"):
+            (folder / file).touch()
+            os.utime(folder / file, (1e9, 1e9))
+        return folder
+
+    def changed(self, *, later: bool) -> set[str]:
+        self.now += 10.0 if later else 0.1
+        return {*self.watch.changed()}
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Watched:
+    return Watched(tmp_path)
+
+
+def both(name: str) -> set[str]:
+    return {stream_name(name), tree_name(name)}
+
+
+def test_a_session_that_a_page_shows_is_followed_and_no_other(watched: Watched) -> None:
+    shown, other = watched.session("shown"), watched.session("other")
+    watched.watch.follow("shown")
+    before = watched.changed(later=True)
+    for folder in (shown, other):
+        (folder / "calls.jsonl").write_text("{}\n", encoding="utf-8")
+    after = watched.changed(later=True)
+
+    assert (set(), both("shown")) == (before, after)
+    assert set() == watched.changed(later=True)
+
+
+def test_what_is_said_between_the_drawing_of_a_page_and_the_first_look_is_told(
+    watched: Watched,
+) -> None:
+    folder = watched.session("s")
+    watched.changed(later=True)
+    watched.watch.follow("s")
+    (folder / "transcript.jsonl").write_text("{}\n", encoding="utf-8")
+    watched.watch.follow("s")  # another page of it
+
+    assert both("s") == watched.changed(later=True)
+
+
+def test_a_session_that_says_something_is_looked_at_every_time(watched: Watched) -> None:
+    folder = watched.session("s")
+    watched.watch.follow("s")
+    watched.changed(later=True)
+    (folder / "transcript.jsonl").write_text("{}\n", encoding="utf-8")
+    watched.changed(later=True)
+    (folder / "transcript.jsonl").write_text("{}\n{}\n", encoding="utf-8")
+
+    assert {stream_name("s")} == watched.changed(later=False)
+
+
+def test_an_agent_that_begins_or_ends_is_told_of(watched: Watched) -> None:
+    folder = watched.session("s")
+    watched.watch.follow("s")
+    watched.changed(later=True)
+    with launched_in(folder):
+        assert both("s") == watched.changed(later=True)
+    assert both("s") == watched.changed(later=True)
+
+
+def test_of_very_many_pages_the_newest_are_followed(watched: Watched) -> None:
+    names = [f"s-{number}" for number in range(MOST_FOLLOWED + 1)]
+    folders = [watched.session(name) for name in names]
+    for name in names:
+        watched.watch.follow(name)
+    watched.changed(later=True)
+    for folder in folders:
+        (folder / "calls.jsonl").write_text("{}\n", encoding="utf-8")
+
+    assert {one for name in names[1:] for one in both(name)} == watched.changed(later=True)
+
+
+def test_a_lock_is_opened_again_only_where_a_server_may_hold_it(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+
+    class Noted(Lock):
+        def __init__(self, folder: Path) -> None:
+            opened.append(folder.name)
+            super().__init__(folder)
+
+    monkeypatch.setattr("ralphgen.board.changes.Lock", Noted)
+    held: list[int] = []
+    monkeypatch.setattr("ralphgen.runtime.context._held", held)
+    idle, used = watched.session("idle"), watched.session("used")
+    now = [0.0]
+    watch = ChangeWatch(watched.root, lambda: now[0])
+
+    def looked() -> tuple[str, list[str]]:
+        opened.clear()
+        now[0] += 10
+        return watch.marks().sessions, [*opened]
+
+    first = looked()
+    same = looked()
+    hold(str(used / CONTEXT))
+    running = looked()
+    os.close(held.pop())
+    over = looked()
+
+    assert [["idle", "used"], [], ["used"], ["used"]] == [
+        names for _, names in (first, same, running, over)
+    ]
+    assert first[0] == same[0]
+    assert 3 == len({same[0], running[0], over[0]})
+    assert idle.exists()
