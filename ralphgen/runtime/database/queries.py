@@ -6,8 +6,12 @@ from ..errors import ToolError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
+
+    Run = Callable[[Any, dict[str, Any]], dict[str, Any]]
+    # Runs a statement with its values in a workspace: the names of the columns, and the rows.
+    Statement = Callable[[Any, dict[str, Any]], tuple[list[str], list[tuple[Any, ...]]]]
 
 LONGEST_CELL = 8_000  # characters of a value that is shown whole
 MOST_ITEMS = 1_000  # of a list that is shown whole
@@ -15,6 +19,10 @@ MOST_BYTES = 20_000_000  # of the rows that a tool of the project's own is given
 SECONDS, ROWS = 5, 500
 DIGITS = 15  # of a cursor
 NOTHING: Mapping[str, Any] = {}
+MOVED = (
+    'the query "{}" cannot be run on the database as it is now ({}): run "ralphgen regen" and '
+    "start a new session"
+)
 
 
 class Query:
@@ -71,6 +79,25 @@ class Query:
         if not (cursor.isascii() and cursor.isdecimal() and len(cursor) <= DIGITS):
             raise ToolError(f'"cursor" is no "next_cursor" of {self.name}')
         return int(cursor), min(int(arguments.get("limit") or self.rows), self.rows)
+
+
+def changing_by(query: Query, run: Statement) -> Run:
+    """Return the tool that runs a query which writes, by what runs it on an engine."""
+
+    def change(workspace: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+        values = query.values(arguments)
+
+        def work() -> dict[str, Any]:
+            workspace.refuse_moved_schema()
+            workspace.tool = query.name
+            names, rows = run(workspace, values)
+            shown = answer(query, records(names, rows), 0, query.rows)["rows"]
+            return {"changed": len(rows), "rows": shown}
+
+        done: dict[str, Any] = workspace.database.writing(work)
+        return done
+
+    return change
 
 
 def records(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterable[dict[str, Any]]:

@@ -1,9 +1,14 @@
-"""Tells one schema from another: the facts of the tables that a server works on, of any engine."""
+"""Tells one schema from another: the facts of the tables that a server works on, of any engine.
+
+A server does not start on another schema than it was built for, nor go on with one that has moved.
+"""
 
 from __future__ import annotations
 
 import json
 
+from ..errors import StartError, ToolError, log
+from ..system import os
 from ..values.encoding import sha256_hex
 
 TYPE_CHECKING = False
@@ -95,6 +100,59 @@ def new_columns(built_for: Tables, found: Tables, hide: Iterable[str] = ()) -> l
         for name, column in after[table].items()
         if name not in before[table] and _may_be_left_out(column)
     )
+
+
+def refuse_unlike(
+    kit: str, folder: str, expected: Mapping[str, Any], found: Tables, gone: Sequence[str]
+) -> bool:
+    """Return whether the tables that are `found` are just those that the kit was built for.
+
+    `folder` is the server's, and `expected` the schema of its manifest. New columns that a row may
+    go without are logged: the server works as it was generated. Raises `StartError`, which names
+    the columns, for whatever else differs, and where named queries read columns that are `gone`.
+    """
+    if gone:
+        raise StartError(
+            f"named queries read what the database does not have ({', '.join(gone)}): "
+            'run "ralphgen regen"'
+        )
+    hide = expected["hide"]
+    if fingerprint(found, hide) == expected["fingerprint"]:
+        return True
+    before = recorded_tables(folder)
+    new = new_columns(before, found, hide)
+    if fingerprint(found, [*hide, *new]) != expected["fingerprint"]:
+        moved = "; ".join(differences(before, found, hide))
+        raise StartError(
+            "the database is not the one that this server was built for: "
+            f'{moved or "see a diff"}; run "ralphgen regen"'
+        )
+    for column in new:
+        log("warning", kit, WAITING.format(column))
+    return False
+
+
+def refuse_migrated(moved: Iterable[str]) -> None:
+    """Raise `ToolError` where any sentence says what has moved since the session began."""
+    if sentences := sorted({*moved}):
+        raise ToolError(
+            f"the database's schema changed during this session ({'; '.join(sentences)}): "
+            'run "ralphgen regen" and start a new session'
+        )
+
+
+def recorded_tables(folder: str) -> dict[str, list[Column]]:
+    """Return the tables that the server in `folder` was built for, from the facts beside it.
+
+    There are none where these cannot be read.
+    """
+    try:
+        with open(os.path.join(folder, "project.json"), encoding="utf-8") as file:
+            tables: dict[str, list[Column]] = json.load(file)["schema"]
+        whole = all(isinstance(column, dict) for columns in tables.values() for column in columns)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return {}
+    return tables if whole else {}
 
 
 def _may_be_left_out(column: Column) -> bool:

@@ -13,6 +13,7 @@ import stat
 
 from ..values.encoding import sha256, sha256_hex
 from . import AT_ONCE, NO_LINK
+from .main_tree import tree_top
 from .protection import PROTECTED, RALPH, pattern_of
 
 TYPE_CHECKING = False
@@ -155,7 +156,7 @@ def _listed(root: str, below: str) -> Iterator[str]:
     An entry that is a folder is a nested repository, which has ignore rules of its own.
     """
     folder = os.path.join(root, below) if below else root
-    top = folder if below else _repository(root)
+    top = folder if below else tree_top(root)
     names = None if top is None else _git_files(folder, top)
     if names is None:
         yield from _below(root, below)
@@ -168,17 +169,6 @@ def _listed(root: str, below: str) -> Iterator[str]:
             yield from _listed(root, path)
         else:
             yield path
-
-
-def _repository(folder: str) -> str | None:
-    """Return the nearest folder, this one or one around it, that holds a repository."""
-    at = folder
-    while not os.path.lexists(os.path.join(at, ".git")):
-        parent = os.path.dirname(at)
-        if parent == at:
-            return None
-        at = parent
-    return at
 
 
 def _git_files(folder: str, top: str) -> set[str] | None:

@@ -9,16 +9,14 @@ as `{"blob": "<hex>"}`.
 from __future__ import annotations
 
 from ..database.entries import ENDED, KEPT, PREFIX, TABLE, moment
-from ..database.ledger import MARKER, open_session
+from ..database.journal import SessionJournal
+from ..database.ledger import MARKER
 from ..database.schema import TABLES
 from ..errors import ToolError
 from .library import quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
-
     from .database import Database
 
 UNWATCHED = (
@@ -146,41 +144,15 @@ _MOMENT = "to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI
 _NAME = "SELECT set_config('ralphgen.session', ?, true), set_config('ralphgen.tool', ?, true)"
 
 
-class Journal:
-    """Makes an entry for each row that a connection changes from now on.
+class Journal(SessionJournal):
+    """The journal of a connection that tells the triggers, in each transaction, who writes."""
 
-    `session` is who writes and `facts` its row in the ledger, by the names of `SESSION_COLUMNS`,
-    which is added where it is missing; a session that `ends_with_writes` has ended, for the ledger,
-    when it last wrote. `tool` returns what the session calls at the moment.
-    """
+    __slots__ = ("_named",)
+    _database: Database
 
-    __slots__ = (
-        "_database",
-        "_ends_with_writes",
-        "_facts",
-        "_named",
-        "_tool",
-        "_version",
-        "session",
-    )
-
-    def __init__(
-        self,
-        database: Database,
-        session: str,
-        facts: Mapping[str, Any],
-        tool: Callable[[], str],
-        *,
-        ends_with_writes: bool = False,
-    ) -> None:
-        self.session = session
-        self._database = database
-        self._ends_with_writes = ends_with_writes
-        self._facts = facts
+    def _attach(self) -> None:
         self._named: str | None = None  # the tool, where the transaction was told of it
-        self._tool = tool
-        self._version = -1  # of the schema whose tables are watched
-        database.before_changes = self._name
+        self._database.before_changes = self._name
 
     def begin(self) -> None:
         """Have all that comes next in this transaction journaled; to be called within each one."""
@@ -193,9 +165,7 @@ class Journal:
         moved = database.schema_version() != self._version
         if (moved or is_new) and not watch(database):
             self._version = database.schema_version()
-        found = database.row("SELECT ended FROM ralphgen_sessions WHERE id = ?", (self.session,))
-        if found is None:
-            open_session(database, self.session, {**self._facts, "started": moment()})
+        found = self._open_session()
         if self._ends_with_writes and found != (moment(),):
             database.change(ENDED, (moment(), self.session))
 

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from ..database.queries import Query
+from ..database.queries import MOVED, Query, answer, changing_by, records
 from ..deferred import longest_run, take_time
 from ..errors import ToolError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
-    Run = Callable[[Any, dict[str, Any]], dict[str, Any]]
+    from ..database.queries import Run
 
 __all__ = ["Query", "asking", "changing"]
-MOVED = (
-    'the query "{}" cannot be run on the database as it is now ({}): run "ralphgen regen" and '
-    "start a new session"
-)
 GONE = ("42703", "42P01", "42883", "42704", "42P18", "42804")  # the schema has moved
 STOPPED = "57014"
 NO_RIGHT = "42501"
@@ -28,8 +23,6 @@ def asking(query: Query) -> Run:
     """Return the tool that runs a query which reads; its first argument is the kit's workspace."""
 
     def ask(workspace: Any, arguments: dict[str, Any]) -> dict[str, Any]:
-        from ..database.queries import answer, records
-
         values = query.values(arguments)
         skipped, limit = (0, 1) if query.kind == "one" else query.begin(arguments)
         # One row more than is shown says that there are others.
@@ -43,7 +36,8 @@ def asking(query: Query) -> Run:
             found: dict[str, Any] = answer(query, records(names, rows), skipped, limit)
             return found
 
-        return _answered(lambda: workspace.database.reading(work))
+        shown: dict[str, Any] = workspace.database.reading(work)
+        return shown
 
     return ask
 
@@ -51,32 +45,12 @@ def asking(query: Query) -> Run:
 def changing(query: Query) -> Run:
     """Return the tool that runs a query which writes; its first argument is the workspace."""
 
-    def change(workspace: Any, arguments: dict[str, Any]) -> dict[str, Any]:
-        from ..database.queries import answer, records
+    def run(workspace: Any, values: dict[str, Any]) -> tuple[list[str], list[tuple[Any, ...]]]:
+        if workspace.database.before_changes is not None:
+            workspace.database.before_changes()
+        return _run(workspace, query, query.sql, values)
 
-        values = query.values(arguments)
-
-        def work() -> dict[str, Any]:
-            workspace.refuse_moved_schema()
-            workspace.tool = query.name
-            if workspace.database.before_changes is not None:
-                workspace.database.before_changes()
-            names, rows = _run(workspace, query, query.sql, values)
-            shown = answer(query, records(names, rows), 0, query.rows)["rows"]
-            return {"changed": len(rows), "rows": shown}
-
-        return _answered(lambda: workspace.database.writing(work))
-
-    return change
-
-
-def _answered(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    from . import statements
-
-    try:
-        return work()
-    except (UnicodeEncodeError, OverflowError) as error:
-        raise ToolError(statements.unstorable(error)) from error
+    return changing_by(query, run)
 
 
 def _run(
@@ -89,6 +63,8 @@ def _run(
     statements.refuse_unstorable(given)
     try:
         cursor = workspace.database.connection.execute(sql.encode(), given or None)
+    except (UnicodeEncodeError, OverflowError) as error:
+        raise ToolError(statements.unstorable(error)) from error
     except driver.Error as error:
         state = error.sqlstate or ""
         said = str(error.diag.message_primary or "")

@@ -90,9 +90,7 @@ def updating(table: RowTable) -> Run:
     """Return the tool that changes the given fields of a row; it answers which differ now."""
 
     def update(rows: Rows, arguments: dict[str, Any]) -> dict[str, Any]:
-        key = table.given_key(arguments)
-        own = table.own_row(rows.session)
-        _refuse_foreign(rows.database, table, key, own)
+        key, own = _given_row(rows, table, arguments)
         given = {**table.stored(arguments), **table.cleared(arguments.get("clear", ()), arguments)}
         fixed = {*table.key, *own}
         changed = _changed(
@@ -109,9 +107,7 @@ def deleting(table: RowTable) -> Run:
     def delete(rows: Rows, arguments: dict[str, Any]) -> dict[str, Any]:
         from .references import refuse_needed
 
-        key = table.given_key(arguments)
-        own = table.own_row(rows.session)
-        _refuse_foreign(rows.database, table, key, own)
+        key, own = _given_row(rows, table, arguments)
         refuse_needed(rows.database, table, key, is_bound=bool(own))
         if not rows.database.change(f"DELETE FROM {table.quoted} WHERE {table.is_key()}", key):
             raise ToolError(
@@ -221,20 +217,25 @@ def _changed(
     return sorted(table.field(column) for column in new)
 
 
-def _refuse_foreign(
-    database: Database, table: RowTable, key: Sequence[Any], own: Mapping[str, int | str]
-) -> None:
-    """Raise `ToolError` where there is no row of this key, or one that is not the session's."""
+def _given_row(
+    rows: Rows, table: RowTable, arguments: Mapping[str, Any]
+) -> tuple[Sequence[Any], Mapping[str, int | str]]:
+    """Return the key that a call names, and the values that make a row the session's own.
+
+    Raises `ToolError` where there is no row of this key, or one that is not the session's.
+    """
+    key, own = table.given_key(arguments), table.own_row(rows.session)
     columns = ", ".join(map(table.column, own)) or "1"
-    row = database.row(f"SELECT {columns} FROM {table.quoted} WHERE {table.is_key()}", key)
+    row = rows.database.row(f"SELECT {columns} FROM {table.quoted} WHERE {table.is_key()}", key)
     if row is None:
-        raise _missing(database, table, key)
+        raise _missing(rows.database, table, key)
     for (column, mine), value in zip(own.items(), row, strict=False):
         if value is None or str(value) != str(mine):
             raise ToolError(
                 f'this {table.words} has the "{table.field(column)}" {shortened(value)}, but this '
                 f"session works on the {table.bound[column]} {shortened(mine)} only"
             )
+    return key, own
 
 
 def _refuse_taken(database: Database, table: RowTable, values: Mapping[str, Any]) -> None:

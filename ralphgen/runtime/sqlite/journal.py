@@ -9,16 +9,14 @@ from __future__ import annotations
 import json
 
 from ..database.entries import ENDED, ENTRY, NO_ROW, PREFIX, TABLE, moment
-from ..database.ledger import MARKER, open_session
+from ..database.journal import SessionJournal
+from ..database.ledger import MARKER
 from ..errors import ToolError
 from .library import quoted
 from .triggers import WatchedTable, replaced_triggers, triggers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
-
     from .database import Database
 
 UNWHOLE = (
@@ -40,45 +38,18 @@ _TRIGGERS_OF_APP = "SELECT 1 FROM main.sqlite_master WHERE type = 'trigger' LIMI
 _REPLACES = "SELECT 1 FROM main.sqlite_master WHERE sql LIKE '%REPLACE%' LIMIT 1"
 
 
-class Journal:
-    """Makes an entry for each row that a connection changes from now on.
+class Journal(SessionJournal):
+    """The journal of a connection that has triggers of its own."""
 
-    `session` is who writes and `facts` its row in the ledger, by the names of `SESSION_COLUMNS`,
-    which is added where it is missing; a session that `ends_with_writes` has ended, for the ledger,
-    when it last wrote. `tool` returns what the session calls at the moment.
-    """
+    __slots__ = ("_made", "_noted")
+    _database: Database
 
-    __slots__ = (
-        "_database",
-        "_ends_with_writes",
-        "_facts",
-        "_made",
-        "_noted",
-        "_tool",
-        "_version",
-        "session",
-    )
-
-    def __init__(
-        self,
-        database: Database,
-        session: str,
-        facts: Mapping[str, Any],
-        tool: Callable[[], str],
-        *,
-        ends_with_writes: bool = False,
-    ) -> None:
-        self.session = session
+    def _attach(self) -> None:
         self._made = 0  # what tells the triggers that the transaction before has made, if it has
-        self._version = -1  # of the schema that they were made for
-        self._database = database
-        self._ends_with_writes = ends_with_writes
-        self._facts = facts
         self._noted = ""  # when the session was last said to end
-        self._tool = tool
-        connection = database.connection
+        connection = self._database.connection
         connection.create_function("ralphgen_moment", 0, moment)
-        connection.create_function("ralphgen_tool", 0, tool)
+        connection.create_function("ralphgen_tool", 0, self._tool)
         connection.create_function("ralphgen_real", 1, _real)
 
     def begin(self) -> None:
@@ -148,8 +119,7 @@ class Journal:
                     table, self.session, _unique_columns(database, table)
                 ):
                     database.change(statement)
-        if not database.row("SELECT 1 FROM ralphgen_sessions WHERE id = ?", (self.session,)):
-            open_session(database, self.session, {**self._facts, "started": moment()})
+        self._open_session()
 
 
 def watched_tables(database: Database) -> list[WatchedTable]:

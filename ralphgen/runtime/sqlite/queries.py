@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from ..database.queries import Query
+from ..database.queries import MOVED, Query, answer, changing_by, records
 from ..deferred import take_time
 from ..errors import ToolError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
+    from ..database.queries import Run
     from .query_reader import QueryReader
 
-    Run = Callable[[Any, dict[str, Any]], dict[str, Any]]
-
 __all__ = ["Query", "asking", "changing"]
-MOVED = (
-    'the query "{}" cannot be run on the database as it is now ({}): run "ralphgen regen" and '
-    "start a new session"
-)
 
 
 def asking(query: Query) -> Run:
     """Return the tool that runs a query which reads; its first argument is the kit's workspace."""
 
     def ask(workspace: Any, arguments: dict[str, Any]) -> dict[str, Any]:
-        from ..database.queries import answer, records
         from .library import sqlite3
 
         values = query.values(arguments)
@@ -58,28 +51,16 @@ def asking(query: Query) -> Run:
 def changing(query: Query) -> Run:
     """Return the tool that runs a query which writes; its first argument is the workspace."""
 
-    def change(workspace: Any, arguments: dict[str, Any]) -> dict[str, Any]:
-        from ..database.queries import answer, records
+    def run(workspace: Any, values: dict[str, Any]) -> tuple[list[str], list[tuple[Any, ...]]]:
         from .library import sqlite3
 
-        values = query.values(arguments)
+        try:
+            cursor = workspace.database.connection.execute(query.sql, values)
+        except sqlite3.OperationalError as error:
+            raise _told(query, error, "") from error
+        return [column[0] for column in cursor.description], cursor.fetchall()
 
-        def work() -> dict[str, Any]:
-            workspace.refuse_moved_schema()
-            workspace.tool = query.name
-            try:
-                cursor = workspace.database.connection.execute(query.sql, values)
-            except sqlite3.OperationalError as error:
-                raise _told(query, error, "") from error
-            names = [column[0] for column in cursor.description]
-            rows = cursor.fetchall()
-            shown = answer(query, records(names, rows), 0, query.rows)["rows"]
-            return {"changed": len(rows), "rows": shown}
-
-        done: dict[str, Any] = workspace.database.writing(work)
-        return done
-
-    return change
+    return changing_by(query, run)
 
 
 def _reader(workspace: Any, query: Query) -> QueryReader:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import os
-
 from ralphgen.runtime.database import schema
 from ralphgen.runtime.database.ledger import MARKER
-from ralphgen.runtime.errors import StartError, ToolError, log
+from ralphgen.runtime.errors import StartError, ToolError
 from ralphgen.runtime.sqlite.known_schema import remember
 from ralphgen.runtime.sqlite.schema import missing_columns, read_tables
 from ralphgen.runtime.start import read_manifest
@@ -28,36 +25,17 @@ def refuse_unlike(
 ) -> None:
     """Raise `StartError`, naming the columns, where the server was built for other ones.
 
-    `folder` is the server's. What was found good is remembered as `known_as`. New columns that a
-    row may go without are logged: the server works as it was generated.
+    `folder` is the server's. What was found good is remembered as `known_as`.
     """
-    database, hide = workspace.database, manifest["schema"]["hide"]
+    database = workspace.database
     also, reads = _further(manifest), manifest["schema"].get("reads", {})
     try:
         found = database.reading(lambda: read_tables(database.connection, also=also))
         gone = database.reading(lambda: missing_columns(database.connection, reads))
     except ToolError as error:
         raise StartError(f'cannot read "{database.path}": {error}') from error
-    if gone:
-        raise StartError(
-            f"named queries read what the database does not have ({', '.join(gone)}): "
-            'run "ralphgen regen"'
-        )
-    expected = manifest["schema"]["fingerprint"]
-    if schema.fingerprint(found, hide) == expected:
+    if schema.refuse_unlike("ralph", folder, manifest["schema"], found, gone):
         remember(known_as)
-        return
-    built_for = _inspected(folder)
-    new = schema.new_columns(built_for, found, hide)
-    if schema.fingerprint(found, [*hide, *new]) == expected:
-        for column in new:
-            log("warning", "ralph", schema.WAITING.format(column))
-        return
-    moved = "; ".join(schema.differences(built_for, found, hide))
-    raise StartError(
-        f"the database is not the one that this server was built for: {moved or 'see a diff'}; "
-        'run "ralphgen regen"'
-    )
 
 
 def refuse_migrated(workspace: Workspace, folder: str, now: Found | None = None) -> None:
@@ -68,18 +46,13 @@ def refuse_migrated(workspace: Workspace, folder: str, now: Found | None = None)
     manifest = read_manifest(folder)
     tables, also, hide = workspace.tables, _further(manifest), manifest["schema"]["hide"]
     found = now or read_tables(workspace.database.connection, also=also)
-    built_for = _inspected(folder)
+    built_for = schema.recorded_tables(folder)
     before, after = _in_use(tables, built_for), _in_use(tables, found)
     for name in also:
         known = {column["name"] for column in built_for.get(name, ())}
         before[name] = built_for.get(name, [])
         after[name] = [column for column in found.get(name, ()) if column["name"] in known]
-    moved = {*schema.differences(before, after, hide), *_gone(tables, found)}
-    if moved:
-        raise ToolError(
-            f"the database's schema changed during this session ({'; '.join(sorted(moved))}): "
-            'run "ralphgen regen" and start a new session'
-        )
+    schema.refuse_migrated([*schema.differences(before, after, hide), *_gone(tables, found)])
 
 
 def _further(manifest: Mapping[str, Any]) -> list[str]:
@@ -119,14 +92,3 @@ def _used(tables: Tables) -> list[StoredTable]:
     """Return the tables that the tools use."""
     named = (tables.tasks, tables.features, tables.disciplines, tables.comments, tables.metadata)
     return [table for table in named if table is not None]
-
-
-def _inspected(folder: str) -> Found:
-    """Return the tables that the server was built for, from the facts beside it."""
-    try:
-        with open(os.path.join(folder, "project.json"), encoding="utf-8") as file:
-            tables: Found = json.load(file)["schema"]
-        whole = all(isinstance(column, dict) for columns in tables.values() for column in columns)
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return {}
-    return tables if whole else {}

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 from ralphgen.runtime.database import schema
-from ralphgen.runtime.errors import StartError, ToolError, log
+from ralphgen.runtime.errors import StartError, ToolError
 from ralphgen.runtime.kit import project_places
 from ralphgen.runtime.sqlite.database import Database
 from ralphgen.runtime.sqlite.known_schema import is_known, record_name, remember
@@ -102,18 +100,14 @@ class OpenTables:
         version = self.database.schema_version()
         if version == self._schema_version:
             return
-        built_for = self._built_for()
+        built_for = schema.recorded_tables(self.folder)
         known = {table: {one["name"] for one in columns} for table, columns in built_for.items()}
         found = {
             table: [column for column in columns if column["name"] in known.get(table, ())]
             for table, columns in self._tables().items()
         }
         moved = schema.differences(built_for, found, self._manifest["schema"]["hide"])
-        if moved:
-            raise ToolError(
-                f"the database's schema changed during this session ({'; '.join(moved)}): "
-                'run "ralphgen regen" and start a new session'
-            )
+        schema.refuse_migrated(moved)
         self._schema_version = version
 
     def _refuse_unlike(self) -> None:
@@ -132,40 +126,14 @@ class OpenTables:
             gone = self.database.reading(lambda: missing_columns(self.database.connection, reads))
         except ToolError as error:
             raise StartError(f'cannot read "{self.database.path}": {error}') from error
-        if gone:
-            raise StartError(
-                f"named queries read what the database does not have ({', '.join(gone)}): "
-                'run "ralphgen regen"'
-            )
-        hide, expected = (self._manifest["schema"][key] for key in ("hide", "fingerprint"))
-        if schema.fingerprint(found, hide) == expected:
+        expected = self._manifest["schema"]
+        if schema.refuse_unlike("tables", self.folder, expected, found, gone):
             remember(self._known_as)
-            return
-        built_for = self._built_for()
-        new = schema.new_columns(built_for, found, hide)
-        if schema.fingerprint(found, [*hide, *new]) == expected:
-            for column in new:
-                log("warning", "tables", schema.WAITING.format(column))
-            return
-        moved = "; ".join(schema.differences(built_for, found, hide))
-        raise StartError(
-            f"the database is not the one that this server was built for: {moved or 'see a diff'}; "
-            'run "ralphgen regen"'
-        )
 
     def _tables(self) -> dict[str, Any]:
         """Return the tables that the server works on, as they are now; within a transaction."""
         also = self._manifest["schema"].get("tables", [])
         return schema.only_served(read_tables(self.database.connection, also=also), also)
-
-    def _built_for(self) -> dict[str, Any]:
-        """Return the tables that the server was built for, from the facts beside it."""
-        try:
-            with open(os.path.join(self.folder, "project.json"), encoding="utf-8") as file:
-                tables: dict[str, Any] = json.load(file)["schema"]
-        except (OSError, ValueError, LookupError, TypeError):
-            return {}
-        return tables
 
     def _begin_journal(self) -> None:
         if self.journal is None:
