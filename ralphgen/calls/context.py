@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -89,6 +90,7 @@ def made_options(
     name = f"call-{moment}-{os.urandom(4).hex()}"
     facts = context_facts(policy, subject, request.kits or policy.kits, name, made_for)
     facts |= {"provenance": "human"} if subject.base == FULL else {}
+    facts |= {"as_read": asdict(request.as_read)} if request.as_read is not None else {}
     text = json.dumps(facts).encode()
     with TemporaryDirectory(prefix="ralphgen-") as folder:
         path = Path(folder, "context.json")

@@ -35,11 +35,12 @@ KEYS: dict[str, tuple[type, ...]] = {
     "done": (dict,),
     "claim": (dict,),
     "provenance": (str,),
+    "as_read": (dict,),
 }
 # What the file beside a server must hold, and one that a command line names.
 REQUIRED = ("version", "session_id", "recipe", "enabled_tools")
 # What only a context may hold that was fixed when it was made.
-FIXED = ("brief", "done", "claim", "provenance")
+FIXED = ("brief", "done", "claim", "provenance", "as_read")
 NAMED = tuple(key for key in KEYS if key not in FIXED)
 # What people say of the brief; only a context that was fixed when it was made may hold it, because
 # agents follow these words, and whoever commits a file could write them.
@@ -50,6 +51,7 @@ BRIEF: dict[str, tuple[type, ...]] = {
     "words": (list,),
 }
 CLAIM = {"task": int, "token": int, "lease": int, "kept": bool}
+AS_READ = {"task": int, "columns": dict}
 WORDS = {"file", "text"}  # the keys of each of the words
 PROJECT: dict[str, tuple[type, ...]] = {
     "root": (str,),
@@ -126,7 +128,7 @@ def _shape_problem(facts: object, required: tuple[str, ...]) -> str | None:
             return f'"{key}" is {_shown(value)}, which has the wrong type'
     brief = _brief_problem(facts.get("brief", {}))
     problem = _project_problem(facts.get("project")) or _tables_problem(facts) or brief
-    return problem or _claim_problem(facts)
+    return problem or _claim_problem(facts) or _as_read_problem(facts)
 
 
 def _project_problem(project: Mapping[str, Any] | None) -> str | None:
@@ -144,6 +146,13 @@ def _claim_problem(facts: Mapping[str, Any]) -> str | None:
         return None
     whole = {name: type(value) for name, value in claim.items()} == CLAIM
     return None if whole and claim["task"] == facts.get("task_id") else '"claim" has a wrong value'
+
+
+def _as_read_problem(facts: Mapping[str, Any]) -> str | None:
+    read = facts.get("as_read")
+    if read is None or {name: type(value) for name, value in read.items()} == AS_READ:
+        return None
+    return '"as_read" has a wrong value'
 
 
 def _brief_problem(brief: Mapping[str, Any]) -> str | None:

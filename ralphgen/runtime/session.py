@@ -38,7 +38,9 @@ class Session:
     session that was made, and None where it is that of this one server, or of one command. `claim`
     says by which `token` it holds its task, with which `lease` in seconds, and whether that is
     `kept` when the task is closed, as a merge is still to come; None where it does not hold it.
-    `provenance` says whose the rows are that it makes.
+    `provenance` says whose the rows are that it makes. `as_read` holds what a person has read in
+    `columns` of a `task`, on which alone what they change of it is based: where something else is
+    there by now, nothing is written. It is None where nothing was read.
     """
 
     __slots__ = (
@@ -47,6 +49,7 @@ class Session:
         "_narrowed",
         "_policy",
         "_ungranted",
+        "as_read",
         "base",
         "brief",
         "claim",
@@ -82,6 +85,7 @@ class Session:
         self.done: Mapping[str, Any] | None = facts.get("done")
         self.claim: Mapping[str, int] | None = facts.get("claim")
         self.provenance: str = facts.get("provenance", "agent")
+        self.as_read: Mapping[str, Any] | None = facts.get("as_read")
         self.context = context
         self.folder = _folder(context)
         self._facts = facts

@@ -24,11 +24,20 @@ OPTIONS = {
 
 
 @dataclass(frozen=True, slots=True)
+class TaskAsRead:
+    """What a person has read in columns of a task, and bases on it what they change."""
+
+    task: int
+    columns: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """What a person asks for; empty where nothing was said.
 
     `next` asks for the task that is to be done next, of the feature and discipline if named; those
-    of `behind` come after all others.
+    of `behind` come after all others. With `as_read`, which is for a call alone, nothing is written
+    where something else is there by now.
     """
 
     recipe: str
@@ -38,6 +47,7 @@ class Request:
     kits: tuple[str, ...] = ()
     next: bool = False
     behind: frozenset[int] = frozenset()
+    as_read: TaskAsRead | None = None
 
 
 @dataclass(frozen=True, slots=True)

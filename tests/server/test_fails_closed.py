@@ -123,6 +123,14 @@ BAD_CONTEXTS = {
     "a feature that is no row": ({"feature": "atuh"}, 'did you mean "auth"?'),
     "a task that is text": ({"task_id": "1"}, '"task_id" is "1", which has the wrong type'),
     "a task that is true": ({"task_id": True}, '"task_id" is true, which has the wrong type'),
+    "a task as it was read, without its columns": (
+        {"as_read": {"task": 1}},
+        '"as_read" has a wrong value',
+    ),
+    "a task as it was read that is none": (
+        {"as_read": {"task": "1", "columns": {"title": "x"}}},
+        '"as_read" has a wrong value',
+    ),
     "no task where one is needed": ({"recipe": "task_execution"}, "needs a task"),
     "a task that is no row": (
         {"task_id": 9, "feature": "auth", "discipline": "backend"},

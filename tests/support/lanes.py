@@ -75,6 +75,7 @@ THOROUGH = (
     "unit/board/test_board_actions.py",
     "unit/board/test_board_agents.py",
     "unit/board/test_board_app.py",
+    "unit/board/test_board_at_once.py",
     "unit/board/test_board_attacks.py",
     "unit/board/test_board_cli.py",
     "unit/board/test_board_connections.py",

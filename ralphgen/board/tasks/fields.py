@@ -50,6 +50,11 @@ class FieldConflict:
     now: str
     typed: str
 
+    @property
+    def both(self) -> bool:
+        """Return whether whoever typed has changed it too, so that one of the two has to go."""
+        return self.typed != self.read
+
 
 def stored_column(name: str, rule: Mapping[str, Any]) -> str:
     """Return the column that an argument sets, whose name may be no legal one."""
@@ -87,7 +92,10 @@ def _as_typed(field: EditField, given: Form) -> EditField:
 def conflicts(
     schema: Mapping[str, Any], row: Mapping[str, object], given: Form
 ) -> tuple[FieldConflict, ...]:
-    """Return the fields of a form that somebody else has changed since they were read."""
+    """Return the fields of a form that somebody else has changed since they were read.
+
+    Those that both have changed come first.
+    """
     found = (
         FieldConflict(
             field.label, _said(given, f"{WAS}{field.name}", field.was), field.was, typed_text
@@ -95,7 +103,18 @@ def conflicts(
         for field in fields_for(schema, row)
         for typed_text in [_said(given, field.name, field.was)]
     )
-    return tuple(one for one in found if one.now not in (one.read, one.typed))
+    changed = (one for one in found if one.now not in (one.read, one.typed))
+    return tuple(sorted(changed, key=lambda one: not one.both))
+
+
+def columns_read(
+    schema: Mapping[str, Any], row: Mapping[str, object], given: Form
+) -> dict[str, object]:
+    """Return what a row holds in the columns of a form's fields, as `TaskAsRead` has it."""
+    names = {name.removeprefix(WAS) for name in given.names}.difference(NEVER)
+    properties: Mapping[str, Any] = schema.get("properties", {})
+    columns = (stored_column(name, properties[name]) for name in properties if name in names)
+    return {column: plain(row[column]) for column in columns if column in row}
 
 
 def fingerprint(fields: Sequence[EditField]) -> str:

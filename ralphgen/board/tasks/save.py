@@ -11,6 +11,7 @@ from ralphgen.board.requests import ActionResult, FieldProblem, Form, fieldless
 from ralphgen.board.tasks.fields import (
     FieldConflict,
     changes_of_form,
+    columns_read,
     conflicts,
     given_values,
     with_more,
@@ -20,10 +21,12 @@ from ralphgen.board.views.stored_text import line
 from ralphgen.calls.caller import open_server
 from ralphgen.calls.rows import KIT, Record, RefusalError, RowTools
 from ralphgen.errors import RalphgenError
-from ralphgen.kits.ralph.rows import project_rows
+from ralphgen.kits.ralph.rows import plain, project_rows
 from ralphgen.kits.registry import KITS
 from ralphgen.output.manifest import MANIFEST
 from ralphgen.project.root import FOLDER, project_place
+from ralphgen.runtime.policy import FULL, NOTHING
+from ralphgen.sessions.decide import Request, TaskAsRead
 
 CREATE, UPDATE, ENRICH, SET_STATUS, COMMENT = (
     "create_task",
@@ -32,7 +35,10 @@ CREATE, UPDATE, ENRICH, SET_STATUS, COMMENT = (
     "set_task_status",
     "add_task_comment",
 )
+STATUS = "Status"  # what the field is called
 FREED = 10  # ids of tasks that are named after a change
+TRIES = 5  # of a change, while others change the same all the time
+Row = Mapping[str, Any]
 Schemas = Mapping[str, Record]
 """The input schema of each tool, by its name."""
 
@@ -90,84 +96,108 @@ class TaskActions:
     def create(self, form: Form) -> TaskOutcome:
         """Add the task that a form describes."""
 
-        def act(tools: RowTools) -> TaskOutcome:
-            answer = tools.ask(CREATE, **given_values(tools.tools()[CREATE], form))
+        def act() -> TaskOutcome:
+            with self._tools(CREATE) as tools:
+                answer = tools.ask(CREATE, **given_values(tools.tools()[CREATE], form))
             said = f"task {answer['id']} is {line(answer['status'])}"
             return TaskOutcome(_done(said, answer), answer["id"])
 
-        return self._act(CREATE, None, "no task was made", act)
+        return self._outcome(None, "no task was made", act)
 
     def edit(self, task: int, form: Form) -> TaskOutcome:
         """Change what differs from what is stored; nothing where somebody else was first."""
         given = with_more(form)
 
-        def act(tools: RowTools) -> TaskOutcome:
-            schema = tools.tools()[UPDATE]
-            row = self._row(task)
+        def act(schema: Record, row: Row) -> TaskOutcome:
             if found := conflicts(schema, row, given):
                 return _conflicting(task, found)
             changes = changes_of_form(schema, row, given)
             if not changes:
                 return TaskOutcome(ActionResult(True, f"task {task}: nothing to change"), task)
-            answer = tools.ask(UPDATE, id=task, **changes)
+            with self._tools(UPDATE, task, columns_read(schema, row, given)) as tools:
+                answer = tools.ask(UPDATE, id=task, **changes)
             named = ", ".join(answer.get("changed", ())) or "nothing"
             return TaskOutcome(_done(f"task {task}: changed {named}", answer), task)
 
-        return self._act(UPDATE, task, "nothing was saved", act)
+        return self._change(UPDATE, task, "nothing was saved", act)
 
     def enrich(self, task: int, form: Form) -> TaskOutcome:
         """Give a draft what a form says, which makes it pending."""
 
-        def act(tools: RowTools) -> TaskOutcome:
-            schema = tools.tools()[ENRICH]
-            if found := conflicts(schema, self._row(task), form):
+        def act(schema: Record, row: Row) -> TaskOutcome:
+            if found := conflicts(schema, row, form):
                 return _conflicting(task, found)
             given = given_values(schema, form)
-            answer = tools.ask(ENRICH, **{**given, "id": task})
+            with self._tools(ENRICH, task, columns_read(schema, row, form)) as tools:
+                answer = tools.ask(ENRICH, **{**given, "id": task})
             return TaskOutcome(_done(f"task {task} is {line(answer['status'])}", answer), task)
 
-        return self._act(ENRICH, task, "the draft is as it was", act)
+        return self._change(ENRICH, task, "the draft is as it was", act)
 
     def set_status(self, task: int, form: Form) -> TaskOutcome:
         """Set a task's status, where it is still the one that was read."""
 
-        def act(tools: RowTools) -> TaskOutcome:
-            now = line(self._row(task).get("status"))
-            new, force = form.text("status"), bool(form.texts("force"))
+        def act(_: Record, row: Row) -> TaskOutcome:
+            now, new = line(row.get("status")), form.text("status")
             (read,) = form.texts("was.status")[-1:] or (now,)
             if read != now:
                 text = f"nothing was changed: somebody else has set the status to {now} meanwhile"
-                conflict = FieldConflict("Status", read, now, new)
+                conflict = FieldConflict(STATUS, read, now, new)
                 return TaskOutcome(ActionResult(False, text), task, (conflict,))
             words = {name: _text(form, name) for name in ("reason", "summary", "because")}
-            answer = tools.set_status(task, new, words, force=force)
+            read_so = {name: plain(row[name]) for name in ("status",) if name in row}
+            with self._tools(SET_STATUS, task, read_so) as tools:
+                answer = tools.set_status(task, new, words, force=bool(form.texts("force")))
             said = f"task {task}: {line(answer['old'])} → {line(answer['new'])}"
             return TaskOutcome(_done(said, answer), task)
 
-        return self._act(SET_STATUS, task, "the status was not changed", act)
+        return self._change(SET_STATUS, task, "the status was not changed", act)
 
     def comment(self, task: int, form: Form) -> TaskOutcome:
         """Add a comment to a task."""
 
-        def act(tools: RowTools) -> TaskOutcome:
+        def act() -> TaskOutcome:
             body, author = form.text("body"), _text(form, "author")
-            answer = tools.comment(task, body, author=author, priority=_text(form, "priority"))
+            with self._tools(COMMENT) as tools:
+                answer = tools.comment(task, body, author=author, priority=_text(form, "priority"))
             return TaskOutcome(_done(f"the comment stands on task {task}", answer), task)
 
-        return self._act(COMMENT, task, "nothing was said", act)
+        return self._outcome(task, "nothing was said", act)
 
-    def _row(self, task: int) -> Mapping[str, Any]:
+    def _row(self, task: int) -> Row:
         """Return a task as it is stored now; nothing where there is none, as the tool says."""
         with project_rows(self._root, KITS) as (rows, _):
             return stored_task(rows, task) or {}
 
-    def _act(
-        self, tool: str, task: int | None, otherwise: str, act: Callable[[RowTools], TaskOutcome]
+    def _change(
+        self, tool: str, task: int, otherwise: str, act: Callable[[Record, Row], TaskOutcome]
     ) -> TaskOutcome:
-        """Return what came of an action, which has the project's server to itself in this board."""
+        """Return what came of a change that is made of a task as it is stored.
+
+        `act` is given the tool's input schema and the row. It is called again where somebody else
+        has changed the row before the tool could: what is there by then is another conflict.
+        """
+
+        def tried() -> TaskOutcome:
+            schema, row = self.schemas().get(tool, {}), self._row(task)
+            for _ in range(TRIES):
+                try:
+                    return act(schema, row)
+                except RefusalError:
+                    before, row = row, self._row(task)
+                    if row == before:
+                        raise
+            return act(schema, row)
+
+        return self._outcome(task, otherwise, tried)
+
+    def _outcome(
+        self, task: int | None, otherwise: str, act: Callable[[], TaskOutcome]
+    ) -> TaskOutcome:
+        """Return what came of an action; the others of this board wait for it."""
         try:
-            with self._acting, self._tools(tool) as tools:
-                return act(tools)
+            with self._acting:
+                return act()
         except RefusalError as error:  # whose hints are for a command line
             problems = (FieldProblem("", one.text) for one in error.problems)
             return TaskOutcome(ActionResult(False, otherwise, (), tuple(problems)), task)
@@ -175,17 +205,22 @@ class TaskActions:
             return TaskOutcome(ActionResult(False, otherwise, (), fieldless(error.problems)), task)
 
     @contextmanager
-    def _tools(self, tool: str) -> Iterator[RowTools]:
+    def _tools(
+        self, tool: str, task: int = 0, read: Mapping[str, object] = NOTHING
+    ) -> Iterator[RowTools]:
+        """Yield the tools; they write nothing once a task is not as it was `read`, by column."""
         place = project_place(self._root)
+        request = Request(FULL, as_read=TaskAsRead(task, read) if read else None)
         with open_server(
-            place, KIT, tool, None, trust_edited=False, say=_unsaid, apart=True
+            place, KIT, tool, request, trust_edited=False, say=_unsaid, apart=True
         ) as server:
             yield RowTools(server)
 
 
 def _conflicting(task: int, found: tuple[FieldConflict, ...]) -> TaskOutcome:
     """Return the outcome of an edit that comes second."""
-    names = ", ".join(f'"{one.label}"' for one in found)
+    named = [one for one in found if one.both] or found
+    names = ", ".join(f'"{one.label}"' for one in named)
     text = f"nothing was saved: somebody else has changed {names} meanwhile"
     return TaskOutcome(ActionResult(False, text), task, found)
 

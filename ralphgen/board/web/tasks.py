@@ -22,13 +22,22 @@ from ralphgen.board.requests import (
 )
 from ralphgen.board.tasks import query as lists
 from ralphgen.board.tasks.checks import checks_of
-from ralphgen.board.tasks.fields import EditField, fields_for, fingerprint, said
+from ralphgen.board.tasks.fields import (
+    EditField,
+    FieldConflict,
+    conflicts,
+    fields_for,
+    fingerprint,
+    said,
+    with_more,
+)
 from ralphgen.board.tasks.listing import task_listing
 from ralphgen.board.tasks.save import (
     COMMENT,
     CREATE,
     ENRICH,
     SET_STATUS,
+    STATUS,
     UPDATE,
     Schemas,
     TaskActions,
@@ -36,6 +45,7 @@ from ralphgen.board.tasks.save import (
 )
 from ralphgen.board.tasks.task import needed_tasks, stored_task, task_view
 from ralphgen.board.views.disciplines import read_disciplines
+from ralphgen.board.views.stored_text import line
 from ralphgen.board.views.task_record import LARGEST_ID
 from ralphgen.board.web import pages
 from ralphgen.board.web.desk import PageDesk, json_answer
@@ -144,13 +154,15 @@ class TaskPages:
         outcome = await in_thread(partial(act, task, form))
         if outcome.result.ok or wants_json(request):
             return self._answered(request, outcome, place)
-        asked = TaskAsked(task, opened=act == self._actions.edit, typed=form, outcome=outcome)
+        edits = act == self._actions.edit
+        typed = with_more(form) if edits else form
+        asked = TaskAsked(task, opened=edits, typed=typed, outcome=outcome)
         return await self._task_page(asked, outcome.result, outcome.status)
 
     def _answered(self, request: Request, outcome: TaskOutcome, place: str) -> Response:
         if wants_json(request):
             found = {**asdict(outcome.result), "task": outcome.task}
-            found["conflicts"] = [asdict(one) for one in outcome.conflicts]
+            found["conflicts"] = [{**asdict(one), "both": one.both} for one in outcome.conflicts]
             return json_answer(found, 200 if outcome.result.ok else outcome.status)
         return self._desk.answered(request, outcome.result, f"/tasks/{outcome.task}{place}")
 
@@ -195,7 +207,7 @@ class TaskPages:
             "task_page.html.jinja",
             view=view,
             asked=asked,
-            conflicts=() if asked.outcome is None else asked.outcome.conflicts,
+            conflicts=_conflicts(schemas, view.row, asked),
             fields=fields,
             fingerprint=fingerprint(fields),
             ordered=(ordered := needed_tasks(view)),
@@ -240,6 +252,21 @@ class TaskPages:
             return self._actions.schemas(), ()
         except RalphgenError as error:
             return {}, error.problems
+
+
+def _conflicts(
+    schemas: Schemas, row: Mapping[str, object], asked: TaskAsked
+) -> tuple[FieldConflict, ...]:
+    """Return what others have changed, where a form was refused for that, as it is by now.
+
+    What the page shows is what its form says was read: nothing that came in between is lost.
+    """
+    if asked.outcome is None or asked.typed is None or not asked.outcome.conflicts:
+        return ()
+    schema = schemas.get(UPDATE if asked.opened else ENRICH, {})
+    known = [one for one in asked.outcome.conflicts if one.label == STATUS]
+    found = conflicts(schema, row, asked.typed)
+    return (*(replace(one, now=line(row["status"])) for one in known), *found)
 
 
 def _enriched(

@@ -21,6 +21,7 @@ NAME_KEY = (
     f"((coalesce({_HEX}, '') || CASE WHEN name IS NULL THEN '.n' ELSE '.t' END) COLLATE \"C\")"
 )
 UNINDEXED = ""
+ROW_LOCK = " FOR UPDATE"  # what keeps the rows of a SELECT as they are, whoever else writes
 # That the list in `depends_on` may name a task; what matches is read afterwards. In a text numbers
 # may be spelled in many ways; jsonb has one for each number, and an index on what is in it.
 _NAMING = (

@@ -29,6 +29,7 @@ HAS_TEXT = "typeof(name) = 'text'"
 # old tables hold names that are no UTF-8, no text, or nothing.
 NAME_KEY = "hex(name) || '.' || substr(typeof(name), 1, 1)"
 UNINDEXED = "NOT INDEXED"
+ROW_LOCK = ""  # what keeps the rows of a SELECT as they are: here it is the transaction that writes
 GIVEN_NUMBER = ""  # what an INSERT needs that says the number of its row
 # That the list in `depends_on` may name a task. A ";" list may write 7 as 007; what a text that
 # matches means is read afterwards. Every row is read, so what rules most of them out comes first,

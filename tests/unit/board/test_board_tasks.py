@@ -239,6 +239,50 @@ class TestEditing:
             root, "SELECT title, hints FROM tasks WHERE id = 1"
         )
 
+    def test_what_the_other_alone_has_changed_is_no_conflict_and_stays(self, root: Path) -> None:
+        with running_board(root) as board:
+            fields = form_of(whole(board, "tasks/1"), "/tasks/1/edit")
+            theirs = {**fields, "title": "First", "hints": "theirs", "description": ""}
+            board.follow(board.post("tasks/1/edit", theirs))
+            mine = {**fields, "title": "Second", "tags": "mine"}
+            answer = board.post("tasks/1/edit", mine)
+            form = form_of(answer.text, "/tasks/1/edit")
+            found = board.post("tasks/1/edit", mine, Accept="application/json").json["conflicts"]
+            board.follow(board.post("tasks/1/edit", form))
+            stored = query(root, "SELECT title, hints, description, tags FROM tasks WHERE id = 1")
+            fields = form_of(whole(board, "tasks/1"), "/tasks/1/edit")
+            query(root, "UPDATE tasks SET hints = 'theirs again' WHERE id = 1")
+            apart = board.post("tasks/1/edit", {**fields, "tags": "mine\nand more"})
+            board.follow(board.post("tasks/1/edit", form_of(apart.text, "/tasks/1/edit")))
+
+        assert [("Title", True), ("Description", False), ("Hints", False)] == [
+            (one["label"], one["both"]) for one in found
+        ]
+        assert 'changed "Title" meanwhile' in notice_in(answer.text)
+        assert [["Both changed", "Others changed"], ["Others changed"]] == [
+            [text for text in Elements(page.text).texts if text.endswith(" changed")]
+            for page in (answer, apart)
+        ]
+        assert ("Second", "theirs", "", "mine") == tuple(
+            form[name] for name in ("title", "hints", "description", "tags")
+        )
+        assert [("Second", "theirs", None, '["mine"]')] == stored
+        assert [("Second", "theirs again", '["mine","and more"]')] == query(
+            root, "SELECT title, hints, tags FROM tasks WHERE id = 1"
+        )
+
+    def test_a_task_that_was_to_be_added_to_what_it_waits_for_stays_in_the_form(
+        self, root: Path
+    ) -> None:
+        sent = {"was.depends_on": "1, 3, 99", "depends_on": "1, 3, 99", "depends_on.more": "5"}
+        with running_board(root) as board:
+            query(root, "UPDATE tasks SET depends_on = '[1,3]' WHERE id = 4")
+            answer = board.post("tasks/4/edit", sent)
+            form = form_of(answer.text, "/tasks/4/edit")
+
+        assert 409 == answer.status
+        assert ("1, 3, 99, 5", "1, 3") == (form["depends_on"], form["was.depends_on"])
+
     def test_what_it_waits_for_is_added_put_in_order_and_taken_away(self, root: Path) -> None:
         def stored() -> object:
             return query(root, "SELECT depends_on FROM tasks WHERE id = 4")

@@ -3,13 +3,14 @@
 from pathlib import Path
 
 import pytest
-from engines import on_engine
+from engines import ENGINES, on_engine
 from postgresql import needs_postgresql
 
 from ralphgen.board.requests import Form
+from ralphgen.board.tasks.fields import WAS, fields_for
 from ralphgen.board.tasks.listing import task_listing
 from ralphgen.board.tasks.query import SORTS, STATES, TaskQuery
-from ralphgen.board.tasks.save import TaskActions
+from ralphgen.board.tasks.save import UPDATE, TaskActions
 from ralphgen.board.tasks.task import TaskView, task_view
 from ralphgen.kits.ralph.rows import project_rows
 from ralphgen.kits.registry import KITS
@@ -87,3 +88,24 @@ def test_a_database_without_optional_columns_is_shown_and_changed(
 
     assert all(one.statuses for one in lists)
     assert edited.result.ok, edited
+
+
+ODD = {
+    "sqlite": "title = CAST(X'ff41' AS TEXT), description = 7.5, hints = 9e999, tags = 'a;b',"
+    " depends_on = '[1,', context_files = '', estimated_turns = 7",
+    "postgresql": "description = E'a\\r\\nb', tags = '[\"a\", 1]', depends_on = '[]',"
+    " context_files = NULL",
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_field_is_saved_beside_any_that_a_database_may_hold(tmp_path: Path, engine: str) -> None:
+    """What the board has read and what its server finds is the same, however it is stored."""
+    with on_engine(engine, tmp_path / "p") as project:
+        project.query(f"UPDATE tasks SET {ODD[engine]} WHERE id = 2")
+        actions = TaskActions(project.root)
+        fields = fields_for(actions.schemas()[UPDATE], seen(project.root, 2).row)
+        same = [(name, one.was) for one in fields for name in (one.name, f"{WAS}{one.name}")]
+        edited = actions.edit(2, Form((*same, ("acceptance_criteria", "It works"))))
+
+        assert "task 2: changed acceptance_criteria" == edited.result.message

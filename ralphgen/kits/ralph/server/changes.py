@@ -7,14 +7,17 @@ import os
 import re
 
 from ralphgen.runtime.errors import ToolError
+from ralphgen.runtime.sqlite.library import ROW_LOCK
 from ralphgen.runtime.values.arguments import shortened
 
-from .tables import PATHS
+from .tables import PATHS, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
+
+    from ralphgen.runtime.sqlite.database import Database
 
     from .tables import StoredTable
     from .workspace import Workspace
@@ -91,6 +94,17 @@ class Changes:
                 for path in checked[argument]:
                     self.warnings.extend(path_warnings(self.workspace, path))
         return checked
+
+
+def refuse_changed(database: Database, tasks: StoredTable, read: Mapping[str, Any]) -> None:
+    """Raise `ToolError` where a task is not as it was read, and keep it so for the transaction.
+
+    `read` is what a session has as `as_read`. That there is no such task is for the tool to say.
+    """
+    sql = tasks.select([*read["columns"]], f"WHERE id = ?{ROW_LOCK}")
+    row = database.row(sql, [read["task"]])
+    if row is not None and [*map(plain, row)] != [*read["columns"].values()]:
+        raise ToolError(f"task {read['task']} was changed since it was read: nothing was changed")
 
 
 def refuse_blank(arguments: Mapping[str, Any], *names: str) -> None:

@@ -50,6 +50,18 @@ def follow_status(workspace: Workspace, task: int, new: str, *, force: bool) -> 
         claims.forget_attempts(database, task)
 
 
+def refuse_to_write(workspace: Workspace, database: Database) -> None:
+    """Raise `ToolError` where the session's claim is lost, or its task is not as it was read."""
+    session = workspace.session
+    own = session.claim
+    if own is not None:
+        claims.refuse_lost(database, own["task"], session.session_id, own["token"])
+    if session.as_read is not None:
+        from .changes import refuse_changed
+
+        refuse_changed(database, workspace.tables.tasks, session.as_read)
+
+
 def refuse_held(workspace: Workspace, task: int) -> None:
     """Raise `ToolError` where another session holds a task."""
     claim = holder(workspace, task)

@@ -151,17 +151,15 @@ class Workspace:
         self.journal.begin()
 
     def fenced(self, database: Database) -> Database:
-        """Return a connection that writes only as long as the session has its claim, if any."""
-        claim = self.session.claim
+        """Return a connection that refuses what the session may not write any more."""
 
-        def refuse_lost() -> None:
-            from ralphgen.runtime.database import claims
+        def refuse() -> None:
+            from .claims import refuse_to_write
 
-            if claim is not None:
-                claims.refuse_lost(database, claim["task"], self.session.session_id, claim["token"])
+            refuse_to_write(self, database)
 
-        if claim is not None:
-            database.before_writes.append(refuse_lost)
+        if self.session.claim is not None or self.session.as_read is not None:
+            database.before_writes.append(refuse)
         return database
 
     def snapshot(self, work: Callable[[], Result]) -> Result:

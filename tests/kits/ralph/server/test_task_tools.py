@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import Driver, query
+from driving import Driver, connected, query
 
 BASE = {"feature": "auth", "discipline": "backend"}
 
@@ -506,3 +506,22 @@ def test_an_enrichment_that_cannot_be_leaves_the_draft(
 
     assert sentence in server.refusal("enrich_task", **{"id": task, **arguments})
     assert ("draft", None) == stored(project, task, "status", "pseudocode")
+
+
+def test_a_person_writes_on_what_they_have_read_alone(project: Path) -> None:
+    query(
+        project, "UPDATE tasks SET title = CAST(X'ff41' AS TEXT), estimated_turns = 2 WHERE id = 1"
+    )
+    columns = {"title": "\ufffdA", "priority": None, "estimated_turns": 2}
+    with connected(project, as_read={"task": 1, "columns": columns}) as server:
+        server.call("update_task", id=1, hints="not read, and so not looked at")
+        server.call("update_task", id=1, hints="again", priority="high")
+        said = [
+            server.refusal("update_task", id=1, priority="low"),
+            server.refusal("set_task_status", id=1, status="skipped"),
+            server.refusal("add_task_comment", task_id=1, author="me", body="x"),
+        ]
+        read = server.call("get_task", id=1)
+
+    assert ["task 1 was changed since it was read: nothing was changed"] * 3 == said
+    assert ("again", "high", "pending") == tuple(read[n] for n in ("hints", "priority", "status"))

@@ -1,0 +1,221 @@
+"""Of two who change a task at once the second is told, whoever the first is and however close."""
+
+import os
+import signal
+import sqlite3
+import sys
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from board_browsers import Answer, BoardProcess, Elements, board_process, part, whole
+from driving import connected
+from engines import ENGINES, VARIABLE, EngineProject, on_engine
+from lifelines import until
+
+from ralphgen.project.root import DATABASE
+from ralphgen.runtime.postgresql.library import writers_lock
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc"),
+]
+WAITING = "SELECT 1 FROM pg_locks WHERE NOT granted"
+DRAFT = (
+    "UPDATE tasks SET status = 'draft', pseudocode = NULL, acceptance_criteria = NULL WHERE id = 2"
+)
+EDIT = ("tasks/1/edit", {"title": "Mine", "was.title": "Log in"})
+STATUS = ("tasks/1/status", {"status": "skipped", "was.status": "pending", "summary": "mine"})
+ENRICH = ("tasks/2/enrich", {"pseudocode": "Mine", "was.pseudocode": ""})
+
+
+@pytest.fixture(params=ENGINES)
+def project(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[EngineProject]:
+    with on_engine(request.param, tmp_path / "p", ledger=True) as found:
+        found.run(DRAFT)
+        yield found
+
+
+class Writer:
+    """Another program in a transaction that writes, and holds whatever that holds."""
+
+    def __init__(self, project: EngineProject, connection: Any) -> None:
+        self._of_sqlite = not project.dsn
+        self._connection = connection
+        connection.execute("BEGIN IMMEDIATE" if self._of_sqlite else "BEGIN")
+
+    def stand_in_line(self) -> None:
+        """Take the lock that servers take before they write, and keep it."""
+        if not self._of_sqlite:
+            self._connection.execute(writers_lock("public"))
+
+    def write(self, sql: str) -> None:
+        """Write something that nobody sees yet."""
+        self._connection.execute(sql)
+
+    def commit(self) -> None:
+        """Let others see it, and write."""
+        self._connection.execute("COMMIT")
+
+
+@contextmanager
+def writer_on(project: EngineProject) -> Iterator[Writer]:
+    opened: AbstractContextManager[Any] = (
+        psycopg.connect(project.dsn, autocommit=True)
+        if project.dsn
+        else closing(sqlite3.connect(project.root / DATABASE, isolation_level=None))
+    )
+    with opened as connection:
+        yield Writer(project, connection)
+
+
+def server_of(board: BoardProcess) -> int:
+    """The server that a board has started to write by, which has looked at the task before."""
+    found: list[int] = []
+
+    def is_there() -> bool:
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                parent = int((entry / "stat").read_bytes().rpartition(b")")[2].split()[1])
+                command = (entry / "cmdline").read_bytes()
+            except OSError:  # it has ended
+                continue
+            if parent == board.process.pid and b"server.py" in command:
+                found.append(int(entry.name))
+        return bool(found)
+
+    assert until(is_there)
+    return found[0]
+
+
+def waits_for_lock(project: EngineProject) -> None:
+    """Wait until somebody waits for a lock, where the database tells of that."""
+    if project.dsn:
+        assert until(lambda: bool(project.query(WAITING)))
+
+
+@contextmanager
+def boards_on(project: EngineProject, count: int) -> Iterator[list[BoardProcess]]:
+    """Boards that know their server already."""
+    with ExitStack() as stack:
+        boards = [stack.enter_context(board_process(project.root)) for _ in range(count)]
+        for board in boards:
+            whole(board, "tasks/1")
+        yield boards
+
+
+def stored(project: EngineProject, task: int = 1) -> tuple[Any, ...]:
+    columns = "title, status, pseudocode"
+    return project.query(f"SELECT {columns} FROM tasks WHERE id = {task}")[0]
+
+
+@pytest.mark.parametrize(
+    ("form", "theirs", "kept"),
+    [
+        (EDIT, "title = 'Theirs' WHERE id = 1", ("Theirs", "pending", None)),
+        (STATUS, "status = 'in_progress' WHERE id = 1", ("Log in", "in_progress", None)),
+        (ENRICH, "pseudocode = 'Theirs' WHERE id = 2", ("Show the form", "draft", "Theirs")),
+    ],
+    ids=["fields", "status", "draft"],
+)
+def test_what_another_program_commits_after_the_look_is_not_overwritten(
+    project: EngineProject,
+    form: tuple[str, Mapping[str, str]],
+    theirs: str,
+    kept: tuple[object, ...],
+) -> None:
+    with boards_on(project, 1) as (board,), writer_on(project) as other, ThreadPoolExecutor() as at:
+        other.write(f"UPDATE tasks SET {theirs}")
+        sent = at.submit(board.post, *form)
+        server_of(board)
+        waits_for_lock(project)
+        other.commit()
+        answer = sent.result()
+    page = part(answer.text, "task")
+
+    assert 409 == answer.status
+    assert kept == stored(project, int(form[0].split("/")[1]))
+    for text in (kept[0] if form is EDIT else "", *form[1].values()):
+        assert str(text) in Elements(page).words
+
+
+@pytest.mark.parametrize("form", [EDIT, STATUS], ids=["fields", "status"])
+def test_of_two_boards_the_second_gets_both_versions(
+    project: EngineProject, form: tuple[str, dict[str, str]]
+) -> None:
+    path, fields = form
+    mine = [{**fields, "title": "One"}, {**fields, "title": "Two"}]
+    if form is STATUS:
+        mine = [{**fields, "status": "in_progress"}, {**fields, "status": "blocked"}]
+    with (
+        boards_on(project, 2) as boards,
+        writer_on(project) as other,
+        ThreadPoolExecutor() as at,
+    ):
+        other.stand_in_line()
+        sent: list[Future[Answer]] = [
+            at.submit(board.post, path, given) for board, given in zip(boards, mine, strict=True)
+        ]
+        for board in boards:
+            server_of(board)
+        other.commit()
+        answers = [one.result() for one in sent]
+    column = 1 if form is STATUS else 0
+    texts = [given["status" if form is STATUS else "title"] for given in mine]
+    first = texts.index(stored(project)[column])
+
+    assert [303, 409] == sorted(answer.status for answer in answers)
+    assert 303 == answers[first].status
+    for text in texts:
+        assert text in Elements(part(answers[1 - first].text, "task")).words
+    journal = "SELECT COUNT(*) FROM ralphgen_journal WHERE table_name = 'tasks'"
+    assert [(1,)] == project.query(journal)
+
+
+def test_what_an_agent_writes_between_the_look_and_the_write_stays(
+    project: EngineProject,
+) -> None:
+    environment = {VARIABLE: project.dsn} if project.dsn else None
+    with (
+        boards_on(project, 1) as (board,),
+        connected(project.root, "yap", env=environment) as agent,
+        writer_on(project) as other,
+        ThreadPoolExecutor() as at,
+    ):
+        agent.call("get_task", id=1)  # from now on it has its connection
+        other.stand_in_line()
+        theirs = at.submit(agent.call, "update_task", id=1, title="Theirs")
+        waits_for_lock(project)
+        sent = at.submit(board.post, *EDIT)
+        server = server_of(board)
+        os.kill(server, signal.SIGSTOP)
+        other.commit()
+        theirs.result()
+        between = stored(project)
+        os.kill(server, signal.SIGCONT)
+        answer = sent.result()
+        again = board.post(EDIT[0], {"title": "Mine", "was.title": "Theirs"})
+
+    assert "Theirs" == between[0]
+    assert 409 == answer.status
+    assert {"Log in", "Theirs", "Mine"} <= {*Elements(part(answer.text, "task")).texts}
+    assert 303 == again.status
+    assert "Mine" == stored(project)[0]
+
+
+def test_what_others_do_to_the_rest_of_the_task_is_no_conflict(project: EngineProject) -> None:
+    with boards_on(project, 1) as (board,), writer_on(project) as other, ThreadPoolExecutor() as at:
+        other.write("UPDATE tasks SET priority = 'high', status = 'in_progress' WHERE id = 1")
+        sent = at.submit(board.post, *EDIT)
+        server_of(board)
+        other.commit()
+        answer = sent.result()
+
+    assert 303 == answer.status
+    assert [("Mine", "high", "in_progress")] == project.query(
+        "SELECT title, priority, status FROM tasks WHERE id = 1"
+    )
