@@ -33,7 +33,7 @@ THOROUGH = (
     "kits/dela/server/test_dela_resources.py",
     "kits/dela/unit/test_cli_allow.py",
     "kits/dela/unit/test_hostile_tasks.py",
-    "kits/ralph/server/test_asking_people.py",
+    "kits/ralph/server/test_elicitation.py",
     "kits/ralph/server/test_brief.py",
     "kits/ralph/server/test_concurrency.py",
     "kits/ralph/server/test_held_tasks.py",

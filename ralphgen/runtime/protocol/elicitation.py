@@ -8,7 +8,7 @@ answered (`questions.py`).
 
 from __future__ import annotations
 
-from ..asking import KnownWords, judged, knowing
+from ..elicitation import KnownWords, judged, knowing
 from ..errors import AskError, one_line
 
 TYPE_CHECKING = False
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from ..asking import Question
+    from ..elicitation import Question
     from .tools import Answer
 
 MOST = 4  # questions of one call

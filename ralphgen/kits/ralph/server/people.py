@@ -6,7 +6,7 @@ it is kept, and the call is made again with the answer.
 
 from __future__ import annotations
 
-from ralphgen.runtime.asking import Question, ask, confirmation, need
+from ralphgen.runtime.elicitation import Question, ask, confirmation, need
 from ralphgen.runtime.errors import ToolError, one_line
 from ralphgen.runtime.processes.launched import is_below_launch
 from ralphgen.runtime.values.arguments import shortened
@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ralphgen.runtime.asking import Word
+    from ralphgen.runtime.elicitation import Word
 
     from .workspace import Workspace
 
