@@ -33,6 +33,7 @@ CORE = "ralphgen.runtime."  # what every kit's server runs on; emitted as `runti
 LAYERS = (
     ("runtime.errors", "runtime.system"),
     ("runtime.loader",),
+    ("runtime.kept",),
     ("runtime.modules",),
     ("runtime.bytecode",),
     ("runtime.deferred", "runtime.values"),

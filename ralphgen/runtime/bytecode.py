@@ -13,7 +13,8 @@ from _imp import source_hash
 from contextlib import suppress
 from hashlib import sha256
 
-from .loader import FORM, HEAD, KEY, cache_folder, is_private, name_of, open_kept
+from .kept import cache_folder, open_kept
+from .loader import FORM, KEY, LENGTH, is_private, name_of
 from .modules import stamp
 
 TYPE_CHECKING = False
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from types import CodeType
     from typing import Any
 
-    from .modules import Kept, Parts, Stamp
+    from .kept import Kept, Parts, Stamp
 
 ANNOTATIONS = 1 << 24  # the compiler's flag for `from __future__ import annotations`
 UNSETTLED = 50_000_000  # nanoseconds in which another write may leave the same stamp
@@ -31,7 +32,8 @@ MOST = {
     "runtime-": 60,
     "schema-": 200,
 }  # files that are kept, by the beginning of their names
-EARLY = ("runtime/modules.py",)  # runs before there is a finder
+FIRST = "runtime/kept.py"  # what `loader` runs of what is kept
+EARLY = ("runtime/modules.py",)  # runs before there is a finder, as that does
 UNKEPT = (OSError, RecursionError, SyntaxError, ValueError)  # the last for a file that is no Python
 FIX = 'run "ralphgen regen --force"'
 
@@ -67,13 +69,14 @@ def verified(
         elif name:
             keep(name, None, files, code)
     early = (*parts[""][1], *(file for file in EARLY if file in sources))
-    keep(name_of(folder, manifest), (folder, manifest, parts), early, code)
+    if FIRST in sources:
+        keep(name_of(folder, manifest), (folder, manifest, parts, code(FIRST)), early, code)
     return parts, code
 
 
 def keep_also(kept: Kept, name: str, piece: Any) -> None:
     """Keep `piece` with what is kept of the project's part of a server already."""
-    (folder, manifest, parts), code, _ = kept
+    (folder, manifest, parts, _), code, _ = kept
     kits = {file.partition("/")[0] for file in parts[""][1]}
     names = (*parts[""][1], *EARLY, *(f"first/{kit}" for kit in sorted(kits)))
     pieces = {**{file: code(file) for file in names}, name: piece}
@@ -104,7 +107,7 @@ def keep(
                 index[file] = (size, len(piece), source_hash(KEY, piece))
                 size += len(piece)
             head = marshal.dumps((facts, index))
-            length = len(head).to_bytes(HEAD - KEY, "little")
+            length = len(head).to_bytes(LENGTH, "little")
             target.write(b"".join((source_hash(KEY, head), length, head, *pieces.values())))
         os.replace(new, os.path.join(folder, name))
         _remove_oldest(folder)

@@ -1,113 +1,83 @@
 """Starts a server from verified bytecode, and runs nothing else of the server's folder.
 
-`server.py` compiles this file at every start, so that it is short, without f-strings, which are
-compiled twice: it finds what an earlier start has kept, and runs `modules`, which does the rest.
+`server.py` compiles this file at every start, and a line of it takes a thousandth of that. So it is
+short: it looks for what an earlier start has kept, in the usual place alone, and runs `kept`, which
+knows all places, from there or from its source.
 """
 
 import gc
-import marshal
 import sys
 from _imp import source_hash
+from marshal import loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
+    from io import FileIO
     from typing import Any
+
+    Found = tuple[Any, dict[str, tuple[int, int, bytes]], FileIO]
 else:  # what is written in C; `os` imports `collections.abc`, which takes a tenth of a start
     os = sys.modules.get("posix") or __import__("os")
 
-FORM = "2 " + sys.version + "\0"  # whose bytecode it is
+FORM = "3 " + sys.version + "\0"  # whose bytecode it is
 KEY = 8  # of the checksums, which tell a file of which a crash or a full disk left a half
-HEAD = 12  # bytes: the checksum of the facts, and their length
-HOMES = {"darwin": "~/Library/Caches/ralphgen", "win32": "~\\AppData\\Local\\ralphgen\\Cache"}
+LENGTH = 4  # bytes that say how long the facts are
+CACHES = b"/Library/Caches" if sys.platform == "darwin" else b"/.cache"
+UNREADABLE = OSError, EOFError, LookupError, TypeError, ValueError
 
 
 def start(arguments: "Sequence[str]", folder: str, kits: "Sequence[str]") -> int:
     """Verify the server in `folder`, run it and return its exit code, 2 where it must not start."""
     gc.disable()  # what is made until the first request lives to the end
-    if {"", ".", ".."} & {*folder[1:].split("/")}:
-        folder = __import__("os").path.abspath(folder)
+    path = folder + "/runtime/kept.py"
     try:
-        with open(folder + "/manifest.json", "rb") as file:
-            manifest = file.read()
-        kept = None if "--trust-edited" in arguments else open_kept(name_of(folder, manifest))
-        if kept and kept[0][:2] != (folder, manifest):
-            kept = None
-        modules = run("modules", folder, kept)
+        found = None if "--trust-edited" in arguments else find(folder)
+    except UNREADABLE:
+        found = None
+    try:
+        code = found[0][3] if found else compile(open(path, "rb").read(), path, "exec")
     except OSError as error:
-        sys.stderr.write("server.py: " + str(error) + "\n")
-        return 2
-    status: int = modules.start(arguments, folder, kits, manifest, kept)
+        return sys.stderr.write("server.py: " + str(error) + "\n") and 2
+    module = sys.modules["runtime.kept"] = type(sys)("runtime.kept")
+    module.__package__ = "runtime"
+    exec(code, vars(module))
+    status: int = module.start(arguments, folder, kits, found)
     return status
 
 
-def run(name: str, folder: str, kept: "Any" = None) -> "Any":
-    """Return a module of the runtime, which runs without a finder: from its source if need be."""
-    file = "runtime/" + name + ".py"
-    code = kept and kept[1](file)
-    if not code:
-        path = folder + "/" + file
-        with open(path, "rb") as source:
-            code = compile(source.read(), path, "exec")
-    module = sys.modules["runtime." + name] = type(sys)("runtime." + name)
-    module.__package__ = "runtime"
-    exec(code, vars(module))
-    return module
-
-
-def open_kept(name: str) -> "tuple[Any, Callable[[str], Any], Callable[[], None]] | None":
-    """Return what is kept under a name: facts, what returns code by its file, and what closes it.
-
-    That is None for code that is not there or was damaged, and all is where a file is not there,
-    damaged or anybody's to write: the user's own counts alone, in a folder that is the user's own.
-    """
-    folder = cache_folder()
-    try:
-        file = open(folder + "/" + name, "rb", buffering=0)
-        head = file.read(HEAD)
-        begin = HEAD + int.from_bytes(head[KEY:], "little")
-        data = file.read(begin - HEAD)
-        private = is_private(os.lstat(folder)) and is_private(os.fstat(file.fileno()))
-        if not private or source_hash(KEY, data) != head[:KEY]:
-            file.close()
-            return None
-        facts, index = marshal.loads(data)
-    except (OSError, EOFError, ValueError, TypeError):
+def find(folder: str) -> "Found | None":
+    """Return what is kept of a server, as `read` does; None where it is that of another."""
+    own: Any = os.environ.get
+    with open(folder + "/manifest.json", "rb") as file:
+        manifest = file.read()
+    home = own(b"RALPHGEN_HOME") or (own(b"XDG_CACHE_HOME") or own(b"HOME") + CACHES) + b"/ralphgen"
+    if home[:1] != b"/":  # where anybody's may be
         return None
+    found = read(home.decode() + "/bytecode", name_of(folder, manifest))
+    return found if found[0][:2] == (folder, manifest) else None
 
-    def code(name: str) -> "Any":
-        offset, size, checksum = index.get(name, (0, 0, b""))
-        file.seek(begin + offset)
-        data = file.read(size)
-        return marshal.loads(data) if source_hash(KEY, data) == checksum else None
 
-    return facts, code, file.close
+def read(folder: str, name: str) -> "Found":
+    """Return the facts, the index and the open file that are kept under a name in a folder.
+
+    Raises one of `UNREADABLE` where there is no such file, where it was damaged, and where it is
+    anybody's to write: the user's own counts alone, in a folder that is the user's own.
+    """
+    file = open(folder + "/" + name, "rb", buffering=0)
+    key = file.read(KEY)
+    data = file.read(int.from_bytes(file.read(LENGTH), "little"))
+    private = is_private(os.lstat(folder)) and is_private(os.fstat(file.fileno()))
+    if not private or source_hash(KEY, data) != key:
+        raise ValueError
+    return *loads(data), file
 
 
 def name_of(folder: str, manifest: bytes) -> str:
     """Return the name under which the project's part of a server is kept."""
     whole = (FORM + folder).encode(errors="surrogateescape") + manifest
     return "project-" + source_hash(KEY, whole).hex()
-
-
-def cache_folder() -> str:
-    """Return where bytecode is kept: `bytecode`, beside the `environments` of the user."""
-    caches = variable("XDG_CACHE_HOME").strip() or "~/.cache"
-    home = variable("RALPHGEN_HOME") or HOMES.get(sys.platform) or caches + "/ralphgen"
-    if home[:2] == "~/" and variable("HOME")[:1] == "/":
-        home = variable("HOME") + home[1:]
-    if home[:1] != "/":
-        path = __import__("os").path
-        home = path.abspath(path.expanduser(home))
-    return home + "/bytecode"
-
-
-def variable(name: str) -> str:
-    """Return a variable of the environment, empty where it is not set."""
-    found: Any = os.environ
-    value = found.get(name.encode()) or found.get(name, "")
-    return value if type(value) is str else value.decode(errors="surrogateescape")
 
 
 def is_private(about: "os.stat_result") -> bool:

@@ -14,21 +14,18 @@ import sys
 from _frozen_importlib import ModuleSpec
 from _frozen_importlib_external import SourceFileLoader
 
-from .loader import open_kept, run
+from .kept import open_kept, run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from types import CodeType, ModuleType
     from typing import Any
 
-    Stamp = tuple[int, int, int, int]
-    # By the name of a part, the name under which its bytecode is kept, and what its files were like
-    # when they were compared with the manifest, None for one that was written just before.
-    Parts = Mapping[str, tuple[str, Mapping[str, Stamp | None]]]
+    from .kept import Kept, Parts, Stamp
+
     Code = Callable[[str], CodeType | None]  # of a file
-    Kept = tuple[tuple[str, bytes, Parts], Callable[[str], Any], Callable[[], None]]
 else:
     from .loader import os
 

@@ -25,6 +25,7 @@ MOST = 1_000  # digests that are kept for a project, the newest
 STARTED = (
     "requirements.lock",
     "runtime/bytecode.py",
+    "runtime/kept.py",
     "runtime/loader.py",
     "runtime/modules.py",
     "server.py",

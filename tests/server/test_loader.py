@@ -186,25 +186,71 @@ def test_the_modules_of_each_start_are_read_as_one(own: Path) -> None:
     assert [each, each, [], []] == found
 
 
-def test_a_server_needs_its_sources_for_nothing_once_they_were_compared(own: Path) -> None:
-    """Its second start opens none but the two that run before bytecode is found."""
-    for _ in range(2):
-        checked(own)
+def sources_opened(root: Path) -> set[str]:
+    """Return the modules of which a start opens the source."""
     opened = (
         "import sys; seen = []; sys.addaudithook(lambda name, told: name == 'open' and "
         "str(told[0]).endswith('.py') and seen.append(told[0])); import atexit, runpy; "
         "atexit.register(lambda: print(*seen, sep='\\n')); sys.argv = sys.argv[1:]; "
         "runpy.run_path(sys.argv[0], run_name='__main__')"
     )
-    command = server_command(own, "--help")
+    command = server_command(root, "--help")
     done = subprocess.run(
         [*command[:2], "-c", opened, *command[2:]], capture_output=True, text=True, check=True
     )
-    folder = str(generated(own, ""))
+    folder = str(generated(root, ""))
+    return {path.removeprefix(f"{folder}/") for path in done.stdout.splitlines() if folder in path}
 
-    assert {"runtime/loader.py", "server.py"} == {
-        path.removeprefix(f"{folder}/") for path in done.stdout.splitlines() if folder in path
-    }
+
+def test_a_server_needs_its_sources_for_nothing_once_they_were_compared(own: Path) -> None:
+    """Its second start opens none but the two that run before bytecode is found."""
+    for _ in range(2):
+        checked(own)
+
+    assert {"runtime/loader.py", "server.py"} == sources_opened(own)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "more"),
+    [
+        ("XDG_CACHE_HOME", "{home}", set()),
+        ("XDG_CACHE_HOME", "", set()),
+        ("XDG_CACHE_HOME", " {home}", {"runtime/kept.py"}),
+        ("RALPHGEN_HOME", "~/own", {"runtime/kept.py"}),
+        ("RALPHGEN_HOME", "own", {"runtime/kept.py"}),
+    ],
+)
+def test_bytecode_is_found_wherever_it_is_kept(
+    own: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    value: str,
+    more: set[str],
+) -> None:
+    """Places that are spelled in other ways cost one more source."""
+    monkeypatch.delenv("RALPHGEN_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv(name, value.format(home=tmp_path / "caches"))
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        checked(own)
+
+    assert {"runtime/loader.py", "server.py"} | more == sources_opened(own)
+
+
+def test_bytecode_of_the_folder_that_a_server_starts_in_is_not_run(
+    own: Path, home: Path, mark: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A project may bring a folder of the name `~`, which is nobody's home."""
+    planted(own, mark)
+    shutil.copytree(home, tmp_path / "~" / "own" / "bytecode")
+    monkeypatch.setenv("HOME", str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("RALPHGEN_HOME", "~/own")
+    monkeypatch.chdir(tmp_path)
+    checked(own)
+
+    assert not mark.exists()
 
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
@@ -241,7 +287,7 @@ def planted(own: Path, mark: Path) -> None:
     parts, _ = bytecode.verified(folder, manifest)
     code = compile(foreign(mark) + b"raise SystemExit(0)\n", "x", "exec")
     name = loader.name_of(folder, manifest)
-    bytecode.keep(name, (folder, manifest, parts), ["runtime/modules.py"], lambda _: code)
+    bytecode.keep(name, (folder, manifest, parts, code))
 
 
 def test_bytecode_that_others_may_write_is_not_run(own: Path, home: Path, mark: Path) -> None:

@@ -6,7 +6,7 @@ kept in the user's cache, under a digest of all that it depends on.
 
 from __future__ import annotations
 
-from ..loader import open_kept
+from ..kept import open_kept
 from ..values.encoding import sha256_hex
 from .library import sqlite3
 
