@@ -2,6 +2,7 @@
 
 from ralphgen.project.connection import DatabaseConnection
 from ralphgen.project.postgresql import PostgresqlConnection
+from ralphgen.runtime.postgresql import library as postgresql_library
 
 _COLUMNS = "SELECT name FROM pragma_table_info(?)"
 _COLUMNS_OF_POSTGRESQL = (
@@ -70,6 +71,11 @@ def stored_type(connection: DatabaseConnection, column: str) -> str:
     if isinstance(connection, PostgresqlConnection):
         return f"CASE WHEN {column} IS NULL THEN 'null' ELSE 'text' END"
     return f"typeof({column})"
+
+
+def row_lock(connection: DatabaseConnection) -> str:
+    """Return what keeps the rows of a SELECT as they are until its transaction ends."""
+    return postgresql_library.ROW_LOCK if isinstance(connection, PostgresqlConnection) else ""
 
 
 def stored_bytes(connection: DatabaseConnection, column: str) -> str:

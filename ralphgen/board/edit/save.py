@@ -17,7 +17,7 @@ from ralphgen.output.stage import explained
 from ralphgen.output.write import exclusive
 from ralphgen.project.config import FILE
 from ralphgen.project.database import ALONE
-from ralphgen.project.dialect import stored_bytes, stored_type
+from ralphgen.project.dialect import row_lock, stored_bytes, stored_type
 from ralphgen.project.root import FOLDER, database_name
 from ralphgen.runtime.errors import ToolError, one_line
 from ralphgen.runtime.policy import FULL
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 State = Literal["saved", "stale", "refused"]
 BOARD = "board"  # what the journal calls an edit on it
 PATIENCE = 5.0  # seconds that a person waits for other writers
-FOUND = "SELECT TYPE, BYTES FROM disciplines WHERE name = ?"
+FOUND = "SELECT TYPE, BYTES FROM disciplines WHERE name = ?LOCK"
 SAME = "SELECT COLUMN FROM disciplines WHERE name = ?"
 CHANGE = "UPDATE disciplines SET COLUMNS WHERE name = ?"
 SHORTEST_SECRET = 4
@@ -216,7 +216,8 @@ class _Writer:
         planned, connection = self._planned, connection_of(database)
         for column, expected in planned.expected.items():
             parts = stored_type(connection, column), stored_bytes(connection, column)
-            sql = FOUND.replace("TYPE", parts[0]).replace("BYTES", parts[1])
+            sql = FOUND.replace("LOCK", row_lock(connection))
+            sql = sql.replace("TYPE", parts[0]).replace("BYTES", parts[1])
             found = database.rows(sql, [planned.discipline])
             if [(kind, bytes(data or b"").hex().upper()) for kind, data in found] != [expected]:
                 raise _ChangedError
