@@ -1,7 +1,7 @@
 """The sessions that there are, as rows."""
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -10,6 +10,8 @@ from typing import TypeGuard
 
 from ralphgen.board.views.stored_text import line
 from ralphgen.errors import RalphgenError
+from ralphgen.kits.ralph.rows import MET
+from ralphgen.ledger.records import recorded_sessions
 from ralphgen.planning.model import Names
 from ralphgen.project.connection import open_database
 from ralphgen.project.dialect import among
@@ -18,7 +20,7 @@ from ralphgen.runtime.session import ROWS
 from ralphgen.sessions.model import start_command
 from ralphgen.sessions.store import MCP_CONFIG, StoredSession, age_words, stored_sessions
 
-TITLES = "SELECT id, title FROM tasks WHERE "
+TASKS = "SELECT id, title, status FROM tasks WHERE "
 LARGEST_ID = 2**63 - 1
 
 
@@ -41,7 +43,8 @@ class SessionRow:
 
     `task`, `feature` and `target` (a discipline) are what it is about, `discipline` is the one that
     it works as. `age` counts seconds from the last start of one of its servers, which was
-    `started` then, in UTC. `launch` is what a person types to start Claude Code in it.
+    `started` then, in UTC. `launch` is what a person types to start Claude Code in it; that is
+    nothing where it works already, has ended, or has nothing to do any more.
     """
 
     session_id: str
@@ -60,6 +63,14 @@ class SessionRow:
     launch: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the database has of sessions: titles of tasks by id, and the sessions that are over."""
+
+    titles: Mapping[int, str]
+    over: Collection[str]
+
+
 def read_sessions(root: Path) -> tuple[SessionRow, ...]:
     """Return the sessions of the project in `root`, newest first.
 
@@ -67,27 +78,27 @@ def read_sessions(root: Path) -> tuple[SessionRow, ...]:
     Raises `ProjectError` where the folder of sessions cannot be read.
     """
     kept = stored_sessions(root)
-    tasks = [task for one in kept for task in [one.facts.get(ROWS["task"])] if _is_id(task)]
-    titles = _titles(root, tasks) if tasks else {}
-    return tuple(_row(one, titles) for one in kept)
+    known = _known(root, kept)
+    return tuple(_row(one, known) for one in kept)
 
 
 def session_row(root: Path, kept: StoredSession) -> SessionRow:
     """Return the row of one session of the project in `root`."""
-    task = kept.facts.get(ROWS["task"])
-    return _row(kept, _titles(root, [task]) if _is_id(task) else {})
+    return _row(kept, _known(root, [kept]))
 
 
-def _row(kept: StoredSession, titles: Mapping[int, str]) -> SessionRow:
+def _row(kept: StoredSession, known: _Known) -> SessionRow:
     facts = kept.facts
     task = facts.get(ROWS["task"])
     config = kept.folder / MCP_CONFIG
+    starts = kept.session_id not in known.over and not kept.running
+    starts = starts and config.is_file() and str(config).isprintable()
     return SessionRow(
         session_id=one_line(kept.session_id),
         recipe=line(facts.get("recipe")),
         base=line(facts.get("base")),
         task=line(task),
-        title=titles.get(task, "") if _is_id(task) else "",
+        title=known.titles.get(task, "") if _is_id(task) else "",
         feature=line(facts.get(ROWS["feature"])),
         target=line(facts.get(ROWS["discipline"])),
         discipline=line(facts.get("discipline")),
@@ -96,7 +107,7 @@ def _row(kept: StoredSession, titles: Mapping[int, str]) -> SessionRow:
         age_words=age_words(kept.age),
         started=f"{datetime.now(UTC) - timedelta(seconds=kept.age):%Y-%m-%dT%H:%MZ}",
         running=kept.running,
-        launch=start_command(config) if config.is_file() and str(config).isprintable() else "",
+        launch=start_command(config) if starts else "",
     )
 
 
@@ -111,12 +122,28 @@ def _is_id(task: object) -> TypeGuard[int]:
     return type(task) is int and abs(task) <= LARGEST_ID
 
 
-def _titles(root: Path, tasks: Sequence[int]) -> dict[int, str]:
-    """Return the titles of the tasks that exist, by id."""
+def _known(root: Path, kept: Sequence[StoredSession]) -> _Known:
+    """Return what there is of these sessions: over is one that has ended, or whose task is closed.
+
+    Where the database cannot be read nothing is known.
+    """
+    about = {one.session_id: one.facts.get(ROWS["task"]) for one in kept}
+    tasks = _tasks(root, [task for task in about.values() if _is_id(task)])
+    closed = {task for task, (_, status) in tasks.items() if status in MET}
+    recorded = recorded_sessions(root, [*about])
+    over = {one.session_id for one in recorded.values() if one.ended is not None}
+    over |= {name for name, task in about.items() if _is_id(task) and task in closed}
+    return _Known({task: title for task, (title, _) in tasks.items()}, over)
+
+
+def _tasks(root: Path, tasks: Sequence[int]) -> dict[int, tuple[str, object]]:
+    """Return title and status of the tasks that exist, by id."""
+    if not tasks:
+        return {}
     with (
         suppress(RalphgenError, sqlite3.Error),
         open_database(root) as connection,
     ):
-        rows = connection.execute(TITLES + among(connection, "id"), (str(list(tasks)),))
-        return {task: line(title) for task, title in rows}
+        rows = connection.execute(TASKS + among(connection, "id"), (str(list(tasks)),))
+        return {task: (line(title), status) for task, title, status in rows}
     return {}

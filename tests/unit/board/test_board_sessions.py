@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,12 +13,13 @@ from pathlib import Path
 
 import pytest
 from command_line import ralphgen, snapshot
-from driving import create_project, query
+from driving import create_project, made_here, query
 from making_sessions import opened
 from wire import Wire, refused, running
 
 from ralphgen.board.views.sessions import KitTools, read_sessions
 from ralphgen.errors import ProjectError, UsageError
+from ralphgen.ledger.tables import add_tables
 from ralphgen.project.root import SESSIONS
 from ralphgen.sessions.model import PreparedSession
 from ralphgen.sessions.processes import end_session
@@ -78,6 +80,41 @@ def test_a_row_says_whose_session_it_is_and_how_to_start_it(project: Path, shelf
     assert row.age_words.endswith(" s")
     assert not row.running
     assert [shelf / session.session_id] == list(shelf.iterdir())
+
+
+@pytest.mark.parametrize("status", ["done", "skipped"])
+def test_a_session_whose_task_is_closed_is_offered_no_start(
+    project: Path, shelf: Path, status: str
+) -> None:
+    opened(project, "task_execution", task=1)
+    before, (row,) = (
+        query(project, "SELECT status FROM tasks WHERE id = 1")[0][0],
+        read_sessions(project),
+    )
+    query(project, "UPDATE tasks SET status = ? WHERE id = 1", status)
+    (closed,) = read_sessions(project)
+    query(project, "UPDATE tasks SET status = ? WHERE id = 1", before)
+
+    assert [*shelf.iterdir()]
+    assert row.launch
+    assert "" == closed.launch
+
+
+def test_a_session_that_is_over_is_offered_no_start(project: Path, tmp_path: Path) -> None:
+    root = made_here(shutil.copytree(project, tmp_path / "p"))
+    session = opened(root, "yap")
+    add_tables(root)
+    (before,) = read_sessions(root)
+    query(
+        root,
+        "INSERT INTO ralphgen_sessions (id, recipe, started, ended, outcome)"
+        " VALUES (?, 'yap', 's', 'e', 'failed')",
+        session.session_id,
+    )
+    (over,) = read_sessions(root)
+
+    assert before.launch
+    assert "" == over.launch
 
 
 def test_the_launch_command_is_what_the_session_command_says(project: Path, shelf: Path) -> None:
