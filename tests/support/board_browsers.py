@@ -1,5 +1,6 @@
 """The board as browsers meet it: in a thread or as a real process, and requests to it."""
 
+import gc
 import json
 import re
 import signal
@@ -201,8 +202,11 @@ class BoardProcess(Running):
 
 
 @contextmanager
-def running_board(root: Path) -> Iterator[Running]:
-    """A board on the project, in a thread; in the end it has crashed nowhere."""
+def running_board(root: Path, *, crash: str = "") -> Iterator[Running]:
+    """A board on the project, in a thread; in the end it has crashed nowhere.
+
+    Where a test expects a crash, by the words of its error, it has shown that and no other.
+    """
     crashes: list[BaseException] = []
 
     def note(_kind: object, error: BaseException, _trace: object) -> None:
@@ -224,9 +228,10 @@ def running_board(root: Path) -> Iterator[Running]:
         finally:
             server.should_exit = True
             thread.join(PATIENCE)
+        gc.collect()  # what nobody has waited for is shown when it is gone
 
     assert not thread.is_alive()
-    assert [] == crashes
+    assert {crash} - {""} == {*map(str, crashes)}
 
 
 @contextmanager

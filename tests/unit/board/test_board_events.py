@@ -7,11 +7,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from http.client import HTTPResponse
 from pathlib import Path
+from threading import Event
 
 import pytest
 from board_browsers import Running, board_process, running_board
 from driving import create_project, query
+from lifelines import PATIENCE
 from making_sessions import opened
+
+from ralphgen.board.project import Board
 
 pytestmark = pytest.mark.slow
 
@@ -190,6 +194,29 @@ def test_a_head_of_the_stream_comes_to_its_end(board: Running) -> None:
     answer = board.ask("HEAD", "events")
 
     assert (200, "") == (answer.status, answer.text)
+
+
+def test_after_a_look_that_fails_the_next_page_that_listens_has_another_one_begun(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = Event()
+
+    def check(board: Board) -> None:
+        if not failed.is_set():
+            failed.set()
+            raise OSError("no more files can be opened")
+        looks(board)
+
+    with running_board(root, crash="no more files can be opened") as board:
+        seen = number_in(board.get())
+        looks = Board.check
+        monkeypatch.setattr(Board, "check", check)
+        with listening(board, seen):
+            assert failed.wait(PATIENCE)
+            with listening(board, seen) as page:
+                rename(root, "After a look that failed")
+
+                assert page.hears("status")
 
 
 def test_a_board_that_ends_ends_its_streams(root: Path) -> None:
