@@ -14,6 +14,7 @@ import lanes
 import memory
 import pytest
 from goldens import Goldens
+from lifelines import Lifeline
 
 if TYPE_CHECKING:
     from driving import Driver
@@ -128,3 +129,11 @@ def postgresql() -> Iterator[str]:
         pytest.skip(reason)
     with found.database() as dsn:
         yield dsn
+
+
+@pytest.fixture
+def lifeline(tmp_path: Path) -> Iterator[Lifeline]:
+    """A pipe that tells whether processes live that are nobody's children here."""
+    made = Lifeline(tmp_path / "lifeline")
+    yield made
+    made.close()

@@ -4,7 +4,6 @@ import json
 import os
 import pty
 import re
-import select
 import shutil
 import socket
 import subprocess
@@ -23,6 +22,7 @@ from command_line import run_sql
 from driving import create_project, query
 from messages_api import Block, MessagesApi, calls, playing, says, thinks
 from proved_projects import check, proved_project, python
+from screens import shown
 
 from ralphgen.environment.location import HOME_VARIABLE, environment_for
 
@@ -462,7 +462,7 @@ def test_a_conversation_opens_in_the_terminal_with_its_prompt(project: Path) -> 
             command, cwd=project, env=variables, stdin=terminal, stdout=terminal
         )
         os.close(terminal)
-        seen = shown(screen, until=b"A-WORD")
+        seen = shown(screen, b"A-WORD", patience=PATIENCE)
         for _ in range(10):  # what is typed while it still draws is lost
             os.write(screen, b"/exit\r")
             seen += shown(screen, patience=6)
@@ -492,17 +492,3 @@ def settle_in(root: Path, home: Path) -> None:
         "projects": {str(root): {"hasTrustDialogAccepted": True}},
     }
     (home / ".claude.json").write_text(json.dumps(known), encoding="utf-8")
-
-
-def shown(screen: int, until: bytes | None = None, patience: float = PATIENCE) -> bytes:
-    """What a terminal shows until these bytes come, or until the last program leaves it."""
-    seen = b""
-    while (until is None or until not in seen) and select.select([screen], [], [], patience)[0]:
-        try:
-            piece = os.read(screen, 1 << 16)
-        except OSError:  # Linux says so that nobody is there any more
-            break
-        if not piece:
-            break
-        seen += piece
-    return seen

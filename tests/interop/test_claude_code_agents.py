@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import RALPHGEN, ralphgen
+from command_line import RALPHGEN, ralphgen, ran
 from driving import create_project, query
 from messages_api import Block, MessagesApi, calls, playing, says
 from test_claude_code import MODULES, PATIENCE, environment
@@ -25,8 +25,7 @@ def project(tmp_path: Path) -> Path:
     """A project with a ledger, one task that is ready, and its subagents."""
     root = create_project(tmp_path / "project")
     assert 0 == ralphgen("ledger", "on", "--yes", root).returncode
-    done = ralphgen("agents", "--write", "--project", root)
-    assert 0 == done.returncode, done.stderr
+    ran("agents", "--write", "--project", root)
     return root
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from command_line import RALPHGEN, ralphgen
+from command_line import RALPHGEN, ralphgen, ran
 from driving import query
 from messages_api import Block, MessagesApi, calls, playing, says
 from proved_projects import TESTS, proved_project
@@ -28,8 +28,7 @@ def project(tmp_path: Path) -> Path:
     """A project with checks, a protected folder, subagents and the plugin."""
     root = proved_project(tmp_path / "project", TESTS + PROTECT)
     for command in (["agents", "--write"], ["plugin"]):
-        done = ralphgen(*command, "--project", root)
-        assert 0 == done.returncode, done.stderr
+        ran(*command, "--project", root)
     return root
 
 

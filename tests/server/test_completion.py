@@ -8,7 +8,7 @@ import pytest
 from driving import Era, connected, context_for, create_project, on_context, query
 from lanes import shortened
 from mcp.types import PromptReference, ResourceTemplateReference
-from wire import MODERN, Wire, running
+from wire import Speaker, running
 
 VERSIONS = ("2025-06-18", "2025-11-25", "2026-07-28")
 FEATURES = "ralph://features/{name}"
@@ -40,15 +40,8 @@ def server(project: Path, request: pytest.FixtureRequest) -> Iterator["Asking"]:
         yield Asking(wire, request.param)
 
 
-class Asking:
-    """Requests in the form of one revision."""
-
-    def __init__(self, server: Wire, version: str) -> None:
-        self._server = server
-        self._more = {"_meta": MODERN} if version >= "2026" else {}
-
-    def ask(self, method: str, **params: object) -> dict[str, Any]:
-        return self._server.ask(method, {**params, **self._more})
+class Asking(Speaker):
+    """What a session is asked about prompts, and the values of their arguments."""
 
     def complete(self, template: str, argument: str, value: str) -> dict[str, Any]:
         reference = {"type": "ref/resource", "uri": template}

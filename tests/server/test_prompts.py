@@ -20,7 +20,7 @@ from driving import (
     quiet,
 )
 from making_sessions import described, opened, seen
-from wire import MODERN, Wire, running
+from wire import Speaker, running
 
 from ralphgen.generate.workflows import regenerate
 from ralphgen.kits.ralph.tools import TOOLS as PLANNED
@@ -77,15 +77,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return create_project(root)
 
 
-class Asking:
-    """Requests in the form of one revision of the protocol."""
-
-    def __init__(self, server: Wire, version: str) -> None:
-        self._server = server
-        self._more = {"_meta": MODERN} if version >= "2026" else {}
-
-    def ask(self, method: str, **params: object) -> dict[str, Any]:
-        return self._server.ask(method, {**params, **self._more})
+class Asking(Speaker):
+    """What a session is asked about prompts."""
 
     def prompts(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.ask("prompts/list")["result"]["prompts"]

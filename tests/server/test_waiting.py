@@ -1,15 +1,12 @@
 """While a call waits for another program, or the SDK works, everything else goes on."""
 
 import json
-import sqlite3
 import subprocess
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import context_for, create_project, edit, query, server_command
+from driving import context_for, create_project, edit, held, query, server_command
 from frames import COMPLETION, HANDSHAKES, STATELESS, opening, request
 from wire import Wire, running
 
@@ -27,15 +24,6 @@ def project(tmp_path: Path) -> Path:
     root = create_project(tmp_path, "PRAGMA journal_mode = WAL;")
     context_for(root, "manual").rename(root / ".ralph" / "mcp" / "context.json")
     return root
-
-
-@contextmanager
-def held(root: Path) -> Iterator[sqlite3.Connection]:
-    """Another program is in the middle of a write, until it rolls back."""
-    path = root / ".ralph" / "db" / "ralph.db"
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("BEGIN IMMEDIATE")
-        yield connection
 
 
 def answers(server: Wire, number: int) -> dict[object, Any]:

@@ -1,17 +1,13 @@
 """Documents, capabilities and projects, and a person's session of the kit acm on them."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from driving import Driver, context_for, create_project, on_context, server_command, started
-from wire import Wire
 
 KITS = 'kits = ["acm"]\n'
 MOST = 40_000  # characters of an answer
@@ -214,21 +210,6 @@ PROJECT = {
     "README.md": "# Project\n",
     "status.md": STATUS,
 }
-# The server as a user whom no right of root helps: what is loaded later must be loaded before.
-AS_NOBODY = """
-import __future__, json, os, re, runpy, signal, sqlite3, sys, time
-import encodings.unicode_escape
-import encodings.utf_8_sig, hashlib, pkgutil, stat, traceback, unicodedata, yaml
-if not os.getuid():
-    os.setgroups([])
-    os.setgid(65534)
-    os.setuid(65534)
-sys.argv = sys.argv[1:]
-sys.path.insert(0, os.path.dirname(sys.argv[0]))
-runpy.run_path(sys.argv[0], run_name="__main__")
-"""
-
-
 DOCUMENTS: Mapping[str, str] = {
     **{name: TYPES if name == TYPES_SPEC else DOCUMENT.format(name=name) for name in NAMES},
     **{f"kb/{name}": text for name, text in ENTRIES.items()},
@@ -381,35 +362,3 @@ def reading(folder: Path, recipe: str = "manual") -> Iterator[Library]:
         library = Library(folder, root, driver)
         library.clear()
         yield library
-
-
-@contextmanager
-def unprivileged(root: Path, environment: Mapping[str, str]) -> Iterator[Wire]:
-    """The kit's server as a process that may read only what everybody may."""
-    context = context_for(root, "manual")
-    context.chmod(0o644)
-    server = str(root / ".ralph" / "mcp" / "server.py")
-    command = [sys.executable, "-I", "-c", AS_NOBODY, server, "acm", *on_context(context)]
-    with subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=root,
-        encoding="utf-8",
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **environment},
-    ) as process:
-        try:
-            wire = Wire(process)
-            wire.shake_hands()
-            yield wire
-        finally:
-            if process.poll() is None:
-                process.kill()
-
-
-def told(wire: Wire, tool: str, **arguments: Any) -> tuple[bool, str]:
-    """Whether a call over bare frames failed, and its text."""
-    result = wire.ask("tools/call", {"name": tool, "arguments": arguments})["result"]
-    (block,) = result["content"]
-    return bool(result.get("isError")), str(block["text"])

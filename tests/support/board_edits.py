@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from command_line import initialized, ralphgen, run_sql
+from command_line import initialized, ran, run_sql
 from driving import query
 
 from ralphgen.board.edit.forms import Edit, Server, Variable
@@ -29,8 +29,7 @@ NEITHER = (*MIXED, f"{RENAME}mcp_servers TO unused_too")
 def take_columns(root: Path, *sql: str) -> None:
     """Run the SQL, which may take columns away, and write a server for what is left."""
     run_sql(root, *sql)
-    done = ralphgen("regen", root, "--allow-removals")
-    assert 0 == done.returncode, done.stderr
+    ran("regen", root, "--allow-removals")
 
 
 def editable_project(root: Path) -> Path:
@@ -41,8 +40,7 @@ def editable_project(root: Path) -> Path:
     query(root, "INSERT INTO features (name, display_name, acronym) VALUES ('f', 'F', 'F')")
     sql = "INSERT INTO tasks (id, feature, discipline, title) VALUES (1, 'f', 'testing', 't')"
     query(root, sql)
-    done = ralphgen("regen", root)
-    assert 0 == done.returncode, done.stderr
+    ran("regen", root)
     return root
 
 

@@ -159,6 +159,13 @@ def initialized(folder: Path, *arguments: str) -> Path:
     return folder
 
 
+def ran(*arguments: str | Path, cwd: Path | None = None) -> str:
+    """What a command prints on standard output that must end well."""
+    done = ralphgen(*arguments, cwd=cwd)
+    assert 0 == done.returncode, done.stderr
+    return done.stdout
+
+
 def refused(*arguments: str | Path, code: int = 1, cwd: Path | None = None) -> str:
     """What a command that must fail says; never a traceback, and nothing on standard output."""
     done = ralphgen(*arguments, cwd=cwd)

@@ -132,3 +132,12 @@ def ended(driver: Driver, pid: int) -> dict[str, Any]:
     """Wait until a process has ended; what the server knows of it then."""
     assert until(lambda: job(driver, pid)["state"] != "running")
     return job(driver, pid)
+
+
+def printed(dela: Driver, name: str, **arguments: Any) -> str:
+    """What a task prints that must end well."""
+    given = {"wait_for_exit_seconds": 60, **arguments}
+    answer = dela.call("task_start", unique_name=name, **given)
+    assert ("exited", 0) == (answer["state"], answer["exit_code"]), answer
+    text: str = answer["initial_output"]
+    return text

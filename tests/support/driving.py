@@ -133,6 +133,15 @@ def query(root: Path, sql: str, *values: object) -> list[tuple[Any, ...]]:
     return rows
 
 
+@contextmanager
+def held(root: Path) -> Iterator[sqlite3.Connection]:
+    """Another program is in the middle of a write, until it rolls back."""
+    path = root / ".ralph" / "db" / "ralph.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield connection
+
+
 def context_for(root: Path, recipe: str, **facts: object) -> Path:
     """A context file that enables every tool of the policy for a recipe.
 

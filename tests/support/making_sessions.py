@@ -11,6 +11,7 @@ from command_line import ralphgen
 from driving import Driver, Era, context_for, on_context, quiet, server_command, started
 
 from ralphgen.project.config import LaunchConfig
+from ralphgen.project.root import SESSIONS
 from ralphgen.sessions.create import create_session
 from ralphgen.sessions.decide import Request
 from ralphgen.sessions.model import PreparedSession, Served
@@ -89,3 +90,13 @@ def client_of(
     assert {"command", "args"} == set(entry) - {"timeout"}
     with started([entry["command"], *entry["args"]], "/", environment or None, mode=era) as driver:
         yield driver
+
+
+@contextmanager
+def empty_sessions(project: Path) -> Iterator[Path]:
+    """The folder of sessions, empty before and after."""
+    folder = project / SESSIONS
+    folder.mkdir(mode=0o700, exist_ok=True)
+    yield folder
+    for path in sorted(folder.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()

@@ -1,18 +1,14 @@
 """Projects with specs, a person's session on them, and what it leaves on the disk."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from command_line import snapshot
-from driving import Driver, connected, context_for, create_project, on_context
-from wire import Wire
+from driving import Driver, connected, create_project
 
 KITS = 'kits = ["ralph", "specum"]\n'
 ALONE = 'kits = ["specum"]\n'  # no tasks of the project, which others may be writing
@@ -51,21 +47,6 @@ TASK_LIST = """\
   - **Verify**: `true`
 - [ ] 1.2 [P] Name the columns
 - [ ] V1 [VERIFY] Check it
-"""
-# The server as a user whom no right of root helps: what is loaded later must be loaded before.
-AS_NOBODY = """
-import encodings.unicode_escape
-import __future__, encodings.utf_8_sig, encodings.utf_16_le, gc, hashlib, json, os, re, signal
-import sqlite3, stat, sys, time, traceback, unicodedata
-if not os.getuid():
-    os.setgroups([])
-    os.setgid(65534)
-    os.setuid(65534)
-sys.argv = sys.argv[1:]
-sys.path.insert(0, os.path.dirname(sys.argv[0]))
-with open(sys.argv[0], encoding="utf-8") as file:
-    source = compile(file.read(), file.name, "exec")
-exec(source, {"__name__": "__main__", "__file__": file.name})
 """
 
 
@@ -175,35 +156,3 @@ def sitting(folder: Path, **facts: Any) -> Iterator[Desk]:
     root = create_project(folder / "project", config=KITS)
     with connected(root, kit="specum", **facts) as driver:
         yield Desk(root, driver)
-
-
-@contextmanager
-def unprivileged(root: Path) -> Iterator[Wire]:
-    """The kit's server as a process that may write only where everybody may."""
-    context = context_for(root, "manual")
-    context.chmod(0o644)
-    server = str(root / ".ralph" / "mcp" / "server.py")
-    command = [sys.executable, "-I", "-c", AS_NOBODY, server, "specum", *on_context(context)]
-    with subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=root,
-        encoding="utf-8",
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
-    ) as process:
-        try:
-            wire = Wire(process)
-            wire.shake_hands()
-            yield wire
-        finally:
-            if process.poll() is None:
-                process.kill()
-
-
-def told(wire: Wire, tool: str, **arguments: Any) -> tuple[bool, str]:
-    """Whether a call over bare frames failed, and its text."""
-    result = wire.ask("tools/call", {"name": tool, "arguments": arguments})["result"]
-    (block,) = result["content"]
-    return bool(result.get("isError")), str(block["text"])

@@ -2,12 +2,15 @@
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from doctest import ELLIPSIS, OutputChecker
 from pathlib import Path
+
+from command_line import ralphgen
 
 SQLITE = f"""#!{sys.executable}
 import sqlite3, sys
@@ -64,3 +67,21 @@ def type_page(page: str, folder: Path, place: Path) -> int:
         assert expected is not None or 0 == done.returncode, f"{command}{said}"
         place, count = Path((folder / "place").read_text(encoding="utf-8").strip()), count + 1
     return count
+
+
+def block(page: str, kind: str) -> str:
+    """Return the first block of a page that holds text of this kind, such as TOML."""
+    found = re.search(rf"```{kind}\n(.*?)```", page, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def said_by_commands(page: str, root: Path) -> list[str]:
+    """Run in a project the commands of a page's block of shell, and return what each prints."""
+    said = []
+    for line in block(page, "sh").splitlines():
+        words = shlex.split(line, comments=True)[1:]
+        done = ralphgen(*words, *(["--no-install"] if words == ["regen"] else []), cwd=root)
+        assert 0 == done.returncode, f"{words}\n{done.stderr}"
+        said.append(done.stdout)
+    return said

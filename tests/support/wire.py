@@ -84,6 +84,19 @@ class Wire:
         return self.process.stderr.read()
 
 
+class Speaker:
+    """Asks a server in the form of one version of the protocol."""
+
+    def __init__(self, server: Wire, version: str) -> None:
+        """Speaks to `server`."""
+        self._server = server
+        self._more = {"_meta": MODERN} if version >= "2026" else {}
+
+    def ask(self, method: str, **params: object) -> dict[str, Any]:
+        """The whole answer to a request."""
+        return self._server.ask(method, {**params, **self._more})
+
+
 @contextmanager
 def running(root: Path, *arguments: str) -> Iterator[Wire]:
     """The project's server as a process; it is killed where it does not end."""

@@ -2,20 +2,18 @@
 
 import fcntl
 import json
-import sqlite3
 import subprocess
 import sys
 import termios
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
 from pathlib import Path
 from signal import SIGINT, SIGTERM, Signals
 from typing import Any
 
 import pytest
 from conversations import SDK_ALONE, UPDATED, Frame, Servers, line
-from driving import context_for, create_project, edit, on_context, query, server_command
+from driving import context_for, create_project, edit, held, on_context, query, server_command
 from frames import (
     COMPLETION,
     HANDSHAKES,
@@ -138,15 +136,6 @@ def test_updates_arrive_after_a_hand_over(
     assert heard is not None
     assert (UPDATED, TASK) == (heard["method"], heard["params"]["uri"])
     assert "Another" in json.dumps(told[3])
-
-
-@contextmanager
-def held(root: Path) -> Iterator[sqlite3.Connection]:
-    """Another program is in the middle of a write, until it rolls back."""
-    path = root / ".ralph" / "db" / "ralph.db"
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("BEGIN IMMEDIATE")
-        yield connection
 
 
 @ERAS

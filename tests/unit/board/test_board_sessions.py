@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from command_line import ralphgen, snapshot
 from driving import create_project, made_here, query
-from making_sessions import opened
+from making_sessions import empty_sessions, opened
 from wire import Wire, refused, running
 
 from ralphgen.board.views.sessions import KitTools, read_sessions
@@ -37,12 +37,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def shelf(project: Path) -> Iterator[Path]:
-    """The folder of sessions, empty before and after."""
-    folder = project / SESSIONS
-    folder.mkdir(mode=0o700, exist_ok=True)
-    yield folder
-    for path in sorted(folder.rglob("*"), reverse=True):
-        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+    with empty_sessions(project) as folder:
+        yield folder
 
 
 def arguments(session: PreparedSession) -> list[str]:

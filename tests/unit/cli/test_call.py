@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from command_line import RALPHGEN, ralphgen, refused
+from command_line import RALPHGEN, ralphgen, ran, refused
 from driving import create_project, edit, made_here, query
 from making_sessions import made
 
@@ -123,8 +123,7 @@ def test_an_edited_policy_is_not_believed(root: Path) -> None:
     path.write_text(text.replace('"create_task",', "", 1), encoding="utf-8")
 
     assert "not as it was generated" in refused("call", "ralph:list_tasks", cwd=root)
-    done = ralphgen("call", "ralph:list_tasks", "--trust-edited", cwd=root)
-    assert 0 == done.returncode, done.stderr
+    ran("call", "ralph:list_tasks", "--trust-edited", cwd=root)
 
 
 def test_a_policy_of_another_form_is_no_traceback(root: Path) -> None:

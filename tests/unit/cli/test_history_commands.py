@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import ralphgen, refused, run_sql
+from command_line import ralphgen, ran, refused, run_sql
 from driving import connected, create_project, made_here, query, server_command
 from making_sessions import client_of, opened
 
@@ -31,8 +31,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = create_project(tmp_path_factory.mktemp("history") / "p")
-    done = ralphgen("ledger", "on", "--yes", "--quiet", cwd=root)
-    assert 0 == done.returncode, done.stderr
+    ran("ledger", "on", "--yes", "--quiet", cwd=root)
     return root
 
 
@@ -57,8 +56,7 @@ def log(root: Path, *options: str) -> list[dict[str, Any]]:
 
 def test_each_command_is_a_session_of_its_own(root: Path) -> None:
     for status in ("in_progress", "pending"):
-        done = ralphgen("task", "status", "1", status, "--project", root)
-        assert 0 == done.returncode, done.stderr
+        ran("task", "status", "1", status, "--project", root)
     sessions = [session for session, *_ in journal(root)]
 
     assert [("set_task_status", "tasks", "1")] * 2 == [entry[1:] for entry in journal(root)]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from anyio.from_thread import start_blocking_portal
-from command_line import RALPHGEN, initialized, ralphgen
+from command_line import RALPHGEN, initialized, ralphgen, ran
 from driving import Driver, context_for, on_context
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
@@ -20,8 +20,7 @@ pytestmark = pytest.mark.slow
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project whose environment is there: the user's own one, made once on a machine."""
     root = initialized(tmp_path_factory.mktemp("serving") / "p")
-    done = ralphgen("regen", root)
-    assert 0 == done.returncode, done.stderr
+    ran("regen", root)
     (root / "src/deep").mkdir(parents=True)
     return root
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import initialized, ralphgen, run_sql
+from command_line import initialized, ralphgen, ran, run_sql
 
 pytestmark = pytest.mark.slow
 CONTEXT = ".ralph/mcp/context.json"
@@ -85,14 +85,12 @@ def test_what_it_names_too_much_is_told_with_the_command_that_helps(root: Path) 
     (line,) = [one for one in regenerated(root, "--allow-removals").splitlines() if CONTEXT in one]
     assert "was kept and names ralph:list_risks" in line
     assert 0 != described(root)
-    done = ralphgen("session", "manual", "--default", "--quiet", cwd=root)
-    assert 0 == done.returncode, done.stderr
+    ran("session", "manual", "--default", "--quiet", cwd=root)
     assert 0 == described(root)
 
 
 def test_of_a_recipe_it_lacks_only_what_that_has(root: Path) -> None:
-    done = ralphgen("session", "interactive", "--default", "--quiet", cwd=root)
-    assert 0 == done.returncode, done.stderr
+    ran("session", "interactive", "--default", "--quiet", cwd=root)
     assert CONTEXT not in regenerated(root)
 
     add_table(root)

@@ -5,7 +5,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from command_line import ralphgen, refused, run_sql
+from command_line import ralphgen, ran, refused, run_sql
 from driving import quiet
 from git_merges import MCP, RISK, Edit, conflict, git, nothing
 
@@ -66,9 +66,7 @@ def test_tables_queries_and_tools_of_one_side_come_along(tmp_path: Path, side: s
         run_sql(root, RISKS.format(", weight REAL"))
     assert f'{MCP} would lose the column "tasks.risk"' in refused("regen", root, "--no-install")
     run_sql(root, RISK)
-    done = ralphgen("regen", root, "--no-install")
-
-    assert 0 == done.returncode, done.stderr
+    ran("regen", root, "--no-install")
     tools = json.loads((root / MCP / "manifest.json").read_bytes())["tools"]["ralph"]
     assert {"list_risks", "all_risks", "count"} <= {*tools}
     merged(root, tmp_path)
@@ -83,9 +81,7 @@ def test_one_table_of_two_sides_with_other_columns_has_both(tmp_path: Path) -> N
     run_sql(root, RISK)
     assert f'{MCP} would lose the column "risks.weight"' in refused("regen", root, "--no-install")
     run_sql(root, "ALTER TABLE risks ADD COLUMN weight REAL")
-    done = ralphgen("regen", root, "--no-install")
-
-    assert 0 == done.returncode, done.stderr
+    ran("regen", root, "--no-install")
     merged(root, tmp_path)
 
 
@@ -185,7 +181,5 @@ def test_a_side_that_an_earlier_version_wrote_loses_nothing(tmp_path: Path) -> N
     root = conflict(tmp_path / "p", theirs=earlier, ours=serve_risks)
     assert f'{MCP} would lose the column "tasks.risk"' in refused("regen", root, "--no-install")
     run_sql(root, RISK)
-    done = ralphgen("regen", root, "--no-install")
-
-    assert 0 == done.returncode, done.stderr
+    ran("regen", root, "--no-install")
     merged(root, tmp_path)

@@ -11,7 +11,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
-from command_line import ralphgen
+from command_line import ralphgen, ran
 from driving import create_project, made_here, query
 from making_sessions import opened
 
@@ -48,8 +48,7 @@ WAITS = "print('here', flush=True)\ntime.sleep(600)\n"
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = create_project(tmp_path_factory.mktemp("named") / "p")
-    done = ralphgen("ledger", "on", "--yes", "--quiet", cwd=root)
-    assert 0 == done.returncode, done.stderr
+    ran("ledger", "on", "--yes", "--quiet", cwd=root)
     return root
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import ralphgen, run_sql
+from command_line import ralphgen, ran, run_sql
 from driving import create_project, made_here, query
 from scripted_agent import agent_program
 
@@ -25,8 +25,7 @@ DONE = "agent.call('set_task_status', status='done')\n"
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = create_project(tmp_path_factory.mktemp("recorded") / "p")
-    done = ralphgen("ledger", "on", "--yes", "--quiet", cwd=root)
-    assert 0 == done.returncode, done.stderr
+    ran("ledger", "on", "--yes", "--quiet", cwd=root)
     return root
 
 

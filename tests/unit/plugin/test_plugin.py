@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from command_line import initialized, ralphgen, refused, run_sql, snapshot, texts
+from command_line import initialized, ralphgen, ran, refused, run_sql, snapshot, texts
 from driving import create_project
 from proved_projects import proved_project
 
@@ -22,8 +22,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def written(root: Path, *arguments: str | Path) -> Path:
-    done = ralphgen("plugin", "--project", root, *arguments)
-    assert 0 == done.returncode, done.stderr
+    ran("plugin", "--project", root, *arguments)
     return root / PLUGIN
 
 

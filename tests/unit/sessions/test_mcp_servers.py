@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import ralphgen, texts
+from command_line import ralphgen, ran, texts
 from driving import create_project, made_here, query
 from lanes import shortened
 from making_sessions import client_of, opened
@@ -361,8 +361,7 @@ def test_no_command_prints_a_secret(project: Path, arguments: list[str]) -> None
 
 
 def test_secrets_are_written_into_the_sessions_config_and_into_no_other_file(own: Path) -> None:
-    done = ralphgen("regen", own)
-    assert 0 == done.returncode, done.stderr
+    ran("regen", own)
     opened(own, "yap", discipline="backend")
     found = [
         name for name, data in texts(own / ".ralph" / "mcp").items() if PRIVATE.encode() in data

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from command_line import RALPHGEN, ralphgen, snapshot, texts
 from driving import create_project, edit, made_here, query
-from making_sessions import described, opened
+from making_sessions import described, empty_sessions, opened
 from proved_projects import check, proved_project
 from wire import running
 
@@ -44,12 +44,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def shelf(project: Path) -> Iterator[Path]:
-    """The folder of sessions, empty before and after."""
-    folder = project / SESSIONS
-    folder.mkdir(mode=0o700, exist_ok=True)
-    yield folder
-    for path in sorted(folder.rglob("*"), reverse=True):
-        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+    with empty_sessions(project) as folder:
+        yield folder
 
 
 def aged(folder: Path, seconds: float) -> None:

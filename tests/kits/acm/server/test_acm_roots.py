@@ -20,12 +20,11 @@ from acm_projects import (
     lay_registry,
     on_server,
     put,
-    told,
-    unprivileged,
     variables,
 )
 from command_line import open_folder
 from driving import create_project, quiet
+from unprivileged import told, unprivileged
 
 from ralphgen.generate.initialize import initialize
 from ralphgen.kits.acm.finding import corpus
@@ -296,7 +295,7 @@ class TestRights:
             ]
             for path in closed:
                 path.chmod(0)
-            with unprivileged(root, variables(folder)) as wire:
+            with unprivileged(root, "acm", variables(folder)) as wire:
                 stage = told(wire, "get_stage", stage="design")
                 found = told(wire, "query_knowledge", query="review loops")
                 detail = told(wire, "get_capability_detail", capability_id="pdf-maker")

@@ -17,6 +17,7 @@ from dela_projects import (
     allowed_names,
     begun,
     entry,
+    printed,
     project_with,
     refusal,
     serving,
@@ -99,15 +100,6 @@ def dela(serving_all: Driver, root: Path, home: Path) -> Driver:
     """A server on the project, all of whose tasks are allowed."""
     allow(home, entry("Directory", root))
     return serving_all
-
-
-def printed(dela: Driver, name: str, **arguments: Any) -> str:
-    """What a task prints that must end well."""
-    given = {"wait_for_exit_seconds": 60, **arguments}
-    answer = dela.call("task_start", unique_name=name, **given)
-    assert ("exited", 0) == (answer["state"], answer["exit_code"]), answer
-    text: str = answer["initial_output"]
-    return text
 
 
 def denied(dela: Driver, name: str) -> bool:

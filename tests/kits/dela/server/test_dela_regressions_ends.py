@@ -129,13 +129,6 @@ def home(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-@pytest.fixture
-def lifeline(tmp_path: Path) -> Iterator[Lifeline]:
-    lifeline = Lifeline(tmp_path / "lifeline")
-    yield lifeline
-    lifeline.close()
-
-
 class Asking:
     """A server's process in one era, as a client that asks without waiting."""
 

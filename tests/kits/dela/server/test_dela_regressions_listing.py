@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dela_projects import Refusal, allowed_names, project_with, refusal, serving
+from dela_projects import Refusal, allowed_names, printed, project_with, refusal, serving
 from driving import Driver
 
 FILES = {
@@ -61,15 +61,6 @@ def dela(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drive
 def tasks(dela: Driver, runner: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = dela.call("list_tasks", runner=runner)["tasks"]
     return found
-
-
-def printed(dela: Driver, name: str, **arguments: Any) -> str:
-    """What a task prints that must end well."""
-    given = {"wait_for_exit_seconds": 60, **arguments}
-    answer = dela.call("task_start", unique_name=name, **given)
-    assert ("exited", 0) == (answer["state"], answer["exit_code"]), answer
-    text: str = answer["initial_output"]
-    return text
 
 
 def test_r9_no_two_tasks_bear_one_unique_name_and_each_starts_its_own(dela: Driver) -> None:

@@ -66,13 +66,6 @@ def dela(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drive
         yield driver
 
 
-@pytest.fixture
-def lifeline(tmp_path: Path) -> Iterator[Lifeline]:
-    lifeline = Lifeline(tmp_path / "lifeline")
-    yield lifeline
-    lifeline.close()
-
-
 def soon(driver: Driver, tool: str, **arguments: Any) -> Future[Any]:
     """A call that is under way while others are made."""
     return driver.portal.start_task_soon(driver.client.call_tool, tool, arguments)

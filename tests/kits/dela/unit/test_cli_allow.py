@@ -3,7 +3,6 @@
 import json
 import os
 import pty
-import select
 import shutil
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 from command_line import RALPHGEN, Result, ralphgen
+from screens import shown
 
 from ralphgen.errors import ProjectError, UsageError
 from ralphgen.kits.dela.allowing import (
@@ -95,28 +95,14 @@ def at_terminal(
         stderr=streams[2],
     ) as process:
         os.close(terminal)
-        seen = shown(screen, until=QUESTION)
+        seen = shown(screen, QUESTION, patience=PATIENCE)
         if QUESTION in seen:
             os.write(screen, answer)
-            seen += shown(screen)
+            seen += shown(screen, patience=PATIENCE)
         os.close(screen)  # which ends whoever still waits for an answer
         rest = process.communicate(timeout=PATIENCE)
     text = seen + b"".join(part for part in rest if part)
     return process.returncode, text.decode().replace("\r\n", "\n")
-
-
-def shown(screen: int, until: bytes | None = None) -> bytes:
-    """What a terminal shows until these bytes come, or until the last program leaves it."""
-    seen = b""
-    while (until is None or until not in seen) and select.select([screen], [], [], PATIENCE)[0]:
-        try:
-            piece = os.read(screen, 1 << 16)
-        except OSError:  # Linux says so that nobody is there any more
-            break
-        if not piece:
-            break
-        seen += piece
-    return seen
 
 
 def entries(home: Path) -> list[dict[str, Any]]:

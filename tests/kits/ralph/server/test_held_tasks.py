@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import ralphgen, run_sql
+from command_line import ralphgen, ran, run_sql
 from driving import Driver, connected, query, quiet
 from held_tasks import comments, held_project, leave, row, status, taken
 from making_sessions import client_of, opened
@@ -46,8 +46,7 @@ def by_hand(root: Path, task: int = 2) -> PreparedSession:
 
 
 def force(root: Path, new: str = "pending") -> None:
-    done = ralphgen("task", "status", "2", new, "--force", "--project", root)
-    assert 0 == done.returncode, done.stderr
+    ran("task", "status", "2", new, "--force", "--project", root)
 
 
 @pytest.mark.parametrize(

@@ -65,13 +65,6 @@ def rye(served: Rye) -> Rye:
 
 
 @pytest.fixture
-def lifeline(tmp_path: Path) -> Iterator[Lifeline]:
-    found = Lifeline(tmp_path / "lifeline")
-    yield found
-    found.close()
-
-
-@pytest.fixture
 def wire(tmp_path: Path) -> Iterator[Wire]:
     """A bare server, whose every line must be a frame, on a project in `tmp_path`."""
     root = rye_project(tmp_path / "project", OFF)

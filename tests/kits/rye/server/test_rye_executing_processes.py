@@ -37,13 +37,6 @@ NO_DRIVER: Any = None  # nothing is called through it
 GATE = 'read -r line < "$1"; echo "$line"'
 
 
-@pytest.fixture
-def lifeline(tmp_path: Path) -> Iterator[Lifeline]:
-    lifeline = Lifeline(tmp_path / "lifeline")
-    yield lifeline
-    lifeline.close()
-
-
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
     """A session for most tests of the module; its tools need no signature."""

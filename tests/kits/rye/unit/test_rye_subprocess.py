@@ -61,13 +61,6 @@ def jobs() -> Iterator[Jobs]:
     assert files == open_files()
 
 
-@pytest.fixture
-def lifeline(tmp_path: Path) -> Iterator[Lifeline]:
-    lifeline = Lifeline(tmp_path / "lifeline")
-    yield lifeline
-    lifeline.close()
-
-
 def open_files() -> int:
     return len(list(Path("/dev/fd").iterdir()))
 

@@ -16,9 +16,8 @@ from specum_projects import (
     STATE,
     TASK_LIST,
     Desk,
-    told,
-    unprivileged,
 )
+from unprivileged import told, unprivileged
 
 NEXT = dict(pairwise(PHASES))
 TOOL = {**{phase: f"ralph_{phase}" for phase in PHASES}, "execution": "ralph_implement"}
@@ -167,7 +166,7 @@ class TestWhatIsMissing:
             (spec / ".progress.md").write_text(PROGRESS, encoding="utf-8")
             before = texts(root / "specs")
             given = {"spec_name": "auth", "phase": "research", "summary": "x"}
-            with unprivileged(root) as wire:
+            with unprivileged(root, "specum") as wire:
                 answer = told(wire, "ralph_complete_phase", **given)
                 cancelled = told(wire, "ralph_cancel", spec_name="auth")
             after = texts(root / "specs")

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from command_line import open_folder, texts
 from driving import create_project, query
-from specum_projects import ALONE, MOST, PHASES, STATE, TASK_LIST, Desk, told, unprivileged
+from specum_projects import ALONE, MOST, PHASES, STATE, TASK_LIST, Desk
+from unprivileged import told, unprivileged
 
 ENDED = '## Spec "auth" is complete\n\nAll 3 tasks are ticked.\n\nALL_TASKS_COMPLETE\n'
 FIRST = """\
@@ -473,7 +474,7 @@ class TestDisk:
             (spec / STATE).write_text('{"phase": "execution"}', encoding="utf-8")
             (spec / "tasks.md").write_text(TASK_LIST, encoding="utf-8")
             before = texts(root / "specs")
-            with unprivileged(root) as wire:
+            with unprivileged(root, "specum") as wire:
                 answer = told(wire, "ralph_implement")
             after = texts(root / "specs")
 

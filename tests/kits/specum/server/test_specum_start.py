@@ -18,9 +18,8 @@ from specum_projects import (
     STATE,
     TASK_LIST,
     Desk,
-    told,
-    unprivileged,
 )
+from unprivileged import told, unprivileged
 from wire import running
 
 NO_GOAL = "_No goal is recorded yet: ask the user for it, and write it here._"
@@ -329,7 +328,7 @@ class TestAgain:
             (spec / STATE).write_text('{"phase": "design"}', encoding="utf-8")
             (spec / STATE).chmod(0)
             spec.chmod(0o777)
-            with unprivileged(root) as wire:
+            with unprivileged(root, "specum") as wire:
                 begun = told(wire, "ralph_start", name="auth", goal=GOAL)
                 handed = told(wire, "ralph_design", spec_name="auth")
                 listed = told(wire, "ralph_status")
@@ -512,7 +511,7 @@ class TestDisk:
             research = root / "specs" / "auth" / "research.md"
             research.write_text("# Known\n", encoding="utf-8")
             before = sorted(root.joinpath("specs").rglob("*"))
-            with unprivileged(root) as wire:
+            with unprivileged(root, "specum") as wire:
                 new = told(wire, "ralph_start", name="pay", goal=GOAL)
                 again = told(wire, "ralph_start", name="auth", goal=GOAL)
                 switched = told(wire, "ralph_switch", name="auth")

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lanes import examples
+from specum_projects import FIRST_STATE as FRESH
 
 from ralphgen.kits.specum.server.state import (
     PHASES,
@@ -27,21 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FILE = "specs/auth/.ralph-state.json"
-FRESH = {
-    "source": "spec",
-    "name": "auth",
-    "basePath": "./specs/auth",
-    "phase": "research",
-    "taskIndex": 0,
-    "totalTasks": 0,
-    "taskIteration": 1,
-    "maxTaskIterations": 5,
-    "globalIteration": 1,
-    "maxGlobalIterations": 100,
-    "commitSpec": True,
-    "awaitingApproval": False,
-    "relatedSpecs": [],
-}
 OF_THE_PLUGIN = {
     "phase": "execution",
     "taskIndex": 2,

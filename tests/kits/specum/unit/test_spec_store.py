@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
-import sys
 import tempfile
 from contextlib import chdir, suppress
 from pathlib import Path
@@ -15,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lanes import examples
+from scripts import said
 
 from ralphgen.kits.specum.server.starting import ensure_ignored
 from ralphgen.kits.specum.server.store import LARGEST, SHOWN, Specs
@@ -23,7 +22,6 @@ from ralphgen.runtime.errors import ToolError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-REPOSITORY = Path(__file__).parents[4]
 NOBODY = 65534
 HIDDEN = "what nobody may see"
 BAD_NAMES = ["", ".", "..", "../x", "a/b", "/nowhere", "a\0b", "A", "x" * 65, "-", "auth\n"]
@@ -89,18 +87,6 @@ def open_root() -> Iterator[Path]:
         yield root
 
 
-def said(script: str, root: Path, *arguments: str) -> str:
-    """What a script prints that runs in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-c", script, str(root), *arguments],
-        cwd=REPOSITORY,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.strip()
-
-
 def snapshot(folder: Path) -> dict[str, bytes | str | None]:
     """Every path below a folder with its content; links are not followed."""
     return {
@@ -154,7 +140,7 @@ class TestListing:
         (open_root / "specs").chmod(0)
 
         assert '"specs" cannot be read: permission denied' == said(
-            UNPRIVILEGED, open_root, "specs.names()"
+            UNPRIVILEGED, str(open_root), "specs.names()"
         )
 
 
@@ -432,7 +418,7 @@ class TestWriting:
     def test_a_full_disk_leaves_the_old_file_and_nothing_beside_it(self, auth: Path) -> None:
         (auth / "research.md").write_text("old", encoding="utf-8")
 
-        message = said(FULL, auth.parents[1])
+        message = said(FULL, str(auth.parents[1]))
 
         assert (
             "Failed to write research.md. Check file permissions. "
@@ -445,7 +431,7 @@ class TestWriting:
     def test_what_may_not_be_written_is_left_alone(self, open_root: Path, locked: str) -> None:
         (open_root / locked).chmod(0o555)
 
-        message = said(UNPRIVILEGED, open_root, 'specs.write("auth", "tasks.md", "new")')
+        message = said(UNPRIVILEGED, str(open_root), 'specs.write("auth", "tasks.md", "new")')
 
         assert (
             "Failed to write tasks.md. Check file permissions. "
@@ -459,7 +445,7 @@ class TestWriting:
         (open_root / "specs/auth/tasks.md").chmod(0)
 
         assert '"specs/auth/tasks.md" cannot be read: permission denied' == said(
-            UNPRIVILEGED, open_root, 'specs.read("auth", "tasks.md")'
+            UNPRIVILEGED, str(open_root), 'specs.read("auth", "tasks.md")'
         )
 
     def test_an_edit_keeps_every_other_byte(self, auth: Path, specs: Specs) -> None:
@@ -506,7 +492,7 @@ class TestWriting:
     )
     def test_the_root_of_the_disk_is_no_project(self, call: str) -> None:
         assert 'no spec is written to "/": start the server in the folder of a project' == said(
-            UNPRIVILEGED, Path("/"), call
+            UNPRIVILEGED, "/", call
         )
 
 
@@ -579,7 +565,7 @@ class TestDeleting:
         before = snapshot(open_root)
         (open_root / locked).chmod(0o555)
 
-        message = said(UNPRIVILEGED, open_root, 'specs.delete("auth")')
+        message = said(UNPRIVILEGED, str(open_root), 'specs.delete("auth")')
 
         assert (
             '"specs/auth" is not deleted, nothing in it was touched: permission denied at '
@@ -592,7 +578,7 @@ class TestDeleting:
         before = snapshot(open_root)
         (open_root / "specs/auth/notes").chmod(0o333)
 
-        message = said(UNPRIVILEGED, open_root, 'specs.delete("auth")')
+        message = said(UNPRIVILEGED, str(open_root), 'specs.delete("auth")')
 
         (open_root / "specs/auth/notes").chmod(0o755)
         assert 'permission denied at "specs/auth/notes"' in message
@@ -607,7 +593,7 @@ class TestDeleting:
         os.chown(notes / "a.md", 0, 0)
         notes.chmod(0o1777)
 
-        message = said(UNPRIVILEGED, open_root, 'specs.delete("auth")')
+        message = said(UNPRIVILEGED, str(open_root), 'specs.delete("auth")')
 
         assert (
             '"specs/auth" is deleted in part only: operation not permitted; left are '

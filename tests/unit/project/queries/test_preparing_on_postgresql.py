@@ -6,6 +6,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from postgresql import database, needs_postgresql
+from query_files import write_queries
 
 from ralphgen.errors import ProjectError
 from ralphgen.project.queries.files import read_queries
@@ -48,13 +49,7 @@ def dsn() -> Iterator[str]:
 
 def prepared(root: Path, *queries: str) -> Preparation:
     """The queries, each given as its kind and its SQL; their names are q0, q1 and so on."""
-    folder = root / ".ralph" / "queries"
-    folder.mkdir(parents=True, exist_ok=True)
-    texts = []
-    for at, query in enumerate(queries):
-        kind, _, sql = query.partition(" ")
-        texts.append(f"-- name: q{at} {kind}\n-- A.\n{sql}\n")
-    (folder / "a.sql").write_text("".join(texts), encoding="utf-8")
+    write_queries(root, *queries)
     found = read_queries(root, sqlite=False)
     place = Postgresql(VARIABLE, "public")
     return prepare_on_postgresql(found, place, lambda _, column: column == "note")

@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from query_files import write_queries
 
 from ralphgen.errors import ProjectError
 from ralphgen.project.queries.files import read_queries
@@ -40,13 +41,7 @@ def prepared(
     root: Path, connection: sqlite3.Connection | None, *queries: str, facts: object = None
 ) -> Preparation:
     """The queries, each given as its kind and its SQL; their names are q0, q1 and so on."""
-    folder = root / ".ralph" / "queries"
-    folder.mkdir(parents=True, exist_ok=True)
-    texts = []
-    for at, query in enumerate(queries):
-        kind, _, sql = query.partition(" ")
-        texts.append(f"-- name: q{at} {kind}\n-- A.\n{sql}\n")
-    (folder / "a.sql").write_text("".join(texts), encoding="utf-8")
+    write_queries(root, *queries)
     found = read_queries(root, sqlite=True)
     recorded = facts if isinstance(facts, dict) else {}
     return prepare_on_sqlite(found, connection, recorded, lambda _, column: column == "note")

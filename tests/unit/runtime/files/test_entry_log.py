@@ -8,16 +8,19 @@ import re
 import subprocess
 import sys
 import tracemalloc
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from scripts import REPOSITORY, said
 
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.files.entry_log import PAGE_CHARACTERS, append_entry, read_entries
 
-REPOSITORY = Path(__file__).parents[4]
+if TYPE_CHECKING:
+    from pathlib import Path
+
 STAMP = r"- \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 LINES = st.sampled_from(
     ["- 2026-11-20T18:02:46Z [yap] a\n", "    b\n", "free\n", "\n", "\t- c\n", " \r\n", "x\r\n"]
@@ -44,18 +47,6 @@ try:
 except ToolError as error:
     print(error)
 """
-
-
-def run(script: str, *arguments: str) -> str:
-    """Run a script that imports the module, in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-c", script, *arguments],
-        cwd=REPOSITORY,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.strip()
 
 
 def pages(path: Path, limit: int) -> list[tuple[str, int, int]]:
@@ -237,9 +228,9 @@ def test_without_room_for_the_whole_entry_the_file_stays_as_it_was(
     path = tmp_path / "progress.txt"
     path.write_bytes(b"what was there\n")
 
-    said = run(FULL, str(path), str(path.stat().st_size + room))
+    told = said(FULL, str(path), str(path.stat().st_size + room))
 
-    assert said.startswith('"progress.txt" cannot be written: ')
+    assert told.startswith('"progress.txt" cannot be written: ')
     assert b"what was there\n" == path.read_bytes()
 
 

@@ -5,21 +5,19 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import subprocess
-import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from scripts import said
 
 from ralphgen.runtime.files.write import create_folder, replace_file, write_new
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-REPOSITORY = Path(__file__).parents[4]
 NOBODY = 65534
 
 # In a process of its own, whose files may have ten bytes, and which is not root's.
@@ -49,18 +47,6 @@ def anyones() -> Iterator[Path]:
             for path in (folder, folder / "a"):
                 os.chown(path, NOBODY, NOBODY)
         yield folder
-
-
-def said(folder: Path, code: str) -> str:
-    """What a piece of code prints that runs in a folder under limits."""
-    return subprocess.run(
-        [sys.executable, "-c", LIMITED, str(folder), code],
-        cwd=REPOSITORY,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.strip()
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -164,7 +150,7 @@ class TestReplacing:
     def test_what_may_not_be_written_stays(self, anyones: Path, locked: str) -> None:
         (anyones / locked).chmod(0o555)
 
-        assert "permission denied" == said(anyones, 'replace_file("a", b"new")')
+        assert "permission denied" == said(LIMITED, str(anyones), 'replace_file("a", b"new")')
         assert {"a": b"old"} == contents(anyones)
 
     @pytest.mark.slow
@@ -178,7 +164,7 @@ class TestReplacing:
         ],
     )
     def test_a_full_disk_leaves_all_as_it_was(self, anyones: Path, code: str) -> None:
-        assert "file too large" == said(anyones, code)
+        assert "file too large" == said(LIMITED, str(anyones), code)
         assert {"a": b"old"} == contents(anyones)
 
     def test_it_is_on_the_disk_before_it_has_its_name(

@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -37,13 +36,6 @@ for text in sys.argv[1:]:
 print("ready", flush=True)
 time.sleep(60)
 """
-
-
-@pytest.fixture
-def lifeline(tmp_path: Path) -> Iterator[Lifeline]:
-    lifeline = Lifeline(tmp_path / "lifeline")
-    yield lifeline
-    lifeline.close()
 
 
 def killed_server(lifeline: Lifeline, *tasks: str) -> None:

@@ -70,13 +70,6 @@ def jobs(new_jobs: Making) -> Jobs:
     return new_jobs()
 
 
-@pytest.fixture
-def lifeline(tmp_path: Path) -> Iterator[Lifeline]:
-    lifeline = Lifeline(tmp_path / "lifeline")
-    yield lifeline
-    lifeline.close()
-
-
 def open_files() -> int:
     return len(list(Path("/dev/fd").iterdir()))
 
