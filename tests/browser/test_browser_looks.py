@@ -1,20 +1,25 @@
 """How the board looks on a phone, a tablet and a desktop: nothing covers, breaks or runs over."""
 
-import json
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from board_browsers import PLACES, BoardProcess, board_process
 from browsing import BROWSER, Chromium, Page, open_chromium
-from command_line import initialized
-from driving import query
-from making_sessions import opened
+from work_in_progress import LIVE, OVER, at_work, project_at_work
 
 pytestmark = BROWSER
 WIDTHS = pytest.mark.parametrize("width", [390, 820, 1440])
 MAY_SCROLL = ".scroll, .graph, .diff, .output, .wide"
 """What is wide by its nature: the grid, the drawing, what programs have written."""
+AT_WORK = (f"sessions/{LIVE}", "loop")
+WORK = (
+    *("tasks/2", "tasks/3/edit", "tasks/5", "tasks/new", "tasks/999"),
+    *(f"sessions/{OVER}", f"sessions/{OVER}/undo", *AT_WORK),
+)
+"""Pages of a task, a session and the loop: over, at work, as forms, and one that is not there."""
+OPENED = "for (const one of document.querySelectorAll('main details')) one.open = true"
 BROKEN = """() => {
     const broken = [];
     const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
@@ -47,7 +52,7 @@ COVERED = """async () => {
     for (const one of document.querySelectorAll(parts)) {
         if (!one.checkVisibility() || one.closest(".sr, template, thead")) continue;
         one.scrollIntoView({ block: "center", inline: "center", behavior: "instant" });
-        const box = one.getBoundingClientRect();
+        const [box] = one.getClientRects(); // the first line of what is on several
         const at = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
         const fits = box.width > 1 && box.height > 1 && at;
         if (fits && !one.contains(at) && !at.contains(one))
@@ -60,57 +65,27 @@ COVERED = """async () => {
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project in the middle of its work, with all that a page can show."""
-    root = initialized(tmp_path_factory.mktemp("looks") / "p", "--kit", "dela")
-    learnings = json.dumps(
-        [{"text": "Prices are in cents.", "source": "agent", "created": "2026-11-20T10:00:00Z"}]
-    )
-    for number, name in enumerate(("Checkout and returns", "Notifications"), start=1):
-        query(
-            root,
-            "INSERT INTO features (name, display_name, acronym, learnings) VALUES (?, ?, ?, ?)",
-            *(f"feature-{number}", name, f"F{number}", learnings),
-        )
-    statuses = ("pending", "done", "in_progress", "blocked", "draft", "skipped", "pending")
-    for number, status in enumerate(statuses * 3, start=1):
-        query(
-            root,
-            "INSERT INTO tasks (id, feature, discipline, title, status, priority, depends_on,"
-            " blocked_by, created) VALUES (?, ?, 'implementation', ?, ?, 'critical', ?, ?, ?)",
-            *(number, f"feature-{number % 2 + 1}"),
-            *("Make authentication independent of the session store", status),
-            *(json.dumps([number - 1] if number > 1 else []), None, "2026-11-20"),
-        )
-        query(
-            root,
-            "INSERT INTO ralphgen_sessions (id, recipe, discipline, task_id, feature, agent,"
-            " model, started, ended, outcome, turns, input_tokens, output_tokens, cost_usd,"
-            " worktree) VALUES (?, 'task_execution', 'implementation', ?, 'feature-1', 'claude',"
-            " 'claude-sonnet-4-5', '2026-11-20T10:00:00Z', '2026-11-20T10:40:00Z', 'done', 35,"
-            " 1234567, 45678, 4.5678, ?)",
-            *(f"task_execution-{number}-20261120T100000Z-a1b2", number),
-            f"/a/.ralph/worktrees/task-{number}",
-        )
-    query(
-        root,
-        "INSERT INTO task_comments (task_id, author, body, created)"
-        " VALUES (1, 'Ada', 'Please look at the rounding again.', '2026-11-20T10:00:00Z')",
-    )
-    servers = [{"name": "docs", "command": "npx", "args": ["-y", "docs"], "env": {"KEY": "x"}}]
-    query(
-        root,
-        "UPDATE disciplines SET mcp_servers = ? WHERE name = 'testing'",
-        json.dumps(servers),
-    )
-    opened(root, "task_execution", task=1)
-    opened(root, "opus_review")
+    root = project_at_work(tmp_path_factory.mktemp("looks") / "p")
     policy = root / ".ralph/mcp/policy.py"
     policy.write_text(f"# mine\n{policy.read_text(encoding='utf-8')}", encoding="utf-8")
     return root
 
 
 @pytest.fixture(scope="module")
+def worked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, with a server that starts: tasks can be changed."""
+    return project_at_work(tmp_path_factory.mktemp("work") / "p")
+
+
+@pytest.fixture(scope="module")
 def board(root: Path) -> Iterator[BoardProcess]:
     with board_process(root) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def work_board(worked: Path) -> Iterator[BoardProcess]:
+    with board_process(worked) as running:
         yield running
 
 
@@ -130,6 +105,25 @@ def test_nothing_covers_breaks_or_scrolls_sideways(
     with chromium.page(asked, viewport=size) as page:
         page.wait_live()
 
+        assert well_laid_out(page)
+
+
+@WIDTHS
+@pytest.mark.parametrize("place", WORK)
+def test_work_is_well_laid_out_and_axe_finds_nothing_in_light_and_dark(
+    chromium: Chromium, work_board: BoardProcess, worked: Path, place: str, width: int
+) -> None:
+    size = {"width": width, "height": 844}
+    working = at_work(worked) if place in AT_WORK else nullcontext()
+    with working, chromium.page(f"{work_board.url}{place}", viewport=size) as page:
+        page.wait_live()
+        for scheme in ("light", "dark"):
+            page.steps(("emulateMedia", {"colorScheme": scheme}))
+
+            assert [] == page.violations(), scheme
+        page.script(OPENED)
+
+        assert [] == page.violations()
         assert well_laid_out(page)
 
 
