@@ -178,6 +178,32 @@ def test_what_somebody_types_stays_and_of_two_the_second_sees_both(
     assert [("Typed",)] == query(root, "SELECT title FROM tasks WHERE id = 1")
 
 
+@pytest.mark.parametrize("options", [{}, WITHOUT], ids=["scripts", "plain"])
+def test_one_more_save_is_right_for_what_both_and_for_what_others_have_changed(
+    root: Path, board: BoardProcess, chromium: Chromium, options: dict[str, object]
+) -> None:
+    theirs = "UPDATE tasks SET title = 'Theirs', hints = 'Theirs alone' WHERE id = 1"
+    with chromium.page(f"{board.url}tasks/1/edit", **options) as page:
+        page.wait_plain("#edit[open]")
+        page.fill("#field-title", "Mine")
+        page.fill("#field-tags", "mine alone")
+        query(root, theirs)
+        page.click("#edit button.main")
+        page.wait_plain("[data-key=conflicts]")
+        shown = [page.texts(f"[data-key=conflicts] {cell}") for cell in ("th[scope=row]", "td")]
+        form = [page.value(f"#field-{name}") for name in ("title", "hints", "tags")]
+        stored = query(root, "SELECT title, tags FROM tasks WHERE id = 1")
+        page.click("#edit button.main")
+        page.wait_plain("#notices .notice[data-ok=true]")
+
+    assert [["Title", "Hints"], ["Log in", "Theirs", "Mine", "empty", "Theirs alone"]] == shown
+    assert ["Mine", "Theirs alone", "mine alone"] == form
+    assert [("Theirs", "[]")] == stored
+    assert [("Mine", "Theirs alone", '["mine alone"]')] == query(
+        root, "SELECT title, hints, tags FROM tasks WHERE id = 1"
+    )
+
+
 def test_the_list_follows_what_others_write_and_keeps_what_is_typed(
     root: Path, board: BoardProcess, chromium: Chromium
 ) -> None:
@@ -202,7 +228,7 @@ def test_axe_finds_nothing(
         page.wait_live()
         if path == "conflict":
             page.fill("#field-title", "Typed")
-            query(root, "UPDATE tasks SET title = 'Elsewhere' WHERE id = 1")
+            query(root, "UPDATE tasks SET title = 'Elsewhere', hints = 'Theirs' WHERE id = 1")
             page.click("#edit button.main")
             page.wait("[data-key=conflicts]")
         page.script("for (const one of document.querySelectorAll('details')) one.open = true")
