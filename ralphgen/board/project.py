@@ -15,7 +15,7 @@ from ralphgen.board.edit.plan import catalog_of
 from ralphgen.board.edit.save import regenerate, save
 from ralphgen.board.requests import ActionResult, FieldProblem, Form, fieldless
 from ralphgen.board.views.attention import Attention, what_waits
-from ralphgen.board.views.disciplines import read_disciplines
+from ralphgen.board.views.disciplines import is_of_same_lists, read_disciplines
 from ralphgen.board.views.drift import Drifted, drift
 from ralphgen.board.views.matrix import matrix
 from ralphgen.board.views.overview import project_overview
@@ -208,7 +208,8 @@ class Board:
         with self._acting:
             saved = save(self.root, edit, said.append, session=self._session)
         problems = (*map(given.shown, saved.fields), *fieldless(saved.problems))
-        return ActionResult(saved.state == "saved", saved.sentence, tuple(said), problems)
+        is_saved, is_stale = saved.state == "saved", saved.state == "stale"
+        return ActionResult(is_saved, saved.sentence, tuple(said), problems, is_stale)
 
     def _matrix(self, query: PageQuery) -> Values:
         names = self._disciplines()
@@ -246,8 +247,10 @@ class Board:
             fields = fields_of(chosen)
         elif chosen is not None and typed is not None:
             fields = DisciplineForm(typed).fields(chosen)
-            # What was typed is about what was seen: its positions mean other servers by now.
-            chosen = replace(chosen, fingerprint=typed.text("fingerprint"))
+            # What was typed is about what was seen: its positions may mean other servers by now.
+            sent = typed.text("fingerprint")
+            if not is_of_same_lists(sent, chosen.fingerprint):
+                chosen = replace(chosen, fingerprint=sent)
         names = tuple(row.name for row in found.rows)
         problems = (*found.problems, *(chosen.problems if chosen is not None else ()))
         return {

@@ -28,12 +28,16 @@ class FieldProblem:
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """`message` is a sentence for people, `lines` are further ones; `problems` say why not."""
+    """`message` is a sentence for people, `lines` are further ones; `problems` say why not.
+
+    It is `stale` where somebody else was first, so that nothing was done.
+    """
 
     ok: bool
     message: str
     lines: tuple[str, ...] = ()
     problems: tuple[FieldProblem, ...] = ()
+    stale: bool = False
 
 
 def fieldless(problems: Iterable[Problem]) -> tuple[FieldProblem, ...]:

@@ -405,6 +405,31 @@ class TestDisciplines:
         assert until(lambda: "" == editor.value('[name="disabled"]'))
         editor.wait('[name="disabled"]:not([aria-invalid])')
 
+    def test_of_two_who_edit_its_words_the_second_sees_both_and_saves_once_more(
+        self, root: Path, editor: Page
+    ) -> None:
+        columns = "description, conventions, system_prompt"
+        theirs = "conventions = 'Theirs', system_prompt = 'Theirs alone'"
+        editor.fill('[name="conventions"]', "Mine")
+        editor.fill('[name="description"]', "Mine alone")
+        query(root, f"UPDATE disciplines SET {theirs} WHERE name = 'backend'")
+        editor.click(f"{FORM} button.main")
+        editor.wait('[data-now="conventions"]')
+        now = editor.text('[data-now="conventions"] pre')
+        shown = [editor.value(f'[name="{name}"]') for name in columns.split(", ")]
+        between = query(root, f"SELECT {columns} FROM disciplines WHERE name = 'backend'")
+        editor.wait(f"{FORM}:not([aria-busy])")
+        editor.click(f"{FORM} button.main")
+        editor.wait('#notices .notice[data-ok="true"]')
+
+        assert "Theirs" == now
+        assert ["Mine alone", "Mine", "Theirs alone"] == shown
+        assert ("Theirs", "Theirs alone") == between[0][1:]
+        assert [tuple(shown)] == query(
+            root, f"SELECT {columns} FROM disciplines WHERE name = 'backend'"
+        )
+        assert all("409" in one for one in editor.said())
+
     def test_a_server_and_a_variable_are_removed_by_keyboard(
         self, root: Path, editor: Page
     ) -> None:

@@ -193,6 +193,7 @@ async function submit(form, button) {
     try {
         const outcome = await send(form);
         if (form.matches("[data-discipline-form]")) settle(form, outcome);
+        if (outcome.stale) await meld(form);
         notice(outcome);
         if (outcome.ok) await redraw(section);
     } catch (error) {
@@ -345,6 +346,29 @@ function settle(form, { ok, problems }) {
 async function check(form) {
     const { ok, problems } = await send(form, "/disciplines/check").catch(() => ({ ok: true }));
     if (form.dataset.edited !== undefined) showProblems(form, ok ? [] : problems);
+}
+
+// What others have written since stands beside what was typed; the rest becomes as it is now.
+async function meld(form) {
+    const named = encodeURIComponent(find("[name=discipline]", form).value);
+    const html = await (await fetch(`/sections/disciplines?discipline=${named}`)).text();
+    const whole = new DOMParser().parseFromString(html, "text/html");
+    const fresh = find("form[data-discipline-form]", whole);
+    if (!fresh) return;
+    for (const was of all("[name^='was.']", form)) {
+        const column = was.name.slice("was.".length);
+        const now = fresh.elements.namedItem(was.name)?.value;
+        const area = form.elements.namedItem(column);
+        if (now === undefined || now === was.value) continue;
+        const place = find(`[data-now="${column}"]`, form);
+        place.hidden = area.value === was.value || area.value === now;
+        find("pre", place).textContent = now || "empty";
+        if (area.value === was.value) area.value = now;
+        was.value = now;
+    }
+    const [before, after] = [form, fresh].map((one) => find("[name=fingerprint]", one));
+    const [lists, others] = [before, after].map((one) => one.value.split(".")[0]);
+    if (lists === others) before.value = after.value;
 }
 
 function showProblems(form, problems) {

@@ -18,6 +18,7 @@ from ralphgen.project.config import NamedMcpServer
 from ralphgen.project.discipline_servers import name_problem
 from ralphgen.runtime.errors import one_line
 
+WAS = "was."  # what stands before a field's name where a form says what was read
 EDITS = "edits"  # the field that names the lists which the form replaces
 LARGEST = 1_000_000  # characters of a whole edit; its lists and texts have limits besides
 LONGEST_NAME = 200
@@ -143,8 +144,16 @@ class DisciplineForm:
     def fields(self, shown: DisciplineView) -> DisciplineFields:
         """Return the typed fields without the values of variables, which are secrets."""
         servers = tuple(map(self._typed, self._servers))
-        prose = tuple(replace(one, text=self._optional(one.column)) for one in shown.prose)
+        prose = tuple(map(self._prose, shown.prose))
         return DisciplineFields(servers, "\n".join(self._form.texts("disabled")), prose)
+
+    def _prose(self, stored: ProseField) -> ProseField:
+        """Return a field of words as it was typed, or as it is stored by now where nobody typed."""
+        (read,) = self._form.texts(f"{WAS}{stored.column}")[-1:] or (stored.text,)
+        (typed,) = self._form.texts(stored.column)[-1:] or (read,)
+        if typed == read:
+            return stored
+        return replace(stored, typed=typed, conflict=stored.text not in (read, typed))
 
     def _typed(self, number: int) -> ServerFields:
         start = f"servers.{number}"

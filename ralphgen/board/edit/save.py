@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Literal
 from ralphgen.board.edit.forms import Edit, problems_of
 from ralphgen.board.edit.plan import PlannedWrite, catalog_of, plan_write, secrets_of
 from ralphgen.board.requests import FieldProblem
-from ralphgen.board.views.disciplines import DisciplineView, Facts, discipline_of, read_facts
+from ralphgen.board.views.disciplines import (
+    DisciplineView,
+    Facts,
+    discipline_of,
+    is_of_same_lists,
+    read_facts,
+)
 from ralphgen.errors import Problem, ProjectError, RalphgenError, Say
 from ralphgen.generate import workflows
 from ralphgen.ledger.opened import connected_database, connection_of, journal_of
@@ -144,7 +150,7 @@ def _saved(root: Path, edit: Edit, patience: float, session: str) -> Saved:
         raise ProjectError(f'there is no discipline "{shown}" any more', "load the page again")
     before = discipline_of(facts, facts.rows[edit.discipline])
     if before.fingerprint != edit.fingerprint:
-        return _stale(before)
+        return _stale(edit, before)
     catalog = catalog_of(root, lambda: workflows.generate(root))
     fields = problems_of(edit, before, catalog)
     if fields:
@@ -155,7 +161,7 @@ def _saved(root: Path, edit: Edit, patience: float, session: str) -> Saved:
     done = stored(planned, patience, session)
     now = _now(root, edit.discipline)
     if done.state == "changed":
-        return _stale(now)
+        return _stale(edit, now)
     if done.state == "refused":
         problems = tuple(_without_secrets(problem, facts, edit) for problem in done.problems)
         return Saved("refused", "nothing was saved", now, problems=problems)
@@ -163,8 +169,10 @@ def _saved(root: Path, edit: Edit, patience: float, session: str) -> Saved:
     return Saved("saved", f'saved "{shown}" in {" and ".join(places)}', now)
 
 
-def _stale(now: DisciplineView | None) -> Saved:
-    hint = "read what is there now, and edit that"
+def _stale(edit: Edit, now: DisciplineView | None) -> Saved:
+    hint = "load the page again, and edit what is there now"
+    if now is not None and is_of_same_lists(edit.fingerprint, now.fingerprint):
+        hint = "save it again to put yours in the place of what is there now"
     problem = Problem("the discipline was changed by somebody else since the page was loaded", hint)
     return Saved("stale", "nothing was saved", now, problems=(problem,))
 

@@ -320,7 +320,7 @@ def _text(row: Row, column: str) -> str:
 
 
 def _fingerprint(facts: Facts, row: Row) -> str:
-    """Return a digest of all that an edit replaces or is checked by."""
+    """Return digests of all that an edit replaces or is checked by: of lists, and of words."""
     stored = [
         (home, known.type, known.data.hex()) if known is not None else (home,)
         for column, home in facts.homes.items()
@@ -328,5 +328,13 @@ def _fingerprint(facts: Facts, row: Row) -> str:
     ]
     prose = [(one, row.columns[one].type, row.columns[one].data.hex()) for one in facts.prose]
     settings = facts.settings(row.name).model_dump(mode="json")
-    text = json.dumps([row.name, stored, prose, settings])
-    return hashlib.blake2b(text.encode(), key=_KEY, digest_size=16).hexdigest()
+    parts = ([row.name, stored, settings], [row.name, prose])
+    return ".".join(
+        hashlib.blake2b(json.dumps(part).encode(), key=_KEY, digest_size=16).hexdigest()
+        for part in parts
+    )
+
+
+def is_of_same_lists(fingerprint: str, other: str) -> bool:
+    """Return whether positions in the lists of a discipline mean the same in two of its states."""
+    return fingerprint.partition(".")[0] == other.partition(".")[0]

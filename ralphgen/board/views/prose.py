@@ -34,12 +34,21 @@ class ProseField:
     """A column of a discipline and the text of its field; of skills it has one on each line.
 
     `problem` says what is wrong with what is stored. One that is not `editable` is told of only.
+    `typed` is what a person has put in the place of the text, None where nobody has; with
+    `conflict` they have not seen the text, which somebody else has written meanwhile.
     """
 
     column: str
     text: str
     problem: str = ""
     editable: bool = True
+    typed: str | None = None
+    conflict: bool = False
+
+    @property
+    def shown(self) -> str:
+        """Return what stands in the field."""
+        return self.text if self.typed is None else self.typed
 
 
 def prose_columns(columns: Sequence[Mapping[str, Any]], hidden: Sequence[str]) -> tuple[str, ...]:

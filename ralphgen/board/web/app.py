@@ -68,10 +68,14 @@ class Site:
         return await self._drawn_page(place, _page_query(query), query.get("notice", ""))
 
     async def _drawn_page(
-        self, place: pages.BoardPlace, query: PageQuery, outcome: ActionResult | str
+        self,
+        place: pages.BoardPlace,
+        query: PageQuery,
+        outcome: ActionResult | str,
+        status: int = 200,
     ) -> Response:
         sections = {name: self._drawing(name, query) for name in place.sections}
-        return await self._desk.page(place, sections, query, outcome)
+        return await self._desk.page(place, sections, query, outcome, status)
 
     def _drawing(self, name: str, query: PageQuery) -> Draw:
         return lambda: pages.section(name, self._board.view(name, query))
@@ -105,12 +109,13 @@ class Site:
         """Save; what was typed into a plain form stays there where it cannot be saved."""
         form = await form_of(request)
         outcome = await in_thread(partial(self._board.save, form))
-        if outcome.ok or wants_json(request):
+        status = 409 if outcome.stale else 200
+        if wants_json(request):
+            return json_answer(asdict(outcome), status)
+        if outcome.ok:
             return self._answered(request, form, "disciplines", outcome)
-        place = pages.PLACE_OF["disciplines"]
-        return await self._drawn_page(
-            place, PageQuery(form.text("discipline"), typed=form), outcome
-        )
+        query = PageQuery(form.text("discipline"), typed=form)
+        return await self._drawn_page(pages.PLACE_OF["disciplines"], query, outcome, status)
 
     async def _done(
         self, request: Request, form: Form, section: str, act: Callable[[], ActionResult]

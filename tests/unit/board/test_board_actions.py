@@ -196,9 +196,11 @@ def test_what_was_typed_into_a_plain_form_stays_there(board: Running) -> None:
 
 def test_an_edit_of_what_has_changed_meanwhile_is_refused(board: Running, root: Path) -> None:
     first, second = discipline_form(board), discipline_form(board, command="another")
-    saved, refused = board.act("disciplines/save", first), board.act("disciplines/save", second)
+    saved = board.act("disciplines/save", first)
+    refused = board.post("disciplines/save", second, Accept="application/json")
 
-    assert (True, False) == (saved["ok"], refused["ok"])
+    assert (True, False, True) == (saved["ok"], refused.json["ok"], refused.json["stale"])
+    assert 409 == refused.status
     assert ["docs-server"] == [command for _, command, *_ in servers_of(root)]
 
 

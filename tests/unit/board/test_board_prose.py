@@ -126,9 +126,41 @@ class TestOnTheBoard:
             assert board.act("/disciplines/save", first)["ok"]
             answer = board.post("/disciplines/save", second)
 
+        assert 409 == answer.status
         assert "changed by somebody else" in notice_in(answer.text)
         assert "\ntwo</textarea>" in part(answer.text, "disciplines")
         assert "one" == row(root)["conventions"]
+
+    def test_both_versions_are_shown_and_one_more_save_is_right(self, root: Path) -> None:
+        columns = ("description", "conventions", "system_prompt")
+        with running_board(root) as board:
+            read = self.fields(board)
+            texts = {name: str(row(root)[name] or "") for name in columns}
+            sent = [*read.items(), *((f"was.{name}", text) for name, text in texts.items())]
+            theirs = "conventions = 'one', system_prompt = 'theirs alone'"
+            query(root, f"UPDATE disciplines SET {theirs} WHERE name = 'testing'")
+            mine = {**texts, "conventions": "two", "description": "mine alone"}
+            sent += [*mine.items(), *(("prose", name) for name in columns)]
+            answer = board.post("/disciplines/save", sent)
+            html = part(answer.text, "disciplines")
+            shown = {
+                name: html.split(f'name="{name}"')[1]
+                .partition(">\n")[2]
+                .partition("</textarea>")[0]
+                for name in columns
+            }
+            again = {**read, "fingerprint": hidden(html, "fingerprint")}
+            sent = [*again.items(), *shown.items(), *(("prose", name) for name in columns)]
+            saved = board.act("/disciplines/save", sent)
+        boxes = [one for one in Elements(html).of("div") if "data-now" in one]
+
+        assert 409 == answer.status
+        expected = {**mine, "system_prompt": "theirs alone"}
+        assert expected == shown
+        assert ["conventions"] == [one["data-now"] for one in boxes if "hidden" not in one]
+        assert ">one</pre>" in html
+        assert saved["ok"], saved
+        assert expected == {name: row(root)[name] for name in columns}
 
     def test_a_value_that_no_session_can_read_is_shown_and_mended(self, root: Path) -> None:
         query(
