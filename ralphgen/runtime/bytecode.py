@@ -31,6 +31,7 @@ MOST = {
     "project-": 100,
     "runtime-": 60,
     "schema-": 200,
+    "answers-": 100,
 }  # files that are kept, by the beginning of their names
 FIRST = "runtime/kept.py"  # what `loader` runs of what is kept
 EARLY = ("runtime/modules.py",)  # runs before there is a finder, as that does

@@ -15,6 +15,7 @@ from _frozen_importlib import ModuleSpec
 from _frozen_importlib_external import SourceFileLoader
 
 from .kept import open_kept, run
+from .loader import name_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +60,15 @@ def start(
     return status
 
 
-def to_keep_as_one() -> tuple[Kept, str, Sequence[tuple[str, str, CodeType]]] | None:
+def kept_name() -> str:
+    """Return the name of what is kept of the server; empty where this start had to compare it."""
+    finder = sys.meta_path[0]
+    if not isinstance(finder, Modules) or "runtime.bytecode" in sys.modules:
+        return ""
+    return finder.kept_name
+
+
+def to_keep_as_one() -> tuple[Kept, str, Sequence[tuple[str, str, CodeType | None]]] | None:
     """Return the modules that have run until now, where every start runs them, and no more.
 
     They come with what is kept, and the name to keep them under with that; None where they are
@@ -89,6 +98,7 @@ class Modules:
         self._running: list[str] = []  # files, the innermost last
         self._codes: dict[str, Code] = {}  # by part that was verified
         self._kept = kept
+        self.kept_name = name_of(folder, manifest) if kept else ""
         self._first = f"first/{kit}"  # what the modules are kept as that run at every start
         self._found: dict[str, str] = {}  # modules in the order to run them in, with their files
         self._ran: set[str] = set()  # those of their files that have run
@@ -154,36 +164,45 @@ class Modules:
         self._found.setdefault(name, file)
 
     def run_first(self) -> None:
-        """Run what ran at an earlier start, in that order, without looking for each module."""
+        """Run what ran at an earlier start, in that order, without looking for each module.
+
+        Those that come without code were named in tables alone, and run later.
+        """
         first = (self._kept and self._kept[1](self._first)) or ()
         self._is_first_kept = bool(first)
         for name, file, code in first:
-            self._read[file] = code
+            if code is not None:
+                self._read[file] = code
             if file.endswith("/__init__.py"):
                 package = sys.modules[name] = ModuleType(name)
                 package.__package__ = name
                 package.__path__ = []
         # A kit's own package, which imports all the rest, is there already, without its contents.
-        for name, file, _ in sorted(first, key=lambda one: not is_of_runtime(one[1])):
+        for name, file, code in sorted(first, key=lambda one: not is_of_runtime(one[1])):
             parent, _, last = name.rpartition(".")
-            if name not in sys.modules:
-                sys.modules[name] = ModuleType(name)
-                sys.modules[name].__package__ = parent
+            module = sys.modules.get(name)
+            if module is None:
+                module = sys.modules[name] = LateModule(name) if code is None else ModuleType(name)
+                module.__package__ = parent
+                if code is None:
+                    module.__loader__ = LateLoader(name, f"{self._folder}/{file}", self, file)
             if file in self._read:
-                self.run(file, sys.modules[name])
-                if parent:
-                    setattr(sys.modules[parent], last, sys.modules[name])
+                object.__setattr__(module, "__class__", ModuleType)
+                self.run(file, module)
+            if parent:
+                setattr(sys.modules[parent], last, module)
 
-    def to_keep_as_one(self) -> tuple[Kept, str, Sequence[tuple[str, str, CodeType]]] | None:
+    def to_keep_as_one(self) -> tuple[Kept, str, Sequence[tuple[str, str, CodeType | None]]] | None:
         """Return what has run until now, for `run_first`."""
         if self._kept is None or self._is_first_kept:
             return None
         first = []
         for name, file in self._found.items():
+            code: Any = None  # of one that was named in a table
             if file in self._ran:
-                code: Any = self._codes[self._listed[file]](file)
+                code = self._codes[self._listed[file]](file)
                 vars(_imp)["_fix_co_filename"](code, f"{self._folder}/{file}")
-                first.append((name, file, code))
+            first.append((name, file, code))
         return self._kept, self._first, first
 
     def in_table(self) -> bool:

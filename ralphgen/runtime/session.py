@@ -131,6 +131,10 @@ class Session:
                 )
         return seen
 
+    def view(self) -> str | None:
+        """Return what decides over all that it sees; None where no other session is like it."""
+        return None if self.folder else repr((self.kit, {**self._facts, "session_id": ""}))
+
     @property
     def kits(self) -> tuple[str, ...]:
         """The kits that the project has switched on."""
@@ -146,8 +150,7 @@ class Session:
 
     def leaves(self, tool: str, argument: str) -> bool:
         """Return whether neither the recipe nor the context takes an argument of a tool away."""
-        narrowed = self._policy.narrowed(self.base, self.kit)
-        keep = self._kept(tool, narrowed.get(tool))
+        keep = self._kept(tool, self._policy.narrowed(self.base, self.kit).get(tool))
         return keep is None or argument in keep
 
     def bound_arguments(self, tool: str) -> Mapping[str, BoundArgument]:

@@ -8,13 +8,14 @@ import sys
 from .deferred import settled
 from .errors import RefusedError, StartError, ToolError, log, one_line
 from .modules import add_packages, to_keep_as_one
+from .protocol.kept_answers import KeptHandlers, keep_answers, name_for, read_answers
 from .protocol.stdio import Ending, Wire
 from .system import os
 from .values.encoding import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from .kit import Kit
@@ -158,13 +159,21 @@ def _serve(asked: CommandLine, name: str, folder: str, ending: Ending) -> int:
     policy = emitted_policy(manifest)
     session = read_session(name, folder, asked.context, asked.sha256, policy)
     kit: Kit = emitted(name, "KIT")  # the other kits are not imported
-    tools = session.tools(kit.tools)
+    quiet = asked.check or asked.describe
+    answers = "" if quiet else name_for(session)
+    kept = read_answers(answers)
+    tools = {} if kept else session.tools(kit.tools)
     workspace = kit.open_workspace(folder, session)
     ending.hold(workspace)
-    from .protocol.handlers import Handlers
 
-    handlers = Handlers(kit, session, tools, workspace, manifest["ralphgen"])
-    if asked.check or asked.describe:
+    def made() -> Handlers:
+        from .protocol.handlers import Handlers
+
+        seen = session.tools(kit.tools) if kept else tools
+        return Handlers(kit, session, seen, workspace, manifest["ralphgen"])
+
+    if quiet:
+        handlers = made()
         _refuse_without_sdk()
         if asked.describe:
             wire.write(_described(handlers, [*tools.values()]))
@@ -173,15 +182,30 @@ def _serve(asked: CommandLine, name: str, folder: str, ending: Ending) -> int:
     _announce(session, name)
     if kit.connected is not None:
         kit.connected(workspace)
-    return _converse(handlers, folder, wire, ending)
+    if kept:
+        standing: Any = KeptHandlers(kept, made, kit, workspace, manifest["ralphgen"])
+        return _converse(lambda: standing, "", folder, wire, ending)
+    return _converse(made, answers, folder, wire, ending)
 
 
-def _converse(handlers: Handlers, folder: str, wire: Wire, ending: Ending) -> int:
-    """Speak with the client until it leaves; raises `StartError` where the SDK is missing."""
+def _converse(
+    made: Callable[[], Handlers], answers: str, folder: str, wire: Wire, ending: Ending
+) -> int:
+    """Speak with the client until it leaves; raises `StartError` where the SDK is missing.
+
+    What the handlers say of themselves is kept under the name `answers`, empty where it is not.
+    """
     from .protocol.connection import Connection
 
+    modules = to_keep_as_one()
+    handlers = made()
     connection = Connection(handlers, folder, wire, ending)
-    _keep_modules()
+    if modules is not None:
+        from .bytecode import keep_also
+
+        keep_also(*modules)
+    if answers:
+        keep_answers(answers, handlers)
     gc.freeze()
     gc.enable()
     try:
@@ -192,15 +216,6 @@ def _converse(handlers: Handlers, folder: str, wire: Wire, ending: Ending) -> in
         handlers.workspace.close()
         raise
     return ending.end()
-
-
-def _keep_modules() -> None:
-    """Have the next starts read their modules as one, where that was not done yet."""
-    found = to_keep_as_one()
-    if found is not None:
-        from .bytecode import keep_also
-
-        keep_also(*found)
 
 
 def _described(handlers: Handlers, seen: Sequence[Tool]) -> str:

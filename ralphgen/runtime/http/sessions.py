@@ -10,7 +10,7 @@ from ..errors import INTERNAL_ERROR, ContextError, DeferError, RefusedError, Sta
 from ..policy import FULL
 from ..protocol import messages
 from ..protocol.fast_path import FastPath
-from ..protocol.handlers import AT_ONCE, Handlers
+from ..protocol.handlers import Handlers
 from ..protocol.worker import Worker, outcome_of
 from ..session import session_of
 from .leases import Lease
@@ -168,7 +168,7 @@ class OpenSession:
         method, params = self.handlers.methods[request.method], request.params
         begun: Answer
         try:
-            if request.method in AT_ONCE:
+            if request.method in messages.AT_ONCE:
                 begun = method(params)
             else:
                 begun = self._worker.at_once(lambda: method(params))

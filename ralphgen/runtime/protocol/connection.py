@@ -11,8 +11,7 @@ from ..errors import INTERNAL_ERROR, DeferError, RefusedError, StartError, one_l
 from ..modules import add_packages
 from ..values.encoding import read_json
 from .fast_path import CALL, CANCELLED, DoubtError, FastPath
-from .handlers import AT_ONCE
-from .messages import TASKS, progress, refusal
+from .messages import AT_ONCE, TASKS, progress, refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

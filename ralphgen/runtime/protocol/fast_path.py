@@ -31,6 +31,9 @@ CACHEABLE = frozenset(
 )
 REPLAYED = "ralphgen:replayed"  # the id of a handshake that the SDK is told behind our back
 CALL = "tools/call"
+LIST = "tools/list"
+KNOWN = ("ping", "server/discover", LIST)  # what may need no look at the project
+NO_TOOLS = b'"tools":[]'
 CANCELLED = "notifications/cancelled"
 OTHER = "other"  # stands for a version of the protocol that only the SDK knows
 
@@ -108,13 +111,9 @@ class FastPath:
         if modern and not self._version:
             self._version = messages.MODERN
             self._replay("server/discover", {"_meta": meta})
-        if method == "ping":
-            return PlainRequest(identity, method, params, {})
-        if method == "server/discover":
-            capabilities = self._handlers.stateless_capabilities
-            introduction = self._introduction(capabilities)
-            result = {**introduction, "supportedVersions": [messages.MODERN]}
-            return PlainRequest(identity, method, params, result)
+        known = self._known(method, params) if method in KNOWN else None
+        if known is not None:
+            return PlainRequest(identity, method, params, known)
         if not self._handlers.answers(method):
             raise DoubtError
         if method == CALL:
@@ -122,6 +121,15 @@ class FastPath:
         takes_tasks = modern and messages.takes_tasks(meta[messages.META[2]])
         token = meta.get("progressToken")
         return PlainRequest(identity, method, params, token=token, takes_tasks=takes_tasks)
+
+    def _known(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the result of a request of `KNOWN`; None where the tools have to be looked at."""
+        if method == "ping":
+            return {}
+        if method == LIST:
+            return {"tools": []} if self._handlers.listed and not params else None
+        introduction = self._introduction(self._handlers.stateless_capabilities)
+        return {**introduction, "supportedVersions": [messages.MODERN]}
 
     def left(self, line: bytes) -> None:
         """Take note that the SDK answers a line: it may open the connection, or open it anew."""
@@ -138,7 +146,10 @@ class FastPath:
             outcome["_meta"] = {f"{messages.PREFIX}serverInfo": self._about}
             if request.method in CACHEABLE:
                 outcome |= {"ttlMs": 0, "cacheScope": "private"}
-        return messages.line({"jsonrpc": "2.0", "id": identity, "result": outcome})
+        line = messages.line({"jsonrpc": "2.0", "id": identity, "result": outcome})
+        if request.method == LIST and request.result is not None:
+            return line.replace(NO_TOOLS, self._handlers.listed, 1)
+        return line
 
     @property
     def is_handshake(self) -> bool:

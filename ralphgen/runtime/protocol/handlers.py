@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     Given = TypeVar("Given")
 
-# They read nothing of the project, and so wait for nobody.
-AT_ONCE = ("tools/list", "prompts/list", "resources/templates/list", "skills/list", "skills/get")
 LISTENING = ("resources/subscribe", "resources/unsubscribe", "subscriptions/listen")
 EXTENSION = "io.modelcontextprotocol/skills"
 SKILLS = "skill://"
@@ -44,7 +42,8 @@ class Handlers:
     `RefusedError`, and `DeferError` on the thread that reads requests. `listening` are the requests
     besides by which clients hear of changes.
     `capabilities` and `instructions` are what the server says of itself; in the stateless version,
-    which knows extensions, it says `stateless_capabilities`.
+    which knows extensions, it says `stateless_capabilities`. `listed` are the tools as JSON, where
+    an earlier start has kept them (see `kept_answers`).
     """
 
     __slots__ = (
@@ -52,6 +51,7 @@ class Handlers:
         "capabilities",
         "instructions",
         "kit",
+        "listed",
         "listening",
         "long_tools",
         "methods",
@@ -71,6 +71,7 @@ class Handlers:
         self.kit = kit
         self.workspace = workspace
         self.version = version
+        self.listed = b""
         seen = [*tools.values()]
         self._reading = frozenset(tool.name for tool in seen if tool.hints.get("readOnlyHint"))
         self.listening = () if kit.resources is None else LISTENING

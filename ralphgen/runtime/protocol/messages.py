@@ -36,6 +36,8 @@ HANDSHAKE_ONLY = frozenset(("ping", "resources/subscribe", "resources/unsubscrib
 TASKS = ("tasks/get", "tasks/update", "tasks/cancel")
 TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 STATELESS_ONLY = frozenset(("server/discover", "subscriptions/listen", *TASKS))
+# They read nothing of the project, and so wait for nobody.
+AT_ONCE = ("tools/list", "prompts/list", "resources/templates/list", "skills/list", "skills/get")
 NESTED = 200  # objects and lists in each other; the SDK reads hardly more
 INFO = frozenset(("name", "version", "title", "description", "websiteUrl"))
 CAPABILITIES = frozenset(("roots", "sampling", "elicitation", "experimental", "extensions"))

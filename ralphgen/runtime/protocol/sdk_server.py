@@ -16,9 +16,8 @@ from mcp.shared.message import SessionMessage
 
 from ..errors import INTERNAL_ERROR, INVALID_REQUEST, RefusedError, log_exception
 from .fast_path import CALL, REPLAYED
-from .handlers import AT_ONCE
 from .malformed import refused, unreadable, unreadable_answer
-from .messages import MODERN, can_ask, progress
+from .messages import AT_ONCE, MODERN, can_ask, progress
 from .questions import PATIENCE, SILENCE
 from .worker import outcome_of
 

@@ -7,6 +7,7 @@ take half as long as the interpreter takes to start. `hashlib` would load OpenSS
 from __future__ import annotations
 
 import _json
+import sys
 
 __all__ = ["JsonReader", "read_json", "sha256", "sha256_hex", "write_json"]
 
@@ -17,12 +18,12 @@ if TYPE_CHECKING:
     from typing import Any
 else:
     try:
-        from _sha2 import sha256  # CPython 3.12 and later
+        if sys.version_info < (3, 12):
+            from _sha256 import sha256
+        else:
+            from _sha2 import sha256
     except ImportError:
-        try:
-            from _sha256 import sha256  # CPython 3.11
-        except ImportError:
-            from hashlib import sha256  # a Python built without its own digests
+        from hashlib import sha256  # a Python built without its own digests
 
 BLANKS = " \t\n\r"
 
