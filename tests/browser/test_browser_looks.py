@@ -1,5 +1,6 @@
 """How the board looks on a phone, a tablet and a desktop: nothing covers, breaks or runs over."""
 
+import os
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -17,6 +18,7 @@ AT_WORK = (f"sessions/{LIVE}", "loop")
 WORK = (
     *("tasks/2", "tasks/3/edit", "tasks/5", "tasks/new", "tasks/999"),
     *(f"sessions/{OVER}", f"sessions/{OVER}/undo", *AT_WORK),
+    *("sessions/new?task=1", "loop?max_tasks=3"),
 )
 """Pages of a task, a session and the loop: over, at work, as forms, and one that is not there."""
 OPENED = "for (const one of document.querySelectorAll('main details')) one.open = true"
@@ -84,9 +86,15 @@ def board(root: Path) -> Iterator[BoardProcess]:
 
 
 @pytest.fixture(scope="module")
-def work_board(worked: Path) -> Iterator[BoardProcess]:
-    with board_process(worked) as running:
-        yield running
+def work_board(worked: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BoardProcess]:
+    """A board on it where an agent is on PATH, which can be started."""
+    program = tmp_path_factory.mktemp("programs") / "claude"
+    program.write_text("#!/bin/sh\n", encoding="utf-8")
+    program.chmod(0o755)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+        with board_process(worked) as running:
+            yield running
 
 
 @pytest.fixture(scope="module")
