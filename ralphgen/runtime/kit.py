@@ -5,18 +5,20 @@ A kit may use what another offers, in the same session, without knowing its modu
 
 from __future__ import annotations
 
-from .errors import StartError
+from .errors import StartError, ToolError
 from .system import os
 from .tool import instruction_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any, Protocol
+    from typing import Any, Protocol, TypeVar
 
     from .database.connection import WriteNotices
     from .session import Session
     from .tool import Tool
+
+    Result = TypeVar("Result")
 
     class Workspace(Protocol):
         """What the tools of a kit share while the server lives."""
@@ -124,6 +126,99 @@ class Kit:
         self.services = services
         self.skill = skill
         self.refusals = refusals
+
+
+class OpenProject:
+    """A session's project, whose kit works on its database.
+
+    `folder` is the server's, `root` the project's, `ralph_folder` its `.ralph`, and `work_tree`
+    where the session works: the same, or its place in another work tree of git. What is `beside` is
+    closed with this one: other workspaces of the project, processes. `journal` is there from the
+    first write on, in a project with a ledger, and takes the name of the `tool` that writes.
+    """
+
+    __slots__ = (
+        "_schema_version",
+        "beside",
+        "database",
+        "folder",
+        "journal",
+        "ralph_folder",
+        "root",
+        "session",
+        "tool",
+        "work_tree",
+    )
+    database: Any
+
+    def __init__(self, folder: str, session: Session) -> None:
+        self.folder = folder
+        self.root, self.work_tree = project_places(folder, session)
+        self.ralph_folder = os.path.join(self.root, ".ralph")
+        self.session = session
+        self.beside: list[Any] = []
+        self.journal: Any = None
+        self.tool = ""
+        self._schema_version = -1
+
+    def close(self) -> None:
+        """Let go of the database, and of what is beside it."""
+        for other in self.beside:
+            other.close()
+        self.database.close()
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether only another workspace can be used; safe in any thread."""
+        lost: bool = self.database.is_lost
+        return lost
+
+    def snapshot(self, work: Callable[[], Result]) -> Result:
+        """Return `work()`, run on one state of a database that has the expected columns."""
+
+        def checked() -> Result:
+            self.refuse_moved_schema()
+            return work()
+
+        found: Result = self.database.reading(checked)
+        return found
+
+    def refuse_moved_schema(self) -> None:
+        """Raise `ToolError` where a migration took a column from under the running server."""
+        version = self.database.schema_version()
+        if version != self._schema_version:
+            self._refuse_migrated()
+            self._schema_version = version
+
+    def _refuse_migrated(self) -> None:
+        """Raise `ToolError` where a column that the tools use is no longer as it was."""
+        raise NotImplementedError
+
+    def _begin_journal(self) -> None:
+        """Have all that comes next in this transaction journaled."""
+        if self.journal is None:
+            self.journal = self._open_journal()
+        self.journal.begin()
+
+    def _open_journal(self) -> Any:
+        """Return what keeps on record what the session writes."""
+        raise NotImplementedError
+
+    def read_at_start(self, work: Callable[[], Result]) -> Result:
+        """Return `work()`, run on one state of the database; raises `StartError`."""
+        try:
+            found: Result = self.database.reading(work)
+        except ToolError as error:
+            raise StartError(f'cannot read "{self.database.path}": {error}') from error
+        return found
+
+    def _closing_on_failure(self, check: Callable[[], None]) -> None:
+        """Have a check made when the database is open; close all where it fails at the start."""
+        try:
+            self.database.when_open(check)
+        except StartError:
+            self.close()
+            raise
 
 
 def standard_instructions(about: str) -> Callable[[Session, Sequence[Tool]], str]:

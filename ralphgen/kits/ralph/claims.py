@@ -58,14 +58,10 @@ class _CommandWorkspace(Workspace):
 
     __slots__ = ()
 
-    def refuse_moved_schema(self) -> None:
-        """Raise `ToolError` where a migration took a column from under the command."""
-        version = self.database.schema_version()
-        if version != self._schema_version:
-            found = read_facts(connection_of(self.database))
-            now = {table: [dict(one) for one in columns] for table, columns in found.items()}
-            refuse_migrated(self, self.folder, now)
-            self._schema_version = version
+    def _refuse_migrated(self) -> None:
+        found = read_facts(connection_of(self.database))
+        now = {table: [dict(one) for one in columns] for table, columns in found.items()}
+        refuse_migrated(self, self.folder, now)
 
     def _note_schema(self) -> None:
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ralphgen.runtime.database import schema
 from ralphgen.runtime.database.ledger import MARKER
-from ralphgen.runtime.errors import StartError, ToolError
 from ralphgen.runtime.sqlite.known_schema import remember
 from ralphgen.runtime.sqlite.schema import missing_columns, read_tables
 from ralphgen.runtime.start import read_manifest
@@ -29,11 +28,8 @@ def refuse_unlike(
     """
     database = workspace.database
     also, reads = _further(manifest), manifest["schema"].get("reads", {})
-    try:
-        found = database.reading(lambda: read_tables(database.connection, also=also))
-        gone = database.reading(lambda: missing_columns(database.connection, reads))
-    except ToolError as error:
-        raise StartError(f'cannot read "{database.path}": {error}') from error
+    found = workspace.read_at_start(lambda: read_tables(database.connection, also=also))
+    gone = workspace.read_at_start(lambda: missing_columns(database.connection, reads))
     if schema.refuse_unlike("ralph", folder, manifest["schema"], found, gone):
         remember(known_as)
 

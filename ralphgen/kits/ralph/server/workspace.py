@@ -6,20 +6,19 @@ import _thread
 import time
 
 from ralphgen.runtime.context import is_same
-from ralphgen.runtime.errors import ContextError, StartError, ToolError
-from ralphgen.runtime.kit import project_places
+from ralphgen.runtime.errors import ContextError, ToolError
+from ralphgen.runtime.kit import OpenProject
 from ralphgen.runtime.sqlite.database import Database
 from ralphgen.runtime.sqlite.known_schema import is_known, record_name
 from ralphgen.runtime.sqlite.library import SAME_NAME, located, ordered
 from ralphgen.runtime.start import read_manifest
-from ralphgen.runtime.system import os
 from ralphgen.runtime.values.arguments import nearest, shortened
 from ralphgen.runtime.values.paging import fitted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any, TypeVar
+    from typing import Any
 
     from ralphgen.runtime.session import Session
     from ralphgen.runtime.sqlite.journal import Journal
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from .checks import CheckRun
     from .tables import StoredTable
 
-    Result = TypeVar("Result")
     Run = Callable[["Workspace", dict[str, Any]], dict[str, Any]]
 
 LISTED = 20  # names in a refusal
@@ -76,35 +74,15 @@ class Tables:
         self.metadata = metadata
 
 
-class Workspace:
+class Workspace(OpenProject):
     """The open project of one session.
 
-    `folder` is the server's, `root` the project's, `ralph_folder` its `.ralph`, and `work_tree`
-    where the session works: the same, or its place in another work tree of git. `beside` is what
-    is closed with this one: other workspaces of the project, processes.
     `done` are the rules by which a task is done, None where there is none, `checks_run` the last
-    run of them, and `evidence` the connection that its thread writes on. `journal` is there from
-    the first write on, in a project with a ledger, and takes the name of the `tool` that writes.
+    run of them, and `evidence` the connection that its thread writes on.
     """
 
-    __slots__ = (
-        "_known_as",
-        "_manifest",
-        "_schema_version",
-        "beside",
-        "checks_run",
-        "database",
-        "done",
-        "evidence",
-        "folder",
-        "journal",
-        "ralph_folder",
-        "root",
-        "session",
-        "tables",
-        "tool",
-        "work_tree",
-    )
+    __slots__ = ("_known_as", "_manifest", "checks_run", "done", "evidence", "tables")
+    database: Database
 
     def __init__(
         self,
@@ -114,23 +92,17 @@ class Workspace:
         done: Mapping[str, Any] | None = None,
         database: Database | None = None,
     ) -> None:
-        self.folder = folder
+        super().__init__(folder, session)
         self._manifest = read_manifest(folder)
-        self.root, self.work_tree = project_places(folder, session)
-        self.ralph_folder = os.path.join(self.root, ".ralph")
-        self.session = session
+        self._known_as = ""
         self.tables = tables
         self.done = done
         self.checks_run: CheckRun | None = None
         self.evidence: Database | None = None
-        self.beside: list[Any] = []
-        self.journal: Journal | None = None
-        self.tool = ""
         named = (session.project or {}).get("database") or tables.database
         self.database = self.fenced(database or Database(located(self.root, named)))
         if tables.ledger:
             self.database.before_writes.append(self._begin_journal)
-        self._schema_version, self._known_as = -1, ""
         self._closing_on_failure(self._note_schema)
 
     def close(self) -> None:
@@ -139,16 +111,7 @@ class Workspace:
             self.checks_run.close()
         if self.evidence is not None:
             self.evidence.close()
-        for other in self.beside:
-            other.close()
-        self.database.close()
-
-    def _begin_journal(self) -> None:
-        if self.journal is None:
-            from .recording import open_journal
-
-            self.journal = open_journal(self)
-        self.journal.begin()
+        super().close()
 
     def fenced(self, database: Database) -> Database:
         """Return a connection that refuses what the session may not write any more."""
@@ -162,15 +125,6 @@ class Workspace:
             database.before_writes.append(refuse)
         return database
 
-    def snapshot(self, work: Callable[[], Result]) -> Result:
-        """Return `work()`, run on one state of a database that has the expected columns."""
-
-        def checked() -> Result:
-            self.refuse_moved_schema()
-            return work()
-
-        return self.database.reading(checked)
-
     def refuse_another(self) -> None:
         """Raise `StartError` where the database is not the one that is expected, once it is open.
 
@@ -178,21 +132,6 @@ class Workspace:
         logged, and the server works as it was generated. Its rows are those of the session.
         """
         self._closing_on_failure(self._refuse_another)
-
-    def refuse_moved_schema(self) -> None:
-        """Raise `ToolError` where a migration took a column from under the running server."""
-        version = self.database.schema_version()
-        if version == self._schema_version:
-            return
-        from .moved_schema import refuse_migrated
-
-        refuse_migrated(self, self.folder)
-        self._schema_version = version
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether only another workspace can be used; safe in any thread."""
-        return self.database.is_lost
 
     def known(self, table: StoredTable, name: str, argument: str) -> None:
         """Raise `ToolError`, with the nearest name, where no row of the table has this name."""
@@ -215,23 +154,22 @@ class Workspace:
         rows = self.database.rows(table.select(["name"], f"ORDER BY {ordered('name')}"))
         return [row[0] for row in rows if isinstance(row[0], str)]
 
-    def _closing_on_failure(self, check: Callable[[], None]) -> None:
-        """Have a check made when the database is open; close all where it fails at the start."""
-        try:
-            self.database.when_open(check)
-        except StartError:
-            self.close()
-            raise
+    def _refuse_migrated(self) -> None:
+        from .moved_schema import refuse_migrated
+
+        refuse_migrated(self, self.folder)
+
+    def _open_journal(self) -> Journal:
+        from .recording import open_journal
+
+        return open_journal(self)
 
     def _note_schema(self) -> None:
         def look() -> tuple[int, str]:
             name = record_name(self.database.connection, self._manifest)
             return self.database.schema_version(), name
 
-        try:
-            self._schema_version, self._known_as = self.database.reading(look)
-        except ToolError as error:
-            raise StartError(f'cannot read "{self.database.path}": {error}') from error
+        self._schema_version, self._known_as = self.read_at_start(look)
 
     def _refuse_another(self) -> None:
         if not is_known(self._known_as):
@@ -249,10 +187,7 @@ class Workspace:
                 text = f'the context "{self.session.context}" cannot be used: {error}; {hint}'
                 raise ContextError(text) from error
 
-        try:
-            self.database.reading(look)
-        except ToolError as error:
-            raise StartError(f'cannot read "{self.database.path}": {error}') from error
+        self.read_at_start(look)
 
 
 def open_workspace(
