@@ -242,7 +242,7 @@ def test_it_is_refused(board: Running, kind: str, body: str | bytes, status: int
     answer = board.ask("POST", "sessions/end", given, body)
 
     assert status == answer.status, answer
-    assert answer.headers["content-type"].startswith("text/plain")
+    assert answer.headers["content-type"].startswith("text/html")
 
 
 def test_a_query_that_is_none_is_refused(board: Running) -> None:

@@ -258,12 +258,13 @@ def test_of_two_boards_the_second_to_save_a_discipline_is_told(project: EnginePr
             for board, text in zip(boards, ("One", "Two"), strict=True)
         ]
         sent = [
-            at.submit(board.act, "disciplines/save", form)
+            at.submit(board.post, "disciplines/save", form, Accept="application/json")
             for board, form in zip(boards, forms, strict=True)
         ]
         answers = [one.result() for one in sent]
-    first = [answer["ok"] for answer in answers].index(True)
+    first = [answer.json["ok"] for answer in answers].index(True)
     sql = "SELECT conventions FROM disciplines WHERE name = 'backend'"
 
-    assert "changed by somebody else" in answers[1 - first]["problems"][0]["text"]
+    assert [200, 409] == sorted(answer.status for answer in answers)
+    assert "changed by somebody else" in answers[1 - first].json["problems"][0]["text"]
     assert [(forms[first]["conventions"],)] == project.query(sql)
