@@ -57,7 +57,7 @@ class Tab(Thread):
 def tabs(root: Path, count: int) -> Iterator[tuple[BoardProcess, list[Tab]]]:
     """A board with so many open tabs."""
     over = Event()
-    with board_process(root) as board:
+    with board_process(root, fresh=True) as board:
         opened = [Tab(board, over) for _ in range(count)]
         for tab in opened:
             tab.start()

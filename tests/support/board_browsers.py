@@ -17,7 +17,7 @@ from typing import Any
 from unittest.mock import patch
 from urllib.parse import urlencode, urlsplit
 
-from command_line import RALPHGEN
+from command_line import RALPHGEN, started_beside
 from lifelines import PATIENCE
 
 from ralphgen.board.web.server import LOOPBACK, BoardServer, quiet_log
@@ -235,18 +235,24 @@ def running_board(root: Path, *, crash: str = "") -> Iterator[Running]:
 
 
 @contextmanager
-def board_process(root: Path, *, words: str = "", most_files: int = 0) -> Iterator[BoardProcess]:
+def board_process(
+    root: Path, *, words: str = "", most_files: int = 0, fresh: bool = False
+) -> Iterator[BoardProcess]:
     """A real process of the board on the project; in the end it has said nothing but `words`.
 
-    It can have `most_files` open, if that is not 0.
+    It can have `most_files` open, if that is not 0. It is an interpreter of its own then, and where
+    it is to be `fresh`; else a fork of one that has the imports behind it.
     """
-    limited = ["sh", "-c", f'ulimit -n {most_files}; exec "$0" "$@"']
-    process = subprocess.Popen(
-        [*(limited if most_files else ()), RALPHGEN, "board", root, "--no-open"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-    )
+    if most_files or fresh:
+        limited = ["sh", "-c", f'ulimit -n {most_files}; exec "$0" "$@"']
+        process = subprocess.Popen(
+            [*(limited if most_files else ()), RALPHGEN, "board", root, "--no-open"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+        )
+    else:
+        process = started_beside("board", root, "--no-open")
     with process:
         try:
             running = BoardProcess(process)

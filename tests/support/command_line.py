@@ -1,6 +1,7 @@
 """The command line as people use it: its processes, and what they leave on the disk."""
 
 import atexit
+import ctypes
 import json
 import os
 import signal
@@ -15,11 +16,13 @@ from pathlib import Path
 from sqlite3 import connect
 from tempfile import TemporaryDirectory, TemporaryFile
 from threading import Lock
+from typing import Any
 
 from ralphgen.project.root import postgresql_place
 
 PATIENCE = 120.0  # seconds; a command that needs them hangs
 AT_START = ("PYTHON", "LC_", "LANG")  # variables that an interpreter reads when it starts
+ADOPTS = 36  # PR_SET_CHILD_SUBREAPER of Linux: orphans of what a process has started are its own
 RALPHGEN = Path(sys.executable).with_name("ralphgen")
 AS_NOBODY = """
 import encodings.unicode_escape, importlib.readers, os, sys
@@ -85,6 +88,7 @@ class WarmProcess:
         cwd: Path | None,
         environment: Mapping[str, str],
         streams: Sequence[int],
+        mark: bytes = b"!",
     ) -> None:
         """Start a command on three streams; `end` is to be called before the next one."""
         sys.audit("subprocess.Popen", command[0], command, cwd, environment)
@@ -96,7 +100,7 @@ class WarmProcess:
         with TemporaryFile() as file:
             file.write(json.dumps(order).encode())
             file.seek(0)
-            socket.send_fds(self._orders, [b"!"], [file.fileno(), *streams])
+            socket.send_fds(self._orders, [mark], [file.fileno(), *streams])
 
     def end(self) -> int:
         """Wait for the end of the command that was started: its exit code."""
@@ -106,10 +110,54 @@ class WarmProcess:
             os.killpg(self._process.pid, signal.SIGKILL)
             raise
 
+    def start_beside(
+        self,
+        command: Sequence[str],
+        cwd: Path | None,
+        environment: Mapping[str, str],
+        streams: Sequence[int],
+    ) -> int:
+        """Start a command that becomes a child of this process; its id."""
+        prctl = ctypes.CDLL(None).prctl
+        prctl(ADOPTS, 1)
+        try:
+            self.start(command, cwd, environment, streams, b"&")
+            return self.end()
+        finally:
+            prctl(ADOPTS, 0)
+
     def close(self) -> None:
         """End it."""
         self._orders.close()
         self._process.wait(PATIENCE)
+
+
+class Beside(subprocess.Popen[str]):
+    """A command that runs beside the test, on pipes, as a fork of the warm process."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        pipe = subprocess.PIPE
+        super().__init__(command, stdin=pipe, stdout=pipe, stderr=pipe, encoding="utf-8")
+
+    def _execute_child(self, command: Sequence[str], *more: Any) -> None:
+        """Take the place of the fork and the exec, after which all is as for any other child."""
+        streams = [more[9], more[12], more[14]]  # its ends of the pipes
+        try:
+            self.pid = warm_process().start_beside(command, None, os.environ, streams)
+        finally:
+            for stream in streams:
+                os.close(stream)
+        self._child_created = True
+
+
+def started_beside(*arguments: str | Path) -> "subprocess.Popen[str]":
+    """A command that runs, on pipes: a fork of the warm process, where that is free."""
+    command = [str(RALPHGEN), *map(str, arguments)]
+    with warm_process().free() as free:
+        if free:
+            return Beside(command)
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, encoding="utf-8")
 
 
 @cache

@@ -3,9 +3,10 @@
     python warm_process.py SOCKET
 
 Over the socket come four files: an order (a command's arguments, folder and environment as JSON)
-and the command's standard streams; back goes its exit code. A command is a process of its own,
-begins with a fresh copy of what was imported, and ends as an interpreter ends: exit handlers,
-`sys.excepthook` and all.
+and the command's standard streams; back goes its exit code. That of a command which is to run
+beside the test is nobody's here: its process id goes back, and it is left to who adopts orphans.
+A command is a process of its own, begins with a fresh copy of what was imported, and ends as an
+interpreter ends: exit handlers, `sys.excepthook` and all.
 """
 
 import atexit
@@ -32,6 +33,10 @@ LATE = (  # what Typer and the standard library import no sooner than when a com
 )
 
 
+BESIDE = b"&"
+"""What goes with the files of a command that nobody waits for here; "!" with others."""
+
+
 def load() -> None:
     """Import every module that a command may import, and compile what it renders."""
     for module in pkgutil.walk_packages(ralphgen.__path__, "ralphgen."):
@@ -51,14 +56,19 @@ def wait(orders: socket.socket) -> bool:
         mark, files, *_ = socket.recv_fds(orders, 1, 4)
         if not mark:
             return False
+        heard, told = os.pipe()
         child = os.fork()
         if not child:
+            if mark == BESIDE and (command := os.fork()):
+                os.write(told, b"%d\n" % command)
+                os._exit(0)
             become(files)
             return True
-        for file in files:
+        for file in (*files, told):
             os.close(file)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        orders.send(b"%d\n" % code)
+        orders.send(os.read(heard, 16) if mark == BESIDE else b"%d\n" % code)
+        os.close(heard)
 
 
 def become(files: Sequence[int]) -> None:
