@@ -7,13 +7,10 @@ import typer
 
 from ralphgen.cli.completion import complete_features
 from ralphgen.cli.fields import FieldCommand, Given, arguments_of, takes_fields, text_field
-from ralphgen.cli.row_commands import Clear, add_readers, change_row, row_tools, show_change
+from ralphgen.cli.row_commands import MORE, add_editor, add_readers, row_tools, show_change
 from ralphgen.terminal.options import Json, Project, TrustEdited
 
 features = typer.Typer(name="feature", no_args_is_help=True, help="Add, list and change features.")
-Name = Annotated[
-    str, typer.Argument(metavar="NAME", help="Its name.", autocompletion=complete_features)
-]
 FIELDS = {
     "display_name": text_field("What people call it."),
     "acronym": text_field("A few capital letters."),
@@ -21,12 +18,12 @@ FIELDS = {
     "architecture": text_field("How it is built."),
     "boundaries": text_field("What is no part of it."),
 }
-MORE = "Every other column of the project's features is an option too."
 
 
 @features.command(
     cls=FieldCommand,
-    epilog=f"{MORE} Example: [bold]ralphgen feature add auth --display-name Accounts[/bold]",
+    epilog=f"{MORE.format('features')} "
+    "Example: [bold]ralphgen feature add auth --display-name Accounts[/bold]",
 )
 @takes_fields(FIELDS)
 def add(
@@ -51,21 +48,10 @@ add_readers(
     example="auth",
     complete=complete_features,
 )
-
-
-@features.command(
-    cls=FieldCommand,
-    epilog=f"{MORE} Example: [bold]ralphgen feature edit auth --boundaries 'no billing'[/bold]",
+add_editor(
+    features,
+    "feature",
+    FIELDS,
+    example="auth --boundaries 'no billing'",
+    complete=complete_features,
 )
-@takes_fields({**FIELDS, "clear": Clear})
-def edit(
-    given: Given,
-    name: Name,
-    trust_edited: TrustEdited = False,
-    project: Project = Path(),
-    as_json: Json = False,
-) -> None:
-    """Change fields of a feature; without options, all of them in $EDITOR."""
-    change_row(
-        project, "feature", {"name": name}, given, trust_edited=trust_edited, as_json=as_json
-    )

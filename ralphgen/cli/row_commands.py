@@ -3,19 +3,20 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ralphgen.calls.caller import open_server
 from ralphgen.calls.rows import KIT, Record, RowTools
 from ralphgen.cli.completion import Offer
-from ralphgen.cli.fields import Given
+from ralphgen.cli.fields import FieldCommand, Given, takes_fields
 from ralphgen.project.root import project_place
 from ralphgen.terminal.console import print_json, say
 from ralphgen.terminal.options import Json, Project, TrustEdited
 
 PAGE = 200  # rows of a page, the most that a tool gives
+MORE = "Every other column of the project's {} is an option too."
 Complete = Callable[[typer.Context, str], list[Offer]]
 Clear = Annotated[
     list[str] | None, typer.Option("--clear", metavar="FIELD", help="Empty a field; repeatable.")
@@ -76,6 +77,7 @@ def add_readers(
     """Add the commands that list features or disciplines, as `kind` says, and show one of them."""
     rows = f"{kind}s"
     of_rows, of_row = f"list_{rows}", f"get_{kind}"
+    argument = typer.Argument(metavar="NAME", help="Its name.", autocompletion=complete)
 
     @app.command(
         name="list", help=f"List {rows}.", epilog=f"Example: [bold]ralphgen {kind} list[/bold]"
@@ -100,9 +102,7 @@ def add_readers(
 
     @app.command(help=about, epilog=f"Example: [bold]ralphgen {kind} show {example}[/bold]")
     def show(
-        name: Annotated[
-            str, typer.Argument(metavar="NAME", help="Its name.", autocompletion=complete)
-        ],
+        name: Annotated[str, argument],
         trust_edited: TrustEdited = False,
         project: Project = Path(),
         as_json: Json = False,
@@ -115,6 +115,29 @@ def add_readers(
         from ralphgen.cli.row_tables import show_record
 
         show_record({key: one for key, one in record.items() if key != "name"}, f"{kind} {name}")
+
+
+def add_editor(
+    app: typer.Typer, kind: str, fields: Mapping[str, Any], *, example: str, complete: Complete
+) -> None:
+    """Add the command that changes fields of a feature or a discipline, as of `takes_fields`."""
+    argument = typer.Argument(metavar="NAME", help="Its name.", autocompletion=complete)
+
+    @app.command(
+        cls=FieldCommand,
+        help=f"Change fields of a {kind}; without options, all of them in $EDITOR.",
+        epilog=f"{MORE.format(f'{kind}s')} Example: [bold]ralphgen {kind} edit {example}[/bold]",
+    )
+    @takes_fields({**fields, "clear": Clear})
+    def edit(
+        given: Given,
+        name: Annotated[str, argument],
+        trust_edited: TrustEdited = False,
+        project: Project = Path(),
+        as_json: Json = False,
+    ) -> None:
+        key = {"name": name}
+        change_row(project, kind, key, given, trust_edited=trust_edited, as_json=as_json)
 
 
 def titled(tools: RowTools, text: str, limit: int, filters: Mapping[str, object]) -> Record:

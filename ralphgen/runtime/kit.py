@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, Protocol, TypeVar
 
-    from .database.connection import WriteNotices
+    from .database.connection import Database, WriteNotices
     from .session import Session
     from .tool import Tool
 
+    Opened = TypeVar("Opened")
     Result = TypeVar("Result")
 
     class Workspace(Protocol):
@@ -149,7 +150,7 @@ class OpenProject:
         "tool",
         "work_tree",
     )
-    database: Any
+    database: Database
 
     def __init__(self, folder: str, session: Session) -> None:
         self.folder = folder
@@ -167,11 +168,19 @@ class OpenProject:
             other.close()
         self.database.close()
 
+    def opened_beside(self, open_other: Callable[[], Opened]) -> Opened:
+        """Return another workspace, which is closed with this one; raises `ToolError`."""
+        try:
+            other = open_other()
+        except StartError as error:
+            raise ToolError(str(error)) from error
+        self.beside.append(other)
+        return other
+
     @property
     def is_lost(self) -> bool:
         """Whether only another workspace can be used; safe in any thread."""
-        lost: bool = self.database.is_lost
-        return lost
+        return self.database.is_lost
 
     def snapshot(self, work: Callable[[], Result]) -> Result:
         """Return `work()`, run on one state of a database that has the expected columns."""
@@ -180,8 +189,7 @@ class OpenProject:
             self.refuse_moved_schema()
             return work()
 
-        found: Result = self.database.reading(checked)
-        return found
+        return self.database.reading(checked)
 
     def refuse_moved_schema(self) -> None:
         """Raise `ToolError` where a migration took a column from under the running server."""
@@ -207,10 +215,9 @@ class OpenProject:
     def read_at_start(self, work: Callable[[], Result]) -> Result:
         """Return `work()`, run on one state of the database; raises `StartError`."""
         try:
-            found: Result = self.database.reading(work)
+            return self.database.reading(work)
         except ToolError as error:
             raise StartError(f'cannot read "{self.database.path}": {error}') from error
-        return found
 
     def _closing_on_failure(self, check: Callable[[], None]) -> None:
         """Have a check made when the database is open; close all where it fails at the start."""

@@ -35,6 +35,13 @@ if TYPE_CHECKING:
         def connection(self) -> Any:
             """The connection of the driver."""
 
+        @property
+        def is_lost(self) -> bool:
+            """Whether only another connection can be used; safe in any thread."""
+
+        def when_open(self, check: Callable[[], None]) -> None:
+            """Have a check made of the database once it is open."""
+
         def rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
             """Return every row that the statement answers."""
 

@@ -6,7 +6,7 @@ import json
 import os
 import re
 
-from ralphgen.runtime.errors import NotThereError, StartError, ToolError
+from ralphgen.runtime.errors import NotThereError, ToolError
 from ralphgen.runtime.sqlite.library import HAS_TEXT, HEX_NAME
 from ralphgen.runtime.values.arguments import shortened
 from ralphgen.runtime.values.paging import AROUND, LONG_TEXT_IN_LIST, MAX_CHARACTERS, PAGE, size
@@ -134,12 +134,8 @@ class ProjectResources:
 
         Raises `ToolError` where the database cannot be opened.
         """
-        try:
-            other = Workspace(folder, workspace.session, workspace.tables)
-        except StartError as error:
-            raise ToolError(str(error)) from error
-        workspace.beside.append(other)
-        return other
+        session, tables = workspace.session, workspace.tables
+        return workspace.opened_beside(lambda: Workspace(folder, session, tables))
 
     def moved(self, workspace: Workspace) -> object:
         """Return a value that differs after a write of another connection or to a state file."""

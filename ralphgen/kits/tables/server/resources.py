@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ralphgen.runtime.errors import NotThereError, StartError, ToolError
+from ralphgen.runtime.errors import NotThereError
 from ralphgen.runtime.values.arguments import shortened
 
 TYPE_CHECKING = False
@@ -51,12 +51,8 @@ class NoResources:
         """
         from .workspace import open_workspace
 
-        try:
-            other = open_workspace(folder, workspace.session, workspace.settings)
-        except StartError as error:
-            raise ToolError(str(error)) from error
-        workspace.beside.append(other)
-        return other
+        session, settings = workspace.session, workspace.settings
+        return workspace.opened_beside(lambda: open_workspace(folder, session, settings))
 
     def moved(self, workspace: OpenTables) -> object:
         """Return a value that differs after a write of another connection."""
