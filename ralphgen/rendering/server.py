@@ -78,7 +78,7 @@ def render_files(plan: ServerPlan) -> Files:
 
 def _kit(kit: KitPlan, *, structured: bool) -> Files:
     """Return the package of a kit: what it is, its tools by noun, its own modules and texts."""
-    tools = Lines(tuple(Name(f"*{noun}.TOOLS") for noun in kit.emitted_nouns))
+    tools = Lines(tuple(Name(f"{noun}.TOOLS") for noun in kit.emitted_nouns))
     package = {
         "kit": kit,
         "imports": _package_imports(kit),

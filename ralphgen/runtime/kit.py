@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from .errors import StartError, ToolError
 from .system import os
-from .tool import instruction_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any, Protocol, TypeVar
 
     from .database.connection import Database, WriteNotices
@@ -74,7 +73,8 @@ NOTHING: Mapping[str, Any] = {}
 class Kit:
     """One server.
 
-    `server_name` is what it calls itself in the protocol. `open_workspace` takes the folder of
+    `server_name` is what it calls itself in the protocol. `tools` are given noun by noun.
+    `open_workspace` takes the folder of
     the emitted server and the session, and raises `StartError` when the server must not start.
     `instructions` takes the session and the tools that it leaves visible, and so does `prompts`.
     `brief` takes the workspace and those tools, and returns as JSON what an agent is told when its
@@ -98,14 +98,14 @@ class Kit:
         "server_name",
         "services",
         "skill",
-        "tools",
+        "tools_by_noun",
     )
 
     def __init__(
         self,
         server_name: str,
         *,
-        tools: Sequence[Tool],
+        tools: Sequence[Iterable[Tool]],
         open_workspace: Callable[[str, Session], Any],
         instructions: Callable[[Session, Sequence[Tool]], str],
         prompts: Callable[[Session, Sequence[Tool]], Sequence[Prompt]] | None = None,
@@ -117,7 +117,7 @@ class Kit:
         refusals: str = "result",
     ) -> None:
         self.server_name = server_name
-        self.tools = tools
+        self.tools_by_noun = tools
         self.open_workspace = open_workspace
         self.instructions = instructions
         self.prompts = prompts
@@ -127,6 +127,11 @@ class Kit:
         self.services = services
         self.skill = skill
         self.refusals = refusals
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        """The tools, whose modules run when they are first looked at."""
+        return [tool for tools in self.tools_by_noun for tool in tools]
 
 
 class OpenProject:
@@ -232,6 +237,8 @@ def standard_instructions(about: str) -> Callable[[Session, Sequence[Tool]], str
     """Return the `instructions` of a kit: what it is about, then what its visible tools say."""
 
     def instructions(_session: Session, tools: Sequence[Tool]) -> str:
+        from .tool import instruction_lines
+
         if not tools:
             return f"{about} This session has no tools here."
         return "\n".join([about, *instruction_lines(tools)])

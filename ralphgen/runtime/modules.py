@@ -2,8 +2,9 @@
 
 No other file of the server's folder is ever a module, whatever its name and its ending.
 
-A server lists its tools before any runs. So while a table of the project's tools runs, a function
-of the kit that it names is stood in for by a value that imports the function when it is called.
+A server lists its tools before any runs, and mostly knows the list from an earlier start. So while
+a kit's package or a table of its tools runs, the tables, and functions of the kit that it names,
+are stood in for by values that import them when they are needed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from .loader import name_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from types import CodeType, ModuleType
     from typing import Any
 
@@ -32,7 +33,7 @@ else:
 
     ModuleType = type(os)
 
-OBJECTS = ("RESOURCES", "SERVICES")  # the values of a kit that are no functions
+OBJECTS = ("RESOURCES", "SERVICES", "TOOLS")  # the values of a kit that are no functions
 _lock = _thread.RLock()  # held while a module runs that was named in a table
 
 
@@ -133,7 +134,7 @@ class Modules:
         else:
             return None
         kind = VerifiedLoader
-        if self.in_table() and not is_package and self._listed[file] not in {"", "runtime"}:
+        if self.in_table() and not is_package and self._listed[file] != "runtime":
             kind = LateLoader
         origin = f"{self._folder}/{file}"
         loader = kind(name, origin, self, file)
@@ -254,7 +255,7 @@ class VerifiedLoader(SourceFileLoader):
 
 
 class LateValue:
-    """Stands for a value of a module that has not run yet: a function, an object or a mapping."""
+    """Stands for a value of a module that has not run yet: a function, an object, a collection."""
 
     __slots__ = ("_module", "_name")
 
@@ -273,6 +274,10 @@ class LateValue:
     def __getitem__(self, key: Any) -> Any:
         """Return a value of the mapping."""
         return value_of(self._module, self._name)[key]
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the values of the sequence."""
+        return iter(value_of(self._module, self._name))
 
 
 class LateModule(ModuleType):

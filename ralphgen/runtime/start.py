@@ -8,18 +8,25 @@ import sys
 from .deferred import settled
 from .errors import RefusedError, StartError, ToolError, log, one_line
 from .modules import add_packages, to_keep_as_one
-from .protocol.kept_answers import KeptHandlers, keep_answers, name_for, read_answers
+from .protocol.kept_answers import (
+    KeptHandlers,
+    keep_answers,
+    made_handlers,
+    name_for,
+    read_answers,
+)
 from .protocol.stdio import Ending, Wire
 from .system import os
 from .values.encoding import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from .kit import Kit
+    from .kit import Kit, Workspace
     from .policy import Policy
+    from .protocol.connection import Connection
     from .protocol.handlers import Handlers
     from .session import Session
     from .tool import Tool
@@ -159,62 +166,57 @@ def _serve(asked: CommandLine, name: str, folder: str, ending: Ending) -> int:
     policy = emitted_policy(manifest)
     session = read_session(name, folder, asked.context, asked.sha256, policy)
     kit: Kit = emitted(name, "KIT")  # the other kits are not imported
-    quiet = asked.check or asked.describe
-    answers = "" if quiet else name_for(session)
-    kept = read_answers(answers)
-    tools = {} if kept else session.tools(kit.tools)
     workspace = kit.open_workspace(folder, session)
     ending.hold(workspace)
+    try:
+        if asked.check or asked.describe:
+            handlers = made_handlers(kit, session, workspace, manifest["ralphgen"])
+            _refuse_without_sdk()
+            if asked.describe:
+                wire.write(_described(handlers, [*session.tools(kit.tools).values()]))
+            workspace.close()
+            return 0
+        from .protocol.connection import Connection
 
-    def made() -> Handlers:
-        from .protocol.handlers import Handlers
-
-        seen = session.tools(kit.tools) if kept else tools
-        return Handlers(kit, session, seen, workspace, manifest["ralphgen"])
-
-    if quiet:
-        handlers = made()
-        _refuse_without_sdk()
-        if asked.describe:
-            wire.write(_described(handlers, [*tools.values()]))
+        handlers = _kept_handlers(kit, session, workspace, manifest["ralphgen"])
+        _announce(session, name)
+        if kit.connected is not None:
+            kit.connected(workspace)
+        return _converse(Connection(handlers, folder, wire, ending), ending)
+    except StartError:
         workspace.close()
-        return 0
-    _announce(session, name)
-    if kit.connected is not None:
-        kit.connected(workspace)
-    if kept:
-        standing: Any = KeptHandlers(kept, made, kit, workspace, manifest["ralphgen"])
-        return _converse(lambda: standing, "", folder, wire, ending)
-    return _converse(made, answers, folder, wire, ending)
+        raise
 
 
-def _converse(
-    made: Callable[[], Handlers], answers: str, folder: str, wire: Wire, ending: Ending
-) -> int:
-    """Speak with the client until it leaves; raises `StartError` where the SDK is missing.
+def _kept_handlers(kit: Kit, session: Session, workspace: Workspace, version: str) -> Any:
+    """Return `Handlers`, or what stands for them, and keep what later starts need of them.
 
-    What the handlers say of themselves is kept under the name `answers`, empty where it is not.
+    The modules that have run until now are those of each start.
     """
-    from .protocol.connection import Connection
-
-    modules = to_keep_as_one()
-    handlers = made()
-    connection = Connection(handlers, folder, wire, ending)
+    modules, name = to_keep_as_one(), name_for(session)
+    kept = read_answers(name)
     if modules is not None:
         from .bytecode import keep_also
 
         keep_also(*modules)
-    if answers:
-        keep_answers(answers, handlers)
+    if kept is not None:
+        return KeptHandlers(
+            kept, lambda: made_handlers(kit, session, workspace, version), kit, workspace, version
+        )
+    handlers = made_handlers(kit, session, workspace, version)
+    if name:
+        keep_answers(name, handlers)
+    return handlers
+
+
+def _converse(connection: Connection, ending: Ending) -> int:
+    """Speak with the client until it leaves; raises `StartError` where the SDK is missing."""
     gc.freeze()
     gc.enable()
     try:
         connection.run()
     except OSError:
-        pass  # the client is gone
-    except StartError:
-        handlers.workspace.close()
-        raise
+        return ending.end()  # the client is gone
     return ending.end()
 
 

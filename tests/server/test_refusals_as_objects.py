@@ -29,7 +29,7 @@ def answered(error: Exception, arguments: dict[str, Any], *, refusals: str) -> t
     tool = Tool("ask", "Ask.", hints=READ_ONLY, run=run, properties={"what": STRING})
     kit = Kit(
         "asking",
-        tools=[tool],
+        tools=[[tool]],
         open_workspace=lambda *_: None,
         instructions=lambda *_: "",
         refusals=refusals,

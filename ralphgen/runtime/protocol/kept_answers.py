@@ -43,6 +43,16 @@ class KeptHandlers:
         return getattr(made, name)
 
 
+def made_handlers(kit: Kit, session: Session, workspace: Workspace, version: str) -> Handlers:
+    """Return the handlers of a kit; raises `StartError` where its session must not have its tools.
+
+    Their module is one that only some starts need.
+    """
+    from .handlers import Handlers
+
+    return Handlers(kit, session, session.tools(kit.tools), workspace, version)
+
+
 def name_for(session: Session) -> str:
     """Return the name under which is kept what a session sees; empty where nothing is."""
     server = kept_name()
