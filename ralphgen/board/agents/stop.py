@@ -5,12 +5,14 @@ from pathlib import Path
 
 from ralphgen.board.agents.processes import StartedProcesses
 from ralphgen.board.requests import ActionResult, FieldProblem
+from ralphgen.project.root import SESSIONS
 from ralphgen.runtime.errors import one_line
 from ralphgen.sessions.launched import ask_to_stop, has_stopped
-from ralphgen.sessions.store import stored_session
+from ralphgen.sessions.store import MARK, stored_session
 
 PATIENCE = 15.0  # seconds for an agent to clean up, and for its task to be given back
 LOOK = 0.1  # seconds between two looks at whether that is done
+PUT_BACK = "whoever watches an agent puts it back, and others that hold it lose it"
 NOBODY = "no agent works in it that ralphgen has started without a terminal"
 
 
@@ -30,7 +32,9 @@ def stop_agent(root: Path, session_id: str, started: StartedProcesses) -> Action
         return ActionResult(False, "nothing was stopped", (), (problem,))
     if over:
         return ActionResult(True, "the agent has ended, and its task is given back")
-    return ActionResult(True, "the agent was asked to end: that takes longer than usual")
+    late = "the agent was asked to end: that takes longer than usual"
+    mark = root / SESSIONS / session_id / MARK
+    return ActionResult(True, late, (f'where nothing ends, remove "{mark}": {PUT_BACK}',))
 
 
 def _is_over(session_id: str, started: StartedProcesses) -> bool:

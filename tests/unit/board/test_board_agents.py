@@ -3,6 +3,7 @@
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -13,6 +14,8 @@ from driving import query
 from lifelines import until
 from loop_projects import LoopProject, wait_until_gone
 
+from ralphgen.project.root import SESSIONS
+from ralphgen.sessions.held import HeldFile
 from ralphgen.sessions.launched import launcher_of
 from ralphgen.sessions.store import stored_sessions
 
@@ -122,6 +125,22 @@ def test_an_agent_that_takes_its_mark_away_is_stopped(
     assert 'action="/sessions/stop"' in page
     assert "the agent has ended, and its task is given back" == stopped["message"]
     assert ({1: "pending", 2: "pending"}, []) == (project.statuses(), project.held())
+
+
+def test_a_mark_that_no_agents_watcher_holds_is_told_of_when_it_is_not_heeded(
+    project: LoopProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ralphgen.board.agents.stop.PATIENCE", 0.0)
+    folder = project.root / SESSIONS / "forged"
+    folder.mkdir(parents=True)
+    with running_board(project.root) as board, closing(HeldFile(folder / "launched", b"1\n")):
+        stopped = board.act("sessions/stop", {"session": "forged"})
+        (folder / "launched").unlink()
+        again = board.act("sessions/stop", {"session": "forged"})
+
+    assert "takes longer than usual" in stopped["message"]
+    assert f'remove "{folder / "launched"}"' in stopped["lines"][0]
+    assert "no agent works in it" in again["problems"][0]["text"]
 
 
 def test_what_the_command_refuses_is_refused_in_its_words(project: LoopProject) -> None:
