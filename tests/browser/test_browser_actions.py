@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 from board_browsers import BoardProcess, board_process
-from browsing import BROWSER, Chromium, Page, open_chromium
 from command_line import ralphgen, run_sql
 from driving import create_project, made_here, query
 from lifelines import until
 from making_sessions import opened
 
+from browser.browsing import BROWSER, Chromium, Page
 from ralphgen.board.views.sessions import read_sessions
 from ralphgen.ledger.tables import add_tables
 
@@ -24,12 +24,6 @@ FORM = "#disciplines form[data-discipline-form]"
 
 
 @pytest.fixture(scope="module")
-def chromium() -> Iterator[Chromium]:
-    with open_chromium() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with its environment, which is the user's own one, made once on a machine."""
     root = create_project(tmp_path_factory.mktemp("clicked") / "p")
@@ -37,17 +31,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = ralphgen("regen", root)
     assert 0 == done.returncode, done.stderr
     return root
-
-
-@pytest.fixture
-def root(made: Path, tmp_path: Path) -> Path:
-    return made_here(shutil.copytree(made, tmp_path / "p"))
-
-
-@pytest.fixture
-def board(root: Path) -> Iterator[BoardProcess]:
-    with board_process(root) as running:
-        yield running
 
 
 @pytest.fixture

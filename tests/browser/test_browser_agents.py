@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 from board_browsers import BoardProcess, board_process
-from browsing import BROWSER, Chromium, Page, open_chromium
 from driving import query
 from lifelines import until
 from loop_projects import LoopProject, wait_until_gone
 
+from browser.browsing import BROWSER, Chromium, Page
 from ralphgen.loop.record import stored_loops
 from ralphgen.sessions.store import stored_sessions
 
@@ -18,12 +18,6 @@ MARKUP = "<img src=x onerror=alert(1)>"
 FORM = "#start form"
 OPENED = "for (const one of document.querySelectorAll('#tree details')) one.open = true"
 SIDEWAYS = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Chromium]:
-    with open_chromium() as browser:
-        yield browser
 
 
 @pytest.fixture

@@ -1,14 +1,14 @@
 """The board while others write: what is shown follows, and nobody loses their place."""
 
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from board_browsers import BoardProcess, board_process
-from browsing import BROWSER, Chromium, Page, open_chromium
-from driving import connected, create_project, made_here, query
+from driving import connected, create_project, query
+
+from browser.browsing import BROWSER, Chromium, Page
 
 pytestmark = BROWSER
 FORM = "#disciplines form[data-discipline-form]"
@@ -20,25 +20,8 @@ TASKS = "".join(
 
 
 @pytest.fixture(scope="module")
-def chromium() -> Iterator[Chromium]:
-    with open_chromium() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return create_project(tmp_path_factory.mktemp("live") / "p", TASKS)
-
-
-@pytest.fixture
-def root(made: Path, tmp_path: Path) -> Path:
-    return made_here(shutil.copytree(made, tmp_path / "p"))
-
-
-@pytest.fixture
-def board(root: Path) -> Iterator[BoardProcess]:
-    with board_process(root) as running:
-        yield running
 
 
 @pytest.fixture

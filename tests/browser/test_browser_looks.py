@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 from board_browsers import PLACES, BoardProcess, board_process
-from browsing import BROWSER, Chromium, Page, open_chromium
-from work_in_progress import LIVE, OVER, at_work, project_at_work
+
+from browser.browsing import BROWSER, Chromium, Page
+from browser.work_in_progress import LIVE, OVER, at_work, project_at_work
 
 pytestmark = BROWSER
 WIDTHS = pytest.mark.parametrize("width", [390, 820, 1440])
@@ -95,12 +96,6 @@ def work_board(worked: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         patch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
         with board_process(worked) as running:
             yield running
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Chromium]:
-    with open_chromium() as browser:
-        yield browser
 
 
 @WIDTHS

@@ -9,10 +9,11 @@ from urllib.parse import urlencode
 
 import pytest
 from board_browsers import PLACES, BoardProcess, board_process
-from browsing import BROWSER, Chromium, Page, open_chromium
 from command_line import initialized, ralphgen
 from driving import query
 from making_sessions import opened
+
+from browser.browsing import BROWSER, Chromium, Page
 
 pytestmark = BROWSER
 SCHEMES = pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -24,12 +25,6 @@ HOSTILE = (
     "\u202egnorw\u2066 \u05e9\u05dc\u05d5\u05dd {{ 7 * 7 }}\u0000".replace("\u0000", ""),
     "long" * 500,
 )
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Chromium]:
-    with open_chromium() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

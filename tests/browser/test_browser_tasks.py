@@ -1,13 +1,12 @@
 """Work on tasks in a browser: by clicking, by keyboard, without JavaScript, and beside agents."""
 
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from board_browsers import BoardProcess, board_process
-from browsing import BROWSER, Chromium, Page, open_chromium
-from driving import create_project, made_here, query
+from board_browsers import BoardProcess
+from driving import create_project, query
+
+from browser.browsing import BROWSER, Chromium, Page
 
 pytestmark = BROWSER
 MORE = (
@@ -24,25 +23,8 @@ SCHEMES = pytest.mark.parametrize("scheme", ["light", "dark"])
 
 
 @pytest.fixture(scope="module")
-def chromium() -> Iterator[Chromium]:
-    with open_chromium() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return create_project(tmp_path_factory.mktemp("worked") / "p", MORE)
-
-
-@pytest.fixture
-def root(made: Path, tmp_path: Path) -> Path:
-    return made_here(shutil.copytree(made, tmp_path / "p"))
-
-
-@pytest.fixture
-def board(root: Path) -> Iterator[BoardProcess]:
-    with board_process(root) as running:
-        yield running
 
 
 def titles(page: Page) -> list[str]:

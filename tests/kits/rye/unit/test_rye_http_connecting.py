@@ -2,7 +2,6 @@
 
 import socket
 import ssl
-import threading
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -15,23 +14,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from http_hosts import Host, Names, answering, ask, host, refusal_of
-from lifelines import PATIENCE, until
+from lifelines import PATIENCE
 
 from ralphgen.kits.rye.server.execution.http_client import pause_after
 from ralphgen.kits.rye.server.execution.http_connection import TimedConnection
 
-
-@pytest.fixture(autouse=True)
-def _no_thread_left() -> Iterator[None]:
-    threads = threading.active_count()
-    yield
-
-    assert until(lambda: threads == threading.active_count())
-
-
-@pytest.fixture
-def names(monkeypatch: pytest.MonkeyPatch) -> Names:
-    return Names(monkeypatch)
+pytestmark = pytest.mark.usefixtures("no_thread_left")
 
 
 class TestConnecting:

@@ -1,26 +1,11 @@
 """Where requests of tools may go: allowed hosts and public addresses."""
 
-import threading
-from collections.abc import Iterator
-
 import pytest
 from http_hosts import Names, answering, ask, host, refusal_of
-from lifelines import until
 
 from ralphgen.kits.rye.server.execution.http_connection import is_public
 
-
-@pytest.fixture(autouse=True)
-def _no_thread_left() -> Iterator[None]:
-    threads = threading.active_count()
-    yield
-
-    assert until(lambda: threads == threading.active_count())
-
-
-@pytest.fixture
-def names(monkeypatch: pytest.MonkeyPatch) -> Names:
-    return Names(monkeypatch)
+pytestmark = pytest.mark.usefixtures("no_thread_left")
 
 
 class TestUrls:

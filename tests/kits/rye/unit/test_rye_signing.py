@@ -21,13 +21,6 @@ PAYLOAD = re.compile(
 )
 
 
-@pytest.fixture
-def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    """A project with a user space beside it."""
-    monkeypatch.setenv("USER_SPACE", str(tmp_path / "user"))
-    return Workspace(tmp_path)
-
-
 class TestOneItem:
     """What is written, and what is answered."""
 

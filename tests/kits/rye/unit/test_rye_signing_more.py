@@ -18,13 +18,6 @@ POLICIES = {"directive": "trusted", "tool": "trusted", "knowledge": "trusted"}
 MOST = 40_000  # characters of an answer
 
 
-@pytest.fixture
-def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    """A project with a user space beside it."""
-    monkeypatch.setenv("USER_SPACE", str(tmp_path / "user"))
-    return Workspace(tmp_path)
-
-
 class TestSpaces:
     """Items of the project and of the user are signed, each where it is said."""
 

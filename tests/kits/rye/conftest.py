@@ -1,0 +1,32 @@
+"""What units of the kit rye are tested in."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from http_hosts import Names
+from lifelines import until
+from rye_workspaces import Workspace
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    """A project with a user space beside it."""
+    monkeypatch.setenv("USER_SPACE", str(tmp_path / "user"))
+    return Workspace(tmp_path)
+
+
+@pytest.fixture
+def names(monkeypatch: pytest.MonkeyPatch) -> Names:
+    """Host names that this machine seems to know."""
+    return Names(monkeypatch)
+
+
+@pytest.fixture
+def no_thread_left() -> Iterator[None]:
+    """Afterwards no thread is left that was not there before."""
+    threads = threading.active_count()
+    yield
+
+    assert until(lambda: threads == threading.active_count())
