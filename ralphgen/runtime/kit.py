@@ -1,7 +1,4 @@
-"""What a kit is: one MCP server with its name, its tools and prompts, and their workspace.
-
-A kit may use what another offers, in the same session, without knowing its modules.
-"""
+"""What a kit is: one MCP server with its name, its tools and prompts, and their workspace."""
 
 from __future__ import annotations
 
@@ -74,8 +71,8 @@ class Kit:
     """One server.
 
     `server_name` is what it calls itself in the protocol. `tools` are given noun by noun.
-    `open_workspace` takes the folder of
-    the emitted server and the session, and raises `StartError` when the server must not start.
+    `open_workspace` takes the folder of the emitted server and the session, and raises `StartError`
+    when the server must not start.
     `instructions` takes the session and the tools that it leaves visible, and so does `prompts`.
     `brief` takes the workspace and those tools, and returns as JSON what an agent is told when its
     session begins: `system` says who it is and `task` what to do.
@@ -322,34 +319,3 @@ class Prompt:
             for name, description in self.arguments.items()
         ]
         return {"name": self.name, "description": self.description, "arguments": arguments}
-
-
-class Offer:
-    """The services of one kit, by name, on a workspace of their own."""
-
-    __slots__ = ("_services", "_workspace")
-
-    def __init__(
-        self,
-        services: Mapping[str, Callable[[Any, dict[str, Any]], dict[str, Any]]],
-        workspace: Any,
-    ) -> None:
-        self._services = services
-        self._workspace = workspace
-
-    def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return what a service answers; raises `ToolError` as the kit's own tools do."""
-        return self._services[name](self._workspace, arguments)
-
-    def close(self) -> None:
-        """Let go of the workspace."""
-        self._workspace.close()
-
-
-def open_offer(kit: str, folder: str, session: Session) -> Offer:
-    """Return the services of another kit for a session; `folder` is the emitted server's.
-
-    Raises `StartError` where that kit's own server would not start.
-    """
-    other: Kit = __import__(kit).KIT
-    return Offer(other.services, other.open_workspace(folder, session.of(kit)))

@@ -311,7 +311,7 @@ def _task_command(workspace: Workspace, name: str) -> dict[str, Any]:
     Raises `StartError` where that kit's own server would not start, and `ToolError` where there is
     no such task.
     """
-    from ralphgen.runtime.kit import open_offer
+    from ralphgen.runtime.offer import open_offer
 
     offer = open_offer("dela", workspace.folder, workspace.session)
     try:

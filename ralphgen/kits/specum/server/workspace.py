@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from ralphgen.runtime.kit import Offer
+    from ralphgen.runtime.offer import Offer
     from ralphgen.runtime.policy import BoundArgument
     from ralphgen.runtime.session import Session
 
@@ -108,7 +108,7 @@ class Specum:
             return None
         take_time()
         if self._ralph is None:
-            from ralphgen.runtime.kit import open_offer
+            from ralphgen.runtime.offer import open_offer
 
             try:
                 self._ralph = open_offer(RALPH, self._folder, self.session)
