@@ -165,33 +165,33 @@ def test_a_signal_at_the_end_of_the_start_ends_it_in_silence(
         assert_clean(server, lambda server: server.process.send_signal(number))
 
 
+@contextmanager
+def waiting_at_start(folder: Path) -> Iterator[tuple[Wire, sqlite3.Connection]]:
+    """A server that waits for its database, and the connection that has locked that."""
+    root = create_project(folder, "PRAGMA journal_mode = DELETE;")
+    said = "\nimport sys\n\nsys.stderr.write('loaded\\n')\nsys.stderr.flush()\n"
+    edit(root, "ralph/__init__.py", more=said)
+    with closing(sqlite3.connect(database(root), isolation_level=None)) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        with running(root) as server:
+            assert server.process.stderr is not None
+            assert "loaded\n" == server.process.stderr.readline()
+            yield server, connection
+
+
 def test_a_signal_while_the_start_waits_for_the_database_ends_it_in_silence(
     tmp_path: Path,
 ) -> None:
-    root = create_project(tmp_path, "PRAGMA journal_mode = DELETE;")
-    said = "\nimport sys\n\nsys.stderr.write('loaded\\n')\nsys.stderr.flush()\n"
-    edit(root, "ralph/__init__.py", more=said)
-    with closing(sqlite3.connect(database(root), isolation_level=None)) as connection:
-        connection.execute("BEGIN EXCLUSIVE")
-        with running(root) as server:
-            assert server.process.stderr is not None
-            assert "loaded\n" == server.process.stderr.readline()
-            assert_clean(server, lambda server: server.kill(SIGTERM))
+    with waiting_at_start(tmp_path) as (server, _):
+        assert_clean(server, lambda server: server.kill(SIGTERM))
 
 
 def test_a_start_waits_for_a_database_that_is_locked_for_a_moment(tmp_path: Path) -> None:
-    root = create_project(tmp_path, "PRAGMA journal_mode = DELETE;")
-    said = "\nimport sys\n\nsys.stderr.write('loaded\\n')\nsys.stderr.flush()\n"
-    edit(root, "ralph/__init__.py", more=said)
-    with closing(sqlite3.connect(database(root), isolation_level=None)) as connection:
-        connection.execute("BEGIN EXCLUSIVE")
-        with running(root) as server:
-            assert server.process.stderr is not None
-            assert "loaded\n" == server.process.stderr.readline()
-            connection.execute("ROLLBACK")
-            assert "ralph-project" == server.shake_hands()["serverInfo"]["name"]
-            server.leave()
-            assert 0 == server.end()
+    with waiting_at_start(tmp_path) as (server, connection):
+        connection.execute("ROLLBACK")
+        assert "ralph-project" == server.shake_hands()["serverInfo"]["name"]
+        server.leave()
+        assert 0 == server.end()
 
 
 def test_a_client_that_no_longer_reads_ends_the_server_without_a_traceback(project: Path) -> None:

@@ -7,7 +7,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from driving import Driver, context_for, create_project, on_context, server_command, started
+from driving import (
+    Driver,
+    context_for,
+    create_project,
+    on_context,
+    server_command,
+    started,
+)
+from text_answers import TextAnswers
 
 KITS = 'kits = ["acm"]\n'
 MOST = 40_000  # characters of an answer
@@ -227,7 +235,7 @@ REGISTRY: Mapping[str, str] = {
 }
 
 
-class Library:
+class Library(TextAnswers):
     """A session on a project, with documents and capabilities that lie beside it."""
 
     def __init__(self, folder: Path, root: Path, driver: Driver) -> None:
@@ -244,18 +252,6 @@ class Library:
         failed, text = self.driver.ask(tool, arguments)
         check_presentable(text, self.documents, self.registry, failed=failed)
         return failed, text
-
-    def says(self, tool: str, **arguments: Any) -> str:
-        """The text of an answer that must be no failure."""
-        failed, text = self.ask(tool, **arguments)
-        assert not failed, text
-        return text
-
-    def refuses(self, tool: str, **arguments: Any) -> str:
-        """The text of an answer that must be a failure."""
-        failed, text = self.ask(tool, **arguments)
-        assert failed, text
-        return text
 
     def write(self, name: str, text: str | bytes) -> Path:
         """Give a document this text."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from command_line import snapshot
 from driving import Driver, connected, create_project
+from text_answers import TextAnswers
 
 KITS = 'kits = ["ralph", "specum"]\n'
 ALONE = 'kits = ["specum"]\n'  # no tasks of the project, which others may be writing
@@ -50,7 +51,7 @@ TASK_LIST = """\
 """
 
 
-class Desk:
+class Desk(TextAnswers):
     """A session of the kit on a project of its own, and the specs of that project as files."""
 
     def __init__(self, root: Path, driver: Driver) -> None:
@@ -64,18 +65,6 @@ class Desk:
         failed, text = self.driver.ask(tool, arguments)
         check_presentable(self.root, text)
         return failed, text
-
-    def says(self, tool: str, **arguments: Any) -> str:
-        """The text of an answer that must be no failure."""
-        failed, text = self.ask(tool, **arguments)
-        assert not failed, text
-        return text
-
-    def refuses(self, tool: str, **arguments: Any) -> str:
-        """The text of an answer that must be a failure."""
-        failed, text = self.ask(tool, **arguments)
-        assert failed, text
-        return text
 
     def write(self, spec: str, file: str, text: str) -> Path:
         """Give a file of a spec this text; folders are made."""

@@ -1,6 +1,5 @@
 """`export` and `import` on the command line: what they print, and how they end."""
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -15,14 +14,9 @@ BEADS = Path(__file__).parents[1] / "exchange/peers/beads"
 HOMES = ("--feature", "auth", "--discipline", "backend")
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return create_project(tmp_path_factory.mktemp("model"))
-
-
 @pytest.fixture
-def root(model: Path, tmp_path: Path) -> Path:
-    return shutil.copytree(model, tmp_path / "p")
+def root(tmp_path: Path) -> Path:
+    return create_project(tmp_path / "p")
 
 
 def test_rows_go_to_a_file_or_to_standard_output_and_come_back(root: Path) -> None:

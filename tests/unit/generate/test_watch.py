@@ -1,6 +1,5 @@
 """While a developer changes the schema and the settings, the server is written along."""
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,14 +31,9 @@ def watched(root: Path, *steps: Callable[[], object]) -> list[str]:
     return said
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return create_project(tmp_path_factory.mktemp("model"))
-
-
 @pytest.fixture
-def root(model: Path, tmp_path: Path) -> Path:
-    return shutil.copytree(model, tmp_path / "p")
+def root(tmp_path: Path) -> Path:
+    return create_project(tmp_path / "p")
 
 
 def test_a_new_column_is_written_and_nothing_while_nothing_changes(root: Path) -> None:

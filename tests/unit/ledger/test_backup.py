@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import sqlite3
 import stat
 import threading
@@ -21,14 +20,9 @@ from ralphgen.project.root import DATABASE
 pytestmark = pytest.mark.slow  # makes projects
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return create_project(tmp_path_factory.mktemp("model"))
-
-
 @pytest.fixture
-def root(model: Path, tmp_path: Path) -> Path:
-    return shutil.copytree(model, tmp_path / "p")
+def root(tmp_path: Path) -> Path:
+    return create_project(tmp_path / "p")
 
 
 def titles(file: Path) -> list[str]:

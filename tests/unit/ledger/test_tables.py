@@ -1,6 +1,5 @@
 """ralphgen's own tables: added beside the app's, removed with nothing left, counted and pruned."""
 
-import shutil
 import sqlite3
 from contextlib import closing
 from functools import partial
@@ -36,15 +35,10 @@ pytestmark = pytest.mark.slow  # makes projects
 NAMES = ("claims", "evidence", "journal", "ledger", "sessions", "unfinished")
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return create_project(tmp_path_factory.mktemp("model"))
-
-
 @pytest.fixture
-def root(model: Path, tmp_path: Path) -> Path:
+def root(tmp_path: Path) -> Path:
     """A project without a ledger."""
-    return shutil.copytree(model, tmp_path / "p")
+    return create_project(tmp_path / "p")
 
 
 def schema_of(root: Path) -> list[tuple[str, str]]:
