@@ -8,7 +8,6 @@ from .context import read_context
 from .errors import StartError, ToolError, one_line
 from .policy import NOTHING, OPTIONAL, OWN, REQUIRED, BoundArgument, bound_arguments
 from .system import os
-from .values.arguments import check_arguments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -232,9 +231,11 @@ def _left(
 
 def _value_problem(tool: Tool, bound: Mapping[str, BoundArgument]) -> str:
     """Return why a row that a tool is bound to could never be one; empty where it could."""
-    schemas = {name: tool.properties[name] for name in bound}
+    from .values.arguments import check_arguments
+
     try:
-        check_arguments({"properties": schemas}, {name: own.value for name, own in bound.items()})
+        schema = {"properties": {name: tool.properties[name] for name in bound}}
+        check_arguments(schema, {name: own.value for name, own in bound.items()})
     except ToolError as error:
         return f'"{tool.name}": {one_line(str(error))}'
     return ""
@@ -327,9 +328,8 @@ def _missing_rows(facts: Mapping[str, Any]) -> list[str]:
 
 
 def _refuse_missing_rows(facts: Mapping[str, Any], base: str, policy: Policy) -> None:
-    targets = policy.targets(base)
     for kind in _missing_rows(facts):
-        if targets.get(kind) == REQUIRED:
+        if policy.targets(base).get(kind) == REQUIRED:
             raise StartError(f'the recipe "{one_line(facts["recipe"])}" needs a {kind}')
 
 

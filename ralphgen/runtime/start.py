@@ -7,7 +7,7 @@ import sys
 
 from .deferred import settled
 from .errors import RefusedError, StartError, ToolError, log, one_line
-from .modules import add_packages, to_keep_as_one
+from .modules import add_packages, stamp, to_keep_as_one
 from .protocol.kept_answers import (
     KeptHandlers,
     keep_answers,
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from .kept import Stamp
     from .kit import Kit, Workspace
     from .policy import Policy
     from .protocol.connection import Connection
@@ -39,6 +40,10 @@ HTTP = "--http"
 OWN_TOOLS = "--own-tools"  # in the process that runs the project's own, which the server starts
 REFUSED = 2
 BROKEN = (ArithmeticError, AttributeError, ImportError, LookupError, NameError, SyntaxError)
+
+
+# The manifests that were read, by path, with what their files were like then.
+_manifests: dict[str, tuple[Stamp, dict[str, Any]]] = {}
 
 
 class CommandLine:
@@ -83,6 +88,9 @@ def start(arguments: Sequence[str], folder: str, kits: Sequence[str]) -> int:
 def read_manifest(folder: str) -> dict[str, Any]:
     """Return the manifest beside the server; raises `StartError` when it cannot be read."""
     path = os.path.join(folder, "manifest.json")
+    known = stamp(path)
+    if known is not None and known == _manifests.get(path, (None, {}))[0]:
+        return _manifests[path][1]
     try:
         with open(path, encoding="utf-8") as file:
             manifest: dict[str, Any] = read_json(file.read())
@@ -100,6 +108,8 @@ def read_manifest(folder: str) -> dict[str, Any]:
     if problem:
         text = f'the manifest "{path}" cannot be used ({problem}): run "ralphgen regen --force"'
         raise StartError(text)
+    if known is not None:
+        _manifests[path] = (known, manifest)
     return manifest
 
 

@@ -12,8 +12,6 @@ from ralphgen.runtime.sqlite.database import Database
 from ralphgen.runtime.sqlite.known_schema import is_known, record_name
 from ralphgen.runtime.sqlite.library import SAME_NAME, located, ordered
 from ralphgen.runtime.start import read_manifest
-from ralphgen.runtime.values.arguments import nearest, shortened
-from ralphgen.runtime.values.paging import fitted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -137,6 +135,8 @@ class Workspace(OpenProject):
         """Raise `ToolError`, with the nearest name, where no row of the table has this name."""
         if self.database.row(table.select(["name"], f"WHERE {SAME_NAME}"), [name]):
             return
+        from ralphgen.runtime.values.arguments import nearest, shortened  # a refusal takes its time
+
         names = self.names(table)
         near = nearest(name, names)
         hint = f": did you mean {shortened(near)}?" if near else _listed(names)
@@ -146,6 +146,8 @@ class Workspace(OpenProject):
         """Return these columns of a task; raises `ToolError` where there is no such task."""
         row = self.database.row(self.tables.tasks.select(columns, "WHERE id = ?"), [task])
         if row is None:
+            from ralphgen.runtime.values.arguments import shortened
+
             raise ToolError(f"there is no task {shortened(task)}")
         return row
 
@@ -232,6 +234,8 @@ def refuse_another_project(workspace: Workspace) -> None:
         for key, words in (("title", "title"), ("created", "creation date")):
             value = found.get(f"project_{key}")
             if not is_same(value, session.project[key]):
+                from ralphgen.runtime.values.arguments import shortened
+
                 raise ToolError(
                     f"it was made for a project with the {words} "
                     f"{shortened(session.project[key])}, and this one has {shortened(value)}"
@@ -245,6 +249,8 @@ def refuse_another_project(workspace: Workspace) -> None:
         own = (session.feature, session.discipline)
         row = workspace.task(session.task, ["feature", "discipline"])
         if tuple(row) != own:
+            from ralphgen.runtime.values.arguments import shortened
+
             there, named = (f"{shortened(pair[0])} and {shortened(pair[1])}" for pair in (row, own))
             raise ToolError(
                 f"task {session.task} is of the feature and discipline {there}, not of {named}"
@@ -262,6 +268,7 @@ def reading(run: Run) -> Run:
 
 def writing(run: Run, tool: str = "") -> Run:
     """Return a tool, of the function's name, that changes the database wholly or not at all."""
+    from ralphgen.runtime.values.paging import fitted  # not before the tables of tools run
 
     def call(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
         def work() -> dict[str, Any]:
@@ -277,5 +284,7 @@ def writing(run: Run, tool: str = "") -> Run:
 def _listed(names: list[str]) -> str:
     if not names:
         return ": there is none yet"
+    from ralphgen.runtime.values.arguments import shortened
+
     shown = ", ".join(shortened(name) for name in names[:LISTED])
     return f": there are {shown}" + (f" and {len(names) - LISTED} more" if names[LISTED:] else "")
