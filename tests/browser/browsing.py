@@ -81,6 +81,10 @@ class Page:
         """Load another page."""
         self.steps(("goto", url))
 
+    def resize(self, width: int, height: int) -> None:
+        """Let the window have another size."""
+        self.steps(("setViewportSize", {"width": width, "height": height}))
+
     def status(self, url: str) -> int:
         """Load another page; the status of the answer."""
         status: int = self.steps(("goto", url), ("status",))

@@ -12,7 +12,7 @@ from browser.browsing import BROWSER, Chromium, Page
 from browser.work_in_progress import LIVE, OVER, at_work, project_at_work
 
 pytestmark = BROWSER
-WIDTHS = pytest.mark.parametrize("width", [390, 820, 1440])
+WIDTHS = (390, 820, 1440)
 MAY_SCROLL = ".scroll, .graph, .diff, .output, .wide"
 """What is wide by its nature: the grid, the drawing, what programs have written."""
 AT_WORK = (f"sessions/{LIVE}", "loop")
@@ -98,36 +98,37 @@ def work_board(worked: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             yield running
 
 
-@WIDTHS
 @pytest.mark.parametrize("place", [*PLACES, "loop", "sessions/new"])
 def test_nothing_covers_breaks_or_scrolls_sideways(
-    chromium: Chromium, board: BoardProcess, place: str, width: int
+    chromium: Chromium, board: BoardProcess, place: str
 ) -> None:
-    size = {"width": width, "height": 844}
-    asked = f"{board.url}{place}?task=1&discipline=testing"
-    with chromium.page(asked, viewport=size) as page:
+    with chromium.page(f"{board.url}{place}?task=1&discipline=testing") as page:
         page.wait_live()
+        for width in WIDTHS:
+            page.resize(width, 844)
 
-        assert well_laid_out(page)
+            assert well_laid_out(page), width
 
 
-@WIDTHS
 @pytest.mark.parametrize("place", WORK)
 def test_work_is_well_laid_out_and_axe_finds_nothing_in_light_and_dark(
-    chromium: Chromium, work_board: BoardProcess, worked: Path, place: str, width: int
+    chromium: Chromium, work_board: BoardProcess, worked: Path, place: str
 ) -> None:
-    size = {"width": width, "height": 844}
     working = at_work(worked) if place in AT_WORK else nullcontext()
-    with working, chromium.page(f"{work_board.url}{place}", viewport=size) as page:
+    with working, chromium.page(f"{work_board.url}{place}") as page:
         page.wait_live()
-        for scheme in ("light", "dark"):
-            page.steps(("emulateMedia", {"colorScheme": scheme}))
+        for width in WIDTHS:
+            page.resize(width, 844)
+            for scheme in ("light", "dark"):
+                page.steps(("emulateMedia", {"colorScheme": scheme}))
 
-            assert [] == page.violations(), scheme
+                assert [] == page.violations(), (width, scheme)
         page.script(OPENED)
+        for width in WIDTHS:
+            page.resize(width, 844)
 
-        assert [] == page.violations()
-        assert well_laid_out(page)
+            assert [] == page.violations(), width
+            assert well_laid_out(page), width
 
 
 def well_laid_out(page: Page) -> bool:
