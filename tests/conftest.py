@@ -41,6 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Take the lane before tests are imported: they read how many examples it tries."""
+    gc.disable()  # while tests are collected there is none
     memory.keep_temporary_files(config.option.markexpr)
     lanes.choose(config.option.markexpr)
 
@@ -74,8 +75,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
     """Let no collection of garbage look through what stays to the end: a tenth of all the time."""
-    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)

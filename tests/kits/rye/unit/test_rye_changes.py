@@ -85,6 +85,7 @@ class TestChanges:
         assert ["one"] == [change.id for change in watch.changes()]
         assert ["one"] == [change.id for change in watch.changes()]
 
+    @pytest.mark.slow
     def test_new_files_faster_than_that_are_all_seen(self, workspace: Workspace) -> None:
         watch = Watch("knowledge", Space("project", str(workspace.root / ".ai")))
         for number in range(300):

@@ -106,6 +106,7 @@ class TestRefusals:
         assert "x" * most == read_texts("x" * most, most).value
         assert f"is YAML of more than {most} characters" == str(refusal("x" * (most + 1), most))
 
+    @pytest.mark.slow
     def test_without_the_parser_in_c_it_has_fewer(self, monkeypatch: pytest.MonkeyPatch) -> None:
         for name in ("CBaseLoader", "CSafeLoader"):
             monkeypatch.delattr(yaml, name, raising=False)
