@@ -180,10 +180,11 @@ def _serve(asked: CommandLine, name: str, folder: str, ending: Ending) -> int:
     ending.hold(workspace)
     try:
         if asked.check or asked.describe:
+            tools = emitted(name, "KIT", "tools")
             handlers = made_handlers(kit, session, workspace, manifest["ralphgen"])
             _refuse_without_sdk()
             if asked.describe:
-                wire.write(_described(handlers, [*session.tools(kit.tools).values()]))
+                wire.write(_described(handlers, [*session.tools(tools).values()]))
             workspace.close()
             return 0
         from .protocol.connection import Connection
@@ -213,6 +214,7 @@ def _kept_handlers(kit: Kit, session: Session, workspace: Workspace, version: st
         return KeptHandlers(
             kept, lambda: made_handlers(kit, session, workspace, version), kit, workspace, version
         )
+    emitted(session.kit, "KIT", "tools")  # whose modules run now
     handlers = made_handlers(kit, session, workspace, version)
     if name:
         keep_answers(name, handlers)
@@ -257,13 +259,14 @@ def _described(handlers: Handlers, seen: Sequence[Tool]) -> str:
     return json.dumps(facts) + "\n"
 
 
-def emitted(module: str, name: str) -> Any:
-    """Return a value of a module beside the server.
+def emitted(module: str, name: str, part: str = "") -> Any:
+    """Return a value of a module beside the server, or a part of it.
 
     Raises `StartError` where it cannot be loaded.
     """
     try:
-        return getattr(__import__(module), name)
+        value = getattr(__import__(module), name)
+        return getattr(value, part) if part else value
     except (*BROKEN, OSError, TypeError, ValueError) as error:
         where = f"{module} ({type(error).__name__}: {error})"
         raise StartError(

@@ -110,6 +110,8 @@ def _kits(names: Sequence[str], folder: str, settings: Settings) -> Kits:
     from .sessions import Kits
 
     found = {name: emitted(name, "KIT") for name in names}
+    for name in names:
+        emitted(name, "KIT", "tools")  # whose modules run before any worker begins
     manifest = read_manifest(folder)
     policy = emitted_policy(manifest)
     return Kits(folder, found, policy, settings["kits"], manifest["ralphgen"])
