@@ -94,7 +94,7 @@ def test_what_is_added_is_emitted_with_its_data(project: Project) -> None:
     files = render_files(plan)
 
     assert EMITTED == files["ralph/notes.py"]
-    assert "*notes.TOOLS," in files["ralph/__init__.py"]
+    assert "        notes.TOOLS,\n" in files["ralph/__init__.py"]
     assert "runtime/values/paging.py" in files
 
 
