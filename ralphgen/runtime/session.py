@@ -132,7 +132,7 @@ class Session:
 
     def view(self) -> str | None:
         """Return what decides over all that it sees; None where no other session is like it."""
-        return None if self.folder else repr((self.kit, {**self._facts, "session_id": ""}))
+        return None if self.folder else repr({**self._facts, "session_id": "", "as_read": ""})
 
     @property
     def kits(self) -> tuple[str, ...]:

@@ -1,7 +1,10 @@
 """The board while others write: what is shown follows, and nobody loses their place."""
 
 import json
+import sqlite3
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,7 @@ from board_browsers import BoardProcess, board_process
 from driving import connected, create_project, query
 
 from browser.browsing import BROWSER, Chromium, Page
+from ralphgen.board.changes import PACE, SETTLED
 
 pytestmark = BROWSER
 FORM = "#disciplines form[data-discipline-form]"
@@ -53,6 +57,24 @@ def test_two_people_see_what_an_agent_writes(
 
         assert [] == [*page.said(), *other.said()]
         assert (1, 1) == (page.count("#status"), other.count("#knowledge"))
+
+
+def test_a_section_that_is_late_again_and_again_comes_in_the_end(
+    root: Path, board: BoardProcess, chromium: Chromium
+) -> None:
+    """Another program has the database for itself, and writes nothing."""
+    late, there = "#new-task[data-late]", "#new-task:not([data-late])"
+    query(root, "PRAGMA journal_mode = delete")
+    board.get("knowledge")
+    time.sleep(SETTLED + PACE)  # after that, nothing that moves has the page drawn anew
+    with closing(sqlite3.connect(root / ".ralph/db/ralph.db")) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with chromium.page(f"{board.url}tasks/new") as page:
+            page.wait(late)
+            time.sleep(5)  # it was asked for once more, and was late once more
+            assert 1 == page.count(late)
+            other.rollback()
+            page.wait(f"{there} form")
 
 
 @pytest.mark.parametrize("place", ["access"])

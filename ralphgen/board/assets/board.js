@@ -85,8 +85,10 @@ async function load(name) {
     const html = answer?.ok && (await answer.text());
     if (!html) return;
     // Of another discipline, it would undo the choice that was made meanwhile.
-    if (asked === `${query(name)}`) draw(name, html);
-    else redraw(name);
+    const same = asked === `${query(name)}`;
+    if (same) draw(name, html);
+    // A page of an area does not wait for its section for ever.
+    if (!same || find(`#${name}[data-late]`)) redraw(name);
 }
 
 function query(name) {

@@ -57,7 +57,9 @@ def name_for(session: Session) -> str:
     """Return the name under which is kept what a session sees; empty where nothing is."""
     server = kept_name()
     view = session.view() if server else None
-    return "" if view is None else f"answers-{sha256_hex(f'{server}{view}'.encode())[:32]}"
+    if view is None:
+        return ""
+    return f"answers-{sha256_hex(f'{server}{session.kit}{view}'.encode())[:32]}"
 
 
 def read_answers(name: str) -> Mapping[str, Any] | None:
