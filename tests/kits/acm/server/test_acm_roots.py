@@ -1,10 +1,6 @@
 """Where documents and capabilities are looked for, and that no way leads out of there."""
 
-import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -23,72 +19,10 @@ from acm_projects import (
     variables,
 )
 from command_line import open_folder
-from driving import create_project, quiet
+from driving import create_project
 from unprivileged import told, unprivileged
 
-from ralphgen.generate.initialize import initialize
-from ralphgen.kits.acm.finding import corpus
-from ralphgen.kits.acm.kit import ACM
-
 STAGE = STAGES["design"]
-LISTED = {
-    "get_stage": {"stage": {"enum": ["discover", "design", "develop"]}},
-    "get_review_prompt": {
-        "stage": {"enum": ["discover", "design", "develop"]},
-        "phase": {"enum": ["internal", "external"]},
-    },
-    "get_transition_prompt": {
-        "transition": {"enum": ["discover_to_design", "design_to_develop"]},
-        "project_path": {},
-        "validate": {},
-    },
-    "get_artifact_spec": {
-        "artifact": {
-            "enum": [
-                *("brief", "intent", "status", "readme", "context", "rules", "design", "backlog"),
-                *("folder_structure", "project_types", "stages", "review"),
-            ]
-        }
-    },
-    "get_artifact_stub": {
-        "artifact": {"enum": ["brief", "intent", "status", "rules_constraints", "claude_md"]},
-        "project_type": {"enum": ["app", "workflow", "artifact"]},
-    },
-    "get_project_type_guidance": {
-        "type": {"enum": ["app", "workflow", "artifact"]},
-        "scale": {"enum": ["personal", "commercial"]},
-        "scope": {"enum": ["mvp", "full"]},
-    },
-    "check_project_structure": {"project_path": {}},
-    "check_project_health": {"project_path": {}},
-    "get_rules_spec": {},
-    "get_context_spec": {"level": {"enum": ["global", "project"]}},
-    "query_capabilities": {
-        "query": {},
-        "type": {"enum": ["skill", "tool", "agent", "plugin"]},
-        "tags": {"items": {"type": "string"}},
-    },
-    "get_capability_detail": {"capability_id": {"pattern": "^[a-z0-9][a-z0-9-]*$"}},
-    "query_knowledge": {"query": {}},
-}
-REQUIRED = {
-    "get_stage": ["stage"],
-    "get_review_prompt": ["stage", "phase"],
-    "get_transition_prompt": ["transition"],
-    "get_artifact_spec": ["artifact"],
-    "get_artifact_stub": ["artifact"],
-    "get_project_type_guidance": ["type"],
-    "get_context_spec": ["level"],
-    "get_capability_detail": ["capability_id"],
-    "query_knowledge": ["query"],
-}
-FOUND = """\
-from pathlib import Path
-from ralphgen.kits.acm.kit import ACM
-import json, sys
-found = ACM.find(Path(sys.argv[1]), json.loads(sys.argv[2]))
-print(json.dumps([found.summary, sorted(ACM.setup), len(found.warnings)]))
-"""
 
 
 def asked(
@@ -112,56 +46,6 @@ def registered(folder: Path, mark: str) -> Path:
     """A registry with one capability, whose file is only this mark."""
     put(folder / "capabilities/tools/one/capability.yaml", mark)
     return folder
-
-
-class TestTools:
-    """What a session sees."""
-
-    def test_there_are_the_thirteen_with_their_values(self, library: Library) -> None:
-        told_of = {
-            tool["name"]: {
-                name: {key: schema[key] for key in ("enum", "pattern", "items") if key in schema}
-                for name, schema in tool["inputSchema"]["properties"].items()
-            }
-            for tool in library.driver.tools()
-        }
-
-        assert LISTED == told_of
-        assert [*LISTED] == [*told_of]
-        assert REQUIRED == {
-            tool["name"]: tool["inputSchema"]["required"]
-            for tool in library.driver.tools()
-            if "required" in tool["inputSchema"]
-        }
-
-    def test_all_of_them_only_read(self, library: Library) -> None:
-        hints = [tool["annotations"] for tool in library.driver.tools()]
-
-        assert [{"readOnlyHint": True, "openWorldHint": False}] * 13 == hints
-
-    def test_the_session_is_told_of_each(self, library: Library) -> None:
-        text = library.driver.client.instructions or ""
-
-        assert [name for name in LISTED if f"{name}: " not in text] == []
-        assert len(text) <= 2_000
-
-    @pytest.mark.parametrize("recipe", ["braindump", "discuss", "opus_review", "interactive"])
-    def test_every_recipe_has_them(self, library: Library, recipe: str) -> None:
-        with on_server(library.root, variables(library.folder), recipe) as driver:
-            assert [*LISTED] == driver.names()
-
-    def test_a_discipline_can_take_one_away_and_it_is_not_spoken_of(self, tmp_path: Path) -> None:
-        config = f'{KITS}[disciplines.backend]\ndisable = ["acm:query_capabilities"]\n'
-        root = create_project(tmp_path / "project", config=config)
-        lay_registry(tmp_path / "registry")
-        with on_server(root, variables(tmp_path), discipline="backend") as driver:
-            names = driver.names()
-            told_of = driver.client.instructions or ""
-            refusal = driver.refusal("get_capability_detail", capability_id="nothing")
-
-        assert [name for name in LISTED if name != "query_capabilities"] == names
-        assert "query_capabilities" not in told_of
-        assert 'Capability "nothing" not found: check the spelling' == refusal
 
 
 class TestOrder:
@@ -325,62 +209,3 @@ class TestRights:
         assert "may not be read" in inventory[1]
         assert "may not be read" in knowledge[1]
         check_presentable("\n".join((stage[1], detail[1], knowledge[1])), folder, failed=True)
-
-
-class TestFinding:
-    """What people are told before the kit is on."""
-
-    def test_the_documents_that_there_are_are_counted_and_setup_leaves_them_alone(
-        self, library: Library
-    ) -> None:
-        (library.documents / STAGE).unlink()
-        settings = json.dumps({"root": "", "registry": ""})
-        done = subprocess.run(
-            [sys.executable, "-c", FOUND, str(library.root), settings],
-            env={**os.environ, **variables(library.folder)},
-            capture_output=True,
-            check=True,
-        )
-
-        assert ["30 documents, 4 capabilities", [], 1] == json.loads(done.stdout)
-
-
-class TestLayingDown:
-    """What `init --kit acm` writes besides the server."""
-
-    def test_the_starter_documents_are_laid_down_once_and_kept(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        for name, value in {"HOME": str(tmp_path), "ACM_ROOT": "", "ACM_REGISTRY_ROOT": ""}.items():
-            monkeypatch.setenv(name, value)
-        root = tmp_path / "project"
-        initialize(root, title="", stack="empty", kits=("acm",), say=quiet, agree=bool)
-        laid = {
-            path.relative_to(root / ".ralph/acm").as_posix(): path.read_text(encoding="utf-8")
-            for path in (root / ".ralph/acm").rglob("*")
-            if path.is_file()
-        }
-        (root / ".ralph/acm" / STAGE).write_text("Mine.\n", encoding="utf-8")
-        initialize(root, title="", stack="", kits=("acm",), say=quiet, agree=bool)
-
-        assert corpus() == laid
-        assert "Mine.\n" == (root / ".ralph/acm" / STAGE).read_text(encoding="utf-8")
-
-    def test_what_the_machine_has_elsewhere_is_not_laid_down(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv("HOME", str(tmp_path))
-        monkeypatch.delenv("ACM_REGISTRY_ROOT", raising=False)
-        monkeypatch.setenv("ACM_ROOT", str(tmp_path))
-        by_variable = {*ACM.setup}
-        monkeypatch.delenv("ACM_ROOT")
-        whole = {*ACM.setup}
-        (tmp_path / "code/_shared/acm").mkdir(parents=True)
-        by_place = {*ACM.setup}
-        (tmp_path / "code/_shared/capabilities-registry").mkdir()
-
-        registry = {name for name in whole if name.startswith(".ralph/acm/registry/")}
-        assert {f".ralph/acm/{name}" for name in corpus()} == whole
-        assert registry == by_variable
-        assert registry == by_place
-        assert {} == {**ACM.setup}

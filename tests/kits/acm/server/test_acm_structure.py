@@ -1,0 +1,115 @@
+"""The check of a project's structure: what is there, what is missing, and nothing of outside."""
+
+from pathlib import Path
+
+import pytest
+from acm_projects import PROJECT, TYPES_SPEC, Library
+
+ITEMS = (
+    *(".claude/CLAUDE.md", ".claude/rules/", "docs/", "docs/intent.md", "docs/brief.md"),
+    *("docs/inbox/", "_archive/", "README.md"),
+)
+
+
+def structure(library: Library, project: Path) -> list[str]:
+    """The lines of a check, behind the title."""
+    lines = library.says("check_project_structure", project_path=str(project)).split("\n")
+    assert f"Project Structure Check: {project.resolve()}" == lines[0]
+    return lines[1:]
+
+
+class TestStructure:
+    """Eight folders and files."""
+
+    def test_a_complete_project_passes(self, library: Library) -> None:
+        lines = [*(f"✓ {item}" for item in ITEMS), "", "Result: 8/8 passed."]
+
+        assert lines == structure(library, library.project())
+
+    @pytest.mark.parametrize("item", ITEMS)
+    def test_what_is_missing_is_named(self, library: Library, item: str) -> None:
+        inside = {name: text for name, text in PROJECT.items() if not name.startswith(item)}
+        files = {name: inside.get(name) for name in PROJECT}
+        lines = structure(library, library.project_of("other", files))
+        missing = [name for name in ITEMS if name.startswith(item)]
+
+        assert [name for name in ITEMS if f"✗ {name} — missing" in lines] == missing
+        assert f"Result: {8 - len(missing)}/8 passed. Missing: {', '.join(missing)}" == lines[-1]
+
+    def test_an_empty_project_has_nothing(self, library: Library) -> None:
+        library.projects.mkdir()
+
+        assert structure(library, library.projects)[-1].startswith("Result: 0/8 passed. Missing: .")
+
+    def test_a_file_is_no_folder_and_a_folder_no_file(self, library: Library) -> None:
+        project = library.project_of(
+            "other", {"README.md": None, "_archive/.keep": None, "_archive": "x"}
+        )
+        (project / "README.md").mkdir()
+        lines = structure(library, project)
+
+        assert "✗ README.md — not a file" in lines
+        assert "✗ _archive/ — not a directory" in lines
+
+    def test_a_link_that_leaves_the_project_is_a_sandbox_error(self, library: Library) -> None:
+        project = library.project(README_md=None)
+        (project / "README.md").symlink_to(library.documents / TYPES_SPEC)
+        within = library.project("within", README_md=None)
+        (within / "README.md").symlink_to("docs/brief.md")
+
+        assert "✗ README.md — sandbox error" in structure(library, project)
+        assert "Result: 7/8 passed. Missing: README.md" == structure(library, project)[-1]
+        assert "Result: 8/8 passed." == structure(library, within)[-1]
+
+    def test_a_linked_project_is_a_project(self, library: Library) -> None:
+        project = library.project()
+        (library.projects / "link").symlink_to(project)
+
+        assert "Result: 8/8 passed." == structure(library, library.projects / "link")[-1]
+
+    def test_this_project_is_meant_where_none_is_named(self, library: Library) -> None:
+        text = library.says("check_project_structure")
+
+        assert text.startswith(f"Project Structure Check: {library.root.resolve()}\n")
+        assert text == library.says("check_project_structure", project_path="")
+
+    @pytest.mark.parametrize("tool", ["check_project_structure", "check_project_health"])
+    @pytest.mark.parametrize("path", ["nowhere", "README", "~nobody-of-that-name", "x" * 5000])
+    def test_what_is_no_directory_is_no_project(
+        self, library: Library, tool: str, path: str
+    ) -> None:
+        text = library.refuses(tool, project_path=path)
+
+        assert text.startswith('argument "project_path" is "')
+        assert "which is not a directory" in text
+        assert text.endswith("or leave it out for the whole of it")
+
+    @pytest.mark.parametrize("tool", ["check_project_structure", "check_project_health"])
+    @pytest.mark.parametrize(
+        "path",
+        [
+            "..",
+            "../beside",
+            "../nowhere",
+            "../beside/README.md",
+            "/",
+            "~",
+            "~/mine",
+            "projects/link",
+        ],
+    )
+    def test_of_what_is_outside_nothing_is_told(
+        self, library: Library, tool: str, path: str
+    ) -> None:
+        """Neither which files are there, nor whether there is a folder at all."""
+        (library.folder / "home/mine").mkdir(parents=True, exist_ok=True)
+        beside = library.folder / "beside"
+        beside.mkdir(exist_ok=True)
+        (beside / "README.md").write_text("# Beside\n", encoding="utf-8")
+        library.projects.mkdir()
+        (library.projects / "link").symlink_to(beside)
+
+        assert library.refuses(tool, project_path=path) == (
+            f'argument "project_path" is "{path}", which is outside of the project that this '
+            "server belongs to: give a folder in the project, or leave it out for the whole of it"
+        )
