@@ -24,3 +24,10 @@ def found(workspace: Workspace, query: str = "", **given: Any) -> list[str]:
 def put(workspace: Workspace, item_id: str, body: str, **values: Any) -> Path:
     """Lay down an entry of knowledge; its file."""
     return workspace.put("knowledge", item_id, knowledge(item_id, body, **values))
+
+
+def scored(workspace: Workspace, query: str, **given: Any) -> dict[str, float]:
+    """The ids of the project's knowledge that a search finds, with their scores."""
+    place = {"project_path": str(workspace.root), "item_type": "knowledge", "source": "project"}
+    answer = search(workspace.rye, {"query": query, "limit": 100, **place, **given})
+    return {result["id"]: result["score"] for result in answer["results"]}

@@ -1,0 +1,255 @@
+"""In which order items are found: what a word is worth, wherever it stands and however spelled."""
+
+import re
+from collections.abc import Iterator
+from math import log
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+import pytest
+from rye_projects import directive, knowledge
+from rye_searching import scored
+from rye_words import words_of
+from rye_workspaces import Workspace, opened
+
+from ralphgen.kits.rye.server.search.matching import (
+    allowed_distance,
+    distance_between,
+    pattern_near,
+)
+from ralphgen.kits.rye.server.searching import search
+from ralphgen.runtime.errors import CodedError
+
+
+def mistyped(word: str, mistakes: int) -> set[str]:
+    """Words that come of one by so many mistakes: swapped, replaced, missing and added letters."""
+    found = {word}
+    for _ in range(mistakes):
+        for one in sorted(found):
+            for at in range(len(one) - 1):
+                first, second, after = one[at], one[at + 1], one[at + 2 :]
+                for new in (second + first, "x" + second, second, "x" + first + second):
+                    found.add(one[:at] + new + after)
+    return found
+
+
+class TestScores:
+    """What makes one item better than another."""
+
+    @pytest.fixture
+    def workspace(self, tmp_path: Path) -> Iterator[Workspace]:
+        with opened(tmp_path) as workspace:
+            yield workspace
+
+    def order(self, workspace: Workspace, query: str, **given: Any) -> list[str]:
+        return [*scored(workspace, query, **given)]
+
+    def put(self, workspace: Workspace, item_id: str, body: str, **values: Any) -> None:
+        workspace.put("knowledge", item_id, knowledge(item_id, body, **values))
+
+    def test_names_count_more_than_descriptions_these_more_than_tags_and_all_more_than_the_body(
+        self, workspace: Workspace
+    ) -> None:
+        self.put(workspace, "x/c", "a needle", title="t", description="hay")
+        self.put(workspace, "x/b", "hay", title="t", description="a needle")
+        self.put(workspace, "x/a", "hay hay", title="t", description="hay", tags=["needle"])
+        self.put(workspace, "x/needle", "hay hay", title="t", description="hay")
+
+        assert ["x/needle", "x/b", "x/a", "x/c"] == self.order(workspace, "needle")
+
+    def test_whole_words_count_more_than_beginnings_and_these_more_than_mistyped_ones(
+        self, workspace: Workspace
+    ) -> None:
+        self.put(workspace, "a", "the skraper runs, which is a scrapes")
+        self.put(workspace, "b", "the scrapers run")
+        self.put(workspace, "c", "the scraper runs")
+
+        assert ["c", "b", "a"] == self.order(workspace, "scraper", fuzzy={"enabled": True})
+
+    def test_rare_words_count_more_than_common_ones(self, workspace: Workspace) -> None:
+        for item_id in ("a", "b", "c"):
+            self.put(workspace, item_id, "common words")
+        self.put(workspace, "d", "rare words")
+
+        assert "d" == self.order(workspace, "common OR rare")[0]
+
+    def test_the_score_is_that_of_bm25(self, workspace: Workspace) -> None:
+        """FTS5 is asked for its part of it, so that another SQLite must have the same formula.
+
+        The items of all spaces count: here those of the system are taken away.
+        """
+        rmtree(workspace.system)
+        texts = {
+            "a": "needle needle",
+            "b": "needle and some more words of hay",
+            "c": "hay",
+            "d": "",
+        }
+        sizes, counts = {}, {}
+        for item_id, body in texts.items():
+            text = knowledge(item_id, body, title="t", tags=[])
+            workspace.put("knowledge", item_id, text)
+            sizes[item_id] = len(words_of(f"{item_id} t {text}"))
+            counts[item_id] = words_of(text).count("needle")
+        mean = sum(sizes.values()) / 4
+        worth = log(1 + (4 - 2 + 0.5) / (2 + 0.5))
+        expected = {
+            item_id: round(
+                worth * count * 2.2 / (count + 1.2 * (0.25 + 0.75 * sizes[item_id] / mean)), 4
+            )
+            for item_id, count in counts.items()
+            if count
+        }
+
+        assert expected == scored(workspace, '"needle"')
+
+    def test_equal_items_have_equal_scores_in_whatever_space(self, workspace: Workspace) -> None:
+        place = {"project_path": str(workspace.root), "item_type": "knowledge", "source": "all"}
+        text = knowledge("one", "needle and hay")
+        for space in ("project", "user"):
+            workspace.put("knowledge", "one", text, space=space)
+        self.put(workspace, "long", "hay " * 5_000)
+        query = {"query": 'needle OR "and hay" OR nee*', **place}
+        one, two = search(workspace.rye, query)["results"][:2]
+
+        assert [("project", "one"), ("user", "one")] == [(r["source"], r["id"]) for r in (one, two)]
+        assert one["score"] == two["score"] > 0
+
+    @pytest.mark.parametrize("query", ["needle", "nee*", "n*dle", "needel"])
+    def test_scores_depend_on_what_there_is_and_not_on_what_is_searched(
+        self, workspace: Workspace, query: str
+    ) -> None:
+        """So that those of two searches can be compared."""
+        for number in range(3):
+            self.put(workspace, f"n{number}", "needle " * (number + 1), title="t")
+            workspace.put("directive", f"d{number}", directive(f"d{number}", body="needle"))
+        fuzzy = {"enabled": True}
+        narrow = scored(workspace, query, fuzzy=fuzzy)
+        wide = scored(workspace, query, fuzzy=fuzzy, item_type="all", source="all")
+
+        assert {"n0", "n1", "n2"} == narrow.keys()
+        assert narrow == {item_id: wide[item_id] for item_id in narrow}
+
+    def test_scores_depend_neither_on_the_order_of_writing_nor_on_earlier_searches(
+        self, workspace: Workspace, tmp_path: Path
+    ) -> None:
+        texts = {f"n{number}": "needle " * number + "hay " * 20 for number in range(1, 9)}
+        for item_id, text in texts.items():
+            self.put(workspace, item_id, text)
+            scored(workspace, "needle", item_type="all", source="all")
+        with opened(tmp_path / "again") as other:
+            for item_id in reversed(texts):
+                self.put(other, item_id, texts[item_id])
+
+            assert scored(other, "needle OR h*y") == scored(workspace, "needle OR h*y")
+
+    def test_equals_are_in_the_order_of_their_ids(self, workspace: Workspace) -> None:
+        for item_id in ("c", "a", "x/b", "b"):
+            self.put(workspace, item_id, "needle", title="t", category="", id="x")
+
+        assert ["a", "b", "c"] == [
+            name for name in self.order(workspace, "needle") if "/" not in name
+        ]
+
+    def test_what_must_not_be_there_alone_makes_no_item_better(self, workspace: Workspace) -> None:
+        self.put(workspace, "b", "hay")
+        self.put(workspace, "a", "hay hay")
+        self.put(workspace, "c", "needle")
+
+        assert {"a": 0.0, "b": 0.0} == scored(workspace, "NOT needle")
+
+    def test_many_words_are_too_many_to_be_mistyped(self, workspace: Workspace) -> None:
+        query = " ".join(f"word{number}" for number in range(21))
+
+        assert {} == scored(workspace, query)
+        with pytest.raises(CodedError, match='too many for "fuzzy"') as caught:
+            scored(workspace, query, fuzzy={"enabled": True})
+        assert {"position": query.index("word20")} == caught.value.facts
+
+    def test_wildcards_take_linear_time(self, workspace: Workspace) -> None:
+        self.put(workspace, "a", "a" * 50_000)
+
+        assert {} == scored(workspace, "*a*a*a*a*a*a*a*a*a*a*a*b*c")
+
+    def test_a_wildcard_in_words_of_any_length(self, workspace: Workspace) -> None:
+        for length in (998, 999, 1000, 40_000):
+            self.put(workspace, f"n{length}", f"a{'b' * (length - 2)}c")
+        self.put(workspace, "other", f"a{'b' * 40_000}d")
+
+        assert ["n1000", "n40000", "n998", "n999"] == sorted(self.order(workspace, "a*c"))
+        assert {} == scored(workspace, "b*c")
+
+    @pytest.mark.parametrize("query", ["w*x", "*x", "body:w*x", "w*x-hay"])
+    def test_a_wildcard_for_more_words_than_are_looked_up(
+        self, workspace: Workspace, query: str
+    ) -> None:
+        for item_id in ("a", "b"):
+            words = " ".join(f"w{item_id}{number}x hay" for number in range(150))
+            self.put(workspace, item_id, words)
+            self.put(workspace, f"not-{item_id}", words.replace("x", ""))
+
+            assert {"a", item_id} == scored(workspace, query).keys()
+
+    @pytest.mark.parametrize(
+        ("query", "fuzzy"), [("ne*le", False), ("nedle", True)], ids=["wildcard", "mistyped"]
+    )
+    def test_words_that_come_and_go_are_known_at_once(
+        self, workspace: Workspace, query: str, *, fuzzy: bool
+    ) -> None:
+        told = []
+        for body in ("hay", "a needle", "hay", "a needle"):
+            self.put(workspace, "a", body)
+            told.append([*scored(workspace, query, fuzzy={"enabled": fuzzy})])
+        (workspace.root / ".ai/knowledge/a.md").unlink()
+        told.append([*scored(workspace, query, fuzzy={"enabled": fuzzy})])
+
+        assert [[], ["a"], [], ["a"], []] == told
+
+    def test_letters_may_be_wrong_anywhere_in_a_word(self, workspace: Workspace) -> None:
+        near = "eedle nedle needl edle need nele xneedle xxneedle neexdle needlex needlexx nxxdle"
+        for number, word in enumerate(near.split()):
+            self.put(workspace, f"n{number}", word)
+        for number, word in enumerate(("eexl", "xxxneedle", "nee", "nxedxx")):
+            self.put(workspace, f"far{number}", word)
+
+        expected = {f"n{number}" for number in range(len(near.split()))}
+        assert expected == scored(workspace, "needle", fuzzy={"enabled": True}).keys()
+
+    @pytest.mark.parametrize(
+        ("word", "typed", "most"),
+        [
+            ("the", "teh", 1),
+            ("the", "hte", 1),
+            ("form", "from", 1),
+            ("scraper", "scarper", 1),
+            ("needle", "needel", 1),
+            ("needle", "endele", 2),
+            ("abcdefg", "bacdfeg", 2),
+            ("abcdefg", "badcefg", 2),
+            ("abcdefg", "badcfeg", 3),
+        ],
+    )
+    def test_two_letters_that_are_swapped_are_one_error(
+        self, workspace: Workspace, word: str, typed: str, most: int
+    ) -> None:
+        """Wherever they stand: also where the pieces of a word meet that are looked up."""
+        self.put(workspace, "a", word, title="1")
+
+        for distance in (1, 2, 3):
+            fuzzy = {"enabled": True, "max_distance": distance}
+            expected = {"a"} if distance >= most else set()
+            assert expected == scored(workspace, typed, fuzzy=fuzzy).keys()
+
+    def test_every_word_within_a_distance_is_looked_up(self) -> None:
+        """No letter is wrong in a piece, or two are swapped where two pieces meet."""
+        for length in (3, 4, 5, 6, 7):
+            word = "abcdefg"[:length]
+            most = allowed_distance(word, 3)
+            near = re.compile(pattern_near(word, most))
+            typed = {
+                each for each in mistyped(word, most) if distance_between(word, each, most) <= most
+            }
+
+            assert len(typed) >= 3 * length
+            assert {each for each in typed if near.fullmatch(each)} == typed
