@@ -137,7 +137,10 @@ THOROUGH = (
     "unit/sessions/test_own_recipes.py",
     "unit/sessions/test_session_claims.py",
     "unit/sessions/test_session_files.py",
+    "unit/trust/test_committed.py",
+    "unit/trust/test_edited_servers.py",
     "unit/trust/test_trust.py",
+    "unit/trust/test_trust_record.py",
     "unit/trust/test_trusted_words.py",
     "unit/worktrees/test_merging.py",
 )

@@ -1,12 +1,12 @@
 """What a clone says to agents is refused until it is on record, as what it makes one run."""
 
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 from command_line import ralphgen
 from driving import create_project, made_here, quiet
+from proved_projects import git
 
 from ralphgen.generate.workflows import regenerate
 
@@ -15,12 +15,6 @@ pytestmark = pytest.mark.slow
 PROMPT = ".ralph/prompts/all.md"
 RECIPE = ".ralph/recipes/triage.toml"
 TRIAGE = 'base = "yap"\nprompt = "Sort it."\n'
-
-
-@pytest.fixture(autouse=True)
-def configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A user who has trusted nothing yet."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
 
 @pytest.fixture
@@ -46,11 +40,6 @@ def own(tmp_path: Path) -> Path:
 def write(root: Path, file: str, text: str) -> None:
     (root / file).parent.mkdir(exist_ok=True)
     (root / file).write_text(text, encoding="utf-8")
-
-
-def git(root: Path, *words: str) -> None:
-    identity = ("-c", "user.name=a", "-c", "user.email=a@b")
-    subprocess.run(["git", *identity, *words], cwd=root, check=True)  # noqa: S607
 
 
 def commit(root: Path, file: str) -> None:

@@ -1,0 +1,39 @@
+"""Projects that somebody else made or that were made here, for a user who trusts nothing yet."""
+
+import sqlite3
+import subprocess
+from contextlib import closing
+from pathlib import Path
+
+from command_line import ralphgen
+from proved_projects import git
+
+MODE = '\n[launch]\npermission_mode = "bypassPermissions"\nallow = ["Bash(rm:*)"]\n'
+
+
+def add(root: Path, sql: str) -> None:
+    with closing(sqlite3.connect(root / ".ralph/db/ralph.db")) as database, database:
+        database.execute(sql)
+
+
+def configure(root: Path, text: str) -> None:
+    path = root / ".ralph/ralphgen.toml"
+    kept = path.read_text(encoding="utf-8") if path.exists() else ""
+    path.write_text(kept + text, encoding="utf-8")
+
+
+def task_session(root: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Make a session of a task that no other one holds."""
+    if (root / ".ralph/db/ralph.db").is_file():
+        add(root, "DELETE FROM ralphgen_claims")
+    return ralphgen("session", "task_execution", "--task", "1", *options, "--project", root)
+
+
+def commit(root: Path) -> None:
+    git(root, "init", "-q")
+    git(root, "add", "-f", ".ralph/ralphgen.toml")
+    git(root, "commit", "-qm", "x")
+
+
+def braindump(root: Path) -> int:
+    return ralphgen("session", "braindump", "--project", root).returncode

@@ -1,0 +1,152 @@
+"""A server that was edited, or that ralphgen did not write, starts only where that is meant."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from command_line import ralphgen
+from driving import accept
+from trusting import add, task_session
+
+from ralphgen import __version__
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("how", ["unwritten", "foreign", "another version"])
+def test_a_server_that_ralphgen_does_not_write_needs_a_record(clone: Path, how: str) -> None:
+    """Its digests are those of its manifest, so that the files alone tell nothing."""
+    folder = clone / ".ralph/mcp"
+    if how == "another version":
+        path = folder / "manifest.json"
+        text = path.read_text(encoding="utf-8").replace(f'"{__version__}"', '"0.0.9"')
+        path.write_text(text, encoding="utf-8")
+    else:
+        path = folder / ("policy.py" if how == "foreign" else "ralph/tasks.py")
+        path.write_text(path.read_text(encoding="utf-8") + "\n# changed\n", encoding="utf-8")
+        accept(clone)
+    for refused in (task_session(clone), ralphgen("doctor", clone)):
+        assert 2 == refused.returncode
+        assert "the server in .ralph/mcp is not one that ralphgen" in refused.stderr
+
+    assert 0 == ralphgen("trust", clone, "--yes").returncode
+    assert 0 == task_session(clone).returncode
+
+
+def test_a_database_that_a_pull_has_left_behind_is_named(own: Path, tmp_path: Path) -> None:
+    """What a colleague's migration has made is no server that could be written here."""
+    theirs = shutil.copytree(own, tmp_path / "theirs")
+    add(theirs, "ALTER TABLE tasks ADD COLUMN risk TEXT")
+    assert 0 == ralphgen("regen", theirs, "--no-install").returncode
+    for name in ("manifest.json", "project.json", "ralph/tables.py", "ralph/tasks.py"):
+        shutil.copy(theirs / ".ralph/mcp" / name, own / ".ralph/mcp" / name)
+
+    refused = ralphgen("task", "list", cwd=own)
+    assert 1 == refused.returncode
+    assert 'the database is behind: it lacks the column "tasks.risk"\n' in refused.stderr
+    assert "hint: migrate this database" in refused.stderr
+    add(own, "ALTER TABLE tasks ADD COLUMN risk TEXT")
+    assert 0 == ralphgen("task", "list", cwd=own).returncode
+
+
+@pytest.mark.parametrize("command", [("session", "braindump"), ("launch", "braindump")])
+def test_nobody_is_asked_for_a_start_that_a_database_left_behind_refuses(
+    own: Path, tmp_path: Path, command: tuple[str, str]
+) -> None:
+    theirs = shutil.copytree(own, tmp_path / "theirs")
+    add(theirs, "ALTER TABLE tasks ADD COLUMN risk TEXT")
+    assert 0 == ralphgen("regen", theirs, "--no-install").returncode
+    shutil.rmtree(own / ".ralph/mcp")
+    shutil.copytree(theirs / ".ralph/mcp", own / ".ralph/mcp")
+    refused = ralphgen(*command, cwd=own)
+
+    assert 1 == refused.returncode, refused.stderr
+    assert 'the database is behind: it lacks the column "tasks.risk"\n' in refused.stderr
+    assert "trust" not in refused.stderr
+
+
+def test_edited_files_stop_what_would_start_them_unless_somebody_means_it(clone: Path) -> None:
+    mark = clone / "PWNED"
+    edited = clone / ".ralph/mcp/runtime/start.py"
+    text = edited.read_text(encoding="utf-8")
+    edited.write_text(f"open({str(mark)!r}, 'w').close()\n{text}", encoding="utf-8")
+    for refused in (
+        task_session(clone),
+        ralphgen("doctor", clone),
+        ralphgen("serve", "ralph", cwd=clone),
+    ):
+        assert 2 == refused.returncode
+        assert "runtime/start.py" in refused.stderr
+    assert not mark.exists()
+
+    edited.write_text(f"{text}\nopen({str(mark)!r}, 'w').close()\n", encoding="utf-8")
+    done = task_session(clone, "--trust-edited", "--json")
+
+    assert 0 == done.returncode, done.stderr
+    assert mark.exists()
+    assert "--trust-edited" in json.loads(done.stdout)["argv"] or "--trust-edited" in done.stdout
+
+
+@pytest.mark.parametrize("file", ["server.py", "runtime/modules.py", "requirements.lock"])
+def test_serve_runs_and_installs_nothing_that_was_edited(clone: Path, file: str) -> None:
+    """Not even what runs before the server compares its own files."""
+    mark = clone / "PWNED"
+    edited = clone / ".ralph/mcp" / file
+    added = "#" if "lock" in file else f"open({str(mark)!r}, 'w').close()"
+    edited.write_text(f"{edited.read_text(encoding='utf-8')}\n{added}\n", encoding="utf-8")
+    done = ralphgen("serve", "ralph", cwd=clone)
+
+    assert 2 == done.returncode
+    assert f".ralph/mcp is not as it was generated: {file}" in done.stderr
+    assert not mark.exists()
+
+
+def test_serve_starts_no_server_of_another_without_a_record(clone: Path) -> None:
+    policy = clone / ".ralph/mcp/policy.py"
+    policy.write_text(policy.read_text(encoding="utf-8") + "\n# changed\n", encoding="utf-8")
+    accept(clone)
+    refused = ralphgen("serve", "ralph", cwd=clone)
+
+    assert 2 == refused.returncode
+    assert 'hint: look at it, then run "ralphgen trust"' in refused.stderr
+
+    assert 0 == ralphgen("trust", clone, "--yes").returncode
+    assert 0 == ralphgen("serve", "ralph", cwd=clone).returncode
+
+
+@pytest.mark.parametrize("how", ["illegal", "missing"])
+def test_a_record_covers_every_file_that_starts(clone: Path, how: str) -> None:
+    """A manifest that leaves files out would stay as it is while they change."""
+    path = clone / ".ralph/mcp/manifest.json"
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    if how == "illegal":
+        manifest["files"]["a\\b"] = "0"
+    else:
+        del manifest["files"]["server.py"]
+    path.write_text(json.dumps(manifest), encoding="utf-8")
+
+    assert 2 == ralphgen("trust", clone, "--yes").returncode
+    for refused in (task_session(clone), ralphgen("serve", "ralph", cwd=clone)):
+        assert 2 == refused.returncode
+        assert "manifest.json does not list" in refused.stderr
+
+
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(clone: Path) -> None:
+    path = clone / ".ralph/mcp/policy.py"
+    path.unlink()
+    os.mkfifo(path)
+    done = task_session(clone)
+
+    assert 1 == done.returncode
+    assert '"policy.py" is a device' in done.stderr
+
+
+def test_a_link_is_not_followed_to_write_the_default_context(clone: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").write_text("kept", encoding="utf-8")
+    (clone / ".ralph/mcp/context.json").unlink()
+    (clone / ".ralph/mcp/context.json").symlink_to(tmp_path / "other")
+
+    assert 1 == task_session(clone, "--default").returncode
+    assert "kept" == (tmp_path / "other").read_text(encoding="utf-8")
