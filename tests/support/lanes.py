@@ -108,6 +108,7 @@ THOROUGH = (
     "unit/doctor/test_doctor.py",
     "unit/doctor/test_doctor_postgresql.py",
     "unit/environment/test_environment.py",
+    "unit/environment/test_location.py",
     "unit/exchange/test_moving.py",
     "unit/generate/test_merges.py",
     "unit/generate/test_postgresql_projects.py",
