@@ -1,43 +1,23 @@
-"""`ralphgen launch`: what Claude Code is told, and how its stream is watched.
+"""How the stream of Claude Code is watched, shown and judged.
 
 The program `claude` is a small real one here; tests/interop/test_claude_code.py has the real one.
 """
 
 import io
 import json
-import os
-import pty
-import signal
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import pytest
-from making_sessions import prepared
+from launches import REFUSAL, SEEN, START, Launch, launch_in, session_in
 
-from ralphgen.errors import ProjectError, UsageError
-from ralphgen.launch.agent import LONGEST_ARGUMENT, AgentCall, LaunchOptions, prints
+from ralphgen.errors import ProjectError
 from ralphgen.launch.claude.agent import ClaudeCode
-from ralphgen.launch.claude.command import launch_command
-from ralphgen.launch.outcome import outcome_of
-from ralphgen.launch.runner import line_writer, run_printing, run_terminal
-from ralphgen.project.config import LaunchConfig
-from ralphgen.sessions.model import Brief, PreparedSession, Served
 
 pytestmark = pytest.mark.slow
 
-ARGV = ("claude", "-p")
-TOOLS = ("get_task", "set_task_status")
-SEEN = [f"mcp__ralph__{name}" for name in TOOLS]
-START = {
-    "type": "system",
-    "subtype": "init",
-    "model": "opus",
-    "tools": ["Bash", *SEEN],
-    "mcp_servers": [{"name": "ralph", "status": "connected"}],
-}
 RESULT = {
     "type": "result",
     "subtype": "success",
@@ -46,206 +26,15 @@ RESULT = {
     "duration_ms": 1234,
     "total_cost_usd": 0.0567,
 }
-REFUSAL = "the context is another one than at the start"
-# Puts itself into a session of its own, as commands of Claude Code are, and is deaf to TERM.
-DEAF = """
-import os, signal, sys, time
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-os.setsid()
-print("deaf", flush=True)
-time.sleep(600)
-"""
-
-
-def session_in(root: Path, profile: str = "task_execution", *others: str) -> PreparedSession:
-    """A session whose one server refuses to start when it is asked."""
-    said = f"sys.stderr.write('server.py: ' + {REFUSAL!r})"
-    refusing = f"import sys; {said}; sys.exit('--check' in sys.argv)"
-    command = (sys.executable, "-c", refusing)
-    tools = tuple({"name": name} for name in TOOLS)
-    served = Served(kit="ralph", command=command, tools=tools, instructions="", prompt="")
-    return replace(prepared(root, profile), served=(served,), other_servers=others)
-
-
-def lives(pid: int) -> bool:
-    """Whether a process runs; one that waits for its parent to ask how it ended does not."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
-    except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] != "Z"
-
-
-@dataclass
-class Launch:
-    """A folder with a program `claude`, and what came of running it."""
-
-    root: Path
-    out: TextIO = field(default_factory=io.StringIO)
-    said: list[str] = field(default_factory=list)
-    session: PreparedSession | None = None
-
-    def program(self, body: str, *events: object) -> None:
-        """Let `claude` write the events, then run `body`."""
-        lines = "".join(
-            event if isinstance(event, str) else json.dumps(event) + "\n" for event in events
-        )
-        path = self.root / "claude"
-        path.write_text(
-            f"#!{sys.executable}\nimport os, signal, subprocess, sys, time\n"
-            "open('pid', 'w').write(str(os.getpid()))\n"
-            f"sys.stdout.write({lines!r})\nsys.stdout.flush()\n{body}\n",
-            encoding="utf-8",
-        )
-        path.chmod(0o755)
-
-    def run(
-        self,
-        *,
-        timeout: float = 20,
-        raw: bool = False,
-        prompt: str = "go",
-        say: Callable[[str], None] | None = None,
-    ) -> int:
-        """The exit code of a session that has no task to close."""
-        session = self.session or session_in(self.root)
-        out = line_writer(self.out, raw=raw)
-        told = say or self.said.append
-        call = AgentCall(ARGV, prompt)
-        end = run_printing(session, ClaudeCode(), call, timeout=timeout, out=out, say=told)
-        return outcome_of(end, None, closes=False).exit_code
-
-    @property
-    def lines(self) -> list[str]:
-        """What was written for the person."""
-        assert isinstance(self.out, io.StringIO)
-        return self.out.getvalue().splitlines()
 
 
 @pytest.fixture
 def launch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Launch:
-    """A folder of its own at the front of PATH."""
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    return Launch(tmp_path)
+    return launch_in(tmp_path, monkeypatch)
 
 
 def says(text: str) -> dict[str, Any]:
     return {"type": "assistant", "message": {"content": [{"type": "text", "text": text}]}}
-
-
-def command(profile: str = "task_execution", **options: Any) -> tuple[str, ...]:
-    given = {"prompt": "go", "printing": True, **options}
-    return launch_command(session_in(Path("/p"), profile), LaunchOptions(**given))
-
-
-def test_a_session_that_prints_is_told_its_servers_its_tools_and_what_it_must_not_touch() -> None:
-    expected = (
-        *("claude", "-p", "--output-format", "stream-json", "--verbose"),
-        *("--allowedTools", "mcp__ralph__get_task", "mcp__ralph__set_task_status"),
-        *("--disallowedTools", "Edit(.ralph)", "Edit(.ralph/mcp/**)", "Edit(.ralph/db/**)"),
-        *("Edit(.ralph/recipes/**)", "Edit(.ralph/prompts/**)", "Edit(.ralph/specum/**)"),
-        *("Edit(.ralph/queries/**)", "Edit(.ralph/tools/**)", "Edit(.ralph/plugin/**)"),
-        "Edit(.ralph/ralphgen.toml)",
-        *("--mcp-config", "/p/mcp.json", "--strict-mcp-config"),
-        *("--permission-mode", "acceptEdits"),
-    )
-
-    assert expected == command()
-
-
-def test_in_another_work_tree_the_projects_own_folder_is_denied_by_its_whole_path() -> None:
-    session = replace(session_in(Path("/p")), work_tree=Path("/p/.ralph/worktrees/1"))
-    found = launch_command(session, LaunchOptions(prompt="go", printing=True))
-
-    assert {"Edit(.ralph/mcp/**)", "Edit(//p/.ralph/mcp/**)"} <= {*found}
-    assert {"Edit(.ralph/ralphgen.toml)", "Edit(//p/.ralph/ralphgen.toml)"} <= {*found}
-    assert "Edit(//p/.ralph)" not in found  # which holds the work tree
-
-
-def test_a_conversation_gets_its_prompt_last_whatever_it_begins_with() -> None:
-    found = command("ramble", prompt="--help me", printing=False, passed_through=("--add-dir", "x"))
-
-    assert ("--strict-mcp-config", "--add-dir", "x", "--", "--help me") == found[-5:]
-    assert "-p" not in found
-    assert "--permission-mode" not in found
-
-
-def test_a_conversation_without_a_prompt_just_opens() -> None:
-    assert "--strict-mcp-config" == command("manual", prompt="", printing=False)[-1]
-
-
-def test_what_is_passed_through_follows_our_options_so_that_it_counts() -> None:
-    found = command(model="sonnet", max_turns=3, passed_through=("--model", "haiku"))
-
-    assert ("--model", "sonnet", "--max-turns", "3", "--model", "haiku") == found[-6:]
-
-
-def test_who_the_agent_is_stands_in_a_file_that_the_command_line_names() -> None:
-    session = session_in(Path("/p"))
-    (served,) = session.served
-    served = replace(served, brief=Brief(system="SYSTEM", task="TASK", most=9, sections=()))
-    found = launch_command(replace(session, served=(served,)), LaunchOptions("go", printing=True))
-
-    at = found.index("--append-system-prompt-file")
-    assert "/p/system.md" == found[at + 1]
-    assert "SYSTEM" not in str(found)
-
-
-@pytest.mark.parametrize(("asked", "expected"), [("", "haiku"), ("opus", "opus")])
-def test_the_model_of_the_recipe_is_used_where_no_other_is_asked_for(
-    asked: str, expected: str
-) -> None:
-    session = replace(session_in(Path("/p")), model="haiku")
-    found = launch_command(session, LaunchOptions("go", printing=True, model=asked))
-
-    assert ("--model", expected) == found[-2:]
-
-
-def test_the_personas_servers_and_the_projects_rules_are_allowed_as_a_whole() -> None:
-    session = session_in(Path("/p"), "opus_review", "git.hub two")
-    settings = LaunchConfig(allow=["Bash(git *)"], permission_mode="plan")
-    session = replace(session, launch=settings)
-    found = launch_command(session, LaunchOptions("go", printing=True))
-
-    assert ("mcp__git_hub_two", "Bash(git *)", "--disallowedTools") == found[8:11]
-    assert ("--permission-mode", "plan") == found[-2:]
-
-
-@pytest.mark.parametrize("name", ["--dangerously-skip-permissions", "-p"])
-def test_no_name_of_the_project_becomes_an_option(name: str) -> None:
-    session = session_in(Path("/p"), "ramble", name)
-    found = launch_command(session, LaunchOptions(name, printing=False))
-
-    assert f"mcp__{name}" in found
-    assert ("--", name) == found[-2:]
-    assert found.index("--") == found.index(name) - 1
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"prompt": " \n"}, "needs a prompt"),
-        ({"printing": False, "max_turns": 2}, '"--max-turns" is for'),
-        ({"printing": False, "prompt": "a\0b"}, "NUL"),
-        ({"printing": False, "prompt": "é" * LONGEST_ARGUMENT}, "200,000 bytes"),
-    ],
-)
-def test_what_cannot_be_started_is_refused_in_a_sentence(
-    options: dict[str, Any], words: str
-) -> None:
-    with pytest.raises(UsageError, match=words):
-        command(**options)
-
-
-def test_only_the_recipes_that_need_no_person_print() -> None:
-    profiles = (
-        *("braindump", "yap", "ramble", "discuss", "task_execution", "opus_review", "enrichment"),
-        *("interactive", "manual"),
-    )
-
-    assert ["task_execution", "opus_review", "enrichment"] == [
-        profile for profile in profiles if prints(profile)
-    ]
 
 
 def test_a_session_is_shown_line_by_line(launch: Launch) -> None:
@@ -441,90 +230,6 @@ def test_nothing_that_a_model_says_can_steer_the_terminal(launch: Launch) -> Non
     assert r"\x1b]0;owned\x07 \x9b31m \r \u202e \ud800 \x7f tab	kept" == launch.lines[1]
 
 
-def test_when_the_time_is_up_nothing_runs_any_more(launch: Launch) -> None:
-    launch.program(
-        "child = subprocess.Popen(['sleep', '600'])\n"
-        "open('child', 'w').write(str(child.pid))\nchild.wait()",
-        START,
-    )
-
-    assert 7 == launch.run(timeout=2)
-    assert ["the 2 s of this session are over: Claude Code was stopped"] == launch.said
-    assert [False, False] == [
-        lives(int((launch.root / name).read_text(encoding="utf-8"))) for name in ("pid", "child")
-    ]
-
-
-def test_processes_that_are_deaf_and_in_groups_of_their_own_are_killed(
-    launch: Launch, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ralphgen.launch.process.GRACE", 0.3)
-    launch.program(
-        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-        f"child = subprocess.Popen([sys.executable, '-c', {DEAF!r}], stdout=subprocess.PIPE)\n"
-        "child.stdout.readline()\n"
-        "print(os.getpid(), child.pid, flush=True)\ntime.sleep(600)",
-        START,
-    )
-
-    def say(line: str) -> None:
-        launch.said.append(line)
-        signal.raise_signal(signal.SIGTERM)
-
-    assert 143 == launch.run(say=say)
-    _, parent, child = launch.said[0].split()
-    assert [False, False] == [lives(int(parent)), lives(int(child))]
-
-
-@pytest.mark.parametrize("cut_loose", [False, True])
-def test_what_claude_code_leaves_behind_is_ended_with_it(
-    launch: Launch, *, cut_loose: bool
-) -> None:
-    launch.program(
-        f"child = subprocess.Popen(['sleep', '600'], start_new_session={cut_loose})\n"
-        "print(f'child {child.pid}', flush=True)\nos._exit(0)",
-        START,
-    )
-
-    assert 0 == launch.run()
-    (line,) = launch.said
-    assert not lives(int(line.split()[-1]))
-
-
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
-)
-def test_a_signal_to_us_ends_claude_code_too(
-    launch: Launch, number: signal.Signals, code: int
-) -> None:
-    launch.program("print(os.getpid(), flush=True)\ntime.sleep(600)", START)
-
-    def say(line: str) -> None:
-        launch.said.append(line)
-        signal.raise_signal(number)
-
-    kept = signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored by now
-    try:
-        assert code == launch.run(say=say)
-    finally:
-        signal.signal(signal.SIGINT, kept)
-    (line,) = launch.said
-    assert not lives(int(line.split()[-1]))
-    assert signal.SIG_DFL == signal.getsignal(signal.SIGTERM)
-
-
-def test_a_reader_that_leaves_ends_claude_code(launch: Launch) -> None:
-    class Gone(io.StringIO):
-        def flush(self) -> None:
-            raise BrokenPipeError
-
-    launch.out = Gone()
-    launch.program("time.sleep(600)", START)
-
-    with pytest.raises(BrokenPipeError):
-        launch.run()
-
-
 def test_without_claude_code_a_sentence_says_where_to_get_it(
     launch: Launch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -540,46 +245,6 @@ def test_a_program_that_cannot_be_run_is_a_sentence(launch: Launch) -> None:
 
     with pytest.raises(ProjectError, match='"claude" cannot be run: no such file'):
         launch.run()
-
-
-@pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The path of a terminal that takes the place of the person's."""
-    master, slave = pty.openpty()
-    path = os.ttyname(slave)
-    monkeypatch.setattr("ralphgen.launch.runner.TERMINAL", path)
-    yield path
-    os.close(master)
-    os.close(slave)
-
-
-@pytest.mark.usefixtures("terminal")
-@pytest.mark.parametrize(
-    ("body", "code"),
-    [
-        ("sys.exit(0 if os.isatty(0) and sys.argv[1:] == ['--', 'go'] else 6)", 0),
-        ("os.kill(os.getppid(), signal.SIGINT)\nsys.exit(0)", 0),
-        ("os.kill(os.getpid(), signal.SIGINT)\ntime.sleep(600)", 130),
-        ("os.kill(os.getppid(), signal.SIGTERM)\ntime.sleep(600)", 143),
-    ],
-    ids=["a terminal", "Ctrl-C is not for us", "Ctrl-C ends it", "what ends us ends it"],
-)
-def test_a_conversation_has_the_terminal_to_itself(launch: Launch, body: str, code: int) -> None:
-    launch.program(body)
-
-    end = run_terminal(session_in(launch.root), ClaudeCode(), AgentCall(("claude", "--", "go")))
-
-    assert code == outcome_of(end, None, closes=False).exit_code
-
-
-def test_without_a_terminal_there_is_no_conversation(
-    launch: Launch, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ralphgen.launch.runner.TERMINAL", str(launch.root / "none"))
-    launch.program("")
-
-    with pytest.raises(ProjectError, match="no terminal to talk in"):
-        run_terminal(session_in(launch.root), ClaudeCode(), AgentCall(("claude",)))
 
 
 def retry(status: int) -> dict[str, Any]:
@@ -611,9 +276,3 @@ def test_a_model_that_does_not_answer_for_now_is_known(
         reader.take(json.dumps(event))
 
     assert expected == reader.rate_limited
-
-
-def test_a_share_of_the_money_is_an_option() -> None:
-    found = command(max_cost=1.5)
-
-    assert ("--max-budget-usd", "1.5000") == found[-2:]
