@@ -70,3 +70,8 @@ def branches(root: Path) -> list[str]:
     """The branches that sessions have."""
     listed = git(root, "for-each-ref", "--format=%(refname:short)", "refs/heads/ralph")
     return listed.split()
+
+
+def files_of(root: Path) -> set[str]:
+    """The names of what lies in a folder."""
+    return {path.name for path in root.iterdir()}

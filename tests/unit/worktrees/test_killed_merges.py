@@ -1,0 +1,133 @@
+"""A merge that is killed at any step goes on, and nothing is lost."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from driving import query
+from lifelines import until
+from merging_projects import base, merged, merging_project, worked
+from proved_projects import git
+
+from ralphgen.worktrees.begin import left_merges
+from ralphgen.worktrees.git import Git
+from ralphgen.worktrees.merge import Conflict, Merged
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return merging_project(tmp_path / "a project")
+
+
+def test_a_merge_that_a_kill_broke_off_is_made_again(root: Path) -> None:
+    tree = worked(root, 1, [("new.txt", "x")])  # killed before anything was committed
+
+    ((again, task, session),) = left_merges(root)
+    assert (tree.branch, 1, "s1") == (again.branch, task, session)
+    assert isinstance(merged(root, again, task), Merged)
+    assert [] == left_merges(root)
+    assert (root / "new.txt").exists()
+
+
+def test_one_that_is_in_the_base_already_is_only_put_on_record(root: Path) -> None:
+    tree = worked(root, 1, [("new.txt", "x")])
+    merged(root, tree, 1)
+    query(root, "UPDATE ralphgen_sessions SET merged = NULL")  # killed before it was written down
+    git(root, "branch", tree.branch, "HEAD^2")
+
+    ((again, task, _),) = left_merges(root)
+    assert Merged(base(root)) == merged(root, again, task)
+
+
+def test_one_that_was_set_aside_and_not_told_is_tried_once_more(root: Path) -> None:
+    one = worked(root, 1, [("code.txt", "00")], 1)
+    two = worked(root, 2, [("code.txt", "000")], 2)
+    merged(root, one, 1)
+    merged(root, two, 2)
+
+    ((again, task, _),) = left_merges(root)
+    assert Conflict(("code.txt",), "ralph/task-2-1") == merged(root, again, task)
+
+
+def test_a_command_of_git_lives_on_where_we_are_killed(root: Path) -> None:
+    assert os.getsid(0) != int(
+        Git(root).asked("-c", "alias.sid=!ps -o sid= -p $$", "sid").output.strip()
+    )
+
+
+MERGING = """
+import sys
+from pathlib import Path
+from merging_projects import SETTLED, merged, say
+from ralphgen.worktrees import merge as room
+from ralphgen.worktrees.begin import left_merges
+
+def killed(name):
+    def instead(*_values, **_named):
+        import os, signal
+        os.kill(os.getpid(), signal.SIGKILL)
+    setattr(room, name, instead)
+
+root = Path(sys.argv[1])
+killed(sys.argv[2])
+((tree, task, _),) = left_merges(root)
+merged(root, tree, task)
+"""
+
+
+@pytest.mark.parametrize(
+    "step", ["_committed", "merge_tree", "failed_check", "move_base", "record_merge", "_leave"]
+)
+def test_killed_at_any_step_it_goes_on_and_nothing_is_lost(root: Path, step: str) -> None:
+    worked(root, 1, [("new.txt", "x")])
+    before = base(root)
+    support = Path(__file__).parents[2] / "support"
+    done = subprocess.run(
+        [sys.executable, "-c", MERGING, str(root), step],
+        env={**os.environ, "PYTHONPATH": str(support)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert -signal.SIGKILL == done.returncode, done.stderr
+    moved = step in {"record_merge", "_leave"}
+    assert moved == (base(root) != before)
+
+    left = left_merges(root)
+    assert (step != "_leave") == bool(left)
+    for tree, task, _ in left:
+        assert isinstance(merged(root, tree, task), Merged)
+    assert "x" == (root / "new.txt").read_text(encoding="utf-8")
+    assert [(base(root),)] == query(root, "SELECT merged FROM ralphgen_sessions WHERE id = 's1'")
+    assert "" == git(root, "status", "--porcelain")
+    assert isinstance(merged(root, worked(root, 2, [("more.txt", "y")]), 2), Merged)
+
+
+def test_a_loop_that_is_killed_while_git_merges_leaves_a_whole_tree(root: Path) -> None:
+    """Git is out of reach of what ends us, and comes to its end."""
+    slow = root / ".git/hooks/post-merge"
+    slow.parent.mkdir(exist_ok=True)
+    slow.write_text("#!/bin/sh\ntouch ../started\nsleep 1\ntouch ../ended\n", encoding="utf-8")
+    slow.chmod(0o755)
+    worked(root, 1, [("new.txt", "x")])
+    program = "import sys; from pathlib import Path; from merging_projects import *; "
+    program += "from ralphgen.worktrees.begin import left_merges; root = Path(sys.argv[1]); "
+    program += "((tree, task, _),) = left_merges(root); merged(root, tree, task)"
+    running = subprocess.Popen(
+        [sys.executable, "-c", program, str(root)],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "support")},
+        start_new_session=True,
+    )
+    assert until((root.parent / "started").exists)
+    os.killpg(running.pid, signal.SIGKILL)
+    running.wait()
+    assert until((root.parent / "ended").exists)
+
+    ((tree, task, _),) = left_merges(root)
+    assert Merged(base(root)) == merged(root, tree, task)
+    assert "" == git(root, "status", "--porcelain")

@@ -1,0 +1,115 @@
+"""The work tree of an agent: made whole, set up once, of one worker, and what was left is kept."""
+
+from pathlib import Path
+
+import pytest
+from merging_projects import SETTLED, branches, merged, merging_project, say, worked
+from proved_projects import git, python
+
+from ralphgen.errors import ProjectError
+from ralphgen.project.config import LoopConfig
+from ralphgen.worktrees.merge import Merged
+from ralphgen.worktrees.trees import free_number, prepare
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return merging_project(tmp_path / "a project")
+
+
+def test_a_half_made_work_tree_is_made_again(root: Path) -> None:
+    tree = prepare(root, 1, 1, SETTLED, say)
+    (tree.path / ".git").unlink()
+    again = prepare(root, 1, 2, SETTLED, say)
+
+    assert "0" == (again.root / "code.txt").read_text(encoding="utf-8")
+
+
+def test_locks_of_a_git_that_was_killed_are_taken_away(root: Path) -> None:
+    tree = prepare(root, 1, 1, SETTLED, say)
+    (root / ".git/worktrees/1/index.lock").touch()
+
+    assert isinstance(merged(root, worked(root, 1, [("new.txt", "x")]), 1), Merged)
+    assert tree.path.is_dir()
+
+
+def test_a_lock_that_an_agent_left_is_no_reason_to_wait(root: Path) -> None:
+    tree = worked(root, 1, [("new.txt", "x")])
+    (root / ".git/worktrees/1/index.lock").touch()
+
+    assert isinstance(merged(root, tree, 1), Merged)
+
+
+def test_what_an_agent_left_is_kept_on_a_branch_of_its_attempt(root: Path) -> None:
+    tree = prepare(root, 1, 1, SETTLED, say)
+    (tree.root / "half.txt").write_text("x", encoding="utf-8")
+    again = prepare(root, 1, 1, SETTLED, say)
+
+    assert not (again.root / "half.txt").exists()
+    assert ["ralph/task-1", "ralph/task-1-1"] == branches(root)
+    assert "x" == git(root, "show", "ralph/task-1-1:half.txt")
+
+
+def test_what_git_ignores_stays_between_tasks_and_is_copied_once(root: Path) -> None:
+    (root / "my.log").write_text("secret", encoding="utf-8")
+    config = LoopConfig.model_validate({"copy": ["my.log"]})
+    tree = prepare(root, 1, 1, config, say)
+    (tree.root / "cache.log").write_text("kept", encoding="utf-8")
+    again = prepare(root, 1, 2, config, say)
+
+    assert "secret" == (again.root / "my.log").read_text(encoding="utf-8")
+    assert "kept" == (again.root / "cache.log").read_text(encoding="utf-8")
+
+
+def test_the_setup_runs_once_and_again_when_a_file_changes_that_it_depends_on(root: Path) -> None:
+    counts = "import pathlib; p = pathlib.Path('n.log'); p.write_text(p.read_text() + 'x' if "
+    counts += "p.exists() else 'x')"
+    config = LoopConfig(setup=[[*python(counts)]], setup_when=["code.txt"])
+    tree = prepare(root, 1, 1, config, say)
+    prepare(root, 1, 2, config, say)
+    assert "x" == (tree.root / "n.log").read_text(encoding="utf-8")
+
+    (root / "code.txt").write_text("0\n", encoding="utf-8")
+    git(root, "commit", "--quiet", "--all", "--message", "lock")
+    prepare(root, 1, 2, config, say)
+    assert "xx" == (tree.root / "n.log").read_text(encoding="utf-8")
+
+
+def test_a_setup_that_fails_stops_with_its_words(root: Path) -> None:
+    config = LoopConfig(setup=[[*python("import sys; sys.exit('no network')")]])
+
+    with pytest.raises(ProjectError, match="ended with exit code 1") as refusal:
+        prepare(root, 1, 1, config, say)
+    assert "no network" in str(refusal.value)
+
+
+def test_setup_and_hooks_get_no_keys_of_the_project(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("RALPH_KEY", "RALPH_DSN", "RALPH_ADMIN_DSN", "MINE"):
+        monkeypatch.setenv(name, "secret")
+    hook = root / ".git/hooks/post-checkout"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\nenv > hook.log\n", encoding="utf-8")
+    hook.chmod(0o755)
+    tree = prepare(root, 1, 1, LoopConfig(setup=[["sh", "-c", "env > setup.log"]]), say)
+
+    for name in ("hook.log", "setup.log"):
+        lines = (tree.root / name).read_text(encoding="utf-8").splitlines()
+        assert "MINE=secret" in lines
+        assert not [line for line in lines if line.startswith("RALPH_")]
+
+
+def test_no_two_workers_have_one_work_tree(root: Path) -> None:
+    with free_number(root) as one, free_number(root) as two:
+        assert (1, 2) == (one, two)
+    with free_number(root) as again:
+        assert 1 == again
+
+
+def test_git_sees_nothing_of_the_work_trees(root: Path) -> None:
+    worked(root, 1, [("new.txt", "x")])
+
+    assert "" == git(root, "status", "--porcelain")
