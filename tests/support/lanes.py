@@ -68,7 +68,9 @@ THOROUGH = (
     "server/test_kept_answers.py",
     "server/test_loader.py",
     "server/test_long_calls.py",
+    "server/test_narrow_contexts.py",
     "server/test_parallel_sessions.py",
+    "server/test_refused_contexts.py",
     "server/test_replaced_database.py",
     "server/test_resource_updates.py",
     "server/test_waiting.py",
@@ -143,7 +145,11 @@ THOROUGH = (
     "unit/trust/test_trust.py",
     "unit/trust/test_trust_record.py",
     "unit/trust/test_trusted_words.py",
+    "unit/worktrees/test_begin.py",
+    "unit/worktrees/test_killed_merges.py",
+    "unit/worktrees/test_left_branches.py",
     "unit/worktrees/test_merging.py",
+    "unit/worktrees/test_trees.py",
 )
 STARTS = (
     "os.exec",
