@@ -1,0 +1,96 @@
+"""The status of a task: what moves with it, and what keeps it from moving."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from driving import Driver, query
+from task_rows import create, stored, today
+
+
+def test_done_stamps_and_anything_else_takes_the_stamp_back(project: Path, server: Driver) -> None:
+    task = create(server, "Stamps", status="pending")
+    answer = server.call("set_task_status", id=task, status="done")
+
+    assert ({"id": task, "old": "pending", "new": "done"}, []) == (
+        {key: answer[key] for key in ("id", "old", "new")},
+        answer["unblocked"],
+    )
+    assert (today(project), today(project)) == stored(project, task, "completed", "updated")
+
+    query(project, "UPDATE tasks SET completed = '2020-01-01' WHERE id = ?", task)
+    server.call("set_task_status", id=task, status="done")
+
+    assert ("2020-01-01",) == stored(project, task, "completed")
+
+    server.call("set_task_status", id=task, status="in_progress")
+
+    assert (None, "in_progress") == stored(project, task, "completed", "status")
+
+
+def test_a_reason_stays_while_blocked_and_goes_on_leaving(project: Path, server: Driver) -> None:
+    task = create(server, "Blocked")
+    server.call("set_task_status", id=task, status="blocked", reason="no key")
+    server.call("set_task_status", id=task, status="blocked")
+
+    assert ("no key",) == stored(project, task, "blocked_by")
+    assert "externally_blocked" == server.call("get_task", id=task)["inferred"]
+
+    server.call("set_task_status", id=task, status="pending")
+
+    assert (None,) == stored(project, task, "blocked_by")
+
+
+def test_what_others_wrote_into_blocked_by_outlives_other_moves(
+    project: Path, server: Driver
+) -> None:
+    task = create(server, "Needs the parser")
+    query(project, "UPDATE tasks SET blocked_by = 'needs parser (#16)' WHERE id = ?", task)
+    server.call("set_task_status", id=task, status="in_progress")
+
+    assert ("needs parser (#16)",) == stored(project, task, "blocked_by")
+
+
+def test_a_summary_is_a_comment_of_the_same_transaction(project: Path, server: Driver) -> None:
+    task = create(server, "Closes")
+    answer = server.call("set_task_status", id=task, status="done", summary="All is well")
+    (comment,) = server.call("get_task", id=task)["comments"]
+
+    assert (answer["comment"], "All is well") == (comment["id"], comment["body"])
+
+    refused = server.refusal("set_task_status", id=task, status="pending", summary="nul \0")
+
+    assert '"body" holds the character U+0000' in refused
+    assert ("done",) == stored(project, task, "status")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"status": "done", "reason": "x"}, '"reason" tells why a task is blocked'),
+        ({"status": "blocked", "reason": " "}, '"reason" must not be blank'),
+        ({"status": "done", "summary": "\t"}, '"summary" must not be blank'),
+        ({"status": "DONE"}, 'did you mean "done"?'),
+        ({}, 'argument "status" is missing'),
+        ({"status": "done", "id": 4711}, "there is no task 4711"),
+    ],
+)
+def test_a_move_that_cannot_be_is_refused(
+    project: Path, server: Driver, arguments: dict[str, Any], sentence: str
+) -> None:
+    before = stored(project, 1, "*")
+
+    assert sentence in server.refusal("set_task_status", **{"id": 1, **arguments})
+    assert before == stored(project, 1, "*")
+
+
+@pytest.mark.parametrize("status", ["done", "skipped"])
+def test_closing_a_task_names_those_that_wait_for_nothing_more(server: Driver, status: str) -> None:
+    first, second = create(server, "First"), create(server, "Second")
+    both = create(server, "Both", status="pending", depends_on=[first, second])
+    create(server, "A draft", depends_on=[second])
+    server.call("set_task_status", id=first, status="skipped")
+    one = create(server, "One", status="pending", depends_on=[second])
+
+    assert [both, one] == server.call("set_task_status", id=second, status=status)["unblocked"]
+    assert "unblocked" not in server.call("set_task_status", id=second, status="done")
