@@ -7,21 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from briefs import FULL, TASK, assign, brief, fill, full_project, say, sections
 from command_line import ralphgen, refused
-from driving import (
-    SCHEMAS,
-    connected,
-    context_for,
-    create_database,
-    create_project,
-    made_here,
-    on_context,
-    query,
-    quiet,
-)
+from driving import SCHEMAS, create_database, create_project, made_here, query, quiet
 from making_sessions import client_of, described, made, opened, seen
 from proved_projects import check, proved_project
-from wire import refused as server_refused
 
 from ralphgen.errors import ProjectError
 from ralphgen.generate.workflows import regenerate
@@ -36,92 +26,16 @@ ABOUT: dict[str, dict[str, Any]] = {
     "opus_review": {"feature": "auth"},
     "enrichment": {"task": 2},
 }
-FULL = {
-    "metadata": {"project_title": "Shop of T", "project_description": "Sells what it has"},
-    "disciplines": {
-        "system_prompt": "You build pages",
-        "skills": '["html", "css"]',
-        "conventions": "Tabs, never spaces",
-    },
-    "features": {
-        "description": "Who may come in",
-        "architecture": "A hexagon",
-        "boundaries": "No payment here",
-        "learnings": '[{"text": "cookies expire", "source": "human", "reason": "seen in May"}]',
-        "context_files": '["docs/auth.md"]',
-    },
-}
-TASK = {
-    "description": "A form with two fields",
-    "acceptance_criteria": '["it has a label", "it can be sent"]',
-    "pseudocode": "draw(form)",
-    "hints": "look at the old one",
-    "context_files": '["src/form.py", "src/gone.py"]',
-}
-
-
-def fill(root: Path) -> None:
-    """Give the rows of a project all that a brief can tell."""
-    for table, values in FULL.items():
-        assign(root, table, values)
-    assign(root, "tasks", TASK, "WHERE id = 2")
-    (root / "src").mkdir()
-    (root / "src/form.py").write_text("", encoding="utf-8")
-    for task, body in ((1, "older"), (1, "Cookies hold the session"), (2, "Mind the gap")):
-        sql = "INSERT INTO task_comments (task_id, author, body, created) VALUES (?, ?, ?, ?)"
-        query(root, sql, task, "human", body, "2026-01-02T03:04:05Z")
-
-
-def assign(root: Path, table: str, values: dict[str, str], where: str = "") -> None:
-    settings = ", ".join(f"{column} = ?" for column in values)
-    query(root, f"UPDATE {table} SET {settings} {where}", *values.values())
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = create_project(tmp_path_factory.mktemp("brief") / "p")
-    fill(root)
-    return root
+    return full_project(tmp_path_factory.mktemp("brief") / "p")
 
 
 @pytest.fixture
 def own(project: Path, tmp_path: Path) -> Path:
     return made_here(shutil.copytree(project, tmp_path / "own"))
-
-
-def say(root: Path, name: str, text: str) -> Path:
-    """Write a file of the project's own words."""
-    path = root / ".ralph/prompts" / f"{name}.md"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-def brief(root: Path, recipe: str, **rows: Any) -> dict[str, Any]:
-    """What `ralphgen brief --json` says."""
-    options = [f"--{kind}={row}" for kind, row in rows.items()]
-    done = ralphgen("brief", recipe, *options, "--json", "--project", root)
-    assert 0 == done.returncode, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
-
-
-def sections(text: str) -> dict[str, str]:
-    """What stands quoted under each heading, and "" for what is not quoted."""
-    found: dict[str, str] = {}
-    title, fence = "", ""
-    for line in text.split("\n"):
-        if fence:
-            fence = "" if line == fence else fence
-            found[title] += f"{line}\n" if fence else ""
-        elif line.startswith("## "):
-            title = line.removeprefix("## ")
-        elif opening := re.fullmatch("(`{3,})text", line):
-            fence, found[title] = opening[1], ""
-        else:
-            found[""] = found.get("", "") + f"{line}\n"
-    assert not fence
-    return found
 
 
 class TestParts:
@@ -264,114 +178,6 @@ class TestHostileRows:
 
         assert 0 == done.returncode
         assert "\x1b" not in done.stdout + done.stderr
-
-
-# The sections that are cut, in their order, as far as those of the large brief are long.
-ORDER = [
-    "Comments",
-    "What was learned on the feature",
-    "What the feature is",
-    "The architecture of the feature",
-    "The boundaries of the feature",
-    "Hints",
-    "Pseudocode",
-    "Description",
-]
-
-
-class TestSize:
-    """What is cut, and what never is."""
-
-    def large(self, root: Path, *, criteria: int = 10) -> None:
-        text = "word " * 2_000
-        for table in ("features", "tasks"):
-            columns = {"features": FULL["features"], "tasks": TASK}[table]
-            prose = [name for name, value in columns.items() if not value.startswith("[")]
-            assign(root, table, dict.fromkeys(prose, text))
-        listed = json.dumps([f"criterion {number} holds" for number in range(criteria)])
-        assign(root, "tasks", {"acceptance_criteria": listed}, "WHERE id = 2")
-        learnings = [{"text": f"learning {at} " + "x" * 300, "source": "human"} for at in range(60)]
-        assign(root, "features", {"learnings": json.dumps(learnings)})
-        for number in range(60):
-            sql = "INSERT INTO task_comments (task_id, author, body) VALUES (2, 'human', ?)"
-            query(root, sql, f"comment {number} " + "y" * 300)
-
-    def test_a_large_brief_is_cut_to_its_size_and_says_where_the_rest_is(self, own: Path) -> None:
-        self.large(own)
-        found = brief(own, "task_execution", task=2)
-        quoted = sections(found["task"])
-        cut = {one["title"]: one["cut"] for one in found["sections"] if "cut" in one}
-
-        assert 15_000 < found["characters"] <= 16_000
-        assert quoted["Acceptance criteria"].count("criterion") == 10
-        assert {
-            "Comments (20 of 61), the newest last": "ralph://tasks/2?cursor=comments",
-            "What was learned on the feature (20 of 60)": "ralph://features/auth",
-            "Files of the feature": "ralph://features/auth",
-            "What the feature is": "ralph://features/auth",
-            "The architecture of the feature": "ralph://features/auth",
-            "The boundaries of the feature": "ralph://features/auth",
-            "The tasks that it waited for, each with its outcome": (
-                "ralph://tasks/2?cursor=dependencies"
-            ),
-            "Hints": "ralph://tasks/2?cursor=hints",
-            "Pseudocode": "ralph://tasks/2?cursor=pseudocode",
-        }.items() >= cut.items()
-        assert all(f"the whole is in {resource})" in found["task"] for resource in cut.values())
-        with connected(own, "task_execution", task_id=2) as driver:
-            for resource in {*cut.values()}:
-                read = driver.portal.call(driver.client.read_resource, resource)
-                assert getattr(read.contents[0], "text", "")
-
-    def test_the_config_says_how_long_it_may_be(self, own: Path) -> None:
-        self.large(own)
-        config = own / ".ralph/ralphgen.toml"
-        for most in (5_000, 100_000):
-            config.write_text(f"[brief]\nmax_characters = {most}\n", encoding="utf-8")
-            found = brief(own, "task_execution", task=2)
-
-            assert (most, True) == (found["max_characters"], found["characters"] <= most)
-            assert (most == 5_000) == any("cut" in one for one in found["sections"])
-
-    def test_comments_go_before_learnings_and_these_before_descriptions(self, own: Path) -> None:
-        self.large(own)
-        last: list[str] = []
-        for most in (60_000, 52_000, 46_000, 40_000, 12_000, 6_000):
-            config = f"[brief]\nmax_characters = {most}\n"
-            (own / ".ralph/ralphgen.toml").write_text(config, encoding="utf-8")
-            found = brief(own, "task_execution", task=2)
-            cut = {one["title"] for one in found["sections"] if "cut" in one}
-            shown = sections(found["task"])
-            touched = [title for title in ORDER if any(name.startswith(title) for name in cut)]
-
-            assert ORDER[: len(touched)] == touched
-            for title in touched[:-1]:  # of these nothing is left
-                assert not [name for name in shown if name.startswith(title)]
-            assert len(last) <= len(touched)
-            last = touched
-        assert 5 < len(last)
-
-    def test_neither_criteria_nor_the_system_part_are_ever_cut(self, own: Path) -> None:
-        self.large(own, criteria=2_000)
-        assign(own, "disciplines", {"conventions": "c " * 9_000})
-        done = ralphgen("brief", "task_execution", "--task", "2", "--project", own)
-        found = brief(own, "task_execution", task=2)
-
-        assert sections(found["task"])["Acceptance criteria"].count("criterion") == 2_000
-        assert 9_000 == sections(found["system"])["The conventions of your discipline"].count("c")
-        assert found["characters"] > 16_000
-        over = (
-            f"warning: {found['characters'] - 16_000:,} more than max_characters of [brief] allows"
-        )
-        assert over in done.stderr
-
-    @pytest.mark.parametrize("value", ["1999", '"many"', "true", "1_000_001"])
-    def test_a_size_that_makes_no_sense_is_refused(self, own: Path, value: str) -> None:
-        config = own / ".ralph/ralphgen.toml"
-        config.write_text(f"[brief]\nmax_characters = {value}\n", encoding="utf-8")
-        said = refused("brief", "yap", "--project", own, code=1)
-
-        assert '.ralph/ralphgen.toml:2: "brief.max_characters" is' in said
 
 
 class TestSchema:
@@ -518,118 +324,3 @@ class TestCommand:
     ) -> None:
         assert said in refused("brief", *arguments, "--project", own, code=2)
         assert not [*(own / ".ralph/mcp").glob("sessions/*")]
-
-
-class TestOwnWords:
-    """`.ralph/prompts`."""
-
-    def test_they_are_added_as_they_are(self, own: Path) -> None:
-        say(own, "all", "\ufeff# Ours\n\n```\n{{ x }} {tools}\n")
-        say(own, "task_execution", "Test first.\r\n")
-        say(own, "yap", "Never told.")
-        system = brief(own, "task_execution", task=2)["system"]
-
-        ours = "## The project's own words, from .ralph/prompts"
-        assert system.endswith(
-            f"\n\n{ours}/all.md\n\n# Ours\n\n```\n{{{{ x }}}} {{tools}}"
-            f"\n\n{ours}/task_execution.md\n\nTest first.\r"
-        )
-
-    def test_they_are_those_of_the_moment_at_which_the_session_was_made(self, own: Path) -> None:
-        file = say(own, "all", "Be kind.")
-        session = opened(own, "yap")
-        file.write_text("Be cruel.", encoding="utf-8")
-        said = described(session.served[0].command)["brief"]["system"]
-
-        assert said.endswith("Be kind.")
-
-    def test_a_row_stands_for_its_base_under_another_name(self, own: Path) -> None:
-        sql = "INSERT INTO recipe_configs (name, base_recipe) VALUES ('nightly', 'yap')"
-        query(own, sql)
-        for name in ("yap", "nightly", "discuss"):
-            say(own, name, f"Words of {name}.")
-        system = brief(own, "nightly")["system"]
-
-        assert "Words of yap.\n" in system
-        assert system.endswith("Words of nightly.")
-        assert "discuss" not in system
-
-    def test_a_file_of_no_recipe_is_named(self, own: Path) -> None:
-        say(own, "task-execution", "Test first.")
-        said = ralphgen("brief", "yap", "--project", own).stderr
-
-        name = ".ralph/prompts/task-execution.md"
-        assert f"warning: nobody is told what {name} says: there is no such recipe" in said
-
-    def test_a_default_context_holds_none_and_may_not(self, own: Path) -> None:
-        say(own, "all", "Be kind.")
-        done = ralphgen("session", "yap", "--default", "--project", own)
-        path = own / ".ralph/mcp/context.json"
-        facts = json.loads(path.read_bytes())
-
-        assert 0 == done.returncode
-        assert "brief" not in facts
-        facts["brief"] = {"prompt": "Be cruel."}
-        path.write_text(json.dumps(facts), encoding="utf-8")
-
-        assert '"brief" is for sessions alone' in server_refused(own)
-
-    @pytest.mark.parametrize(
-        "value",
-        [[], {"prompt": 1}, {"max_characters": "1"}, {"words": [{"file": "a"}]}, {"other": "x"}],
-    )
-    def test_a_context_says_nothing_else(self, own: Path, value: object) -> None:
-        context = context_for(own, "yap", brief=value)
-
-        assert '"brief" ' in server_refused(own, *on_context(context))
-
-
-RECIPE = """
-base = "yap"
-description = "Sort what came in."
-prompt = '''
-Read {tools} and ```sort```.
-Then stop.
-'''
-model = "haiku"
-"""
-
-
-class TestRecipes:
-    """`description`, `prompt` and `model` of a recipe."""
-
-    @pytest.fixture
-    def triage(self, own: Path) -> Path:
-        folder = own / ".ralph/recipes"
-        folder.mkdir()
-        (folder / "triage.toml").write_text(RECIPE, encoding="utf-8")
-        regenerate(own, force=False, say=quiet)
-        return own
-
-    def test_a_recipe_says_what_it_is_for_and_what_to_do(self, triage: Path) -> None:
-        facts = made(triage, "triage")
-        with client_of(facts["mcp_config"]) as driver:
-            (prompt,) = driver.portal.call(driver.client.list_prompts).prompts
-            told = driver.client.instructions or ""
-
-        assert "Sort what came in." == prompt.description
-        assert told.startswith(
-            "The project's database, for a session of the recipe triage. Sort what came in.\n"
-        )
-        assert facts["system"].startswith(
-            'This is a session of the recipe "triage": Sort what came in.\n'
-        )
-        steps = "Read {tools} and ```sort```.\nThen stop."
-        assert f"Sort what came in.\n\n## What to do\n\n{steps}" == facts["prompt"]
-        assert "haiku" == facts["model"]
-
-    def test_a_recipe_of_a_person_can_have_a_prompt(self, own: Path) -> None:
-        folder = own / ".ralph/recipes"
-        folder.mkdir()
-        text = 'base = "manual"\nprompt = "Sweep the floor."\n'
-        (folder / "sweep.toml").write_text(text, encoding="utf-8")
-        regenerate(own, force=False, say=quiet)
-        said = described(opened(own, "sweep").served[0].command)
-
-        assert ["sweep"] == [prompt["name"] for prompt in said["prompts"]]
-        assert said["brief"]["task"].endswith("## What to do\n\nSweep the floor.")

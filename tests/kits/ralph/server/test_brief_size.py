@@ -1,0 +1,128 @@
+"""How long a brief is: what is cut from it first, and what never is."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from briefs import FULL, TASK, assign, brief, full_project, sections
+from command_line import ralphgen, refused
+from driving import connected, made_here, query
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return full_project(tmp_path_factory.mktemp("brief") / "p")
+
+
+@pytest.fixture
+def own(project: Path, tmp_path: Path) -> Path:
+    return made_here(shutil.copytree(project, tmp_path / "own"))
+
+
+# The sections that are cut, in their order, as far as those of the large brief are long.
+ORDER = [
+    "Comments",
+    "What was learned on the feature",
+    "What the feature is",
+    "The architecture of the feature",
+    "The boundaries of the feature",
+    "Hints",
+    "Pseudocode",
+    "Description",
+]
+
+
+class TestSize:
+    """What is cut, and what never is."""
+
+    def large(self, root: Path, *, criteria: int = 10) -> None:
+        text = "word " * 2_000
+        for table in ("features", "tasks"):
+            columns = {"features": FULL["features"], "tasks": TASK}[table]
+            prose = [name for name, value in columns.items() if not value.startswith("[")]
+            assign(root, table, dict.fromkeys(prose, text))
+        listed = json.dumps([f"criterion {number} holds" for number in range(criteria)])
+        assign(root, "tasks", {"acceptance_criteria": listed}, "WHERE id = 2")
+        learnings = [{"text": f"learning {at} " + "x" * 300, "source": "human"} for at in range(60)]
+        assign(root, "features", {"learnings": json.dumps(learnings)})
+        for number in range(60):
+            sql = "INSERT INTO task_comments (task_id, author, body) VALUES (2, 'human', ?)"
+            query(root, sql, f"comment {number} " + "y" * 300)
+
+    def test_a_large_brief_is_cut_to_its_size_and_says_where_the_rest_is(self, own: Path) -> None:
+        self.large(own)
+        found = brief(own, "task_execution", task=2)
+        quoted = sections(found["task"])
+        cut = {one["title"]: one["cut"] for one in found["sections"] if "cut" in one}
+
+        assert 15_000 < found["characters"] <= 16_000
+        assert quoted["Acceptance criteria"].count("criterion") == 10
+        assert {
+            "Comments (20 of 61), the newest last": "ralph://tasks/2?cursor=comments",
+            "What was learned on the feature (20 of 60)": "ralph://features/auth",
+            "Files of the feature": "ralph://features/auth",
+            "What the feature is": "ralph://features/auth",
+            "The architecture of the feature": "ralph://features/auth",
+            "The boundaries of the feature": "ralph://features/auth",
+            "The tasks that it waited for, each with its outcome": (
+                "ralph://tasks/2?cursor=dependencies"
+            ),
+            "Hints": "ralph://tasks/2?cursor=hints",
+            "Pseudocode": "ralph://tasks/2?cursor=pseudocode",
+        }.items() >= cut.items()
+        assert all(f"the whole is in {resource})" in found["task"] for resource in cut.values())
+        with connected(own, "task_execution", task_id=2) as driver:
+            for resource in {*cut.values()}:
+                read = driver.portal.call(driver.client.read_resource, resource)
+                assert getattr(read.contents[0], "text", "")
+
+    def test_the_config_says_how_long_it_may_be(self, own: Path) -> None:
+        self.large(own)
+        config = own / ".ralph/ralphgen.toml"
+        for most in (5_000, 100_000):
+            config.write_text(f"[brief]\nmax_characters = {most}\n", encoding="utf-8")
+            found = brief(own, "task_execution", task=2)
+
+            assert (most, True) == (found["max_characters"], found["characters"] <= most)
+            assert (most == 5_000) == any("cut" in one for one in found["sections"])
+
+    def test_comments_go_before_learnings_and_these_before_descriptions(self, own: Path) -> None:
+        self.large(own)
+        last: list[str] = []
+        for most in (60_000, 52_000, 46_000, 40_000, 12_000, 6_000):
+            config = f"[brief]\nmax_characters = {most}\n"
+            (own / ".ralph/ralphgen.toml").write_text(config, encoding="utf-8")
+            found = brief(own, "task_execution", task=2)
+            cut = {one["title"] for one in found["sections"] if "cut" in one}
+            shown = sections(found["task"])
+            touched = [title for title in ORDER if any(name.startswith(title) for name in cut)]
+
+            assert ORDER[: len(touched)] == touched
+            for title in touched[:-1]:  # of these nothing is left
+                assert not [name for name in shown if name.startswith(title)]
+            assert len(last) <= len(touched)
+            last = touched
+        assert 5 < len(last)
+
+    def test_neither_criteria_nor_the_system_part_are_ever_cut(self, own: Path) -> None:
+        self.large(own, criteria=2_000)
+        assign(own, "disciplines", {"conventions": "c " * 9_000})
+        done = ralphgen("brief", "task_execution", "--task", "2", "--project", own)
+        found = brief(own, "task_execution", task=2)
+
+        assert sections(found["task"])["Acceptance criteria"].count("criterion") == 2_000
+        assert 9_000 == sections(found["system"])["The conventions of your discipline"].count("c")
+        assert found["characters"] > 16_000
+        over = (
+            f"warning: {found['characters'] - 16_000:,} more than max_characters of [brief] allows"
+        )
+        assert over in done.stderr
+
+    @pytest.mark.parametrize("value", ["1999", '"many"', "true", "1_000_001"])
+    def test_a_size_that_makes_no_sense_is_refused(self, own: Path, value: str) -> None:
+        config = own / ".ralph/ralphgen.toml"
+        config.write_text(f"[brief]\nmax_characters = {value}\n", encoding="utf-8")
+        said = refused("brief", "yap", "--project", own, code=1)
+
+        assert '.ralph/ralphgen.toml:2: "brief.max_characters" is' in said
