@@ -58,17 +58,19 @@ def verified(
         for part, files in stamps.items()
     }
 
+    kept: dict[str, Kept | None] = {}  # what any project has kept of these very sources
+
     def code(file: str) -> CodeType:
-        return _compiled(sources[file], file)
+        found = kept.get(_part(file, digests))
+        return (found and found[1](file)) or _compiled(sources[file], file)
 
     if trusting:
         return parts, code
-    for name, files in parts.values():
-        kept = open_kept(name) if name else None
-        if kept is not None:
-            kept[2]()
-        elif name:
+    for part, (name, files) in parts.items():
+        kept[part] = open_kept(name) if name else None
+        if name and kept[part] is None:
             keep(name, None, files, code)
+            kept[part] = open_kept(name)
     early = (*parts[""][1], *(file for file in EARLY if file in sources))
     if FIRST in sources:
         keep(name_of(folder, manifest), (folder, manifest, parts, code(FIRST)), early, code)

@@ -50,6 +50,8 @@ def escaped(text: str) -> str:
     or runs from right to left, and what looks like another character. Backslashes stay as they are:
     where the result is read as Python, they have to be doubled before.
     """
+    if text.isascii() and text.isprintable():
+        return text
     return _WORD.sub(_escaped_doubles, _UNTRUSTED.sub(_short_escape, text))
 
 

@@ -195,20 +195,38 @@ def test_the_modules_of_each_start_are_read_as_one(own: Path) -> None:
     assert [each, each, [], []] == found
 
 
-def sources_opened(root: Path) -> set[str]:
-    """Return the modules of which a start opens the source."""
-    opened = (
-        "import sys; seen = []; sys.addaudithook(lambda name, told: name == 'open' and "
-        "str(told[0]).endswith('.py') and seen.append(told[0])); import atexit, runpy; "
+def sources(root: Path, event: str, place: int) -> set[str]:
+    """Return the modules that a start names in events, at this place among what each tells."""
+    seen = (
+        f"import sys; seen = []; sys.addaudithook(lambda name, told: name == {event!r} and "
+        f"str(told[{place}]).endswith('.py') and seen.append(told[{place}])); import atexit, runpy;"
         "atexit.register(lambda: print(*seen, sep='\\n')); sys.argv = sys.argv[1:]; "
         "runpy.run_path(sys.argv[0], run_name='__main__')"
     )
     command = server_command(root, "--help")
     done = subprocess.run(
-        [*command[:2], "-c", opened, *command[2:]], capture_output=True, text=True, check=True
+        [*command[:2], "-c", seen, *command[2:]], capture_output=True, text=True, check=True
     )
-    folder = str(generated(root, ""))
-    return {path.removeprefix(f"{folder}/") for path in done.stdout.splitlines() if folder in path}
+    folder = f"{generated(root, '')}/"
+    paths = {path.removeprefix(folder) for path in done.stdout.splitlines()}
+    return {path for path in paths if generated(root, path).exists() and path[:1] != "/"}
+
+
+def sources_opened(root: Path) -> set[str]:
+    """Return the modules of which a start opens the source."""
+    return sources(root, "open", 0)
+
+
+def test_no_module_is_compiled_for_a_project_that_was_for_another(
+    own: Path, tmp_path: Path
+) -> None:
+    """But for those that run before there is a finder, which knows what was kept."""
+    checked(own)
+    compiled = sources(create_project(tmp_path / "other"), "compile", 1)
+    shared = {path for path in compiled if path.startswith("runtime/")}
+
+    assert {f"runtime/{name}.py" for name in ("bytecode", "kept", "modules")} == shared
+    assert "policy.py" in compiled
 
 
 def test_a_server_needs_its_sources_for_nothing_once_they_were_compared(own: Path) -> None:
@@ -293,7 +311,7 @@ def test_damaged_bytecode_is_made_anew(
 def planted(own: Path, mark: Path) -> None:
     """Keep foreign bytecode as that of the server, as only who may write there can."""
     folder, manifest = str(generated(own, "")), generated(own, "manifest.json").read_bytes()
-    parts, _ = bytecode.verified(folder, manifest)
+    parts, _ = bytecode.verified(folder, manifest, trusting=True)  # opens nothing
     code = compile(foreign(mark) + b"raise SystemExit(0)\n", "x", "exec")
     name = loader.name_of(folder, manifest)
     bytecode.keep(name, (folder, manifest, parts, code))
