@@ -10,12 +10,15 @@ PATIENCE = 60.0  # seconds for what takes milliseconds where the machine is idle
 
 
 def until(condition: Callable[[], bool]) -> bool:
-    """Wait until something holds; whether it does."""
+    """Wait until something holds; whether it does.
+
+    What takes long to find out, such as what a whole page shows, is asked for less often.
+    """
     end, pause = time.monotonic() + PATIENCE, 0.002
-    while time.monotonic() < end:
+    while (begin := time.monotonic()) < end:
         if condition():
             return True
-        time.sleep(pause)
+        time.sleep(max(pause, 3 * (time.monotonic() - begin)))
         pause = min(pause * 1.5, 0.05)
     return False
 

@@ -83,7 +83,8 @@ def become(files: Sequence[int]) -> None:
     os.chdir(order["folder"])
     sys.argv = order["arguments"]
     sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
-    sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    lines = 1 if os.environ.get("PYTHONUNBUFFERED") else -1
+    sys.stdout = os.fdopen(1, "w", lines, encoding="utf-8", closefd=False)
     sys.stderr = os.fdopen(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)
     streams = {"__stdin__": sys.stdin, "__stdout__": sys.stdout, "__stderr__": sys.stderr}
     vars(sys).update(streams)  # names that a checker takes for final

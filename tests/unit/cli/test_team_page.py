@@ -13,6 +13,7 @@ import pytest
 import yaml
 from http_servers import SERVED
 from postgresql import database, needs_postgresql
+from typed_pages import typed_commands
 
 from ralphgen.runtime.postgresql.revocations import MADE
 
@@ -105,7 +106,11 @@ def test_the_containerfile_has_known_instructions_and_sources() -> None:
 @pytest.mark.thorough
 def test_each_command_of_the_page_does_what_stands_around_it(tmp_path: Path) -> None:
     blocks = re.findall(r"```(sh|toml)\n(.*?)```", PAGE, re.DOTALL)
-    with database() as dsn, psycopg.connect(dsn, autocommit=True) as connection:
+    with (
+        database() as dsn,
+        psycopg.connect(dsn, autocommit=True) as connection,
+        typed_commands() as path,
+    ):
         connection.execute(MADE.encode())  # as a server of step 4 does that is started before
         before: list[str] = []
         for kind, text in blocks:
@@ -115,7 +120,7 @@ def test_each_command_of_the_page_does_what_stands_around_it(tmp_path: Path) -> 
                 continue
             lines = text.replace(NAMED, f"'{dsn}'").splitlines()
             serves = SERVES in lines
-            typed([line for line in lines if line != SERVES], before, tmp_path)
+            typed([line for line in lines if line != SERVES], before, tmp_path, path)
             before += [line for line in lines if line.startswith(("cd ", "export RALPH_"))]
             if serves:
                 assert_served(before, tmp_path)
@@ -132,13 +137,13 @@ def variables() -> dict[str, str]:
     return {**kept, "PATH": path}
 
 
-def typed(lines: list[str], before: list[str], folder: Path) -> None:
+def typed(lines: list[str], before: list[str], folder: Path, path: str) -> None:
     """Type lines in a shell in which those before have said where we are and what is set."""
     script = "\n".join(("set -e", *before, *lines))
     done = subprocess.run(
         ["bash", "-c", script],  # noqa: S607
         cwd=folder,
-        env=variables(),
+        env={**variables(), "PATH": path},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
