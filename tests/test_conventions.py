@@ -360,12 +360,14 @@ class TestImports:
     def test_the_core_knows_no_kit(self) -> None:
         """One tuple lists them; whoever else imports one makes the next kit harder to add.
 
-        The board shows tasks, sessions take them, imports make them and an undo removes them, which
-        are the kit ralph's: they ask that kit's `rows` and `claims`. Specs are the kit specum's.
+        The board shows tasks, edits compare them, sessions take them, imports make them and an undo
+        removes them, which are the kit ralph's: they ask that kit's `rows` and `claims`. Specs are
+        the kit specum's.
         """
         asked = {
             ("board", ".ralph.rows"),
             ("board", ".specum.progress"),
+            ("calls", ".ralph.rows"),
             ("exchange", ".ralph.rows"),
             ("history", ".ralph.rows"),
             ("sessions", ".ralph.claims"),

@@ -11,6 +11,7 @@ from ralphgen.calls.connection import ServerConnection
 from ralphgen.errors import Problem, RalphgenError, UsageError
 
 KIT = "ralph"
+COLUMN = re.compile(r'column "(.+)"')
 MISSING = re.compile(r'argument "([a-z_]+)" is missing')
 Record = dict[str, Any]
 Properties = Mapping[str, Mapping[str, Any]]
@@ -82,6 +83,12 @@ class RowTools:
         if priority:
             given["priority"] = priority
         return self.ask("add_task_comment", **given)
+
+
+def stored_column(name: str, rule: Mapping[str, Any]) -> str:
+    """Return the column that an argument sets, by its schema: its own name may be no legal one."""
+    found = COLUMN.fullmatch(str(rule.get("description", "")))
+    return found[1] if found else name
 
 
 def refusal(text: str) -> RalphgenError:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,8 +11,10 @@ import typer
 from ralphgen.calls.caller import open_server
 from ralphgen.calls.rows import KIT, Record, RowTools
 from ralphgen.cli.completion import Offer
-from ralphgen.cli.fields import FieldCommand, Given, takes_fields
+from ralphgen.cli.fields import FieldCommand, Given, arguments_of, takes_fields
 from ralphgen.project.root import project_place
+from ralphgen.runtime.policy import FULL
+from ralphgen.sessions.decide import Request, RowAsRead
 from ralphgen.terminal.console import print_json, say
 from ralphgen.terminal.options import Json, Project, TrustEdited
 
@@ -24,10 +27,16 @@ Clear = Annotated[
 
 
 @contextmanager
-def row_tools(project: Path, tool: str, *, trust_edited: bool = False) -> Iterator[RowTools]:
-    """The tools of the project around a folder; raises `UsageError` where it has no such `tool`."""
+def row_tools(
+    project: Path, tool: str, as_read: RowAsRead | None = None, *, trust_edited: bool = False
+) -> Iterator[RowTools]:
+    """The tools of the project around a folder; they write nothing where a row is not `as_read`.
+
+    Raises `UsageError` where the project has no such `tool`.
+    """
     place = project_place(project)
-    with open_server(place, KIT, tool, None, trust_edited=trust_edited, say=say) as server:
+    request = Request(FULL, as_read=as_read) if as_read is not None else None
+    with open_server(place, KIT, tool, request, trust_edited=trust_edited, say=say) as server:
         yield RowTools(server)
 
 
@@ -62,10 +71,18 @@ def change_row(
     project: Path, kind: str, key: Record, given: Given, *, trust_edited: bool, as_json: bool
 ) -> None:
     """Change the given fields of the row that `key` names, or let the person edit them."""
-    from ralphgen.cli.row_editor import edit_row
+    tool = f"update_{kind}"
+    opened = partial(row_tools, project, tool, trust_edited=trust_edited)
+    with opened() as tools:
+        schemas = tools.properties(tool)
+        if given or not schemas:  # without the tool, the server says why
+            answer = tools.ask(tool, **key, **arguments_of(given, schemas))
+        else:
+            from ralphgen.calls.edited_row import EditedRow
+            from ralphgen.cli.row_editor import edit_row
 
-    with row_tools(project, f"update_{kind}", trust_edited=trust_edited) as tools:
-        answer = edit_row(tools, kind, key, given)
+            row = EditedRow(tools, opened, project_place(project).root, kind, key)
+            answer = edit_row(row)
     changed = ", ".join(answer.get("changed", ())) or "nothing"
     (name,) = key.values()
     show_change(answer, f"{kind} {name}: changed {changed}", as_json=as_json)

@@ -1,4 +1,4 @@
-"""Changing a row: by options, or in the person's editor, where nothing that was typed is lost."""
+"""Changing a row in the person's editor, where nothing that anybody has typed is lost."""
 
 import json
 import os
@@ -6,12 +6,12 @@ import shlex
 import subprocess
 import tempfile
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ralphgen.calls.rows import Record, RefusalError, RowTools
-from ralphgen.cli.fields import Given, arguments_of
+from ralphgen.calls.edited_row import ClashError, EditedRow, FieldClash
+from ralphgen.calls.rows import Record, RefusalError
 from ralphgen.errors import ProjectError, RalphgenError, UsageError, plain
 from ralphgen.terminal.console import say
 from ralphgen.terminal.person import confirmed
@@ -24,44 +24,56 @@ EMPTY: Mapping[str, Any] = {
     "number": 0.0,
     "boolean": False,
 }
-NOTHING: Record = {"changed": []}
 
 
-def edit_row(tools: RowTools, kind: str, key: Record, given: Given) -> Record:
-    """Change the given fields of a row, or let the person edit them; return the tool's answer.
+def edit_row(row: EditedRow) -> Record:
+    """Let the person edit the fields of a row; return the answer of the tool that writes them.
 
-    `key` is what names the row. Raises `RefusalError` for what the tool refuses; what was typed is
-    in a file then, which the last line of the error names.
+    Raises `RefusalError` for what the tool refuses, and for fields that somebody else has changed
+    meanwhile; what was typed is in a file then, which the last line of the error names.
     """
-    tool = f"update_{kind}"
-    schemas = tools.properties(tool)
-    if given or not schemas:  # without the tool, the server says why
-        return tools.ask(tool, **key, **arguments_of(given, schemas))
-    record = tools.ask(f"get_{kind}", **key)
-    editable = {name: rule for name, rule in schemas.items() if name not in {*key, "clear"}}
-    name = "-".join(
-        ["ralphgen", kind, *("".join(filter(str.isalnum, str(v))) for v in key.values())]
-    )
+    (key,) = row.key.values()
+    name = "-".join(["ralphgen", row.kind, "".join(filter(str.isalnum, str(key)))])
     descriptor, path = tempfile.mkstemp(prefix=f"{name}-", suffix=".toml")
-    text = as_toml(record, editable, f"{kind} {next(iter(key.values()))}")
+    untouched = as_toml(row.record, row.fields, f"{row.kind} {key}")
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-    file_path = Path(path)
+        file.write(untouched)
+    file_path, refused = Path(path), ""
     while True:
         try:
             _open_editor(file_path)
-            change = changed_fields(file_path.read_text(encoding="utf-8"), record, editable)
-            answer = tools.ask(tool, **key, **change) if change else NOTHING
+            text = file_path.read_text(encoding="utf-8")
+            if text == refused:
+                raise ProjectError("nothing was written: the file is as it was")
+            answer = row.write(changed_fields(text, row.record, row.fields))
         except (RalphgenError, ValueError, OSError) as error:
+            if isinstance(error, ClashError):
+                refused = _with_other_versions(file_path, error.clashes)
             if _again(error):
                 continue
-            if _is_text(file_path, text):  # nothing was typed
+            if _is_text(file_path, untouched):  # nothing was typed
                 file_path.unlink()
                 raise
             kept = f'what you typed is in "{file_path}"'
             raise RefusalError(plain(_said(error)), kept) from error
         file_path.unlink()
         return answer
+
+
+def _with_other_versions(path: Path, clashes: Sequence[FieldClash]) -> str:
+    """Add what others have written to the end of a file that was typed; return its text then."""
+    lines = [
+        "",
+        "# Somebody else has changed this meanwhile. Put both together above; or to write what you",
+        "# typed all the same, take these lines out.",
+    ]
+    for clash in clashes:
+        now = f"{_key(clash.name)} = {_spelled(clash.now)}" if _fits(clash.now) else ""
+        said = now or f"{_key(clash.name)} is empty"
+        lines += [f"# {line}".rstrip() for line in said.split("\n")]
+    with path.open("a", encoding="utf-8") as file:  # and cuts nothing off where the disk is full
+        file.write("\n".join(lines) + "\n")
+    return path.read_text(encoding="utf-8")
 
 
 def _said(error: Exception) -> str:
@@ -88,7 +100,7 @@ def as_toml(record: Record, schemas: Schemas, title: str) -> str:
         "",
     ]
     for name, rule in schemas.items():
-        key = name if name.isascii() and name.replace("_", "").isalnum() else json.dumps(name)
+        key = _key(name)
         if name in partial:
             lines.append(f"# {key} is too long or of another form, and stays as it is")
         elif name in record and _fits(record[name]):
@@ -99,14 +111,21 @@ def as_toml(record: Record, schemas: Schemas, title: str) -> str:
 
 
 def changed_fields(text: str, record: Record, schemas: Schemas) -> Record:
-    """Return the arguments that make a row what the text says; raises `ValueError` for no TOML."""
+    """Return the fields that a text changes, None for one that it empties.
+
+    Raises `ValueError` where it is no TOML.
+    """
     found = tomllib.loads(text)
     partial = _partial(record)
     shown = {name for name in schemas if name in record and name not in partial}
     changed = {name: value for name, value in found.items() if value != record.get(name)}
-    emptied = sorted(name for name in shown if found.get(name, "") in ("", []))
-    kept = {name: value for name, value in changed.items() if name not in emptied}
-    return {**kept, "clear": emptied} if emptied else kept
+    emptied = {name: None for name in sorted(shown) if found.get(name, "") in ("", [])}
+    return {**changed, **emptied}
+
+
+def _key(name: str) -> str:
+    """Return a field's name as TOML has it."""
+    return name if name.isascii() and name.replace("_", "").isalnum() else json.dumps(name)
 
 
 def _partial(record: Record) -> set[str]:

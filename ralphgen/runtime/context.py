@@ -51,7 +51,7 @@ BRIEF: dict[str, tuple[type, ...]] = {
     "words": (list,),
 }
 CLAIM = {"task": int, "token": int, "lease": int, "kept": bool}
-AS_READ = {"task": int, "columns": dict}
+AS_READ = {"task": int, "feature": str, "discipline": str}  # kinds of rows, with their keys
 WORDS = {"file", "text"}  # the keys of each of the words
 PROJECT: dict[str, tuple[type, ...]] = {
     "root": (str,),
@@ -150,9 +150,11 @@ def _claim_problem(facts: Mapping[str, Any]) -> str | None:
 
 def _as_read_problem(facts: Mapping[str, Any]) -> str | None:
     read = facts.get("as_read")
-    if read is None or {name: type(value) for name, value in read.items()} == AS_READ:
+    if read is None:
         return None
-    return '"as_read" has a wrong value'
+    whole = read.keys() == {"kind", "key", "columns"} and isinstance(read["columns"], dict)
+    fits = whole and type(read["key"]) is AS_READ.get(str(read["kind"]))
+    return None if fits else '"as_read" has a wrong value'
 
 
 def _brief_problem(brief: Mapping[str, Any]) -> str | None:

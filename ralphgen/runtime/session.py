@@ -38,8 +38,8 @@ class Session:
     says by which `token` it holds its task, with which `lease` in seconds, and whether that is
     `kept` when the task is closed, as a merge is still to come; None where it does not hold it.
     `provenance` says whose the rows are that it makes. `as_read` holds what a person has read in
-    `columns` of a `task`, on which alone what they change of it is based: where something else is
-    there by now, nothing is written. It is None where nothing was read.
+    `columns` of the row that its `kind` and `key` name, on which alone what they change of it is
+    based: where something else is there by now, nothing is written. None where nothing was read.
     """
 
     __slots__ = (

@@ -24,10 +24,14 @@ OPTIONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class TaskAsRead:
-    """What a person has read in columns of a task, and bases on it what they change."""
+class RowAsRead:
+    """What a person has read in columns of a row, and bases on it what they change.
 
-    task: int
+    `kind` is task, feature or discipline, and `key` its id or its name.
+    """
+
+    kind: str
+    key: int | str
     columns: Mapping[str, object]
 
 
@@ -47,7 +51,7 @@ class Request:
     kits: tuple[str, ...] = ()
     next: bool = False
     behind: frozenset[int] = frozenset()
-    as_read: TaskAsRead | None = None
+    as_read: RowAsRead | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,12 +52,20 @@ BAD_CONTEXTS = {
     "a feature that is no row": ({"feature": "atuh"}, 'did you mean "auth"?'),
     "a task that is text": ({"task_id": "1"}, '"task_id" is "1", which has the wrong type'),
     "a task that is true": ({"task_id": True}, '"task_id" is true, which has the wrong type'),
-    "a task as it was read, without its columns": (
-        {"as_read": {"task": 1}},
+    "a row as it was read, without its columns": (
+        {"as_read": {"kind": "task", "key": 1}},
+        '"as_read" has a wrong value',
+    ),
+    "a row as it was read, of columns that are none": (
+        {"as_read": {"kind": "task", "key": 1, "columns": ["title"]}},
         '"as_read" has a wrong value',
     ),
     "a task as it was read that is none": (
-        {"as_read": {"task": "1", "columns": {"title": "x"}}},
+        {"as_read": {"kind": "task", "key": "1", "columns": {"title": "x"}}},
+        '"as_read" has a wrong value',
+    ),
+    "a row as it was read of no kind that there is": (
+        {"as_read": {"kind": ["task"], "key": 1, "columns": {"title": "x"}}},
         '"as_read" has a wrong value',
     ),
     "no task where one is needed": ({"recipe": "task_execution"}, "needs a task"),

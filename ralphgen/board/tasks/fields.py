@@ -9,6 +9,7 @@ from typing import Any
 
 from ralphgen.board.requests import Form
 from ralphgen.calls.arguments import typed
+from ralphgen.calls.rows import stored_column
 from ralphgen.kits.ralph.rows import decode_integers, decode_strings, plain
 
 WAS, MORE = "was.", ".more"
@@ -16,7 +17,6 @@ WAS, MORE = "was.", ".more"
 NEVER = ("id", "task_id", "clear", "status")
 """Arguments that are no fields to edit: a status has a form of its own."""
 ONE_LINE = ("title", "author")
-_COLUMN = re.compile(r'column "(.+)"')
 _UNSPEAKABLE = {0: "\ufffd", **dict.fromkeys(range(0xD800, 0xE000), "\ufffd")}
 
 
@@ -54,12 +54,6 @@ class FieldConflict:
     def both(self) -> bool:
         """Return whether whoever typed has changed it too, so that one of the two has to go."""
         return self.typed != self.read
-
-
-def stored_column(name: str, rule: Mapping[str, Any]) -> str:
-    """Return the column that an argument sets, whose name may be no legal one."""
-    found = _COLUMN.fullmatch(str(rule.get("description", "")))
-    return found[1] if found else name
 
 
 def fields_for(
@@ -110,7 +104,7 @@ def conflicts(
 def columns_read(
     schema: Mapping[str, Any], row: Mapping[str, object], given: Form
 ) -> dict[str, object]:
-    """Return what a row holds in the columns of a form's fields, as `TaskAsRead` has it."""
+    """Return what a row holds in the columns of a form's fields, as `RowAsRead` has it."""
     names = {name.removeprefix(WAS) for name in given.names}.difference(NEVER)
     properties: Mapping[str, Any] = schema.get("properties", {})
     columns = (stored_column(name, properties[name]) for name in properties if name in names)

@@ -26,7 +26,7 @@ from ralphgen.kits.registry import KITS
 from ralphgen.output.manifest import MANIFEST
 from ralphgen.project.root import FOLDER, project_place
 from ralphgen.runtime.policy import FULL, NOTHING
-from ralphgen.sessions.decide import Request, TaskAsRead
+from ralphgen.sessions.decide import Request, RowAsRead
 
 CREATE, UPDATE, ENRICH, SET_STATUS, COMMENT = (
     "create_task",
@@ -210,7 +210,7 @@ class TaskActions:
     ) -> Iterator[RowTools]:
         """Yield the tools; they write nothing once a task is not as it was `read`, by column."""
         place = project_place(self._root)
-        request = Request(FULL, as_read=TaskAsRead(task, read) if read else None)
+        request = Request(FULL, as_read=RowAsRead("task", task, read) if read else None)
         with open_server(
             place, KIT, tool, request, trust_edited=False, say=_unsaid, apart=True
         ) as server:

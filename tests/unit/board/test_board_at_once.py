@@ -2,34 +2,29 @@
 
 import os
 import signal
-import sqlite3
 import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from board_browsers import Answer, BoardProcess, Elements, board_process, hidden, part, whole
 from driving import connected
 from engines import ENGINES, VARIABLE, EngineProject, on_engine
-from lifelines import until
+from other_writers import servers_of, waits_for_lock, writer_on
 
 from ralphgen.board.edit.forms import Edit
 from ralphgen.board.edit.plan import plan_write
 from ralphgen.board.edit.save import WriteResult
 from ralphgen.board.edit.save import stored as saved
 from ralphgen.board.views.disciplines import read_disciplines, read_facts
-from ralphgen.project.root import DATABASE
-from ralphgen.runtime.postgresql.library import writers_lock
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc"),
 ]
-WAITING = "SELECT 1 FROM pg_locks WHERE NOT granted"
 DRAFT = (
     "UPDATE tasks SET status = 'draft', pseudocode = NULL, acceptance_criteria = NULL WHERE id = 2"
 )
@@ -44,64 +39,6 @@ def project(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[EnginePr
     with on_engine(request.param, tmp_path / "p", ledger=request.param == "sqlite") as found:
         found.run(DRAFT)
         yield found
-
-
-class Writer:
-    """Another program in a transaction that writes, and holds whatever that holds."""
-
-    def __init__(self, project: EngineProject, connection: Any) -> None:
-        self._of_sqlite = not project.dsn
-        self._connection = connection
-        connection.execute("BEGIN IMMEDIATE" if self._of_sqlite else "BEGIN")
-
-    def stand_in_line(self) -> None:
-        """Take the lock that servers take before they write, and keep it."""
-        if not self._of_sqlite:
-            self._connection.execute(writers_lock("public"))
-
-    def write(self, sql: str) -> None:
-        """Write something that nobody sees yet."""
-        self._connection.execute(sql)
-
-    def commit(self) -> None:
-        """Let others see it, and write."""
-        self._connection.execute("COMMIT")
-
-
-@contextmanager
-def writer_on(project: EngineProject) -> Iterator[Writer]:
-    opened: AbstractContextManager[Any] = (
-        psycopg.connect(project.dsn, autocommit=True)
-        if project.dsn
-        else closing(sqlite3.connect(project.root / DATABASE, isolation_level=None))
-    )
-    with opened as connection:
-        yield Writer(project, connection)
-
-
-def server_of(board: BoardProcess) -> int:
-    """The server that a board has started to write by, which has looked at the task before."""
-    found: list[int] = []
-
-    def is_there() -> bool:
-        for entry in Path("/proc").glob("[0-9]*"):
-            try:
-                parent = int((entry / "stat").read_bytes().rpartition(b")")[2].split()[1])
-                command = (entry / "cmdline").read_bytes()
-            except OSError:  # it has ended
-                continue
-            if parent == board.process.pid and b"server.py" in command:
-                found.append(int(entry.name))
-        return bool(found)
-
-    assert until(is_there)
-    return found[0]
-
-
-def waits_for_lock(project: EngineProject) -> None:
-    """Wait until somebody waits for a lock, where the database tells of that."""
-    if project.dsn:
-        assert until(lambda: bool(project.query(WAITING)))
 
 
 @contextmanager
@@ -137,7 +74,7 @@ def test_what_another_program_commits_after_the_look_is_not_overwritten(
     with boards_on(project, 1) as (board,), writer_on(project) as other, ThreadPoolExecutor() as at:
         other.write(f"UPDATE tasks SET {theirs}")
         sent = at.submit(board.post, *form)
-        server_of(board)
+        servers_of(board.process.pid)
         waits_for_lock(project)
         other.commit()
         answer = sent.result()
@@ -167,7 +104,7 @@ def test_of_two_boards_the_second_gets_both_versions(
             at.submit(board.post, path, given) for board, given in zip(boards, mine, strict=True)
         ]
         for board in boards:
-            server_of(board)
+            servers_of(board.process.pid)
         other.commit()
         answers = [one.result() for one in sent]
     column = 1 if form is STATUS else 0
@@ -198,7 +135,7 @@ def test_what_an_agent_writes_between_the_look_and_the_write_stays(
         theirs = at.submit(agent.call, "update_task", id=1, title="Theirs")
         waits_for_lock(project)
         sent = at.submit(board.post, *EDIT)
-        server = server_of(board)
+        (server,) = servers_of(board.process.pid)
         os.kill(server, signal.SIGSTOP)
         other.commit()
         theirs.result()
@@ -218,7 +155,7 @@ def test_what_others_do_to_the_rest_of_the_task_is_no_conflict(project: EnginePr
     with boards_on(project, 1) as (board,), writer_on(project) as other, ThreadPoolExecutor() as at:
         other.write("UPDATE tasks SET priority = 'high', status = 'in_progress' WHERE id = 1")
         sent = at.submit(board.post, *EDIT)
-        server_of(board)
+        servers_of(board.process.pid)
         other.commit()
         answer = sent.result()
 

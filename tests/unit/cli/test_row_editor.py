@@ -49,9 +49,9 @@ def test_changes_additions_and_removals_are_told_apart() -> None:
         "title": "T2",
         "depends_on": [1],
         "colour": "red",
-        "clear": ["description"],
+        "description": None,
     } == changed_fields(edited, record, SCHEMAS)
-    assert {"clear": ["description", "tags"]} == changed_fields(
+    assert {"description": None, "tags": None} == changed_fields(
         'title = "T"\ndescription = ""\ntags = []\nestimated_turns = 3\n', record, SCHEMAS
     )
 

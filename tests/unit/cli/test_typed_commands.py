@@ -133,3 +133,34 @@ def test_init_ends_with_three_commands_that_work(tmp_path: Path, kit: str, folde
             done = ralphgen(*words, cwd=tmp_path)
             assert ("ralphgen", 0) == (program, done.returncode), (line, done.stderr)
         seen += lines
+
+
+EDITOR = """#!/bin/sh
+if grep -q Mine "$1"; then
+    sed -i "$AGAIN" "$1"
+else
+    sed -i "s/Log in/Mine/" "$1"
+    env -u VISUAL RALPHGEN task edit 1 --title Theirs --hints theirs >&2
+fi
+"""
+
+
+@pytest.mark.parametrize(
+    ("again", "code", "title"),
+    [("/^#/d", 0, "Mine"), ("s/Mine/Both Mine/", 0, "Both Mine"), ("", 1, "Theirs")],
+    ids=["written all the same", "put together", "left as it is"],
+)
+def test_what_both_have_changed_is_opened_again_with_both_versions(
+    root: Path, monkeypatch: pytest.MonkeyPatch, again: str, code: int, title: str
+) -> None:
+    script = root / "editor.sh"
+    script.write_text(EDITOR.replace("RALPHGEN", str(RALPHGEN)), encoding="utf-8")
+    script.chmod(0o755)
+    monkeypatch.setenv("VISUAL", str(script))
+    monkeypatch.setenv("AGAIN", again)
+
+    done, screen = typed(root, ["task", "edit", "1"], keys=b"y\n")
+
+    assert code == done, screen
+    assert 'it was "Log in", is now "Theirs", and you typed "Mine"' in " ".join(plain(screen))
+    assert [(title, "theirs")] == query(root, "SELECT title, hints FROM tasks WHERE id = 1")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ralphgen.runtime.sqlite.database import Database
 
     from .tables import StoredTable
-    from .workspace import Workspace
+    from .workspace import Tables, Workspace
 
 LONGEST_PATH = 1_000  # characters
 
@@ -96,15 +96,18 @@ class Changes:
         return checked
 
 
-def refuse_changed(database: Database, tasks: StoredTable, read: Mapping[str, Any]) -> None:
-    """Raise `ToolError` where a task is not as it was read, and keep it so for the transaction.
+def refuse_changed(database: Database, tables: Tables, read: Mapping[str, Any]) -> None:
+    """Raise `ToolError` where a row is not as it was read, and keep it so for the transaction.
 
-    `read` is what a session has as `as_read`. That there is no such task is for the tool to say.
+    `read` is what a session has as `as_read`. That there is no such row is for the tool to say.
     """
-    sql = tasks.select([*read["columns"]], f"WHERE id = ?{ROW_LOCK}")
-    row = database.row(sql, [read["task"]])
-    if row is not None and [*map(plain, row)] != [*read["columns"].values()]:
-        raise ToolError(f"task {read['task']} was changed since it was read: nothing was changed")
+    kind, key, columns = read["kind"], read["key"], read["columns"]
+    table = {"task": tables.tasks, "feature": tables.features}.get(kind, tables.disciplines)
+    column = "id" if kind == "task" else "name"
+    row = database.row(table.select([*columns], f"WHERE {column} = ?{ROW_LOCK}"), [key])
+    if row is not None and [*map(plain, row)] != [*columns.values()]:
+        named = f"task {key}" if kind == "task" else f"the {kind} {shortened(key)}"
+        raise ToolError(f"{named} was changed since it was read: nothing was changed")
 
 
 def refuse_blank(arguments: Mapping[str, Any], *names: str) -> None:

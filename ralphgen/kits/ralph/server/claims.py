@@ -51,7 +51,7 @@ def follow_status(workspace: Workspace, task: int, new: str, *, force: bool) -> 
 
 
 def refuse_to_write(workspace: Workspace, database: Database) -> None:
-    """Raise `ToolError` where the session's claim is lost, or its task is not as it was read."""
+    """Raise `ToolError` where the session's claim is lost, or a row is not as it was read."""
     session = workspace.session
     own = session.claim
     if own is not None:
@@ -59,7 +59,7 @@ def refuse_to_write(workspace: Workspace, database: Database) -> None:
     if session.as_read is not None:
         from .changes import refuse_changed
 
-        refuse_changed(database, workspace.tables.tasks, session.as_read)
+        refuse_changed(database, workspace.tables, session.as_read)
 
 
 def refuse_held(workspace: Workspace, task: int) -> None:

@@ -295,7 +295,7 @@ def test_a_person_writes_on_what_they_have_read_alone(project: Path) -> None:
         project, "UPDATE tasks SET title = CAST(X'ff41' AS TEXT), estimated_turns = 2 WHERE id = 1"
     )
     columns = {"title": "\ufffdA", "priority": None, "estimated_turns": 2}
-    with connected(project, as_read={"task": 1, "columns": columns}) as server:
+    with connected(project, as_read={"kind": "task", "key": 1, "columns": columns}) as server:
         server.call("update_task", id=1, hints="not read, and so not looked at")
         server.call("update_task", id=1, hints="again", priority="high")
         said = [
