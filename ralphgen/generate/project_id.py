@@ -8,6 +8,7 @@ from ralphgen.errors import ProjectError
 from ralphgen.kits.registry import KITS
 from ralphgen.output.files import put
 from ralphgen.project.config import FILE, read_config
+from ralphgen.project.config_lock import config_lock
 from ralphgen.project.files import read_text
 from ralphgen.project.inspect import settings_models
 from ralphgen.project.toml_edit import edited
@@ -20,15 +21,21 @@ def name_project(root: Path) -> bool:
     be written without changing more than that.
     """
     path = root / FILE
-    if not os.path.lexists(path):
+    if not os.path.lexists(path) or not _lacks_id(root):
         return False
-    http = read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS)).values.http
-    if http is None or http.id is not None:
-        return False
-    name = str(uuid4())
-    try:
-        put(path, edited(read_text(path, FILE), [(("http", "id"), name)]))
-    except ValueError as error:
-        hint = f'add this to [http] by hand: id = "{name}"'
-        raise ProjectError(f"{FILE} cannot be added to: {error}", hint) from error
+    with config_lock(root):
+        if not _lacks_id(root):  # another has given it one meanwhile
+            return False
+        name = str(uuid4())
+        try:
+            put(path, edited(read_text(path, FILE), [(("http", "id"), name)]))
+        except ValueError as error:
+            hint = f'add this to [http] by hand: id = "{name}"'
+            raise ProjectError(f"{FILE} cannot be added to: {error}", hint) from error
     return True
+
+
+def _lacks_id(root: Path) -> bool:
+    """Return whether the config has the project served over HTTP, and gives it no id."""
+    http = read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS)).values.http
+    return http is not None and http.id is None

@@ -18,6 +18,7 @@ from ralphgen.output.files import WRITE_HINT, put
 from ralphgen.output.write import exclusive
 from ralphgen.planning.model import KitPlan, ServerPlan
 from ralphgen.project.config import FILE, read_config
+from ralphgen.project.config_lock import config_lock
 from ralphgen.project.files import read_text
 from ralphgen.project.inspect import settings_models
 from ralphgen.project.root import FOLDER, Postgresql, database_path, postgresql_place
@@ -84,15 +85,25 @@ def switch_on(root: Path, kits: Iterable[str], place: Postgresql | None = None) 
     Where the rows shall be in PostgreSQL, it says where. Raises `ProjectError` where the config is
     not valid or cannot be written.
     """
+    wanted = [kit.key for kit in KITS if kit.key in set(kits)]
+    if _switched_on(root, wanted, place) is None:
+        return
+    with config_lock(root):
+        text = _switched_on(root, wanted, place)  # as another may have left it by now
+        if text is not None:
+            put(root / FILE, text)
+
+
+def _switched_on(root: Path, wanted: Sequence[str], place: Postgresql | None) -> str | None:
+    """Return the text of a config with what is wanted, None where nothing is to be written."""
     path = root / FILE
     there = _is_there(path)
-    wanted = [kit.key for kit in KITS if kit.key in set(kits)]
     # One that serves any database takes the place of the usual one.
     free = any(kit.any_schema for kit in KITS if kit.key in wanted)
     listed = _kits_on(root) if there else [] if free else ["ralph"]
     moved = place is not None and postgresql_place(root) is None
     if there and set(wanted) <= set(listed) and not moved:
-        return
+        return None
     text = read_text(path, FILE) if there else CONFIG_TEXT
     changes: list[tuple[tuple[str, ...], Any]] = [
         (("kits",), list(dict.fromkeys([*listed, *wanted])))
@@ -100,7 +111,7 @@ def switch_on(root: Path, kits: Iterable[str], place: Postgresql | None = None) 
     if moved and place is not None:
         said = {"engine": "postgresql", **asdict(place)}
         changes += [(("database", key), value) for key, value in said.items()]
-    put(path, edited(text, changes))
+    return edited(text, changes)
 
 
 def serves_any_database(root: Path) -> bool:
@@ -156,10 +167,11 @@ def propose_checks(root: Path) -> list[str]:
     written.
     """
     path = root / FILE
-    text = read_text(path, FILE)
-    proposals = [] if "done.checks" in text else proposed_checks(root)
-    if proposals:
-        put(path, text.rstrip("\n") + "\n" + proposal_text(proposals))
+    with config_lock(root):
+        text = read_text(path, FILE)
+        proposals = [] if "done.checks" in text else proposed_checks(root)
+        if proposals:
+            put(path, text.rstrip("\n") + "\n" + proposal_text(proposals))
     return [proposal.name for proposal in proposals]
 
 

@@ -19,12 +19,11 @@ from ralphgen.errors import Problem, ProjectError, RalphgenError, Say
 from ralphgen.generate import workflows
 from ralphgen.ledger.opened import connected_database, connection_of, journal_of
 from ralphgen.output.files import put
-from ralphgen.output.stage import explained
-from ralphgen.output.write import exclusive
 from ralphgen.project.config import FILE
+from ralphgen.project.config_lock import config_lock
 from ralphgen.project.database import ALONE
 from ralphgen.project.dialect import row_lock, stored_bytes, stored_type
-from ralphgen.project.root import FOLDER, database_name
+from ralphgen.project.root import database_name
 from ralphgen.runtime.errors import ToolError, one_line
 from ralphgen.runtime.policy import FULL
 from ralphgen.sessions.items import items_of
@@ -83,7 +82,7 @@ def save(
     """
     before = _server_digests(root, edit.discipline)
     try:
-        with explained(root / FOLDER, "written"), exclusive(root / FOLDER):
+        with config_lock(root):
             saved = _saved(root, edit, patience, session)
     except RalphgenError as error:
         return Saved("refused", "nothing was saved", problems=error.problems)

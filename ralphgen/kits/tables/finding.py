@@ -9,6 +9,7 @@ from typing import Any
 from ralphgen.errors import ProjectError, UsageError
 from ralphgen.kits.tables.columns import snake
 from ralphgen.output.files import put
+from ralphgen.project.config_lock import config_lock
 from ralphgen.project.connection import open_database
 from ralphgen.project.kit import Finding
 from ralphgen.project.model import Table
@@ -65,6 +66,12 @@ def add_tables(root: Path, names: Sequence[str]) -> list[tuple[str, str, tuple[s
     Raises `UsageError` for a table that there is not, or that has tools already, and `ProjectError`
     where the config cannot be changed.
     """
+    with config_lock(root):
+        return _added(root, names)
+
+
+def _added(root: Path, names: Sequence[str]) -> list[tuple[str, str, tuple[str, ...]]]:
+    """Add the tables where nobody else writes the config."""
     config = _config(root)
     known = {fold(table.name): table for table in unserved(root, config)}
     for name in names:
