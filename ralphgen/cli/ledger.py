@@ -109,6 +109,7 @@ def upgrade(path: Folder = Path(), quiet: Quiet = False) -> None:
     from ralphgen.ledger.backup import backed_up
     from ralphgen.ledger.tables import (
         VERSION,
+        add_indexes,
         no_ledger,
         read_state,
         take_in_entries,
@@ -121,6 +122,8 @@ def upgrade(path: Folder = Path(), quiet: Quiet = False) -> None:
         raise no_ledger()
     if found == VERSION:
         say(f"the ledger is of version {VERSION}, the newest")
+        if made := add_indexes(root):
+            say(f"made {made} {'index' if made == 1 else 'indexes'} that its tables lacked")
         if added := take_in_entries(root):
             say(f"{added:,} entries of this machine's learnings.txt and progress.txt are rows now")
         return

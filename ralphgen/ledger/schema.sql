@@ -81,4 +81,5 @@ CREATE TABLE ralphgen_evidence (
 
 CREATE INDEX ralphgen_claims_held ON ralphgen_claims (session) WHERE session IS NOT NULL;
 CREATE INDEX ralphgen_journal_row ON ralphgen_journal (table_name, row_key);
+CREATE INDEX ralphgen_journal_session ON ralphgen_journal (session) WHERE session IS NOT NULL;
 CREATE INDEX ralphgen_evidence_task ON ralphgen_evidence (task_id);

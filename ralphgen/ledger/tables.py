@@ -31,6 +31,12 @@ STEPS = {WITHOUT_ENTRIES: _ENTRIES}
 """What brings the tables of a version to the next one, as SQL, by the version that it starts at."""
 
 _COLUMN = re.compile("^    ([a-z_]+) +[A-Z]", re.MULTILINE)  # in the definition of a table
+_INDEX = re.compile("^CREATE INDEX ([a-z_]+)", re.MULTILINE)
+_INDEXES = "SELECT name FROM sqlite_master WHERE type = 'index'"
+_INDEXES_OF_POSTGRESQL = (
+    "SELECT indexname::text FROM pg_catalog.pg_indexes "
+    "WHERE schemaname = pg_catalog.current_schema()"
+)
 _COLUMNS_OF_POSTGRESQL = (
     "SELECT c.relname::text, a.attname::text FROM pg_catalog.pg_attribute AS a "
     "JOIN pg_catalog.pg_class AS c ON c.oid = a.attrelid "
@@ -169,6 +175,28 @@ def upgrade_tables(root: Path) -> tuple[int, int]:
             if begun == WITHOUT_ENTRIES:
                 take_in(database, root / FOLDER)
             return begun, VERSION
+
+        return database.writing(work)
+
+
+def add_indexes(root: Path) -> int:
+    """Make the indexes that tables of this version lack, as those made earlier; return how many."""
+    with opened_database(root) as database:
+        own = of_postgresql(database)
+
+        def work() -> int:
+            found = {
+                name
+                for (name,) in database.rows(_INDEXES if own is None else _INDEXES_OF_POSTGRESQL)
+            }
+            lacking = [
+                statement
+                for statement in statements(definition(postgresql=own is not None))
+                if (name := _INDEX.search(statement)) and name[1] not in found
+            ]
+            for statement in lacking:
+                database.change(statement)
+            return len(lacking)
 
         return database.writing(work)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from command_line import initialized, ralphgen, refused, run_sql
 from driving import query
+from engines import ENGINES, on_engine
 
 pytestmark = pytest.mark.slow
 
@@ -107,6 +108,20 @@ def test_an_upgrade_of_the_newest_changes_nothing(root: Path) -> None:
 
     assert (0, "the ledger is of version 1, the newest\n") == (done.returncode, done.stderr)
     assert not (root / ".ralph/backups").exists()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_upgrade_makes_the_indexes_that_older_tables_lack(tmp_path: Path, engine: str) -> None:
+    with on_engine(engine, tmp_path / "p", ledger=True) as project:
+        catalog = "pg_indexes" if project.dsn else "sqlite_master"
+        name = "indexname" if project.dsn else "name"
+        sql = f"SELECT 1 FROM {catalog} WHERE {name} = 'ralphgen_journal_session'"
+        new = project.query(sql)
+        project.query("DROP INDEX ralphgen_journal_session")
+        done = [ralphgen("ledger", "upgrade", cwd=project.root).stderr for _ in range(2)]
+
+        assert [(1,)] == new == project.query(sql)
+    assert ["made 1 index that its tables lacked" in said for said in done] == [True, False]
 
 
 def test_a_backup_is_where_it_says(root: Path, tmp_path: Path) -> None:
