@@ -43,13 +43,15 @@ const commands = {
     async said({ page }) {
         return pages[page].said.splice(0);
     },
-    async axe({ page }) {
-        await pages[page].page.evaluate(axe.source);
-        const run = async () => {
-            const { violations } = await globalThis.axe.run();
+    async axe({ page, rules }) {
+        const { page: looked } = pages[page];
+        if (await looked.evaluate(() => !globalThis.axe)) await looked.evaluate(axe.source);
+        const run = async (values) => {
+            const only = values ? { runOnly: { type: "rule", values } } : {};
+            const { violations } = await globalThis.axe.run({ ...only, resultTypes: ["violations"] });
             return violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)]);
         };
-        return pages[page].page.evaluate(run);
+        return looked.evaluate(run, rules);
     },
     async close({ page }) {
         await pages[page].page.context().close();
