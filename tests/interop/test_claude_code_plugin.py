@@ -101,10 +101,13 @@ def test_it_is_a_valid_plugin_and_its_marketplace_installs_it(project: Path) -> 
     assert "is protected" in api.results()[0]["text"]
 
 
-def test_without_a_session_nothing_is_in_the_way(project: Path) -> None:
+def test_a_command_tells_what_to_run_and_without_a_session_nothing_is_in_the_way(
+    project: Path,
+) -> None:
     (project / ".ralph/mcp/context.json").unlink(missing_ok=True)
-    api = played(project, [writes(project / "golden/a")], DONE)
+    api = played(project, [writes(project / "golden/a")], DONE, prompt="/ralphgen:check 7")
 
+    assert "for the task 7" in str(api.asked[0]["messages"])
     assert [False] == [one["failed"] for one in api.results()]
     assert (project / "golden/a").exists()
 
@@ -175,9 +178,3 @@ def test_an_agent_is_held_to_the_session_of_its_server(project: Path, main: bool
     assert 1 == told(api, "and not closed")
     assert not (project / "golden").exists()
     assert ["blocked", "pending"] == [row for (row,) in query(project, "SELECT status FROM tasks")]
-
-
-def test_a_command_tells_what_to_run(project: Path) -> None:
-    api = played(project, DONE, prompt="/ralphgen:check 7")
-
-    assert "for the task 7" in str(api.asked[0]["messages"])

@@ -1,4 +1,8 @@
-"""The MCP Inspector's command line on an emitted server, in both eras of the protocol."""
+"""The MCP Inspector's command line on an emitted server, in both eras of the protocol.
+
+Each request starts it anew: resources and prompts are asked for in one era here, and in both by the
+TypeScript SDKs, on which it stands (`test_typescript`).
+"""
 
 import json
 from pathlib import Path
@@ -50,8 +54,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return create_project(tmp_path_factory.mktemp("inspected"))
 
 
-@ERAS
-@pytest.mark.parametrize("recipe", ["manual", "task_execution"])
+@pytest.mark.parametrize(
+    ("recipe", "era"), [("manual", "legacy"), ("manual", "modern"), ("task_execution", "modern")]
+)
 def test_the_tools_are_portable_and_those_of_any_other_client(
     project: Path, tmp_path: Path, recipe: str, era: str
 ) -> None:
@@ -63,10 +68,9 @@ def test_the_tools_are_portable_and_those_of_any_other_client(
     assert {"tools": tools} == listed
 
 
-@ERAS
-def test_schemas_of_answers_are_portable_too(tmp_path: Path, era: str) -> None:
+def test_schemas_of_answers_are_portable_too(tmp_path: Path) -> None:
     root = create_project(tmp_path, config="structured_output = true\n")
-    code, out, _ = Inspector(root, "manual", era, tmp_path).run("tools/list", "--strict")
+    code, out, _ = Inspector(root, "manual", "modern", tmp_path).run("tools/list", "--strict")
 
     assert WELL == code
     assert all("outputSchema" in tool for tool in json.loads(out)["result"]["tools"])
@@ -112,9 +116,8 @@ def test_tools_answer_and_refuse(project: Path, tmp_path: Path, era: str) -> Non
     assert "tool_not_found" == hidden["code"]
 
 
-@ERAS
-def test_resources_are_listed_and_read(project: Path, tmp_path: Path, era: str) -> None:
-    inspector = Inspector(project, "task_execution", era, tmp_path)
+def test_resources_are_listed_and_read(project: Path, tmp_path: Path) -> None:
+    inspector = Inspector(project, "task_execution", "modern", tmp_path)
     listed = inspector.result("resources/list")["resources"]
     templates = inspector.result("resources/templates/list")["resourceTemplates"]
     (read,) = inspector.result("resources/read", "--uri", "ralph://tasks/2")["contents"]
@@ -131,9 +134,8 @@ def test_resources_are_listed_and_read(project: Path, tmp_path: Path, era: str) 
     assert "task 99" in missing["message"]
 
 
-@ERAS
-def test_prompts_are_listed_and_got(project: Path, tmp_path: Path, era: str) -> None:
-    inspector = Inspector(project, "enrichment", era, tmp_path)
+def test_prompts_are_listed_and_got(project: Path, tmp_path: Path) -> None:
+    inspector = Inspector(project, "enrichment", "legacy", tmp_path)
     (prompt,) = inspector.result("prompts/list")["prompts"]
     named = ("prompts/get", "--prompt-name", "enrichment", "--prompt-args")
     (message,) = inspector.result(*named, "task=2")["messages"]
