@@ -1,10 +1,9 @@
-"""What each client is told of a project's servers, and that its file loses nothing by it."""
+"""The file of a client loses nothing where a server is written into it."""
 
 import json
 import stat
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,11 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ralphgen.clients.forms import CLIENTS, client_file, client_text, write_client
-from ralphgen.errors import ProjectError, UsageError
+from ralphgen.errors import ProjectError
 
-WORKSPACE = {"CLAUDE_PROJECT_DIR": "${workspaceFolder}"}
 CALL = {"command": "ralphgen", "args": ["serve", "ralph"]}
-STDIO = {"type": "stdio", **CALL}
 WITHOUT_RIGHTS = """
 import encodings.unicode_escape, os, ralphgen.clients.forms
 if os.getuid() == 0:
@@ -38,18 +35,6 @@ try:
 except ProjectError as error:
     print(error)
 """
-
-
-def bearer(variable: str) -> dict[str, Any]:
-    return {"headers": {"Authorization": f"Bearer {variable}"}}
-
-
-@pytest.fixture(autouse=True)
-def _no_home_of_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing here may touch the files of whoever runs the tests, nor depend on their PATH."""
-    for name in ("HOME", "XDG_CONFIG_HOME", "APPDATA"):
-        monkeypatch.setenv(name, str(tmp_path / "home"))
-    monkeypatch.setenv("PATH", "")
 
 
 def held(client: str, root: Path, content: str | bytes) -> Path:
@@ -80,96 +65,6 @@ def refusal(client: str, root: Path, content: str | bytes) -> str:
     assert before == path.read_bytes()
 
     return str(caught.value).replace(str(path), "FILE")
-
-
-@pytest.mark.parametrize(
-    ("client", "place", "expected"),
-    [
-        ("claude", ".mcp.json", {"mcpServers": {"ralph": STDIO}}),
-        ("cursor", ".cursor/mcp.json", {"mcpServers": {"ralph": {**STDIO, "env": WORKSPACE}}}),
-        ("vscode", ".vscode/mcp.json", {"servers": {"ralph": {**STDIO, "env": WORKSPACE}}}),
-        ("codex", ".codex/config.toml", {"mcp_servers": {"ralph": CALL}}),
-        ("gemini", ".gemini/settings.json", {"mcpServers": {"ralph": CALL}}),
-        (
-            "opencode",
-            "opencode.json",
-            {"mcp": {"ralph": {"type": "local", "command": ["ralphgen", "serve", "ralph"]}}},
-        ),
-        ("zed", ".zed/settings.json", {"context_servers": {"ralph": CALL}}),
-    ],
-)
-def test_each_client_gets_the_form_that_it_documents(
-    tmp_path: Path, client: str, place: str, expected: dict[str, Any]
-) -> None:
-    text = client_text(client, tmp_path, ["ralph"])
-
-    assert tmp_path / place == client_file(client, tmp_path)
-    assert expected == (tomllib if client == "codex" else json).loads(text)
-    assert str(tmp_path) not in text  # so that it can be committed
-
-
-@pytest.mark.parametrize("client", ["desktop", "windsurf"])
-def test_a_file_of_the_person_names_the_project_and_the_command_in_full(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: str
-) -> None:
-    """Servers start in no folder of the project there, and with no PATH of a shell."""
-    command = tmp_path / "ralphgen"
-    command.touch(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    root = tmp_path / "shop"
-    expected = {**CALL, "command": str(command), "env": {"CLAUDE_PROJECT_DIR": str(root)}}
-
-    assert {"mcpServers": {"ralph": expected}} == json.loads(client_text(client, root, ["ralph"]))
-    assert tmp_path / "home" in client_file(client, root).parents
-
-
-@pytest.mark.parametrize(
-    ("client", "expected"),
-    [
-        ("claude", {"type": "http", "url": "U", **bearer("${RALPH_TOKEN}")}),
-        ("cursor", {"type": "http", "url": "U", **bearer("${env:RALPH_TOKEN}")}),
-        ("vscode", {"type": "http", "url": "U", **bearer("${env:RALPH_TOKEN}")}),
-        ("codex", {"url": "U", "bearer_token_env_var": "RALPH_TOKEN"}),
-        ("gemini", {"httpUrl": "U", **bearer("${RALPH_TOKEN}")}),
-        ("opencode", {"type": "remote", "url": "U", **bearer("{env:RALPH_TOKEN}")}),
-        ("windsurf", {"serverUrl": "U", **bearer("${env:RALPH_TOKEN}")}),
-    ],
-)
-def test_a_server_at_an_address_is_named_with_the_variable_that_has_the_token(
-    tmp_path: Path, client: str, expected: dict[str, Any]
-) -> None:
-    text = client_text(client, tmp_path, ["ralph"], {"ralph": "U"})
-    (servers,) = ((tomllib if client == "codex" else json).loads(text)).values()
-
-    assert {"ralph": expected} == servers
-    assert write_client(client, tmp_path, ["ralph"], {"ralph": "U"})
-    with pytest.raises(ProjectError, match='has a server "ralph" at a'):
-        write_client(client, tmp_path, ["ralph"])
-
-
-@pytest.mark.parametrize("client", ["zed", "desktop"])
-def test_a_file_that_can_name_no_address_says_which_can(tmp_path: Path, client: str) -> None:
-    with pytest.raises(UsageError, match="claude, cursor, vscode, codex, gemini, opencode, winds"):
-        client_text(client, tmp_path, ["ralph"], {"ralph": "U"})
-
-
-@pytest.mark.parametrize("client", CLIENTS)
-def test_a_new_file_holds_what_is_printed_with_one_server_for_each_kit(
-    tmp_path: Path, client: str
-) -> None:
-    kits = ["ralph", "dela", "rye"]
-    expected = client_text(client, tmp_path, kits)
-
-    assert write_client(client, tmp_path, kits)
-    assert expected == client_file(client, tmp_path).read_text(encoding="utf-8")
-    assert all(f'"{kit}"' in expected for kit in kits)
-
-
-def test_an_unknown_client_is_answered_with_the_nearest(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r'no client "Curser"\nhint: did you mean "cursor"'):
-        client_text("Curser", tmp_path, ["ralph"])
-    with pytest.raises(UsageError, match="the clients are claude, cursor, vscode, codex"):
-        client_file("emacs", tmp_path)
 
 
 @pytest.mark.parametrize("content", ["", " \n", "\ufeff"])
