@@ -182,3 +182,8 @@ def http_client(server: HttpServer, token: str, era: Era = "auto") -> Iterator[D
         portal.wrap_async_context_manager(Client(transport, mode=era)) as client,
     ):
         yield Driver(client, portal)
+
+
+def is_told(server: HttpServer, line: bytes) -> bool:
+    """Whether the metrics of a server have a line."""
+    return line in server.ask("/metrics")[1]

@@ -1,0 +1,67 @@
+"""A session of a token that was ended is refused at once, whatever is under way."""
+
+import http.client
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from http_servers import (
+    HANDSHAKES,
+    HttpServer,
+    headers,
+    http_project,
+    is_told,
+    message,
+    serving,
+    token,
+)
+from lifelines import PATIENCE, until
+
+from ralphgen.runtime.http.revocations import FILE, revoke
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
+    root = http_project(tmp_path_factory.mktemp("http") / "p", "workers = 1\nrate = 100000\n")
+    with serving(root) as running:
+        yield running
+
+
+def test_a_session_that_was_ended_is_refused_at_once(tmp_path: Path) -> None:
+    root = http_project(tmp_path / "p", "workers = 2\n")
+    with serving(root) as server:
+        own, other = token(root, jti="ended"), token(root, jti="going-on")
+        assert {200} == {server.call(own)[0] for _ in range(8)}
+        revoke(str(root / ".ralph/db/ralph.db"), "ended")
+
+        assert {401} == {server.call(own)[0] for _ in range(8)}
+        assert 200 == server.call(other)[0]
+
+
+def test_a_session_that_is_ended_while_its_body_comes_is_refused(server: HttpServer) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
+    with closing(connection):
+        body = message("tools/list")
+        connection.putrequest("POST", urlsplit(server.url).path)
+        for name, value in headers(token(server.root, jti="slow"), HANDSHAKES[0]).items():
+            connection.putheader(name, value)
+        connection.putheader("Content-Length", str(len(body)))
+        connection.endheaders(body[:5])
+        assert until(partial(is_told, server, b"in_flight 2\n"))
+        revoke(str(server.root / ".ralph/db/ralph.db"), "slow")
+        connection.send(body[5:])
+
+        assert 401 == connection.getresponse().status
+
+
+def test_without_the_list_of_ended_sessions_nobody_is_let_in(tmp_path: Path) -> None:
+    root = http_project(tmp_path / "p", "workers = 1\n")
+    listed = root / ".ralph/db" / FILE
+    with serving(root) as server:
+        assert b"" == listed.read_bytes()
+        listed.unlink()
+
+        assert 503 == server.call(token(root))[0]
