@@ -89,13 +89,19 @@ class WarmProcess:
         environment: Mapping[str, str],
         streams: Sequence[int],
         mark: bytes = b"!",
+        *,
+        apart: bool = False,
     ) -> None:
-        """Start a command on three streams; `end` is to be called before the next one."""
+        """Start a command on three streams; `end` is to be called before the next one.
+
+        One that is `apart` leads a session of the system's own.
+        """
         sys.audit("subprocess.Popen", command[0], command, cwd, environment)
         order = {
             "arguments": command,
             "folder": str(cwd or Path.cwd()),
             "environment": dict(environment),
+            "apart": apart,
         }
         with TemporaryFile() as file:
             file.write(json.dumps(order).encode())
@@ -116,12 +122,14 @@ class WarmProcess:
         cwd: Path | None,
         environment: Mapping[str, str],
         streams: Sequence[int],
+        *,
+        apart: bool = False,
     ) -> int:
         """Start a command that becomes a child of this process; its id."""
         prctl = ctypes.CDLL(None).prctl
         prctl(ADOPTS, 1)
         try:
-            self.start(command, cwd, environment, streams, b"&")
+            self.start(command, cwd, environment, streams, b"&", apart=apart)
             return self.end()
         finally:
             prctl(ADOPTS, 0)
@@ -132,32 +140,32 @@ class WarmProcess:
         self._process.wait(PATIENCE)
 
 
-class Beside(subprocess.Popen[str]):
-    """A command that runs beside the test, on pipes, as a fork of the warm process."""
-
-    def __init__(self, command: Sequence[str]) -> None:
-        pipe = subprocess.PIPE
-        super().__init__(command, stdin=pipe, stdout=pipe, stderr=pipe, encoding="utf-8")
+class Beside(subprocess.Popen[Any]):
+    """A command that runs beside the test, as a fork of the warm process."""
 
     def _execute_child(self, command: Sequence[str], *more: Any) -> None:
         """Take the place of the fork and the exec, after which all is as for any other child."""
-        streams = [more[9], more[12], more[14]]  # its ends of the pipes
-        try:
-            self.pid = warm_process().start_beside(command, None, os.environ, streams)
-        finally:
-            for stream in streams:
-                os.close(stream)
+        (cwd, environment), pipes, apart = more[4:6], more[9:15], more[20]
+        streams = [own if own >= 0 else at for at, own in enumerate(pipes[0:1] + pipes[3:6:2])]
+        folder, variables = cwd and Path(cwd), environment or os.environ
+        warm = warm_process()
+        self.pid = warm.start_beside(command, folder, variables, streams, apart=apart)
+        self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
         self._child_created = True
 
 
-def started_beside(*arguments: str | Path) -> "subprocess.Popen[str]":
-    """A command that runs, on pipes: a fork of the warm process, where that is free."""
+def started_beside(
+    *arguments: str | Path, encoding: str | None = "utf-8", **options: Any
+) -> "subprocess.Popen[Any]":
+    """A command that runs, on pipes or with `options` of `Popen`.
+
+    It is a fork of the warm process, where that is free.
+    """
     command = [str(RALPHGEN), *map(str, arguments)]
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    given = {**streams, "encoding": encoding, **options}
     with warm_process().free() as free:
-        if free:
-            return Beside(command)
-    pipe = subprocess.PIPE
-    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, encoding="utf-8")
+        return (Beside if free else subprocess.Popen)(command, **given)
 
 
 @cache

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from command_line import RALPHGEN, Result, ralphgen
+from command_line import RALPHGEN, Result, ralphgen, started_beside
 from driving import query
 from engines import move
 from planned_agent import Steps, claude_program, log_of, write_plan
@@ -78,16 +78,17 @@ class LoopProject:
         return self._started("launch", *options, terminal=None)
 
     def _started(self, *words: str, terminal: int | None) -> "subprocess.Popen[str]":
-        own = [] if terminal is None else [sys.executable, "-c", IN_TERMINAL]
-        return subprocess.Popen(
-            [*own, str(RALPHGEN), *words, "--project", str(self.root)],
-            env={**os.environ, "PYTHONIOENCODING": "utf-8", "TERM": "xterm", **self.environment},
-            stdin=subprocess.DEVNULL if terminal is None else terminal,
-            stdout=subprocess.PIPE if terminal is None else terminal,
-            stderr=subprocess.PIPE if terminal is None else terminal,
-            encoding="utf-8",
-            start_new_session=True,
-        )
+        environment = {**os.environ, "PYTHONIOENCODING": "utf-8", "TERM": "xterm"}
+        options: dict[str, Any] = {
+            "env": {**environment, **self.environment},
+            "start_new_session": True,
+        }
+        command = [*words, "--project", str(self.root)]
+        if terminal is None:
+            return started_beside(*command, stdin=subprocess.DEVNULL, **options)
+        options |= dict.fromkeys(("stdin", "stdout", "stderr"), terminal)
+        own = [sys.executable, "-c", IN_TERMINAL, str(RALPHGEN)]
+        return subprocess.Popen([*own, *command], encoding="utf-8", **options)
 
     def log(self, event: str) -> list[dict[str, Any]]:
         """The lines of this kind that agents have written."""

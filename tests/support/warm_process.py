@@ -78,6 +78,8 @@ def become(files: Sequence[int]) -> None:
     for number, file in enumerate(files[1:]):
         os.dup2(file, number)
     os.closerange(3, 256)
+    if order["apart"]:
+        os.setsid()
     os.environ.clear()
     os.environ.update(order["environment"])
     os.chdir(order["folder"])

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from board_browsers import BoardProcess, board_process
-from command_line import RALPHGEN, ralphgen, refused
+from command_line import ralphgen, refused, started_beside
 from driving import create_project
 from lifelines import PATIENCE
 
@@ -49,13 +49,7 @@ def browser(folder: Path) -> dict[str, str]:
 @pytest.fixture
 def shown(root: Path, tmp_path: Path) -> Iterator[tuple[BoardProcess, str]]:
     """A board that opens a browser, and the address that this is given."""
-    process = subprocess.Popen(
-        [RALPHGEN, "board", root],
-        env=browser(tmp_path),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-    )
+    process = started_beside("board", root, env=browser(tmp_path))
     with process:
         try:
             board = BoardProcess(process)
@@ -223,14 +217,7 @@ def test_no_other_user_is_let_in_by_a_cookie_of_ours(
 
 
 def test_without_a_browser_there_is_no_second_address(root: Path, tmp_path: Path) -> None:
-    environment = browser(tmp_path)
-    process = subprocess.Popen(
-        [RALPHGEN, "board", root, "--no-open"],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-    )
+    process = started_beside("board", root, "--no-open", env=browser(tmp_path))
     with process:
         BoardProcess(process).get()
         process.send_signal(signal.SIGINT)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import RALPHGEN, ralphgen
+from command_line import RALPHGEN, ralphgen, started_beside
 from trusting import MODE, add, configure, task_session
 
 pytestmark = pytest.mark.slow
@@ -87,9 +87,9 @@ def test_a_project_that_was_made_here_never_asks(own: Path) -> None:
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 2)])
 def test_at_a_terminal_a_person_is_asked(clone: Path, answer: str, code: int) -> None:
     configure(clone, SERVER)
-    command = [str(RALPHGEN), "session", "task_execution", "--task", "1", "--project", str(clone)]
+    command = ["session", "task_execution", "--task", "1", "--project", str(clone)]
     primary, secondary = pty.openpty()
-    with subprocess.Popen(command, stdin=secondary, stdout=-1, stderr=secondary) as process:
+    with started_beside(*command, stdin=secondary, stderr=secondary) as process:
         os.close(secondary)
         shown = b""
         while b"y/N" not in shown:
@@ -141,9 +141,9 @@ def test_an_agent_with_a_terminal_of_its_own_is_not_asked(
 ) -> None:
     configure(clone, SERVER)
     monkeypatch.setenv("RALPHGEN_SESSION", "s")
-    command = [str(RALPHGEN), "session", "task_execution", "--task", "1", "--project", str(clone)]
+    command = ["session", "task_execution", "--task", "1", "--project", str(clone)]
     primary, secondary = pty.openpty()
-    with subprocess.Popen(command, stdin=secondary, stdout=-1, stderr=secondary) as process:
+    with started_beside(*command, stdin=secondary, stderr=secondary) as process:
         os.write(primary, b"y\n" * 9)
         process.wait()
     os.close(secondary)

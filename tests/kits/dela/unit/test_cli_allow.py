@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import RALPHGEN, Result, ralphgen
+from command_line import RALPHGEN, Result, ralphgen, started_beside
 from screens import shown
 
 from ralphgen.errors import ProjectError, UsageError
@@ -86,13 +86,15 @@ def at_terminal(
     screen, terminal = pty.openpty()
     streams = [subprocess.PIPE if stream in away else terminal for stream in range(3)]
     os.write(screen, early)
-    with subprocess.Popen(
-        [*agent, RALPHGEN, *arguments],
-        cwd=cwd,
-        env=environment(home) | mark,
-        stdin=streams[0],
-        stdout=streams[1],
-        stderr=streams[2],
+    given: dict[str, Any] = {
+        "cwd": cwd,
+        "env": environment(home) | mark,
+        **dict(zip(("stdin", "stdout", "stderr"), streams, strict=True)),
+    }
+    with (
+        subprocess.Popen([*agent, RALPHGEN, *arguments], **given)
+        if agent
+        else started_beside(*arguments, encoding=None, **given)
     ) as process:
         os.close(terminal)
         seen = shown(screen, QUESTION, patience=PATIENCE)
