@@ -30,13 +30,13 @@ from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.own_tools.child import OPTION
 from ralphgen.runtime.processes.inherited import passed_on
 from ralphgen.sessions.items import require_server
+from ralphgen.sessions.server_query import run_to_end
 from ralphgen.trust.committed import committed_texts
 from ralphgen.trust.verify import TRUST_EDITED
 from ralphgen.worktrees.look import worktree_notes
 
 HANDSHAKE = Path(__file__).with_name("handshake.py")
 RESTORE = "restore it from a copy"
-SECONDS = 60
 NAMED = 20  # tasks in a line
 BEGUN = (
     "SELECT id FROM tasks JOIN ralphgen_claims ON id = task_id "
@@ -274,17 +274,8 @@ def _own_tools(
     ]
     server = [str(environment.python), "-I", "-S", str(folder / "server.py"), *arguments, OPTION]
     try:
-        done = subprocess.run(
-            server,
-            input="".join(f"{json.dumps(one)}\n" for one in asked),
-            capture_output=True,
-            cwd=root,
-            env=passed_on(str(folder)),
-            encoding="utf-8",
-            errors="replace",
-            timeout=SECONDS,
-            check=False,
-        )
+        given = "".join(f"{json.dumps(one)}\n" for one in asked)
+        done = run_to_end(server, given, cwd=root, env=passed_on(str(folder)))
         _, *answers = [json.loads(line) for line in done.stdout.splitlines()]
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
         yield CheckResult(subject, f"they cannot be loaded: {one_line(str(error))}", FIX_TOOL)
@@ -302,12 +293,4 @@ def _own_tools(
 
 
 def _run(environment: Environment, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(environment.python), "-I", *arguments],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        encoding="utf-8",
-        errors="replace",
-        timeout=SECONDS,
-        check=False,
-    )
+    return run_to_end([str(environment.python), "-I", *arguments])

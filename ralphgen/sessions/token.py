@@ -16,7 +16,7 @@ from ralphgen.sessions.create import basis_of, claimed_subject
 from ralphgen.sessions.decide import Request, Subject
 from ralphgen.sessions.end import ENDED
 from ralphgen.sessions.server_command import server_command
-from ralphgen.sessions.server_query import OWN_NAME
+from ralphgen.sessions.server_query import OWN_NAME, run_to_end
 from ralphgen.sessions.store import new_id
 
 CHANCE = 8  # bytes of it in an id: other machines make sessions too, unseen
@@ -105,16 +105,9 @@ def _user() -> str:
 
 def _signed(command: tuple[str, ...], seconds: int, claims: dict[str, object]) -> str:
     try:
-        done = subprocess.run(
-            [*command, "--http", "--sign", str(seconds)],
-            input=json.dumps(claims),
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            check=False,
-        )
-    except OSError as error:
-        text = f'"{command[0]}" cannot be run: {error.strerror}'
+        done = run_to_end([*command, "--http", "--sign", str(seconds)], json.dumps(claims))
+    except (OSError, subprocess.TimeoutExpired) as error:
+        text = f'"{command[0]}" cannot be run: {error}'
         raise ProjectError(text, 'run "ralphgen doctor"') from error
     if done.returncode:
         said = (done.stderr.splitlines() or [f"exit code {done.returncode}"])[-1]

@@ -12,7 +12,6 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from ralphgen.board.agents.processes import StartedProcesses
 from ralphgen.board.agents.session import (
     is_known,
     read_session,
@@ -64,7 +63,7 @@ class SessionPages:
         """Draw at the desk."""
         self._desk = desk
         self._root = desk.board.root
-        self._started = StartedProcesses(self._root, desk.tell)
+        self._started = desk.started
 
     async def page(self, request: Request) -> Response:
         """Show a session: what it is about, its stream, its files, and what it has done."""

@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
+from ralphgen.board.agents.processes import StartedProcesses
 from ralphgen.board.project import Board, ProjectHeading
 from ralphgen.board.requests import ActionResult, wants_json
 from ralphgen.board.views.stored_text import line
@@ -64,12 +65,13 @@ class PageDesk:
     """Draws the pages of a project's board, each section of them once for all who wait for it.
 
     Each area of the board has it, and brings routes of its own. All of it belongs to the event
-    loop.
+    loop. What one of them starts all know, by `started`.
     """
 
     def __init__(self, board: Board) -> None:
         """Start with nothing drawn."""
         self.board = board
+        self.started = StartedProcesses(board.root, self.tell)
         self._notices = Notices()
         self._news: deque[ActionResult] = deque(maxlen=MOST_NEWS)
         self._locks: dict[str, asyncio.Lock] = {}

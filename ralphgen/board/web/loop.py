@@ -11,7 +11,6 @@ from starlette.routing import Route
 
 from ralphgen.board.agents.loop import read_loops
 from ralphgen.board.agents.options import LABELS, LIMITS, in_words_of_page
-from ralphgen.board.agents.processes import StartedProcesses
 from ralphgen.board.agents.start import start_choices
 from ralphgen.board.agents.watch import LOOPS
 from ralphgen.board.requests import ActionResult, fieldless, form_of, query_of
@@ -50,7 +49,7 @@ class LoopPages:
         """Draw at the desk."""
         self._desk = desk
         self._root = desk.board.root
-        self._started = StartedProcesses(self._root, desk.tell)
+        self._started = desk.started
 
     async def page(self, request: Request) -> Response:
         """Show the loop; where none runs, the form that starts one, as it was typed."""
