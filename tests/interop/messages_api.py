@@ -1,12 +1,12 @@
 """A stand-in for the Messages API on the loopback: it plays a script and keeps every request."""
 
 import json
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
+
+from scripted_hosts import ScriptedHost, ScriptedRequests, running
 
 Block = dict[str, Any]
 USAGE = {
@@ -32,32 +32,16 @@ def thinks(seconds: float) -> Block:
     return {"type": "pause", "seconds": seconds}
 
 
-class MessagesApi(ThreadingHTTPServer):
-    """Plays one turn of the script at each request that offers tools, then the last one again."""
-
-    daemon_threads = True  # a client keeps its connection open to the end
+class MessagesApi(ScriptedHost[Sequence[Block]]):
+    """The host of a model of Anthropic; its address is for ANTHROPIC_BASE_URL."""
 
     def __init__(self, turns: Sequence[Sequence[Block]]) -> None:
-        super().__init__(("127.0.0.1", 0), _Requests)
-        self.asked: list[dict[str, Any]] = []
-        self._turns = turns
-        self._turn = threading.Lock()
-
-    def handle_error(self, *_: object) -> None:
-        """A client that is stopped drops its connections: nothing to report."""
-
-    @property
-    def address(self) -> str:
-        """Its URL, for ANTHROPIC_BASE_URL."""
-        return f"http://127.0.0.1:{self.server_port}"
+        super().__init__(turns, _Requests)
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """The message to a request: a side question without tools gets a word."""
-        with self._turn:
-            blocks: Sequence[Block] = [says("ok")]
-            if request.get("tools"):
-                blocks = self._turns[min(len(self.asked), len(self._turns) - 1)]
-                self.asked.append(request)
+        with self.lock:
+            blocks = self.next_turn(request) if request.get("tools") else [says("ok")]
             said = [block for block in blocks if block["type"] != "pause"]
             time.sleep(sum(block.get("seconds", 0) for block in blocks))
             return _message(request, said, len(self.asked))
@@ -73,17 +57,9 @@ class MessagesApi(ThreadingHTTPServer):
         ]
 
 
-@contextmanager
-def playing(*turns: Sequence[Block]) -> Iterator[MessagesApi]:
+def playing(*turns: Sequence[Block]) -> AbstractContextManager[MessagesApi]:
     """A running stand-in; it is gone at the end."""
-    with MessagesApi(turns) as api:
-        thread = threading.Thread(target=api.serve_forever, args=(0.05,))
-        thread.start()
-        try:
-            yield api
-        finally:
-            api.shutdown()
-            thread.join()
+    return running(MessagesApi(turns))
 
 
 def events(message: dict[str, Any]) -> str:
@@ -103,46 +79,24 @@ def events(message: dict[str, Any]) -> str:
     return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in told)
 
 
-class _Requests(BaseHTTPRequestHandler):
+class _Requests(ScriptedRequests):
     """HTTP around the script."""
 
     server: MessagesApi
-    protocol_version = "HTTP/1.1"
 
-    def do_HEAD(self) -> None:
-        """Be there."""
-        self._send(200, "text/plain", "")
-
-    def do_GET(self) -> None:
-        """Know nothing else."""
-        self._send(404, "application/json", "{}")
-
-    def do_POST(self) -> None:
+    def posted(self, path: str, body: bytes) -> None:
         """Answer a message, as a stream where that is asked for."""
-        body = self.rfile.read(int(self.headers.get("content-length") or 0))
-        path = self.path.partition("?")[0]
         if path.endswith("/count_tokens"):
-            self._send(200, "application/json", json.dumps({"input_tokens": len(body) // 4}))
+            self.send(200, "application/json", json.dumps({"input_tokens": len(body) // 4}))
         elif path != "/v1/messages":
-            self._send(404, "application/json", "{}")
+            self.send(404, "application/json", "{}")
         else:
             request = json.loads(body)
             message = self.server.answer(request)
             if request.get("stream"):
-                self._send(200, "text/event-stream", events(message))
+                self.send(200, "text/event-stream", events(message))
             else:
-                self._send(200, "application/json", json.dumps(message))
-
-    def log_message(self, *_: Any) -> None:
-        """Say nothing on standard error."""
-
-    def _send(self, code: int, kind: str, text: str) -> None:
-        body = text.encode()
-        self.send_response(code)
-        self.send_header("content-type", kind)
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+                self.send(200, "application/json", json.dumps(message))
 
 
 def _message(request: dict[str, Any], blocks: Sequence[Block], turn: int) -> dict[str, Any]:

@@ -4,97 +4,53 @@ A turn is a list of blocks, `says` and `calls` of `messages_api`, or the status 
 """
 
 import json
-import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import AbstractContextManager
 from typing import Any
 
 from messages_api import Block
+from scripted_hosts import ScriptedHost, ScriptedRequests, running
 
 Turn = Sequence[Block] | int
 
 
-class ModelHost(ThreadingHTTPServer):
-    """Plays one turn of the script at each request that offers tools, then the last one again."""
-
-    daemon_threads = True
+class ModelHost(ScriptedHost[Turn]):
+    """The host of a model of OpenAI, and of one of Google."""
 
     def __init__(self, turns: Sequence[Turn]) -> None:
-        super().__init__(("127.0.0.1", 0), _Requests)
-        self.asked: list[dict[str, Any]] = []
-        self._turns = turns
-        self._lock = threading.Lock()
-
-    def handle_error(self, *_: object) -> None:
-        """A client that is stopped drops its connections: nothing to report."""
-
-    @property
-    def address(self) -> str:
-        """Its URL."""
-        return f"http://127.0.0.1:{self.server_port}"
-
-    def next_turn(self, request: dict[str, Any]) -> Turn:
-        """The turn that answers a request."""
-        with self._lock:
-            self.asked.append(request)
-            return self._turns[min(len(self.asked), len(self._turns)) - 1]
+        super().__init__(turns, _Requests)
 
 
-@contextmanager
-def hosting(*turns: Turn) -> Iterator[ModelHost]:
+def hosting(*turns: Turn) -> AbstractContextManager[ModelHost]:
     """A running stand-in; it is gone at the end."""
-    with ModelHost(turns) as host:
-        thread = threading.Thread(target=host.serve_forever, args=(0.05,))
-        thread.start()
-        try:
-            yield host
-        finally:
-            host.shutdown()
-            thread.join()
+    return running(ModelHost(turns))
 
 
-class _Requests(BaseHTTPRequestHandler):
+class _Requests(ScriptedRequests):
     """HTTP around the script: `/v1/responses` of OpenAI, `:streamGenerateContent` of Gemini."""
 
     server: ModelHost
-    protocol_version = "HTTP/1.1"
 
-    def do_GET(self) -> None:
-        """Know nothing else."""
-        self._send(404, "application/json", "{}")
-
-    def do_POST(self) -> None:
+    def posted(self, path: str, body: bytes) -> None:
         """Answer a request to a model."""
-        request = json.loads(self.rfile.read(int(self.headers.get("content-length") or 0)) or "{}")
-        path = self.path.partition("?")[0]
+        request = json.loads(body or "{}")
         if path.endswith("/responses"):
             self._answer(request, _responses)
         elif path.endswith("enerateContent") and request.get("tools"):
             self._answer(request, _generated)
         else:
-            self._send(404, "application/json", "{}")
-
-    def log_message(self, *_: Any) -> None:
-        """Say nothing on standard error."""
+            self.send(404, "application/json", "{}")
 
     def _answer(self, request: dict[str, Any], events: Any) -> None:
-        turn = self.server.next_turn(request)
+        with self.server.lock:
+            turn = self.server.next_turn(request)
         if isinstance(turn, int):
             error = {"error": {"code": turn, "message": "busy", "status": "RESOURCE_EXHAUSTED"}}
-            self._send(turn, "application/json", json.dumps(error))
+            self.send(turn, "application/json", json.dumps(error))
             return
         told = events(turn, len(self.server.asked))
         text = "".join(f"data: {json.dumps(event)}\n\n" for event in told)
-        self._send(200, "text/event-stream", text)
-
-    def _send(self, code: int, kind: str, text: str) -> None:
-        body = text.encode()
-        self.send_response(code)
-        self.send_header("content-type", kind)
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        self.send(200, "text/event-stream", text)
 
 
 def _responses(turn: Sequence[Block], at: int) -> Iterator[dict[str, Any]]:

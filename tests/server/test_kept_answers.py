@@ -1,16 +1,14 @@
 """What a server says of itself is kept for later starts, for each view of the project alone."""
 
 import subprocess
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from driving import context_for, create_project, edit, on_context, query, server_command
+from driving import context_for, edit, on_context, query, server_command
 from frames import HANDSHAKES, STATELESS, opening, request
+from settled import settle, unkept_project
 from wire import refused
-
-from ralphgen.runtime import bytecode
 
 RECIPES = ("interactive", "manual", "task_execution", "discuss")
 ASKED: tuple[tuple[str, dict[str, object]], ...] = (
@@ -31,11 +29,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def own(tmp_path: Path, home: Path) -> Path:
-    """A project of which nothing is kept."""
-    assert not home.exists()
-    root = create_project(tmp_path / "project")
-    time.sleep(2 * bytecode.UNSETTLED / 1e9)  # a start does not rely on files of this very moment
-    return root
+    return unkept_project(tmp_path / "project", home)
 
 
 def answered(root: Path, *arguments: str, version: str = HANDSHAKES[-1]) -> str:
@@ -96,7 +90,7 @@ def test_a_policy_that_was_generated_anew_counts_at_once(own: Path) -> None:
 
     assert 1 < before.splitlines()[1].count('"inputSchema"')
     for _ in range(3):
-        time.sleep(2 * bytecode.UNSETTLED / 1e9)
+        settle()
         assert 1 == answered(own).splitlines()[1].count('"inputSchema"')
 
 

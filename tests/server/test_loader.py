@@ -5,7 +5,6 @@ import resource
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import cache_from_source
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from driving import accept, create_project, edit, query, server_command
+from settled import unkept_project
 from wire import checked, refused, running
 
 from ralphgen.runtime import bytecode, loader
@@ -32,11 +32,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def own(tmp_path: Path, home: Path) -> Path:
-    """A project without any bytecode."""
-    assert not home.exists()
-    root = create_project(tmp_path / "project")
-    time.sleep(2 * bytecode.UNSETTLED / 1e9)  # a start does not rely on files of this very moment
-    return root
+    return unkept_project(tmp_path / "project", home)
 
 
 @pytest.fixture

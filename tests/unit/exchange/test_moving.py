@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from cases import INIT_SCHEMA
-from driving import ROWS, create_database, query
+from driving import ROWS, create_database, query, quiet
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lanes import examples
@@ -26,22 +26,6 @@ REMOTE = [{"name": "r", "type": "http", "url": "https://a:b@t.example/mcp?key=1"
 ADD_TASK = "INSERT INTO tasks (id, feature, discipline, title) SELECT ?1, ?2, 'backend', ?3"
 ADD_COMMENT = "INSERT INTO task_comments (id, task_id, author, body) VALUES (1, 1, 'ada', ?)"
 Pair = tuple[Path, Path]
-
-
-def quiet(_line: str) -> None:
-    """Takes the place of messages."""
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("model")
-    create_database(folder, INIT_SCHEMA.read_text(encoding="utf-8"), ROWS)
-    return folder
-
-
-@pytest.fixture
-def root(model: Path, tmp_path: Path) -> Path:
-    return shutil.copytree(model, tmp_path / "ours")
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from driving import quiet
 from engines import EngineProject, on_engine
 
 from ralphgen.errors import ProjectError
@@ -17,10 +18,6 @@ pytestmark = pytest.mark.slow
 
 BEADS = Path(__file__).parent / "peers/beads"
 SERVERS = [{"name": "tickets", "command": "npx", "args": ["-y"], "env": {"TOKEN": "s3cret"}}]
-
-
-def quiet(_line: str) -> None:
-    """Takes the place of messages."""
 
 
 def take(root: Path, file: Path, say: Callable[[str], None] = quiet) -> list[str]:

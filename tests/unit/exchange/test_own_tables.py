@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from cases import INIT_SCHEMA
-from driving import ROWS, query
+from driving import ROWS, query, quiet
 from engines import CONFIG, ENGINES, MARKER, VARIABLE
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -76,10 +76,6 @@ FILLED = (
     "UPDATE teams SET lead = 'ada'",
     "INSERT INTO loose VALUES ('x')",
 )
-
-
-def quiet(_line: str) -> None:
-    """Takes the place of messages."""
 
 
 def take(root: Path, file: Path, **options: Any) -> tuple[RowEdit, ...]:

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cases import INIT_SCHEMA
-from driving import ROWS, create_database, query
+from driving import query, quiet
 
 from ralphgen.errors import ProjectError
 from ralphgen.exchange.adopt import READERS, import_tasks
@@ -17,22 +16,6 @@ from ralphgen.exchange.move import export_text
 PEERS = Path(__file__).parent / "peers"
 SQL = "SELECT id, title, status, depends_on, tags, priority FROM tasks WHERE id > 2 ORDER BY id"
 HOMES = ("auth", "backend")
-
-
-def quiet(_line: str) -> None:
-    """Takes the place of messages."""
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("model")
-    create_database(folder, INIT_SCHEMA.read_text(encoding="utf-8"), ROWS)
-    return folder
-
-
-@pytest.fixture
-def root(model: Path, tmp_path: Path) -> Path:
-    return shutil.copytree(model, tmp_path / "p")
 
 
 def take(root: Path, peer: str, path: Path, **options: Any) -> int:

@@ -34,10 +34,6 @@ RECORD = (
 )
 
 
-def quiet(_line: str) -> None:
-    """Takes the place of messages."""
-
-
 class Moving:
     """A project on SQLite, the same settings on PostgreSQL, and what is said."""
 

@@ -1,0 +1,1 @@
+"""Tests of what goes out of a project and comes in."""
