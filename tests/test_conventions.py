@@ -1,30 +1,30 @@
-"""The rules of the house, held over every file: each names the trouble that it prevents."""
+"""The rules of the house, held over every module: each names the trouble that it prevents."""
 
 import ast
 import re
-import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
-from driving import SCHEMAS, create_database, create_project
-from sources import runtime_text
+from syntax_trees import (
+    KIT_KEYS,
+    MODULES,
+    PACKAGE,
+    ROOT,
+    RUNTIME,
+    SERVERS,
+    absolute,
+    forget,
+    imported,
+    name_of,
+    nodes,
+    parsed,
+)
 
-from ralphgen.generate.workflows import generate
-from ralphgen.kits.registry import KITS
-from ralphgen.planning.model import RECIPES, Hints, KitPlan, ServerPlan
-from ralphgen.project.config import Config
-from ralphgen.rendering.server import render_files
-
-ROOT = Path(__file__).parents[1]
-PACKAGE = ROOT / "ralphgen"
-RUNTIME = PACKAGE / "runtime"
-MODULES = sorted(PACKAGE.rglob("*.py"))
-SERVERS = [PACKAGE / "kits" / kit.key / "server" for kit in KITS]
 SHIPPED = sorted(path for folder in (RUNTIME, *SERVERS) for path in folder.rglob("*.py"))
 LAZY = "TYPE_CHECKING"
 CORE = "ralphgen.runtime."  # what every kit's server runs on; emitted as `runtime.`
@@ -72,9 +72,6 @@ LAYERS = (
     ("__main__",),
 )
 LONGEST_FILE, LONGEST_FUNCTION = 350, 50
-KIT_KEYS = [kit.key for kit in KITS]
-TOGETHER = [kit.key for kit in KITS if not kit.any_schema]  # all that one project can have
-
 # What a server loads before the SDK costs milliseconds at every start; these are cheap or needed.
 CHEAP = {
     "__future__",
@@ -128,48 +125,11 @@ PACKAGES = {
 }
 
 
-def name_of(path: Path) -> str:
-    """The path below the repository, for messages."""
-    return path.relative_to(ROOT).as_posix()
-
-
 @pytest.fixture(autouse=True, scope="module")
 def forgotten() -> Iterator[None]:
-    """Keep no tree beyond these tests: a million nodes slow every look for garbage after them."""
+    """Keep no tree beyond these tests."""
     yield
-    parsed.cache_clear()
-    nodes.cache_clear()
-
-
-@cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), name_of(path))
-
-
-@cache
-def nodes(path: Path) -> list[ast.AST]:
-    """The whole tree of a module of ours, walked once."""
-    return list(ast.walk(parsed(path)))
-
-
-def imported(tree: Iterable[ast.AST]) -> Iterator[str]:
-    """The names of imported modules; relative ones begin with dots."""
-    for node in tree:
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield "." * node.level + (node.module or "")
-            if node.module is None:
-                yield from ("." * node.level + alias.name for alias in node.names)
-
-
-def absolute(path: Path, module: str) -> str:
-    """An imported module by its whole name, given what the import in `path` says."""
-    dots = len(module) - len(module.lstrip("."))
-    if not dots:
-        return module
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join([*parts[: len(parts) - dots], module.lstrip(".")]).rstrip(".")
+    forget()
 
 
 def dotted(path: Path) -> str:
@@ -247,46 +207,6 @@ def at_import(path: Path) -> Iterator[str]:
     for node in parsed(path).body:
         if not for_checkers(node) and not isinstance(node, ast.FunctionDef | ast.ClassDef):
             yield from imported(ast.walk(node))
-
-
-def tracked() -> list[Path]:
-    """Every file of the repository, committed or about to be."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],  # noqa: S607
-        cwd=ROOT,
-        capture_output=True,
-        check=False,
-    )
-    if listed.returncode:
-        folders = [ROOT / name for name in ("ralphgen", "templates", "tests", "fixtures")]
-        every = sorted(path for folder in folders for path in folder.rglob("*") if path.is_file())
-        return [path for path in every if path.suffix != ".pyc"]  # as git would have it
-    names = sorted(filter(None, listed.stdout.decode().split("\0")))
-    return [ROOT / name for name in names if (ROOT / name).is_file()]
-
-
-def switching_on(*kits: str) -> str:
-    """The config of a project with these kits."""
-    listed = ", ".join(f'"{kit}"' for kit in kits)
-    return f"kits = [{listed}]\n"
-
-
-@pytest.fixture(scope="module")
-def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ServerPlan]:
-    """The plans of the oldest, the usual and the newest schema that is served, all kits on."""
-    found: dict[str, ServerPlan] = {}
-    for schema in ("a0", "a8", "b6"):
-        root = tmp_path_factory.mktemp(schema)
-        create_database(root, (SCHEMAS / f"{schema}.sql").read_text(encoding="utf-8"))
-        config = switching_on(*TOGETHER)
-        (root / ".ralph/ralphgen.toml").write_text(config, encoding="utf-8")
-        found[schema] = generate(root).plan
-    return found
-
-
-@pytest.fixture(scope="module")
-def kit_plans(plans: dict[str, ServerPlan]) -> list[KitPlan]:
-    return [kit for plan in plans.values() for kit in plan.kits]
 
 
 class TestImports:
@@ -578,164 +498,6 @@ class TestTemplates:
         assert [] == sorted({path.name for path in self.TEMPLATES} - {*named.findall(source)})
 
 
-class TestKits:
-    """Every kit, in every schema that is served."""
-
-    def test_keys_can_stand_in_the_config_in_the_folder_and_on_sys_path(self) -> None:
-        """A kit's package is imported by its key, beside the SDK and the standard library."""
-        config = {*Config.model_fields, *(f.alias for f in Config.model_fields.values())}
-        taken = {*sys.stdlib_module_names, "mcp", "anyio", "runtime", "policy", "server"}
-        taken |= {"launch", "title"}
-
-        assert len(KIT_KEYS) == len({*KIT_KEYS})
-        assert set() == {*KIT_KEYS} & taken
-        assert set() == {kit.key for kit in KITS if kit.settings is not None} & config
-        assert all(re.fullmatch("[a-z]+", key) for key in KIT_KEYS)
-
-    def test_settings_refuse_unknown_keys_and_have_defaults(self) -> None:
-        for kit in KITS:
-            if kit.settings is not None:
-                assert "forbid" == kit.settings.model_config.get("extra"), kit.key
-                kit.settings()
-
-    def test_tools_have_legal_names_that_are_theirs_alone(self, kit_plans: list[KitPlan]) -> None:
-        for kit in kit_plans:
-            names = [tool.name for tool in kit.tools]
-
-            assert len(names) == len({*names})
-            assert [] == [name for name in names if not re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", name)]
-
-    def test_arguments_have_names_that_a_models_interface_accepts(
-        self, kit_plans: list[KitPlan]
-    ) -> None:
-        """One illegal name makes it refuse the whole request, with every tool in it."""
-        names = {
-            argument.name for kit in kit_plans for tool in kit.tools for argument in tool.arguments
-        }
-
-        assert {name for name in names if re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", name)} == names
-
-    def test_a_description_is_one_line_of_sentences(self, kit_plans: list[KitPlan]) -> None:
-        """Every session pays for every character of it."""
-        for kit in kit_plans:
-            for tool in kit.tools:
-                assert re.fullmatch(r"[A-Z][^\n]{5,198}\.", tool.description), tool.name
-
-    def test_hints_are_the_known_ones(self, kit_plans: list[KitPlan]) -> None:
-        hints = {tool.hints for kit in kit_plans for tool in kit.tools}
-
-        assert hints <= {*get_args(Hints)}
-
-    def test_the_catalog_names_what_is_offered_and_what_is_absent(
-        self, plans: dict[str, ServerPlan]
-    ) -> None:
-        """An override that names a tool of another schema is no typo."""
-        catalogs = {kit.key: sorted(kit.catalog) for kit in KITS}
-        for plan in plans.values():
-            for kit in plan.kits:
-                offered = [tool.name for tool in kit.tools]
-
-                assert catalogs[kit.key] == sorted([*offered, *kit.absent])
-
-    def test_a_tool_names_recipes_that_there_are(self, kit_plans: list[KitPlan]) -> None:
-        for kit in kit_plans:
-            offered = [tool.name for tool in kit.tools]
-
-            assert offered == [*kit.allowed("manual")]
-            for tool in kit.tools:
-                named = {*tool.recipes, *tool.loaded_first, *tool.narrowed, *tool.narrowed_values}
-
-                assert named <= {*RECIPES}, tool.name
-                assert {*tool.loaded_first} <= {*tool.recipes}, tool.name
-                assert {name for names in tool.reserved.values() for name in names} <= {*RECIPES}
-
-    def test_every_tool_has_a_function_of_its_name(self, kit_plans: list[KitPlan]) -> None:
-        for kit in kit_plans:
-            for tool in kit.tools:
-                tree = parsed(PACKAGE / "kits" / kit.key / "server" / f"{tool.module}.py")
-                bound = {
-                    name.asname or name.name
-                    for node in tree.body
-                    if isinstance(node, ast.ImportFrom)
-                    for name in node.names
-                } | {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-
-                assert tool.name in bound
-
-    def test_a_kit_emits_into_its_own_folders_only(self, kit_plans: list[KitPlan]) -> None:
-        for kit in kit_plans:
-            own = [*(module.path for module in kit.modules), *kit.assets]
-
-            assert [] == [
-                path for path in own if not path.startswith((f"{kit.key}/", f"runtime/{kit.key}/"))
-            ]
-
-
-def test_the_runtime_is_emitted_as_it_is(tmp_path: Path) -> None:
-    """Byte for byte, but for the prefix of the core in the import lines of kits.
-
-    Of the rooms of the engines, that of the project's.
-    """
-    config = switching_on(*TOGETHER) + '[http]\nurl = "https://mcp.example.com/mcp"\n'
-    config += "[tables.notes]\n"
-    queries = tmp_path / ".ralph" / "queries"
-    queries.mkdir(parents=True)
-    (queries / "a.sql").write_text("-- name: one :one\n-- One.\nSELECT 1 AS x", encoding="utf-8")
-    (tmp_path / ".ralph/tools").mkdir(parents=True)
-    own = 'def own(project: Project) -> str:\n    """Say so."""\n'
-    (tmp_path / ".ralph/tools/own.py").write_text(own, encoding="utf-8")
-    root = create_project(tmp_path, "CREATE TABLE notes (id INTEGER PRIMARY KEY)", config=config)
-    emitted = root / ".ralph" / "mcp" / "runtime"
-    names = {path.relative_to(RUNTIME).as_posix() for path in RUNTIME.rglob("*.py")}
-    names = {name for name in names if not name.startswith("postgresql/")}
-    for key, folder in zip(KIT_KEYS, SERVERS, strict=True):
-        if key not in TOGETHER:
-            continue
-        names |= {f"{key}/{path.relative_to(folder).as_posix()}" for path in folder.rglob("*.py")}
-
-    assert {name: runtime_text(f"runtime/{name}") for name in names} == {
-        path.relative_to(emitted).as_posix(): path.read_bytes().decode()
-        for path in emitted.rglob("*.py")
-    }
-
-
-@pytest.mark.parametrize("key", KIT_KEYS)
-def test_a_kit_alone_brings_every_module_that_its_own_import(key: str, tmp_path: Path) -> None:
-    """A module that only another kit brings would be missed at the first start without it."""
-    create_database(tmp_path, (SCHEMAS / "a8.sql").read_text(encoding="utf-8"))
-    (tmp_path / ".ralph/ralphgen.toml").write_text(switching_on(key), encoding="utf-8")
-    files = generate(tmp_path).files
-    wanted = {
-        absolute(PACKAGE / name, module).removeprefix("ralphgen.").replace(".", "/")
-        for name, text in files.items()
-        if name.startswith("runtime/") and name.endswith(".py")
-        for module in imported(ast.walk(ast.parse(text)))
-        if module.startswith((".", "runtime."))
-    }
-
-    assert {"runtime/errors"} <= wanted
-    missing = [
-        module for module in wanted if not {f"{module}.py", f"{module}/__init__.py"} & {*files}
-    ]
-    assert [] == [
-        module
-        for package, _, name in (one.rpartition("/") for one in missing)
-        if (module := f"{package}/{name}")
-        if not re.search(rf"\b{name}\b", files.get(f"{package}/__init__.py", ""))
-    ]
-
-
-def test_the_lock_is_emitted_byte_for_byte(plans: dict[str, ServerPlan]) -> None:
-    lock = (PACKAGE / "environment" / "requirements.lock").read_text(encoding="utf-8")
-
-    assert all(lock == render_files(plan)["requirements.lock"] for plan in plans.values())
-
-
-def test_no_server_is_shadowed_by_a_package_around_it(plans: dict[str, ServerPlan]) -> None:
-    """`.ralph/mcp/__init__.py` would hide the SDK from whoever has `.ralph` on sys.path."""
-    assert [] == [name for name, plan in plans.items() if "__init__.py" in render_files(plan)]
-
-
 class TestText:
     """How a file reads."""
 
@@ -816,48 +578,3 @@ def documented(tree: ast.Module) -> Iterator[Any]:
                 for inner in node.body
                 if isinstance(inner, ast.FunctionDef) and not inner.name.startswith("_")
             )
-
-
-class TestRepository:
-    """What must not be committed, since the next person has another machine."""
-
-    BINARY = (".db", ".sqlite", ".sqlite3", ".db-wal", ".db-shm", ".pyc", ".whl", ".gz", ".zip")
-    MACHINE = re.compile(r"(?<![\w.])/(?:home|Users|root|work)/\w|[A-Z]:\\Users\\")
-    REGISTRY = re.compile(
-        r"https?://(?!127\.0\.0\.1)[^\s\"']*(?:pypi|pythonhosted|artifact|nexus|/simple\b)"
-        r"|--(?:extra-)?index-url +\S*://"
-    )
-
-    def test_it_holds_no_binary_files(self) -> None:
-        """A database is SQL text here: what changed in it can be read."""
-        assert [] == [name_of(path) for path in tracked() if path.suffix in self.BINARY]
-        assert [] == [name_of(path) for path in tracked() if b"\0" in path.read_bytes()]
-
-    def test_text_ends_its_lines_with_a_line_feed_alone(self) -> None:
-        assert [] == [name_of(path) for path in tracked() if b"\r\n" in path.read_bytes()]
-
-    def test_it_names_no_persons_machine_and_no_registry(self) -> None:
-        found = {
-            f"{name_of(path)}: {match.group()}"
-            for path in tracked()
-            if path != Path(__file__)
-            for match in [
-                *self.MACHINE.finditer(path.read_text(encoding="utf-8")),
-                *self.REGISTRY.finditer(path.read_text(encoding="utf-8")),
-            ]
-        }
-
-        assert set() == found
-
-    def test_base_names_of_tests_are_unique(self) -> None:
-        """Test folders are no packages, so that two files of one name hide each other."""
-        packages = {"__init__.py", "conftest.py"}  # of which each folder has its own
-        files = (ROOT / "tests").rglob("*.py")
-        names = [path.name for path in files if path.name not in packages]
-
-        assert [] == sorted({name for name in names if names.count(name) > 1})
-
-    def test_every_fixture_schema_is_described(self) -> None:
-        readme = (SCHEMAS / "README.md").read_text(encoding="utf-8").lower()
-
-        assert [] == [path.name for path in SCHEMAS.glob("*.sql") if path.stem not in readme]

@@ -1,0 +1,210 @@
+"""Every kit: what it plans is legal and its own, and what is emitted of it is what it is."""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from driving import SCHEMAS, create_database, create_project
+from sources import runtime_text
+from syntax_trees import KIT_KEYS, PACKAGE, RUNTIME, SERVERS, absolute, forget, imported, parsed
+
+from ralphgen.generate.workflows import generate
+from ralphgen.kits.registry import KITS
+from ralphgen.planning.model import RECIPES, Hints, KitPlan, ServerPlan
+from ralphgen.project.config import Config
+from ralphgen.rendering.server import render_files
+
+TOGETHER = [kit.key for kit in KITS if not kit.any_schema]  # all that one project can have
+
+
+def switching_on(*kits: str) -> str:
+    """The config of a project with these kits."""
+    listed = ", ".join(f'"{kit}"' for kit in kits)
+    return f"kits = [{listed}]\n"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forgotten() -> Iterator[None]:
+    """Keep no tree beyond these tests."""
+    yield
+    forget()
+
+
+@pytest.fixture(scope="module")
+def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ServerPlan]:
+    """The plans of the oldest, the usual and the newest schema that is served, all kits on."""
+    found: dict[str, ServerPlan] = {}
+    for schema in ("a0", "a8", "b6"):
+        root = tmp_path_factory.mktemp(schema)
+        create_database(root, (SCHEMAS / f"{schema}.sql").read_text(encoding="utf-8"))
+        config = switching_on(*TOGETHER)
+        (root / ".ralph/ralphgen.toml").write_text(config, encoding="utf-8")
+        found[schema] = generate(root).plan
+    return found
+
+
+@pytest.fixture(scope="module")
+def kit_plans(plans: dict[str, ServerPlan]) -> list[KitPlan]:
+    return [kit for plan in plans.values() for kit in plan.kits]
+
+
+class TestKits:
+    """Every kit, in every schema that is served."""
+
+    def test_keys_can_stand_in_the_config_in_the_folder_and_on_sys_path(self) -> None:
+        """A kit's package is imported by its key, beside the SDK and the standard library."""
+        config = {*Config.model_fields, *(f.alias for f in Config.model_fields.values())}
+        taken = {*sys.stdlib_module_names, "mcp", "anyio", "runtime", "policy", "server"}
+        taken |= {"launch", "title"}
+
+        assert len(KIT_KEYS) == len({*KIT_KEYS})
+        assert set() == {*KIT_KEYS} & taken
+        assert set() == {kit.key for kit in KITS if kit.settings is not None} & config
+        assert all(re.fullmatch("[a-z]+", key) for key in KIT_KEYS)
+
+    def test_settings_refuse_unknown_keys_and_have_defaults(self) -> None:
+        for kit in KITS:
+            if kit.settings is not None:
+                assert "forbid" == kit.settings.model_config.get("extra"), kit.key
+                kit.settings()
+
+    def test_tools_have_legal_names_that_are_theirs_alone(self, kit_plans: list[KitPlan]) -> None:
+        for kit in kit_plans:
+            names = [tool.name for tool in kit.tools]
+
+            assert len(names) == len({*names})
+            assert [] == [name for name in names if not re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", name)]
+
+    def test_arguments_have_names_that_a_models_interface_accepts(
+        self, kit_plans: list[KitPlan]
+    ) -> None:
+        """One illegal name makes it refuse the whole request, with every tool in it."""
+        names = {
+            argument.name for kit in kit_plans for tool in kit.tools for argument in tool.arguments
+        }
+
+        assert {name for name in names if re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", name)} == names
+
+    def test_a_description_is_one_line_of_sentences(self, kit_plans: list[KitPlan]) -> None:
+        """Every session pays for every character of it."""
+        for kit in kit_plans:
+            for tool in kit.tools:
+                assert re.fullmatch(r"[A-Z][^\n]{5,198}\.", tool.description), tool.name
+
+    def test_hints_are_the_known_ones(self, kit_plans: list[KitPlan]) -> None:
+        hints = {tool.hints for kit in kit_plans for tool in kit.tools}
+
+        assert hints <= {*get_args(Hints)}
+
+    def test_the_catalog_names_what_is_offered_and_what_is_absent(
+        self, plans: dict[str, ServerPlan]
+    ) -> None:
+        """An override that names a tool of another schema is no typo."""
+        catalogs = {kit.key: sorted(kit.catalog) for kit in KITS}
+        for plan in plans.values():
+            for kit in plan.kits:
+                offered = [tool.name for tool in kit.tools]
+
+                assert catalogs[kit.key] == sorted([*offered, *kit.absent])
+
+    def test_a_tool_names_recipes_that_there_are(self, kit_plans: list[KitPlan]) -> None:
+        for kit in kit_plans:
+            offered = [tool.name for tool in kit.tools]
+
+            assert offered == [*kit.allowed("manual")]
+            for tool in kit.tools:
+                named = {*tool.recipes, *tool.loaded_first, *tool.narrowed, *tool.narrowed_values}
+
+                assert named <= {*RECIPES}, tool.name
+                assert {*tool.loaded_first} <= {*tool.recipes}, tool.name
+                assert {name for names in tool.reserved.values() for name in names} <= {*RECIPES}
+
+    def test_every_tool_has_a_function_of_its_name(self, kit_plans: list[KitPlan]) -> None:
+        for kit in kit_plans:
+            for tool in kit.tools:
+                tree = parsed(PACKAGE / "kits" / kit.key / "server" / f"{tool.module}.py")
+                bound = {
+                    name.asname or name.name
+                    for node in tree.body
+                    if isinstance(node, ast.ImportFrom)
+                    for name in node.names
+                } | {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+                assert tool.name in bound
+
+    def test_a_kit_emits_into_its_own_folders_only(self, kit_plans: list[KitPlan]) -> None:
+        for kit in kit_plans:
+            own = [*(module.path for module in kit.modules), *kit.assets]
+
+            assert [] == [
+                path for path in own if not path.startswith((f"{kit.key}/", f"runtime/{kit.key}/"))
+            ]
+
+
+def test_the_runtime_is_emitted_as_it_is(tmp_path: Path) -> None:
+    """Byte for byte, but for the prefix of the core in the import lines of kits.
+
+    Of the rooms of the engines, that of the project's.
+    """
+    config = switching_on(*TOGETHER) + '[http]\nurl = "https://mcp.example.com/mcp"\n'
+    config += "[tables.notes]\n"
+    queries = tmp_path / ".ralph" / "queries"
+    queries.mkdir(parents=True)
+    (queries / "a.sql").write_text("-- name: one :one\n-- One.\nSELECT 1 AS x", encoding="utf-8")
+    (tmp_path / ".ralph/tools").mkdir(parents=True)
+    own = 'def own(project: Project) -> str:\n    """Say so."""\n'
+    (tmp_path / ".ralph/tools/own.py").write_text(own, encoding="utf-8")
+    root = create_project(tmp_path, "CREATE TABLE notes (id INTEGER PRIMARY KEY)", config=config)
+    emitted = root / ".ralph" / "mcp" / "runtime"
+    names = {path.relative_to(RUNTIME).as_posix() for path in RUNTIME.rglob("*.py")}
+    names = {name for name in names if not name.startswith("postgresql/")}
+    for key, folder in zip(KIT_KEYS, SERVERS, strict=True):
+        if key not in TOGETHER:
+            continue
+        names |= {f"{key}/{path.relative_to(folder).as_posix()}" for path in folder.rglob("*.py")}
+
+    assert {name: runtime_text(f"runtime/{name}") for name in names} == {
+        path.relative_to(emitted).as_posix(): path.read_bytes().decode()
+        for path in emitted.rglob("*.py")
+    }
+
+
+@pytest.mark.parametrize("key", KIT_KEYS)
+def test_a_kit_alone_brings_every_module_that_its_own_import(key: str, tmp_path: Path) -> None:
+    """A module that only another kit brings would be missed at the first start without it."""
+    create_database(tmp_path, (SCHEMAS / "a8.sql").read_text(encoding="utf-8"))
+    (tmp_path / ".ralph/ralphgen.toml").write_text(switching_on(key), encoding="utf-8")
+    files = generate(tmp_path).files
+    wanted = {
+        absolute(PACKAGE / name, module).removeprefix("ralphgen.").replace(".", "/")
+        for name, text in files.items()
+        if name.startswith("runtime/") and name.endswith(".py")
+        for module in imported(ast.walk(ast.parse(text)))
+        if module.startswith((".", "runtime."))
+    }
+
+    assert {"runtime/errors"} <= wanted
+    missing = [
+        module for module in wanted if not {f"{module}.py", f"{module}/__init__.py"} & {*files}
+    ]
+    assert [] == [
+        module
+        for package, _, name in (one.rpartition("/") for one in missing)
+        if (module := f"{package}/{name}")
+        if not re.search(rf"\b{name}\b", files.get(f"{package}/__init__.py", ""))
+    ]
+
+
+def test_the_lock_is_emitted_byte_for_byte(plans: dict[str, ServerPlan]) -> None:
+    lock = (PACKAGE / "environment" / "requirements.lock").read_text(encoding="utf-8")
+
+    assert all(lock == render_files(plan)["requirements.lock"] for plan in plans.values())
+
+
+def test_no_server_is_shadowed_by_a_package_around_it(plans: dict[str, ServerPlan]) -> None:
+    """`.ralph/mcp/__init__.py` would hide the SDK from whoever has `.ralph` on sys.path."""
+    assert [] == [name for name, plan in plans.items() if "__init__.py" in render_files(plan)]

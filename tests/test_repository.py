@@ -1,0 +1,69 @@
+"""What git holds of this repository: text, of no machine, and each test's file by its own name."""
+
+import re
+import subprocess
+from pathlib import Path
+
+from driving import SCHEMAS
+from syntax_trees import ROOT, name_of
+
+
+def tracked() -> list[Path]:
+    """Every file of the repository, committed or about to be."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],  # noqa: S607
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
+    )
+    if listed.returncode:
+        folders = [ROOT / name for name in ("ralphgen", "templates", "tests", "fixtures")]
+        every = sorted(path for folder in folders for path in folder.rglob("*") if path.is_file())
+        return [path for path in every if path.suffix != ".pyc"]  # as git would have it
+    names = sorted(filter(None, listed.stdout.decode().split("\0")))
+    return [ROOT / name for name in names if (ROOT / name).is_file()]
+
+
+class TestRepository:
+    """What must not be committed, since the next person has another machine."""
+
+    BINARY = (".db", ".sqlite", ".sqlite3", ".db-wal", ".db-shm", ".pyc", ".whl", ".gz", ".zip")
+    MACHINE = re.compile(r"(?<![\w.])/(?:home|Users|root|work)/\w|[A-Z]:\\Users\\")
+    REGISTRY = re.compile(
+        r"https?://(?!127\.0\.0\.1)[^\s\"']*(?:pypi|pythonhosted|artifact|nexus|/simple\b)"
+        r"|--(?:extra-)?index-url +\S*://"
+    )
+
+    def test_it_holds_no_binary_files(self) -> None:
+        """A database is SQL text here: what changed in it can be read."""
+        assert [] == [name_of(path) for path in tracked() if path.suffix in self.BINARY]
+        assert [] == [name_of(path) for path in tracked() if b"\0" in path.read_bytes()]
+
+    def test_text_ends_its_lines_with_a_line_feed_alone(self) -> None:
+        assert [] == [name_of(path) for path in tracked() if b"\r\n" in path.read_bytes()]
+
+    def test_it_names_no_persons_machine_and_no_registry(self) -> None:
+        found = {
+            f"{name_of(path)}: {match.group()}"
+            for path in tracked()
+            if path != Path(__file__)
+            for match in [
+                *self.MACHINE.finditer(path.read_text(encoding="utf-8")),
+                *self.REGISTRY.finditer(path.read_text(encoding="utf-8")),
+            ]
+        }
+
+        assert set() == found
+
+    def test_base_names_of_tests_are_unique(self) -> None:
+        """Test folders are no packages, so that two files of one name hide each other."""
+        packages = {"__init__.py", "conftest.py"}  # of which each folder has its own
+        files = (ROOT / "tests").rglob("*.py")
+        names = [path.name for path in files if path.name not in packages]
+
+        assert [] == sorted({name for name in names if names.count(name) > 1})
+
+    def test_every_fixture_schema_is_described(self) -> None:
+        readme = (SCHEMAS / "README.md").read_text(encoding="utf-8").lower()
+
+        assert [] == [path.name for path in SCHEMAS.glob("*.sql") if path.stem not in readme]
