@@ -15,7 +15,6 @@ from ralphgen.generate.workflows import regenerate
 from ralphgen.kits.registry import KITS
 
 EXTENSION = "io.modelcontextprotocol/skills"
-ENVELOPE = "io.modelcontextprotocol/"
 TEXT, GUIDE = "SKILL.md", "references/tool-guide.md"
 KEYS = [kit.key for kit in KITS if not kit.any_schema]
 UNKNOWN = -32602

@@ -20,7 +20,6 @@ from ralphgen.board.project import Board
 pytestmark = pytest.mark.slow
 
 SOON = 1.0  # seconds in which a write is told of
-NAMES = {"matrix", "status", "drift", "disciplines", "sessions"}
 
 
 @pytest.fixture(scope="module")

@@ -50,7 +50,6 @@ CELLS = [
         for recipe in PROFILES
     ),
 ]
-ARGUMENTS = ("unique_name", "args", "env", "cwd", "wait_for_exit_seconds")
 OF_DOCS = "INSERT INTO tasks (id, feature, discipline, title) VALUES (2, 'build', 'docs', 'Write')"
 CAREFUL = """
 base = "task_execution"

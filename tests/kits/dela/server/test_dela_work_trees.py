@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from dela_projects import allow, at_home, entry
-from driving import Driver, create_project, made_here
+from driving import create_project, made_here
 from making_sessions import client_of
 from proved_projects import git
 
@@ -69,11 +69,6 @@ def test_a_denial_holds_there_too(root: Path, linked: Path, tmp_path: Path) -> N
         }
 
     assert {"where": True, "other": False} == listed
-
-
-def allowed(client: Driver) -> dict[str, bool]:
-    tasks = client.call("list_tasks")["tasks"]
-    return {task["unique_name"]: task["allowlisted"] for task in tasks}
 
 
 def home_of(tmp_path: Path) -> dict[str, str]:

@@ -1,7 +1,6 @@
 """What a person has allowed, and nothing else, may be started; in doubt nothing."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ from ralphgen.kits.dela.server.allowlist import Allowlist, read_rules
 
 HOME_FILE = ".config/dela/allowlist.toml"
 OLD_FILE = ".dela/allowlist.toml"
-Write = Callable[..., Path]
 
 
 @pytest.fixture

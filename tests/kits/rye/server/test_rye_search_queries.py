@@ -19,7 +19,6 @@ TEXTS = {
 }
 """Bodies by the ids of the entries that have them; they say nothing else that is looked for."""
 WORDS = ("apple", "banana", "cherry", "date", "split", "nothing")
-EVERYTHING = [*TEXTS]
 
 
 @pytest.fixture(scope="module")
