@@ -16,6 +16,7 @@ from mcp import MCPError
 from ralphgen.environment.location import environment_for
 from ralphgen.generate.workflows import regenerate
 
+SIX = ("list_tasks", "task_start", "status", "task_status", "task_output", "task_stop")
 NEW_PLACE = ".config/dela/allowlist.toml"
 OLD_PLACE = ".dela/allowlist.toml"
 BOTH_VERSIONS = ("auto", pytest.param("legacy", marks=pytest.mark.soak))

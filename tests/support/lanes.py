@@ -31,6 +31,7 @@ THOROUGH = (
     "kits/dela/server/test_dela_real_runners.py",
     "kits/dela/server/test_dela_regressions_*.py",
     "kits/dela/server/test_dela_resources.py",
+    "kits/dela/server/test_dela_schemas.py",
     "kits/dela/unit/test_cli_allow.py",
     "kits/dela/unit/test_hostile_tasks.py",
     "kits/ralph/server/test_brief.py",
