@@ -385,6 +385,25 @@ class TestDoors:
 
         assert set() == found
 
+    def test_whoever_writes_the_config_holds_its_lock(self) -> None:
+        """Of two that have read it, the second would take back what the first has written."""
+        config = {("ralphgen.project.config", "FILE"), ("ralphgen.project.root", "CONFIG")}
+        put = ("ralphgen.output.files", "put")
+        lock = ("ralphgen.project.config_lock", "config_lock")
+        found = {
+            name_of(path): {
+                (node.module, alias.name)
+                for node in nodes(path)
+                if isinstance(node, ast.ImportFrom)
+                for alias in node.names
+            }
+            for path in MODULES
+        }
+        writers = {name for name, names in found.items() if put in names and config & names}
+
+        assert writers
+        assert set() == {name for name in writers if lock not in found[name]}
+
     def test_only_output_moves_removes_or_writes_files_of_the_server(self) -> None:
         """A file written elsewhere is not all or nothing."""
         changers = {

@@ -73,7 +73,7 @@ class EditedRow:
         they were read, and `RefusalError` for what the tool refuses. What a clash tells of counts
         as read from then on.
         """
-        for left in reversed(range(TRIES)):
+        for left in reversed(range(TRIES if wanted else 0)):
             record, stored = self._read()
             self._refuse_clashes(record, stored, wanted)
             rest = {name: value for name, value in wanted.items() if value != record.get(name)}
