@@ -123,7 +123,7 @@ def upgrade(path: Folder = Path(), quiet: Quiet = False) -> None:
     if found == VERSION:
         say(f"the ledger is of version {VERSION}, the newest")
         if made := add_indexes(root):
-            say(f"made {made} {'index' if made == 1 else 'indexes'} that its tables lacked")
+            say(f"made {made} {'index' if made == 1 else 'indexes'} that the ledger lacked")
         if added := take_in_entries(root):
             say(f"{added:,} entries of this machine's learnings.txt and progress.txt are rows now")
         return

@@ -11,7 +11,7 @@ from ralphgen.generate.workflows import generate, read_before, regenerate
 from ralphgen.init.editor_schemas import write_schemas
 from ralphgen.init.scaffold import write_ignored
 from ralphgen.ledger.backup import backed_up
-from ralphgen.ledger.tables import VERSION, read_state, upgrade_tables
+from ralphgen.ledger.tables import VERSION, add_indexes, read_state, upgrade_tables
 from ralphgen.output import compare
 from ralphgen.output.manifest import MANIFEST
 from ralphgen.project.root import FOLDER, has_database
@@ -103,6 +103,8 @@ def upgrade(root: Path, *, say: Say) -> None:
         say(backed_up(root))
         upgrade_tables(root)
         say(f"the ledger went from version {found} to {VERSION}")
+    elif made := add_indexes(root):
+        say(f"made {made} {'index' if made == 1 else 'indexes'} that the ledger lacked")
 
 
 def _kind(path: str) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ralphgen.errors import ProjectError
 from ralphgen.ledger.dialect import for_postgresql
@@ -18,6 +19,9 @@ from ralphgen.runtime.database.entries import KEPT
 from ralphgen.runtime.database.ledger import MARKER
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.postgresql.journal import RECORD, watch
+
+if TYPE_CHECKING:
+    from ralphgen.runtime.database.connection import Database
 
 FOLDER = ".ralph"  # where the state files are
 VERSION = 1
@@ -174,6 +178,7 @@ def upgrade_tables(root: Path) -> tuple[int, int]:
                 watch(own)
             if begun == WITHOUT_ENTRIES:
                 take_in(database, root / FOLDER)
+            _add_indexes(database)
             return begun, VERSION
 
         return database.writing(work)
@@ -182,23 +187,7 @@ def upgrade_tables(root: Path) -> tuple[int, int]:
 def add_indexes(root: Path) -> int:
     """Make the indexes that tables of this version lack, as those made earlier; return how many."""
     with opened_database(root) as database:
-        own = of_postgresql(database)
-
-        def work() -> int:
-            found = {
-                name
-                for (name,) in database.rows(_INDEXES if own is None else _INDEXES_OF_POSTGRESQL)
-            }
-            lacking = [
-                statement
-                for statement in statements(definition(postgresql=own is not None))
-                if (name := _INDEX.search(statement)) and name[1] not in found
-            ]
-            for statement in lacking:
-                database.change(statement)
-            return len(lacking)
-
-        return database.writing(work)
+        return database.writing(lambda: _add_indexes(database))
 
 
 def take_in_entries(root: Path) -> int:
@@ -267,6 +256,20 @@ def state_of(connection: DatabaseConnection) -> LedgerState:
         if version is not None
     }
     return LedgerState(version, counts)
+
+
+def _add_indexes(database: "Database") -> int:
+    """Make the indexes that a database lacks, in a transaction that is open; return how many."""
+    of_sqlite = of_postgresql(database) is None
+    found = {name for (name,) in database.rows(_INDEXES if of_sqlite else _INDEXES_OF_POSTGRESQL)}
+    lacking = [
+        statement
+        for statement in statements(definition(postgresql=not of_sqlite))
+        if (name := _INDEX.search(statement)) and name[1] not in found
+    ]
+    for statement in lacking:
+        database.change(statement)
+    return len(lacking)
 
 
 def _defined(connection: DatabaseConnection) -> dict[str, str]:

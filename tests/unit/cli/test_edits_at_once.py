@@ -143,6 +143,15 @@ def test_what_is_committed_between_the_look_and_the_write_is_not_overwritten(
     assert 'it was "Log in", is now "Theirs", and you typed "Mine"' in said
 
 
+def test_a_field_that_there_is_not_is_refused_by_its_name(project: EngineProject) -> None:
+    shown = 'title = "Log in"'
+    more = editor(project, shown, f'{shown}\ncolour = "red"')
+    done = ralphgen("task", "edit", "1", cwd=project.root, more=more)
+    kept(done.stderr).unlink()
+
+    assert 'unknown argument "colour"' in done.stderr
+
+
 def test_a_row_that_is_gone_leaves_what_was_typed(project: EngineProject) -> None:
     more = editor(project, "Show the form", "Mine", str(RALPHGEN), "task", "delete", "2", "--yes")
     done = ralphgen("task", "edit", "2", cwd=project.root, more=more)

@@ -11,6 +11,8 @@ import pytest
 from command_line import ralphgen, refused, texts
 from driving import SCHEMAS, accept, on_context, query, server_command
 
+from ralphgen.ledger.tables import add_indexes, add_tables
+
 pytestmark = pytest.mark.slow
 
 EARLIER = SCHEMAS.parent / "written_by_0_1_0"
@@ -62,6 +64,15 @@ def test_one_command_brings_all_of_it_along(root: Path) -> None:
     assert {".ralph/.gitignore", ".ralph/schemas/config.json"} <= {*after}
     assert '"ralphgen ledger on"' in done.stderr
     assert "the server was written by " in ralphgen("upgrade", root).stderr
+
+
+def test_a_ledger_gets_the_indexes_that_it_lacks(root: Path) -> None:
+    add_tables(root)
+    query(root, "DROP INDEX ralphgen_journal_session")
+    done = ralphgen("upgrade", root, "--yes", "--no-install")
+
+    assert "made 1 index that the ledger lacked" in done.stderr
+    assert not add_indexes(root)
 
 
 def test_sessions_and_contexts_of_then_start_on_the_server_of_now(root: Path) -> None:
