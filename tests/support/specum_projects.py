@@ -20,6 +20,7 @@ TOOLS = (
     "ralph_implement",
 )
 GOAL = "Export invoices as CSV"
+NO_GOAL = "_No goal is recorded yet: ask the user for it, and write it here._"
 MOST = 40_000  # characters of an answer
 STATE = ".ralph-state.json"
 # What only the inside of the server knows, and no answer may show.
