@@ -23,8 +23,6 @@ from ralphgen.project.root import DATABASE
 
 SECRETS = [{"name": "tickets", "command": "npx", "args": ["-y"], "env": {"TOKEN": "s3cret"}}]
 REMOTE = [{"name": "r", "type": "http", "url": "https://a:b@t.example/mcp?key=1", "headers": {}}]
-ADD_TASK = "INSERT INTO tasks (id, feature, discipline, title) SELECT ?1, ?2, 'backend', ?3"
-ADD_COMMENT = "INSERT INTO task_comments (id, task_id, author, body) VALUES (1, 1, 'ada', ?)"
 Pair = tuple[Path, Path]
 
 
