@@ -62,7 +62,7 @@ def begun(projects: list[LoopProject], event: str) -> Counter[int]:
     ("tasks", "workers"),
     [
         (2, 1),
-        pytest.param(12, 3, marks=pytest.mark.thorough),
+        pytest.param(6, 3, marks=pytest.mark.thorough),
         pytest.param(200, 4, marks=pytest.mark.soak),
         pytest.param(1_000, 25, marks=pytest.mark.soak),
     ],
@@ -89,7 +89,7 @@ def test_two_machines_do_each_task_once(tmp_path: Path, dsn: str, tasks: int, wo
 @pytest.mark.parametrize(
     ("tasks", "workers", "blows"),
     [
-        pytest.param(8, 2, 1, marks=pytest.mark.thorough),
+        pytest.param(5, 2, 1, marks=pytest.mark.thorough),
         pytest.param(200, 4, 6, marks=pytest.mark.soak),
     ],
 )
