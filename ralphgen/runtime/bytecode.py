@@ -58,22 +58,30 @@ def verified(
         for part, files in stamps.items()
     }
 
-    kept: dict[str, Kept | None] = {}  # what any project has kept of these very sources
+    def compiled(file: str) -> CodeType:
+        return _compiled(sources[file], file)
+
+    opened: dict[str, Kept | None] = {}  # what any project has kept of these very sources
 
     def code(file: str) -> CodeType:
-        found = kept.get(_part(file, digests))
-        return (found and found[1](file)) or _compiled(sources[file], file)
+        name = parts[_part(file, digests)][0]
+        if name not in opened:
+            opened[name] = open_kept(name) if name else None
+        kept = opened[name]
+        return (kept and kept[1](file)) or compiled(file)
 
     if trusting:
-        return parts, code
-    for part, (name, files) in parts.items():
-        kept[part] = open_kept(name) if name else None
-        if name and kept[part] is None:
-            keep(name, None, files, code)
-            kept[part] = open_kept(name)
+        return parts, compiled
+    for name, files in parts.values():
+        kept = open_kept(name) if name else None
+        if kept is not None:
+            kept[2]()
+        elif name:
+            keep(name, None, files, compiled)
     early = (*parts[""][1], *(file for file in EARLY if file in sources))
     if FIRST in sources:
-        keep(name_of(folder, manifest), (folder, manifest, parts, code(FIRST)), early, code)
+        facts = (folder, manifest, parts, compiled(FIRST))
+        keep(name_of(folder, manifest), facts, early, compiled)
     return parts, code
 
 

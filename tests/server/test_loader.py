@@ -307,7 +307,7 @@ def test_damaged_bytecode_is_made_anew(
 def planted(own: Path, mark: Path) -> None:
     """Keep foreign bytecode as that of the server, as only who may write there can."""
     folder, manifest = str(generated(own, "")), generated(own, "manifest.json").read_bytes()
-    parts, _ = bytecode.verified(folder, manifest, trusting=True)  # opens nothing
+    parts, _ = bytecode.verified(folder, manifest)
     code = compile(foreign(mark) + b"raise SystemExit(0)\n", "x", "exec")
     name = loader.name_of(folder, manifest)
     bytecode.keep(name, (folder, manifest, parts, code))
