@@ -37,6 +37,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     query(root, "DELETE FROM task_comments")
     for body in BODIES:
         query(root, "INSERT INTO task_comments (task_id, author, body) VALUES (1, 'a', ?)", body)
+    (root / ".ralph/progress.txt").write_text("- entry\n", encoding="utf-8")
     return root
 
 
