@@ -6,9 +6,8 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
-from lifelines import Lifeline, until
+from lifelines import Lifeline, children, open_files, until
 from scripts import REPOSITORY
 
 from ralphgen.kits.dela.server.output_buffer import OutputBuffer
@@ -44,18 +43,6 @@ def making_jobs() -> Iterator[Making]:
     assert others == children()
     assert until(lambda: threads == threading.active_count())
     assert files == open_files()
-
-
-def children() -> set[str]:
-    """The processes that this one has started and not waited for; none is known without /proc."""
-    listed = [
-        path.read_text(encoding="utf-8") for path in Path("/proc/self/task").glob("*/children")
-    ]
-    return set(" ".join(listed).split())
-
-
-def open_files() -> int:
-    return len(list(Path("/dev/fd").iterdir()))
 
 
 def lines() -> Pipes:

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lifelines import PATIENCE, Lifeline, until
+from lifelines import PATIENCE, Lifeline, children, open_files, until
+from scripts import REPOSITORY
 
 from ralphgen.kits.rye.server.execution.processes import (
     MOST,
@@ -23,7 +24,6 @@ from ralphgen.runtime.processes.jobs import Jobs
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[4]
 TABLE = pytest.mark.skipif(sys.platform != "linux", reason="needs a table of processes")
 # A child in a session of its own, that neither asks nor is asked.
 DAEMON = """
@@ -58,16 +58,6 @@ def jobs() -> Iterator[Jobs]:
     assert others == children()
     assert until(lambda: threads == threading.active_count())
     assert files == open_files()
-
-
-def children() -> set[str]:
-    """The children of this process, those that have ended and were not waited for too."""
-    lists = Path("/proc/self/task").glob("*/children")
-    return {child for one in lists for child in one.read_text(encoding="ascii").split()}
-
-
-def open_files() -> int:
-    return len(list(Path("/dev/fd").iterdir()))
 
 
 def begun(
@@ -280,7 +270,7 @@ class TestLimit:
     def test_the_kill_of_the_server_ends_it(self, lifeline: Lifeline) -> None:
         argv = (sys.executable, "-c", SERVER, f"exec 3>$LINE; {sys.executable} -S -c '{DAEMON}'")
         environment = {**os.environ, "LINE": str(lifeline.path)}
-        with subprocess.Popen(argv, cwd=ROOT, env=environment) as server:
+        with subprocess.Popen(argv, cwd=REPOSITORY, env=environment) as server:
             assert lifeline.was_held()
             server.kill()
 

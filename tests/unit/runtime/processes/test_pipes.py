@@ -4,10 +4,9 @@ import os
 import resource
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from lifelines import PATIENCE, until
+from lifelines import PATIENCE, open_files, until
 
 from ralphgen.kits.dela.server.output_buffer import OutputBuffer
 from ralphgen.runtime.processes.jobs import Jobs
@@ -22,10 +21,6 @@ def _nothing_left() -> Iterator[None]:
 
     assert until(lambda: threads == threading.active_count())
     assert files == open_files()
-
-
-def open_files() -> int:
-    return len(list(Path("/dev/fd").iterdir()))
 
 
 def output() -> OutputBuffer:
