@@ -78,6 +78,7 @@ def test_missing_indexes_are_told_once_they_are_felt_and_printed_until_they_are_
     dsn: str, tmp_path: Path
 ) -> None:
     root = begun(tmp_path / "shop")
+    shutil.rmtree(root / FOLDER)  # no server is to be started each time
     few = [one for one in examine(root) if one.subject == "indexes"]
     run(
         dsn,
@@ -115,7 +116,9 @@ def needing(task: int) -> str:
 @needs_postgresql
 @pytest.mark.usefixtures("dsn")
 def test_the_ledger_and_the_claims_in_it_are_told(tmp_path: Path) -> None:
-    found = {one.subject: one for one in examine(begun(tmp_path / "shop"))}
+    root = begun(tmp_path / "shop")
+    shutil.rmtree(root / FOLDER)
+    found = {one.subject: one for one in examine(root)}
 
     assert found["ledger"].detail.startswith("on, version 1")
     assert "0 tasks are held by sessions, none is stale" == found["claims"].detail
