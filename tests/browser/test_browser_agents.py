@@ -66,6 +66,13 @@ def plain(chromium: Chromium, board: BoardProcess) -> Iterator[Page]:
         yield opened
 
 
+def click_away(page: Page, selector: str) -> None:
+    """Click what leads to another page, and wait for that: none is reloaded while it goes."""
+    page.script("document.body.dataset.left = 'yes'")
+    page.click(selector)
+    page.wait("body:not([data-left])")
+
+
 def reloaded(page: Page, selector: str) -> None:
     """Load the page again until something is there."""
 
@@ -131,11 +138,11 @@ def test_a_session_from_its_start_to_its_undo_without_scripts(
     plain.wait("#notices >> text=there is no task 99")
     plain.wait_plain(FORM)
     plain.fill(f"{FORM} [name=task]", "1")
-    plain.click(f"{FORM} button")
+    click_away(plain, f"{FORM} button")
     reloaded(plain, "#stream >> text=first words")
     reloaded(plain, "#session summary >> text=Stop …")
     plain.click("#session summary >> text=Stop …")
-    plain.click("#session button.harm")
+    click_away(plain, "#session button.harm")
     reloaded(plain, "#session >> text=It is over: stopped.")
     plain.click("text=Undo …")
     plain.wait_plain("#undo button.harm")
@@ -193,12 +200,12 @@ def test_a_loop_is_started_paused_and_stopped_without_scripts(
     plain.wait('#notices >> text="soon" is no duration')
     plain.wait_plain("#loop button.main")
     plain.fill("#loop [name=max_time]", "9m")
-    plain.click("#loop button.main")
+    click_away(plain, "#loop button.main")
     reloaded(plain, "#loop >> text=#1 Task 1")
-    plain.click("#loop button >> text=Pause")
+    click_away(plain, "#loop button >> text=Pause")
     reloaded(plain, "#loop .verdict >> text=Paused")
     plain.click("#loop summary >> text=Stop now …")
-    plain.click("#loop details[open] button.harm")
+    click_away(plain, "#loop details[open] button.harm")
     reloaded(plain, "#loop .verdict >> text=Ended")
 
     assert ({1: "pending", 2: "pending"}, []) == (project.statuses(), project.held())
