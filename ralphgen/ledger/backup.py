@@ -51,7 +51,7 @@ def make_backup(root: Path, target: Path | None = None) -> Path:
         raise ProjectError(text, f"make a backup with: {dump}")
     paths = _own_targets(root) if target is None else iter([target])
     path = next(paths)
-    if os.path.lexists(path):
+    if target is not None and os.path.lexists(path):
         raise ProjectError(f'"{path}" exists already', "name a file that does not")
     unfinished: Path | None = None
     try:

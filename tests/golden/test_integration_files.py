@@ -93,6 +93,7 @@ def test_the_action_tells_what_a_change_lets_agents_do(root: Path) -> None:
     assert act(root, base, fail_on_gain="true")[0].startswith("1 ")
 
 
+@pytest.mark.thorough
 def test_the_action_fails_on_drift_and_says_all_the_same_what_changed(root: Path) -> None:
     base = git(root, "rev-parse", "HEAD").strip()
     query(root, RISK)
@@ -111,6 +112,7 @@ def test_the_action_needs_no_database_and_no_commit_before(root: Path) -> None:
     assert {"summary"} <= texts.keys() <= {"summary", "report"}
 
 
+@pytest.mark.thorough
 def test_the_action_fetches_the_commit_that_a_shallow_checkout_lacks(
     root: Path, tmp_path: Path
 ) -> None:
@@ -126,6 +128,7 @@ def test_the_action_fetches_the_commit_that_a_shallow_checkout_lacks(
     assert "`ralph:create_task` takes `risk`" in texts["policy"]
 
 
+@pytest.mark.thorough
 def test_the_action_refuses_a_word_that_would_look_for_no_gain(root: Path) -> None:
     base = git(root, "rev-parse", "HEAD").strip()
 
@@ -138,6 +141,7 @@ def test_no_input_of_the_action_is_pasted_into_a_script() -> None:
     assert not [one for one in read("action.yml")["runs"]["steps"] if "${{" in one.get("run", "")]
 
 
+@pytest.mark.thorough
 def test_the_template_of_gitlab_does_the_same(root: Path) -> None:
     base = git(root, "rev-parse", "HEAD").strip()
     query(root, RISK)
@@ -154,6 +158,7 @@ def test_the_template_of_gitlab_does_the_same(root: Path) -> None:
     assert [] == [path for path in job["artifacts"]["paths"] if not (root / path).is_file()]
 
 
+@pytest.mark.thorough
 def test_the_hooks_of_pre_commit_run(root: Path) -> None:
     hooks = {hook["id"]: hook for hook in read(".pre-commit-hooks.yaml")}
     ended = {name: run(hook["entry"], root).returncode for name, hook in hooks.items()}

@@ -87,7 +87,7 @@ def read_until(terminal: int, words: str) -> str:
 def test_a_key_completes_what_is_typed(shell: str, tmp_path: Path, project: Path) -> None:
     with at_terminal(shell, home_of(shell, tmp_path / "home"), project) as terminal:
         os.write(terminal, b"ralphgen \t")  # with Typer's script the first one in zsh only loads it
-        os.write(terminal, f"{CLEAR}echo loa''ded\r".encode())  # and it does that while one types on
+        os.write(terminal, f"{CLEAR}echo loa''ded\r".encode())  # while one types on
         read_until(terminal, "loaded")
         for typed, completed in CASES:
             os.write(terminal, f"{CLEAR}{typed}\t".encode())
