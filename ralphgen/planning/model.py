@@ -221,7 +221,8 @@ class KitPlan:
     `about` opens the server's instructions, before what its tools say; it is empty where the server
     has a module `instructions` that writes them.
     `refusals` says how wrong arguments are answered: as a `"result"` that the agent reads, as an
-    `"error"` of the protocol, or, like all failures, as an `"object"` of JSON. `skill` is what
+    `"error"` of the protocol, or, like all failures, as an `"object"` of JSON. `logs_refusals`
+    writes one log line for each refused call. `skill` is what
     agents are told of the kit beyond its schemas. `proves` says that it holds tasks to the checks
     of the project. `prompts`, `resources` and `services` say whether the kit's server has such a
     module; of the tables in `row_resources`, each the module of its tools and its constant there,
@@ -248,6 +249,7 @@ class KitPlan:
     absent: Mapping[str, str] = field(default_factory=dict)
     targets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     refusals: Literal["result", "error", "object"] = "result"
+    logs_refusals: bool = False
     about: str = ""
     skill: SkillPlan | None = None
     proves: bool = False

@@ -107,6 +107,7 @@ def _options(kit: KitPlan) -> Iterator[str]:
         "services": (kit.services, Name("SERVICES")),
         "skill": (kit.skill is not None, f"{kit.key}.skill"),
         "refusals": (kit.refusals != "result", kit.refusals),
+        "logs_refusals": (kit.logs_refusals, True),
     }
     for name, (there, value) in named.items():
         if there:

@@ -82,12 +82,14 @@ class Kit:
     Skill, empty where it has none. `refusals` says how wrong arguments are answered: as a
     `"result"` that the agent reads, or as an `"error"` of the protocol; with `"object"` every
     failure is a result that holds a JSON object, with the code and the facts of a `CodedError`.
+    `logs_refusals` writes one log line for each refused call.
     """
 
     __slots__ = (
         "brief",
         "connected",
         "instructions",
+        "logs_refusals",
         "open_workspace",
         "prompts",
         "refusals",
@@ -112,6 +114,7 @@ class Kit:
         services: Mapping[str, Callable[[Any, dict[str, Any]], dict[str, Any]]] = NOTHING,
         skill: str = "",
         refusals: str = "result",
+        logs_refusals: bool = False,
     ) -> None:
         self.server_name = server_name
         self.tools_by_noun = tools
@@ -124,6 +127,7 @@ class Kit:
         self.services = services
         self.skill = skill
         self.refusals = refusals
+        self.logs_refusals = logs_refusals
 
     @property
     def tools(self) -> Sequence[Tool]:

@@ -43,6 +43,7 @@ SERVER = KitPlan(
     },
     tools=TOOLS,
     server=f"{PACKAGE}.server",
+    logs_refusals=True,
     prompts=True,
     skill=SKILL,
 )

@@ -1,5 +1,7 @@
 """The eleven tools of specum."""
 
+from dataclasses import replace
+
 from ralphgen.planning.model import RECIPES, Names, ToolPlan, choice, typed
 
 PLANNING: Names = ("braindump", "yap", "ramble", "enrichment")
@@ -7,6 +9,10 @@ PLANNING: Names = ("braindump", "yap", "ramble", "enrichment")
 EXECUTING = "task_execution"
 CREATES = "ralph:create_task"  # whoever may not do that may not import tasks either
 SPEC = typed("spec_name", "string", "Spec name (defaults to current spec)")
+NAME = replace(
+    typed("name", "string", "Spec name in kebab-case", pattern="^[a-z0-9-]+$"),
+    refusal='invalid spec name {value} in "name": use a-z, 0-9 and hyphens, such as "export-csv"',
+)
 PHASES: Names = ("research", "requirements", "design", "tasks")
 
 
@@ -33,9 +39,14 @@ TOOLS = (
         hints="NON_DESTRUCTIVE",
         description="Start a spec: a goal, worked out from research to tasks, then carried out.",
         arguments=(
-            typed("name", "string", "Spec name in kebab-case"),
+            NAME,
             typed("goal", "string", "Goal description for the spec"),
-            typed("quick", "boolean", "Skip interactive phases, generate artifacts directly"),
+            typed(
+                "quick",
+                "boolean",
+                "Skip interactive phases, generate artifacts directly",
+                default=False,
+            ),
         ),
         search_hint="spec-driven development, plan a feature, begin",
         recipes=PLANNING,
@@ -71,7 +82,10 @@ TOOLS = (
         module="workflow",
         hints="DESTRUCTIVE",
         description="Cancel a spec: its state is deleted, its files are kept.",
-        arguments=(SPEC, typed("delete_files", "boolean", "Delete spec directory entirely")),
+        arguments=(
+            SPEC,
+            typed("delete_files", "boolean", "Delete spec directory entirely", default=False),
+        ),
         recipes=PLANNING,
         reserved={"delete_files": ()},
         instruction="ralph_cancel ends one early.",
@@ -140,7 +154,8 @@ TOOLS = (
             typed(
                 "max_iterations",
                 "integer",
-                "Maximum task retries before blocking; 5 if left out",
+                "Maximum task retries before blocking",
+                default=5,
                 minimum=1,
                 maximum=100,
             ),

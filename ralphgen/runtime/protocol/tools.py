@@ -10,6 +10,7 @@ from ..errors import (
     DeferError,
     RefusedError,
     ToolError,
+    log,
     log_exception,
 )
 from ..values.arguments import check_arguments, shortened
@@ -109,6 +110,8 @@ def _answered(kit: Kit, tool: Tool, work: Callable[[], Result]) -> Answer:
     except (AskError, DeferError, RefusedError):
         raise
     except ToolError as error:
+        if kit.logs_refusals:
+            log("error", kit.server_name, {"tool": tool.name, "error": str(error)})
         return _result(_told(kit, error), failed=True)
     except Exception:
         log_exception(kit.server_name, tool=tool.name)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.sqlite.library import holding
 
-from .dependencies import MET
+from .dependencies import MET, met, prerequisites
+from .dependencies import found as find_tasks
 from .own_writes import write_by_rules
 from .tables import decode_strings, plain, today
 from .tasks import refuse_unknown_homes
@@ -76,16 +77,31 @@ def import_tasks(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, A
 
 @reading
 def statuses(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the tasks from `source`, by id: `tasks` of key, mark, id and status.
+    """Return the tasks from `source`, by id: `tasks` of key, mark, id, status and `waits`.
 
-    `met` are the pairs of key and mark of those that need no more work.
+    `waits` has the ids of the open tasks that a task depends on. `met` are the pairs of key and
+    mark of the tasks that need no more work.
     """
     if "tags" not in workspace.tables.tasks:
         return {"met": [], "tasks": []}
     found = _imported(workspace, arguments["source"])
-    rows = [[*known, task, plain(status)] for known, (task, status) in found.items()]
-    met = [[*known] for known, (_, status) in found.items() if status in MET]
-    return {"met": met, "tasks": rows[::-1]}
+    waits = _open_dependencies(workspace, [task for task, _ in found.values()])
+    rows = [
+        [*known, task, plain(status), waits.get(task, [])]
+        for known, (task, status) in found.items()
+    ]
+    done = [[*known] for known, (_, status) in found.items() if status in MET]
+    return {"met": done, "tasks": rows[::-1]}
+
+
+def _open_dependencies(workspace: Workspace, ids: Sequence[int]) -> dict[int, list[int]]:
+    """Return, by task, the dependencies that are not done or skipped."""
+    if "depends_on" not in workspace.tables.tasks:
+        return {}
+    rows = find_tasks(workspace, ids, ["depends_on"])
+    needed = {task: prerequisites(stored) for task, (stored,) in rows.items()}
+    done = met(workspace, [one for several in needed.values() for one in several])
+    return {task: [one for one in several if one not in done] for task, several in needed.items()}
 
 
 @reading

@@ -13,6 +13,7 @@ from .workspace import RALPH
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from .documents import TaskItem
@@ -65,16 +66,22 @@ def import_tasks(specum: Specum, name: str, arguments: dict[str, Any]) -> list[s
 
 
 class Link:
-    """A task of the project that came from a spec: its `id` and `status`, `met` if that is all."""
+    """A task of the project that came from a spec.
 
-    __slots__ = ("id", "key", "mark", "met", "status")
+    `met` means that it needs no more work; `waits` has the ids of the open tasks it depends on.
+    """
 
-    def __init__(self, key: str, mark: str, task: int, status: str, *, met: bool) -> None:
+    __slots__ = ("id", "key", "mark", "met", "status", "waits")
+
+    def __init__(
+        self, key: str, mark: str, task: int, status: str, *, met: bool, waits: Sequence[int]
+    ) -> None:
         self.key = key
         self.mark = mark
         self.id = task
         self.status = status
         self.met = met
+        self.waits = waits
 
 
 def follow(specum: Specum, name: str) -> tuple[list[str], list[Link]]:
@@ -98,10 +105,9 @@ def link_of(item: TaskItem, links: list[Link]) -> Link | None:
     return next((link for link in fitting if link.mark), next(iter(fitting), None))
 
 
-def still_open(links: list[Link]) -> list[str]:
-    """Return the line on the tasks of the project that a spec leaves open, if there are any."""
-    found = [f"task {link.id} ({short(link.key)}, {link.status})" for link in links if not link.met]
-    return [f"- **Still open among the project's tasks**: {listed(found)}"] if found else []
+def described_link(link: Link) -> str:
+    """Return a task of the project in words: its id, its key in the spec and its status."""
+    return f"task {link.id} ({short(link.key)}, {link.status})"
 
 
 def _links(specum: Specum, name: str) -> list[Link]:
@@ -112,8 +118,8 @@ def _links(specum: Specum, name: str) -> list[Link]:
     found = offer.call("statuses", {"source": name})
     met = {tuple(known) for known in found["met"]}
     return [
-        Link(key, mark, task, str(status), met=(key, mark) in met)
-        for key, mark, task, status in found["tasks"]
+        Link(key, mark, task, str(status), met=(key, mark) in met, waits=waits)
+        for key, mark, task, status, waits in found["tasks"]
     ]
 
 

@@ -8,9 +8,9 @@ from ralphgen.runtime.errors import ToolError
 
 from .documents import PROGRESS, TASKS, first_open, parallel_groups, with_current
 from .excerpts import MISSING, context, cut, fenced, joined
-from .importing import follow, is_own, link_of, own_task, still_open
+from .importing import described_link, follow, is_own, link_of, own_task
 from .state import FILE, LAST_SERVED, PHASES, read_state, write_state
-from .status import NAMES, TOOLS, chosen, loaded, refuse_phase, run_tool, short, tasks_of
+from .status import NAMES, TOOLS, chosen, listed, loaded, refuse_phase, run_tool, short, tasks_of
 from .store import FOLDER
 from .workspace import RALPH
 
@@ -99,7 +99,7 @@ def ralph_implement(specum: Specum, arguments: dict[str, Any]) -> str:
     items = tasks_of(specum, name)
     mine = _own(items, own) if items and own else None
     if items and all(item.done for item in items) and read_state(specum.specs, name) is None:
-        return _ended(name, len(items), [*notes, *still_open(links)])
+        return _ended(specum, name, len(items), notes, links)
     state = loaded(specum, name)
     if state.phase != "tasks":
         refuse_phase(specum, name, state.phase, "execution")
@@ -108,8 +108,9 @@ def ralph_implement(specum: Specum, arguments: dict[str, Any]) -> str:
         raise ToolError(f"Tasks not generated. {advice}(`{FOLDER}/{name}/{TASKS}` has no task.)")
     current = mine or first_open(items)
     if current is None:
-        specum.specs.remove(name, FILE)
-        return _ended(name, len(items), [*notes, *still_open(links)])
+        if all(link.met for link in links):
+            specum.specs.remove(name, FILE)
+        return _ended(specum, name, len(items), notes, links)
     counted = {"taskIndex": items.index(current), "totalTasks": len(items)}
     state = state.changed(phase=PHASES[-1], awaitingApproval=False, **counted)
     state = _counted(specum, name, state, current, attempts)
@@ -152,6 +153,7 @@ def _linked(group: Sequence[TaskItem], links: list[Link]) -> tuple[list[str], li
     lines = [
         f"- **Project task**: {link.id}, {link.status}"
         + (f" ({short(item.id)})" if len(group) > 1 else "")
+        + (f"; it waits for {_numbered(link.waits)}" if link.waits else "")
         for item, link in found
     ]
     return lines, [link for _, link in found]
@@ -252,7 +254,7 @@ def _task_instructions(
 def _then(specum: Specum, links: Sequence[Link], *, alone: bool) -> str:
     """Return what comes after a task; `alone` says that the session works on this task only."""
     closes = links and specum.session.grants(RALPH, CLOSES)
-    which = f"task{'s' * (len(links) > 1)} {', '.join(str(link.id) for link in links)}"
+    which = _numbered([link.id for link in links])
     task = f"Set the project's {which} to done with `{CLOSES}`" if closes else ""
     if alone:
         close = task or "Leave the project's own task to whoever closes it"
@@ -261,13 +263,28 @@ def _then(specum: Specum, links: Sequence[Link], *, alone: bool) -> str:
     return f"{task}, then c{call}" if task else f"C{call}"
 
 
-def _ended(name: str, total: int, notes: list[str]) -> str:
+def _ended(
+    specum: Specum, name: str, total: int, notes: Sequence[str], links: Sequence[Link]
+) -> str:
+    """Return the end of a spec; its signal waits until the imported tasks are closed, too."""
+    ticked = "Its only task is ticked." if total == 1 else f"All {total} tasks are ticked."
+    unmet = [link for link in links if not link.met]
+    if not unmet:
+        return f'## Spec "{name}" is complete\n\n{ticked}\n{_noted(notes)}\n{ENDED}\n'
+    named = listed([described_link(link) for link in unmet])
+    how = f" with `{CLOSES}`" if specum.session.grants(RALPH, CLOSES) else ""
     return (
-        f'## Spec "{name}" is complete\n\nAll {total} tasks are ticked.\n{_noted(notes)}\n{ENDED}\n'
+        f'## Spec "{name}" is not complete yet\n\n{ticked} These tasks of the project are still '
+        f"open: {named}.\n{_noted(notes)}\n"
+        f"Close them{how}, then call `{TOOLS['execution']}` again.\n"
     )
 
 
-def _noted(notes: list[str]) -> str:
+def _numbered(tasks: Sequence[int]) -> str:
+    return f"task{'s' * (len(tasks) > 1)} {listed([str(task) for task in tasks])}"
+
+
+def _noted(notes: Sequence[str]) -> str:
     """Return further notes, each on a line of its own."""
     return "".join(f"{note}\n" for note in notes)
 

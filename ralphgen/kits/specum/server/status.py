@@ -34,9 +34,16 @@ def chosen(specum: Specum, name: str | None) -> str:
         raise ToolError(f"No current spec. {advice}{_available(specum)}".rstrip())
     if not specum.specs.exists(found):
         advice = run_tool(specum, "ralph_status", " to see available specs")
-        shown = one_line(found[:LONGEST]) + ("…" if len(found) > LONGEST else "")
-        raise ToolError(f"Spec '{shown}' not found. {advice}{_available(specum)}".rstrip())
+        which = "Spec" if name is not None else "Current spec"
+        raise ToolError(
+            f"{which} '{shortened_name(found)}' not found. {advice}{_available(specum)}".rstrip()
+        )
     return found
+
+
+def shortened_name(name: str) -> str:
+    """Return a name of any text for a message: on one line, and cut after `LONGEST` characters."""
+    return one_line(name[:LONGEST]) + ("…" if len(name) > LONGEST else "")
 
 
 def run_tool(specum: Specum, tool: str, why: str = "") -> str:

@@ -19,6 +19,7 @@ from .status import (
     loaded,
     missing,
     refuse_phase,
+    shortened_name,
     tasks_of,
 )
 from .store import FOLDER
@@ -78,7 +79,7 @@ def ralph_status(specum: Specum, _arguments: dict[str, Any]) -> str:
     lines = [
         "## Specs",
         "",
-        f"Current: {current if current in names else 'none'}",
+        f"Current: {_pointer(current, names)}",
         "",
         "| spec | phase | tasks |",
         "|---|---|---|",
@@ -94,6 +95,12 @@ def ralph_status(specum: Specum, _arguments: dict[str, Any]) -> str:
             break
         lines.append(line)
     return "\n".join(lines) + "\n"
+
+
+def _pointer(current: str | None, names: list[str]) -> str:
+    if current is None or current in names:
+        return current or "none"
+    return f'none ("{shortened_name(current)}" does not exist)'
 
 
 def ralph_switch(specum: Specum, arguments: dict[str, Any]) -> str:

@@ -50,6 +50,7 @@ def test_boxes_follow_the_status_of_the_projects_tasks(root: Path, driver: Drive
         assert ("task 2 of 3", "1.1") == followed(driver)
         tasks.call("set_task_status", id=3, status="pending")
         assert ("task 2 of 3", "") == followed(driver)
+        tasks.call("set_task_status", id=3, status="done")
         query(root, "UPDATE tasks SET status = 'skipped' WHERE id IN (4, 5)")
         answer = ok(driver, "ralph_implement")
 
@@ -158,19 +159,47 @@ def test_a_session_on_a_task_gets_it_whatever_spec_is_current(root: Path, driver
     assert "Task 1.2, on which this session works, is ticked: close it" == refusal
 
 
-def test_the_end_lists_the_tasks_of_the_project_that_are_still_open(
-    root: Path, driver: Driver
-) -> None:
+def test_the_end_is_not_signalled_while_imported_tasks_are_open(root: Path, driver: Driver) -> None:
     lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
     ok(driver, "ralph_complete_phase", **IMPORT)
     query(root, "UPDATE tasks SET status = 'in_progress' WHERE id = 3")
     query(root, "UPDATE tasks SET status = 'skipped' WHERE id = 4")
     assert "- **Project task**: 3, in_progress\n" in ok(driver, "ralph_implement")
-    lay_spec(root, "csv", tasks=TASKS.replace("- [ ]", "- [x]"))
-    with changing(root, f"specs/csv/{STATE}"):
-        answer = ok(driver, "ralph_implement")
+    folder = lay_spec(root, "csv", tasks=TASKS.replace("- [ ]", "- [x]"))
+    answer = ok(driver, "ralph_implement")
     again = ok(driver, "ralph_implement")
 
-    line = "- **Still open among the project's tasks**: task 3 (1.1, in_progress), "
-    assert f"{line}task 5 (1.3, pending)\n" in answer
+    named = "still open: task 3 (1.1, in_progress), task 5 (1.3, pending).\n"
+    assert f"All 3 tasks are ticked. These tasks of the project are {named}" in answer
+    assert "Close them with `set_task_status`, then call `ralph_implement` again.\n" in answer
+    assert "ALL_TASKS_COMPLETE" not in answer
     assert answer == again
+    assert (folder / STATE).exists()
+    query(root, "UPDATE tasks SET status = 'done' WHERE id IN (3, 5)")
+    with changing(root, f"specs/csv/{STATE}"):
+        assert ok(driver, "ralph_implement").endswith("\nALL_TASKS_COMPLETE\n")
+
+
+def test_a_task_that_waits_is_handed_out_with_the_tasks_it_waits_for(
+    root: Path, driver: Driver
+) -> None:
+    lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
+    ok(driver, "ralph_complete_phase", **IMPORT)
+    query(root, "UPDATE tasks SET depends_on = '[1, 2]' WHERE id = 3")
+    assert "- **Project task**: 3, pending (1.1); it waits for tasks 1, 2\n" in ok(
+        driver, "ralph_implement"
+    )
+    query(root, "UPDATE tasks SET status = 'done' WHERE id = 1")
+    assert "- **Project task**: 3, pending (1.1); it waits for task 2\n" in ok(
+        driver, "ralph_implement"
+    )
+
+
+def test_a_spec_without_state_still_waits_for_its_imported_tasks(
+    root: Path, driver: Driver
+) -> None:
+    folder = lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
+    ok(driver, "ralph_complete_phase", **IMPORT)
+    lay_spec(root, "csv", tasks=TASKS.replace("- [ ]", "- [x]"))
+    (folder / STATE).unlink()
+    assert "ALL_TASKS_COMPLETE" not in ok(driver, "ralph_implement")

@@ -119,7 +119,8 @@ class TestCancel:
         (desk.specs / ".current-spec").write_text("gone\n", encoding="utf-8")
 
         expected = (
-            "Spec 'gone' not found. Run ralph_status to see available specs. Available specs: auth."
+            "Current spec 'gone' not found. Run ralph_status to see available specs. "
+            "Available specs: auth."
         )
         for tool in ("ralph_cancel", "ralph_research", "ralph_implement"):
             assert expected == desk.refuses(tool)

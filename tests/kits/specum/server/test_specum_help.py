@@ -47,13 +47,18 @@ class TestTools:
         assert expected == ({*schema["properties"]}, {*schema.get("required", [])})
         assert all("description" in rule for rule in schema["properties"].values())
 
-    def test_choices_and_ranges_are_in_the_schemas(self, desk: Desk) -> None:
+    def test_choices_ranges_and_defaults_are_in_the_schemas(self, desk: Desk) -> None:
         tools = listed(desk)
 
         phase = tools["ralph_complete_phase"]["inputSchema"]["properties"]["phase"]
         attempts = tools["ralph_implement"]["inputSchema"]["properties"]["max_iterations"]
         assert list(PHASES[:4]) == phase["enum"]
-        assert (1, 100) == (attempts["minimum"], attempts["maximum"])
+        assert (1, 100, 5) == tuple(attempts[key] for key in ("minimum", "maximum", "default"))
+        start = tools["ralph_start"]["inputSchema"]["properties"]
+        assert start["quick"]["default"] is False
+        assert "^[a-z0-9-]+$" == start["name"]["pattern"]
+        cancel = tools["ralph_cancel"]["inputSchema"]["properties"]
+        assert cancel["delete_files"]["default"] is False
 
     def test_hints_tell_what_reads_and_what_deletes(self, desk: Desk) -> None:
         hints = {name: tool["annotations"] for name, tool in listed(desk).items()}
@@ -172,8 +177,7 @@ class TestProcess:
 
         assert ["ralph_status", "ralph_help"] == [tool["name"] for tool in tools]
 
-    def test_a_whole_workflow_logs_nothing(self, desk: Desk) -> None:
-        """What an agent does wrong is told to it, and is no trouble of the server's."""
+    def test_a_workflow_logs_one_line_for_each_refused_call(self, desk: Desk) -> None:
         context = context_for(desk.root, "manual")
         with running(desk.root, "specum", *on_context(context)) as wire:
             wire.shake_hands()
@@ -191,4 +195,7 @@ class TestProcess:
             wire.leave()
             errors = wire.errors()
 
-        assert "" == errors
+        logged = [json.loads(line) for line in errors.splitlines()]
+        assert ["ralph_design", "ralph_cancel"] == [line["data"]["tool"] for line in logged]
+        assert {("error", "ralph-specum")} == {(line["level"], line["logger"]) for line in logged}
+        assert logged[0]["data"]["error"].startswith("Currently in research phase. ")

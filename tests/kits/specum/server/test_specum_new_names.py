@@ -70,10 +70,9 @@ class TestNames:
             assert f"## Original Goal\n\ng{at}\n" in desk.read(name, ".progress.md")
         assert ["same", "same-2", "same-3", "same-4"] == desk.names()
 
-    def test_a_bad_name_is_refused_with_one_that_fits(self, desk: Desk) -> None:
+    def test_a_name_outside_the_pattern_is_refused(self, desk: Desk) -> None:
         expected = (
-            '"Bad Name" is no spec name: it may hold a-z, 0-9 and hyphens only, for instance '
-            '"bad-name"'
+            'invalid spec name "Bad Name" in "name": use a-z, 0-9 and hyphens, such as "export-csv"'
         )
 
         assert expected == desk.refuses("ralph_start", name="Bad Name", goal=GOAL)

@@ -78,12 +78,21 @@ class TestStatus:
 
         assert ["| auth (current) | research | - |"] == rows(desk)
 
-    @pytest.mark.parametrize("pointer", ["", " \n", "gone\n", "../outside", "\ufeffgone\nmore"])
-    def test_a_pointer_to_no_spec_is_no_current_spec(self, desk: Desk, pointer: str) -> None:
+    @pytest.mark.parametrize(
+        ("pointer", "current"),
+        [
+            ("", "none"),
+            (" \n", "none"),
+            ("gone\n", 'none ("gone" does not exist)'),
+            ("../outside", 'none ("../outside" does not exist)'),
+            ("\ufeffgone\nmore", 'none ("gone\\nmore" does not exist)'),
+        ],
+    )
+    def test_status_names_a_stale_pointer(self, desk: Desk, pointer: str, current: str) -> None:
         desk.says("ralph_start", name="auth", goal=GOAL)
         (desk.specs / ".current-spec").write_text(pointer, encoding="utf-8")
 
-        assert "\nCurrent: none\n" in desk.says("ralph_status")
+        assert f"\nCurrent: {current}\n" in desk.says("ralph_status")
         assert ["| auth | research | - |"] == rows(desk)
 
     @pytest.mark.parametrize("pointer", ["auth", "  auth \r\n", "\ufeffauth\n"])
