@@ -71,7 +71,6 @@ LAYERS = (
     ("cli",),
     ("__main__",),
 )
-LONGEST_FILE, LONGEST_FUNCTION = 350, 50
 # What a server loads before the SDK costs milliseconds at every start; these are cheap or needed.
 CHEAP = {
     "__future__",
@@ -532,28 +531,6 @@ class TestText:
 
         assert [] == silent
         assert [] == [name_of(path) for path in MODULES if not re.search(r"[.:]$", first[path])]
-
-    def test_no_file_has_two_jobs(self) -> None:
-        """Past 350 lines a module has two; the wish is 300."""
-        long = {
-            name_of(path): count
-            for path in MODULES
-            if (count := len(path.read_text(encoding="utf-8").splitlines())) > LONGEST_FILE
-        }
-
-        assert {} == long
-
-    def test_no_function_has_two_jobs(self) -> None:
-        """Past 50 lines a function has two; the wish is 40."""
-        long = {
-            f"{name_of(path)}:{node.name}": length
-            for path in MODULES
-            for node in nodes(path)
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-            if (length := (node.end_lineno or 0) - node.lineno + 1) > LONGEST_FUNCTION
-        }
-
-        assert {} == long
 
     def test_no_two_public_classes_share_a_name(self) -> None:
         found: dict[str, list[str]] = {}

@@ -111,8 +111,10 @@ def test_the_man_page_is_inside(wheel: dict[str, bytes]) -> None:
     assert (ROOT / "docs/ralphgen.1").read_bytes() == shipped
 
 
-def test_the_version_is_the_one_that_the_changelog_begins_with() -> None:
-    assert ralphgen.__version__ == re.findall(r"(?m)^## (\S+)", CHANGELOG)[0]
+def test_the_version_is_the_latest_release_in_the_changelog() -> None:
+    releases = [name for name in re.findall(r"(?m)^## (\S+)", CHANGELOG) if name != "Unreleased"]
+
+    assert ralphgen.__version__ == releases[0]
 
 
 def test_the_lock_in_the_wheel_is_the_one_that_projects_get(wheel: dict[str, bytes]) -> None:
