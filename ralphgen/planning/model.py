@@ -222,7 +222,8 @@ class KitPlan:
     has a module `instructions` that writes them.
     `refusals` says how wrong arguments are answered: as a `"result"` that the agent reads, as an
     `"error"` of the protocol, or, like all failures, as an `"object"` of JSON. `logs_refusals`
-    writes one log line for each refused call. `skill` is what
+    writes one log line for each refused call. `version` is the version of the server, if that is
+    not ralphgen's. `skill` is what
     agents are told of the kit beyond its schemas. `proves` says that it holds tasks to the checks
     of the project. `prompts`, `resources` and `services` say whether the kit's server has such a
     module; of the tables in `row_resources`, each the module of its tools and its constant there,
@@ -250,6 +251,7 @@ class KitPlan:
     targets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     refusals: Literal["result", "error", "object"] = "result"
     logs_refusals: bool = False
+    version: str = ""
     about: str = ""
     skill: SkillPlan | None = None
     proves: bool = False

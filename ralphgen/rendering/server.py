@@ -108,6 +108,7 @@ def _options(kit: KitPlan) -> Iterator[str]:
         "skill": (kit.skill is not None, f"{kit.key}.skill"),
         "refusals": (kit.refusals != "result", kit.refusals),
         "logs_refusals": (kit.logs_refusals, True),
+        "version": (bool(kit.version), kit.version),
     }
     for name, (there, value) in named.items():
         if there:

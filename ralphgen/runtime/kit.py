@@ -82,7 +82,8 @@ class Kit:
     Skill, empty where it has none. `refusals` says how wrong arguments are answered: as a
     `"result"` that the agent reads, or as an `"error"` of the protocol; with `"object"` every
     failure is a result that holds a JSON object, with the code and the facts of a `CodedError`.
-    `logs_refusals` writes one log line for each refused call.
+    `logs_refusals` writes one log line for each refused call. `version` replaces ralphgen's own as
+    the version of the server.
     """
 
     __slots__ = (
@@ -98,6 +99,7 @@ class Kit:
         "services",
         "skill",
         "tools_by_noun",
+        "version",
     )
 
     def __init__(
@@ -115,6 +117,7 @@ class Kit:
         skill: str = "",
         refusals: str = "result",
         logs_refusals: bool = False,
+        version: str = "",
     ) -> None:
         self.server_name = server_name
         self.tools_by_noun = tools
@@ -128,6 +131,7 @@ class Kit:
         self.skill = skill
         self.refusals = refusals
         self.logs_refusals = logs_refusals
+        self.version = version
 
     @property
     def tools(self) -> Sequence[Tool]:

@@ -190,7 +190,7 @@ INTENT = "---\ntype: intent\n---\n# Intent\n\n## Problem\n\n## Outcome\n\n## Why
 BRIEF = """\
 ---
 type: brief
-status: complete
+status: Approved
 ---
 # Brief
 

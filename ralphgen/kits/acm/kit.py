@@ -28,6 +28,7 @@ class AcmSettings(BaseModel):
 SERVER = KitPlan(
     key="acm",
     server_name="acm",
+    version="1.0.0",
     title="Process knowledge: stages, artifacts, reviews, capabilities and what was learned.",
     nouns={
         "orchestration": "Tools on the stages of a project.",

@@ -15,6 +15,12 @@ WORKFLOWS = (
                 "get_artifact_stub",
                 {"artifact": "claude_md", "project_type": None},
             ),
+            Step(
+                "Write .claude/rules/constraints.md.",
+                "get_artifact_stub",
+                {"artifact": "rules_constraints"},
+            ),
+            Step("Create docs/inbox/ and _archive/, each with a .gitkeep so that git keeps them."),
             Step("See what is still missing.", "check_project_structure"),
         ),
         needs=("get_artifact_stub",),

@@ -17,8 +17,8 @@ TOOLS = (
         module="orchestration",
         hints="READ_ONLY",
         description=(
-            "Get what a stage asks for: phases, entry and exit criteria, outputs. For going from "
-            "one stage to the next, use get_transition_prompt."
+            "Get the requirements of a stage. Use when you need its phases, entry and exit "
+            "criteria or outputs; to go from one stage to the next, use get_transition_prompt."
         ),
         arguments=(STAGE,),
         search_hint=EARLY,
@@ -35,8 +35,8 @@ TOOLS = (
         module="orchestration",
         hints="READ_ONLY",
         description=(
-            "Get the prompt for a review of a stage, internal (Ralph Loop) or external, ready to "
-            "use."
+            "Get the prompt for a review of a stage. Use when you prepare an internal (Ralph Loop) "
+            "or external review."
         ),
         arguments=(
             STAGE,
@@ -53,8 +53,8 @@ TOOLS = (
         module="orchestration",
         hints="READ_ONLY",
         description=(
-            "Get guidance for going from one stage to the next; with validate, also whether the "
-            "project's status and brief allow it."
+            "Get the prompt for the transition to the next stage. Use when a stage is complete; "
+            "validate also checks the project's status, brief and design."
         ),
         arguments=(
             choice(
@@ -80,7 +80,8 @@ TOOLS = (
         module="artifacts",
         hints="READ_ONLY",
         description=(
-            "Get the specification of an artifact: sections, front matter and rules of a valid one."
+            "Get the specification of an artifact. Use when you write or review one and need its "
+            "sections, front matter and rules."
         ),
         arguments=(
             choice(
@@ -104,7 +105,7 @@ TOOLS = (
         module="artifacts",
         hints="READ_ONLY",
         description=(
-            "Get a template with places to fill in, to begin a new project or artifact with."
+            "Get a template for an artifact. Use when you start a project or write a new artifact."
         ),
         arguments=(
             choice(
@@ -130,7 +131,10 @@ TOOLS = (
         "get_project_type_guidance",
         module="project",
         hints="READ_ONLY",
-        description="Get what a type of project needs: outputs, focus of its reviews, structure.",
+        description=(
+            "Get the guidance for a project type. Use when you classify a project, or during "
+            "discover and design: outputs, review focus, structure."
+        ),
         arguments=(
             choice("type", ("app", "workflow", "artifact"), "Project type", required=True),
             choice("scale", ("personal", "commercial"), "Project scale"),
@@ -145,7 +149,10 @@ TOOLS = (
         "check_project_structure",
         module="project",
         hints="READ_ONLY",
-        description="Check that a project has its required folders and files.",
+        description=(
+            "Check that a project has its required directories and files. Use when you audit a "
+            "project, or after you create its structure."
+        ),
         arguments=(PROJECT_PATH,),
         search_hint="audit",
         recipes=RECIPES,
@@ -159,8 +166,8 @@ TOOLS = (
         module="project",
         hints="READ_ONLY",
         description=(
-            "Check files, front matter and required sections of a project's key artifacts. "
-            "What the text means is not looked at."
+            "Check files, front matter and required sections of a project. Use for an audit or "
+            "before a review; the meaning of the text is not checked."
         ),
         arguments=(PROJECT_PATH,),
         search_hint="audit",
@@ -174,7 +181,8 @@ TOOLS = (
         module="project",
         hints="READ_ONLY",
         description=(
-            "Get the specification of a project's .claude/rules/: categories, files and lifecycle."
+            "Get the specification of .claude/rules/: categories, files, lifecycle. Use when you "
+            "set up or audit a project's rules."
         ),
         recipes=RECIPES,
         instruction="get_rules_spec: what belongs in .claude/rules/.",
@@ -186,7 +194,8 @@ TOOLS = (
         module="project",
         hints="READ_ONLY",
         description=(
-            "Get the specification of CLAUDE.md files: sections, and what belongs on which level."
+            "Get the specification of CLAUDE.md files. Use when you write or audit one: required "
+            "sections, and what belongs at which level."
         ),
         arguments=(choice("level", ("global", "project"), "Which CLAUDE.md", required=True),),
         recipes=RECIPES,
@@ -199,7 +208,8 @@ TOOLS = (
         module="capabilities",
         hints="READ_ONLY",
         description=(
-            "Search the registry of skills, tools, agents and plugins by keyword, type or tags."
+            "Search the capabilities registry by keyword, type or tags. Use when you need a skill, "
+            "tool, agent or plugin for a task."
         ),
         arguments=(
             typed("query", "string", "Keyword in name, description or tags"),
@@ -223,7 +233,8 @@ TOOLS = (
         module="capabilities",
         hints="READ_ONLY",
         description=(
-            "Get everything on a capability that query_capabilities found: metadata, installation."
+            "Get the details of a capability by ID. Use when query_capabilities found it and you "
+            "need its installation, configuration or metadata."
         ),
         arguments=(
             typed(
@@ -244,7 +255,8 @@ TOOLS = (
         module="knowledge",
         hints="READ_ONLY",
         description=(
-            "Search the knowledge base for a word or topic: learnings on process, design patterns."
+            "Search the knowledge base for a word or topic. Use when you look for process "
+            "learnings or design patterns."
         ),
         arguments=(typed("query", "string", "Search term, or path of an entry", required=True),),
         search_hint="lessons learned, best practice",

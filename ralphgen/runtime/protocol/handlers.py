@@ -70,7 +70,7 @@ class Handlers:
     ) -> None:
         self.kit = kit
         self.workspace = workspace
-        self.version = version
+        self.version = kit.version or version
         self.listed = b""
         seen = [*tools.values()]
         self._reading = frozenset(tool.name for tool in seen if tool.hints.get("readOnlyHint"))

@@ -33,6 +33,7 @@ class KeptHandlers:
         workspace: Workspace,
         version: str,
     ) -> None:
+        version = kit.version or version
         vars(self).update(kept, _make=make, kit=kit, workspace=workspace, version=version)
 
     def __getattr__(self, name: str) -> Any:

@@ -42,8 +42,8 @@ def check_arguments(
     `arguments` is what the request carried: an object, or None for none. An optional argument
     that is null is left out, because omitted and null both mean "leave alone"; an integer
     written as 5.0 comes back as 5; nothing else is changed. `refusals` maps arguments of the
-    schema to the sentence that replaces all that would be said when they fail. `{value}` in it is
-    what was given: such a sentence is not said of an argument that is missing.
+    schema to the sentence that replaces the usual problem. `{value}` in it is the value: such a
+    sentence is not used for a missing argument, nor for a value that only needs another case.
 
     Raises:
         ToolError: with one line for each problem: the arguments in the schema's order, then the
@@ -67,13 +67,21 @@ def check_arguments(
             found[SHOWN_PROBLEMS:] = [rest]
         if found:
             own = refusals.get(name, "") if refusals else ""
-            usual = not own or ("{value}" in own and name not in kept)
+            usual = (
+                not own or ("{value}" in own and name not in kept) or _is_misspelled(rule, value)
+            )
             problems += found if usual else [own.replace("{value}", shortened(value))]
     if not given.keys() <= properties.keys():
         problems += _unknown("", given, properties)
     if problems:
         raise ToolError("\n".join(problems))
     return kept
+
+
+def _is_misspelled(rule: Mapping[str, Any], value: object) -> bool:
+    """Return whether a text differs from one of the allowed values only by case and spaces."""
+    choices = rule.get("enum", ())
+    return isinstance(value, str) and value.strip().casefold() in choices and value not in choices
 
 
 def shortened(value: object) -> str:

@@ -69,7 +69,7 @@ def query_capabilities(acm: Acm, arguments: dict[str, Any]) -> str:
             "fix it, or to set ACM_REGISTRY_ROOT"
         ) from error
     found = [capability for capability in known if _matches(capability, arguments)]
-    lines = _found_lines(root, found)
+    lines = _found_lines(root, found) if known else ["The capabilities registry is empty."]
     if unusable:
         many = "1 entry of the inventory has" if unusable == 1 else f"{unusable} entries of it have"
         lines += ["", f"Left out: {many} no name."]

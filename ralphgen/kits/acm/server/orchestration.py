@@ -50,7 +50,9 @@ TRANSITIONS = {
 STATUSES = ("status.md", "docs/status.md")
 BRIEF = "docs/brief.md"
 INBOX = "docs/inbox"
-UNFINISHED = ("draft", "in-review")
+DESIGN = "docs/design.md"
+APPROVED = "approved"
+UNCHECKED = "phase, review results and the other exit criteria of the stage"
 SHOWN = 200  # characters of a value
 LISTED = 10  # further briefs
 
@@ -79,9 +81,9 @@ def get_transition_prompt(acm: Acm, arguments: dict[str, Any]) -> str:
 
 
 def validation(project: str, transition: str) -> str:
-    """Return a summary of what a transition needs of the project in a folder, and what is not met.
+    """Return which gates of a transition a project meets, which not, and which are not checked.
 
-    Raises `ToolError` where there is no status or no brief to look at.
+    Raises `ToolError` if there is no status file or no brief.
     """
     before, _, after = transition.partition("_to_")
     file = status_file(project)
@@ -103,11 +105,18 @@ def validation(project: str, transition: str) -> str:
     if status.text("stage").casefold() != before:
         why = "" if status.state == VALID else f" ({file} has {status.state})"
         issues.append(f'- stage is {_shown(status, "stage")}, expected "{before}"{why}')
-    state = found.text("status")
-    words = "-".join(state.casefold().replace("_", " ").replace("-", " ").split())
-    if after == "design" and words in UNFINISHED:
-        name = brief(briefs[0], SHOWN)
-        issues.append(f"- {name} has the status {brief(state, SHOWN)}: finish its review first")
+    gates = [f"stage in {file}"]
+    if after == "design":
+        gates.append(f"status of {brief(briefs[0], SHOWN)}")
+        if found.text("status").casefold() != APPROVED:
+            issues.append(
+                f"- status of {brief(briefs[0], SHOWN)} is {_shown(found, 'status')}, "
+                f'expected "{APPROVED}"'
+            )
+    else:
+        gates.append(DESIGN)
+        if problem := trouble(project, DESIGN):
+            issues.append(f"- {DESIGN} {problem}")
     lines = [
         "## Transition Validation",
         "",
@@ -117,6 +126,8 @@ def validation(project: str, transition: str) -> str:
         f"Brief: {brief(briefs[0], SHOWN)} (status: {_shown(found, 'status')})",
         *_others(briefs[1:]),
         *(["✗ Prerequisites not met:", *issues] if issues else ["✓ Prerequisites met"]),
+        f"Checked: {', '.join(gates)}",
+        f"Not checked: {UNCHECKED}",
     ]
     return "\n".join(lines)
 

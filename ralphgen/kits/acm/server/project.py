@@ -55,7 +55,11 @@ SECTIONS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("Constraints",),
         ("Decisions", "Decision Log"),
     ),
-    "docs/intent.md": (("Problem",), ("Outcome", "Desired Outcome"), ("Why It Matters",)),
+    "docs/intent.md": (
+        ("Problem",),
+        ("Outcome", "Outcomes", "Desired Outcome", "Desired Outcomes"),
+        ("Why It Matters",),
+    ),
     STATUS: (("Current State",),),
     ".claude/CLAUDE.md": (("Context Map", "Orientation"),),
 }

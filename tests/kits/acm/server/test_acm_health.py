@@ -139,6 +139,7 @@ class TestHealth:
         ("name", "old", "new"),
         [
             ("docs/intent.md", (INTENT, "## Outcome"), "## Desired Outcome"),
+            ("docs/intent.md", (INTENT, "## Outcome"), "## Outcomes"),
             ("docs/intent.md", (INTENT, "## Problem"), "## Problem/Opportunity"),
             (".claude/CLAUDE.md", (CLAUDE, "## Context Map"), "# Orientation"),
         ],

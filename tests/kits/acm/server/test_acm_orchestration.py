@@ -15,12 +15,15 @@ Status file: status.md
 Stage: Discover
 Phase: review
 Status: not set
-Brief: docs/brief.md (status: complete)
+Brief: docs/brief.md (status: Approved)
 ✓ Prerequisites met
+Checked: stage in status.md, status of docs/brief.md
+Not checked: phase, review results and the other exit criteria of the stage
 
 ---
 
 """
+IN_DESIGN = "---\nstage: design\n---\n"
 
 
 def validated(library: Library, project: Path, transition: str = "discover_to_design") -> str:
@@ -174,7 +177,13 @@ class TestTrouble:
         assert expected == library.refuses("get_stage", stage="deliver")
         assert expected == library.refuses("get_review_prompt", stage="deliver", phase="internal")
 
-    @pytest.mark.parametrize("stage", ["Design", "", 7, ["design"], True])
+    @pytest.mark.parametrize("stage", ["Design", "DESIGN", " design "])
+    def test_a_stage_in_another_case_is_suggested(self, library: Library, stage: str) -> None:
+        expected = 'expected one of "discover", "design", "develop"; did you mean "design"?'
+
+        assert library.refuses("get_stage", stage=stage).endswith(expected)
+
+    @pytest.mark.parametrize("stage", ["", 7, ["design"], True])
     def test_any_other_stage_is_told_the_same(self, library: Library, stage: object) -> None:
         assert "Supported stages: discover" in library.refuses("get_stage", stage=stage)
 
@@ -248,23 +257,28 @@ class TestValidation:
         assert "✓ Prerequisites met" in validated(library, library.project(status_md=status))
 
     def test_the_second_transition_asks_for_design(self, library: Library) -> None:
-        project = library.project(status_md="---\nstage: design\n---\n")
+        project = library.project(status_md=IN_DESIGN, docs__design_md="# Design\n")
+        text = validated(library, project, "design_to_develop")
 
-        assert "Transition: design → develop\n" in validated(library, project, "design_to_develop")
-        assert "✓ Prerequisites met" in validated(library, project, "design_to_develop")
+        assert "Transition: design → develop\n" in text
+        assert "✓ Prerequisites met\nChecked: stage in status.md, docs/design.md\n" in text
 
-    @pytest.mark.parametrize("status", ["draft", "In-Review", "in review", "in_review"])
-    def test_an_unfinished_brief_keeps_from_design_and_from_nothing_else(
-        self, library: Library, status: str
-    ) -> None:
-        brief = BRIEF.replace("complete", status)
-        first = validated(library, library.project("one", docs__brief_md=brief))
-        project = library.project(
-            "two", docs__brief_md=brief, status_md="---\nstage: design\n---\n"
-        )
+    def test_the_second_transition_requires_the_design(self, library: Library) -> None:
+        none = validated(library, library.project("one", status_md=IN_DESIGN), "design_to_develop")
+        folder = library.project("two", status_md=IN_DESIGN)
+        (folder / "docs/design.md").mkdir()
 
-        assert f"- docs/brief.md has the status {status}: finish its review first" in first
-        assert "✓ Prerequisites met" in validated(library, project, "design_to_develop")
+        assert "✗ Prerequisites not met:\n- docs/design.md is not there\nChecked: " in none
+        assert "- docs/design.md is not a file\n" in validated(library, folder, "design_to_develop")
+
+    @pytest.mark.parametrize("status", ["draft", "In-Review", "complete", "[approved]", ""])
+    def test_design_requires_an_approved_brief(self, library: Library, status: str) -> None:
+        brief = BRIEF.replace("Approved", status)
+        shown = {"[approved]": "not a text", "": "not set"}.get(status, status)
+        text = validated(library, library.project(docs__brief_md=brief))
+
+        issue = f'- status of docs/brief.md is {shown}, expected "approved"\n'
+        assert f"✗ Prerequisites not met:\n{issue}" in text
 
     def test_the_status_may_lie_in_docs(self, library: Library) -> None:
         project = library.project(status_md=None, docs__status_md=STATUS)
@@ -279,7 +293,7 @@ class TestValidation:
             (project / "docs/inbox" / name).write_text(BRIEF, encoding="utf-8")
         text = validated(library, project)
 
-        assert "Brief: docs/inbox/a-brief.md (status: complete)\n" in text
+        assert "Brief: docs/inbox/a-brief.md (status: Approved)\n" in text
         assert "Other briefs, not looked at: docs/inbox/b-brief.md\n" in text
 
     def test_without_status_or_brief_nothing_can_be_validated(self, library: Library) -> None:

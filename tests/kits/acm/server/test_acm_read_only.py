@@ -166,7 +166,7 @@ class TestStarter:
 
         assert "Overall: healthy (22/22 checks passed)" in health
         assert "- stage is" not in validation.partition("\n---\n")[0]
-        assert "- docs/brief.md has the status draft: finish its review first" in validation
+        assert '- status of docs/brief.md is draft, expected "approved"' in validation
 
     def test_every_capability_of_the_inventory_has_details(self, starter: Library) -> None:
         inventory = json.loads(corpus()["registry/inventory.json"])

@@ -1,10 +1,12 @@
 """The tools of the kit: which there are, that all only read, and who has them."""
 
+import re
 from pathlib import Path
 
 import pytest
 from acm_projects import KITS, Library, lay_registry, on_server, variables
 from driving import create_project
+from wire import running
 
 LISTED = {
     "get_stage": {"stage": {"enum": ["discover", "design", "develop"]}},
@@ -78,6 +80,17 @@ class TestTools:
             for tool in library.driver.tools()
             if "required" in tool["inputSchema"]
         }
+
+    def test_descriptions_state_when_to_use_a_tool(self, library: Library) -> None:
+        assert [] == [
+            tool["name"]
+            for tool in library.driver.tools()
+            if not re.search(r"\bUse (when|for)\b", tool["description"])
+        ]
+
+    def test_the_server_has_its_own_version(self, library: Library) -> None:
+        with running(library.root, "acm") as wire:
+            assert {"name": "acm", "version": "1.0.0"} == wire.shake_hands()["serverInfo"]
 
     def test_all_of_them_only_read(self, library: Library) -> None:
         hints = [tool["annotations"] for tool in library.driver.tools()]

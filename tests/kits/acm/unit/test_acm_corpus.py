@@ -180,7 +180,7 @@ def test_a_project_made_of_the_stubs_is_healthy(name: str, tmp_path: Path) -> No
 
     assert "✗" not in health(str(tmp_path))
     assert "Stage: discover" in summary
-    assert ["- docs/brief.md has the status draft: finish its review first"] == re.findall(
+    assert ['- status of docs/brief.md is draft, expected "approved"'] == re.findall(
         "^- .*", summary, flags=re.MULTILINE
     )
 
