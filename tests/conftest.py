@@ -5,15 +5,23 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+# Before they are imported: pytest explains a failed assert of a module that it has rewritten.
+pytest.register_assert_rewrite(*(path.stem for path in Path(__file__).parent.glob("support/*.py")))
+
+import absent
+
+absent.replace_hypothesis()
+
 import lanes
 import memory
-import pytest
 from goldens import Goldens
 from lifelines import Lifeline
 
@@ -45,6 +53,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the options
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Deal the tests out to one worker for each processor, if pytest-xdist is installed."""
+    is_worker = hasattr(config, "workerinput")
+    if config.pluginmanager.hasplugin("xdist") and not is_worker:
+        if config.option.numprocesses is None:
+            config.option.numprocesses = "auto"
+        if config.option.dist == "no":
+            config.option.dist = "worksteal"
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Take the lane before tests are imported: they read how many examples it tries."""
     gc.disable()  # while tests are collected there is none
@@ -63,6 +82,20 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if "not thorough" in wanted and lanes.is_thorough(collection_path) else None
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Skip a module that imports an optional package which is not installed."""
+    report = yield
+    failure = report.call.excinfo if report.failed and report.call else None
+    if package := absent.missing_package(failure.value.__cause__ if failure else None):
+        report.outcome = "skipped"
+        report.longrepr = (str(collector.path), 1, f"Skipped: {package} is not installed")
+    return report
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """A worker for each processor; one more for the lane whose tests wait for time limits."""
     return (os.cpu_count() or 1) + int(config.option.markexpr == "thorough")

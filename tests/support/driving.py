@@ -8,19 +8,23 @@ import sqlite3
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 from uuid import uuid4
 
-import psycopg
-
 from ralphgen.generate.workflows import regenerate
 from ralphgen.ledger.dialect import for_postgresql
 from ralphgen.project.root import postgresql_place
 from ralphgen.trust.record import add_to_record
+
+NO_SUCH_TABLE: tuple[type[Exception], ...] = (sqlite3.OperationalError,)
+with suppress(ModuleNotFoundError):  # tests of SQLite run without it
+    import psycopg
+
+    NO_SUCH_TABLE = (sqlite3.OperationalError, psycopg.errors.UndefinedTable)
 
 if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal
@@ -184,7 +188,7 @@ def project_facts(root: Path) -> dict[str, object]:
     try:
         sql = "SELECT project_title, project_created FROM metadata ORDER BY id LIMIT 1"
         title, created = (query(root, sql) or [(None, None)])[0]
-    except (sqlite3.OperationalError, psycopg.errors.UndefinedTable):  # it has no such table
+    except NO_SUCH_TABLE:
         title = created = None
     return {"root": str(root.resolve()), "title": title, "created": created}
 

@@ -4,19 +4,21 @@ import atexit
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from driving import ROWS, SCHEMAS, create_project, made_here, query, quiet
 from postgresql import database, needs_postgresql, template_of
 
 from ralphgen.generate.workflows import regenerate
 from ralphgen.ledger import dialect
+
+with suppress(ModuleNotFoundError):  # tests of SQLite run without it
+    import psycopg
 
 ENGINES = ("sqlite", pytest.param("postgresql", marks=needs_postgresql))
 VARIABLE = "SHOP_DSN"  # of no name that ralphgen itself knows

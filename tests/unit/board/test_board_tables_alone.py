@@ -2,10 +2,9 @@
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import psycopg
 import pytest
 from board_browsers import Running, part, running_board
 from command_line import ralphgen, ran, run_sql
@@ -17,6 +16,9 @@ from ralphgen.board.changes import ChangeWatch
 from ralphgen.board.web.pages import report
 from ralphgen.generate.workflows import regenerate
 from ralphgen.ledger.tables import add_tables
+
+with suppress(ModuleNotFoundError):
+    import psycopg
 
 pytestmark = pytest.mark.slow
 SCHEMA = """

@@ -22,6 +22,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_token_is_printed_alone_and_opens_its_session_until_it_is_revoked(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pytest.importorskip("httptools")
     monkeypatch.setenv("RALPH_KEY", KEY)
     asked = ("session", "task_execution", "--task", "1", "--token", "--ttl", "1h")
     done = ralphgen(*asked, "--project", root)

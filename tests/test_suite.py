@@ -1,0 +1,121 @@
+"""The suite itself: readable failures, optional packages, and the workflow that runs the tests."""
+
+import importlib.util
+import site
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from absent import OPTIONAL
+from goldens import Goldens
+from syntax_trees import ROOT
+
+SUPPORT = sorted(ROOT.glob("tests/support/*.py"))
+WORKFLOW = ROOT / ".github/workflows/tests.yml"
+ABSENT = (*OPTIONAL, "_hypothesis", "_pytest_xdist", "pixeltable", "pytest_xdist", "ruff", "xdist")
+LEAN = """
+import sys
+sys.path += sys.argv[1:3]
+import pytest
+sys.exit(pytest.main(["-q", "-rs", "-p", "no:cacheprovider", *sys.argv[3:]]))
+"""
+
+
+class TestGoldens:
+    """The comparison of output with fixtures."""
+
+    @pytest.mark.parametrize(
+        ("place", "output", "expected"),
+        [
+            ("a0/stderr.txt", {".": "other\n"}, ["only", "+other", "fixtures/a0/stderr.txt"]),
+            ("full/expected", {"policy.py": "X = 1\n"}, ["+X = 1", "only expected: server.py"]),
+            ("a8/missing", {"new.py": "X = 1"}, ["+X = 1", "only found: new.py"]),
+            ("../docs/ralphgen.1", {".": ".TH\n"}, ["+.TH", "\ndocs/ralphgen.1 differs"]),
+        ],
+    )
+    def test_a_failure_shows_the_diff_the_fixture_and_the_command(
+        self, place: str, output: dict[str, str], expected: list[str]
+    ) -> None:
+        with pytest.raises(pytest.fail.Exception) as failure:
+            Goldens(update=False).check(place, output)
+
+        text = str(failure.value)
+        assert [] == [part for part in expected if part not in text]
+        assert text.endswith("-m pytest tests/test_suite.py --update-goldens")
+        assert not failure.value.pytrace
+
+    def test_equal_texts_pass(self) -> None:
+        text = (ROOT / "fixtures/README.md").read_text(encoding="utf-8")
+
+        Goldens(update=False).check("README.md", {".": text})
+
+
+@pytest.mark.parametrize("path", SUPPORT, ids=lambda path: path.stem)
+def test_pytest_explains_failed_asserts_of_a_support_module(path: Path) -> None:
+    spec = importlib.util.find_spec(path.stem)
+
+    assert spec is not None
+    assert "AssertionRewritingHook" == type(spec.loader).__name__
+
+
+def test_an_installation_without_optional_packages_skips_only_what_needs_them(
+    tmp_path: Path,
+) -> None:
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    for path in Path(site.getsitepackages()[0]).iterdir():
+        if not path.name.startswith(ABSENT):
+            (packages / path.name).symlink_to(path)
+    modules = (
+        "tests/golden/test_goldens.py::test_what_is_rendered_is_the_golden[a8]",
+        "tests/unit/board/test_board_graph.py",  # some of its tests need Hypothesis
+        "tests/unit/cli/test_postgresql_checks.py",  # all of its tests need psycopg
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", LEAN, str(packages), str(ROOT), *modules],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert 0 == done.returncode, done.stdout + done.stderr
+    assert "test_postgresql_checks.py:1: psycopg is not installed" in done.stdout
+    assert "hypothesis is not installed" in done.stdout
+    assert "passed" in done.stdout
+
+
+class TestWorkflow:
+    """The jobs for pull requests."""
+
+    def test_pull_requests_run_the_readme_command_on_each_python(self) -> None:
+        workflow: dict[Any, Any] = yaml.safe_load(WORKFLOW.read_text(encoding="utf-8"))
+        job = workflow["jobs"]["tests"]
+
+        assert "pull_request" in workflow[True]  # YAML 1.1 reads "on" as a boolean
+        assert ["3.11", "3.12", "3.13", "3.14"] == job["strategy"]["matrix"]["python"]
+        (run,) = [step["run"] for step in job["steps"] if "pytest" in step.get("run", "")]
+        command = run.removeprefix('bash -euxc "$(').removesuffix(')"')
+        found = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, check=True)  # noqa: S602
+        assert found.stdout.decode().rstrip().endswith(".venv/bin/python -m pytest")
+
+    def test_each_step_names_a_program_of_the_repository(self) -> None:
+        text = WORKFLOW.read_text(encoding="utf-8")
+
+        assert ".ci/examples" in text
+        assert (ROOT / ".ci/examples").stat().st_mode & 0o111
+
+
+@pytest.mark.thorough
+def test_each_example_is_up_to_date_after_init(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")
+
+    done = subprocess.run([ROOT / ".ci/examples"], capture_output=True, text=True, check=False)
+
+    assert 0 == done.returncode, done.stderr
+    names = [path.parent.name for path in sorted(ROOT.glob("examples/*/README.md"))]
+    assert [f"== {name}" for name in names] == done.stdout.splitlines()
