@@ -22,6 +22,7 @@ from ralphgen.environment.location import (
     is_complete,
 )
 from ralphgen.errors import Problem, ProjectError, Say
+from ralphgen.runtime.processes.secrets import masked
 
 CHECK_SECONDS = 60
 
@@ -233,7 +234,8 @@ def _run(command: tuple[str, ...], environment: Environment, say: Say) -> None:
             raise
     if child.returncode:
         tool = Path(command[0]).name
-        raise build_failure(f'"{tool}" failed with exit code {child.returncode}', *lines)
+        shown = masked("\n".join(lines)).splitlines()
+        raise build_failure(f'"{tool}" failed with exit code {child.returncode}', *shown)
 
 
 def _verify(environment: Environment, lock: str) -> None:

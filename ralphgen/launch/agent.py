@@ -113,6 +113,7 @@ class Agent(ABC):
     `name` is what people call it, and what is on record; `title` what it is called in sentences.
     `lacks` says in sentences what it cannot do that ralphgen would have it do. `converses` says
     that it can talk with a person in a terminal, `reports_cost` that it says what it has cost.
+    `variables` are the names of those with its keys and settings; "*" stands for any end.
     """
 
     name: str
@@ -121,6 +122,7 @@ class Agent(ABC):
     lacks: tuple[str, ...] = ()
     converses: bool = True
     reports_cost: bool = False
+    variables: tuple[str, ...] = ()
 
     @abstractmethod
     def call(self, session: PreparedSession, options: LaunchOptions) -> AgentCall:

@@ -57,6 +57,7 @@ class Codex(Agent):
         "Codex takes no system prompt beside its own: who it is stands before its prompt",
         "Codex does not say what it has cost",
     )
+    variables = ("OPENAI_*", "CODEX_*")
 
     def call(self, session: PreparedSession, options: LaunchOptions) -> AgentCall:
         """Return what starts it; it reads the prompt where it prints."""

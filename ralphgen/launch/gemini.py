@@ -69,6 +69,7 @@ class GeminiCli(Agent):
         "Gemini CLI takes no system prompt beside its own: who it is stands before its prompt",
         "Gemini CLI does not say which servers it has, nor what it has cost",
     )
+    variables = ("GEMINI_*", "GOOGLE_*")
 
     def call(self, session: PreparedSession, options: LaunchOptions) -> AgentCall:
         """Return what starts it, with a home of its own; it reads the prompt where it prints."""

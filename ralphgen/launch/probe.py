@@ -9,9 +9,9 @@ from ralphgen.project.root import FOLDER
 from ralphgen.runtime.processes.inherited import passed_on
 from ralphgen.runtime.processes.jobs import Jobs
 from ralphgen.runtime.processes.pipes import Pipes, Tail
+from ralphgen.runtime.processes.secrets import MASK, Masker
 
 PATIENCE = 3.0  # seconds in which a command that cannot work has ended
-MASK = "***"
 KEPT = 4_000  # bytes of what it says of itself
 VERSION = "2025-06-18"
 INITIALIZE = {
@@ -52,7 +52,8 @@ def failure_of(entry: Mapping[str, Any], root: Path) -> str:
         jobs.close()
     if '"result"' in said.text():
         return ""
-    last = (complaint.text().strip().splitlines() or [""])[-1]
+    text = Masker().text(complaint.text(), cut=complaint.cut)
+    last = (text.strip().splitlines() or [""])[-1]
     for value in filter(None, entry.get("env", {}).values()):
         last = last.replace(value, MASK)
     words = f"ends with exit code {code}" if ended else f"says nothing for {PATIENCE:g} s"

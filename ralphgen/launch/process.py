@@ -73,13 +73,6 @@ class _Complaints(_Pieces):
         self._pass_on(b"")
 
 
-def write_to_stderr(data: bytes) -> None:
-    """Write bytes to our own standard error, where anybody reads it."""
-    with suppress(OSError):
-        while data:
-            data = data[os.write(2, data) :]
-
-
 class Running:
     """A command in a session of its own that reads `given`.
 
@@ -99,7 +92,7 @@ class Running:
         folder: Path,
         environment: Mapping[str, str],
         *,
-        complain: Complain = write_to_stderr,
+        complain: Complain,
         stop: Callable[[], bool] | None = None,
         lost: threading.Event | None = None,
     ) -> None:

@@ -8,7 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from types import FrameType
 from typing import NoReturn, TextIO
@@ -23,11 +23,11 @@ from ralphgen.launch.process import (
     OutOfTimeError,
     Running,
     watched,
-    write_to_stderr,
 )
 from ralphgen.project.root import FOLDER
 from ralphgen.runtime.processes.inherited import passed_on
 from ralphgen.runtime.processes.launched import SESSION_VARIABLE
+from ralphgen.runtime.processes.secrets import Masker
 from ralphgen.sessions.model import PreparedSession
 
 TERMINAL = "/dev/tty"
@@ -65,7 +65,7 @@ def run_printing(
 
     `timeout` is in seconds. With `stop`, this may run on any thread: signals are its caller's, the
     agent is ended once the event is set, and what it writes as errors is said; without, signals end
-    the agent, and its errors are written to ours. It is ended too once that is `asked`, and once
+    the agent, and each line of its errors is said. It is ended too once that is `asked`, and once
     `lost` is set: the session can write no more, and its task may be another's. Raises
     `ProjectError` where its program is not there, and as soon as its output shows that a server or
     a tool of the session is missing. In every case nothing that it started is left.
@@ -74,12 +74,13 @@ def run_printing(
     reader, code, by_person = agent.reader(session), 0, 0
     out_of_time = claim_lost = False
     handled = _handling(_stop_us, *_ENDINGS) if stop is None else nullcontext()
-    complain = write_to_stderr if stop is None else _said(agent, say)
+    mask = Masker()
+    complain = _written(mask, say) if stop is None else _said(agent, mask, say)
     running, ends = None, _either(asked, stop)
     try:
         with handled, _started(session, agent, call, complain, ends, lost) as running:
             for line in running.lines(deadline):
-                _take(line, reader, running, agent, out, say)
+                _take(line, reader, running, agent, mask, out, say)
             code = running.wait()
             reader.close(code, running.complaint)
         if reader.refusal is not None:
@@ -111,7 +112,7 @@ def run_terminal(session: PreparedSession, agent: Agent, call: AgentCall) -> Age
     """
     command = (find_program(agent), *call.argv[1:])
     with _handling(_ignore, signal.SIGINT), _handling(_stop_us, *_ENDINGS), watched() as marked:
-        variables = {**_environment(session, call), **marked}
+        variables = {**_environment(session, agent, call), **marked}
         with _terminal() as given, _explained(call):
             folder = session.work_tree
             process = subprocess.Popen(command, cwd=folder, stdin=given, env=variables)
@@ -124,7 +125,13 @@ def run_terminal(session: PreparedSession, agent: Agent, call: AgentCall) -> Age
 
 
 def _take(
-    line: str, reader: OutputReader, running: Running, agent: Agent, out: OnLine, say: Say
+    line: str,
+    reader: OutputReader,
+    running: Running,
+    agent: Agent,
+    mask: Masker,
+    out: OnLine,
+    say: Say,
 ) -> None:
     """Take the next line; raise the error of a session that cannot go on."""
     found = reader.taken(line)
@@ -132,9 +139,17 @@ def _take(
         running.stop()  # at once: to ask a server what it lacks takes a while
         raise reader.refusal()
     if found is not None:
-        out(found)
+        out(_masked(found, mask))
     elif line.strip():
-        say(f"{agent.name}: {harmless(line[:SHOWN])}")
+        say(f"{agent.name}: {harmless(mask.text(line)[:SHOWN])}")
+
+
+def _masked(line: AgentLine, mask: Masker) -> AgentLine:
+    """Return a line without secrets; its record is still JSON."""
+    record = line.record
+    if mask.text(record) != record:
+        record = json.dumps(mask.value(json.loads(record)))
+    return replace(line, record=record, texts=tuple(map(mask.text, line.texts)))
 
 
 def _say_end(code: int, reader: OutputReader, agent: Agent, say: Say) -> None:
@@ -148,20 +163,47 @@ def _say_end(code: int, reader: OutputReader, agent: Agent, say: Say) -> None:
         say('hint: behind "--" there must be no option that changes what it prints')
 
 
-def _said(agent: Agent, say: Say) -> Complain:
-    """Return what says the first lines that an agent writes as errors, and at its end the last."""
-    kept, said, last = b"", 0, ""
+def _error_lines(mask: Masker, take: Say) -> Complain:
+    """Return what takes errors in pieces, and passes on each line without secrets."""
+    kept = b""
 
     def complain(data: bytes) -> None:
-        nonlocal kept, said, last
+        nonlocal kept
         *whole, kept = (kept + data).split(b"\n")
         kept = kept[-LONGEST:]  # of a line that never ends
         if not data:  # nothing more comes
             whole, kept = [kept], b""
-        for line in filter(None, (one.decode(errors="replace").strip() for one in whole)):
-            said, last = said + 1, f"{agent.name}: {harmless(line[:SHOWN])}"
+        for line in filter(None, (one.decode(errors="replace").rstrip() for one in whole)):
+            take(mask.text(line))
+
+    return complain
+
+
+def _written(mask: Masker, say: Say) -> Complain:
+    """Return what says every line that an agent writes as errors, as far as anybody reads it."""
+
+    def take(line: str) -> None:
+        with suppress(OSError):
+            say(line)
+
+    return _error_lines(mask, take)
+
+
+def _said(agent: Agent, mask: Masker, say: Say) -> Complain:
+    """Return what says the first lines that an agent writes as errors, and at its end the last."""
+    said, last = 0, ""
+
+    def take(line: str) -> None:
+        nonlocal said, last
+        if line.strip():
+            said, last = said + 1, f"{agent.name}: {harmless(line.strip()[:SHOWN])}"
             if said <= COMPLAINTS:
                 say(last)
+
+    lines = _error_lines(mask, take)
+
+    def complain(data: bytes) -> None:
+        lines(data)
         if not data and said > COMPLAINTS:
             if said > COMPLAINTS + 1:
                 say(f"{agent.name}: … {said - COMPLAINTS - 1:,} more lines …")
@@ -204,7 +246,7 @@ def _started(
     lost: threading.Event | None,
 ) -> Iterator[Running]:
     command = (find_program(agent), *call.argv[1:])
-    variables = _environment(session, call)
+    variables = _environment(session, agent, call)
     with _explained(call):
         running = Running(
             command,
@@ -227,9 +269,9 @@ def _either(asked: Asked, stop: threading.Event | None) -> Asked:
     return lambda: asked() or (stop is not None and stop.is_set())
 
 
-def _environment(session: PreparedSession, call: AgentCall) -> dict[str, str]:
+def _environment(session: PreparedSession, agent: Agent, call: AgentCall) -> dict[str, str]:
     """Return the variables of an agent, with the mark by which commands tell one."""
-    inherited = passed_on(str(session.root / FOLDER), to_agent=True)
+    inherited = passed_on(str(session.root / FOLDER), to_agent=True, also=agent.variables)
     return {**inherited, **call.variables, SESSION_VARIABLE: session.session_id}
 
 

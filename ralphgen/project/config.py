@@ -252,6 +252,15 @@ class BoardSettings(_Strict):
     port: int | None = Field(default=None, ge=1024, le=65_535)
 
 
+class EnvironmentSettings(_Strict):
+    """`[environment]`: the variables that checks, setups and agents get besides a standard set.
+
+    Without a list they get all of them.
+    """
+
+    variables: list[VariableName] | None = None
+
+
 class SchemaSettings(_Strict):
     """`[schema]`: columns, as `table.column`, that the server must not know."""
 
@@ -274,6 +283,7 @@ class Config(_Strict):
     claims: ClaimsConfig = ClaimsConfig()
     sessions: SessionsConfig = SessionsConfig()
     brief: BriefConfig = BriefConfig()
+    environment: EnvironmentSettings = EnvironmentSettings()
     loop: LoopConfig = LoopConfig()
     database: DatabaseSettings = DatabaseSettings()
     board: BoardSettings = BoardSettings()

@@ -110,6 +110,7 @@ def inspect_project(root: Path, kits: Sequence[InspectedKit]) -> Project:
         database=config.values.database.path or "",
         postgresql=config.values.database.postgresql,
         http=_http_facts(config.values),
+        variables=_variables(config.values),
         settings=tuple((key, _json(values)) for key, values in settings.items() if values),
         surveys=surveys,
         warnings=tuple(warnings),
@@ -203,6 +204,12 @@ def _replaced(config: TomlFile[Config]) -> tuple[Replaced, ...]:
         Replaced(entry, text, config.place("describe", entry))
         for entry, text in sorted(config.values.describe.items())
     )
+
+
+def _variables(config: Config) -> tuple[str, ...] | None:
+    """Return the variables that the config lists, sorted, None if it has no list."""
+    names = config.environment.variables
+    return None if names is None else tuple(sorted({*names}))
 
 
 def _http_facts(config: Config) -> str:

@@ -219,7 +219,8 @@ class Project:
     what proves that a task is done, None where nothing has to. `http` is the table `[http]` as JSON
     text, empty where the project is not served over HTTP. `database` is where the config says that
     the database is, from the project's folder; empty for the usual place. `postgresql` is where in
-    PostgreSQL it is, if it is there. `warnings` are for people, and
+    PostgreSQL it is, if it is there. `variables` are those that programs get besides a standard
+    set, None if they get all. `warnings` are for people, and
     so is `unusable_servers`, which says why sessions of some disciplines cannot start; nothing
     emitted depends on them.
     """
@@ -241,6 +242,7 @@ class Project:
     database: str = ""
     postgresql: Postgresql | None = None
     http: str = ""
+    variables: Names | None = None
     warnings: Names = ()
     unusable_servers: tuple[Problem, ...] = ()
 
@@ -262,6 +264,7 @@ def project_facts(project: Project) -> dict[str, Any]:
             **({"postgresql": asdict(project.postgresql)} if project.postgresql else {}),
             **({"describe": _words(project.replaced)} if project.replaced else {}),
             "disciplines": _listed(project.configured_removals),
+            **_environment_facts(project.variables),
             **({"done": done_facts(project.done)} if project.done is not None else {}),
             "hide": list(project.schema.hide),
             **({"http": json.loads(project.http)} if project.http else {}),
@@ -288,6 +291,10 @@ def project_facts(project: Project) -> dict[str, Any]:
         "schema": table_facts(project.schema.tables),
         "surveys": {kit: json.loads(facts) for kit, facts in project.surveys},
     }
+
+
+def _environment_facts(variables: Names | None) -> dict[str, Any]:
+    return {} if variables is None else {"environment": {"variables": list(variables)}}
 
 
 def _table_settings(tables: tuple[ServedTable, ...]) -> dict[str, Any]:

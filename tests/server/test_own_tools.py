@@ -127,6 +127,15 @@ def ask(project: Project, name: str) -> dict[str, Any]:
     return project.query(name)
 
 
+def secret(project: Project, how: str) -> dict[str, Any]:
+    """Tell a secret of the environment."""
+    found = os.environ["DB_PASS"]
+    print(found)
+    if how == "refuse":
+        raise ToolError(f"not with {found}")
+    return {"found": [found], "harmless": os.environ["HARMLESS"]}
+
+
 def prints(project: Project) -> str:
     """Print to everything that there is."""
     print("out")
@@ -320,6 +329,19 @@ def test_a_check_runs_by_its_name(server: Driver) -> None:
     assert ("echo", 3, "fine\n") == (answer["name"], answer["exit_code"], answer["tail"])
     assert "there is no check" in server.refusal("check", name="ecko")
     assert 'there is no query "x"' == server.refusal("ask", name="x")
+
+
+def test_answers_never_hold_secrets_of_the_environment(
+    root: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    variables = {"DB_PASS": "hunter2!", "HARMLESS": "harmless"}
+    with connected(root, env=variables) as server:
+        answer = server.call("secret", how="")
+        refusal = server.refusal("secret", how="refuse")
+
+    assert {"found": ["***"], "harmless": "harmless"} == answer
+    assert "not with ***" == refusal
+    assert "hunter2!" not in capfd.readouterr().err
 
 
 def test_what_a_tool_prints_is_no_answer(server: Driver) -> None:

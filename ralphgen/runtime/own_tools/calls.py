@@ -9,6 +9,7 @@ import time
 from ..deferred import DeferredResult
 from ..errors import ToolError, log, log_exception
 from ..processes.pipes import Latch
+from ..processes.secrets import Masker
 from ..values.arguments import misfits
 from ..values.paging import MAX_CHARACTERS, fitted
 from .child import TOO_LONG
@@ -155,6 +156,7 @@ class OwnCall:
                 child.channel.send(self._answered(message))
         except OSError:
             message = None
+        message = Masker().value(message)
         if message is None or message.get("call") != number:
             raise ToolError(self._failed("ended its process, or wrote what is no answer"))
         self.whole = "failed" not in message  # else nobody knows in what state it is

@@ -63,9 +63,12 @@ class Said:
     weight = 0
 
     def __init__(self, kit: str) -> None:
+        from ..processes.secrets import Masker
+
         self._kit = kit
         self._data = b""
         self._lines = 0
+        self._masker = Masker()
 
     def add(self, data: bytes) -> None:
         """Take the next bytes."""
@@ -88,7 +91,7 @@ class Said:
     def _log(self, line: bytes) -> None:
         self._lines += 1
         if self._lines <= MOST_SAID:
-            text = line[:LONGEST_SAID].decode("utf-8", "replace")
+            text = self._masker.text(line.decode("utf-8", "replace"))[:LONGEST_SAID]
             log("info", self._kit, {"printed by a tool": text})
         elif self._lines == MOST_SAID + 1:
             log("warning", self._kit, "a tool prints more than is logged")

@@ -204,13 +204,17 @@ class Latch:
 
 
 class Tail:
-    """Keeps the end of what a process writes: `kept` bytes, which are little."""
+    """Keeps the end of what a process writes: `kept` bytes, which are little.
 
-    __slots__ = ("_data", "_kept")
+    `cut` says that it wrote more.
+    """
+
+    __slots__ = ("_data", "_kept", "cut")
 
     def __init__(self, kept: int) -> None:
         self._data = b""
         self._kept = kept
+        self.cut = False
 
     @property
     def weight(self) -> int:
@@ -219,7 +223,9 @@ class Tail:
 
     def add(self, data: bytes) -> None:
         """Take the next bytes that were written."""
-        self._data = (self._data + data)[-self._kept :]
+        written = self._data + data
+        self.cut |= len(written) > self._kept
+        self._data = written[-self._kept :]
 
     def end(self) -> None:
         """Know that nothing more comes."""

@@ -7,6 +7,7 @@ import stat
 import sys
 import threading
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -98,6 +99,37 @@ class Launched:
 
 def launched(root: Path, body: str, *arguments: str) -> Launched:
     return Launched(opened(root, "task_execution", task=1), agent(root, body, *arguments))
+
+
+TELLS = """
+secret = os.environ["DB_PASS"]
+print(json.dumps({"type": "text", "text": secret, "quoted": '"' + secret}))
+print("plain", secret)
+print("wrong", secret, file=sys.stderr)
+"""
+
+
+def test_its_output_never_holds_secrets_of_the_environment(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DB_PASS", 'hunter2": "x')
+    launch = launched(root, TELLS)
+    launch.run()
+    lines = [launch.lines.get() for _ in range(2)]
+    transcript = (launch.session.folder / "transcript.jsonl").read_text(encoding="utf-8")
+
+    assert {"type": "text", "text": "***", "quoted": '"***'} == json.loads(lines[0].record)
+    assert ("plain ***",) == lines[1].texts
+    assert any(line.endswith("wrong ***") for line in launch.said)
+    assert "hunter2" not in transcript + str([line.texts for line in lines]) + str(launch.said)
+
+
+@pytest.mark.parametrize("name", ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"])
+def test_known_agents_name_the_variables_with_their_keys(name: str) -> None:
+    config = Config()
+    patterns = [find_agent(one, config).variables for one in ("claude", "codex", "gemini")]
+
+    assert 1 == sum(any(fnmatch(name, one) for one in own) for own in patterns)
 
 
 def test_it_gets_the_paths_of_its_session_in_the_places_of_its_arguments(

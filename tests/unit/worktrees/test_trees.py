@@ -85,6 +85,15 @@ def test_a_setup_that_fails_stops_with_its_words(root: Path) -> None:
     assert "no network" in str(refusal.value)
 
 
+def test_a_setup_that_fails_shows_no_secrets(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DB_PASS", "hunter2!")
+    config = LoopConfig(setup=[["sh", "-c", "echo it is $DB_PASS; exit 1"]])
+
+    with pytest.raises(ProjectError) as refusal:
+        prepare(root, 1, 1, config, say)
+    assert "it is ***" in str(refusal.value)
+
+
 def test_setup_and_hooks_get_no_keys_of_the_project(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,7 +44,8 @@ class OutputBuffer:
 
     At most `lines` lines of together at most `size` bytes (of UTF-8, with the "\n") are kept: the
     newest. What is not UTF-8 is replaced by U+FFFD, and "\r\n" by "\n". A line of more than
-    `LONGEST` bytes becomes several. One that has begun counts as a line.
+    `LONGEST` bytes becomes several. One that has begun counts as a line. Secrets of the environment
+    are masked.
     """
 
     __slots__ = (
@@ -54,6 +55,7 @@ class OutputBuffer:
         "_lines",
         "_lock",
         "_longest",
+        "_masker",
         "_received",
         "_size",
         "_used",
@@ -64,6 +66,9 @@ class OutputBuffer:
         from codecs import getincrementaldecoder
         from collections import deque
 
+        from ralphgen.runtime.processes.secrets import Masker
+
+        self._masker = Masker()
         self._lines = max(lines, 1)
         self._size = max(size, LONGEST_CHARACTER + 1)
         self._longest = min(LONGEST, self._size - 1)
@@ -139,7 +144,7 @@ class OutputBuffer:
 
         Lines are looked at by the window, not one by one: a process may write millions of them.
         """
-        data = self._begun + text.encode()
+        data = self._masker.text(self._begun.decode() + text).encode()
         kept = start = 0
         while True:
             # All lines up to the last end within the window are short enough.

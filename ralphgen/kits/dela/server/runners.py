@@ -168,6 +168,7 @@ def _answer(
     import subprocess
 
     from ralphgen.runtime.processes.inherited import passed_on
+    from ralphgen.runtime.processes.secrets import Masker
 
     try:
         process = subprocess.Popen(
@@ -186,7 +187,8 @@ def _answer(
         if said is None:
             _end(process)
             return None
-    output, complaint = (data.decode("utf-8", "replace") for data in said)
+    masker = Masker()
+    output, complaint = (masker.text(data.decode("utf-8", "replace")) for data in said)
     lines = (" ".join(line.split()) for line in complaint.splitlines())
     return Answer(
         process.returncode, output, [line for line in lines if line.isprintable() and line]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import _thread
-import os
-import re
 import time
 
 from ralphgen.runtime.deferred import DeferredResult, report_progress
@@ -37,12 +35,6 @@ BY_SIGNAL = 128  # what they add to a signal's number
 NO_PROOF = (
     "the login of this session writes no proof: a person, `ralphgen launch`, `ralphgen loop` or "
     "the server over HTTP runs the checks, and closes the task"
-)
-MASK = "***"
-SHORTEST_SECRET = 6  # characters; shorter values are in many a word
-_IN_URL = r"(://[^/\s:@]*:)[^@\s/]+@"  # a password
-_HIDDEN_NAMES = (
-    "(?i)TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|PRIVATE|API_?KEY|ACCESS_?KEY|_KEY$|AUTH(?!OR)"
 )
 
 
@@ -251,15 +243,17 @@ class CheckRun:
 
     def _one(self, check: Check) -> dict[str, Any]:
         """Run a check to its end; return its name, exit code, seconds, start and output."""
+        from ralphgen.runtime.processes.secrets import masked
+
         started, begun = now(), time.monotonic()
         try:
             job, tail = self._started(check)
         except (OSError, StartError, ToolError) as error:
             code: int | None = NOT_STARTED
-            text = f"it cannot be started: {getattr(error, 'strerror', None) or error}"
+            text = masked(f"it cannot be started: {getattr(error, 'strerror', None) or error}")
         else:
             code = self._ended(job, check["timeout"])
-            text = tail.text()
+            text = masked(tail.text(), cut=tail.cut)
             if code is None:
                 text += f"\n(stopped after {check['timeout']} seconds)"
         return {
@@ -267,7 +261,7 @@ class CheckRun:
             "exit_code": code,
             "seconds": round(time.monotonic() - begun, 1),
             "started": started,
-            "tail": masked(text)[-TAIL:],
+            "tail": text[-TAIL:],
         }
 
     def _started(self, check: Check) -> tuple[Job, Tail]:
@@ -318,20 +312,6 @@ def _task_command(workspace: Workspace, name: str) -> dict[str, Any]:
         return offer.call("task_command", {"unique_name": name})
     finally:
         offer.close()
-
-
-def masked(text: str) -> str:
-    """Return a text without the values of variables named like secrets, and passwords in URLs."""
-    secrets = {
-        line.strip()
-        for name, value in os.environ.items()
-        if re.search(_HIDDEN_NAMES, name)
-        for line in (value, *value.splitlines())
-        if len(line.strip()) >= SHORTEST_SECRET
-    }
-    for secret in sorted(secrets, key=len, reverse=True):
-        text = text.replace(secret, MASK)
-    return re.sub(_IN_URL, rf"\1{MASK}@", text)
 
 
 def _shown(result: dict[str, Any]) -> dict[str, Any]:

@@ -27,6 +27,15 @@ def output_of(
     return output
 
 
+@pytest.mark.parametrize("at", range(1, 9))
+def test_secret_in_two_pieces_is_masked(at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_PASS", "hunter2!!")
+    written = b"it is hunter2!! here\n"
+    output = output_of(written[: 6 + at], written[6 + at :])
+
+    assert ["it is *** here\n"] == lines_of(output)
+
+
 def lines_of(output: OutputBuffer) -> list[str]:
     return output.tail(AMPLE).lines
 

@@ -102,6 +102,56 @@ def test_secrets_of_the_environment_are_not_shown(tmp_path: Path) -> None:
     assert found["tail"] == kept
 
 
+PRINTED = ("MY_PASS", "DB_PWD", "PEM", "OTHER", "LANG")
+PRINTS = f"import os; [print(os.environ.get(name)) for name in {PRINTED}]"
+
+
+def test_output_never_holds_secrets_of_any_name(tmp_path: Path) -> None:
+    program = (
+        f"{PRINTS}\nprint('x' * 70_000)\nprint(os.environ['MY_PASS'] * 20_000)\n"
+        "print(os.environ['URL'].partition('u:')[2].partition('@')[0]); 1 / 0"
+    )
+    root = proved_project(tmp_path / "p", check("tests", *python(program)))
+    variables = {
+        "MY_PASS": "hunter2",
+        "DB_PWD": "opensesame",
+        "PEM": "one1one\ntwo2two",
+        "URL": "mysql://u:swordfish@h/x",
+        "OTHER": "harmless",
+        "LANG": "C.UTF-8",
+    }
+    session = opened(root, "task_execution", task=1)
+    with client_of(session.mcp_config, environment=variables) as server:
+        (found,) = server.call("run_checks")["checks"]
+    evidence = str(query(root, "SELECT tail FROM ralphgen_evidence"))
+
+    for secret in ("hunter2", "unter2", "opensesame", "swordfish"):
+        assert secret not in found["tail"]
+        assert secret not in evidence
+
+
+def test_harmless_variables_reach_a_check_and_are_not_masked(tmp_path: Path) -> None:
+    root = proved_project(tmp_path / "p", check("tests", *python(f"{PRINTS}; 1 / 0")))
+    session = opened(root, "task_execution", task=1)
+    variables = {"OTHER": "harmless", "LANG": "C.UTF-8", "MY_PASS": "short"}
+    with client_of(session.mcp_config, environment=variables) as server:
+        (found,) = server.call("run_checks")["checks"]
+
+    assert found["tail"].startswith("short\nNone\nNone\nharmless\nC.UTF-8\n")
+
+
+def test_a_project_can_list_the_variables_of_its_checks(tmp_path: Path) -> None:
+    config = check("tests", *python(f"{PRINTS}; 1 / 0"))
+    config += '[environment]\nvariables = ["MY_PASS"]\n'
+    root = proved_project(tmp_path / "p", config)
+    session = opened(root, "task_execution", task=1)
+    variables = {"OTHER": "harmless", "LANG": "C.UTF-8", "MY_PASS": "hunter2"}
+    with client_of(session.mcp_config, environment=variables) as server:
+        (found,) = server.call("run_checks")["checks"]
+
+    assert found["tail"].startswith("***\nNone\nNone\nNone\nC.UTF-8\n")
+
+
 def test_a_check_that_takes_too_long_is_stopped_with_all_that_it_started(tmp_path: Path) -> None:
     program = (
         "import subprocess, sys, time\n"

@@ -39,3 +39,33 @@ def test_the_usual_names_are_kept_back_whatever_the_facts_say(folder: Path, text
 
     assert not {*USUAL} & passed_on(str(folder)).keys()
     assert "SHOP" in passed_on(str(folder / "nowhere"))
+
+
+def with_list(folder: Path, *names: str) -> None:
+    facts = {"config": {**CONFIG, "environment": {"variables": names}}}
+    (folder / "project.json").write_text(json.dumps(facts), encoding="utf-8")
+
+
+def test_only_listed_and_standard_variables_pass_with_a_list(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    standard = ("PATH", "HOME", "LANG", "LC_ALL", "LANGUAGE", "https_proxy", "NO_PROXY", "GOPATH")
+    for name in (*standard, "JAVA_HOME", "MINE", "OTHER", "ANTHROPIC_API_KEY"):
+        monkeypatch.setenv(name, "x")
+    with_list(folder, "MINE", "RALPH_KEY")
+    found = passed_on(str(folder))
+
+    assert {*standard, "JAVA_HOME", "MINE"} <= found.keys()
+    assert not {"OTHER", "SHOP", "ANTHROPIC_API_KEY", *USUAL, "SHOP_DSN"} & found.keys()
+
+
+def test_an_agent_keeps_its_own_variables_with_a_list(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.setenv(name, "x")
+    with_list(folder)
+    found = passed_on(str(folder), to_agent=True, also=["ANTHROPIC_*"])
+
+    assert {"ANTHROPIC_API_KEY", "SHOP_DSN", "PATH"} <= found.keys()
+    assert not {"OPENAI_API_KEY", "SHOP", *USUAL} & found.keys()

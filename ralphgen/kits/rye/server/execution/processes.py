@@ -9,6 +9,7 @@ import time
 from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.processes.jobs import ClosedError, FullError, NotRunningError
 from ralphgen.runtime.processes.pipes import Pipes
+from ralphgen.runtime.processes.secrets import Masker
 
 from ..values import EXECUTION_FAILED
 
@@ -67,10 +68,11 @@ class CommandOutcome:
     def __init__(
         self, job: Job, stdout: CappedOutput, stderr: CappedOutput, *, timed_out: bool
     ) -> None:
+        masker = Masker()
         self.return_code: int | None = job.exit_code
         self.signal: int | None = job.signal
-        self.stdout = stdout.text()
-        self.stderr = stderr.text()
+        self.stdout = masker.text(stdout.text())
+        self.stderr = masker.text(stderr.text())
         self.stdout_truncated = stdout.truncated
         self.stderr_truncated = stderr.truncated
         self.timed_out = timed_out

@@ -1,0 +1,133 @@
+"""Secrets of the environment are masked in text, and harmless variables are not."""
+
+import json
+import shlex
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote, quote_plus
+
+import pytest
+
+from ralphgen.runtime.processes.pipes import Tail
+from ralphgen.runtime.processes.secrets import MASK, Masker, is_secret, masked
+
+VALUE = "aB3$k'q\"z/+ü9"
+SECRET = (
+    *("MY_PASS", "DB_PASS", "DBPASS", "SSHPASS", "PASS", "DB_PASS2", "db_pass", "MY_PASSWD"),
+    *("DB_PWD", "MYSQL_PWD", "APPPWD", "DB_PW", "MY_PASSWORD", "PGPASSWORD", "dbPassword"),
+    *("GPG_PASSPHRASE", "LOGIN_PASSCODE", "KEY", "API_KEY", "APIKEY", "OPENAI_APIKEY", "apiKey"),
+    *("SIGNING_KEYS", "SECRET_KEY_BASE", "AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID"),
+    *("GITHUB_TOKEN", "GITHUB_TOKEN_2", "TOKEN_PROD", "npm_config__authToken", "GITHUB_PAT"),
+    *("CLIENT_SECRET", "DB_SECRETS", "CREDENTIALS", "X_CREDENTIAL", "X_CREDS", "BASIC_AUTH"),
+    *("AUTHORIZATION", "BEARER", "APP_JWT", "SENTRY_DSN", "DB_CONNECTION_STRING", "CONNSTR"),
+    *("ConnectionString", "SESSION_COOKIE", "PRIVATE_PEM", "SLACK_WEBHOOK_URL", "MY_OTP"),
+)
+HARMLESS = (
+    *("PATH", "HOME", "PWD", "OLDPWD", "LANG", "LC_ALL", "LANGUAGE", "TERM", "HTTP_PROXY"),
+    *("AUTHOR", "GIT_AUTHOR_NAME", "SSH_AUTH_SOCK", "XAUTHORITY", "SSH_ASKPASS", "GIT_ASKPASS"),
+    *("KEYBOARD", "MONKEY", "COMPASS", "BYPASS_CACHE", "SSH_PUBLIC_KEY", "DB_PASSWORD_FILE"),
+    *("TOKENIZERS_PARALLELISM", "AUTH_MODE", "TOKEN_URL", "KEY_PATH", "JAVA_HOME", "GOPATH"),
+    *("PATTERN", "COMPASS_DIR", "SECRETARY", "GNOME_KEYRING_CONTROL", "NODE_ENV", "PASSENGERS"),
+)
+
+
+@pytest.mark.parametrize("name", SECRET)
+def test_value_of_secret_name_is_masked(name: str) -> None:
+    assert f"is {MASK}." == Masker({name: VALUE}).text(f"is {VALUE}.")
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_value_of_harmless_name_is_unchanged(name: str) -> None:
+    assert not is_secret(name)
+    assert VALUE == Masker({name: VALUE}).text(VALUE)
+
+
+@pytest.mark.parametrize(
+    "value", ["", "1", "true", "12345", "disabled", "required", "/usr/bin", "  "]
+)
+def test_short_values_settings_and_paths_are_unchanged(value: str) -> None:
+    assert f"a {value} b" == Masker({"MY_AUTH": value}).text(f"a {value} b")
+
+
+@pytest.mark.parametrize(
+    "spell",
+    [
+        json.dumps,
+        lambda value: json.dumps(value, ensure_ascii=False),
+        repr,
+        shlex.quote,
+        quote,
+        lambda value: quote(value, safe=""),
+        quote_plus,
+        lambda value: value.encode().hex(),
+        lambda value: b64encode(value.encode()).decode(),
+        lambda value: urlsafe_b64encode(value.encode()).decode(),
+        lambda value: b64encode(f"u:{value}".encode()).decode(),
+        lambda value: b64encode(f"me:{value}".encode()).decode(),
+        lambda value: b64encode(f"{value}:x".encode()).decode(),
+    ],
+)
+def test_usual_spellings_of_a_value_are_masked(spell: Callable[[str], str]) -> None:
+    spelled = spell(VALUE)
+    text = Masker({"MY_PASS": VALUE}).text(f"a {spelled} b")
+
+    assert MASK in text
+    assert VALUE not in text
+    assert len(text) < len("a *** b") + 10  # of base64 the letters at its ends are left
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "secret"),
+    [
+        ("DATABASE_URL", "postgres://u:hunter2!@h/db", "hunter2!"),
+        ("DATABASE_URL", "postgres://u:hunter%402@h/db", "hunter@2"),
+        ("DATABASE_URL", "postgres://u:hunter@22@h/db", "hunter@22"),
+        ("DATABASE_URL", "postgres://u:hunter/22@h/db", "hunter/22"),
+        ("REPO", "https://ghp_0123456789abcdef@github.com/a/b", "ghp_0123456789abcdef"),
+        ("HTTP_PROXY", "http://u:hunter2!@proxy:8080", "hunter2!"),
+        ("STORAGE", "Server=x;User Id=u;Password=hunter2!;Pooling=true", "hunter2!"),
+        ("STORAGE", "host=x password='hunter 2' dbname=y", "hunter 2"),
+        ("STORAGE", "https://x/y?a=b&access_token=hunter2!", "hunter2!"),
+        ("STORAGE", json.dumps({"a": [{"private_key": "one1one\ntwo2two"}]}), "two2two"),
+        ("MY_KEY", "one1one\ntwo2two\n", "two2two"),
+        ("MY_KEY", "one1one\\ntwo2two", "two2two"),
+    ],
+)
+def test_secret_within_a_value_is_masked(variable: str, value: str, secret: str) -> None:
+    assert f"is {MASK}" == Masker({variable: value}).text(f"is {secret}")
+
+
+def test_url_without_password_is_unchanged() -> None:
+    url = "postgres://user@host:5432/database"
+
+    assert url == Masker({"DATABASE_URL": url, "HTTP_PROXY": "http://proxy:3128"}).text(url)
+    assert "http://proxy:3128" == Masker({"HTTP_PROXY": "http://proxy:3128"}).text(
+        "http://proxy:3128"
+    )
+
+
+def test_password_in_a_url_that_no_variable_holds_is_masked() -> None:
+    assert "see http://me:***@x/ and a@b" == Masker({}).text("see http://me:p@ss@x/ and a@b")
+
+
+def test_rest_of_a_value_that_was_cut_off_is_masked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_PASS", "correct-horse-battery")
+    tail = Tail(20)
+    tail.add(b"it is correct-hor")
+    tail.add(b"se-battery: wrong")
+
+    assert tail.cut
+    assert "***: wrong" == masked(tail.text(), cut=tail.cut)
+
+
+def test_strings_of_a_json_value_are_masked() -> None:
+    found = Masker({"MY_PASS": "hunter2"}).value({"a": ["hunter2", 2, None], "hunter2": True})
+
+    assert {"a": ["***", 2, None], "***": True} == found
+
+
+def test_long_values_take_no_time_that_grows_with_their_square(tmp_path: Path) -> None:
+    long = "word-" * 100_000
+
+    assert "x" == Masker({"A": long, "B": "://" * 1_000, "C": str(tmp_path)}).text("x")
