@@ -447,6 +447,55 @@ class TestDoors:
 
         assert [] == [path for path in printing if not rooms.match(path)]
 
+    def test_only_the_guarded_streams_reach_a_terminal(self) -> None:
+        """Whatever else writes there could pass on a character that steers it."""
+        found: dict[str, set[str]] = {}
+        for path in MODULES:
+            for node in nodes(path):
+                if (way := writes_past_streams(node)) is not None:
+                    found.setdefault(way, set()).add(name_of(path))
+
+        assert {
+            "buffer": {
+                "ralphgen/kits/rye/server/execution/python_shim.py",  # runs on pipes of the server
+            },
+            "stream": {
+                "ralphgen/kits/rye/server/execution/schema_check.py",  # so does this
+                "ralphgen/plugin/hooks/gate.py",  # JSON, in ASCII without DEL
+                "ralphgen/doctor/handshake.py",  # JSON for its parent
+                "ralphgen/runtime/errors.py",  # a log of lines of JSON
+                "ralphgen/runtime/loader.py",  # what a server says before it refuses to start
+                "ralphgen/runtime/kept.py",
+                "ralphgen/runtime/modules.py",
+                "ralphgen/runtime/start.py",
+                "ralphgen/runtime/http/command.py",
+                "ralphgen/runtime/http/request_log.py",
+            },
+        } == {
+            way: {name for name in names if not name.startswith("ralphgen/cli/")} - STREAMS
+            for way, names in found.items()
+        }
+
+    def test_programs_write_to_our_streams_only_where_they_may(self) -> None:
+        """What a program writes there, no function of ours escapes."""
+        inheriting = {
+            f"{name_of(path)}: {', '.join(sorted(missing))}"
+            for path in MODULES
+            for node in nodes(path)
+            if isinstance(node, ast.Call)
+            and re.search(r"(?:^|\.)(?:Popen|run)$", ast.unparse(node.func))
+            and (ast.unparse(node.func).startswith("subprocess.") or node_is_popen(node))
+            and (missing := inherited_streams(node))
+        }
+
+        assert {
+            "ralphgen/calls/connection.py: stderr",  # of the project's server, in lines of JSON
+            "ralphgen/cli/row_editor.py: stderr, stdout",  # the user's editor
+            "ralphgen/cli/serve.py: stderr, stdout",  # becomes the server
+            "ralphgen/launch/runner.py: stderr, stdout",  # an agent that has the terminal
+            "ralphgen/launch/serving.py: stderr, stdout",  # the server of a session
+        } == inheriting
+
     def test_text_is_opened_with_its_encoding(self) -> None:
         """Without it, the machine's locale decides what a file says."""
         found = {
@@ -458,6 +507,37 @@ class TestDoors:
         }
 
         assert set() == found
+
+
+STREAMS = {"ralphgen/terminal/streams.py", "ralphgen/terminal/console.py"}
+
+
+def writes_past_streams(node: ast.AST) -> str | None:
+    """How a node reaches a standard stream, unless by `print`: "buffer", "Console" or "stream"."""
+    if isinstance(node, ast.Attribute) and ast.unparse(node) in {
+        *("sys.stdout.buffer", "sys.stderr.buffer", "sys.__stdout__", "sys.__stderr__")
+    }:
+        return "buffer"
+    if not isinstance(node, ast.Call):
+        return None
+    called = ast.unparse(node.func)
+    if called == "os.write" and ast.unparse(node.args[0]) in {"1", "2"}:
+        return "file"
+    if called.rpartition(".")[2] in {"echo", "secho"}:
+        return "echo"
+    if called == "Console":
+        return "Console"
+    return "stream" if re.match(r"sys\.std(?:out|err)\.write", called) else None
+
+
+def node_is_popen(node: ast.Call) -> bool:
+    return ast.unparse(node.func) == "Popen"
+
+
+def inherited_streams(node: ast.Call) -> set[str]:
+    """The streams of ours that a call which starts a program passes on to it."""
+    given = {word.arg for word in node.keywords}
+    return set() if "capture_output" in given else {"stdout", "stderr"} - given
 
 
 def decides(path: Path) -> bool:

@@ -56,7 +56,7 @@ def report(
 
     text = written(project_root(path), sessions=sessions)
     if output == STANDARD_OUTPUT:
-        sys.stdout.buffer.write(text.encode())
+        sys.stdout.write(text)
         sys.stdout.flush()
         return
     put(Path(output), text)

@@ -2,12 +2,11 @@
 
 import sys
 from collections.abc import Sequence
-from io import TextIOWrapper
 from pathlib import Path
 
 from ralphgen.calls.arguments import from_json, from_words, typed
 from ralphgen.calls.caller import open_server
-from ralphgen.errors import RalphgenError, UsageError, harmless, plain
+from ralphgen.errors import RalphgenError, UsageError, plain
 from ralphgen.project.root import project_place
 from ralphgen.runtime.policy import FULL
 from ralphgen.sessions.decide import Request
@@ -23,9 +22,6 @@ REFUSED = 1
 
 def call(words: Sequence[str]) -> int:
     """Call a tool and print its answer; return 0, 1 for a refusal, 2 for what cannot be asked."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal may lack a character
     try:
         return _call(words)
     except RalphgenError as error:
@@ -52,9 +48,9 @@ def _call(words: Sequence[str]) -> int:
             fixed = typed(from_words(given), schemas.get(tool, {}))
         answer = server.call(tool, fixed)
     if answer.refused:
-        sys.stderr.write(f"{harmless(answer.text)}\n")
+        say(answer.text)
         return REFUSED
-    print(harmless(answer.text) if sys.stdout.isatty() else answer.text)
+    print(answer.text)
     return 0
 
 

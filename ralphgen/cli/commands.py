@@ -1,6 +1,5 @@
 """Every command, ours and those of kits, and running one to its exit code."""
 
-import io
 import os
 import sys
 from copy import copy
@@ -36,6 +35,7 @@ from ralphgen.cli.tasks import tasks
 from ralphgen.errors import RalphgenError
 from ralphgen.kits.commands import COMMANDS
 from ralphgen.terminal.console import say
+from ralphgen.terminal.pages import guard_consoles
 
 __all__ = [
     "board",
@@ -67,9 +67,7 @@ for module in COMMANDS:
 
 def run() -> int:
     """Run the command of `sys.argv`; returns its exit code and shows no traceback for a problem."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal may lack a character
+    guard_consoles()
     arguments, passed = _split(sys.argv[1:])
     try:
         with as_bash_splits(os.environ):

@@ -3,10 +3,12 @@
 import sys
 
 from ralphgen.terminal.console import show_crash
+from ralphgen.terminal.streams import guard_streams
 
 
 def main() -> None:
     """Run the command of `sys.argv`."""
+    guard_streams()
     sys.excepthook = show_crash  # before Typer, which passes on to the one that it finds
     if sys.argv[1:2] == ["serve"] and "--help" not in sys.argv:
         from ralphgen.cli.serve import serve

@@ -6,12 +6,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from ralphgen.errors import harmless, plain
 from ralphgen.terminal.console import say
+from ralphgen.terminal.pages import PageConsole
 
 Row = Mapping[str, Any]
 UNLIMITED = 1_000  # columns, where nothing says how wide the page is
@@ -37,10 +37,10 @@ MISSED_LEAST = ("priority", "held_by")
 """The columns that go before all others where there is no room."""
 
 
-def page_console(*, to_stderr: bool = False) -> Console:
+def page_console(*, to_stderr: bool = False) -> PageConsole:
     """Return a console as wide as the terminal; a page that nobody looks at has room for all."""
     width = shutil.get_terminal_size((UNLIMITED, 24)).columns
-    return Console(width=width, stderr=to_stderr, markup=False, emoji=False, highlight=False)
+    return PageConsole(width=width, stderr=to_stderr, markup=False, emoji=False, highlight=False)
 
 
 def show_rows(rows: Sequence[Row], columns: Sequence[str], total: int) -> None:

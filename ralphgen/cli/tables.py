@@ -20,6 +20,7 @@ from ralphgen.project.model import Column, Project
 from ralphgen.project.model import Table as DatabaseTable
 from ralphgen.project.root import database_shown
 from ralphgen.sessions.store import StoredSession, age_words
+from ralphgen.terminal.pages import PageConsole
 
 Entries = list[dict[str, Any]]
 """Tools as `tools/list` gives them."""
@@ -148,9 +149,9 @@ def _session_cells(stored: StoredSession, record: SessionRecord | None) -> tuple
     return name, shown, discipline, age_words(stored.age), turns, cost, state
 
 
-def _console() -> Console:
+def _console() -> PageConsole:
     """Return a console that prints names as they are: brackets and colons are no markup."""
-    return Console(markup=False, emoji=False, highlight=False)
+    return PageConsole(markup=False, emoji=False, highlight=False)
 
 
 def _seen(plan: ServerPlan, kit: KitPlan, discipline: str | None) -> dict[str, Entries]:

@@ -13,7 +13,7 @@ from ralphgen.project.connection import DatabaseConnection
 from ralphgen.project.model import Schema
 from ralphgen.project.postgresql import PostgresqlConnection
 from ralphgen.runtime.sqlite.library import quoted
-from ralphgen.terminal.console import STEERING
+from ralphgen.terminal.streams import escaped
 
 MASK = "***"
 OPEN = ("name", "command", "args", "type")  # what an MCP server may show of itself
@@ -89,7 +89,7 @@ def spelled_lines(rows: Rows) -> Iterator[str]:
     for table, key in sorted(rows, key=_order):
         row = {name: _json_value(value) for name, value in sorted(rows[table, key].items())}
         text = json.dumps({"table": table, "row": row}, ensure_ascii=False)
-        yield STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
+        yield escaped(text) + "\n"
 
 
 def stored_value(value: Any) -> Value:

@@ -71,10 +71,9 @@ def run_printing(
     a tool of the session is missing. In every case nothing that it started is left.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
-    reader, code, by_person = agent.reader(session), 0, 0
+    reader, mask, code, by_person = agent.reader(session), Masker(), 0, 0
     out_of_time = claim_lost = False
     handled = _handling(_stop_us, *_ENDINGS) if stop is None else nullcontext()
-    mask = Masker()
     complain = _written(mask, say) if stop is None else _said(agent, mask, say)
     running, ends = None, _either(asked, stop)
     try:

@@ -99,7 +99,8 @@ def log(level: str, logger: str, data: object) -> None:
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     line = {"level": level, "logger": logger, "data": data, "timestamp": stamp}
     try:
-        sys.stderr.write(json.dumps(line, default=str) + "\n")
+        text = json.dumps(line, default=str).replace("\x7f", "\\u007f")
+        sys.stderr.write(text + "\n")
         sys.stderr.flush()
     except (OSError, ValueError):
         return

@@ -52,7 +52,8 @@ def start(
         finder = Modules(folder, manifest, kept, kit, trusting="--trust-edited" in arguments)
         finder.require("", "runtime", f"runtime/{kit}")
     except (OSError, ValueError) as error:
-        sys.stderr.write(f"server.py: {error}\n")
+        text = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in str(error))
+        sys.stderr.write(f"server.py: {text}\n")
         return 2
     sys.meta_path.insert(0, finder)
     finder.run_first()

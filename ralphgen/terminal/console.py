@@ -2,14 +2,12 @@
 
 import json
 import os
-import re
 import sys
 from types import TracebackType
 
 from ralphgen.errors import Say, harmless
+from ralphgen.terminal.streams import escaped
 
-# What JSON may hold as it is: the second half of the control characters, and marks of direction.
-STEERING = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 VARIABLE = "RALPHGEN_TRACEBACK"
 
 
@@ -25,8 +23,7 @@ def progress(quiet: bool) -> Say:
 
 def print_json(value: object) -> None:
     """Print a result for programs, in which nothing steers a terminal."""
-    text = json.dumps(value, indent=2, ensure_ascii=False)
-    print(STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+    print(escaped(json.dumps(value, indent=2, ensure_ascii=False)))
 
 
 def drop_output() -> None:

@@ -224,4 +224,4 @@ def _text(asked: Mapping[str, Any] | None, key: str) -> str:
 if __name__ == "__main__":
     answer = main(sys.argv[1], sys.stdin.buffer.read())
     if answer:
-        sys.stdout.write(json.dumps(answer))
+        sys.stdout.write(json.dumps(answer).replace("\x7f", "\\u007f"))

@@ -61,7 +61,8 @@ def test_all_mistakes_are_found_in_the_order_of_their_lines(tmp_path: Path) -> N
 def test_without_a_near_key_all_are_listed(tmp_path: Path) -> None:
     listed = (
         "board, brief, claims, database, describe, disciplines, done, environment, http, kits, "
-        "launch, loop, own_tools, policy, queries, requires, schema, sessions, structured_output, tables"
+        "launch, loop, own_tools, policy, queries, requires, schema, sessions, "
+        "structured_output, tables"
     )
 
     assert [f'1: unknown key "quux"\nhint: the keys are {listed}'] == problems(
