@@ -14,6 +14,7 @@ from typing import Any
 from ralphgen.errors import ProjectError, UsageError, plain
 from ralphgen.project.root import FOLDER, SESSIONS
 from ralphgen.project.rows import open_rows
+from ralphgen.runtime.context import BY_COMMAND
 from ralphgen.runtime.errors import StartError
 from ralphgen.runtime.policy import FULL, Policy, Recipe
 from ralphgen.runtime.values.encoding import sha256_hex
@@ -78,7 +79,7 @@ def made_options(
 ) -> Iterator[Options]:
     """The options of servers for one call in a work tree: good until the servers have started.
 
-    What is made by a call as a person, rather than as some kind of agent, is on record as theirs.
+    Rows made by a call with every tool are on record as the user's, others as an agent's.
 
     Raises `UsageError` and `ProjectError` as a session of the request would.
     """
@@ -89,7 +90,7 @@ def made_options(
     moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     name = f"call-{moment}-{os.urandom(4).hex()}"
     facts = context_facts(policy, subject, request.kits or policy.kits, name, made_for)
-    facts |= {"provenance": "human"} if subject.base == FULL else {}
+    facts |= {"user": BY_COMMAND} if policy.profile(subject.base) == FULL else {}
     facts |= {"as_read": asdict(request.as_read)} if request.as_read is not None else {}
     text = json.dumps(facts).encode()
     with TemporaryDirectory(prefix="ralphgen-") as folder:

@@ -1,5 +1,6 @@
 """The command `launch`: starts an agent in a session of its own."""
 
+import os
 import shlex
 import sys
 from dataclasses import replace
@@ -13,6 +14,7 @@ from ralphgen.cli.completion import complete_agents, complete_recipes
 from ralphgen.cli.recipes import RecipeCommand
 from ralphgen.cli.sessions import Discipline, Feature, Kits, Next, Task, open_session
 from ralphgen.errors import ProjectError, RalphgenError, Say, plain
+from ralphgen.runtime.context import BY_TERMINAL
 from ralphgen.sessions.decide import Request
 from ralphgen.terminal.console import progress, say
 from ralphgen.terminal.options import Project, Quiet, TrustEdited
@@ -78,7 +80,7 @@ def launch(
     task_execution, opus_review and enrichment run to their end and print what happens; the others
     are conversations in the terminal.
     """
-    from ralphgen.launch.agent import LaunchOptions
+    from ralphgen.launch.agent import LaunchOptions, prints
     from ralphgen.launch.agents import find_agent
     from ralphgen.project.root import project_place
     from ralphgen.sessions.items import read_settings
@@ -87,7 +89,13 @@ def launch(
     place, tell = project_place(project), progress(quiet)
     works = find_agent(agent, read_settings(place.root))
     request = Request(recipe, task, feature, discipline, tuple(kit or ()), next=next_)
-    made = open_session(place, request, tell, dry_run=dry_run, trust_edited=trust_edited)
+
+    def user(profile: str) -> str:
+        """Return how the user takes part: agents of the settings are their own clients."""
+        talks = works.converses and not printing and not prints(profile)
+        return BY_TERMINAL if talks and os.isatty(0) and os.isatty(1) else ""
+
+    made = open_session(place, request, tell, dry_run=dry_run, trust_edited=trust_edited, user=user)
     for line in made.runs:
         tell(plain(line))
     for line in works.lacks:

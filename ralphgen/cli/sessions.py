@@ -1,6 +1,7 @@
 """The commands on agent sessions: making and listing them, and clients' own configs."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +17,7 @@ from ralphgen.cli.completion import (
 from ralphgen.cli.recipes import RecipeCommand
 from ralphgen.cli.trust import asked
 from ralphgen.errors import ProjectError, Say, UsageError, plain
+from ralphgen.runtime.context import BY_CLIENT
 from ralphgen.sessions.decide import Request
 from ralphgen.terminal.console import print_json, progress, say
 from ralphgen.terminal.options import Folder, Json, Project, Quiet, TrustEdited
@@ -303,9 +305,18 @@ def make_session(
 
 
 def open_session(
-    place: "ProjectPlace", request: Request, tell: Say, *, dry_run: bool = False, trust_edited: bool
+    place: "ProjectPlace",
+    request: Request,
+    tell: Say,
+    *,
+    dry_run: bool = False,
+    trust_edited: bool,
+    user: str | Callable[[str], str] = BY_CLIENT,
 ) -> "PreparedSession":
-    """Return the session, which works in the place's work tree; say its warnings in any case."""
+    """Return the session, which works in the place's work tree; say its warnings in any case.
+
+    It is for the user's own client, unless `user` says otherwise as in `create_session`.
+    """
     from ralphgen.sessions.create import create_session
 
     made = create_session(
@@ -316,6 +327,7 @@ def open_session(
         work_tree=place.work_tree,
         dry_run=dry_run,
         trust_edited=trust_edited,
+        user=user,
     )
     for warning in made.warnings:
         say(f"warning: {plain(warning)}")

@@ -10,6 +10,7 @@ from ralphgen.errors import RalphgenError, Say
 from ralphgen.launch.record import open_record
 from ralphgen.launch.servers import session_servers
 from ralphgen.project.root import ProjectPlace
+from ralphgen.runtime.context import BY_CLIENT
 from ralphgen.runtime.files.write import write_new
 from ralphgen.sessions.claims import keep_claim
 from ralphgen.sessions.create import create_session
@@ -38,6 +39,7 @@ def serve_session(place: ProjectPlace, request: Request, *, say: Say, trust_edit
         ask=_nobody,
         work_tree=place.work_tree,
         trust_edited=trust_edited,
+        user=BY_CLIENT,
     )
     try:
         if conversation := os.environ.get(CONVERSATION):  # for the hooks of the plugin

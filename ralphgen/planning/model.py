@@ -112,11 +112,11 @@ class ToolPlan:
     it is not `interactive`, and those of "manual" always. `loaded_first` names the recipes whose
     agents need it from their first turn on, and `closes` says that sessions close their work with
     it. Only sessions of "manual" and of the recipes that `reserved` names for an argument are
-    offered that argument; `narrowed` holds, by recipe, the arguments that remain, and
-    `narrowed_values`, by recipe and argument, the values that remain. `bound` says of an argument
-    which rows it may name in a session that is about such a row, in the words of
-    `runtime/policy.py`; `granted_by` are the kinds of rows without any of which only a person has
-    the tool, since it would write what belongs to any.
+    offered that argument, and one that names no recipe is the user's alone; `narrowed` holds, by
+    recipe, the arguments that remain, and `narrowed_values`, by recipe and argument, the values
+    that remain. `bound` says of an argument which rows it may name in a session that is about such
+    a row, in the words of `runtime/policy.py`; `granted_by` are the kinds of rows without any of
+    which only a person has the tool, since it would write what belongs to any.
 
     What agents are told: the server's instructions hold `instruction` and, behind those of all
     tools, `advice`. What several tools share is said once, with the names of those that the session
@@ -159,6 +159,11 @@ class ToolPlan:
         """The names of the arguments, in order."""
         return tuple(argument.name for argument in self.arguments)
 
+    @property
+    def personal(self) -> Names:
+        """The arguments that only the user gives: a session of an agent has none of them."""
+        return tuple(name for name in self.argument_names if self.reserved.get(name, RECIPES) == ())
+
     def offered(self, profile: str) -> bool:
         """Return whether sessions of a profile have the tool."""
         if profile == INTERACTIVE:
@@ -192,12 +197,11 @@ class HttpUse:
     """What a kit leaves out over HTTP, where the server's files are not those of the agent.
 
     `withheld` names tools; `withheld_values` holds, by tool and argument, the values that a session
-    about a task may not give there, and `withheld_arguments`, by tool, those that nobody gives.
+    about a task may not give there.
     """
 
     withheld: Names = ()
     withheld_values: Mapping[str, Mapping[str, Names]] = field(default_factory=dict)
-    withheld_arguments: Mapping[str, Names] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,6 @@ def _http_settings(project: Project, kits: Sequence[KitPlan]) -> dict[str, Any] 
             key: {
                 "withheld": use.withheld,
                 "withheld_values": use.withheld_values,
-                "withheld_arguments": use.withheld_arguments,
             }
             for key, use in served.items()
         },

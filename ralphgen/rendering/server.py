@@ -20,6 +20,7 @@ from ralphgen.planning.model import (
 from ralphgen.rendering.policy import policy_lines
 from ralphgen.rendering.skill import skill_module
 from ralphgen.rendering.templates import rendered
+from ralphgen.runtime.policy import USER
 from ralphgen.spelling import Construction, Lines, Name, Value, import_from, keyword
 
 RUNTIME = Path(__file__).parents[1] / "runtime"
@@ -205,7 +206,11 @@ def _tool(tool: ToolPlan, *, structured: bool) -> dict[str, Any]:
         "required": [argument.name for argument in tool.arguments if argument.required],
         "writes_by": tool.writes_by,
         "needs": Lines(
-            {argument.name: argument.needs for argument in tool.arguments if argument.needs}
+            {
+                argument.name: argument.needs or USER
+                for argument in tool.arguments
+                if argument.needs or argument.name in tool.personal
+            }
         ),
         "refusals": Lines(
             {argument.name: argument.refusal for argument in tool.arguments if argument.refusal}

@@ -34,14 +34,14 @@ KEYS: dict[str, tuple[type, ...]] = {
     "brief": (dict,),
     "done": (dict,),
     "claim": (dict,),
-    "provenance": (str,),
+    "user": (str,),
     "as_read": (dict,),
 }
 # What the file beside a server must hold, and one that a command line names.
 REQUIRED = ("version", "session_id", "recipe", "enabled_tools")
 # What only a context may hold that was fixed when it was made.
-FIXED = ("brief", "done", "claim", "provenance", "as_read")
-NAMED = tuple(key for key in KEYS if key not in FIXED)
+FIXED = ("brief", "done", "claim", "as_read")
+NAMED = tuple(key for key in KEYS if key not in (*FIXED, "user"))
 # What people say of the brief; only a context that was fixed when it was made may hold it, because
 # agents follow these words, and whoever commits a file could write them.
 BRIEF: dict[str, tuple[type, ...]] = {
@@ -61,6 +61,9 @@ PROJECT: dict[str, tuple[type, ...]] = {
     "database": (str,),
 }
 IDENTITY = ("root", "title", "created")  # without which no project is named
+# How the user takes part in a session: types each call as a command, uses a client, or talks with a
+# launched agent in a terminal. A session without the key belongs to an agent alone.
+BY_COMMAND, BY_CLIENT, BY_TERMINAL = "command", "client", "terminal"
 LOCK = "lock"
 _held: list[int] = []  # open for the life of the process
 
@@ -84,6 +87,8 @@ def read_context(path: str, sha256: str | None) -> dict[str, Any]:
     if sha256 is None and not problem:
         fixed = next((key for key in FIXED if key in facts), None)
         problem = fixed and f'"{fixed}" is for sessions alone'
+        if facts.get("user", BY_CLIENT) != BY_CLIENT:
+            problem = f'"user" is {_shown(facts["user"])}, which is for sessions alone'
     if problem:
         raise StartError(problem)
     return facts
@@ -128,7 +133,7 @@ def _shape_problem(facts: object, required: tuple[str, ...]) -> str | None:
             return f'"{key}" is {_shown(value)}, which has the wrong type'
     brief = _brief_problem(facts.get("brief", {}))
     problem = _project_problem(facts.get("project")) or _tables_problem(facts) or brief
-    return problem or _claim_problem(facts) or _as_read_problem(facts)
+    return problem or _user_problem(facts) or _claim_problem(facts) or _as_read_problem(facts)
 
 
 def _project_problem(project: Mapping[str, Any] | None) -> str | None:
@@ -138,6 +143,11 @@ def _project_problem(project: Mapping[str, Any] | None) -> str | None:
         return f'"project" holds {_shown(sorted(project))}, expected {_shown(sorted(PROJECT))}'
     wrong = [key for key, value in project.items() if not isinstance(value, PROJECT[key])]
     return f'"project" has a wrong "{wrong[0]}"' if wrong else None
+
+
+def _user_problem(facts: Mapping[str, Any]) -> str | None:
+    known = facts.get("user", BY_CLIENT) in (BY_COMMAND, BY_CLIENT, BY_TERMINAL)
+    return None if known else f'"user" is {_shown(facts["user"])}, which is not known'
 
 
 def _claim_problem(facts: Mapping[str, Any]) -> str | None:

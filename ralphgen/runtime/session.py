@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import time
 
-from .context import read_context
+from .context import BY_CLIENT, BY_COMMAND, read_context
 from .errors import StartError, ToolError, one_line
-from .policy import NOTHING, OPTIONAL, OWN, REQUIRED, BoundArgument, bound_arguments
+from .policy import (
+    FULL,
+    NOTHING,
+    OPTIONAL,
+    OWN,
+    REQUIRED,
+    USER,
+    BoundArgument,
+    bound_arguments,
+)
 from .system import os
 
 TYPE_CHECKING = False
@@ -37,7 +46,8 @@ class Session:
     session that was made, and None where it is that of this one server, or of one command. `claim`
     says by which `token` it holds its task, with which `lease` in seconds, and whether that is
     `kept` when the task is closed, as a merge is still to come; None where it does not hold it.
-    `provenance` says whose the rows are that it makes. `as_read` holds what a person has read in
+    `user` is how the user takes part (see `context.py`), None in a session of an agent alone, in
+    which the server asks no questions. `as_read` holds what a person has read in
     `columns` of the row that its `kind` and `key` name, on which alone what they change of it is
     based: where something else is there by now, nothing is written. None where nothing was read.
     """
@@ -61,11 +71,11 @@ class Session:
         "kit",
         "profile",
         "project",
-        "provenance",
         "recipe",
         "session_id",
         "target",
         "task",
+        "user",
     )
 
     def __init__(
@@ -83,7 +93,7 @@ class Session:
         self.brief: Mapping[str, Any] = facts.get("brief", {})
         self.done: Mapping[str, Any] | None = facts.get("done")
         self.claim: Mapping[str, int] | None = facts.get("claim")
-        self.provenance: str = facts.get("provenance", "agent")
+        self.user: str | None = facts.get("user")
         self.as_read: Mapping[str, Any] | None = facts.get("as_read")
         self.context = context
         self.folder = _folder(context)
@@ -135,6 +145,16 @@ class Session:
         return None if self.folder else repr({**self._facts, "session_id": "", "as_read": ""})
 
     @property
+    def is_users(self) -> bool:
+        """Whether what arrives counts as the user's own words."""
+        return self.profile == FULL and self.user in (BY_COMMAND, BY_CLIENT)
+
+    @property
+    def provenance(self) -> str:
+        """Who makes the rows that it creates."""
+        return "human" if self.is_users and self.user == BY_COMMAND else "agent"
+
+    @property
     def kits(self) -> tuple[str, ...]:
         """The kits that the project has switched on."""
         return self._policy.kits
@@ -173,8 +193,12 @@ class Session:
         return reasons.get(name, "this server has none of this name")
 
     def _granted(self, tool: Tool, keep: Sequence[str] | None) -> Sequence[str] | None:
-        """Return the arguments without those that need a tool which the run does not have."""
-        lacking = [name for name, need in tool.needs.items() if not self.grants(*need.split(":"))]
+        """Return the arguments without those that need the user, or a tool that the run lacks."""
+        lacking = [
+            name
+            for name, need in tool.needs.items()
+            if not (self.is_users if need == USER else self.grants(*need.split(":")))
+        ]
         if not lacking:
             return keep
         return [name for name in (tool.properties if keep is None else keep) if name not in lacking]
@@ -252,13 +276,19 @@ def read_session(
     """
     path = os.path.join(folder, DEFAULT_FILE) if context is None else context
     if context is None and not os.path.lexists(path):  # a dangling link is a bad context
-        unnamed = {"session_id": _own_id(DEFAULT_RECIPE), "recipe": DEFAULT_RECIPE}
+        unnamed = {
+            "session_id": _own_id(DEFAULT_RECIPE),
+            "recipe": DEFAULT_RECIPE,
+            "user": BY_CLIENT,
+        }
         return Session(kit, unnamed, DEFAULT_RECIPE, policy, None)
     try:
         facts = read_context(path, sha256)
         _refuse_another_folder(facts.get("project"), folder)
         if context is None:  # many a client starts servers on this file
             facts["session_id"] = _own_id(str(facts["recipe"]))
+            if policy.profile(_base(facts, policy)) in (FULL, DEFAULT_RECIPE):
+                facts["user"] = BY_CLIENT
         return session_of(kit, facts, policy, path)
     except StartError as error:
         fix = 'remove it and run "ralphgen init"' if context is None else "make a new session"

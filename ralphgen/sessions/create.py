@@ -26,6 +26,7 @@ from ralphgen.project.inspect import inspect_project, without_new_columns
 from ralphgen.project.model import Project
 from ralphgen.project.root import FOLDER, SESSIONS
 from ralphgen.project.rows import open_rows
+from ralphgen.runtime.context import BY_CLIENT
 from ralphgen.runtime.database.schema import WAITING
 from ralphgen.runtime.policy import Policy
 from ralphgen.runtime.session import DEFAULT_FILE
@@ -83,6 +84,7 @@ def create_session(
     dry_run: bool = False,
     claims: bool = True,
     trust_edited: bool = False,
+    user: str | Callable[[str], str] = "",
 ) -> PreparedSession:
     """Create a session of the project in `root`, whose servers would start; prune old ones.
 
@@ -92,15 +94,19 @@ def create_session(
     `keep_claim` and `end_claim` are for who runs it. A `dry_run` writes and prunes marked folders,
     and does nothing else: what other sessions bring in order is an error then. What the project
     makes a person run goes to `ask`, unless it is on record. `trust_edited` starts servers whose
-    files were edited. Raises `UsageError` for what cannot be met, `UntrustedError`, `ClaimedError`,
-    `NothingReadyError`, and `ProjectError` for what has to be fixed first; nothing is left then.
+    files were edited. `user` is how the user takes part, by the profile if that decides (see
+    `runtime/context.py`); an agent alone has none. Raises `UsageError` for what cannot be met,
+    `UntrustedError`, `ClaimedError`, `NothingReadyError`, and `ProjectError` for what has to be
+    fixed first; nothing is left then.
     """
     _finish_write(root, may=not dry_run)
     basis = basis_of(root, request)
     subject, claim = claimed_subject(basis, request, takes=claims and not dry_run)
     with held_while_made(claim):
         tree = work_tree(subject.task or 0) if callable(work_tree) else work_tree or root
-        session = _made(basis, subject, claim, say, ask, tree, dry_run, trust_edited)
+        profile = basis.policy.profile(subject.base)
+        part = user(profile) if callable(user) else user
+        session = _made(basis, subject, claim, say, ask, tree, dry_run, trust_edited, part)
     return replace(session, claim=claim)
 
 
@@ -149,6 +155,7 @@ def _made(
     work_tree: Path,
     dry_run: bool,
     trust_edited: bool,
+    user: str,
 ) -> PreparedSession:
     """Return the session on a subject, once its files are written and its servers have spoken."""
     root, plan, config = basis.root, basis.plan, basis.config
@@ -172,7 +179,8 @@ def _made(
     made_for = project_facts(root, work_tree, identity)
     brief = words.facts(config.brief)
     facts = context_facts(basis.policy, subject, basis.kits, session_id, made_for, brief)
-    held = {} if claim is None else {"claim": claim.facts(kept=work_tree != root)}
+    held: dict[str, Any] = {"user": user} if user else {}
+    held |= {} if claim is None else {"claim": claim.facts(kept=work_tree != root)}
     rules, more = fixed_rules(root, work_tree)
     wired = partial(_mcp_config, commands, others, _run_of_checks(rules))
     digest = make_folder(root, session_id, facts | rules | held, wired, more, dry_run=dry_run)
@@ -195,7 +203,7 @@ def create_default_context(
     nothing of the folder, so that a project can move.
     """
     session = create_session(
-        root, request, say=say, ask=ask, claims=False, trust_edited=trust_edited
+        root, request, say=say, ask=ask, claims=False, trust_edited=trust_edited, user=BY_CLIENT
     )
     facts = json.loads(session.context.read_bytes())
     for fixed in ("project", "brief", "done"):  # whoever commits the file could write these words

@@ -147,10 +147,10 @@ def held(root: Path) -> Iterator[sqlite3.Connection]:
 
 
 def context_for(root: Path, recipe: str, **facts: object) -> Path:
-    """A context file that enables every tool of the policy for a recipe.
+    """A context file that enables every tool of the policy for a recipe, in the user's own client.
 
-    `facts` replace its keys. A session about a task is about task 1, one about a discipline about
-    the first of them.
+    `facts` replace its keys; without a `user` an agent is alone. A session about a task is about
+    task 1, one about a discipline about the first of them.
     """
     settled = json.loads((root / ".ralph/mcp/project.json").read_text(encoding="utf-8"))
     kits = settled["config"]["kits"]
@@ -173,13 +173,17 @@ def context_for(root: Path, recipe: str, **facts: object) -> Path:
         "disabled_tools": {},
         "narrowed_arguments": {},
         "bindings": {},
+        "user": "client",
     }
     if task is not None:
         sql = "SELECT feature, discipline FROM tasks WHERE id = ?"
         rows = query(root, sql, task) or [(None, None)]
         context["feature"], context["discipline"] = rows[0]
+    context |= facts
+    if context["user"] is None:
+        del context["user"]
     path = root / f"context-{uuid4().hex}.json"  # several sessions start at once
-    path.write_text(json.dumps({**context, **facts}), encoding="utf-8")
+    path.write_text(json.dumps(context), encoding="utf-8")
     return path
 
 

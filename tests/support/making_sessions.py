@@ -12,6 +12,7 @@ from driving import Driver, Era, context_for, on_context, quiet, server_command,
 
 from ralphgen.project.config import LaunchConfig
 from ralphgen.project.root import SESSIONS
+from ralphgen.runtime.context import BY_CLIENT
 from ralphgen.sessions.create import create_session
 from ralphgen.sessions.decide import Request
 from ralphgen.sessions.model import PreparedSession, Served
@@ -28,7 +29,9 @@ def made(root: Path, recipe: str, *options: str) -> dict[str, Any]:
 def opened(root: Path, recipe: str, *, dry_run: bool = False, **request: Any) -> PreparedSession:
     """The same without a process of its own."""
     asked = Request(recipe, **request)
-    return create_session(root, asked, say=quiet, ask=lambda _: False, dry_run=dry_run)
+    return create_session(
+        root, asked, say=quiet, ask=lambda _: False, dry_run=dry_run, user=BY_CLIENT
+    )
 
 
 def prepared(

@@ -11,7 +11,7 @@ from ralphgen.kits.ralph.columns import (
     first_statuses,
     offered_tables,
 )
-from ralphgen.kits.ralph.proof_tools import BECAUSE, NO_CHECKS, RUN_CHECKS, with_proof
+from ralphgen.kits.ralph.proof_tools import NO_CHECKS, RUN_CHECKS, with_proof
 from ralphgen.kits.ralph.skill import SKILL
 from ralphgen.kits.ralph.table_tool import TableTool, answer_schema
 from ralphgen.kits.ralph.tools import TOOLS
@@ -89,18 +89,7 @@ def plan_ralph(project: Project) -> KitPlan:
         server = replace(server, connected=True, tools=tuple(map(_forced, server.tools)))
     elif project.postgresql is not None:
         server = replace(server, connected=True)
-    return _remote(with_proof(server, project))
-
-
-def _remote(kit: KitPlan) -> KitPlan:
-    """Return the kit without what only a person says, who is where the project is, over HTTP."""
-    personal = {FORCE.name, BECAUSE.name}
-    withheld = {
-        tool.name: tuple(name for name in tool.argument_names if name in personal)
-        for tool in kit.tools
-        if personal & {*tool.argument_names}
-    }
-    return replace(kit, http=replace(kit.http or HttpUse(), withheld_arguments=withheld))
+    return with_proof(server, project)
 
 
 def _forced(tool: ToolPlan) -> ToolPlan:

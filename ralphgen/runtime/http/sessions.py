@@ -92,7 +92,7 @@ class Kits:
     def _facts(self, claims: Mapping[str, Any]) -> dict[str, Any]:
         """Return the claims as the facts of a context: tools that are not named are all left.
 
-        Of the tools' arguments those are left that somebody may give over HTTP.
+        The user takes no part in it: whoever has the token sends the answers too.
         """
         every = {kit: [*self._policy.allowed(FULL, kit)] for kit in self._policy.kits}
         named: dict[str, list[str]] = {}
@@ -109,17 +109,7 @@ class Kits:
             "task_id": claims.get("tsk"),
             "claim": {**held, "kept": False} if "token" in held else None,
             "enabled_tools": named if "tools" in claims else every,
-            "narrowed_arguments": {kit: self._left(kit) for kit in self._kits},
             "disabled_tools": {kit: [*use["withheld"]] for kit, use in self._uses.items()},
-        }
-
-    def _left(self, kit: str) -> dict[str, list[str]]:
-        """Return, by tool, the arguments that are left, where some are withheld."""
-        withheld = self._uses[kit]["withheld_arguments"]
-        return {
-            tool.name: [name for name in tool.properties if name not in withheld[tool.name]]
-            for tool in self._kits[kit].tools
-            if tool.name in withheld
         }
 
 

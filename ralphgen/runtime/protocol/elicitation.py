@@ -8,6 +8,7 @@ answered (`questions.py`).
 
 from __future__ import annotations
 
+from ..context import BY_CLIENT
 from ..elicitation import KnownWords, judged, knowing
 from ..errors import AskError, one_line
 
@@ -17,12 +18,26 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..elicitation import Question
+    from ..session import Session
     from .tools import Answer
 
 MOST = 4  # questions of one call
 LONGEST_NAME = 60  # characters of a client's name
 ACTIONS = ("accept", "decline", "cancel")
 METHOD = "elicitation/create"
+
+
+def may_ask(session: Session) -> bool:
+    """Return whether the server may ask the user questions in a session.
+
+    The session's context decides, not the client: an agent can send any answer. A server for the
+    user's own client may not ask if an agent that `ralphgen launch` has started runs it.
+    """
+    if session.user != BY_CLIENT:
+        return session.user is not None
+    from ..processes.launched import is_below_launch
+
+    return not is_below_launch()
 
 
 def answered_by_person(
@@ -33,8 +48,9 @@ def answered_by_person(
 ) -> Answer:
     """Return what a call comes to that needs a person's word, or what asks for it.
 
-    `params` are the request's; with `asks`, the name of a client that can ask, and `inputResponses`
-    where it has. `call` makes it again, and `refuse` makes the answer of a refusal.
+    `params` are the request's, empty if the session may not ask: with `asks`, the name of a client
+    that can ask, and `inputResponses` where it has. `call` makes it again, and `refuse` makes the
+    answer of a refusal.
     """
     client, answers = params.get("asks"), params.get("inputResponses") or {}
     told = KnownWords(is_all=client is None)

@@ -65,7 +65,7 @@ def tool_methods(
         if tool is None:
             why = session.why_hidden(params["name"])
             raise RefusedError(INVALID_PARAMS, f"Unknown tool: {shortened(params['name'])}: {why}")
-        return _called(kit, tool, workspace, params)
+        return _called(kit, tool, workspace, params, session)
 
     return {"tools/list": list_tools, "tools/call": call_tool}
 
@@ -76,8 +76,8 @@ def refuse_cursor(params: Params) -> None:
         raise RefusedError(INVALID_PARAMS, f'Unknown cursor: "{params["cursor"]}"')
 
 
-def _called(kit: Kit, tool: Tool, workspace: Workspace, params: Params) -> Answer:
-    """Run one call, or begin it where its answer takes time, or ask for a person's word."""
+def _called(kit: Kit, tool: Tool, workspace: Workspace, params: Params, session: Session) -> Answer:
+    """Run one call, or begin it if its answer takes time, or ask the user."""
 
     def begin() -> Result:
         return tool.run(workspace, tool.completed(_checked(kit, tool, params.get("arguments"))))
@@ -85,11 +85,11 @@ def _called(kit: Kit, tool: Tool, workspace: Workspace, params: Params) -> Answe
     try:
         return _answered(kit, tool, begin)
     except AskError as error:
-        from .elicitation import answered_by_person
+        from .elicitation import answered_by_person, may_ask
 
         return answered_by_person(
             error,
-            params,
+            params if may_ask(session) else {},
             lambda: _answered(kit, tool, begin),
             lambda text: _result(_told(kit, ToolError(text)), failed=True),
         )

@@ -36,7 +36,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
 def test_the_sdks_client_lists_and_calls(server: HttpServer, era: Era) -> None:
     with (
         http_client(server, token(server.root), era) as remote,
-        connected(server.root, era=era) as local,
+        connected(server.root, era=era, user=None) as local,
     ):
         assert local.tools() == remote.tools()
         assert local.call("get_task", id=1) == remote.call("get_task", id=1)

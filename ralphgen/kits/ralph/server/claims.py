@@ -82,7 +82,7 @@ def holder(workspace: Workspace, task: int) -> claims.Claim | None:
 def held_by(workspace: Workspace, task: int, claim: claims.Claim) -> str:
     """Return the refusal of a task that another session holds."""
     text = f"task {task} is held by {claims.holder_of(claim)}: nothing was changed"
-    if workspace.session.profile == FULL:
+    if workspace.session.is_users:
         text += '; with "force" a person ends that claim'
     return text
 

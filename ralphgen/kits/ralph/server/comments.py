@@ -8,7 +8,7 @@ from ralphgen.runtime.sqlite.library import quoted
 from ralphgen.runtime.values.arguments import shortened
 
 from .changes import Changes, refuse_blank
-from .tables import DISCIPLINE, now
+from .tables import DISCIPLINE, now, plain
 from .workspace import writing
 
 TYPE_CHECKING = False
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SHOWN = ("id", "author", "discipline", "priority", "created", "body")
 NEWEST = 20
+USER = "user"  # the author of an answer that the user gave to a question of the server
 CHUNK = 500  # tasks in one statement
 
 
@@ -39,6 +40,7 @@ def update_task_comment(workspace: Workspace, arguments: dict[str, Any]) -> dict
     """Replace the text of a comment of a task (SPEC-070, category 2)."""
     comment = _existing(workspace, arguments)
     _refuse_foreign(workspace, "update_task_comment", arguments["task_id"])
+    _refuse_other_authors(workspace, comment)
     refuse_blank(arguments, "body")
     values = {"body": arguments["body"], "updated": now()}
     _table(workspace).update(workspace.database, "id", comment, values)
@@ -55,10 +57,13 @@ def delete_task_comment(workspace: Workspace, arguments: dict[str, Any]) -> dict
     return {"deleted": comment, "task_id": arguments["task_id"]}
 
 
-def write(workspace: Workspace, task: int, arguments: Mapping[str, Any]) -> int:
+def write(
+    workspace: Workspace, task: int, arguments: Mapping[str, Any], *, by_user: bool = False
+) -> int:
     """Store a comment, inside a transaction that is open; returns its id.
 
-    Raises `ToolError` for a discipline that does not exist.
+    It is signed by the user if it is `by_user`, else by the session. Raises `ToolError` for a
+    discipline that does not exist.
     """
     comments = _table(workspace)
     changes = Changes(workspace, comments, arguments, key="task_id")
@@ -66,6 +71,8 @@ def write(workspace: Workspace, task: int, arguments: Mapping[str, Any]) -> int:
         if comments.columns[column] == DISCIPLINE:
             workspace.known(workspace.tables.disciplines, name, "discipline")
     signed = {"created": now(), **_signature(workspace, comments), **changes.values}
+    if by_user and comments.columns.get("author") != DISCIPLINE:
+        signed["author"] = USER
     if workspace.session.task is not None:
         signed["agent_task_id"] = workspace.session.task
     return comments.insert(workspace.database, {**signed, "task_id": task})
@@ -156,6 +163,20 @@ def _signature(workspace: Workspace, comments: StoredTable) -> dict[str, Any]:
     signs_with_text = comments.columns.get("author") != DISCIPLINE
     author = session.discipline or session.recipe if signs_with_text else discipline
     return {"author": author, "discipline": discipline}
+
+
+def _refuse_other_authors(workspace: Workspace, comment: int) -> None:
+    """Raise `ToolError` if an agent would put its words under the name of another author."""
+    comments = _table(workspace)
+    if workspace.session.is_users or "author" not in comments:
+        return
+    own = _signature(workspace, comments)["author"]
+    row = workspace.database.row(comments.select(["author"], "WHERE id = ?"), [comment])
+    if row is not None and row[0] != own:
+        raise ToolError(
+            f"comment {shortened(comment)} is signed by {shortened(plain(row[0]))}: write another "
+            "comment"
+        )
 
 
 def _table(workspace: Workspace) -> StoredTable:

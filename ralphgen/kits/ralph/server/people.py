@@ -123,7 +123,7 @@ def record(workspace: Workspace, task: int, word: Word, text: str) -> dict[str, 
     if workspace.tables.comments is None:
         return {}
     body = f"{text} (asked through {word.through})"
-    return {"comment": comments.write(workspace, task, {"body": body})}
+    return {"comment": comments.write(workspace, task, {"body": body}, by_user=True)}
 
 
 def _named(workspace: Workspace, task: int) -> str:

@@ -167,23 +167,17 @@ def test_a_client_that_shows_no_forms_is_never_asked(
     assert REFUSED == answer["content"][0]["text"]
 
 
-def test_over_http_the_stateless_version_asks_and_a_handshake_is_refused_as_ever(
-    tmp_path: Path,
-) -> None:
+def test_over_http_nobody_is_asked_in_either_version(tmp_path: Path) -> None:
+    """Whoever has the token sends the answers too."""
     root = http_project(tmp_path / "p")
     with serving(root) as server:
         sent = headers(token(root), STATELESS, "tools/call", "delete_task")
-
-        def told(**params: Any) -> dict[str, Any]:
-            given = stateless(FORM, **params)
-            _, body, _ = server.ask(body=message("tools/call", given), headers=sent)
-            found: dict[str, Any] = json.loads(body)["result"]
-            return found
-
-        (key,) = told()["inputRequests"]
-        said = {key: {"action": "accept", "content": AGREES}}
-        again = told(inputResponses=said)
+        _, body, _ = server.ask(body=message("tools/call", stateless(FORM)), headers=sent)
+        _, refused = server.call(token(root), "delete_task", id=1)
         _, plain = server.call(token(root), "delete_task", id=2)
 
-    assert {"deleted": 1, "freed": [2]} == json.loads(again["content"][0]["text"])
+    for result in (json.loads(body)["result"], refused["result"]):
+        assert result["isError"]
+        assert "inputRequests" not in result
+        assert "take 1 out of its" in result["content"][0]["text"]
     assert '{"deleted":2}' == plain["result"]["content"][0]["text"]
