@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import resource
 import signal
 import time
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 PAUSE = 0.5  # seconds before a worker is started again that has ended as soon as it began
 SOON = 2.0  # seconds in which an end is that soon
 MOST_CONNECTIONS = 1_000  # of one worker at once
+FILES = 4 * MOST_CONNECTIONS  # open files that a worker asks for: its sessions need some too
 KEPT = 75  # seconds for which a connection is kept without a request
 MOST_FAILURES = 5  # such ends of one worker in a row, after which the server gives up
 FAILED = 2
@@ -83,6 +85,9 @@ class JoinedWrites:
 class PatientProtocol(HttpToolsProtocol):
     """A connection that is closed where the headers of a request do not come in time.
 
+    It is also closed to make room for a new one, if the worker has too many and none has waited
+    longer for its client.
+
     uvicorn waits for the next request for `timeout_keep_alive` alone: for ever for the first one,
     and for one of which a byte has come. It also keeps headers, and those that follow a body in
     chunks, however long they are. When the worker ends, it closes at once what is idle: a
@@ -92,12 +97,35 @@ class PatientProtocol(HttpToolsProtocol):
     _ending = False
     _headers = 0  # bytes that have come since the last one of a body, or the last request
     _waiting: asyncio.TimerHandle | None = None
+    most = MOST_CONNECTIONS
+    since = 0.0  # when it was made, its last request began or its last answer was complete
 
     def connection_made(self, transport: Any) -> None:
-        """Wait for the first request."""
+        """Wait for the first request; close another connection if there are too many."""
         joined: Any = JoinedWrites(transport, self.loop)
         super().connection_made(joined)
+        self.since = self.loop.time()
         self._wait()
+        if len(self.connections) > self.most:
+            self._close_oldest()
+
+    @property
+    def waits_for_client(self) -> bool:
+        """Whether the client has a request to send or complete, or an answer to read."""
+        cycle = self.cycle
+        if cycle is None or cycle.response_complete or cycle.more_body:
+            return True
+        return self.flow.write_paused
+
+    def on_message_begin(self) -> None:
+        """Note the first byte of a request; those that follow slowly do not make it younger."""
+        self.since = self.loop.time()
+        super().on_message_begin()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        self.since = self.loop.time()
+        super().on_response_complete()
 
     def data_received(self, data: bytes) -> None:
         """Wait for the rest of the headers, unless a request is being answered."""
@@ -138,6 +166,17 @@ class PatientProtocol(HttpToolsProtocol):
         self.loop.call_later(LAST, super().shutdown)
         self._end_with_answer()
 
+    def _close_oldest(self) -> None:
+        """Close the connection that has waited longest for its client, unread answer or not."""
+        others = (one for one in self.connections if one is not self)
+        waiting = [
+            one for one in others if isinstance(one, PatientProtocol) and one.waits_for_client
+        ]
+        if waiting:
+            oldest = min(waiting, key=_since)
+            self.connections.discard(oldest)
+            oldest.transport.abort()
+
     def _end_with_answer(self) -> None:
         """Close after the answer, and say so in it, where one is still to come."""
         cycle = self.cycle
@@ -154,6 +193,10 @@ class PatientProtocol(HttpToolsProtocol):
         if self._waiting is not None:
             self._waiting.cancel()
             self._waiting = None
+
+
+def _since(connection: PatientProtocol) -> float:
+    return connection.since
 
 
 class Supervisor:
@@ -259,6 +302,7 @@ def work(listening: socket, told: int, make: Maker, *, drain: int, notice: int) 
 
 async def _work(listening: socket, told: int, make: Maker, drain: int, notice: int) -> None:
     wait_as(LoopReader())
+    PatientProtocol.most = _most_connections()
     app, close = make()
     config = uvicorn.Config(
         app,
@@ -266,7 +310,7 @@ async def _work(listening: socket, told: int, make: Maker, drain: int, notice: i
         http=PatientProtocol,
         interface="asgi3",
         lifespan="off",
-        limit_concurrency=MOST_CONNECTIONS,
+        limit_concurrency=PatientProtocol.most + 1,  # reached only if no client keeps it waiting
         log_config=None,
         loop="asyncio",
         proxy_headers=False,
@@ -286,3 +330,12 @@ async def _work(listening: socket, told: int, make: Maker, drain: int, notice: i
     asyncio.get_running_loop().add_reader(told, stop)
     await server.serve(sockets=[listening])
     await close()
+
+
+def _most_connections() -> int:
+    """Return how many connections this process takes: at most half of the files it may open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < FILES:
+        soft = FILES if hard == resource.RLIM_INFINITY else min(hard, FILES)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, soft // 2)

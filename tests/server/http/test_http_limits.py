@@ -1,12 +1,15 @@
 """What a server over HTTP takes: how often, how much, from where, and how many at once."""
 
+import resource
+import socket
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 from http_servers import HANDSHAKES, HttpServer, headers, http_project, message, serving, token
-from lifelines import until
+from lifelines import PATIENCE, until
 
 
 @pytest.fixture(scope="module")
@@ -118,3 +121,30 @@ class TestLimits:
         assert until(lambda: '"tools/call of no tool"' in log.read_text(encoding="utf-8"))
         assert "but words" not in log.read_text(encoding="utf-8")
         assert own not in log.read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def _many_files() -> Iterator[None]:
+    """Let this process open as many files as it holds connections."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < 4_000:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(4_000, hard), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("_many_files")
+@pytest.mark.parametrize("workers", [1, 2])
+def test_idle_connections_keep_out_no_session(tmp_path: Path, workers: int) -> None:
+    """More than all workers take at once: some asked for nothing, some have not read the answer."""
+    root = http_project(tmp_path / "p", f"workers = {workers}\nrate = 1000\n")
+    said = (b"GET /healthz HTTP/1.1\r\nHost: here\r\n\r\n", b"POST /", b"")
+    with serving(root) as server, ExitStack() as held:
+        for number in range(1_300 * workers):
+            connection = socket.create_connection(("127.0.0.1", server.port), PATIENCE)
+            held.enter_context(connection)
+            with suppress(ConnectionError):  # it may have had to go already
+                connection.sendall(said[number % len(said)])
+        found = [server.call(token(root, jti=f"late-{number}"))[0] for number in range(8)]
+
+    assert [200] * 8 == found
