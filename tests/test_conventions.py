@@ -39,6 +39,7 @@ LAYERS = (
     ("runtime.deferred", "runtime.values"),
     ("runtime.database",),
     ("runtime.files",),
+    ("runtime.statements",),
     ("runtime.postgresql", "runtime.processes", "runtime.sqlite"),
     ("runtime",),  # the face: what kits and emitted modules may import
     ("runtime.rows",),

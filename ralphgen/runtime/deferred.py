@@ -17,12 +17,20 @@ class DeferredResult:
     """What a call returns whose answer is not there yet.
 
     `outcome` waits for the answer and returns it, or raises what the call would have raised;
-    `leave` says that nobody waits for it any longer, and never waits itself.
+    `leave` says that nobody waits for it any longer, and never waits itself. A call that `finishes`
+    soon is not left when its connection ends.
     """
 
-    __slots__ = ("leave", "outcome")
+    __slots__ = ("finishes", "leave", "outcome")
 
-    def __init__(self, outcome: Callable[[], dict[str, Any]], leave: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        outcome: Callable[[], dict[str, Any]],
+        leave: Callable[[], None],
+        *,
+        finishes: bool = False,
+    ) -> None:
+        self.finishes = finishes
         self.outcome = outcome
         self.leave = leave
 
@@ -51,6 +59,9 @@ class Waiter:
 
     def report(self, done: int, total: int, message: str) -> None:
         """Tell whoever waits for the call how far it is."""
+
+    def limit(self, seconds: float) -> None:
+        """Let what follows exceed neither these seconds nor the memory of a call; 0 ends that."""
 
 
 class Reader(Waiter):
@@ -106,6 +117,11 @@ def report_progress(done: int, total: int, message: str) -> None:
 def longest_run() -> float:
     """Return for how many seconds a call may run on this thread, before it should `take_time`."""
     return _waiters.get(_thread.get_ident(), _PLAIN).longest
+
+
+def limit(seconds: float) -> None:
+    """Limit the statements that follow, if this process runs nothing else; 0 ends that."""
+    _waiters.get(_thread.get_ident(), _PLAIN).limit(seconds)
 
 
 def call_began() -> float:

@@ -140,6 +140,10 @@ class Session:
                 )
         return seen
 
+    def described(self) -> dict[str, Any]:
+        """Return plain values of which `Session` makes the same session in another process."""
+        return {"facts": {**self._facts}, "base": self.base, "context": self.context}
+
     def view(self) -> str | None:
         """Return what decides over all that it sees; None where no other session is like it."""
         return None if self.folder else repr({**self._facts, "session_id": "", "as_read": ""})

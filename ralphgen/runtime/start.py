@@ -38,6 +38,7 @@ USAGE = (
 )
 HTTP = "--http"
 OWN_TOOLS = "--own-tools"  # in the process that runs the project's own, which the server starts
+STATEMENTS = "--statements"  # in the process that runs statements of the project
 REFUSED = 2
 BROKEN = (ArithmeticError, AttributeError, ImportError, LookupError, NameError, SyntaxError)
 
@@ -73,6 +74,11 @@ def start(arguments: Sequence[str], folder: str, kits: Sequence[str]) -> int:
         serve = __import__("runtime.own_tools.child", None, None, ["serve"]).serve
         status: int = serve(folder)
         return status
+    if STATEMENTS in arguments:
+        serve = __import__("runtime.statements.child", None, None, ["serve"]).serve
+        name = next(word for word in arguments if word in kits)
+        status = serve(lambda described: _open_again(folder, name, described))
+        return int(status)
     ending = Ending()
     try:
         asked = _parse(arguments, kits)
@@ -125,6 +131,15 @@ def _start_http(arguments: Sequence[str], folder: str) -> int:
         return REFUSED
     status: int = module.start([word for word in arguments if word != HTTP], folder)
     return status
+
+
+def _open_again(folder: str, name: str, described: Mapping[str, Any]) -> Any:
+    """Return a kit's workspace of a session that another process has; raises `StartError`."""
+    from .session import Session
+
+    policy = emitted_policy(read_manifest(folder))
+    session = Session(name, described["facts"], described["base"], policy, described["context"])
+    return emitted(name, "KIT").open_workspace(folder, session)
 
 
 def _parse(arguments: Sequence[str], kits: Sequence[str]) -> CommandLine:

@@ -6,7 +6,7 @@ import _thread
 import os
 import time
 
-from ..deferred import DeferredResult
+from ..deferred import DeferredResult, settled
 from ..errors import ToolError, log, log_exception
 from ..processes.pipes import Latch
 from ..processes.secrets import Masker
@@ -54,6 +54,7 @@ class OwnCall:
         "_done",
         "_paused",
         "_problem",
+        "_statement",
         "_stopped",
         "_tool",
         "_workspace",
@@ -72,6 +73,7 @@ class OwnCall:
         self._paused = 0.0  # when it began to wait for a check, 0 where it does not
         self._answer: Any = None
         self._problem: Exception | None = None
+        self._statement: DeferredResult | None = None  # what the tool has asked for
         self._stopped = ""
         self.whole = False
 
@@ -124,6 +126,9 @@ class OwnCall:
 
     def _stop(self, why: str) -> None:
         self._stopped = self._stopped or why
+        statement = self._statement
+        if statement is not None:
+            statement.leave()
         child = self._child
         if child is not None and not self._done.is_open:
             self._children.stop(child)
@@ -170,11 +175,17 @@ class OwnCall:
     def _answered(self, asked: dict[str, Any]) -> dict[str, Any]:
         self._paused = time.monotonic() if asked.get("ask") == "run" else 0.0
         try:
-            return {"answer": answer(self._workspace, self._tool, asked)}
+            found = answer(self._workspace, self._tool, asked)
+            if isinstance(found, DeferredResult):
+                self._statement = found
+                if self.over:
+                    found.leave()
+            return {"answer": settled(found)}
         except ToolError as error:
             return {"refused": str(error)}
         finally:
             self._paused = 0.0
+            self._statement = None
 
     def _failed(self, how: str) -> str:
         """Return the one line that an agent reads of what nobody foresaw."""

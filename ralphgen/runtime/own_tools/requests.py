@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from ..deferred import settled
 from ..errors import ToolError
 from ..sqlite.own_statements import read_records, write_records
+from ..statements.tools import in_child
 from ..values.arguments import check_arguments, nearest, shortened
 
 TYPE_CHECKING = False
@@ -26,10 +26,13 @@ _PARTS = r"(?s)'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|::|:([A-Za-
 
 
 def answer(workspace: Any, tool: OwnFunction, asked: dict[str, Any]) -> Any:
-    """Return what a tool asks for; raises `ToolError` where it may not, or asks for nothing."""
+    """Return what a tool asks for, or a `DeferredResult` that waits for it.
+
+    Raises `ToolError` where it may not, or asks for nothing.
+    """
     what = asked.get("ask")
     if what in _WORDS:
-        return _statement(workspace, tool, str(what), asked)
+        return stating(tool)(workspace, asked)
     if what == "query":
         return _query(workspace, tool, asked)
     if what == "run":
@@ -69,6 +72,12 @@ def _value(given: object) -> object:
     if given is None or isinstance(given, str | int | float):
         return given
     raise ToolError(f"a parameter is {shortened(given)}: expected a text, a number or None")
+
+
+@in_child
+def stating(tool: OwnFunction) -> Callable[[Any, dict[str, Any]], Any]:
+    """Return what runs a statement of a tool."""
+    return lambda workspace, asked: _statement(workspace, tool, str(asked["ask"]), asked)
 
 
 def _statement(workspace: Any, tool: OwnFunction, what: str, asked: dict[str, Any]) -> Any:
@@ -166,7 +175,7 @@ def _query(workspace: Any, tool: OwnFunction, asked: dict[str, Any]) -> Any:
     if tool.reads and not query.hints.get("readOnlyHint"):
         raise ToolError(f'"{tool.name}" says that it only reads, and the query "{name}" writes')
     given = check_arguments(query.input_schema(), asked.get("parameters"))
-    return settled(query.run(workspace, given))
+    return query.run(workspace, given)
 
 
 def _check(workspace: Any, tool: OwnFunction, name: str) -> Any:

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 
-from ..deferred import call_began, longest_run, pause, take_time
+from ..deferred import call_began, limit, longest_run, pause, take_time
 from ..errors import StartError, ToolError, log
 from ..modules import add_packages
 from .library import dsn_of, notice, settings, writers_lock
@@ -249,10 +249,12 @@ class Database:
             commits = False
             try:
                 connection.execute(self._begin(in_line))
+                limit(min(self._patience, longest_run()))
                 if writes:
                     for check in self.before_writes:
                         check()
                 result = work()
+                limit(0)
                 commits = True
                 ended = connection.execute(b"COMMIT")
             except driver.Error as error:
@@ -262,6 +264,7 @@ class Database:
                         raise ToolError(UNSURE) from error
                 raise
             finally:
+                limit(0)
                 if self._connection is not None and not driver.is_idle(connection):
                     self._roll_back()
             if ended.statusmessage != "COMMIT":

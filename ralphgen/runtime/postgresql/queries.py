@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..database.queries import MOVED, Query, answer, changing_by, records
 from ..deferred import longest_run, take_time
 from ..errors import ToolError
+from ..statements.tools import in_child
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ NO_RIGHT = "42501"
 BAD_VALUE = ("22", "21", "2F")  # classes of errors that are about the values
 
 
+@in_child
 def asking(query: Query) -> Run:
     """Return the tool that runs a query which reads; its first argument is the kit's workspace."""
 
@@ -42,6 +44,7 @@ def asking(query: Query) -> Run:
     return ask
 
 
+@in_child
 def changing(query: Query) -> Run:
     """Return the tool that runs a query which writes; its first argument is the workspace."""
 

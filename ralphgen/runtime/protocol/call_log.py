@@ -55,7 +55,7 @@ class CallLog:
             self._add_answer(tool, arrived, result)
             return result
 
-        return DeferredResult(settled, answer.leave)
+        return DeferredResult(settled, answer.leave, finishes=answer.finishes)
 
     def _add_answer(self, tool: str, arrived: float, answer: dict[str, Any]) -> None:
         if "content" not in answer:  # a person is asked first

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 # Seconds without an answer, after which what has begun is given up when the client says no more.
 DRAIN = 1.0
-SDK_DRAIN = 3.0  # the same for requests that the SDK has: it may have been loaded just before
+# The same for requests of the SDK, or of a child process: either may have been loaded just before.
+SDK_DRAIN = 3.0
 LOOK = 0.002  # seconds between two looks whether it has
 
 
@@ -305,11 +306,16 @@ class Connection:
             self._questions.close()
         self._worker.close()
         owed, since = self._owed(), time.monotonic()
-        while any(owed) and time.monotonic() - since < (SDK_DRAIN if owed[1] else DRAIN):
+        while any(owed) and time.monotonic() - since < self._drain(owed[1]):
             time.sleep(LOOK)
             left = self._owed()
             if left != owed:
                 owed, since = left, time.monotonic()
+
+    def _drain(self, by_sdk: int) -> float:
+        """Return for how many seconds the next answer is waited for."""
+        starting = self._worker is not None and any(one.finishes for one in [*self._worker.calls])
+        return SDK_DRAIN if by_sdk or starting else DRAIN
 
     def _owed(self) -> tuple[int, int]:
         """Return how many answers are still to come: ours, and those of the SDK."""

@@ -104,7 +104,11 @@ def _answered(kit: Kit, tool: Tool, work: Callable[[], Result]) -> Answer:
         result = work()
         if isinstance(result, DeferredResult):
             outcome = result.outcome
-            return DeferredResult(lambda: settled(_answered(kit, tool, outcome)), result.leave)
+            return DeferredResult(
+                lambda: settled(_answered(kit, tool, outcome)),
+                result.leave,
+                finishes=result.finishes,
+            )
         text = result if isinstance(result, str) else write_json(result)
         text.encode()
     except (AskError, DeferError, RefusedError):

@@ -90,6 +90,11 @@ class Call(Waiter):
         if self._tell_progress is not None and self.wanted and not self._worker.closing:
             self._tell_progress(done, total, message)
 
+    @property
+    def finishes(self) -> bool:
+        """Whether it waits for an answer that comes soon."""
+        return self._waiting is not None and self._waiting.finishes
+
     def leave(self) -> None:
         """Want no answer any longer; what has not begun to write will not."""
         self.wanted = False
@@ -98,6 +103,8 @@ class Call(Waiter):
 
     def close(self) -> None:
         """Come to an end with the connection, where it waits for an answer that takes time."""
+        if self.finishes:
+            return
         if self._waiting is not None or not self.uses_workspace:
             self.leave()
             self.tell(RefusedError(CONNECTION_CLOSED, CLOSED))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..errors import ToolError
 from ..sqlite.library import DIFFERS, quoted
+from ..statements.tools import in_child
 from ..values.arguments import nearest, shortened
 from ..values.paging import PAGE, fitted, page
 from .table import RowTable
@@ -41,6 +42,7 @@ FARTHEST = 10**15  # rows that a cursor may lead behind
 LONGEST = 10_000  # characters that are searched for: a pattern of SQLite has 50,000 bytes at most
 
 
+@in_child
 def listing(table: RowTable) -> Run:
     """Return the tool that lists rows, in the order of their key."""
 
@@ -50,6 +52,7 @@ def listing(table: RowTable) -> Run:
     return run
 
 
+@in_child
 def getting(table: RowTable) -> Run:
     """Return the tool that reads one row."""
 
@@ -60,6 +63,7 @@ def getting(table: RowTable) -> Run:
     return run
 
 
+@in_child
 def creating(table: RowTable) -> Run:
     """Return the tool that adds a row; it answers the key."""
 
@@ -86,6 +90,7 @@ def creating(table: RowTable) -> Run:
     return _writing(create, table, f"create_{table.noun}")
 
 
+@in_child
 def updating(table: RowTable) -> Run:
     """Return the tool that changes the given fields of a row; it answers which differ now."""
 
@@ -101,6 +106,7 @@ def updating(table: RowTable) -> Run:
     return _writing(update, table, f"update_{table.noun}")
 
 
+@in_child
 def deleting(table: RowTable) -> Run:
     """Return the tool that deletes a row that no other one needs."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import _thread
 import time
 
-from ..deferred import call_began, longest_run, pause, take_time
+from ..deferred import call_began, limit, longest_run, pause, take_time
 from ..errors import StartError, ToolError
 from ..system import os
 from .library import sqlite3
@@ -162,7 +162,7 @@ class Database:
         began = call_began()
         while True:
             try:
-                return self._attempt(begin, work)
+                return self._attempt(begin, work, began)
             except (UnicodeEncodeError, OverflowError) as error:
                 raise ToolError(_unstorable(error)) from error
             except sqlite3.Error as error:
@@ -178,19 +178,26 @@ class Database:
                     ) from error
                 pause(_jitter(waited))
 
-    def _attempt(self, begin: str, work: Callable[[], Result]) -> Result:
+    def _attempt(self, begin: str, work: Callable[[], Result], began: float) -> Result:
         with self._in_use:
             if problem := self._problem():
                 raise ToolError(FILES[problem])
-            self._limit.deadline = time.monotonic() + min(self._patience, longest_run())
+            now = time.monotonic()
+            seconds = min(self._patience, longest_run())
+            if begin == "BEGIN":  # a write may have waited for others with a patience of its own
+                seconds = max(0.1, seconds - (now - began))
+            self._limit.deadline = now + seconds
             self.connection.execute(begin)
             try:
+                limit(seconds)
                 if begin != "BEGIN":
                     for check in self.before_writes:
                         check()
                 result = work()
+                limit(0)
                 self._commit()
             finally:
+                limit(0)
                 self._limit.deadline = FOREVER
                 if self.connection.in_transaction:
                     self.connection.execute("ROLLBACK")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..database.queries import MOVED, Query, answer, changing_by, records
 from ..deferred import take_time
 from ..errors import ToolError
+from ..statements.tools import in_child
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Query", "asking", "changing"]
 
 
+@in_child
 def asking(query: Query) -> Run:
     """Return the tool that runs a query which reads; its first argument is the kit's workspace."""
 
@@ -48,6 +50,7 @@ def asking(query: Query) -> Run:
     return ask
 
 
+@in_child
 def changing(query: Query) -> Run:
     """Return the tool that runs a query which writes; its first argument is the workspace."""
 
