@@ -12,13 +12,14 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ralphgen.errors import ProjectError, UsageError, plain
-from ralphgen.project.root import FOLDER, SESSIONS
+from ralphgen.project.root import FOLDER
 from ralphgen.project.rows import open_rows
 from ralphgen.runtime.context import BY_COMMAND
 from ralphgen.runtime.errors import StartError
 from ralphgen.runtime.policy import FULL, Policy, Recipe
 from ralphgen.runtime.values.encoding import sha256_hex
 from ralphgen.sessions.decide import Request, context_facts, decide_subject, project_facts
+from ralphgen.sessions.store import MCP_CONFIG, session_folder
 
 HINT = 'run "ralphgen regen"'
 Options = tuple[str, ...]
@@ -55,9 +56,10 @@ def own_options(root: Path, session_id: str, kit: str) -> Options:
 
     Raises `UsageError` where the project has no such session, or that session no such server.
     """
-    path = root / SESSIONS / Path(session_id).name / "mcp.json"
+    folder = session_folder(root, session_id)
     try:
-        servers = json.loads(path.read_bytes())["mcpServers"]
+        text = b"" if folder is None else (folder / MCP_CONFIG).read_bytes()
+        servers = json.loads(text)["mcpServers"]
     except (OSError, ValueError, LookupError) as error:
         text = f'this shell belongs to the session "{plain(session_id)}"'
         raise UsageError(

@@ -131,11 +131,19 @@ class StoredSession:
 
 def stored_session(root: Path, session_id: str) -> StoredSession | None:
     """Return the session of this id in the project in `root`; None where it has no folder."""
-    folder = root / SESSIONS / session_id
-    legal = Path(session_id).name == session_id and not session_id.endswith(UNFINISHED)
-    if not legal or "\0" in session_id or folder.is_symlink() or not folder.is_dir():
+    folder = session_folder(root, session_id)
+    return None if folder is None else _stored(folder)
+
+
+def session_folder(root: Path, session_id: str) -> Path | None:
+    """Return the folder of a session, None if no folder has this name.
+
+    The id is looked up among the names, since it may come from anywhere.
+    """
+    try:
+        return next((one for one in _folders(root) if one.name == session_id), None)
+    except ProjectError:
         return None
-    return _stored(folder)
 
 
 def stored_sessions(root: Path) -> list[StoredSession]:

@@ -159,8 +159,9 @@ def _committed(git: Git, tree: Worktree, message: str, say: Say) -> str:
     unlock(git)
     _return_to_branch(git, tree, say)
     git.say("add", "--all", ".")
-    staged = [line.split() for line in git.say("diff", "--cached", "--raw").splitlines()]
-    nested = [words[5] for words in staged if GITLINK in {words[0].lstrip(":"), words[1]}]
+    listed = git.names("diff", "--cached", "--raw", "--no-renames")
+    staged = list(zip(listed[::2], listed[1::2], strict=True))  # modes and digests, then a path
+    nested = [path for facts, path in staged if GITLINK in facts.lstrip(":").split()[:2]]
     if nested:
         return f"a repository within the work tree cannot be merged: {', '.join(nested)}"
     if not staged:

@@ -213,7 +213,7 @@ def move_base(git: Git, base: str, old: str, new: str) -> str | None:
 def checkout_of(git: Git, branch: str) -> Path | None:
     """Return the work tree in which a branch is checked out, None where none is."""
     tree = None
-    for line in git.say("worktree", "list", "--porcelain").splitlines():
+    for line in git.say("worktree", "list", "--porcelain", "-z").split("\0"):
         word, _, rest = line.partition(" ")
         tree = Path(rest) if word == "worktree" else tree
         if word == "branch" and rest == f"refs/heads/{branch}":

@@ -24,10 +24,9 @@ from ralphgen.ledger.records import (
 from ralphgen.ledger.tables import state_of
 from ralphgen.project.connection import open_database
 from ralphgen.project.inspect import read_schema
-from ralphgen.project.root import SESSIONS
 from ralphgen.runtime.protocol.call_log import FILE as CALLS
 from ralphgen.sessions.launched import launcher_of
-from ralphgen.sessions.store import TRANSCRIPT, stored_session
+from ralphgen.sessions.store import TRANSCRIPT, session_folder, stored_session
 
 OVER = "it does not go on here, and the work tree may hold more than its work by now"
 LONGEST = 200  # characters of an id
@@ -91,8 +90,8 @@ def read_session(root: Path, session_id: str, *, ours: bool) -> SessionAtWork | 
     stored, record = stored_session(root, session_id), _record(root, session_id)
     if stored is None and record is None:
         return None
-    folder = root / SESSIONS / session_id
-    launched = stored is not None and launcher_of(folder) is not None
+    folder = None if stored is None else stored.folder
+    launched = folder is not None and launcher_of(folder) is not None
     if ours and record is not None and record.outcome is None:
         launched = True  # though its mark is gone
     agent = record.agent or "" if record is not None else ""
@@ -105,8 +104,8 @@ def read_session(root: Path, session_id: str, *, ours: bool) -> SessionAtWork | 
         row=None if stored is None else session_row(root, stored),
         record=line,
         launched=launched,
-        used=used_so_far(root, folder, agent) if launched else NOTHING_USED,
-        calls=0 if stored is None else count_lines(folder / CALLS),
+        used=used_so_far(root, folder, agent) if launched and folder else NOTHING_USED,
+        calls=0 if folder is None else count_lines(folder / CALLS),
     )
 
 
@@ -114,8 +113,8 @@ def stream_values(root: Path, session_id: str, asked: StreamQuery) -> Mapping[st
     """Return what the section of a session's stream shows."""
     record = _record(root, session_id)
     agent = record.agent or "" if record is not None else ""
-    folder = root / SESSIONS / session_id
-    if stored_session(root, session_id) is None:
+    folder = session_folder(root, session_id)
+    if folder is None:
         raise ProjectError(
             f'the session "{session_id}" has no folder here',
             "what was said in it stays on the machine on which it ran, and not for ever",

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from ralphgen.board.agents.processes import StartedProcesses
 from ralphgen.board.requests import ActionResult, FieldProblem
-from ralphgen.project.root import SESSIONS
 from ralphgen.runtime.errors import one_line
 from ralphgen.sessions.launched import ask_to_stop, has_stopped
 from ralphgen.sessions.store import MARK, stored_session
@@ -33,7 +32,9 @@ def stop_agent(root: Path, session_id: str, started: StartedProcesses) -> Action
     if over:
         return ActionResult(True, "the agent has ended, and its task is given back")
     late = "the agent was asked to end: that takes longer than usual"
-    mark = root / SESSIONS / session_id / MARK
+    if stored is None:
+        return ActionResult(True, late)
+    mark = stored.folder / MARK
     return ActionResult(True, late, (f'where nothing ends, remove "{mark}": {PUT_BACK}',))
 
 

@@ -8,10 +8,9 @@ from pathlib import Path
 from threading import Lock
 
 from ralphgen.loop.record import StoredLoop, stored_loops
-from ralphgen.project.root import SESSIONS
 from ralphgen.runtime.protocol.call_log import FILE as CALLS
 from ralphgen.sessions.launched import launcher_of
-from ralphgen.sessions.store import TRANSCRIPT
+from ralphgen.sessions.store import TRANSCRIPT, session_folder
 
 PACE = 2.0
 """Seconds between two looks at which loops there are, and at sessions that say nothing."""
@@ -73,7 +72,9 @@ class StreamWatch:
             return tuple(name for name, now in found if name in known and known[name] != now)
 
     def _stamp(self, session_id: str) -> Stamps:
-        folder = self._root / SESSIONS / session_id
+        folder = session_folder(self._root, session_id)
+        if folder is None:
+            return (None, None, (0, 0))
         logs = tuple(_stamp(folder / name) for name in (TRANSCRIPT, CALLS))
         return (*logs, (launcher_of(folder) or 0, 0))
 

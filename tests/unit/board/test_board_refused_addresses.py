@@ -1,6 +1,7 @@
 """Addresses that have no page: a person is told what was asked and where to go, a program JSON."""
 
 from collections.abc import Iterator
+from urllib.parse import unquote
 
 import pytest
 from board_browsers import Elements, Running, part, running_board
@@ -30,6 +31,12 @@ def links(html: str) -> list[dict[str, str | None]]:
         ("tasks/x", "There is nothing at this address.", "/tasks"),
         ("sessions/no-such", "There is no such session.", "/sessions"),
         ("sessions/no-such/undo", "There is no such session.", "/sessions"),
+        ("sessions/%2e%2e", "There is no such session.", "/sessions"),
+        ("sessions/%2e", "There is no such session.", "/sessions"),
+        ("sessions/%2e%2e/undo", "There is no such session.", "/sessions"),
+        ("sessions/%2e%2e/parts/stream", "There is no such session.", "/sessions"),
+        ("sessions/%5c%2e%2e", "There is no such session.", "/sessions"),
+        ("sessions/.gitignore", "There is no such session.", "/sessions"),
         ("loop/x", "There is nothing at this address.", "/sessions"),
         ("nowhere", "There is nothing at this address.", None),
     ],
@@ -45,7 +52,7 @@ def test_a_page_says_what_was_asked_and_where_to_go(
     assert (404, "text/html; charset=utf-8") == (answer.status, answer.headers["content-type"])
     assert "<h1><bdi>Shop</bdi></h1>" in page
     assert words in section
-    assert f"<code>/{path}</code>" in section
+    assert f"<code>/{unquote(path)}</code>" in section
     assert ["/", *([place] if place else [])] == [one["href"] for one in links(section)]
     assert [place] * bool(place) == here
 

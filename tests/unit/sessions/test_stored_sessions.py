@@ -11,7 +11,7 @@ from kept_sessions import aged, sessions_project
 from making_sessions import empty_sessions, opened
 from wire import running
 
-from ralphgen.sessions.store import stored_sessions
+from ralphgen.sessions.store import stored_session, stored_sessions
 
 pytestmark = pytest.mark.slow
 
@@ -99,3 +99,39 @@ def test_a_project_that_hides_its_title_has_sessions(tmp_path: Path) -> None:
     assert (str(root), None, "2026-02-10") == tuple(
         project[key] for key in ("root", "title", "created")
     )
+
+
+@pytest.mark.parametrize(
+    "session_id", ["..", ".", "", "../sessions", "a/..", "x\0", "notes", "link", "half.new"]
+)
+def test_session_is_looked_up_and_never_joined_to_a_path(
+    project: Path, shelf: Path, session_id: str
+) -> None:
+    made = opened(project, "task_execution", task=1)
+    (shelf / "notes").write_text("mine", encoding="utf-8")
+    (shelf / "link").symlink_to(made.folder)
+    (shelf / "half.new").mkdir()
+
+    assert None is stored_session(project, session_id)
+    assert made.session_id == getattr(stored_session(project, made.session_id), "session_id", "")
+
+
+@pytest.mark.parametrize("session_id", ["..", "../..", "no-such", "a\x9b"])
+def test_unknown_session_ends_each_command_with_a_clear_error(
+    project: Path, shelf: Path, session_id: str
+) -> None:
+    assert shelf.is_dir()
+    (shelf.parent / "mcp.json").write_text('{"mcpServers": {"ralph": {}}}', encoding="utf-8")
+    try:
+        for words in (("session", "end", session_id), ("undo", session_id)):
+            done = ralphgen(*words, "--project", project)
+            assert done.returncode in (1, 2)
+            assert "there is no session" in done.stderr or "no ledger" in done.stderr
+        called = ralphgen(
+            "call", "ralph:list_tasks", cwd=project, more={"RALPHGEN_SESSION": session_id}
+        )
+    finally:
+        (shelf.parent / "mcp.json").unlink()
+
+    assert 2 == called.returncode
+    assert "which is none of the project" in called.stderr
