@@ -173,3 +173,14 @@ def test_ctrl_c_ends_a_setup_that_runs_and_leaves_nothing_of_it(
     assert time.monotonic() - began < 5, said
     assert not any(is_running(int(pid)) for pid in pids.read_text(encoding="utf-8").split())
     assert ({1: "pending"}, []) == (project.statuses(), project.held())
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\n", "\n\nbranch refs/heads/main", "a\tb \u2028c"])
+def test_loop_works_in_a_folder_with_any_name(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / name
+    folder.mkdir(parents=True)
+    project = repository(folder, 2, {"*": [WORKS]})
+    done = project.loop("--worktrees")
+
+    assert 0 == done.returncode, done.stderr
+    assert ["task-1.txt", "task-2.txt"] == merged(project)
