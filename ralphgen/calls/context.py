@@ -58,8 +58,8 @@ def own_options(root: Path, session_id: str, kit: str) -> Options:
     """
     folder = session_folder(root, session_id)
     try:
-        text = b"" if folder is None else (folder / MCP_CONFIG).read_bytes()
-        servers = json.loads(text)["mcpServers"]
+        data = b"" if folder is None else (folder / MCP_CONFIG).read_bytes()
+        servers = json.loads(data)["mcpServers"]
     except (OSError, ValueError, LookupError) as error:
         text = f'this shell belongs to the session "{plain(session_id)}"'
         raise UsageError(
