@@ -18,6 +18,7 @@ MOST_ITEMS = 1_000  # of a list that is shown whole
 MOST_BYTES = 20_000_000  # of the rows that a tool of the project's own is given at once
 SECONDS, ROWS = 5, 500
 DIGITS = 15  # of a cursor
+NUMBER = 8  # bytes that a number counts as
 NOTHING: Mapping[str, Any] = {}
 MOVED = (
     'the query "{}" cannot be run on the database as it is now ({}): run "ralphgen regen" and '
@@ -157,5 +158,13 @@ def kept_records(
 
 
 def bytes_of(record: Mapping[str, Any]) -> int:
-    """Return about how many bytes the texts and bytes of a row have."""
-    return sum(len(value) for value in record.values() if isinstance(value, str | bytes))
+    """Return about how many bytes a row has as JSON, with the names of its columns."""
+    return sum(len(name) + _bytes(value) for name, value in record.items())
+
+
+def _bytes(value: object) -> int:
+    if isinstance(value, str):
+        return len(value) if value.isascii() else len(value.encode("utf-8", "replace"))
+    if isinstance(value, bytes | memoryview):
+        return 2 * len(value)  # in hex
+    return len(str(value)) if isinstance(value, list | dict) else NUMBER

@@ -258,10 +258,13 @@ class Database:
                 commits = True
                 ended = connection.execute(b"COMMIT")
             except driver.Error as error:
-                if driver.is_lost(connection):
+                lost = driver.is_lost(connection)
+                if lost:
                     self._drop()
-                    if commits and writes:
-                        raise ToolError(UNSURE) from error
+                if driver.is_out_of_memory(error):  # and would be again
+                    raise MemoryError from error
+                if lost and commits and writes:
+                    raise ToolError(UNSURE) from error
                 raise
             finally:
                 limit(0)

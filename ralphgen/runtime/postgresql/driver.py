@@ -89,6 +89,11 @@ def is_idle(connection: Connection[Any]) -> bool:
     return connection.info.transaction_status == TransactionStatus.IDLE
 
 
+def is_out_of_memory(error: Error) -> bool:
+    """Return whether this process, not the server, had no memory for an answer."""
+    return error.sqlstate is None and "memory" in str(error)
+
+
 def is_lost(connection: Connection[Any]) -> bool:
     """Return whether the other end of a connection is gone."""
     return connection.closed or connection.info.transaction_status == TransactionStatus.UNKNOWN

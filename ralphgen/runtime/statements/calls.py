@@ -7,7 +7,7 @@ import os
 import signal
 import time
 
-from ..deferred import DeferredResult
+from ..deferred import DeferredResult, wait_as
 from ..errors import ToolError
 from .child import made_of
 from .processes import ENDING, LEFT, LOOK, StatementProcesses
@@ -118,6 +118,7 @@ class StatementCall:
     def _outcome(self) -> dict[str, Any]:
         child = self._child
         if child is None:
+            wait_as(None)  # this thread has no turn on the workspace that it could give to others
             if self._before is not None:
                 self._before.done.wait(TURN)
                 self._begun = time.monotonic()

@@ -25,54 +25,65 @@ GRACE = 0.4  # seconds in which SQLite, or PostgreSQL, ends a statement by itsel
 TOO_MUCH = "this needs too much memory and was stopped: ask for fewer rows, or for less of each"
 
 
-class Limit(Waiter):
-    """The limits of one call, which the system enforces whatever the statement does."""
+class Limits(Waiter):
+    """The limits of a call, which the system enforces whatever a statement does."""
 
-    __slots__ = ("longest", "memory")
+    __slots__ = ("_memory", "longest")
 
-    def __init__(self, seconds: float) -> None:
-        self.longest = seconds
-        self.memory = _memory_limit()
+    def __init__(self) -> None:
+        self.longest = 0.0  # seconds of the call that runs
+        self._memory: int | None = None  # bytes, with what the process has at its first statement
 
     def limit(self, seconds: float) -> None:
         """End this process if what follows takes longer, or fail it if it needs too much memory.
 
         0 lifts both limits.
         """
-        signal.setitimer(signal.ITIMER_REAL, seconds + GRACE if seconds else 0)
-        if self.memory is not None:
-            import resource
+        import resource
 
-            _, hard = resource.getrlimit(resource.RLIMIT_AS)
-            resource.setrlimit(resource.RLIMIT_AS, (self.memory if seconds else hard, hard))
+        signal.setitimer(signal.ITIMER_REAL, seconds + GRACE if seconds else 0)
+        if self._memory is None:
+            self._memory = _memory() + MEMORY
+        _, most = resource.getrlimit(resource.RLIMIT_AS)
+        limit = most if not seconds or self._memory == MEMORY else self._memory
+        resource.setrlimit(resource.RLIMIT_AS, (limit, most))
 
 
 def serve(open_workspace: Callable[[dict[str, Any]], Any]) -> int:
     """Answer calls on standard input and output; the first message describes the session."""
     source, target = os.dup(0), os.dup(1)
     os.dup2(2, 1)  # nothing that is printed is an answer
-    workspace: Any = None
-    session = receive(source)
-    while (call := receive(source)) is not None:
-        try:
-            wait_as(Limit(call["seconds"]))
-            workspace = workspace or open_workspace(session or {})
-            run = _made(*call["make"])
-            message = packed({"answer": run(workspace, call["arguments"])})
-        except (StartError, ToolError) as error:
-            message = packed({"refused": str(error)})
-        except MemoryError:
-            message = packed({"refused": TOO_MUCH, "ends": True})
-        except KeyboardInterrupt:  # the call was left, and PostgreSQL was told to cancel it
-            os._exit(0)
-        except Exception:
-            log_exception("statements", make=call["make"][:2])
-            message = packed({"failed": True})
-        while message:
-            message = message[os.write(target, message) :]
-    if workspace is not None:
-        workspace.close()
+    limits, workspace = Limits(), None
+    wait_as(limits)
+    try:
+        session = _received(source) or {}
+        while (call := _received(source)) is not None:
+            limits.longest = call["seconds"]
+            try:
+                workspace = workspace or open_workspace(session)
+                message = packed(_outcome(workspace, call))
+            except StartError as error:
+                message = packed({"refused": str(error), "ends": True})
+            while message:
+                message = message[os.write(target, message) :]
+        if workspace is not None:
+            workspace.close()
+    except KeyboardInterrupt:  # the call was left; the driver of PostgreSQL has cancelled it
+        os._exit(0)
     return 0
+
+
+def _outcome(workspace: Any, call: dict[str, Any]) -> dict[str, Any]:
+    """Return what a call comes to: an answer, or a refusal."""
+    try:
+        return {"answer": _made(*call["make"])(workspace, call["arguments"])}
+    except ToolError as error:
+        return {"refused": str(error)}
+    except MemoryError:
+        return {"refused": TOO_MUCH, "ends": True}
+    except Exception:
+        log_exception("statements", make=call["make"][:2])
+        return {"failed": True}
 
 
 def made_of(make: Callable[[Any], Any], about: Any) -> tuple[Any, ...]:
@@ -100,7 +111,7 @@ def packed(values: dict[str, Any]) -> bytes:
     return len(data).to_bytes(LENGTH, "big") + data
 
 
-def receive(source: int) -> dict[str, Any] | None:
+def _received(source: int) -> dict[str, Any] | None:
     """Return the next message, or None if there is no other end any more."""
     head = _read(source, LENGTH)
     data = _read(source, int.from_bytes(head, "big")) if head else b""
@@ -117,11 +128,10 @@ def _read(source: int, size: int) -> bytes:
     return bytes(data)
 
 
-def _memory_limit() -> int | None:
-    """Return how many bytes this process may have, or None if the system does not count them."""
+def _memory() -> int:
+    """Return how many bytes this process has, or 0 if the system does not count them."""
     try:
         with open("/proc/self/statm", "rb") as file:
-            pages = int(file.read().split()[0])
+            return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError):
-        return None
-    return pages * os.sysconf("SC_PAGE_SIZE") + MEMORY
+        return 0
