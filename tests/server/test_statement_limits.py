@@ -1,0 +1,344 @@
+"""Statements of a project end within their limits of time and memory, and others are answered."""
+
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from driving import Driver, connected, context_for, on_context, query, quiet
+from engines import ENGINES, LEDGER, MARKER, on_engine, project_on
+from http_servers import CONFIG as HTTP_CONFIG
+from http_servers import HttpServer, serving, token
+from wire import Wire, running
+
+from ralphgen.generate.workflows import regenerate
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),
+]
+
+SECONDS = 1  # the limit of each query and tool here
+BUSY = 10  # seconds that a busy machine adds at most; without a limit it would be minutes
+ENDLESS = "WITH RECURSIVE c (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT max(x) FROM c"
+MANY = "printf('%.*c', :n, 'a')"
+# Each takes far longer than the limit, most of them in one step of SQLite's machine.
+SLOW = {
+    "pad": "printf('%.*c', 900000000, 'x') || printf('%.*c', 900000000, 'x')"
+    " || printf('%.*c', 900000000, 'x') || printf('%.*c', 900000000, 'x')",
+    "find": f"instr({MANY}, printf('%.*c', :n / 2, 'a') || 'b')",
+    "swap": f"length(replace({MANY}, printf('%.*c', :n / 2, 'a') || 'b', 'c'))",
+    "like": f"{MANY} LIKE '%' || printf('%.*c', 20000, 'a') || 'b%'",
+    "glob": f"{MANY} GLOB '*' || printf('%.*c', 20000, 'a') || 'b*'",
+    "trim": f"length(trim({MANY}, printf('%.*c', :n / 10, 'b') || 'a'))",
+    "step": f"({ENDLESS})",
+    "group": "(WITH RECURSIVE c (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c)"
+    " SELECT length(group_concat(substr(x, 1, 0), '')) FROM c)",
+}
+SHORT = {
+    "one": "printf('%05d|%s|%.*c', 42, 'ab', 3, 'x')",
+    "two": "'Log in' LIKE 'log%' AND 'abc' GLOB 'a*'",
+    "three": "trim('  a  ') || replace('abc', 'b', 'x') || instr('abc', 'c') || substr('abc', 2)",
+    "four": "json_extract('{\"a\": [1, 2]}', '$.a[1]') || hex('a')",
+}
+FOUND = {"one": "00042|ab|xxx", "two": 1, "three": "aaxc3bc", "four": "261"}
+TOOLS = f'''
+from typing import Any
+
+from ralphgen.tools import Project, reads, writes
+
+
+@reads
+def read_endless(project: Project) -> Any:
+    """Read."""
+    return project.rows("{ENDLESS}")
+
+
+@writes
+def write_endless(project: Project) -> Any:
+    """Write."""
+    return project.write("UPDATE tasks SET title = ({ENDLESS})")
+
+
+@writes
+def write_in_one_step(project: Project) -> Any:
+    """Write."""
+    project.write("UPDATE tasks SET title = 'first' WHERE id = 1")
+    sql = "UPDATE tasks SET title = 'second' || instr(printf('%.*c', :n, 'a'), :b || 'b')"
+    return project.write(sql, n=3_000_000, b="a" * 1_500_000)
+
+
+@reads
+def ask_endless(project: Project) -> Any:
+    """Ask."""
+    return project.query("find", n=3_000_000)
+
+
+@reads
+def many_rows(project: Project, sql: str) -> int:
+    """Count."""
+    return len(project.rows(sql))
+'''
+CONFIG = f"""
+[queries]
+seconds = {SECONDS}
+
+[own_tools.read_endless]
+seconds = {SECONDS}
+
+[own_tools.write_endless]
+seconds = {SECONDS}
+
+[own_tools.write_in_one_step]
+seconds = {SECONDS}
+
+[own_tools.ask_endless]
+seconds = {SECONDS}
+
+[tables.notes]
+[tables.slow_notes]
+"""
+TABLES = (
+    LEDGER.read_text(encoding="utf-8"),
+    MARKER,
+    "CREATE TABLE notes (id INTEGER PRIMARY KEY, body TEXT)",
+    f"CREATE VIEW slow_notes AS SELECT id, {SLOW['find'].replace(':n', '9000000')} AS x FROM notes",
+    "INSERT INTO notes (body) VALUES ('a')",
+)
+
+
+def write_files(root: Path) -> None:
+    """Write the queries and tools, and the server again."""
+    texts = []
+    for name, sql in {**SLOW, **SHORT}.items():
+        given = "-- :n integer = 3000000\n" if ":n" in sql else ""
+        texts.append(f"-- name: {name} :one\n-- A.\n{given}SELECT {sql} AS x;\n")
+        if name in SLOW:
+            update = f"UPDATE tasks SET title = {sql} WHERE id = 1 RETURNING id"
+            texts.append(f"-- name: write_{name} :exec\n-- A.\n{given}{update};\n")
+    texts.append("-- name: title :one\n-- A.\nSELECT title FROM tasks WHERE id = 1;\n")
+    texts.append(
+        "-- name: retitle :exec\n-- A.\n"
+        "UPDATE tasks SET title = :title WHERE id = 1 RETURNING id, title;\n"
+    )
+    for folder, file, text in (
+        ("queries", "a.sql", "".join(texts)),
+        ("tools", "a.py", TOOLS),
+    ):
+        (root / ".ralph" / folder).mkdir()
+        (root / ".ralph" / folder / file).write_text(text, encoding="utf-8")
+    settings = root / ".ralph/ralphgen.toml"
+    settings.write_text(settings.read_text(encoding="utf-8") + CONFIG, encoding="utf-8")
+    regenerate(root, force=False, say=quiet, allow_removals=True)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("limits") / "p"
+    config = f"{HTTP_CONFIG}workers = 1\nrate = 1000\n"
+    with project_on("sqlite", folder, *TABLES, config=config) as found:
+        write_files(found)
+        yield found
+
+
+@pytest.fixture(scope="module")
+def client(root: Path) -> Iterator[Driver]:
+    with connected(root) as driver:
+        yield driver
+
+
+@pytest.fixture(scope="module")
+def served(root: Path) -> Iterator[HttpServer]:
+    with serving(root) as server:
+        yield server
+
+
+def in_time(client: Driver, tool: str, limit: float = SECONDS, **arguments: Any) -> str:
+    """The refusal of a call that is stopped at its limit."""
+    began = time.monotonic()
+    refusal = client.refusal(tool, **arguments)
+    assert time.monotonic() - began < limit + BUSY, refusal
+    return refusal
+
+
+@pytest.mark.parametrize("name", SLOW)
+@pytest.mark.parametrize("prefix", ["", "write_"])
+def test_a_query_ends_at_its_limit_whatever_function_it_calls(
+    client: Driver, root: Path, prefix: str, name: str
+) -> None:
+    before = query(root, "SELECT title FROM tasks ORDER BY id")
+    client.call("title")  # starts the process, which is not counted
+
+    refusal = in_time(client, prefix + name)
+
+    assert "took longer" in refusal or "took too long" in refusal or "too much memory" in refusal
+    assert before == query(root, "SELECT title FROM tasks ORDER BY id")
+
+
+def test_a_stopped_write_leaves_no_entry_and_no_lock(client: Driver, root: Path) -> None:
+    sql = "SELECT COUNT(*) FROM ralphgen_journal"
+    before = query(root, sql)
+
+    in_time(client, "write_find")
+
+    assert before == query(root, sql)
+    query(root, "UPDATE tasks SET description = 'free' WHERE id = 2")
+    assert {"changed": 1, "rows": [{"id": 1, "title": "Again"}]} == client.call(
+        "retitle", title="Again"
+    )
+    assert [(before[0][0] + 1,)] == query(root, sql)
+
+
+@pytest.mark.parametrize(
+    "tool", ["read_endless", "write_endless", "write_in_one_step", "ask_endless"]
+)
+def test_a_tool_of_the_project_ends_at_its_limit_with_its_statement(
+    client: Driver, root: Path, tool: str
+) -> None:
+    client.call("many_rows", sql="SELECT 1")  # starts the processes
+
+    assert f'"{tool}" took longer than 1 second' in in_time(client, tool)
+
+    # The statement ended too: nothing holds the database.
+    query(root, "UPDATE tasks SET description = 'free' WHERE id = 2")
+    (title,) = query(root, "SELECT title FROM tasks WHERE id = 1")[0]
+    assert ("first" == title) is (tool == "write_in_one_step")
+    client.call("retitle", title="Log in")
+
+
+@pytest.mark.thorough
+def test_a_view_that_does_not_end_is_stopped_for_tools_on_tables(client: Driver) -> None:
+    with ThreadPoolExecutor() as pool:
+        refusal = pool.submit(in_time, client, "list_slow_notes", 20)
+        while not refusal.done():
+            assert [{"body": "a", "id": 1}] == client.call("list_notes")["notes"]
+            assert "title" in client.call("get_task", id=1)
+
+    assert "took" in refusal.result()
+
+
+def test_others_are_answered_while_statements_run(client: Driver) -> None:
+    client.call("title")
+    answered = []
+    with ThreadPoolExecutor() as pool:
+        slow = [pool.submit(client.refusal, name) for name in ("find", "write_swap", "like")]
+        while not all(one.done() for one in slow):
+            client.call("list_tasks")
+            client.call("title")
+            client.call("many_rows", sql="SELECT 1")
+            answered.append(None)
+
+    assert len(answered) > 1
+
+
+def test_sessions_do_not_wait_for_each_other(served: HttpServer) -> None:
+    one, other = (token(served.root, jti=f"session-{number}") for number in (1, 2))
+    for each in (one, other):
+        assert 200 == served.call(each, "title")[0]
+    answered = []
+    with ThreadPoolExecutor() as pool:
+        slow = [pool.submit(served.call, one, name) for name in ("find", "swap", "glob")]
+        while not all(each.done() for each in slow):
+            assert 200 == served.call(other, "title")[0]
+            assert 200 == served.call(other, "list_tasks")[0]
+            answered.append(None)
+
+    assert len(answered) > 1
+    assert all(each.result()[1]["result"]["isError"] for each in slow)
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_listed_functions_work_on_ordinary_values(client: Driver, name: str) -> None:
+    assert {"row": {"x": FOUND[name]}} == client.call(name)
+
+
+def children(process: int) -> list[int]:
+    """The processes that a process has started, by any of its threads."""
+    found: list[int] = []
+    for thread in Path(f"/proc/{process}/task").iterdir():
+        found += map(int, (thread / "children").read_text(encoding="ascii").split())
+    return sorted(found)
+
+
+def test_short_queries_start_one_process(root: Path) -> None:
+    def ask(server: Wire, name: str) -> None:
+        answer = server.ask("tools/call", {"name": name, "arguments": {}})
+        assert not answer["result"]["isError"], answer
+
+    with running(root, *on_context(context_for(root, "manual"))) as server:
+        server.shake_hands()
+        server.ask("tools/list")
+        assert [] == children(server.process.pid)
+        ask(server, "title")
+        started = children(server.process.pid)
+        for name in (*SHORT, "list_notes", "title") * 5:
+            ask(server, name)
+
+        assert 1 == len(started)
+        assert started == children(server.process.pid)
+
+
+def test_a_process_that_was_killed_is_started_again(client: Driver) -> None:
+    for _ in range(2):
+        in_time(client, "find")
+        assert {"row": {"x": 1}} == client.call("two")
+
+
+def memory(process: int) -> int:
+    """The most bytes that a process has had in memory."""
+    status = Path(f"/proc/{process}/status").read_text(encoding="ascii")
+    (line,) = (line for line in status.splitlines() if line.startswith("VmHWM"))
+    return 1024 * int(line.split()[1])
+
+
+BIG = {
+    "sqlite": ", ".join(f"printf('%.*c', :n * 9000000, 'x') AS x{at}" for at in range(30)),
+    "postgresql": "repeat(repeat('x', 1000000), :n * 270) AS x",
+}
+ROW = {
+    "sqlite": ", ".join("printf('%.*c', 9000000, 'x')" for _ in range(30)),
+    "postgresql": "repeat(repeat('x', 1000000), 270)",
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_answer_takes_no_more_memory_than_it_may_need(engine: str, tmp_path: Path) -> None:
+    """Neither process has the 270 MB of the row; both answer as before afterwards."""
+    with on_engine(engine, tmp_path / "p", ledger=True) as project:
+        root = project.root
+        folder = root / ".ralph/queries"
+        folder.mkdir()
+        given = "-- :n integer = 1\n"
+        folder.joinpath("a.sql").write_text(
+            f"-- name: big :one\n-- A.\n{given}SELECT {BIG[engine]};\n"
+            "-- name: title :one\n-- A.\nSELECT title FROM tasks WHERE id = 1;\n",
+            encoding="utf-8",
+        )
+        folder.with_name("tools").mkdir()
+        folder.with_name("tools").joinpath("a.py").write_text(TOOLS, encoding="utf-8")
+        regenerate(root, force=False, say=quiet, allow_removals=True)
+        with running(root, *on_context(context_for(root, "manual"))) as server:
+            server.shake_hands()
+            for tool, arguments in (("big", {}), ("many_rows", {"sql": f"SELECT {ROW[engine]}"})):
+                for name, given, failed in (("title", {}, False), (tool, arguments, True)):
+                    answer = server.ask("tools/call", {"name": name, "arguments": given})
+                    result = answer["result"]
+                    assert failed is result["isError"], result
+                    assert not failed or "too much memory" in result["content"][0]["text"]
+            server.ask("tools/call", {"name": "title", "arguments": {}})
+            most = [memory(one) for one in (server.process.pid, *children(server.process.pid))]
+
+        assert max(most) < 250_000_000
+
+
+def test_long_names_of_columns_count_as_well(client: Driver) -> None:
+    name = "x" * 5_000
+    sql = (
+        "WITH RECURSIVE c (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c LIMIT 10000) "
+        f'SELECT x AS "{name}" FROM c'
+    )
+
+    assert "more than 20 MB" in client.refusal("many_rows", sql=sql)
