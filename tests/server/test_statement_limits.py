@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import Driver, connected, context_for, on_context, query, quiet
-from engines import ENGINES, LEDGER, MARKER, on_engine, project_on
+from driving import Driver, connected, context_for, made_here, on_context, query, quiet
+from engines import ENGINES, LEDGER, MARKER, VARIABLE, on_engine, project_on
 from http_servers import CONFIG as HTTP_CONFIG
 from http_servers import HttpServer, serving, token
+from postgresql import needs_postgresql
 from wire import Wire, running
 
 from ralphgen.generate.workflows import regenerate
@@ -60,7 +61,7 @@ def read_endless(project: Project) -> Any:
 @writes
 def write_endless(project: Project) -> Any:
     """Write."""
-    return project.write("UPDATE tasks SET title = ({ENDLESS})")
+    return project.write("UPDATE tasks SET title = CAST(({ENDLESS}) AS text)")
 
 
 @writes
@@ -82,6 +83,7 @@ def many_rows(project: Project, sql: str) -> int:
     """Count."""
     return len(project.rows(sql))
 '''
+ENDLESS_TOOLS = ("read_endless", "write_endless")
 CONFIG = f"""
 [queries]
 seconds = {SECONDS}
@@ -292,6 +294,39 @@ def memory(process: int) -> int:
     status = Path(f"/proc/{process}/status").read_text(encoding="ascii")
     (line,) = (line for line in status.splitlines() if line.startswith("VmHWM"))
     return 1024 * int(line.split()[1])
+
+
+@needs_postgresql
+def test_statements_on_postgresql_end_at_their_limits_and_others_are_answered(
+    tmp_path: Path,
+) -> None:
+    tools = "\n".join(f"[own_tools.{name}]\nseconds = 1" for name in ENDLESS_TOOLS)
+    with on_engine("postgresql", tmp_path / "p", ledger=True) as project:
+        root = project.root
+        (root / ".ralph/queries").mkdir()
+        (root / ".ralph/queries/a.sql").write_text(
+            f"-- name: endless :one\n-- A.\n{ENDLESS};\n"
+            "-- name: write_endless_number :exec\n-- A.\n"
+            f"UPDATE tasks SET priority = ({ENDLESS}) WHERE id = 1 RETURNING id;\n",
+            encoding="utf-8",
+        )
+        (root / ".ralph/tools").mkdir()
+        (root / ".ralph/tools/a.py").write_text(TOOLS, encoding="utf-8")
+        settings = root / ".ralph/ralphgen.toml"
+        text = settings.read_text(encoding="utf-8")
+        settings.write_text(f"{text}\n[queries]\nseconds = 1\n{tools}\n", encoding="utf-8")
+        regenerate(root, force=False, say=quiet, allow_removals=True)
+        made_here(root)
+        calls = ("endless", "write_endless_number", *ENDLESS_TOOLS)
+        with connected(root, env={VARIABLE: project.dsn}) as client, ThreadPoolExecutor() as pool:
+            for name in calls:
+                refusal = pool.submit(in_time, client, name)
+                while not refusal.done():
+                    client.call("list_tasks")
+                assert "too" in refusal.result()
+        left = "state = 'active' AND query LIKE '%RECURSIVE%' AND pid <> pg_backend_pid()"
+
+        assert [(0,)] == project.query(f"SELECT COUNT(*) FROM pg_stat_activity WHERE {left}")
 
 
 BIG = {
