@@ -122,6 +122,8 @@ def compose(text: str, most: int = LARGEST, *, typed: bool) -> Node | None:
             _check_depth(text, loader)
         return yaml.compose(text, Loader=loader)
     except yaml.MarkedYAMLError as error:
+        if "nesting depth" in (error.problem or ""):  # the limit of newer parsers in C
+            raise YamlError(TOO_DEEP) from error
         line = error.problem_mark.line + 1 if error.problem_mark else 0
         raise YamlError(f"is not YAML: {error.problem}", line) from error
     except (yaml.YAMLError, ValueError) as error:
