@@ -495,6 +495,7 @@ class TestDoors:
             "ralphgen/cli/serve.py: stderr, stdout",  # becomes the server
             "ralphgen/launch/runner.py: stderr, stdout",  # an agent that has the terminal
             "ralphgen/launch/serving.py: stderr, stdout",  # the server of a session
+            "ralphgen/runtime/statements/processes.py: stderr",  # the log of its server
         } == inheriting
 
     def test_text_is_opened_with_its_encoding(self) -> None:
