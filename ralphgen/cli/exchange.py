@@ -78,11 +78,15 @@ def import_(
     allow_removals: Annotated[
         bool, typer.Option("--allow-removals", help="Remove what is gone on the other side.")
     ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse the file if a record is unreadable.")
+    ] = False,
     project: Project = Path(),
 ) -> None:
-    """Take over rows from an export, or another tool's tasks: all of them or none.
+    """Import rows of an export, or another tool's tasks.
 
-    What both sides have changed since the last export or import is a conflict: exit 1.
+    Unreadable records are left out, named and counted. What both sides have changed since the
+    last export or import is a conflict: exit 1.
     """
     from ralphgen.exchange.adopt import import_tasks
     from ralphgen.exchange.move import import_rows
@@ -104,10 +108,17 @@ def import_(
             dry_run=dry_run,
             allow_removals=allow_removals,
             say=say,
+            strict=strict,
         )
     else:
         changes = import_tasks(
-            root, source.value, file, homes=(feature, discipline), dry_run=dry_run, say=say
+            root,
+            source.value,
+            file,
+            homes=(feature, discipline),
+            dry_run=dry_run,
+            say=say,
+            strict=strict,
         )
     for change in changes:
         print(plain(str(change)))

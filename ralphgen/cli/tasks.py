@@ -194,6 +194,10 @@ def show(
     from ralphgen.cli.row_tables import show_record
 
     rest = {key: value for key, value in record.items() if key not in {"id", "title"}}
+    if needed := rest.get("dependencies"):
+        rest["dependencies"] = [
+            f"waits for missing task {one['id']}" if one.get("missing") else one for one in needed
+        ]
     show_record(rest, f"task {record['id']}: {record['title']}")
 
 

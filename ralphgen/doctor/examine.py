@@ -37,6 +37,7 @@ from ralphgen.worktrees.look import worktree_notes
 
 HANDSHAKE = Path(__file__).with_name("handshake.py")
 RESTORE = "restore it from a copy"
+FINISHED = ("done", "skipped")
 NAMED = 20  # tasks in a line
 BEGUN = (
     "SELECT id FROM tasks JOIN ralphgen_claims ON id = task_id "
@@ -180,12 +181,44 @@ def _tasks(root: Path, generated: Generated) -> Iterator[CheckResult]:
     yield from _indexes(root, generated.project)
     if generated.project.schema.table(MARKER) is not None:
         yield _claims(root)
+    yield from _missing_tasks(root, generated.project)
     yield _done(generated)
     place = postgresql_place(root)
     if place is not None and generated.project.done is not None:
         with suppress(ProjectError):  # that it does not answer was said before
             yield CheckResult("done", proof_is_walled(place))
     yield from _worktrees(root)
+
+
+def _missing_tasks(root: Path, project: Project) -> Iterator[CheckResult]:
+    """Count the tasks that wait for tasks that do not exist."""
+    table = project.schema.table("tasks")
+    names = {column.name for column in table.columns} if table else set()
+    if not {"id", "depends_on", "status"} <= names:
+        return
+    with open_database(root) as connection:
+        rows = [*connection.execute("SELECT id, depends_on, status FROM tasks ORDER BY id")]
+    ids = {row[0] for row in rows}
+    open_rows = [row for row in rows if row[2] not in FINISHED]
+    waiting = [(row[0], _numbers(row[1]) - ids) for row in open_rows]
+    missing = [(task, sorted(gone)) for task, gone in waiting if gone]
+    if missing:
+        count = f"{len(missing)} {'task waits' if len(missing) == 1 else 'tasks wait'}"
+        shown = [
+            f"task {task} waits for missing task {', '.join(map(str, gone))}"
+            for task, gone in missing[:NAMED]
+        ]
+        more = ["…"] if len(missing) > NAMED else []
+        yield CheckResult("tasks", f"{count} for missing tasks: {'; '.join(shown + more)}")
+
+
+def _numbers(stored: object) -> set[int]:
+    """Return the integers of a stored JSON list; none if it is unreadable."""
+    try:
+        found = json.loads(stored) if isinstance(stored, str) else stored
+    except (ValueError, RecursionError):
+        return set()
+    return {one for one in found if type(one) is int} if isinstance(found, list) else set()
 
 
 def _claims(root: Path) -> CheckResult:

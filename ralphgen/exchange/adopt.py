@@ -6,16 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ralphgen.errors import Problem, ProjectError, Say, plain
+from ralphgen.exchange.left_out import refusal_of, report_left_out
 from ralphgen.exchange.merge import MergedRows, RowEdit
 from ralphgen.exchange.move import import_planned
 from ralphgen.exchange.own import Own
 from ralphgen.exchange.peers.backlog import read_backlog
 from ralphgen.exchange.peers.beads import read_beads
-from ralphgen.exchange.peers.model import PeerTask, Reader
+from ralphgen.exchange.peers.model import PeerRecords, PeerTask, Reader
 from ralphgen.exchange.peers.spec_kit import read_spec_kit
 from ralphgen.exchange.peers.task_master import read_task_master
 from ralphgen.exchange.tables import Row, Value
-from ralphgen.kits.ralph.rows import decode_strings, encode
+from ralphgen.kits.ralph.rows import decode_strings, encode, prerequisites
 from ralphgen.project.model import Schema
 from ralphgen.suggestion import suggestion
 
@@ -32,20 +33,32 @@ LISTS = ("acceptance_criteria", "context_files")
 
 
 def import_tasks(
-    root: Path, peer: str, path: Path, *, homes: tuple[str, str], dry_run: bool, say: Say
+    root: Path,
+    peer: str,
+    path: Path,
+    *,
+    homes: tuple[str, str],
+    dry_run: bool,
+    say: Say,
+    strict: bool = False,
 ) -> tuple[RowEdit, ...]:
     """Make tasks of those in another tool's file or folder, but of those that were made before.
 
     `homes` are the feature and the discipline that they belong to. The peer's id becomes a tag,
-    `task-master:master/7`, by which a task is known the next time. Raises `ProjectError` where a
-    file, a name or a dependency is not as it must be; nothing is changed then.
+    `task-master:master/7`, by which a task is known the next time. Unreadable records are left out
+    and named. Raises `ProjectError` if none is readable or, with `strict`, if one is not, and for
+    a missing feature or discipline; nothing is changed then.
     """
-    tasks = READERS[peer](path)
+    records = READERS[peer](path)
+    left_out = [*map(str, records.left_out)]
+    if left_out and (strict or not records.tasks):
+        raise refusal_of(left_out)
+    report_left_out(left_out, say)
 
     def plan(own: Own) -> MergedRows:
-        _refuse_unusable(tasks, own, path)
+        _refuse_unusable(own)
         _refuse_missing(own, homes)
-        return _Adoption(peer, tasks, homes, own).merged()
+        return _Adoption(peer, records, homes, own).merged()
 
     return import_planned(root, plan, dry_run=dry_run, say=say)
 
@@ -53,20 +66,27 @@ def import_tasks(
 class _Adoption:
     """What becomes of a peer's tasks in a project as it is."""
 
-    def __init__(
-        self, peer: str, tasks: Sequence[PeerTask], homes: tuple[str, str], own: Own
-    ) -> None:
+    def __init__(self, peer: str, records: PeerRecords, homes: tuple[str, str], own: Own) -> None:
         self._peer = peer
-        self._tasks = tasks
         self._homes = homes
         self._own = own
+        self._rows = {
+            number: row
+            for (table, number), row in own.rows.items()
+            if table == "tasks" and isinstance(number, int)
+        }
         self._ids = self._known()
-        self._new = [task for task in tasks if task.key not in self._ids]
-        highest = self._highest("tasks")
-        self._ids |= {task.key: highest + at for at, task in enumerate(self._new, start=1)}
+        self._take_promised(records.tasks)
+        self._new = [task for task in records.tasks if self._ids.get(task.key) not in self._rows]
+        highest = max([self._highest("tasks"), *self._ids.values()])
+        # The numbers of missing tasks are below those of new ones: no later task gets them.
+        self._missing = {*self._left_out_keys(records)}
+        missing = [key for key in dict.fromkeys(self._needed_keys()) if key in self._missing]
+        fresh = [*missing, *(task.key for task in self._new if task.key not in self._ids)]
+        self._ids |= {key: highest + at for at, key in enumerate(fresh, start=1)}
         self._statuses = _values(own.schema, "status")
         self._priorities = _values(own.schema, "priority")
-        self._notes: dict[str, None] = {}
+        self._notes = dict(records.notes)
 
     def merged(self) -> MergedRows:
         """Return the rows to add: the tasks that are new, and what was said of them."""
@@ -76,18 +96,40 @@ class _Adoption:
         comments = [*self._comments()] if "task_comments" in self._own.tables else []
         for number, row in enumerate(comments, start=self._highest("task_comments") + 1):
             changes.append(RowEdit("add", ("task_comments", number), {"id": number, **row}))
-        return MergedRows(tuple(changes), notes=tuple(self._notes))
+        awaited = frozenset(self._ids[key] for key in self._missing if key in self._ids)
+        return MergedRows(tuple(changes), notes=tuple(self._notes), awaited=awaited)
 
     def _known(self) -> dict[str, int]:
         """Return the tasks that were made of the peer's before, by its ids."""
         beginning = f"{self._peer}:"
         return {
             tag.removeprefix(beginning): number
-            for (table, number), row in self._own.rows.items()
-            if table == "tasks" and isinstance(number, int)
+            for number, row in self._rows.items()
             for tag in decode_strings(row.get("tags")).values
             if tag.startswith(beginning)
         }
+
+    def _take_promised(self, tasks: Sequence[PeerTask]) -> None:
+        """Give a task that was missing the number for which the tasks of an import wait."""
+        for task in tasks:
+            row = self._rows.get(self._ids.get(task.key, 0), {})
+            numbers = (prerequisites([row.get("depends_on")])[0] if row else None) or []
+            if len(numbers) == len(task.depends_on):
+                pairs = zip(task.depends_on, numbers, strict=True)
+                promised = {key: number for key, number in pairs if number not in self._rows}
+                self._ids = {**promised, **self._ids}
+
+    def _left_out_keys(self, records: PeerRecords) -> Iterator[str]:
+        """Yield the keys, yet without a number, of records that were left out."""
+        keys = [one.key for one in records.left_out]
+        known = {*self._ids, *(task.key for task in records.tasks)}
+        if not all(keys):  # such a record may be any that tasks wait for
+            keys = [*self._needed_keys()]
+        yield from (key for key in keys if key and key not in known)
+
+    def _needed_keys(self) -> Iterator[str]:
+        for task in self._new:
+            yield from task.depends_on
 
     def _highest(self, table: str) -> int:
         numbers = [key[1] for key in self._own.rows if key[0] == table and isinstance(key[1], int)]
@@ -127,6 +169,9 @@ class _Adoption:
 
     def _needed(self, task: PeerTask) -> Iterator[int]:
         for key in task.depends_on:
+            if key in self._missing:
+                said = f'"{plain(task.key)}" waits for missing task {self._ids[key]}'
+                self._notes[f'{said}, which is "{plain(key)}" there'] = None
             if key in self._ids:
                 yield self._ids[key]
             else:
@@ -160,19 +205,14 @@ def _refuse_missing(own: Own, homes: tuple[str, str]) -> None:
         raise ProjectError.of(problems)
 
 
-def _refuse_unusable(tasks: Sequence[PeerTask], own: Own, path: Path) -> None:
-    """Raise `ProjectError` for tasks that have no title, and where their ids cannot be kept."""
+def _refuse_unusable(own: Own) -> None:
+    """Raise `ProjectError` if the project has no place for tasks and the other tool's ids."""
     if not own.has_tasks:
         raise ProjectError("the project has no tasks, features and disciplines", "make them first")
     if "tags" not in own.tables["tasks"].columns:
         raise ProjectError(
             'the project has no visible column "tasks.tags", where the other tool\'s ids are kept',
             "add it, and run ralphgen regen",
-        )
-    untitled = [task.key for task in tasks if not task.title.strip()]
-    if untitled:
-        raise ProjectError.of(
-            [Problem(f'{path}: "{key}" has no title', "give it one there") for key in untitled[:20]]
         )
 
 

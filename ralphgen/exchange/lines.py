@@ -32,26 +32,41 @@ class _StrangeRowError(ValueError):
     """A row is of a table that is not moved, or is known by other columns than now."""
 
 
-def read_lines(path: Path, tables: Mapping[str, MovedTable], *, is_own: bool = False) -> Rows:
-    """Return the rows of a file; raise `ProjectError` where a line of it is none.
+def read_lines(
+    path: Path,
+    tables: Mapping[str, MovedTable],
+    *,
+    is_own: bool = False,
+    left_out: list[str] | None = None,
+) -> Rows:
+    """Return the rows of a file; raise `ProjectError` for an unreadable line.
 
-    `tables` are those that the project has. A file `is_own` where ralphgen has kept it: rows that
-    could be moved when it did, and cannot any more, are left out.
+    `tables` are those that the project has. A file `is_own` if ralphgen keeps it: rows that could
+    be moved when it was written, and cannot any more, are left out. With the list `left_out`,
+    unreadable lines are added to it, unless git has left them or no line is readable.
     """
     rows: dict[Key, Row] = {}
     problems: list[Problem] = []
+    first: Problem | None = None
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         if not line.strip():
             continue
         try:
             key, row = _parsed(line, rows, tables)
         except (ValueError, RecursionError) as error:
-            if not (is_own and isinstance(error, _StrangeRowError)):
+            if left_out is not None and not line.startswith(MARKERS):
+                hint = _hint(line, error)
+                more = f" ({hint})" if isinstance(error, _StrangeRowError) else ""
+                left_out.append(f"{path}:{number}: {_why(error)}{more}")
+                first = first or Problem(f"{path}:{number}: {_why(error)}", hint)
+            elif not (is_own and isinstance(error, _StrangeRowError)):
                 problems.append(Problem(f"{path}:{number}: {_why(error)}", _hint(line, error)))
         else:
             rows[key] = row
         if len(problems) == SHOWN:
             break
+    if first and not rows:
+        problems.append(first)
     if problems:
         raise ProjectError.of(problems)
     return rows

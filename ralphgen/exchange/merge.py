@@ -41,13 +41,15 @@ class MergedRows:
     """What a merge comes to: changes in the order of keys, or conflicts, as sentences.
 
     `differing` are rows that differ and stay as they are: without a common past, nobody can say
-    which side has changed them. `notes` are what else people should know.
+    which side has changed them. `notes` are what else people should know. `awaited` are the numbers
+    of missing tasks for which tasks wait all the same.
     """
 
     changes: tuple[RowEdit, ...]
     conflicts: tuple[str, ...] = ()
     differing: tuple[Key, ...] = ()
     notes: tuple[str, ...] = ()
+    awaited: frozenset[int] = frozenset()
 
 
 class _ConflictError(Exception):

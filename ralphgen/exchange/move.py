@@ -9,14 +9,15 @@ from pathlib import Path
 
 from ralphgen.errors import Problem, ProjectError, Say, plain
 from ralphgen.exchange.apply import SETTLE, EditWriter
+from ralphgen.exchange.left_out import refusal_of, report_left_out
 from ralphgen.exchange.lines import read_lines, refuse_unknown_columns, shown_key
 from ralphgen.exchange.merge import MergedRows, RowEdit, after, merge, nearest
 from ralphgen.exchange.own import Own, own_of, read_file, read_own
-from ralphgen.exchange.references import broken_references, circle, unreadable_lists
+from ralphgen.exchange.references import broken_references, circle, homeless, unreadable_lists
 from ralphgen.exchange.rows import Rows, spelled_lines
 from ralphgen.exchange.spelling import spelled
 from ralphgen.exchange.tables import TABLES, Key, MovedTable, no_rows
-from ralphgen.kits.ralph.rows import STATUSES
+from ralphgen.kits.ralph.rows import STATUSES, prerequisites
 from ralphgen.ledger.backup import backed_up
 from ralphgen.ledger.opened import connection_of, journal_of, opened_database
 from ralphgen.ledger.tables import read_state
@@ -68,15 +69,33 @@ def export_file(root: Path, file: Path, say: Say = _unsaid) -> None:
 
 
 def import_rows(
-    root: Path, file: Path, *, is_database: bool, dry_run: bool, allow_removals: bool, say: Say
+    root: Path,
+    file: Path,
+    *,
+    is_database: bool,
+    dry_run: bool,
+    allow_removals: bool,
+    say: Say,
+    strict: bool = False,
 ) -> tuple[RowEdit, ...]:
     """Merge the rows of an export, or of another project's database; return what was changed.
 
-    What both sides had is the last export or import. Raises `ProjectError` for a conflict, for
-    removals that are not allowed, and for a file that is not whole; nothing is changed then.
+    What both sides had is the last export or import. Unreadable lines are left out and named, and
+    nothing is removed then. Raises `ProjectError` for a conflict, for removals that are not
+    allowed, and with `strict` for an unreadable line; nothing is changed then.
     """
-    tables = read_own(root).tables
-    theirs = read_file(file, root).rows if is_database else read_lines(file, tables)
+    own = read_own(root)
+    tables = own.tables
+    left_out: list[str] = []
+    theirs = (
+        read_file(file, root).rows if is_database else read_lines(file, tables, left_out=left_out)
+    )
+    lost = homeless(own.rows, theirs)
+    left_out += [f"{file}: {why}" for why in lost.values()]
+    theirs = {key: row for key, row in theirs.items() if key not in lost}
+    if strict and left_out:
+        raise refusal_of(left_out)
+    report_left_out(left_out, say)
     paths = [root / path for path in (BASE, *OLDER) if (root / path).exists()]
     bases = [read_lines(path, tables, is_own=True) for path in paths]
     unsaid = _unsaid_tables(theirs, tables)
@@ -88,27 +107,35 @@ def import_rows(
         known = [own.ordered(_without(rows, unsaid)) for rows in bases]
         rows = own.ordered(theirs)
         at = nearest(known, rows) if known else None
+        if left_out and at is not None:  # one of these lines may be a row that seems to be gone
+            rows = own.ordered({**known[at], **rows})
         merged = merge(None if at is None else known[at], ours, rows, known)
         if not allow_removals:
             _refuse_removals(merged)
         stale = [f"{file} comes from before the last export or import: what it has is merged so"]
         silent = sorted({key[0] for rows in bases for key in rows} & unsaid)
-        notes = [f'{file} has no row of "{name}": those here stay' for name in silent]
+        notes = [*_waiting_in_vain(merged, rows)]
+        notes += [f'{file} has no row of "{name}": those here stay' for name in silent]
         return replace(merged, notes=(*(stale if at else ()), *notes, *_odd_statuses(merged)))
 
-    changes = import_planned(root, plan, dry_run=dry_run, say=say)
+    changes = import_planned(root, plan, dry_run=dry_run, say=say, theirs=theirs)
+    if not dry_run and left_out and bases:
+        theirs = {**bases[0], **theirs}
     if not dry_run:
         kept = {key: row for key, row in (bases or [{}])[0].items() if key[0] in unsaid}
         _keep_base(root, "".join(spelled_lines({**kept, **theirs})))
     return changes
 
 
-def import_planned(root: Path, plan: Plan, *, dry_run: bool, say: Say) -> tuple[RowEdit, ...]:
+def import_planned(
+    root: Path, plan: Plan, *, dry_run: bool, say: Say, theirs: Rows | None = None
+) -> tuple[RowEdit, ...]:
     """Do what is planned, after a backup; return it. A dry run tries it, and leaves nothing.
 
-    Raises `ProjectError` for conflicts and for what the database refuses.
+    Faults that `theirs`, the rows of an export, have themselves are imported too. Raises
+    `ProjectError` for conflicts and for what the database refuses.
     """
-    merged = _checked(plan, read_own(root))
+    merged = _checked(plan, read_own(root), theirs or {})
     if merged.differing:
         say(f"differ, and stay as they are: {_listed(merged.differing)}")
     for note in merged.notes:
@@ -117,16 +144,16 @@ def import_planned(root: Path, plan: Plan, *, dry_run: bool, say: Say) -> tuple[
         return ()
     if not dry_run:
         say(backed_up(root))
-    return _write(root, plan, dry_run=dry_run, say=say)
+    return _write(root, plan, dry_run=dry_run, say=say, theirs=theirs or {})
 
 
-def _write(root: Path, plan: Plan, *, dry_run: bool, say: Say) -> tuple[RowEdit, ...]:
+def _write(root: Path, plan: Plan, *, dry_run: bool, say: Say, theirs: Rows) -> tuple[RowEdit, ...]:
     done: list[RowEdit] = []
     masked: dict[str, None] = {}
 
     def work() -> None:
         own = own_of(connection_of(database), root)
-        merged = _checked(plan, own)
+        merged = _checked(plan, own, theirs)
         writer = EditWriter(database, own)
         writer.write(merged.changes)
         masked.update(writer.masked)
@@ -149,14 +176,15 @@ def _write(root: Path, plan: Plan, *, dry_run: bool, say: Say) -> tuple[RowEdit,
     return tuple(done)
 
 
-def _checked(plan: Plan, own: Own) -> MergedRows:
-    """Return the plan; raise `ProjectError` for its conflicts, and for names that lead nowhere."""
+def _checked(plan: Plan, own: Own, theirs: Rows) -> MergedRows:
+    """Return the plan; raise `ProjectError` for its conflicts, and for new broken references."""
     merged = plan(own)
     problems = [*merged.conflicts, *_unstorable(merged, own), *_unaddable(merged, own)]
     if not problems and own.has_tasks:
         rows = after(own.rows, merged.changes)
-        problems = [*unreadable_lists(own.rows, rows), *broken_references(own.rows, rows)]
-        problems += [found] if (found := circle(own.rows, rows)) else []
+        sides = (own.rows, theirs)
+        problems = [*unreadable_lists(sides, rows), *broken_references(sides, rows, merged.awaited)]
+        problems += [found] if (found := circle(sides, rows)) else []
     if problems:
         *others, last = problems
         raise ProjectError.of([*map(Problem, others), Problem(last, SETTLE)])
@@ -198,6 +226,15 @@ def _refuse_removals(merged: MergedRows) -> None:
             f"these are gone there since the last export or import: {_listed(gone)}",
             "to remove them here too, say --allow-removals",
         )
+
+
+def _waiting_in_vain(merged: MergedRows, rows: Rows) -> Iterator[str]:
+    """Yield what to say of tasks whose dependencies are in neither side."""
+    for change in merged.changes:
+        (needed,) = prerequisites([change.values.get("depends_on")])
+        for task in needed or () if change.key[0] == "tasks" else ():
+            if ("tasks", task) not in rows:
+                yield f"{shown_key(change.key)} waits for missing task {task}"
 
 
 def _odd_statuses(merged: MergedRows) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Says what rows refer to in vain, and which tasks would wait for each other."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
 from ralphgen.exchange.lines import shown_key
@@ -17,12 +17,32 @@ REFERENCES = (
 """Which column of which table names rows of which other one."""
 
 
-def broken_references(ours: Rows, rows: Rows) -> list[str]:
+def homeless(ours: Rows, theirs: Rows) -> dict[Key, str]:
+    """Return the rows of theirs whose feature, discipline or task is on neither side, with why."""
+    before = {missing for missing, _ in _missing_homes(ours)}
+    found: dict[Key, str] = {}
+    while True:
+        rows = {key: row for key, row in {**ours, **theirs}.items() if key not in found}
+        more = {
+            key: f"{shown_key(key)} names {_named(parent, value)}, which does not exist"
+            for (parent, value), key in _missing_homes(rows)
+            if (parent, value) not in before and key in theirs
+        }
+        if not more:
+            return found
+        found |= more
+
+
+def broken_references(
+    sides: Sequence[Rows], rows: Rows, awaited: Collection[int] = ()
+) -> list[str]:
     """Return a sentence for each name that rows refer to and that is gone or missing.
 
-    What is missing in our rows already is none of them.
+    A name that is missing on one of the two sides already, before they are merged, is not counted,
+    and neither is a task of a number in `awaited`.
     """
-    before = {missing for missing, _ in _missing(ours)}
+    before = {missing for side in sides for missing, _ in _missing(side)}
+    before |= {("tasks", number) for number in awaited}
     found: dict[tuple[str, Value], list[Key]] = {}
     for missing, key in _missing(rows):
         if missing not in before:
@@ -34,15 +54,13 @@ def broken_references(ours: Rows, rows: Rows) -> list[str]:
     ]
 
 
-def unreadable_lists(ours: Rows, rows: Rows) -> list[str]:
-    """Return a sentence for each task whose `depends_on` no tool could read; ours stay as they are.
-
-    Such a task would wait for nobody, and what it needs would be unknown.
-    """
+def unreadable_lists(sides: Sequence[Rows], rows: Rows) -> list[str]:
+    """Return a sentence for each task whose `depends_on` no tool could read, on neither side."""
     ids = [
         key
         for key, row in rows.items()
-        if key[0] == "tasks" and row.get("depends_on") != ours.get(key, {}).get("depends_on")
+        if key[0] == "tasks"
+        and all(row.get("depends_on") != side.get(key, {}).get("depends_on") for side in sides)
     ]
     needed = prerequisites([rows[key].get("depends_on") for key in ids])
     return [
@@ -52,9 +70,9 @@ def unreadable_lists(ours: Rows, rows: Rows) -> list[str]:
     ]
 
 
-def circle(ours: Rows, rows: Rows) -> str:
-    """Return the sentence on tasks that wait for each other; empty where our rows have such too."""
-    if _circle(ours):
+def circle(sides: Sequence[Rows], rows: Rows) -> str:
+    """Return the sentence on tasks that wait for each other; empty if a side has such too."""
+    if any(map(_circle, sides)):
         return ""
     found = _circle(rows)
     return f"tasks would wait for each other: {' → '.join(map(str, found))}" if found else ""
@@ -85,7 +103,7 @@ def _named(parent: str, value: Value) -> str:
     return f"{word} {value!r}" if parent == "tasks" else f'the {word} "{value!s}"'
 
 
-def _missing(rows: Rows) -> Iterator[tuple[tuple[str, Value], Key]]:
+def _missing_homes(rows: Rows) -> Iterator[tuple[tuple[str, Value], Key]]:
     known: Mapping[str, set[RowKey]] = {
         parent: {name for table, name in rows if table == parent} for _, _, parent in REFERENCES
     }
@@ -94,6 +112,10 @@ def _missing(rows: Rows) -> Iterator[tuple[tuple[str, Value], Key]]:
             value = row.get(column)
             if key[0] == table and value is not None and value not in known[parent]:
                 yield (parent, value), key
+
+
+def _missing(rows: Rows) -> Iterator[tuple[tuple[str, Value], Key]]:
+    yield from _missing_homes(rows)
     for task, needed in _dependencies(rows).items():
         for one in dict.fromkeys(needed):
             if ("tasks", one) not in rows:

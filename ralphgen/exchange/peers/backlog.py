@@ -1,7 +1,9 @@
 """Reads the tasks of Backlog.md: a Markdown file each, with YAML in front."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ from ralphgen.exchange.files import read_text
 from ralphgen.exchange.peers.model import (
     PRIORITIES,
     PeerComment,
+    PeerRecords,
     PeerTask,
     broken,
     text_of,
@@ -19,6 +22,7 @@ from ralphgen.exchange.peers.model import (
 from ralphgen.runtime.files.yaml import YamlError, read_texts
 
 FOLDERS = ("tasks", "completed", "drafts")
+CONFIGS = ("config.yml", "config.yaml", "backlog.config.yml", "backlog/config.yml")
 STATUSES = {
     "to do": "pending",
     "todo": "pending",
@@ -29,6 +33,8 @@ STATUSES = {
     "draft": "draft",
 }
 _FRONT = re.compile(r"---\n(.*?\n)---(?:\n|$)(.*)", re.DOTALL)
+_ENTRY = re.compile(r"^([A-Za-z_]\w*):(.*(?:\n(?:[ \t#-].*)?)*)", re.MULTILINE)
+_FLOW_LIST = re.compile(r"\[(.*)\](?:\s+#.*)?")
 _SECTION = re.compile(
     r"<!-- SECTION:([A-Z_]+):BEGIN -->\n(.*?)\n?<!-- SECTION:\1:END -->", re.DOTALL
 )
@@ -39,18 +45,24 @@ _COMMENT = re.compile(r"((?:(?:author|created): .*\n)+)---\n(.*?)\n---(?:\n|$)",
 _HEADER = re.compile(r"(author|created): (.*)")
 
 
-def read_backlog(path: Path) -> list[PeerTask]:
-    """Return the tasks and drafts of a folder, or of one file; archived ones are left out.
-
-    Raises `ProjectError` where a file is not as Backlog.md writes it.
-    """
-    found = [_read(file) for file in _files(path)]
+def read_backlog(path: Path) -> PeerRecords:
+    """Return the tasks and drafts of a folder, or of one file, without archived ones."""
+    records = PeerRecords()
     parts: dict[str, list[str]] = {}
-    for task, whole in found:
-        if whole:
+    files = _files(path)
+    order = _statuses(path)
+    for file in files:
+        try:
+            front, body = _split(file)
+            whole = text_of(front.get("parent_task_id"), file, "parent_task_id")
+        except ProjectError as error:
+            records.leave_out(file, error.problems[0].text, _key(file))
+            continue
+        read = partial(_task, front, body, file, records, order)
+        if (task := records.add(file, read, _key(file))) is not None and whole:
             parts.setdefault(whole, []).append(task.key)
-    tasks = [task for task, _ in found]
-    return waiting_for_parts(tasks, parts, path)
+    records.tasks = waiting_for_parts(records.tasks, parts)
+    return records
 
 
 def _files(path: Path) -> list[Path]:
@@ -70,25 +82,58 @@ def _numbers(file: Path) -> tuple[list[int], str]:
     return [int(part) for part in parts if part], file.name
 
 
-def _read(file: Path) -> tuple[PeerTask, str]:
-    """Return a task, and the key of the one that it is a part of, empty for none."""
+def _key(file: Path) -> str:
+    """Return the id that a file's name begins with, such as TASK-1.2; empty if it has none."""
+    named = re.match(r"[A-Za-z]+-[0-9.]*[0-9]", file.name)
+    return named[0].upper() if named else ""
+
+
+def _statuses(path: Path) -> Sequence[str]:
+    """Return the statuses of the project in their order, if its configuration names them."""
+    above = [path, *path.parents[:2]] if path.is_dir() else [*path.parents[:3]]
+    places = [folder / name for folder in above for name in CONFIGS]
+    file = next((place for place in places if place.is_file()), None)
+    if file is None:
+        return ()
+    statuses = _entries(read_text(file).replace("\r\n", "\n")).get("statuses")
+    return [one for one in statuses if isinstance(one, str)] if isinstance(statuses, list) else ()
+
+
+def _split(file: Path) -> tuple[Mapping[str, Any], str]:
+    """Return the values in front of a file, and its body."""
     found = _FRONT.match(read_text(file).replace("\r\n", "\n"))
     if found is None:
         raise broken(file, "does not begin with YAML between two lines of ---")
-    try:
-        front = read_texts(found[1]).value
-    except YamlError as error:
-        raise broken(f"{file}:{error.line + 1}", f"its YAML {error}") from error
-    if not isinstance(front, dict) or not front.get("id"):
+    front = _entries(found[1])
+    if not front.get("id"):
         raise broken(file, 'its YAML has no "id"')
-    return _task(front, found[2], file), text_of(front.get("parent_task_id"), file, "parent")
+    return front, found[2]
 
 
-def _task(front: Mapping[str, Any], body: str, file: Path) -> PeerTask:
+def _entries(text: str) -> dict[str, Any]:
+    """Return the top-level values of YAML; one that YAML refuses is read as plain text.
+
+    Backlog.md quotes such values itself, for example "@ann" and "[@ann, @ben]".
+    """
+    with suppress(YamlError):
+        values = read_texts(text).value
+        return values if isinstance(values, dict) else {}
+    entries: dict[str, Any] = {}
+    for name, raw in _ENTRY.findall(text):
+        try:
+            entries |= read_texts(f"{name}:{raw}").value
+        except YamlError:
+            listed = _FLOW_LIST.fullmatch(raw.strip())
+            items = [one.strip().strip("\"'") for one in (listed[1] if listed else "").split(",")]
+            entries[name] = [*filter(None, items)] if listed else raw.strip().strip("\"'")
+    return entries
+
+
+def _task(
+    front: Mapping[str, Any], body: str, file: Path, records: PeerRecords, order: Sequence[str]
+) -> PeerTask:
     status = text_of(front.get("status"), file, "status")
-    known = STATUSES.get(status.casefold())
-    if known is None:
-        raise _unknown_status(file, status)
+    known = records.status(status, STATUSES, order) if status else "pending"
     sections = {name: text.strip() for name, text in _SECTION.findall(body)}
     priority = text_of(front.get("priority"), file, "priority").casefold()
     described = [sections[name] for name in ("DESCRIPTION", "PLAN") if sections.get(name)]
@@ -110,11 +155,6 @@ def _task(front: Mapping[str, Any], body: str, file: Path) -> PeerTask:
         completed=updated if known == "done" else "",
         comments=(*_comments(body), *(PeerComment("backlog", text) for text in said)),
     )
-
-
-def _unknown_status(file: Path, status: str) -> ProjectError:
-    expected = ", ".join(f'"{one}"' for one in STATUSES)
-    return broken(file, f'"status" is "{status}", expected one of {expected}', "change it there")
 
 
 def _criteria(body: str) -> Iterator[str]:

@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ralphgen.exchange.files import read_text
 from ralphgen.exchange.peers.model import (
     PeerComment,
+    PeerRecords,
     PeerTask,
     broken,
     list_of_objects,
@@ -34,16 +36,19 @@ STATUSES = {
 }
 REMOVED = "tombstone"
 PRIORITIES = {"0": "critical", "1": "high", "2": "medium", "3": "low", "4": "low"}
+ISSUE = "issue"
 BLOCKS, PART = "blocks", "parent-child"
 
 
-def read_beads(path: Path) -> list[PeerTask]:
-    """Return the issues as tasks; raise `ProjectError` where a line is none of beads.
+def read_beads(path: Path) -> PeerRecords:
+    """Return the issues as tasks; a line that is not an issue is left out.
 
-    An epic waits for its parts; what is only related is no dependency.
+    An epic waits for its parts. A "related" link is not a dependency.
     """
     file = next((path / place for place in PLACES if (path / place).is_file()), path)
-    tasks: list[PeerTask] = []
+    if file.is_dir():
+        raise broken(file, "holds no issues.jsonl", "run: bd export -o .beads/issues.jsonl")
+    records = PeerRecords()
     parts: dict[str, list[str]] = {}
     for number, line in enumerate(read_text(file).split("\n"), start=1):
         if not line.strip():
@@ -51,20 +56,24 @@ def read_beads(path: Path) -> list[PeerTask]:
         place = f"{file}:{number}"
         try:
             entry = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise broken(place, "is no JSON") from error
-        if not isinstance(entry, dict) or not entry.get("id"):
-            raise broken(place, 'expected an issue, an object with an "id"')
-        if entry.get("status") == REMOVED:
+        except (ValueError, RecursionError):
+            records.leave_out(place, "is no JSON")
             continue
-        task = _task(entry, place)
-        tasks.append(task)
-        for whole in _linked(entry, place, PART):
-            parts.setdefault(whole, []).append(task.key)
-    return waiting_for_parts(tasks, parts, file)
+        kind = entry.get("_type", ISSUE) if isinstance(entry, dict) else ISSUE
+        if kind != ISSUE:
+            records.leave_out(place, f"a record of type {json.dumps(kind)[:60]}, not an issue")
+        elif not isinstance(entry, dict) or not isinstance(entry.get("id"), str):
+            records.leave_out(place, 'expected an issue, an object with an "id"')
+        elif entry.get("status") != REMOVED:
+            read = partial(_task, entry, place, records)
+            if (task := records.add(place, read, entry["id"])) is not None:
+                for whole in _linked(entry, place, PART):
+                    parts.setdefault(whole, []).append(task.key)
+    records.tasks = waiting_for_parts(records.tasks, parts)
+    return records
 
 
-def _task(entry: Mapping[str, Any], place: str) -> PeerTask:
+def _task(entry: Mapping[str, Any], place: str, records: PeerRecords) -> PeerTask:
     texts = {
         name: text_of(entry.get(name), place, name)
         for name in (
@@ -82,16 +91,15 @@ def _task(entry: Mapping[str, Any], place: str) -> PeerTask:
             "closed_at",
         )
     }
-    status = texts["status"]
-    if status not in STATUSES:
-        raise broken(place, f'"status" is "{status}", expected one of {", ".join(STATUSES)}')
+    _linked(entry, place, PART)  # an unreadable list is a fault of the record
+    status = records.status(texts["status"] or "open", STATUSES)
     criteria = texts["acceptance_criteria"]
     closed = PeerComment("beads", texts["close_reason"], texts["closed_at"])
     return PeerTask(
         texts["id"],
         texts["title"],
         description="\n\n".join(text for text in (texts["description"], texts["design"]) if text),
-        status=STATUSES[status],
+        status=status,
         priority=PRIORITIES.get(texts["priority"], ""),
         tags=texts_of(entry.get("labels"), place, "labels"),
         depends_on=tuple(_linked(entry, place, BLOCKS)),

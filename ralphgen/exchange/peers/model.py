@@ -1,7 +1,7 @@
 """What all peers have: tasks, known by the peer's own ids."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +44,70 @@ class PeerTask:
     comments: tuple[PeerComment, ...] = ()
 
 
-Reader = Callable[[Path], list[PeerTask]]
-"""Returns the tasks of a file or folder; raises `ProjectError` where it is not the peer's."""
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A record that was not read, and the reason; `key` is empty if its id is unknown."""
+
+    place: str
+    reason: str
+    key: str = ""
+
+    def __str__(self) -> str:
+        """Return the record as one line for people."""
+        return f"{self.place}: {self.reason}"
+
+
+@dataclass(slots=True)
+class PeerRecords:
+    """The tasks of a file or folder, and the records that are none."""
+
+    tasks: list[PeerTask] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+    notes: dict[str, None] = field(default_factory=dict)
+    _keys: set[str] = field(default_factory=set)
+
+    def add(self, place: object, read: Callable[[], PeerTask], key: str = "") -> PeerTask | None:
+        """Add the task that `read` returns, or leave its record out if it is unreadable."""
+        try:
+            task = read()
+        except ProjectError as error:
+            self.leave_out(place, error.problems[0].text, key)
+            return None
+        if not task.title.strip():
+            self.leave_out(place, f'"{task.key}" has no title', key)
+            return None
+        if task.key in self._keys:
+            self.leave_out(place, f'"{task.key}" is there twice', key)
+            return None
+        self._keys.add(task.key)
+        self.tasks.append(task)
+        return task
+
+    def leave_out(self, place: object, reason: str, key: str = "") -> None:
+        """Count a record that becomes no task."""
+        shown = f"{place}: "
+        self.left_out.append(LeftOut(str(place), reason.removeprefix(shown), key))
+
+    def status(self, name: str, known: Mapping[str, str], order: Sequence[str] = ()) -> str:
+        """Return our status for a peer's: by name, else by its place in the peer's order."""
+        folded, names = name.casefold(), [one.casefold() for one in order]
+        if folded in known:
+            return known[folded]
+        status = "in_progress"
+        if folded in names:
+            by_place = {0: "pending", len(names) - 1: "done"}
+            status = by_place.get(names.index(folded), status)
+        self.notes[f'the status "{name}" of the other tool is read as "{status}"'] = None
+        return status
+
+
+Reader = Callable[[Path], PeerRecords]
+"""Reads a file or folder; raises `ProjectError` if no record of it can be read."""
 
 
 def broken(place: object, why: str, hint: str = "") -> ProjectError:
-    """Return the error for a file that is not what the peer writes."""
-    return ProjectError(f"{place}: {why}", hint or "say with --from what it is")
+    """Return the error for a file or record that is not what the peer writes."""
+    return ProjectError(f"{place}: {why}", hint)
 
 
 def text_of(value: Any, place: object, name: str) -> str:
@@ -77,18 +134,13 @@ def list_of_objects(value: Any, place: object, name: str) -> Sequence[Mapping[st
 
 
 def waiting_for_parts(
-    tasks: Sequence[PeerTask], parts: Mapping[str, Sequence[str]], place: object
+    tasks: Sequence[PeerTask], parts: Mapping[str, Sequence[str]]
 ) -> list[PeerTask]:
     """Return the tasks so that each waits for its parts too, by key, and these for what it waits.
 
-    A part that waits for the whole, in whatever way, is none that the whole could wait for. Raises
-    `ProjectError` for two tasks of one key.
+    A part that waits for the whole, in whatever way, is none that the whole could wait for.
     """
-    known: dict[str, PeerTask] = {}
-    for task in tasks:
-        if task.key in known:
-            raise broken(place, f'"{task.key}" is there twice', "give one of them another id there")
-        known[task.key] = task
+    known = {task.key: task for task in tasks}
     for whole, keys in parts.items():
         if whole not in known:
             continue

@@ -2,13 +2,15 @@
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from ralphgen.exchange.files import read_text
-from ralphgen.exchange.peers.model import PeerTask, broken
+from ralphgen.exchange.peers.model import PeerRecords, PeerTask, broken
 
 FILE = "tasks.md"
 _TASK = re.compile(r"\s*[-*] \[([ xX])\] (T[0-9]+[a-z]?)\s+((?:\[[^\]\s]+\]\s+)*)(\S.*)")
+_BOX = re.compile(r"[-*] \[[ xX]\] ")
 _PHASE = re.compile(r"##\s+(Phase.*)")
 _FENCE = re.compile(r"\s*(```|~~~)")
 _DEPENDS = re.compile(r"\(depends on ([^)]*)\)", re.IGNORECASE)
@@ -16,17 +18,24 @@ _ID = re.compile(r"T[0-9]+[a-z]?")
 PARALLEL = "P"
 
 
-def read_spec_kit(path: Path) -> list[PeerTask]:
+def read_spec_kit(path: Path) -> PeerRecords:
     """Return the tasks of a file, of a feature's folder, or of all features of a project.
 
     The id of a task begins with its feature's folder. A task waits for the one before it, those
     with `[P]` in a row for the one before the row, and the next for all of the row. Raises
-    `ProjectError` where there are none.
+    `ProjectError` if there are none.
     """
-    tasks = [task for file in _files(path) for task in _read(file)]
-    if not tasks:
+    records = PeerRecords()
+    for file in _files(path):
+        for place, task in _read(file, records):
+            records.add(place, partial(_same, task), task.key)
+    if not records.tasks:
         raise broken(path, 'holds no task such as "- [ ] T001 Create the folders"')
-    return tasks
+    return records
+
+
+def _same(task: PeerTask) -> PeerTask:
+    return task
 
 
 def _files(path: Path) -> list[Path]:
@@ -38,7 +47,7 @@ def _files(path: Path) -> list[Path]:
     return sorted(file for file in specs.glob(f"*/{FILE}") if file.is_file())
 
 
-def _read(file: Path) -> Iterator[PeerTask]:
+def _read(file: Path, records: PeerRecords) -> Iterator[tuple[str, PeerTask]]:
     spec = file.resolve().parent.name
     phase, seen = "", set[str]()
     before: tuple[str, ...] = ()  # what the group waits for
@@ -48,11 +57,14 @@ def _read(file: Path) -> Iterator[PeerTask]:
         if heading := _PHASE.match(line):
             phase = heading[1].strip()
         if (found := _TASK.match(line)) is None:
+            if _BOX.match(line):
+                records.leave_out(f"{file}:{number}", "a checkbox without an id such as T001")
             continue
         mark, name, labels, title = found.groups()
         key = f"{spec}/{name}"
         if key in seen:
-            raise broken(f"{file}:{number}", f"{name} stands there twice", "give one another id")
+            records.leave_out(f"{file}:{number}", f"{name} stands there twice", key)
+            continue
         marks = re.findall(r"\[([^\]]+)\]", labels)
         if not (is_parallel and PARALLEL in marks):
             before, group = group or before, ()
@@ -60,7 +72,7 @@ def _read(file: Path) -> Iterator[PeerTask]:
         group = (*group, key)
         named = [f"{spec}/{one}" for part in _DEPENDS.findall(title) for one in _ID.findall(part)]
         seen.add(key)
-        yield PeerTask(
+        task = PeerTask(
             key,
             title.strip(),
             description=phase,
@@ -68,6 +80,7 @@ def _read(file: Path) -> Iterator[PeerTask]:
             tags=tuple(label for label in marks if label != PARALLEL),
             depends_on=tuple(dict.fromkeys([*before, *(one for one in named if one in seen)])),
         )
+        yield f"{file}:{number}", task
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:

@@ -8,9 +8,9 @@ from typing import Any
 from ralphgen.exchange.files import read_text
 from ralphgen.exchange.peers.model import (
     PRIORITIES,
+    PeerRecords,
     PeerTask,
     broken,
-    list_of_objects,
     text_of,
     texts_of,
     waiting_for_parts,
@@ -30,10 +30,10 @@ STATUSES = {
 }
 
 
-def read_task_master(path: Path) -> list[PeerTask]:
+def read_task_master(path: Path) -> PeerRecords:
     """Return the tasks of all tags, with the ids `tag/7` and, for a part, `tag/7.2`.
 
-    Raises `ProjectError` where the file is not as task-master writes it.
+    Raises `ProjectError` if the file is not JSON of task-master's form.
     """
     file = next((path / place for place in PLACES if (path / place).is_file()), path)
     try:
@@ -46,31 +46,49 @@ def read_task_master(path: Path) -> list[PeerTask]:
         isinstance(one, dict) and "tasks" in one for one in found.values()
     ):
         raise broken(file, 'expected an object of tags, each with "tasks"')
-    return [task for tag, listed in found.items() for task in _tasks(tag, listed, file)]
-
-
-def _tasks(tag: str, listed: Mapping[str, Any], file: Path) -> list[PeerTask]:
-    tasks: list[PeerTask] = []
+    records = PeerRecords()
     parts: dict[str, tuple[str, ...]] = {}
-    for entry in list_of_objects(listed["tasks"], file, "tasks"):
-        task = _task(tag, "", entry, file)
-        number = task.key.removeprefix(f"{tag}/")
-        below = [
-            _task(tag, f"{number}.", one, file)
-            for one in list_of_objects(entry.get("subtasks"), file, "subtasks")
-        ]
-        tasks += [task, *below]
-        parts[task.key] = tuple(part.key for part in below)
-    return waiting_for_parts(tasks, parts, file)
+    for tag, listed in found.items():
+        if not isinstance(listed["tasks"], list):
+            raise broken(file, '"tasks" is no list of objects')
+        for at, entry in enumerate(listed["tasks"], start=1):
+            task = _add(records, tag, "", at, entry, file)
+            below = entry.get("subtasks") if isinstance(entry, dict) else None
+            if task is None or not below:
+                continue
+            if not isinstance(below, list):
+                place = f"{file}: subtasks of {task.key}"
+                records.leave_out(place, '"subtasks" is no list of objects')
+                continue
+            whole = f"{task.key.removeprefix(f'{tag}/')}."
+            added = [_add(records, tag, whole, *one, file) for one in enumerate(below, start=1)]
+            parts[task.key] = tuple(part.key for part in added if part is not None)
+    records.tasks = waiting_for_parts(records.tasks, parts)
+    return records
 
 
-def _task(tag: str, whole: str, entry: Mapping[str, Any], file: Path) -> PeerTask:
-    number = text_of(entry.get("id"), file, "id")
+def _add(
+    records: PeerRecords, tag: str, whole: str, at: int, entry: object, file: Path
+) -> PeerTask | None:
+    """Add a task, or leave it out; return it if it was added."""
+    if not isinstance(entry, dict):
+        records.leave_out(f"{file}: entry {whole}{at} of {tag}", "expected an object")
+        return None
+    number = entry.get("id")
+    is_named = isinstance(number, int | str) and not isinstance(number, bool)
+    place = f"{file}: task {whole}{number if is_named else f'at {at}'}"
+    key = f"{tag}/{whole}{number}" if is_named else ""
+    return records.add(place, lambda: _task(tag, whole, entry, place, records), key)
+
+
+def _task(
+    tag: str, whole: str, entry: Mapping[str, Any], place: str, records: PeerRecords
+) -> PeerTask:
+    number = text_of(entry.get("id"), place, "id")
+    if not number:
+        raise broken(place, 'it has no "id"')
     key = f"{tag}/{whole}{number}"
-    place = f"{file}: task {whole}{number}"
-    status = text_of(entry.get("status"), place, "status") or "pending"
-    if status not in STATUSES:
-        raise broken(place, f'"status" is "{status}", expected one of {", ".join(STATUSES)}')
+    status = records.status(text_of(entry.get("status"), place, "status") or "pending", STATUSES)
     priority = text_of(entry.get("priority"), place, "priority")
     strategy = text_of(entry.get("testStrategy"), place, "testStrategy")
     described = ("description", "details")
@@ -79,7 +97,7 @@ def _task(tag: str, whole: str, entry: Mapping[str, Any], file: Path) -> PeerTas
         key,
         text_of(entry.get("title"), place, "title"),
         description="\n\n".join(texts),
-        status=STATUSES[status],
+        status=status,
         priority=priority if priority in PRIORITIES else "",
         tags=() if tag == DEFAULT else (tag,),
         depends_on=tuple(_needed(tag, whole, entry, place)),

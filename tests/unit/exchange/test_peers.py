@@ -136,7 +136,6 @@ def test_what_the_project_has_no_place_for_is_said(root: Path) -> None:
 
 
 TASK = {"id": 1, "title": "x", "status": "pending", "dependencies": [], "subtasks": []}
-FRONT = "---\nid: TASK-1\ntitle: x\nstatus: To Do\n---\n"
 
 
 def tags(*tasks: object) -> str:
@@ -149,10 +148,8 @@ def tags(*tasks: object) -> str:
         ("task-master", "[" * 100_000, "is no JSON"),
         ("task-master", "[]", "expected an object of tags"),
         ("task-master", '{"tasks": {}}', '"tasks" is no list of objects'),
-        ("task-master", tags({**TASK, "status": "odd"}), '"status" is "odd"'),
         ("task-master", tags({**TASK, "title": ["x"]}), '"title" is no text'),
         ("task-master", tags({**TASK, "title": " \n"}), "has no title"),
-        ("task-master", tags(TASK, TASK), '"master/1" is there twice'),
         (
             "task-master",
             tags({**TASK, "dependencies": [2]}, {**TASK, "id": 2, "dependencies": [1]}),
@@ -160,17 +157,13 @@ def tags(*tasks: object) -> str:
         ),
         ("beads", '{"id": "bd-1"', "issues:1: is no JSON"),
         ("beads", '{"title": "x"}', 'an object with an "id"'),
-        ("beads", '{"id": "bd-1", "status": "odd"}', '"status" is "odd"'),
         ("beads", '{"id": "bd-1", "status": "open", "dependencies": 3}', "no list of objects"),
         ("backlog", "# no front", "does not begin with YAML"),
-        ("backlog", "---\na: [\n---\n", "its YAML"),
         ("backlog", "---\ntitle: x\n---\n", 'its YAML has no "id"'),
-        ("backlog", FRONT.replace("To Do", "Odd"), '"status" is "Odd"'),
         ("spec-kit", "# Tasks\n\n- [ ] no id\n", "holds no task"),
-        ("spec-kit", "- [ ] T001 a\n- [ ] T001 b\n", "T001 stands there twice"),
     ],
 )
-def test_a_broken_file_changes_nothing(
+def test_a_file_without_a_readable_record_changes_nothing(
     root: Path, tmp_path: Path, peer: str, text: str, said: str
 ) -> None:
     (tmp_path / "issues").write_text(text, encoding="utf-8")

@@ -1,0 +1,26 @@
+"""Reports the records that an import leaves out."""
+
+from collections.abc import Sequence
+
+from ralphgen.errors import Problem, ProjectError, RalphgenError, Say, plain
+
+SHOWN = 20  # records in a message
+HINT = "correct these records, or leave --strict out to import the others"
+
+
+def refusal_of(left_out: Sequence[str]) -> RalphgenError:
+    """Return the error that names the records, and changes nothing."""
+    shown = left_out[:SHOWN]
+    more = [f"{len(left_out) - SHOWN} more records are unreadable"] * (len(left_out) > SHOWN)
+    *others, last = [*shown, *more]
+    problems = [*map(Problem, others), Problem(last, HINT)]
+    return ProjectError.of(problems)
+
+
+def report_left_out(left_out: Sequence[str], say: Say) -> None:
+    """Name the records, and count them."""
+    for line in left_out:
+        say(f"left out {plain(line)}")
+    if left_out:
+        count = len(left_out)
+        say(f"warning: left out {count:,} unreadable {'record' if count == 1 else 'records'}")
