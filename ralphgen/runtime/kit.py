@@ -270,13 +270,16 @@ def project_places(folder: str, session: Session) -> tuple[str, str]:
 def root_of_settings(folder: str, session: Session, root: str, kit: str, what: str) -> str:
     """Return the folder `root` of the files that a session works on, without links.
 
-    `folder` is the emitted server's. Raises `StartError`, which says `what` is not there and which
-    setting of the kit to fix.
+    `folder` is the emitted server's. Raises `StartError`, which says that `what` is not in the
+    project and which setting of the kit to fix.
     """
-    path = os.path.realpath(os.path.join(project_places(folder, session)[1], root))
-    if not os.path.isdir(path):
+    from .files import is_within
+
+    project = os.path.realpath(project_places(folder, session)[1])
+    path = os.path.realpath(os.path.join(project, root))
+    if not is_within(path, project) or not os.path.isdir(path):
         raise StartError(
-            f'{what} is not there: fix "root" of [{kit}] in .ralph/ralphgen.toml and run '
+            f'{what} is not in the project: fix "root" of [{kit}] in .ralph/ralphgen.toml and run '
             '"ralphgen regen"'
         )
     return path

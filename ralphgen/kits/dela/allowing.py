@@ -15,6 +15,7 @@ from ralphgen.kits.dela.server.task import Task, find_task
 from ralphgen.output.files import put
 from ralphgen.project.toml_edit import edited
 from ralphgen.runtime.errors import one_line
+from ralphgen.runtime.files import path_within
 from ralphgen.suggestion import suggestion
 
 BY_HAND = "fix it by hand: what cannot be understood is not written over"
@@ -32,13 +33,14 @@ def find_places(root: Path, start: Path, settings: Mapping[str, Any]) -> tuple[P
     """Return the folder of the project's tasks, after the one to start from where that is inside.
 
     A server that is given a folder looks in the same two. Raises `ProjectError` where the settings'
-    `root` is no folder.
+    `root` is not a folder in the project.
     """
     named = str(settings.get("root", ""))
-    top, folder = os.path.realpath(root / named), os.path.realpath(start)
-    if not Path(top).is_dir():
+    top, folder = path_within(os.path.realpath(root), named), os.path.realpath(start)
+    if top is None or not Path(top).is_dir():
         raise ProjectError(
-            f'the folder of tasks "{one_line(named)}" is not there', 'fix "root" of its settings'
+            f'the folder of tasks "{one_line(named)}" is not in the project',
+            'fix "root" of its settings',
         )
     inside = [folder] if Path(folder).is_relative_to(top) and Path(folder).is_dir() else []
     return tuple(Place(path, discover(top, path)) for path in dict.fromkeys([*inside, top]))

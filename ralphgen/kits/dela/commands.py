@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ralphgen.errors import UsageError
+from ralphgen.errors import ProjectError, UsageError
 from ralphgen.terminal.console import print_json, say
 from ralphgen.terminal.options import Json
 from ralphgen.terminal.person import confirmed, refuse_agents
@@ -110,7 +110,7 @@ def _need_person(command: str) -> None:
 def _situation(project: Path) -> "tuple[tuple[Place, ...], str]":
     """Return where tasks are found, and the path of the allowlist; what cannot be used is said."""
     from ralphgen.kits.dela.allowing import find_places
-    from ralphgen.kits.dela.server.allowlist import allowlist_path
+    from ralphgen.kits.dela.server.allowlist import allowlist_path, lies_in
     from ralphgen.kits.registry import KITS
     from ralphgen.project.config import kit_settings, read_config
     from ralphgen.project.inspect import settings_models
@@ -123,7 +123,13 @@ def _situation(project: Path) -> "tuple[tuple[Place, ...], str]":
     places = find_places(root, place.start, settings)
     for path, why in dict.fromkeys(problem for place in places for problem in place.found.problems):
         _tell(f'warning: "{path}" {why}')
-    return places, allowlist_path(settings.get("allowlist", ""))
+    path = allowlist_path()
+    if lies_in(path, [os.path.realpath(root)]):
+        raise ProjectError(
+            f'the allowlist "{path}" lies in the project, which could bring it',
+            "move the project out of your home folder",
+        )
+    return places, path
 
 
 def _change(path: str, wanted: "Sequence[Rule]", tasks: "Sequence[Task]", top: str) -> "Rules":

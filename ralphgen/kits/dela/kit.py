@@ -15,22 +15,22 @@ from ralphgen.planning.model import KitPlan, ToolPlan
 from ralphgen.project.config_values import RelativePath
 from ralphgen.project.kit import Finding
 from ralphgen.project.model import Project
+from ralphgen.runtime.files import path_within
 from ralphgen.spelling import Lines
 
 
 class DelaSettings(BaseModel):
-    """`[dela]`: where tasks are looked for, what may be run, and how much is kept of it.
+    """`[dela]`: where tasks are looked for, and how much is kept of them.
 
-    `root` is the folder of the tasks, relative to the project's, `allowlist` a file instead of the
-    user's own one. At most `max_jobs` tasks run at once; of each the last `lines` lines and `bytes`
-    bytes of output are kept, for `ttl` seconds after its end. Without `allow_args` tasks run as
-    they are, with no further arguments or environment variables.
+    `root` is the folder of the tasks, relative to the project's. At most `max_jobs` tasks run at
+    once; of each the last `lines` lines and `bytes` bytes of output are kept, for `ttl` seconds
+    after its end. Without `allow_args` tasks run as they are, with no further arguments or
+    environment variables.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     root: RelativePath = Field(default="", description="The folder of the tasks.")
-    allowlist: str = Field(default="", description="A file in place of the user's own allowlist.")
     max_jobs: int = Field(default=50, ge=1, le=1_000, description="The most tasks at once.")
     lines: int = Field(
         default=1_000, ge=1, le=1_000_000, description="The last lines of output that are kept."
@@ -52,7 +52,7 @@ class DelaSettings(BaseModel):
     )
 
 
-EMITTED = ("root", "allowlist", "max_jobs", "lines", "bytes", "ttl")
+EMITTED = ("root", "max_jobs", "lines", "bytes", "ttl")
 SERVER = KitPlan(
     key="dela",
     server_name="dela-mcp",
@@ -87,8 +87,11 @@ def _without_further(tool: ToolPlan) -> ToolPlan:
 
 def find_tasks(root: Path, settings: Mapping[str, Any]) -> Finding:
     """Return the tasks of a project, and the files of tasks that cannot be used."""
-    folder = (root / str(settings["root"])).resolve()
-    found = discover(str(folder), str(folder))
+    place = path_within(str(root.resolve()), str(settings["root"]))
+    if place is None:
+        return Finding("", {"tasks": []}, (f'"root" of [{SERVER.key}] leads out of the project',))
+    folder = Path(place)
+    found = discover(place, place)
     runners = list(dict.fromkeys(task.runner for task in found.tasks))
     tasks: list[Mapping[str, Any]] = [
         {

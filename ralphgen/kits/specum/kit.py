@@ -18,6 +18,7 @@ from ralphgen.project.kit import Finding
 from ralphgen.project.model import Project
 from ralphgen.rendering.texts import package_texts
 from ralphgen.runtime.errors import ToolError
+from ralphgen.runtime.files import path_within
 
 
 class SpecumSettings(BaseModel):
@@ -61,7 +62,10 @@ def plan_specum(project: Project) -> KitPlan:
 
 def find_specs(root: Path, settings: Mapping[str, Any]) -> Finding:
     """Return the specs of a project with their phases; what cannot be read is a warning."""
-    specs = Specs(str(root / str(settings["root"])))
+    place = path_within(str(root.resolve()), str(settings["root"]))
+    if place is None:
+        return Finding("", {}, warnings=(f'"root" of [{SERVER.key}] leads out of the project',))
+    specs = Specs(place)
     try:
         states = {name: read_state(specs, name) for name in specs.names()}
     except ToolError as error:

@@ -126,16 +126,16 @@ class Rules:
 
 
 class Allowlist:
-    """The allowlist as it is at each look: a change counts at once.
+    """The user's allowlist as it is at each look: a change counts at once.
 
-    `setting` is the path of the file, which stands for the usual places; empty for those. `home` is
-    as that of `Rules`.
+    `projects` are folders without links: a file in one of them allows nothing, since a repository
+    could bring it. `home` is as that of `Rules`.
     """
 
-    __slots__ = ("_home", "_path", "_rules", "_stamp", "setting")
+    __slots__ = ("_home", "_path", "_projects", "_rules", "_stamp")
 
-    def __init__(self, setting: str = "", home: tuple[str, str] | None = None) -> None:
-        self.setting = setting
+    def __init__(self, projects: Sequence[str] = (), home: tuple[str, str] | None = None) -> None:
+        self._projects = projects
         self._home = home
         self._path = ""
         self._stamp = MISSING
@@ -143,7 +143,9 @@ class Allowlist:
 
     def current(self) -> Rules:
         """Return what the file says now: one that is new, changed or nearer counts at once."""
-        path = allowlist_path(self.setting)
+        path = allowlist_path()
+        if lies_in(path, self._projects):
+            return Rules(path, problem=f"lies in the project, which could bring it: {NOTHING}")
         state = stamp(path)
         if (path, state) != (self._path, self._stamp):
             self._rules = read_rules(path)
@@ -158,14 +160,18 @@ class Allowlist:
         return self._rules
 
 
-def allowlist_path(setting: str = "") -> str:
-    """Return the file that counts: the one that is set, else the first that there is of `PLACES`.
+def lies_in(path: str, folders: Iterable[str]) -> bool:
+    """Return whether a path leads into one of these folders without links."""
+    real = os.path.realpath(path)
+    return any(is_within(real, folder) for folder in folders)
+
+
+def allowlist_path() -> str:
+    """Return the file that counts: the first that there is of `PLACES`.
 
     Where there is none, the first place. What may not be seen is there: its denials must not be
     lost.
     """
-    if setting:
-        return os.path.expanduser(setting)
     places = [os.path.expanduser(place) for place in PLACES]
     return next((place for place in places if _is_there(place)), places[0])
 

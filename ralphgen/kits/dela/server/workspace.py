@@ -33,8 +33,8 @@ LEAST = 20 << 20  # bytes for it in any case
 class Dela:
     """The tasks of one project.
 
-    `root` is the folder that holds them, absolute and without links; `home` says where what people
-    allow stands, as that of `Rules`. `jobs` are the processes that were started, None as long as
+    `root` is the folder that holds them, absolute and without links; `places` are those of
+    `project_places`. `jobs` are the processes that were started, None as long as
     there was none. `server` is the folder of the server itself.
     """
 
@@ -56,12 +56,14 @@ class Dela:
         root: str,
         session: Session,
         settings: Mapping[str, Any],
-        home: tuple[str, str] | None = None,
+        places: tuple[str, str],
     ) -> None:
+        project, work_tree = map(os.path.realpath, places)
+        home = None if project == work_tree else (work_tree, project)
         self.server = server
         self.root = root
         self._session = session
-        self._allowlist = Allowlist(settings["allowlist"], home)
+        self._allowlist = Allowlist((project, work_tree), home)
         self._logged = ""  # what was last wrong with it
         self.runners = Runners()
         self.jobs: Jobs | None = None
@@ -144,10 +146,8 @@ class Dela:
 def open_workspace(folder: str, session: Session, settings: Mapping[str, Any]) -> Dela:
     """Return the tasks of the project around the emitted server in `folder`.
 
-    Raises `StartError` where the folder of the settings is none.
+    Raises `StartError` if the folder of the settings does not exist or is outside the project.
     """
     what = f'the folder of tasks "{settings["root"]}"'
     root = root_of_settings(folder, session, settings["root"], "dela", what)
-    project, work_tree = map(os.path.realpath, project_places(folder, session))
-    home = None if project == work_tree else (work_tree, project)
-    return Dela(folder, root, session, settings, home)
+    return Dela(folder, root, session, settings, project_places(folder, session))

@@ -180,12 +180,3 @@ class TestPlaces:
 
             new.unlink()
             assert ["only"] == allowed_names(dela)
-
-    def test_the_settings_can_name_another_file(self, tmp_path: Path) -> None:
-        own = tmp_path / "own.toml"
-        root = project_with(tmp_path / "project", FILES, settings=f'allowlist = "{own}"')
-        with serving(root, tmp_path / "home") as dela:
-            assert [] == allowed_names(dela)
-            own.write_text(entry("File", root / "only.sh"), encoding="utf-8")
-
-            assert ["only"] == allowed_names(dela)

@@ -11,7 +11,7 @@ HOME_FILE = ".config/dela/allowlist.toml"
 OLD_FILE = ".dela/allowlist.toml"
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home without anything in it."""
     home = tmp_path / "home"
@@ -42,7 +42,17 @@ def written(path: Path, *entries: str) -> Allowlist:
     """The allowlist in a file with these entries."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(entries), encoding="utf-8")
-    return Allowlist(str(path))
+    return listed_in(path)
+
+
+def listed_in(path: Path) -> Allowlist:
+    """The allowlist of a home in which a link leads to a file."""
+    place = Path(os.environ["HOME"], HOME_FILE)
+    if path not in (place, Path(os.environ["HOME"], OLD_FILE)):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.unlink(missing_ok=True)
+        place.symlink_to(path)
+    return Allowlist()
 
 
 class TestScopes:
@@ -221,9 +231,11 @@ class TestUnusable:
     """A file that is not understood to its last entry allows nothing, and says why."""
 
     @pytest.mark.parametrize("case", BROKEN)
-    def test_nothing_is_allowed_where_any_of_it_is_unclear(self, project: Path, case: str) -> None:
+    def test_nothing_is_allowed_where_any_of_it_is_unclear(
+        self, project: Path, home: Path, case: str
+    ) -> None:
         text, why = BROKEN[case]
-        path = project.parent / "list.toml"
+        path = home / HOME_FILE
         more = "" if "entries" in text.partition("[[")[0] else entry("/", "Directory")
         allowlist = written(path, text + "\n", more)
 
@@ -239,27 +251,14 @@ class TestUnusable:
         folder.mkdir()
         os.mkfifo(pipe)
         bytes_.write_bytes(entry("/", "Directory").encode() + b"# \xff\n")
-        found = [Allowlist(str(path)) for path in (folder, pipe, bytes_)]
+        found = [read_rules(str(path)) for path in (folder, pipe, bytes_)]
 
-        assert [False] * 3 == [one.current().allows("a", "a", "/p/Makefile") for one in found]
+        assert [False] * 3 == [rules.allows("a", "a", "/p/Makefile") for rules in found]
         assert [
             "is not a file: no task is allowed",
             "is not a file: no task is allowed",
             "line 4 is not UTF-8: no task is allowed",
-        ] == [why for one in found for _, why in one.current().problems()]
-
-    def test_a_relative_path_of_the_setting_is_never_looked_for(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """The agent's own folder must not hold what binds the agent."""
-        monkeypatch.chdir(tmp_path)
-        written(tmp_path / "list.toml", entry("/", "Directory"))
-        allowlist = Allowlist("list.toml")
-
-        assert not allowlist.current().allows("a", "a", "/p/Makefile")
-        assert [
-            ("list.toml", "is no absolute path: no task is allowed")
-        ] == allowlist.current().problems()
+        ] == [why for rules in found for _, why in rules.problems()]
 
     def test_without_a_home_there_is_no_allowlist(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -294,7 +293,7 @@ class TestUnusable:
 
 
 class TestPlaces:
-    """The setting, else the file of today, else the older one; and at once when they change."""
+    """The file of today, else the older one; and at once when they change."""
 
     TASK = ("a", "a", "/p/Makefile")
 
@@ -332,21 +331,25 @@ class TestPlaces:
         assert not allowlist.current().allows(*self.TASK)
         assert [str(path)] == [place for place, _ in allowlist.current().problems()]
 
-    def test_the_setting_stands_for_all_places(self, home: Path) -> None:
-        """A list that is narrower than the user's must not become the user's by being removed."""
-        written(home / HOME_FILE, entry("/", "Directory"))
-        own = home / "own.toml"
-        allowlist = Allowlist("~/own.toml")
-        before = allowlist.current().allows(*self.TASK)
-        written(own, entry("/", "Directory"))
+    @pytest.mark.parametrize("how", ["file", "link"])
+    def test_a_file_in_the_project_allows_nothing(
+        self, home: Path, tmp_path: Path, how: str
+    ) -> None:
+        """A repository could bring it."""
+        project = home if how == "file" else tmp_path / "clone"
+        brought = home / HOME_FILE if how == "file" else project / "allow.toml"
+        written(brought, entry("/", "Directory"))
+        allowlist = Allowlist((os.path.realpath(project),))
 
-        assert (False, True) == (before, allowlist.current().allows(*self.TASK))
-        assert str(own) == allowlist.current().path
+        assert not allowlist.current().allows(*self.TASK)
+        assert ["lies in the project, which could bring it: no task is allowed"] == [
+            why for _, why in allowlist.current().problems()
+        ]
 
     def test_a_change_counts_at_once(self, tmp_path: Path) -> None:
         """It was read once at the start, so that a later Deny did nothing (R10)."""
         path = tmp_path / "list.toml"
-        allowlist = Allowlist(str(path))
+        allowlist = listed_in(path)
         seen = [allowlist.current().allows(*self.TASK)]
         for text in (
             entry("/", "Directory"),

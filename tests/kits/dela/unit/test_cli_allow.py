@@ -260,10 +260,8 @@ class TestList:
         ] == done.stdout.splitlines()
 
     def test_json_names_the_entry_that_decides(self, project: Path, home: Path) -> None:
-        own = home / "own.toml"
+        own = home / LIST
         self.decide(project, own)
-        config = f'kits = ["dela"]\n[dela]\nallowlist = "{own}"\n'
-        (project / ".ralph/ralphgen.toml").write_text(config, encoding="utf-8")
         found = json.loads(without_terminal("allow", "--json", cwd=project, home=home).stdout)
         (folder,) = found["folders"]
         decided = {
