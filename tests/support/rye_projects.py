@@ -6,8 +6,9 @@ import os
 import shutil
 import subprocess
 import textwrap
+import tomllib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,6 +16,8 @@ from typing import Any
 
 from driving import Driver, Era, context_for, create_project, on_context, server_command, started
 from wire import Wire
+
+from ralphgen.kits.rye.server.workspace import user_space
 
 KITS = 'kits = ["rye"]\n'
 MOST = 40_000  # characters of an answer
@@ -290,6 +293,33 @@ def variables(folder: Path, **more: str) -> dict[str, str]:
     return {**own, "XDG_CACHE_HOME": str(_bytecode()), **more}
 
 
+def permit(root: Path, environment: Mapping[str, str]) -> None:
+    """Let the user permit what the settings of a project name, unless the user has a policy.
+
+    Only then do tests of what items do find them permitted.
+    """
+    config = tomllib.loads((root / ".ralph/ralphgen.toml").read_text(encoding="utf-8"))
+    settings = config.get("rye", {})
+    named = {name: settings[name] for name in ("policy", "hosts", "env") if name in settings}
+    place = Path(user_space(environment.get("USER_SPACE", "")), "rye.toml")
+    if named and not place.exists():
+        with suppress(OSError):  # a user space in which nothing can be written
+            put(place, permissions(**named)).chmod(0o600)
+
+
+def permissions(**named: Any) -> str:
+    """The text of a user's policy."""
+    policy = named.pop("policy", {})
+    if not isinstance(policy, str):
+        policy = (
+            "{" + ", ".join(f"{key} = {json.dumps(word)}" for key, word in policy.items()) + "}"
+        )
+    else:
+        policy = json.dumps(policy)
+    lines = [f"policy = {policy}", *(f"{key} = {json.dumps([*v])}" for key, v in named.items())]
+    return "\n".join(lines) + "\n"
+
+
 @contextmanager
 def on_server(
     root: Path,
@@ -298,12 +328,16 @@ def on_server(
     *,
     era: Era = "auto",
     log: Path | None = None,
+    permits: bool = True,
     **facts: object,
 ) -> Iterator[Driver]:
     """A client on the project's server of the kit, with these variables in its environment.
 
+    The user `permits` what the settings name, or has no policy.
     `log` is a file for what the server writes on standard error.
     """
+    if permits:
+        permit(root, environment)
     command = server_command(root, "rye", *on_context(context_for(root, recipe, **facts)))
     with (
         (log or Path(os.devnull)).open("a", encoding="utf-8") as errors,
@@ -320,6 +354,7 @@ def session(
     *,
     environment: Mapping[str, str] | None = None,
     era: Era = "auto",
+    permits: bool = True,
     **facts: object,
 ) -> Iterator[Rye]:
     """A session on a project that is there; what the server logs is in `folder`'s `log.txt`.
@@ -328,7 +363,9 @@ def session(
     """
     surroundings = {**variables(folder), **(environment or {})}
     log = folder / "log.txt"
-    with on_server(root, surroundings, recipe, era=era, log=log, **facts) as driver:
+    with on_server(
+        root, surroundings, recipe, era=era, log=log, permits=permits, **facts
+    ) as driver:
         yield Rye(folder, root, driver)
 
 
@@ -354,6 +391,7 @@ def frames(
 
     It is killed where it does not end. `version` is that of the protocol.
     """
+    permit(root, environment)
     with subprocess.Popen(
         server_command(root, "rye", *on_context(context_for(root, recipe))),
         stdin=subprocess.PIPE,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rye_projects import EXTENSIONS, FOLDERS, put
+from rye_projects import EXTENSIONS, FOLDERS, permissions, put
 
 from ralphgen.kits.rye.kit import system_items
 from ralphgen.kits.rye.server.executing import execute
@@ -51,7 +51,10 @@ class Workspace:
         )
         facts = {"session_id": "x", "recipe": "manual"}
         session = Session("rye", facts, "manual", policy, None)
-        self.rye = Rye(str(server), session, {**SETTINGS, **settings})
+        values: dict[str, Any] = {**SETTINGS, **settings}
+        own = {name: values[name] for name in ("policy", "hosts", "env")}
+        put(self.user / "rye.toml", permissions(**own)).chmod(0o600)
+        self.rye = Rye(str(server), session, values)
 
     def put(
         self,

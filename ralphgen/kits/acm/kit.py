@@ -15,8 +15,8 @@ from ralphgen.project.model import Project
 class AcmSettings(BaseModel):
     """`[acm]`: the folders of the documents and of the capabilities registry.
 
-    A path may begin with `~`; a relative one is the project's. The variables ACM_ROOT and
-    ACM_REGISTRY_ROOT go first; where nothing is said, the usual places are looked at.
+    Both are in the project. The user's variables ACM_ROOT and ACM_REGISTRY_ROOT go first and name
+    any folder; if nothing is said, the usual places are looked at.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)

@@ -24,13 +24,13 @@ VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 
 class Policies(BaseModel):
-    """How far items of each type are trusted when they are executed."""
+    """How far items of each type must be trusted at least when they are executed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    directive: Word = Field(default="warn", description="How far workflows are trusted.")
-    tool: Word = Field(default="integrity", description="How far programs are trusted.")
-    knowledge: Word = Field(default="warn", description="How far knowledge is trusted.")
+    directive: Word = Field(default="off", description="What workflows need at least.")
+    tool: Word = Field(default="off", description="What programs need at least.")
+    knowledge: Word = Field(default="off", description="What knowledge needs at least.")
 
 
 def _by_type(value: object) -> object:
@@ -56,28 +56,29 @@ def _variable(value: str) -> str:
 
 
 class RyeSettings(BaseModel):
-    """`[rye]`: whether there is a tool `help`, whom items are trusted by, and what they may reach.
+    """`[rye]`: whether there is a tool `help`, and what the project takes from the user's policy.
 
+    The user's own file, `rye.toml` of the user space, permits; these settings can only be stricter.
     `policy` is one word for all types of items, or a table of them. Tools that ask over HTTP may
-    reach only `hosts`; where none are named, all that are public. No tool runs for longer than
-    `max_timeout` seconds; of the server's environment it gets what every program needs, and the
-    variables in `env`.
+    reach only `hosts`, unless none are named. No tool runs for longer than `max_timeout` seconds;
+    of the server's environment it gets what every program needs, and the variables in `env` that
+    the user permits.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     help: bool = Field(default=True, description="Whether there is a tool help.")
     policy: Annotated[Policies, BeforeValidator(_by_type)] = Field(
-        default=Policies(), description="How far items are trusted that are executed."
+        default=Policies(), description="How far items must be trusted at least."
     )
     hosts: list[Annotated[str, AfterValidator(_host)]] = Field(
-        default=[], description="What tools may reach over HTTP: all that is public, if left out."
+        default=[], description="The only hosts that tools may reach over HTTP."
     )
     max_timeout: int = Field(
         default=300, ge=1, le=3_600, description="The most seconds that a tool runs."
     )
     env: list[Annotated[str, AfterValidator(_variable)]] = Field(
-        default=[], description="Variables of the server that tools get."
+        default=[], description="Variables that tools get if the user permits it."
     )
 
 

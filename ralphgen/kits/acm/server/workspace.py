@@ -293,23 +293,24 @@ def find_root(place: Place, project: str, settings: Mapping[str, Any]) -> str:
     """Return the real path of the first folder of a place's order that counts.
 
     A variable or a setting that is given counts whatever it names; the other two count where they
-    are. Relative paths are the project's. Raises `ToolError`, which shows no path, where the
-    folder is not there.
+    are. Relative paths are the project's. The user's variable may name any folder, but what the
+    project itself says or contains leads to no other folder than one of its own. Raises
+    `ToolError`, which shows no path, if the folder is not there.
     """
     variable, setting, shared, own = place
-    given = (
-        (f"the variable {variable}", os.environ.get(variable, "")),
-        (f'the setting "{setting}" of [acm] in .ralph/ralphgen.toml', str(settings[setting])),
-    )
-    for source, named in given:
-        if named.strip():
-            path = _expanded(project, named)
-            if not os.path.isdir(path):
-                raise ToolError(f"{source} names no directory: ask a person to fix it")
-            return os.path.realpath(path)
-    for path in (os.path.expanduser(shared), os.path.join(project, own)):
-        if os.path.isdir(path):
-            return os.path.realpath(path)
+    named = os.environ.get(variable, "")
+    if named.strip():
+        return _directory(_expanded(project, named), f"the variable {variable}")
+    named = str(settings[setting])
+    if named.strip():
+        source = f'the setting "{setting}" of [acm] in .ralph/ralphgen.toml'
+        return _directory(_inside(project, named, source), source)
+    path = os.path.expanduser(shared)
+    if os.path.isdir(path):
+        return os.path.realpath(path)
+    path = _inside(project, own, f'"{own}"')
+    if os.path.isdir(path):
+        return path
     raise ToolError(
         f'"{own}" is not there: ask a person to run "ralphgen init --kit acm", or to set {variable}'
     )
@@ -319,6 +320,24 @@ def lies_elsewhere(place: Place) -> bool:
     """Return whether the machine has a folder that counts before a project's own one."""
     variable, _, shared, _ = place
     return bool(os.environ.get(variable, "").strip()) or os.path.isdir(os.path.expanduser(shared))
+
+
+def _directory(path: str, source: str) -> str:
+    """Return the real path of a folder; raises `ToolError` if there is none."""
+    if not os.path.isdir(path):
+        raise ToolError(f"{source} names no directory: ask a person to fix it")
+    return os.path.realpath(path)
+
+
+def _inside(project: str, named: str, source: str) -> str:
+    """Return the real path of a place in the project; raises `ToolError` for another."""
+    try:
+        path = path_within(os.path.realpath(project), named)
+    except ValueError:  # characters that no path can have
+        return ""
+    if path is None:
+        raise ToolError(f"{source} leads out of the project: ask the user to fix it")
+    return path
 
 
 def _expanded(base: str, given: str) -> str:

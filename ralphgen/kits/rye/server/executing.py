@@ -10,7 +10,7 @@ from ralphgen.runtime.deferred import DeferredResult, take_time
 from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.values.paging import MAX_CHARACTERS, fitted, shortened, size
 
-from .authenticity.trust import TRUSTED
+from .authenticity.permissions import TRUSTED
 from .execution import parameters as schemas
 from .execution.chain import (
     chain_of,
@@ -199,7 +199,7 @@ def _work(
         neighbours = neighbours_of(rye, spaces, tool)
     for link in neighbours.values():
         report.warnings += link.verdict.warnings
-    environment = ToolEnvironment(project, rye.setting("env"), venvs=trusting)
+    environment = ToolEnvironment(project, rye.permissions.env, venvs=trusting)
     for link in reversed(chain):
         environment.add(link.item.id, link.parsed.metadata.get("env_config"))
     variables = environment.variables
@@ -214,7 +214,8 @@ def _work(
     if chain[-1].item.id == SUBPROCESS:
         work = ready_command(config, filling, variables, project=project, max_timeout=most)
     else:
-        work = ready_request(config, filling, hosts=rye.setting("hosts"), max_timeout=most)
+        hosts, within = rye.permissions.hosts, rye.permissions.project_hosts
+        work = ready_request(config, filling, hosts=hosts, within=within, max_timeout=most)
     if environment.interpreters:
         work.shown["interpreters"] = environment.interpreters
     report.warnings += work.warnings

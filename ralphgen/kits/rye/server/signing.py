@@ -9,6 +9,7 @@ from ralphgen.runtime.files import reason
 from ralphgen.runtime.values.paging import AROUND, MAX_CHARACTERS, fitted
 
 from .authenticity.keys import UnfitKeyError
+from .authenticity.permissions import TRUSTED
 from .authenticity.signatures import (
     Signature,
     digest_of,
@@ -18,7 +19,7 @@ from .authenticity.signatures import (
     with_line,
     without_stale,
 )
-from .authenticity.trust import TRUSTED, UNTRUSTED, VALID
+from .authenticity.trust import UNTRUSTED, VALID
 from .files import read_item, write_item
 from .item import PROJECT, SOURCES, SYSTEM, USER, is_pattern, is_reserved
 from .values import (

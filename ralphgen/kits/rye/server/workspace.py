@@ -7,6 +7,7 @@ import os
 from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.kit import project_places
 
+from .authenticity.permissions import Permissions
 from .item import FOLDERS, PROJECT, SYSTEM, USER, Space
 from .values import INVALID_PROJECT_PATH
 
@@ -32,7 +33,8 @@ class Rye:
 
     `folder` is that of the emitted server, `project` where the session works, both as real paths;
     `user` is the real path of the user space, empty where it lies in the project, since a
-    repository could bring one.
+    repository could bring one. `permissions` are the user's, as the server found them when it
+    started, and what the project's settings leave of them.
     """
 
     __slots__ = (
@@ -43,6 +45,7 @@ class Rye:
         "_suite",
         "_trust",
         "folder",
+        "permissions",
         "project",
         "user",
     )
@@ -59,6 +62,7 @@ class Rye:
         self.project = places[1]
         user = user_space(os.environ.get("USER_SPACE", ""))
         self.user = "" if any(is_within(user, place) for place in places) else user
+        self.permissions = Permissions(self.user, settings)
         self._session = session
         self._settings = settings
         self._suite = suite
@@ -103,7 +107,7 @@ class Rye:
         if self._trust is None:
             from .authenticity.trust import Trust
 
-            self._trust = Trust(self._settings["policy"], self.user, self.folder)
+            self._trust = Trust(self.permissions.policy, self.user, self.folder)
         return self._trust
 
     def jobs(self) -> Jobs:

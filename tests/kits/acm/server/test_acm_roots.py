@@ -55,14 +55,14 @@ class TestOrder:
         self, tmp_path: Path
     ) -> None:
         root = create_project(
-            tmp_path / "project", config=f'{KITS}[acm]\nroot = "own"\nregistry = "~/reg"\n'
+            tmp_path / "project", config=f'{KITS}[acm]\nroot = "own"\nregistry = "reg"\n'
         )
         home = tmp_path / "home"
         shared = home / "code/_shared"
         places = (tmp_path / "documents", root / "own", shared / "acm", root / ".ralph/acm")
         for mark, place in zip("abcd", places, strict=True):
             marked(place, mark)
-        registries = (tmp_path / "registry", home / "reg", shared / "capabilities-registry")
+        registries = (tmp_path / "registry", root / "reg", shared / "capabilities-registry")
         for mark, place in zip("ab", registries, strict=False):
             registered(place, mark)
         detail = {"tool": "get_capability_detail", "capability_id": "one"}
@@ -132,6 +132,24 @@ class TestOrder:
             "to fix it"
         )
         assert (True, expected) == asked(root, {"HOME": str(tmp_path)})
+
+
+class TestOutside:
+    """What the project says or contains makes the server read nothing outside of it."""
+
+    @pytest.mark.parametrize("kind", ["parent", "absolute", "home", "link", "linked folder"])
+    def test_the_project_leads_to_no_other_folder(self, tmp_path: Path, kind: str) -> None:
+        other = marked(tmp_path / "other", "secret")
+        named = {"parent": "../other", "absolute": str(other), "home": "~", "link": "link"}
+        setting = f'root = "{named[kind]}"\n' if kind in named else ""
+        root = create_project(tmp_path / "project", config=f"{KITS}[acm]\n{setting}")
+        (root / "link").symlink_to(other)
+        if kind == "linked folder":
+            (root / ".ralph/acm").symlink_to(other)
+        failed, text = asked(root, {"HOME": str(other)})
+
+        assert failed
+        assert "secret" not in text
 
 
 class TestLinks:

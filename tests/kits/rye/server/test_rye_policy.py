@@ -116,7 +116,7 @@ def test_nothing_is_copied_by_who_only_looks(looking: Rye) -> None:
     )
 
     assert "VALIDATION_FAILED" == error["code"]
-    assert not looking.user.exists()
+    assert not (looking.user / "tools").exists()
 
 
 def test_neither_lists_nor_instructions_speak_of_what_is_not_there(looking: Rye) -> None:

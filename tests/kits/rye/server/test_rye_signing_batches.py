@@ -203,13 +203,13 @@ class TestWithoutAKey:
 
     @pytest.mark.parametrize("policy", ["off", "warn", "integrity"])
     def test_the_line_only_tells_of_accidents(self, tmp_path: Path, policy: str) -> None:
+        kinds = ("directive", "knowledge")
         with with_user_space(tmp_path, NOWHERE, policy) as rye:
-            paths = {kind: rye.put(kind, "demo/a") for kind in TYPES}
-            answers = {kind: rye.sign(kind, "demo/a") for kind in TYPES}
-            states = {kind: rye.load(kind, "demo/a")["signature"]["state"] for kind in TYPES}
-            ran = rye.run("tool", "demo/a")
+            paths = {kind: rye.put(kind, "demo/a") for kind in kinds}
+            answers = {kind: rye.sign(kind, "demo/a") for kind in kinds}
+            states = {kind: rye.load(kind, "demo/a")["signature"]["state"] for kind in kinds}
 
-        assert ({"untrusted"}, "success") == ({*states.values()}, ran["status"])
+        assert {"untrusted"} == {*states.values()}
         for kind, path in paths.items():
             assert "rye:validated:" in path.read_text(encoding="utf-8").splitlines()[0]
             assert ("validated", None) == (

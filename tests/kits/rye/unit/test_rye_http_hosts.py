@@ -89,7 +89,7 @@ class TestHosts:
 
         assert "EXECUTION_FAILED" == error.code
         assert (
-            'is not one of the hosts that this server may ask: a person can add it to "hosts"'
+            'is not one of the hosts that this server may ask: the user can add it to "hosts"'
             in (str(error))
         )
 
@@ -170,7 +170,7 @@ class TestAddresses:
 
             assert [] == found.asked
         assert "EXECUTION_FAILED" == error.code
-        assert "is not a public host: a person can add" in str(error)
+        assert "is not a public host: the user can add" in str(error)
 
     def test_a_name_with_one_private_address_is_refused(self, names: Names) -> None:
         names.known = {"both.test": [["8.8.8.8", "127.0.0.1"]]}

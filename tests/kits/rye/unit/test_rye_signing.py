@@ -61,7 +61,7 @@ class TestOneItem:
 
     def test_the_first_one_makes_the_key_and_trusts_it(self, workspace: Workspace) -> None:
         workspace.put(TOOL, "a", python_tool("a"))
-        before = workspace.user.exists()
+        before = (workspace.user / "keys").exists()
         answer = signed(workspace, TOOL, "a")
         fingerprint = answer["signature_info"]["fingerprint"]
         files = {str(path.relative_to(workspace.user)) for path in workspace.user.glob("*/*")}
@@ -206,7 +206,7 @@ class TestRefusals:
         assert [] != error.facts["issues"]
         assert issue in " ".join(error.facts["issues"]).lower()
         assert str(error).startswith(f'the {item_type} "a" is not signed, fix its file first: ')
-        assert (text.encode(), False) == (path.read_bytes(), workspace.user.exists())
+        assert (text.encode(), False) == (path.read_bytes(), (workspace.user / "keys").exists())
 
     def test_all_issues_are_named(self, workspace: Workspace) -> None:
         workspace.put(DIRECTIVE, "a", directive("a", name="b", version="1", author=""))

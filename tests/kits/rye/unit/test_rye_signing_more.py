@@ -11,7 +11,7 @@ from rye_signing import refused, signed, state
 from rye_workspaces import Workspace
 
 from ralphgen.kits.rye.server.authenticity.trust import UNTRUSTED, VALID
-from ralphgen.kits.rye.server.item import KNOWLEDGE, TOOL, TYPES
+from ralphgen.kits.rye.server.item import DIRECTIVE, KNOWLEDGE, TOOL
 
 NOWHERE = "/proc/rye/.ai"  # where nobody can make a folder, not even root
 POLICIES = {"directive": "trusted", "tool": "trusted", "knowledge": "trusted"}
@@ -160,7 +160,7 @@ class TestTheKey:
         assert [] == signed(workspace, TOOL, "a")["warnings"]
         assert VALID == state(workspace, TOOL, "a", ".py")
 
-    @pytest.mark.parametrize("item_type", TYPES)
+    @pytest.mark.parametrize("item_type", [DIRECTIVE, KNOWLEDGE])
     def test_without_one_the_line_only_tells_of_accidents(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, item_type: str
     ) -> None:
@@ -264,6 +264,7 @@ class TestSeveral:
     ) -> None:
         monkeypatch.setenv("USER_SPACE", NOWHERE)
         workspace = Workspace(tmp_path)
+        workspace.rye.permissions.policy[TOOL] = "integrity"
         schema = {"type": "object", "properties": {"tool_path": {"type": "string"}}}
         for item_id in ("a", "b"):
             workspace.put(TOOL, item_id, python_tool(item_id, schema=schema))

@@ -9,6 +9,7 @@ from ralphgen.runtime.values.encoding import sha256_hex
 
 from .. import values as codes
 from ..item import SYSTEM
+from .permissions import INTEGRITY, OFF, TRUSTED, WARN
 from .signatures import SIGNED, digest_of, message_of, split
 
 TYPE_CHECKING = False
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from .signatures import Signature
 
 VALID, UNSIGNED, MODIFIED, UNTRUSTED = "valid", "unsigned", "modified", "untrusted"
-OFF, WARN, INTEGRITY, TRUSTED = "off", "warn", "integrity", "trusted"
 MANIFEST = "manifest"  # the form of what comes with the server: its digest is in the manifest
 CODES = {UNSIGNED: codes.UNSIGNED, MODIFIED: codes.INTEGRITY_FAILED, UNTRUSTED: codes.UNTRUSTED_KEY}
 REFUSED = {

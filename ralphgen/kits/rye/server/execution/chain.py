@@ -12,7 +12,13 @@ from ..files import read_item
 from ..formats.parsing import require
 from ..formats.tools import imported_names
 from ..item import PRIMITIVES, PYTHON_RUNTIME, SYSTEM, TOOL, is_segment
-from ..values import CHAIN_TOO_DEEP, CIRCULAR_DEPENDENCY, EXECUTOR_NOT_FOUND, VALIDATION_FAILED
+from ..values import (
+    CHAIN_TOO_DEEP,
+    CIRCULAR_DEPENDENCY,
+    EXECUTOR_NOT_FOUND,
+    UNTRUSTED_KEY,
+    VALIDATION_FAILED,
+)
 from .config import mapping_at
 
 TYPE_CHECKING = False
@@ -63,6 +69,8 @@ class ChainLink:
 
 def link_of(rye: Rye, item: Item) -> ChainLink:
     """Return an item as the policy of its type lets it through; raises `CodedError`."""
+    if rye.permissions.problem:
+        raise CodedError(UNTRUSTED_KEY, rye.permissions.problem)
     text = read_item(item)
     verdict = rye.trust().require(item, text, signs=rye.sees("sign"))
     return ChainLink(item, require(item, text), verdict, sha256_hex(text.encode()))

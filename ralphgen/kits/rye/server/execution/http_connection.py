@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 PORTS = {"http": 80, "https": 443}  # by scheme
+USER_FILE = '"rye.toml" in the user space'
+PROJECT_FILE = '[rye] in .ralph/ralphgen.toml, and run "ralphgen regen"'
 SAFE = "!$%&'()*+,/:;=?@[]~"  # stand in a path and a query as they are
 # Not told by the standard library: tunnels to any IPv4 address, and networks of a site.
 FURTHER = ("2002::/16", "2001::/32", "64:ff9b:1::/48", "fec0::/10")
@@ -83,8 +85,8 @@ def host_of(text: str) -> str:
     return name if _NAME.fullmatch(name) else ""
 
 
-def check_allowed(target: Target, hosts: Sequence[str]) -> None:
-    """Raise `CodedError` where people have named hosts, and not this one.
+def check_allowed(target: Target, hosts: Sequence[str], file: str = USER_FILE) -> None:
+    """Raise `CodedError` if a file has named hosts, and not this one.
 
     A name without a port stands for the ports of both schemes.
     """
@@ -92,8 +94,8 @@ def check_allowed(target: Target, hosts: Sequence[str]) -> None:
     if hosts and not {(target.host, port) for port in ports} & {*map(_entry, hosts)}:
         raise CodedError(
             EXECUTION_FAILED,
-            f'"{target.authority}" is not one of the hosts that this server may ask: a person can '
-            'add it to "hosts" of [rye] in .ralph/ralphgen.toml and run "ralphgen regen"',
+            f'"{target.authority}" is not one of the hosts that this server may ask: the user can '
+            f'add it to "hosts" of {file}',
         )
 
 
@@ -102,9 +104,8 @@ def check_public(target: Target, addresses: Sequence[str]) -> None:
     if not all(map(is_public, addresses)):
         raise CodedError(
             EXECUTION_FAILED,
-            f'"{target.host}" is not a public host: a person can add "{target.authority}" to '
-            '"hosts" of [rye] in .ralph/ralphgen.toml and run "ralphgen regen", which then '
-            "allows no others",
+            f'"{target.host}" is not a public host: the user can add "{target.authority}" to '
+            f'"hosts" of {USER_FILE}, which then allows no others',
         )
 
 

@@ -16,7 +16,7 @@ from .config import (
     timeout_of,
     unknown_keys,
 )
-from .http_connection import check_allowed, target_of
+from .http_connection import PROJECT_FILE, check_allowed, target_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,9 +70,17 @@ class ReadyRequest:
 
 
 def ready_request(
-    config: Mapping[str, Any], filling: Filling, *, hosts: tuple[str, ...], max_timeout: float
+    config: Mapping[str, Any],
+    filling: Filling,
+    *,
+    hosts: tuple[str, ...],
+    within: tuple[str, ...] = (),
+    max_timeout: float,
 ) -> ReadyRequest:
-    """Return the request of a config, with everything filled in; raises `CodedError`."""
+    """Return the request of a config, with everything filled in; raises `CodedError`.
+
+    `hosts` are those that the user permits, `within` those that the project leaves of them.
+    """
     from .http_client import METHODS, HttpRequest
 
     limit, warnings = timeout_of(config, max_timeout)
@@ -89,7 +97,9 @@ def ready_request(
         timeout=limit,
         retry=_retry(config.get("retry")),
     )
-    check_allowed(target_of(request.url), hosts)
+    target = target_of(request.url)
+    check_allowed(target, hosts)
+    check_allowed(target, within, PROJECT_FILE)
     shown = {"method": request.method, "url": filling.shown(url), "timeout": limit}
     return ReadyRequest(
         request, hosts, shown, [*unknown_keys(config, KEYS, "http_client"), *warnings]
@@ -114,7 +124,7 @@ def url_of(author: str, filling: Filling, hosts: tuple[str, ...]) -> str:
                 VALIDATION_FAILED,
                 '"config.url" names a parameter before its path: write the host into it, as in '
                 '"https://example.com/{name}"; the whole URL may be one parameter only where '
-                '"hosts" of [rye] in .ralph/ralphgen.toml says which hosts there are',
+                '"hosts" of "rye.toml" in the user space says which hosts there are',
             )
         url += quote(as_text(value), safe="", errors="replace") if given else value
     path = re.split("[?#]", url, maxsplit=1)[0]
