@@ -283,6 +283,36 @@ def test_short_queries_start_one_process(root: Path) -> None:
         assert started == children(server.process.pid)
 
 
+def test_the_process_runs_verified_modules_only(tmp_path: Path) -> None:
+    with project_on(
+        "sqlite", tmp_path / "p", "CREATE TABLE notes (id INTEGER PRIMARY KEY)"
+    ) as root:
+        settings = root / ".ralph/ralphgen.toml"
+        settings.write_text("[tables.notes]\n", encoding="utf-8")
+        regenerate(root, force=False, say=quiet)
+        with connected(root) as client:
+            client.call("get_task", id=1)
+            child = root / ".ralph/mcp/runtime/statements/child.py"
+            text = child.read_text(encoding="utf-8")
+            child.write_text(f"{text}# more\n", encoding="utf-8")
+
+            assert "the process that ran this ended" in client.refusal("list_notes")
+            assert "title" in client.call("get_task", id=1)
+            child.write_text(text, encoding="utf-8")
+            assert [] == client.call("list_notes")["notes"]
+
+
+def test_calls_that_were_cancelled_leave_room_for_others(root: Path) -> None:
+    with running(root, *on_context(context_for(root, "manual"))) as server:
+        server.shake_hands()
+        for identity in range(100, 112):
+            server.send("tools/call", {"name": "find", "arguments": {}}, id=identity)
+            server.send("notifications/cancelled", {"requestId": identity})
+        answer = server.ask("tools/call", {"name": "two", "arguments": {}})
+
+        assert '{"row":{"x":1}}' == answer["result"]["content"][0]["text"]
+
+
 def test_a_process_that_was_killed_is_started_again(client: Driver) -> None:
     for _ in range(2):
         in_time(client, "find")

@@ -62,6 +62,7 @@ class StatementCall:
         "_begun",
         "_child",
         "_children",
+        "_is_awaited",
         "_lock",
         "_request",
         "_seconds",
@@ -81,6 +82,7 @@ class StatementCall:
         self._begun = time.monotonic()
         self._child: StatementProcess | None = None
         self._children = children
+        self._is_awaited = False
         self._lock = _thread.allocate_lock()  # held while the child becomes or ends being its own
         self.done = Event()
         self.is_left = False
@@ -102,6 +104,10 @@ class StatementCall:
 
     def outcome(self) -> dict[str, Any]:
         """Wait for the answer and return it; raises `ToolError`."""
+        with self._lock:
+            if self._is_awaited:
+                raise ToolError(LEFT)
+            self._is_awaited = True
         try:
             return self._outcome()
         finally:
@@ -114,6 +120,16 @@ class StatementCall:
             self.is_left = True
             if self._child is not None:
                 self._child.interrupt()
+            is_awaited = self._is_awaited
+        if not is_awaited:  # and may never be
+            _thread.start_new_thread(self._give_up, ())
+
+    def _give_up(self) -> None:
+        """Give the child back."""
+        try:
+            self.outcome()
+        except (RuntimeError, ToolError):
+            return
 
     def _outcome(self) -> dict[str, Any]:
         child = self._child
