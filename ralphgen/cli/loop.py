@@ -172,8 +172,8 @@ def _looped(
             record.write(told)
             shown(told)
 
-        for lack in prepared.agent.lacks:
-            show(event("note", worker=0, text=lack))
+        for note in (*prepared.agent.lacks, *prepared.site.notes()):
+            show(event("note", worker=0, text=note))
         show(event("backup", text=backed_up(root)))
         prepared.site.begin(prepared.ready)
         facts = {"agent": prepared.agent.name, "workers": limits.parallel}

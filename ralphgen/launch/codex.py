@@ -37,6 +37,7 @@ from ralphgen.sessions.model import PreparedSession
 CODEX = "codex"  # the program, looked for on PATH
 PROFILE = "ralphgen"  # the name of our profile of permissions
 KEPT = ".ralph"  # what no command of its may change: servers of ours write there, outside of it
+GITS = ".git"  # nor this, though its own sandbox protects it in some versions
 PATIENCE = 30  # seconds for a list of servers
 REQUIRED = "required MCP servers failed to initialize"
 BUSY = re.compile(
@@ -163,7 +164,7 @@ def _servers(session: PreparedSession, variables: dict[str, str]) -> Iterator[st
 
 def _permissions(base: str) -> Iterator[str]:
     """Yield the settings of a sandbox that keeps from commands what is the servers' alone."""
-    rules = {":workspace_roots": {KEPT: "read"}}
+    rules = {":workspace_roots": {KEPT: "read", GITS: "read"}}
     yield f'default_permissions="{PROFILE}"'
     yield f"permissions.{PROFILE}={_toml({'extends': base, 'filesystem': rules})}"
 

@@ -32,6 +32,7 @@ from ralphgen.launch.servers import session_servers, start_command
 from ralphgen.output.files import WRITE_HINT
 from ralphgen.project.root import postgresql_place
 from ralphgen.runtime.files import reason
+from ralphgen.runtime.files.protection import GIT_PART
 from ralphgen.runtime.files.write import write_new
 from ralphgen.sessions.model import PreparedSession
 from ralphgen.sessions.store import GEMINI_HOME, OURS_ALONE, remove_inner
@@ -49,12 +50,19 @@ BUSY = re.compile(
     r"\b(429|503|529)\b|RESOURCE_EXHAUSTED|quota|rate.limit|overloaded", re.IGNORECASE
 )
 # Rules of its policy engine. Work trees lie in `.ralph` too, and in each of them another `.ralph`.
-RULES = r"""[[rule]]
+RULES = rf"""[[rule]]
 toolName = ["write_file", "replace"]
 argsPattern = '"file_path":"[^"]*\.ralph/(?!worktrees/)'
 decision = "deny"
 priority = 999
 denyMessage = "what lies in .ralph is changed by its servers alone"
+
+[[rule]]
+toolName = ["write_file", "replace"]
+argsPattern = '"file_path":"(?:[^"]*[/\\])?(?:{GIT_PART}|[gG][iI][tT]~\d+)[/\\":]'
+decision = "deny"
+priority = 999
+denyMessage = "the files of a repository are changed by git alone"
 """
 
 

@@ -1,21 +1,17 @@
 """The row of a session in the ledger: written when it begins, and when its agent has ended."""
 
 import json
-import os
-import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from shutil import which
 from typing import TYPE_CHECKING, Any
 
 from ralphgen.errors import ProjectError, Say
 from ralphgen.launch.outcome import Outcome, Usage
 from ralphgen.ledger.opened import opened_database
 from ralphgen.ledger.tables import now, read_state
-from ralphgen.project.git import SHUT
+from ralphgen.project.git import ask_git
 from ralphgen.runtime.database.ledger import Evidence, close_session, evidence_of, open_session
 from ralphgen.sessions.model import PreparedSession
-from ralphgen.trust.committed import in_repository
 
 if TYPE_CHECKING:
     from ralphgen.runtime.database.connection import Database
@@ -95,14 +91,5 @@ def _write(session: PreparedSession, write: Callable[["Database"], None], say: S
 
 def _commit(root: Path) -> str | None:
     """Return the commit that the work tree comes from, None where there is none."""
-    program = which("git")
-    if program is None or not in_repository(root):
-        return None
-    command = [program, "-C", str(root), "rev-parse", "--verify", "--quiet", "HEAD"]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, encoding="utf-8", env={**os.environ, **SHUT}, check=False
-        )
-    except OSError:
-        return None
-    return done.stdout.strip() or None
+    found = ask_git(root, ["rev-parse", "--verify", "--quiet", "HEAD"])
+    return (found or b"").decode("ascii").strip() or None

@@ -56,6 +56,10 @@ class ProjectWorkplace:
         place = postgresql_place(self._root)
         return place is not None and is_away(place)
 
+    def notes(self) -> list[str]:
+        """Return the lines that a loop here begins with."""
+        return []
+
     def begin(self, tasks: Sequence[int]) -> None:
         """Make the place ready for these tasks; raise `ProjectError` where none could be done."""
 

@@ -21,6 +21,7 @@ from ralphgen.runtime.errors import one_line
 from ralphgen.sessions.claims import TaskClaim, give_back
 from ralphgen.sessions.model import PreparedSession
 from ralphgen.worktrees.begin import left_merges, refuse_red_base, refuse_unmergeable
+from ralphgen.worktrees.git import skipped_hooks
 from ralphgen.worktrees.merge import COMMIT, Conflict, Merged, Pending, RedCheck, merge
 from ralphgen.worktrees.trees import Worktree, free_number, prepare
 
@@ -55,6 +56,13 @@ class TreeWorkplace(ProjectWorkplace):
         self._trees: dict[int, Worktree] = {}
         self._waiting: list[WaitingMerge] = []
         self._looking = threading.Lock()  # while one worker makes merges that had to wait
+
+    def notes(self) -> list[str]:
+        """Return the hooks of the repository that do not run, a line each."""
+        return [
+            f"note: hook {name} does not run in the loop; make it a check"
+            for name in skipped_hooks(self._root)
+        ]
 
     def begin(self, tasks: Sequence[int]) -> None:
         """Look whether the base can be merged into, and passes the checks of the tasks."""

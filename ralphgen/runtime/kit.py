@@ -285,6 +285,9 @@ def root_of_settings(folder: str, session: Session, root: str, kit: str, what: s
     return path
 
 
+AGENTS = os.path.join("", ".ralph", "worktrees", "")  # agents can write the `.git` of theirs
+
+
 def main_place(root: str) -> str:
     """Return the project's folder in the main work tree; nearly always it is the one given."""
     at = root
@@ -293,7 +296,7 @@ def main_place(root: str) -> str:
         if above == at:
             return root
         at = above
-    if os.path.isdir(os.path.join(at, ".git")):
+    if os.path.isdir(os.path.join(at, ".git")) and AGENTS not in root:
         return root
     from .files.main_tree import main_root
 

@@ -29,6 +29,7 @@ from ralphgen.trust.decide import (
     tool_items,
     words_items,
 )
+from ralphgen.trust.repository import git_items
 
 Servers = Mapping[str, Mapping[str, Any]]
 """Entries of an MCP config, by name."""
@@ -81,7 +82,10 @@ def project_items(root: Path) -> list[TrustItem]:
             name: servers_of(name, config, rows) for name in names
         }
     words = words_items(read_words(root, prompt_names(root)), project.recipes)
-    return session_items(root, plan_server(project, KITS), config, servers, words)
+    return [
+        *session_items(root, plan_server(project, KITS), config, servers, words),
+        *git_items(root, remote=config.loop.remote is not None),
+    ]
 
 
 def items_of(root: Path, discipline: str) -> list[TrustItem]:

@@ -5,7 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen.project.inspect import FACTS
-from ralphgen.runtime.files.work_tree import protected_files, tree_files, watched_files
+from ralphgen.runtime.files.work_tree import (
+    protected_files,
+    submodules,
+    tree_files,
+    watched_files,
+)
 from ralphgen.runtime.values.encoding import sha256_hex
 
 SNAPSHOT = "snapshot.json"
@@ -30,6 +35,7 @@ def fixed_rules(root: Path, work_tree: Path) -> tuple[dict[str, Any], dict[str, 
     snapshot = {
         "protected": protected_files(str(work_tree), facts["protect"], files),
         "watched": watched_files(facts["watch"], commands, files),
+        "submodules": submodules(str(work_tree)),
     }
     # Names of files need not be text: each such byte is spelled as half of a surrogate pair.
     data = json.dumps(snapshot, indent=0).encode()

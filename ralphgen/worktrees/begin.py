@@ -17,6 +17,7 @@ from ralphgen.worktrees.trees import (
     checkout_of,
     fetch_base,
     kept_branches,
+    move_branch,
 )
 
 
@@ -26,8 +27,8 @@ def refuse_unmergeable(root: Path, config: LoopConfig) -> str:
     It must be checked out where the project is, or nowhere; there no file may be changed that git
     tracks, but for the project's own; and git must know who commits.
     """
-    top = top_of(root)
-    git, base = Git(top), base_branch(top)
+    top_of(root)
+    git, base = Git(root), base_branch(root)
     if git.asked("var", "GIT_COMMITTER_IDENT").code or git.asked("var", "GIT_AUTHOR_IDENT").code:
         hint = 'say it with "git config user.name …" and "git config user.email …"'
         raise ProjectError("git does not know who commits", hint)
@@ -36,7 +37,9 @@ def refuse_unmergeable(root: Path, config: LoopConfig) -> str:
     if changed:
         shown = ", ".join(f'"{path}"' for path in changed[:3])
         more = f" and {len(changed) - 3} more" if changed[3:] else ""
-        text = f'files were changed in "{tree}", where "{base}" is checked out: {shown}{more}'
+        text = (
+            f'files were changed in "{tree.folder}", where "{base}" is checked out: {shown}{more}'
+        )
         raise ProjectError(text, "commit them, or put them aside with git stash")
     if reason := fetch_base(git, base, config):
         raise ProjectError(reason, "bring both together first")
@@ -57,10 +60,9 @@ def refuse_red_base(
     The checks run in the work tree in which merges are made, at the end of the base branch. When
     `stop` is set the setup of that ends, and by Ctrl-C.
     """
-    top = top_of(root)
     with merging(root):
-        commit = Git(top).say("rev-parse", f"refs/heads/{base_branch(top)}")
-        _, place = merge_tree(root, top, commit, config, say, stop)
+        commit = Git(root).say("rev-parse", f"refs/heads/{base_branch(root)}")
+        _, place = merge_tree(root, commit, config, say, stop)
         for task in one_of_each(root, tasks):
             failure = failed_check(root, place, task, trust_edited=trust_edited, say=say)
             if failure is not None:
@@ -78,14 +80,14 @@ def left_merges(root: Path, live: Container[int] = ()) -> list[tuple[Worktree, i
     if not waiting:
         return []
     top = top_of(root)
-    git, base = Git(top), base_branch(top)
+    git, base = Git(root), base_branch(root)
     inner = root.resolve().relative_to(top)
     found = []
     for one in waiting:
         branch = f"{BRANCH}{one.task}"
         began = git.say("rev-parse", f"refs/heads/{base}")
         if git.commit(f"refs/heads/{branch}") is None and (kept := kept_branches(git, one.task)):
-            git.say("branch", "--move", kept[-1], branch)
+            move_branch(git, kept[-1], branch)
         if git.commit(f"refs/heads/{branch}") is not None:
             began = git.say("merge-base", began, f"refs/heads/{branch}")
         path = one.worktree

@@ -7,22 +7,27 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from shutil import which
 from threading import Event
 from typing import NamedTuple
 
 from ralphgen.errors import ProjectError
+from ralphgen.project.git import settings_of
 from ralphgen.project.root import FOLDER
-from ralphgen.runtime.files.main_tree import tree_top
+from ralphgen.runtime.files.git import run_git
+from ralphgen.runtime.files.main_tree import linked_tree, repository_of
+from ralphgen.runtime.files.work_tree import GITLINK
 from ralphgen.runtime.processes.inherited import passed_on
+from ralphgen.trust.repository import trusted_settings
 
-# Nobody is asked anything; what another git, or a hook that called us, has set is not for this one.
-QUIET = {"GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "true", "GIT_MERGE_AUTOEDIT": "no"}
-SETTINGS = ("gc.auto=0", "merge.autoStash=false", "advice.detachedHead=false")
-SECONDS = 3_600  # that a hook, a fetch or a setup may take
+# The hooks of what the loop does: it commits, merges, checks out, and pushes.
+HOOKS = (
+    *("pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "pre-merge-commit"),
+    *("post-merge", "post-checkout", "pre-push", "reference-transaction", "post-index-change"),
+)
+SECONDS = 3_600  # that a filter, a fetch or a setup may take
 LOOK = 0.1  # seconds between two looks at whether a command is to be stopped
 TAIL = 2_000  # characters of what a command wrote
-NO_TERMINAL = {"GIT_ASKPASS": "true", "SSH_ASKPASS": "true"}
+NO_TERMINAL = {"GIT_ASKPASS": "true", "GIT_EDITOR": "true", "GIT_TERMINAL_PROMPT": "0"}
 
 
 class CommandEnd(NamedTuple):
@@ -46,7 +51,7 @@ def run(
     One that may be stopped is ended, with what it has started, when `stop` is set, and by Ctrl-C.
 
     It has no terminal, and none of the secrets of the project, which lies in `root`, else in the
-    folder: a hook is a program of the work tree. Raises `ProjectError` where it cannot be run, is
+    folder: a setup runs programs of the work tree. Raises `ProjectError` where it cannot be run, is
     stopped or takes too long; then it is ended, with what it has started.
     """
     inherited = passed_on(str((root or folder) / FOLDER))
@@ -55,7 +60,7 @@ def run(
         process = subprocess.Popen(
             command,
             cwd=folder,
-            env={**kept, **_identity(), **QUIET, **NO_TERMINAL},
+            env={**kept, **_identity(), **NO_TERMINAL, "SSH_ASKPASS": "true"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -115,26 +120,61 @@ def _identity() -> dict[str, str]:
 
 
 class Git:
-    """git in one work tree; `folder` is its top."""
+    """git in one work tree of a project: its own one, or an agent's, as the main one has it."""
 
-    def __init__(self, folder: Path) -> None:
-        """Run git in `folder`."""
-        self.folder = folder
+    def __init__(self, root: Path, tree: Path | None = None) -> None:
+        """Run git in the work tree of the project in `root`, or in the agents' tree at `tree`.
 
-    def asked(self, *words: str) -> CommandEnd:
-        """Return how a command of git ended."""
-        program = which("git")
-        if program is None:
-            raise ProjectError("there is no git", "install it")
-        settings = [word for one in SETTINGS for word in ("-c", one)]
-        return run([program, *settings, *words], self.folder)
+        Raises `ProjectError` if git does not know of it.
+        """
+        main = repository_of(str(root))
+        found = main
+        if main is not None and tree is not None:
+            found = linked_tree(main.common, os.path.realpath(tree))
+        if found is None:
+            raise ProjectError(f'"{tree or root}" is in no repository of git', 'run "git init"')
+        self.root = root
+        self.repository = found
+        self.folder = Path(found.top)
+        self._settings: list[tuple[str, str]] | None = None
 
-    def say(self, *words: str) -> str:
+    def asked(self, *words: str, given: bytes = b"") -> CommandEnd:
+        """Return how a command of git ended.
+
+        What you trust of the main repository's settings counts, and no other setting of a file in
+        the project.
+        """
+        if self._settings is None:
+            self._settings = trusted_settings(self.root)
+        variables = passed_on(str(self.root / FOLDER))
+        try:
+            done = run_git(
+                self.repository,
+                words,
+                settings=self._settings,
+                given=given,
+                seconds=SECONDS,
+                variables=variables,
+            )
+        except OSError as error:
+            raise ProjectError("there is no git", "install it") from error
+        if done.code is None:
+            text = f'git took longer than {SECONDS:g} seconds in "{self.folder}"'
+            raise ProjectError(text, "see what it waits for")
+        output, errors = (os.fsdecode(text) for text in (done.output, done.errors))
+        said = "\n".join(part.strip() for part in (output, errors) if part.strip())
+        return CommandEnd(done.code, output, said[-TAIL:])
+
+    def say(self, *words: str, given: bytes = b"") -> str:
         """Return what git answers, without its last line end; raises `ProjectError` if it fails."""
-        ended = self.asked(*words)
+        ended = self.asked(*words, given=given)
         if ended.code:
             raise ProjectError(f'git {words[0]} failed in "{self.folder}"', output=ended.tail)
         return ended.output.rstrip("\n")
+
+    def own_file(self, name: str) -> Path:
+        """Return the path of a file that git, or ralphgen, keeps about this work tree."""
+        return Path(self.repository.git_dir, name)
 
     def commit(self, name: str) -> str | None:
         """Return the commit that a name stands for, None where it stands for none."""
@@ -156,24 +196,79 @@ class Git:
         )
         return dict(line.split(" ", 1) for line in listed.splitlines())
 
+    def changes(self) -> list[str]:
+        """Return the tracked files that differ from the commit; git enters no submodule."""
+        words = ("--porcelain", "--untracked-files=no", "--ignore-submodules=all", "-z")
+        listed = self.say("status", *words).split("\0")
+        return [entry[3:] for entry in listed if entry[2:3] == " "]
+
+    def submodules(self) -> list[str]:
+        """Return the paths that the index has as submodules."""
+        entries = [entry.partition("\t") for entry in self.names("ls-files", "--stage")]
+        return [path for facts, _, path in entries if facts.startswith(GITLINK)]
+
+    def stage(self) -> list[str]:
+        """Stage the files of the work tree; return the repositories within it, which are not.
+
+        git enters neither these nor submodules.
+        """
+        others = self.names("ls-files", "--others", "--exclude-standard")
+        nested = [name.rstrip("/") for name in others if name.endswith("/")]
+        skipped = [f":(top,exclude,literal){path}" for path in (*nested, *self.submodules())]
+        self.say("add", "--all", "--", ":/", *skipped)
+        return nested
+
+    def record(self, message: str, *parents: str) -> CommandEnd:
+        """Commit the index on these parents, and move `HEAD` there.
+
+        Neither command enters the work tree, so a program that signs starts outside of it.
+        """
+        signs = self.asked("config", "--type=bool", "--get", "commit.gpgSign").output.strip()
+        words = [word for parent in parents for word in ("-p", parent)]
+        words += ["-S"] if signs == "true" else []
+        tree = self.say("write-tree")
+        made = self.asked("commit-tree", *words, "-m", message, tree)
+        if made.code:
+            return made
+        return self.asked("update-ref", "-m", f"commit: {message}", "HEAD", made.output.strip())
+
+
+def tree_at(root: Path, path: Path) -> Git | None:
+    """Return git in an agents' work tree; None if the tree is gone, or git does not know of it."""
+    main = repository_of(str(root))
+    if main is None or not path.is_dir() or linked_tree(main.common, str(path.resolve())) is None:
+        return None
+    return Git(root, path)
+
 
 def top_of(root: Path) -> Path:
     """Return the top of the work tree that a project lies in.
 
     Raises `ProjectError` where it lies in none, or in a repository without a commit.
     """
-    top = tree_top(os.path.realpath(root))
-    if top is None:
-        raise ProjectError(f'"{root}" is in no repository of git', 'run "git init", and commit')
-    if Git(Path(top)).commit("HEAD") is None:
-        raise ProjectError(f'the repository in "{top}" has no commit', "commit the project first")
-    return Path(top)
+    git = Git(root)
+    if git.commit("HEAD") is None:
+        raise ProjectError(
+            f'the repository in "{git.folder}" has no commit', "commit the project first"
+        )
+    return git.folder
 
 
-def base_branch(top: Path) -> str:
+def base_branch(root: Path) -> str:
     """Return the branch that is checked out; raises `ProjectError` where none is."""
-    ended = Git(top).asked("symbolic-ref", "--quiet", "--short", "HEAD")
+    git = Git(root)
+    ended = git.asked("symbolic-ref", "--quiet", "--short", "HEAD")
     if ended.code:
-        text = f'no branch is checked out in "{top}": there is nothing to merge into'
+        text = f'no branch is checked out in "{git.folder}": there is nothing to merge into'
         raise ProjectError(text, 'check one out, such as "git switch main"')
     return ended.output.strip()
+
+
+def skipped_hooks(root: Path) -> list[str]:
+    """Return the hooks that git would start for the loop's commands if ralphgen let it."""
+    git = Git(root)
+    named = git.asked("config", "--global", "--type=path", "--get", "core.hooksPath").output
+    own = [value for key, value in settings_of(git.folder) if key == "core.hookspath"]
+    folder = own[-1] if own else named.rstrip("\n") or f"{git.repository.common}/hooks"
+    place = git.folder / Path(folder).expanduser()
+    return [name for name in HOOKS if os.access(place / name, os.X_OK)]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from ralphgen.worktrees.git import Git, top_of
+from ralphgen.worktrees.git import Git, tree_at
 from ralphgen.worktrees.record import unmerged
 from ralphgen.worktrees.trees import BRANCH, FOLDER, KEPT
 
@@ -14,7 +14,7 @@ def worktree_notes(root: Path) -> Iterator[str]:
     Raises `ProjectError` where git or the database cannot be asked.
     """
     folder = root / FOLDER
-    trees = [path for path in sorted(folder.glob("*")) if (path / ".git").is_file()]
+    trees = [tree for path in sorted(folder.glob("*")) if (tree := tree_at(root, path))]
     waiting = unmerged(root)
     if waiting:
         tasks = ", ".join(str(one.task) for one in waiting)
@@ -22,9 +22,10 @@ def worktree_notes(root: Path) -> Iterator[str]:
     if not trees:
         return
     yield f"{len(trees)} in {FOLDER}, kept for the next loop"
-    for path in trees:
-        if Git(path).asked("status", "--porcelain").output:
-            yield f'"{path}" holds work that is not committed'
-    kept = [name for name in Git(top_of(root)).branches(f"{BRANCH}*") if KEPT.fullmatch(name)]
+    for tree in trees:
+        words = ("--porcelain", "--ignore-submodules=all")
+        if tree.asked("--no-optional-locks", "status", *words).output:
+            yield f'"{tree.folder}" holds work that is not committed'
+    kept = [name for name in Git(root).branches(f"{BRANCH}*") if KEPT.fullmatch(name)]
     if kept:
         yield f"kept branches that were not merged: {', '.join(kept)}"

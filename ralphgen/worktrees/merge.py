@@ -11,7 +11,7 @@ from filelock import FileLock
 from ralphgen.errors import Say
 from ralphgen.project.config import LoopConfig
 from ralphgen.worktrees.checks import failed_check
-from ralphgen.worktrees.git import Git, top_of
+from ralphgen.worktrees.git import GITLINK, Git, top_of, tree_at
 from ralphgen.worktrees.record import record_merge
 from ralphgen.worktrees.trees import (
     MERGE,
@@ -30,7 +30,6 @@ from ralphgen.worktrees.trees import (
 )
 
 COMMIT = "commit"  # what failed where the work cannot be committed as it is
-GITLINK = "160000"  # the mode of a repository within one
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,21 +86,19 @@ def merge(
     merge that was pending, it goes on. Raises `ProjectError` where git itself fails, and when
     `stop` is set while the setup runs.
     """
-    git, top = Git(tree.path), top_of(root)
+    git = Git(root)
     with merging(root):
-        if tree.path.is_dir() and not (tree.path / ".git").exists():
-            Git(top).asked("worktree", "repair")  # its files are still there
-        if problem := _committed(git, tree, f"{title or 'Work'} (task {task})", say):
+        own = tree_at(root, tree.path)
+        if own and (problem := _committed(own, tree, f"{title or 'Work'} (task {task})", say)):
             return RedCheck(COMMIT, problem, set_aside(git, tree.branch, say) or tree.branch)
-        if reason := fetch_base(Git(top), tree.base, config):
+        if reason := fetch_base(git, tree.base, config):
             return Pending(reason)
-        git = Git(top)
         old = git.say("rev-parse", f"refs/heads/{tree.base}")
         work = git.commit(f"refs/heads/{tree.branch}")
-        if problem := _lost(git, tree, old, work):
+        if problem := _lost(git, tree, old, work) or _moved_submodules(git, old, work or old):
             return RedCheck(COMMIT, problem, set_aside(git, tree.branch, say) or tree.branch)
         commits = (old, work or old)
-        outcome = _merged(root, top, tree, task, commits, config, say, trust_edited, stop)
+        outcome = _merged(root, tree, task, commits, config, say, trust_edited, stop)
         if isinstance(outcome, Merged):
             record_merge(root, session_id, outcome.commit)
             _leave(git, tree)
@@ -112,7 +109,6 @@ def merge(
 
 def _merged(
     root: Path,
-    top: Path,
     tree: Worktree,
     task: int,
     commits: tuple[str, str],
@@ -126,10 +122,13 @@ def _merged(
     What the base has already, by a kill or by somebody's hand, has to pass there all the same.
     """
     old, work = commits
-    kept = next_name(Git(top), tree.branch)
-    git, place = merge_tree(root, top, old, config, say, stop)
+    kept = next_name(Git(root), tree.branch)
+    git, place = merge_tree(root, old, config, say, stop)
     message = f"Merge task {task}"
-    ended = git.asked("merge", "--quiet", "--no-ff", "--message", message, work)
+    ended = git.asked("merge", "--quiet", "--no-commit", "--no-ff", work)
+    if not ended.code and git.own_file("MERGE_HEAD").exists():
+        ended = git.record(message, old, work)
+        git.asked("merge", "--quit")
     if ended.code:
         files = git.names("diff", "--name-only", "--diff-filter=U")
         git.asked("merge", "--abort")
@@ -141,33 +140,39 @@ def _merged(
     new = git.say("rev-parse", "HEAD")
     if new == old:
         return Merged(old)
-    if git.say("status", "--porcelain", "--untracked-files=no"):
+    if git.changes():
         return RedCheck("merge", "the checks changed files that git tracks", kept)
     if config.remote is not None:
         pushed = git.asked("push", "--quiet", "--", config.remote, f"{new}:refs/heads/{tree.base}")
         if pushed.code:
             say(pushed.tail)
             return Conflict((), kept)
-    reason = move_base(Git(top), tree.base, old, new)
+    reason = move_base(Git(root), tree.base, old, new)
     return Merged(new) if reason is None else Pending(reason)
 
 
 def _committed(git: Git, tree: Worktree, message: str, say: Say) -> str:
     """Commit all that is in a work tree on its branch; return why that cannot be, or nothing."""
-    if not (tree.path / ".git").is_file() or not is_held_for(git, tree.branch):
+    if not is_held_for(git, tree.branch):
         return ""  # it is gone or works on something else by now: the branch is what counts
     unlock(git)
     _return_to_branch(git, tree, say)
-    git.say("add", "--all", ".")
-    listed = git.names("diff", "--cached", "--raw", "--no-renames")
-    staged = list(zip(listed[::2], listed[1::2], strict=True))  # modes and digests, then a path
-    nested = [path for facts, path in staged if GITLINK in facts.lstrip(":").split()[:2]]
-    if nested:
+    if nested := git.stage():
         return f"a repository within the work tree cannot be merged: {', '.join(nested)}"
-    if not staged:
+    head = git.say("rev-parse", "HEAD")
+    if git.say("write-tree") == git.say("rev-parse", f"{head}^{{tree}}"):
         return ""
-    ended = git.asked("commit", "--quiet", "--message", message)
+    ended = git.record(message, head)
     return (ended.tail or "the commit was refused") if ended.code else ""
+
+
+def _moved_submodules(git: Git, old: str, work: str) -> str:
+    """Return why a merge is refused that would change a submodule, or nothing."""
+    began = git.say("merge-base", old, work)
+    entries = git.names("diff-tree", "-r", "--no-renames", "--raw", began, work)
+    pairs = zip(entries[::2], entries[1::2], strict=True)
+    moved = [path for facts, path in pairs if GITLINK in facts.lstrip(":").split()[:2]]
+    return f"a task cannot change a submodule: {', '.join(moved)}" if moved else ""
 
 
 def _lost(git: Git, tree: Worktree, old: str, work: str | None) -> str:
@@ -178,8 +183,8 @@ def _lost(git: Git, tree: Worktree, old: str, work: str | None) -> str:
     """
     if work is not None and not git.contains(old, work):
         return ""
-    if (tree.path / ".git").is_file():
-        commit = _left_behind(Git(tree.path), tree.branch)
+    if own := tree_at(git.root, tree.path):
+        commit = _left_behind(own, tree.branch)
         if commit is None:
             return "" if work is not None else f'the branch "{tree.branch}" is gone'
         git.say("update-ref", f"refs/heads/{tree.branch}", commit)
@@ -217,7 +222,9 @@ def _return_to_branch(git: Git, tree: Worktree, say: Say) -> None:
         return
     now = git.commit("HEAD") or left or tree.began
     if left is not None and left != tree.began and not git.contains(now, left):
-        if git.contains(left, now) and not git.say("status", "--porcelain"):
+        if git.contains(left, now) and not git.say(
+            "status", "--porcelain", "--ignore-submodules=all"
+        ):
             return  # it holds nothing that the branch has not
         set_aside(git, tree.branch, say)
     git.say("update-ref", name, now)
@@ -226,21 +233,21 @@ def _return_to_branch(git: Git, tree: Worktree, say: Say) -> None:
 
 def _leave(git: Git, tree: Worktree) -> None:
     """Take away a branch that was merged; the work tree stays, with what git ignores."""
-    own = Git(tree.path)
-    if (tree.path / ".git").is_file() and is_held_for(own, tree.branch):
+    own = tree_at(git.root, tree.path)
+    if own and is_held_for(own, tree.branch):
         release(own)
     git.asked("branch", "--delete", "--force", tree.branch)
 
 
 def merge_tree(
-    root: Path, top: Path, commit: str, config: LoopConfig, say: Say, stop: Event | None = None
+    root: Path, commit: str, config: LoopConfig, say: Say, stop: Event | None = None
 ) -> tuple[Git, Path]:
     """Return git in the work tree of merges, ready at a commit, and the project's folder there."""
-    git = opened_tree(top, worktrees_folder(root) / MERGE)
+    git = opened_tree(root, worktrees_folder(root) / MERGE)
     git.say("reset", "--quiet", "--hard")
     git.say("checkout", "--quiet", "--force", "--detach", commit)
     git.say("clean", "--quiet", "-ffd")
-    place = git.folder / root.resolve().relative_to(top)
+    place = git.folder / root.resolve().relative_to(top_of(root))
     make_ready(git, root, place, config, say, stop)
     return git, place
 

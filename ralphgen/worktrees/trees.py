@@ -15,11 +15,12 @@ from filelock import FileLock, Timeout
 from ralphgen.errors import ProjectError, Say
 from ralphgen.output.files import put, refuse_irregular
 from ralphgen.project.config import LoopConfig
-from ralphgen.runtime.files.protection import pattern_of
+from ralphgen.runtime.files.main_tree import linked_trees
+from ralphgen.runtime.files.protection import is_of_git, pattern_of
 from ralphgen.runtime.files.work_tree import mark_of
 from ralphgen.runtime.processes.secrets import masked
 from ralphgen.runtime.values.encoding import sha256_hex
-from ralphgen.worktrees.git import Git, base_branch, run, top_of
+from ralphgen.worktrees.git import Git, base_branch, run, top_of, tree_at
 
 FOLDER = ".ralph/worktrees"
 MERGE = "merge"  # the work tree in which merges are made
@@ -71,16 +72,16 @@ def prepare(
     `ProjectError` where it cannot be made or made ready, and when `stop` is set meanwhile.
     """
     top = top_of(root)
-    base, path = base_branch(top), worktrees_folder(root) / str(number)
-    git = opened_tree(top, path)
+    base, path = base_branch(root), worktrees_folder(root) / str(number)
+    git = opened_tree(root, path)
     keep_leftover(git, say)
     branch = f"{BRANCH}{task}"
-    fetch_base(Git(top), base, config)
+    fetch_base(Git(root), base, config)
     began = git.say("rev-parse", f"refs/heads/{base}")
     left = git.commit(f"refs/heads/{branch}")
     if left is not None and not git.contains(began, left):
         set_aside(git, branch, say)
-    _private(git, HELD_FOR).write_text(branch, encoding="utf-8")
+    git.own_file(HELD_FOR).write_text(branch, encoding="utf-8")
     git.say("checkout", "--quiet", "--force", "--ignore-other-worktrees", "-B", branch, began)
     git.say("clean", "--quiet", "-ffd")
     place = path / root.resolve().relative_to(top)
@@ -88,26 +89,57 @@ def prepare(
     return Worktree(path, place, branch, base, began)
 
 
-def opened_tree(top: Path, path: Path) -> Git:
-    """Return git in the work tree at `path`, which is made where it is missing or half made."""
-    git = Git(path)
-    if not (path / ".git").is_file() or git.asked("rev-parse", "--verify", "HEAD").code:
-        Git(top).asked("worktree", "remove", "--force", "--force", str(path))
-        if path.exists():
-            shutil.rmtree(path)
-        Git(top).say("worktree", "prune")
-        Git(top).say("worktree", "add", "--quiet", "--force", "--detach", str(path), "HEAD")
+def opened_tree(root: Path, path: Path) -> Git:
+    """Return git in the work tree at `path`, which is made where it is missing or half made.
+
+    Its `.git` is written again if it names another repository: programs in the tree heed it.
+    """
+    git = tree_at(root, path)
+    if git is None or git.commit("HEAD") is None:
+        git = _added_tree(Git(root), path)
+    mark, expected = path / ".git", f"gitdir: {git.repository.git_dir}\n"
+    if mark.is_symlink() or not mark.is_file() or mark.read_bytes() != os.fsencode(expected):
+        if mark.is_dir() and not mark.is_symlink():
+            shutil.rmtree(mark)
+        mark.unlink(missing_ok=True)
+        mark.write_bytes(os.fsencode(expected))
     unlock(git)
     for what in ("MERGE_HEAD", "CHERRY_PICK_HEAD", "rebase-merge", "rebase-apply"):
-        if _private(git, what).exists():
+        if git.own_file(what).exists():
             git.say("reset", "--quiet", "--merge")
+    return git
+
+
+def _added_tree(main: Git, path: Path) -> Git:
+    """Return git in a new work tree at the commit of the main one; what was there is removed.
+
+    `git worktree add` would write down the temporary directory that it takes for the common one.
+    """
+    commit = main.say("rev-parse", "HEAD")
+    common = main.repository.common
+    for former in [*linked_trees(common)]:
+        if former.top == str(path):
+            shutil.rmtree(former.git_dir)
+    if path.exists():
+        shutil.rmtree(path)
+    path.mkdir(parents=True)
+    folder = Path(common, "worktrees")
+    folder.mkdir(exist_ok=True)
+    number = 0
+    while (own := folder / f"{path.name}{number or ''}").exists():
+        number += 1
+    own.mkdir()
+    for name, text in (("HEAD", commit), ("commondir", "../.."), ("gitdir", f"{path}/.git")):
+        (own / name).write_bytes(os.fsencode(f"{text}\n"))
+    git = Git(main.root, path)
+    git.say("reset", "--quiet", "--hard")
     return git
 
 
 def unlock(git: Git) -> None:
     """Take away the locks of a git that was killed in a work tree in which nobody else is."""
     for lock in ("index.lock", "HEAD.lock"):
-        _private(git, lock).unlink(missing_ok=True)
+        git.own_file(lock).unlink(missing_ok=True)
 
 
 def is_held_for(git: Git, branch: str) -> bool:
@@ -116,36 +148,49 @@ def is_held_for(git: Git, branch: str) -> bool:
     Which branch is checked out does not tell: an agent may have left its own.
     """
     try:
-        return _private(git, HELD_FOR).read_text(encoding="utf-8") == branch
+        return git.own_file(HELD_FOR).read_text(encoding="utf-8") == branch
     except FileNotFoundError:
         return False
 
 
 def held_since(git: Git) -> int:
     """Return since when a work tree is there for its task, in seconds since 1970."""
-    return int(_private(git, HELD_FOR).stat().st_mtime)
+    return int(git.own_file(HELD_FOR).stat().st_mtime)
 
 
 def release(git: Git) -> None:
     """Let a work tree be there for no task any more; its files stay, at the commit they are at."""
-    _private(git, HELD_FOR).unlink(missing_ok=True)
+    git.own_file(HELD_FOR).unlink(missing_ok=True)
     git.asked("checkout", "--quiet", "--detach")
 
 
 def keep_leftover(git: Git, say: Say) -> None:
     """Commit what a work tree still holds, on its branch: nothing that an agent wrote is lost."""
-    if not git.say("status", "--porcelain", "--untracked-files=all"):
+    nested = git.stage()
+    files = [file for path in nested for file in _files_below(git.folder, path)]
+    given = b"".join(os.fsencode(file) + b"\0" for file in files)
+    git.say("update-index", "--add", "-z", "--stdin", given=given)
+    head = git.say("rev-parse", "HEAD")
+    if git.say("write-tree") == git.say("rev-parse", f"{head}^{{tree}}"):
         return
     branch = git.asked("symbolic-ref", "--quiet", "--short", "HEAD").output.strip()
     if not branch:
         branch = f"ralph/left-{git.say('rev-parse', '--short', 'HEAD')}"
-        git.say("checkout", "--quiet", "-B", branch)
-    git.say("add", "--all", "--ignore-errors", ".")
-    ended = git.asked("commit", "--quiet", "--no-verify", "--message", "Keep unfinished work")
+        git.say("update-ref", f"refs/heads/{branch}", head)
+        git.say("symbolic-ref", "HEAD", f"refs/heads/{branch}")
+    ended = git.record("Keep unfinished work", head)
     if ended.code:
         text = f'what "{git.folder}" holds cannot be committed'
         raise ProjectError(text, "commit it or take it away by hand", ended.tail)
     say(f'kept what was left in "{git.folder}" on the branch "{branch}"')
+
+
+def _files_below(top: Path, path: str) -> Iterator[str]:
+    """Yield the files of a repository within a work tree, without those of git."""
+    for folder, folders, files in os.walk(top / path):
+        folders[:] = [name for name in folders if not is_of_git(name)]
+        at = os.path.relpath(folder, top)
+        yield from (f"{at}/{name}" for name in files if not is_of_git(name))
 
 
 def set_aside(git: Git, branch: str, say: Say) -> str | None:
@@ -156,9 +201,17 @@ def set_aside(git: Git, branch: str, say: Say) -> str | None:
     if git.commit(f"refs/heads/{branch}") is None:
         return None
     kept = next_name(git, branch)
-    git.say("branch", "--move", branch, kept)
+    move_branch(git, branch, kept)
     say(f'the branch "{branch}" is kept as "{kept}"')
     return kept
+
+
+def move_branch(git: Git, old: str, new: str) -> None:
+    """Rename a branch, also where the user has it checked out."""
+    git.say("branch", "--move", old, new)
+    main = Git(git.root)
+    if main.asked("symbolic-ref", "--quiet", "HEAD").output.strip() == f"refs/heads/{old}":
+        main.say("symbolic-ref", "HEAD", f"refs/heads/{new}")
 
 
 def kept_branches(git: Git, task: int) -> list[str]:
@@ -203,30 +256,30 @@ def move_base(git: Git, base: str, old: str, new: str) -> str | None:
         moved = git.asked("update-ref", f"refs/heads/{base}", new, old)
         return f'"{base}" was moved meanwhile' if moved.code else None
     if changed := changed_in(tree):
-        return f'files were changed in "{tree}": {", ".join(changed[:3])}'
-    if Git(tree).commit("HEAD") != old:
+        return f'files were changed in "{tree.folder}": {", ".join(changed[:3])}'
+    if tree.commit("HEAD") != old:
         return f'"{base}" was moved meanwhile'
-    moved = Git(tree).asked("merge", "--quiet", "--ff-only", new)
-    return f'"{tree}" cannot be brought along: {moved.tail}' if moved.code else None
+    moved = tree.asked("merge", "--quiet", "--ff-only", new)
+    return f'"{tree.folder}" cannot be brought along: {moved.tail}' if moved.code else None
 
 
-def checkout_of(git: Git, branch: str) -> Path | None:
-    """Return the work tree in which a branch is checked out, None where none is."""
-    tree = None
-    for line in git.say("worktree", "list", "--porcelain", "-z").split("\0"):
-        word, _, rest = line.partition(" ")
-        tree = Path(rest) if word == "worktree" else tree
-        if word == "branch" and rest == f"refs/heads/{branch}":
-            return tree
+def checkout_of(git: Git, branch: str) -> Git | None:
+    """Return git in the work tree in which a branch is checked out, None where none is."""
+    main = Git(git.root)
+    for tree in (main.repository, *linked_trees(main.repository.common)):
+        try:
+            head = Path(tree.git_dir, "HEAD").read_bytes()
+        except OSError:
+            continue
+        if head.strip() == os.fsencode(f"ref: refs/heads/{branch}") and Path(tree.top).is_dir():
+            return main if tree is main.repository else Git(git.root, Path(tree.top))
     return None
 
 
-def changed_in(tree: Path) -> list[str]:
+def changed_in(tree: Git) -> list[str]:
     """Return the files of a work tree that differ from its commit, and count: not our own ones."""
-    listed = Git(tree).say("status", "--porcelain", "--untracked-files=no", "-z").split("\0")
-    paths = [entry[3:] for entry in listed if entry[2:3] == " "]
     own = re.compile(r"(?:^|/)\.ralph/(?:db/|progress\.txt|learnings\.txt|mcp/context\.json)")
-    return sorted(path for path in paths if not own.search(path))
+    return sorted(path for path in tree.changes() if not own.search(path))
 
 
 def make_ready(
@@ -241,7 +294,7 @@ def make_ready(
         if mark_of(str(root / path)) != mark_of(str(target)):
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(root / path, target, follow_symlinks=False)
-    marker, now = _private(git, SETUP), _setup_mark(place, config)
+    marker, now = git.own_file(SETUP), _setup_mark(place, config)
     if not config.setup or (marker.exists() and marker.read_text(encoding="utf-8") == now):
         return
     marker.unlink(missing_ok=True)
@@ -273,11 +326,6 @@ def _matching(root: Path, globs: list[str], enters: Callable[[str], bool]) -> li
             paths = [name if at == "." else f"{at}/{name}" for name in files]
             found |= {path for path in paths if any(one.match(path) for one in patterns)}
     return sorted(found)
-
-
-def _private(git: Git, name: str) -> Path:
-    """Return a file of git's own on a work tree."""
-    return git.folder / git.say("rev-parse", "--git-path", name)
 
 
 def worktrees_folder(root: Path) -> Path:

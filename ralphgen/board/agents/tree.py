@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralphgen.board.views.stored_text import line
-from ralphgen.project.git import ask_git, begin_of_diff, begin_of_git
+from ralphgen.project.git import ask_git, begin_of_git
 from ralphgen.runtime.files import AT_ONCE, NO_LINK
 from ralphgen.runtime.files.entry_log import without_controls
-from ralphgen.runtime.files.main_tree import counterpart, tree_top
+from ralphgen.runtime.files.main_tree import counterpart, repository_of
 
 MOST = 200_000  # bytes of a diff
 FILES = 100  # that are shown, and as many new ones
@@ -58,28 +58,30 @@ def tree_diff(root: Path, tree: str | None, base: str | None) -> TreeDiff:
     place = root if tree is None else Path(tree)
     if tree is not None and counterpart(tree) != os.path.realpath(root):
         return TreeDiff("", (), cut=False, problem=GONE)
-    top = tree_top(os.path.realpath(place))
-    if top is None:
+    repository = repository_of(str(place))
+    if repository is None:
         return TreeDiff("", (), cut=False, problem=NO_GIT)
+    top = Path(repository.top)
     since = base if base is not None and COMMIT.fullmatch(base) else "HEAD"
-    commit = (ask_git(Path(top), ["rev-parse", "--verify", since]) or b"").decode().strip()
-    text = begin_of_diff(Path(top), ["diff", *PLAIN, commit, "--"], MOST) if commit else None
+    commit = (ask_git(top, ["rev-parse", "--verify", since]) or b"").decode().strip()
+    text = begin_of_git(top, ["diff", *PLAIN, commit, "--"], MOST) if commit else None
     if text is None:
         return TreeDiff("", (), cut=False, problem=NO_GIT)
-    listed = begin_of_git(Path(top), ["ls-files", "-z", "--others", "--exclude-standard"], MOST)
+    listed = begin_of_git(top, ["ls-files", "-z", "--others", "--exclude-standard"], MOST)
     new = [os.fsdecode(name) for name in (listed or b"").split(b"\0")[:-1]]  # the last may be cut
     changed = [*_files(text.decode(errors="replace"))]
-    made = [_new_file(Path(top), name) for name in new[:FILES]]
+    made = [_new_file(top, name) for name in new[:FILES]]
     cut = len(text) >= MOST or len(changed) > FILES or len(new) > FILES
     return TreeDiff(since[:10], (*changed[:FILES], *made), cut=cut)
 
 
 def merge_diff(root: Path, merged: str) -> TreeDiff:
     """Return what the commit that merged a session's work has changed in the base branch."""
-    top = tree_top(os.path.realpath(root))
-    if top is None or not COMMIT.fullmatch(merged):
+    repository = repository_of(str(root))
+    if repository is None or not COMMIT.fullmatch(merged):
         return TreeDiff("", (), cut=False, problem=NO_GIT)
-    text = begin_of_diff(Path(top), ["diff", *PLAIN, f"{merged}^1", merged, "--"], MOST)
+    top = Path(repository.top)
+    text = begin_of_git(top, ["diff", *PLAIN, f"{merged}^1", merged, "--"], MOST)
     if text is None:
         return TreeDiff("", (), cut=False, problem=f"git has no commit {merged[:10]}")
     changed = [*_files(text.decode(errors="replace"))]

@@ -22,6 +22,8 @@ DENIED = (
     "Edit(.ralph/plugin/**)",
     "Edit(.ralph/ralphgen.toml)",
 )
+# What git reads its settings and hooks from, wherever it is: a repository's is above its projects.
+DENIED_EVERYWHERE = ("Edit(//**/.[gG][iI][tT])", "Edit(//**/.[gG][iI][tT]/**)")
 
 _UNNAMEABLE = re.compile(r"[^a-zA-Z0-9_-]")
 
@@ -82,9 +84,9 @@ def _denied(session: PreparedSession) -> tuple[str, ...]:
     That one is named from the root of the file system; as a whole it may hold the work tree.
     """
     if session.work_tree == session.root:
-        return DENIED
+        return (*DENIED, *DENIED_EVERYWHERE)
     below = [rule.replace("(.ralph/", f"(/{session.root}/.ralph/") for rule in DENIED[1:]]
-    return (*DENIED, *below)
+    return (*DENIED, *below, *DENIED_EVERYWHERE)
 
 
 def allowed_tools(session: PreparedSession) -> tuple[str, ...]:

@@ -19,7 +19,8 @@ from ralphgen.plugin.hooks.governing import (
     project_of,
     quoted,
 )
-from ralphgen.runtime.files.protection import PROTECTED, RALPH, pattern_of
+from ralphgen.runtime.files.main_tree import repository_of
+from ralphgen.runtime.files.protection import PROTECTED, RALPH, is_of_git, pattern_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -107,11 +108,21 @@ def _file_reasons(session: GoverningSession, asked: Mapping[str, Any]) -> Iterat
     for whole in dict.fromkeys(one for path in named for one in _meant(start, path)):
         around = project_of(os.path.dirname(whole))  # it may be in a third work tree of the project
         trees = around if around is not None and around[0] in session.tops else ()
-        for below in _seen_from((*session.tops, *trees), (whole, os.path.realpath(whole))):
+        paths = (whole, os.path.realpath(whole))
+        seen = [*_seen_from((*session.tops, *trees), paths)]
+        if any(map(is_of_git, seen or paths)) or (not seen and _is_in_repository(session, paths)):
+            yield f"{quoted(whole)} is git's: no session may change it by hand"
+        for below in seen:
             folder, _, rest = below.partition("/")
             ours = folder.casefold() == RALPH and rest.partition("/")[0].casefold() in {"", *OURS}
             if ours or any(pattern.match(below) for pattern in patterns):
                 yield f"{quoted(below)} is protected: no session may change it"
+
+
+def _is_in_repository(session: GoverningSession, paths: tuple[str, ...]) -> bool:
+    """Return whether a path lies in the git directory of the session's repository."""
+    trees = filter(None, map(repository_of, session.tops))
+    return any(_seen_from(tuple({tree.common for tree in trees}), paths))
 
 
 def _meant(start: str, path: str) -> Iterator[str]:

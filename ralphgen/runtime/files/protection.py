@@ -1,4 +1,4 @@
-"""Which paths no session may change: ralphgen's own, and those that a project's globs mean.
+"""Which paths no session may change: ralphgen's own, git's, and those that a project's globs mean.
 
 It imports nothing of ours: the hook of Claude Code has a copy of it, and runs outside of a server.
 """
@@ -10,6 +10,11 @@ import re
 RALPH = ".ralph"
 # What no session may change, whatever a project protects besides.
 PROTECTED = ("ralphgen.toml", "mcp", "recipes", "prompts", "queries", "tools", "plugin")
+# A part of a path that is `.git` for some file system: case is ignored, and so are some characters
+# without a width; blanks and points at the end, and what follows a colon, are no part of the name.
+_BLANK = "[\\u200c-\\u200f\\u202a-\\u202e\\u206a-\\u206f\\ufeff]*"
+GIT_PART = _BLANK.join(["", "[.]", "[gG]", "[iI]", "[tT]", ""]) + "[ .]*"
+_GIT = re.compile(rf"(?:{GIT_PART}|git~\d+[ .]*)(?::.*)?", re.IGNORECASE | re.DOTALL)
 _SPELLED = {"**/": "(?:.*/)?", "/**": "(?:/.*)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
@@ -23,3 +28,8 @@ def pattern_of(glob: str) -> re.Pattern[str]:
     for piece in re.split(r"(\*\*/|/\*\*$|\*\*|\*|\?)", said):
         spelled += _SPELLED.get(piece, re.escape(piece))
     return re.compile(rf"(?s:{spelled})(?:/|\Z)")
+
+
+def is_of_git(path: str) -> bool:
+    """Return whether a part of a path names the directory or the file of a repository."""
+    return any(_GIT.fullmatch(part) for part in re.split(r"[/\\]", path))

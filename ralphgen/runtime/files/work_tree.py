@@ -2,7 +2,7 @@
 
 git only lists the files: it runs no filter and writes nothing, and what an agent can tell it of a
 file (`update-index --assume-unchanged`, an `exclude` beside the repository) does not count. Path,
-mode and bytes are read here.
+mode and bytes are read here. The files of a repository within the tree count as ordinary files.
 """
 
 from __future__ import annotations
@@ -13,12 +13,16 @@ import stat
 
 from ..values.encoding import sha256, sha256_hex
 from . import AT_ONCE, NO_LINK
-from .main_tree import tree_top
+from .git import run_git
+from .main_tree import opened_tree, repository_of
 from .protection import PROTECTED, RALPH, pattern_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from .main_tree import Repository
 
 # What is never part of a tree, tracked or not: it changes while work is done and recorded.
 OWN_FOLDERS = ("backups", "db", "mcp/sessions", "sessions", "worktrees")
@@ -26,9 +30,8 @@ OWN_FILES = ("learnings.txt", "mcp/context.json", "progress.txt")
 SPEC_FILES = frozenset({".progress.md", ".ralph-state.json", ".current-spec"})
 TICKED = "tasks.md"
 UNPROTECTED = ("mcp/.commit", "mcp/.lock", "mcp/.new", "mcp/context.json", "mcp/sessions")
-SETTINGS = ("core.fsmonitor=false", "core.untrackedCache=false", "safe.directory=*")
-GIT = ("git", *(word for one in SETTINGS for word in ("-c", one)), "ls-files", "-z")
-SECONDS = 60  # for git to list the files
+SUCCESSES = (0, 1)  # the second of `check-ignore` if nothing is ignored
+GITLINK = "160000"  # the mode of a submodule in an index and in a tree of git
 CHUNK = 1 << 20
 _TICK = rb"(?m)^(\s*[-*+] \[)[xX]\]"
 
@@ -41,7 +44,7 @@ def tree_files(root: str) -> dict[str, str]:
     its target. Database, state files and sessions are no part of it.
     """
     found: dict[str, str] = {}
-    for path in sorted({*_listed(root, "")}):
+    for path in sorted({*_listed(root)}):
         mark = "" if _is_own(path) else mark_of(os.path.join(root, path))
         if mark:
             found[path] = mark
@@ -150,68 +153,105 @@ def _is_below(path: str, folders: Iterable[str]) -> bool:
     return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
 
 
-def _listed(root: str, below: str) -> Iterator[str]:
-    """Yield the files of a work tree, or of a nested one `below` its root, by path from the root.
+def submodules(root: str) -> list[str]:
+    """Return the folders below `root` that the index has as submodules, by path from there."""
+    tree = repository_of(root)
+    return [] if tree is None else _submodules(_tracked(tree, root) or ())
 
-    An entry that is a folder is a nested repository, which has ignore rules of its own.
+
+def nested_repositories(root: str, expected: Iterable[str]) -> list[str]:
+    """Return the repositories within a work tree that git does not ignore, but for the expected.
+
+    `expected` are the submodules of the commit that the work began with.
     """
-    folder = os.path.join(root, below) if below else root
-    top = folder if below else tree_top(root)
-    names = None if top is None else _git_files(folder, top)
-    if names is None:
-        yield from _below(root, below)
+    tree = repository_of(root)
+    if tree is None:
+        return []
+    entries = _untracked(tree, root) or set()
+    folders = {name.rstrip("/") for name in entries if name.endswith("/")}
+    folders |= {*_submodules(_tracked(tree, root) or ())}
+    found = sorted(path for path in folders - {*expected} if not _is_own(path))
+    if not found:
+        return []
+    asked = b"".join(os.fsencode(path) + b"\0" for path in found)
+    words = ("check-ignore", "-z", "--stdin", "--no-index")
+    ignored = _names(tree, words, folder=root, settings=(), given=asked) or ()
+    return [path for path in found if path not in ignored]
+
+
+def _listed(root: str) -> Iterator[str]:
+    """Yield the files of a work tree, by path from `root`."""
+    tree = repository_of(root)
+    untracked = None if tree is None else _untracked(tree, root)
+    tracked = None if tree is None else _tracked(tree, root)
+    if untracked is None or tracked is None:
+        yield from _below(root, "")
         return
-    for name in names:
-        path = f"{below}/{name.rstrip('/')}" if below else name.rstrip("/")
+    for name in untracked | {path for _, path in tracked}:
+        path = name.rstrip("/")
         if _is_own(path):
             continue
         if name.endswith("/") or _is_folder(os.path.join(root, path)):
-            yield from _listed(root, path)
+            yield from _nested(root, path)
         else:
             yield path
 
 
-def _git_files(folder: str, top: str) -> set[str] | None:
-    """Return the files in a folder of the work tree `top`; None where git does not say.
+def _nested(root: str, below: str) -> Iterator[str]:
+    """Yield the files of a nested repository, by path from `root`: it has its own ignore rules.
 
-    Those that are not ignored are found with an empty index and an empty repository of ours, so
-    that no setting of the tree's own has a say; those that are tracked are added from its index,
-    since a tracked file is never ignored.
+    Without a readable index nothing tells which ignored files it tracks, and all count.
     """
-    import tempfile
+    folder = os.path.join(root, below)
+    tree = opened_tree(folder)
+    untracked = None if tree is None else _untracked(tree, folder)
+    tracked = None if tree is None else _tracked(tree, folder)
+    if untracked is None or tracked is None:
+        yield from _below(root, below)
+        return
+    for name in untracked | {path for _, path in tracked}:
+        path = f"{below}/{name.rstrip('/')}"
+        if name.endswith("/") or _is_folder(os.path.join(root, path)):
+            yield from _nested(root, path)
+        else:
+            yield path
 
-    with tempfile.TemporaryDirectory(prefix="ralphgen-") as empty:
-        for name in ("objects", "refs"):
-            os.mkdir(os.path.join(empty, name))
-        with open(os.path.join(empty, "HEAD"), "w", encoding="ascii") as head:
-            head.write("ref: refs/heads/none\n")
-        own = {"GIT_DIR": empty, "GIT_INDEX_FILE": os.path.join(empty, "index")}
-        untracked = _run_git(folder, top, own, "--others", "--exclude-per-directory=.gitignore")
-    tracked = _run_git(folder, top, {}, "--cached")
-    return None if untracked is None or tracked is None else untracked | tracked
+
+def _untracked(tree: Repository, folder: str) -> set[str] | None:
+    """Return the files in a folder that no `.gitignore` of its tree leaves out, or None.
+
+    git has an empty index for this, so it lists tracked files too. The name of a nested repository
+    ends with a slash.
+    """
+    words = ("ls-files", "-z", "--others", "--exclude-per-directory=.gitignore")
+    return _names(tree, words, folder=folder, hidden=("index", "info"))
 
 
-def _run_git(folder: str, top: str, own: Mapping[str, str], *options: str) -> set[str] | None:
-    """Return the paths, relative to the folder, that `git ls-files` lists; None where it fails."""
-    import subprocess
+def _tracked(tree: Repository, folder: str) -> list[tuple[str, str]] | None:
+    """Return the mode and path of each entry of the index in a folder, or None.
 
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    settled = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_WORK_TREE": top}
+    An ignored file counts if it is tracked.
+    """
+    entries = _names(tree, ("ls-files", "-z", "--stage"), folder=folder)
+    if entries is None:
+        return None
+    parted = [entry.partition("\t") for entry in entries]
+    return [(facts.partition(" ")[0], path) for facts, _, path in parted]
+
+
+def _submodules(entries: Iterable[tuple[str, str]]) -> list[str]:
+    return sorted(path for mode, path in entries if mode == GITLINK)
+
+
+def _names(tree: Repository, words: Sequence[str], **options: Any) -> set[str] | None:
+    """Return the names that git prints, which end with NUL; None if it fails."""
     try:
-        done = subprocess.run(
-            [*GIT, *options],
-            cwd=folder,
-            env={**kept, **settled, **own},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        done = run_git(tree, words, **options)
+    except OSError:
         return None
-    if done.returncode:
+    if done.code is None or done.code not in SUCCESSES:
         return None
-    return {os.fsdecode(name) for name in done.stdout.split(b"\0") if name}
+    return {os.fsdecode(name) for name in done.output.split(b"\0") if name}
 
 
 def _beginning(glob: str) -> str:

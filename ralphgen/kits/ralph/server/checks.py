@@ -9,7 +9,7 @@ from ralphgen.runtime.deferred import DeferredResult, report_progress
 from ralphgen.runtime.errors import StartError, ToolError
 from ralphgen.runtime.values.paging import fitted
 
-from .proof import checks_for, definition_of, listed, look_at_tree
+from .proof import checks_for, definition_of, listed, look_at_tree, refused_nested
 from .tables import now
 from .workspace import reading
 
@@ -54,6 +54,8 @@ def run_checks(workspace: Workspace, arguments: dict[str, Any]) -> DeferredResul
             )
         return run.answer()
     look = look_at_tree(workspace)
+    if look.nested:
+        raise ToolError(refused_nested(look.nested))
     if run is None or run.task != task or not run.answers(look):
         run = workspace.checks_run = CheckRun(workspace, task, checks_for(workspace, discipline))
         run.start(look)

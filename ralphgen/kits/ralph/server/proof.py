@@ -31,15 +31,22 @@ class Look:
     """What a work tree holds at one moment.
 
     `files` are as `tree_files` returns them, and `tree` is their digest. `protected` and `watched`
-    are such files that differ from what they were when the session was made.
+    are such files that differ from what they were when the session was made. `nested` are the
+    repositories within the tree that git neither ignores nor had as submodules then.
     """
 
-    __slots__ = ("files", "protected", "tree", "watched")
+    __slots__ = ("files", "nested", "protected", "tree", "watched")
 
     def __init__(
-        self, files: Mapping[str, str], tree: str, protected: Sequence[str], watched: Sequence[str]
+        self,
+        files: Mapping[str, str],
+        tree: str,
+        protected: Sequence[str],
+        watched: Sequence[str],
+        nested: Sequence[str],
     ) -> None:
         self.files = files
+        self.nested = nested
         self.tree = tree
         self.protected = protected
         self.watched = watched
@@ -54,7 +61,9 @@ def look_at_tree(workspace: Workspace) -> Look:
     take_time()
     from ralphgen.runtime.files.work_tree import (
         differing_files,
+        nested_repositories,
         protected_files,
+        submodules,
         tree_digest,
         tree_files,
         watched_files,
@@ -64,7 +73,8 @@ def look_at_tree(workspace: Workspace) -> Look:
     files = tree_files(workspace.work_tree)
     began = _snapshot(workspace)
     if began is None:
-        return Look(files, tree_digest(files), (), ())
+        nested = nested_repositories(workspace.work_tree, submodules(workspace.work_tree))
+        return Look(files, tree_digest(files), (), (), nested)
     protected = protected_files(workspace.work_tree, done["protect"], files)
     commands = [check["run"] for check in done["checks"] if "run" in check]
     watched = watched_files(done["watch"], commands, files)
@@ -73,6 +83,7 @@ def look_at_tree(workspace: Workspace) -> Look:
         tree_digest(files),
         differing_files(began["protected"], protected),
         differing_files(began["watched"], watched),
+        nested_repositories(workspace.work_tree, began["submodules"]),
     )
 
 
@@ -128,11 +139,21 @@ def refuse_unproved(workspace: Workspace, task: int, look: Look) -> None:
     lacking = [*_open_dependencies(workspace, row.get("depends_on"))]
     if look.protected:
         lacking.append(f"protected files were changed, put them back: {listed(look.protected)}")
+    if look.nested:
+        lacking.append(refused_nested(look.nested))
     unproved = _unproved(workspace, task, checks_for(workspace, row["discipline"]), look)
     if unproved:
         lacking.append(f"{'; '.join(unproved)}: {_call(workspace, task)}")
     if lacking:
         raise ToolError(f"task {task} cannot be set to done: {'. '.join(lacking)}")
+
+
+def refused_nested(paths: Sequence[str]) -> str:
+    """Return why nothing can be proved while these repositories are in the tree."""
+    return (
+        f"git cannot commit a repository within the tree: {listed(paths)}: remove its .git, or "
+        "let a .gitignore cover it"
+    )
 
 
 def overrule(workspace: Workspace, task: int, because: str, look: Look) -> None:
@@ -165,8 +186,8 @@ def listed(names: Sequence[str]) -> str:
     return f"{shown} and {len(names) - LISTED} more" if names[LISTED:] else shown
 
 
-def _snapshot(workspace: Workspace) -> dict[str, dict[str, str]] | None:
-    """Return protected and watched files as the session found them; None where nobody looked."""
+def _snapshot(workspace: Workspace) -> dict[str, Any] | None:
+    """Return protected and watched files and submodules as the session found them, or None."""
     session = workspace.session
     digest = (session.done or {}).get("snapshot")
     if digest is None or session.context is None:
@@ -183,7 +204,7 @@ def _snapshot(workspace: Workspace) -> dict[str, dict[str, str]] | None:
             "this session's record of the protected files was removed or changed: nothing can be "
             "proved here any more; start a new session"
         )
-    snapshot: dict[str, dict[str, str]] = json.loads(data)
+    snapshot: dict[str, Any] = json.loads(data)
     return snapshot
 
 

@@ -1,0 +1,254 @@
+"""Runs git on one repository, with settings that no file in a work tree can choose.
+
+Settings of git name programs. git takes them from the `config` of the repository's common
+directory, and hooks from beside it. Each run here gets another common directory: a temporary one
+with links to the real objects and refs, a `config` of ours, and no hooks. `--git-dir` is the
+directory that the main repository has on record, so the `.git` of a work tree has no say either.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from . import read_file
+from .main_tree import LARGEST, main_top
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from .main_tree import Repository
+
+    Settings = Iterable[tuple[str, str]]
+
+# These are the user's own settings too, which would start a program in the tree or read one.
+ALWAYS = (
+    "advice.addEmbeddedRepo=false",
+    "advice.detachedHead=false",
+    "core.fsmonitor=false",
+    f"core.hooksPath={os.devnull}",
+    "core.untrackedCache=false",
+    "diff.ignoreSubmodules=all",
+    "fetch.recurseSubmodules=false",
+    "gc.auto=0",
+    "log.showSignature=false",
+    "maintenance.auto=false",
+    "merge.autoStash=false",
+    "merge.verifySignatures=false",
+    "push.recurseSubmodules=no",
+    "submodule.recurse=false",
+)
+# Without the user's settings, nothing is fetched and no setting outside of ours is read.
+ALONE = {
+    "GIT_ALLOW_PROTOCOL": "",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+}
+# What the temporary common directory has of the real one.
+SHARED = (
+    *("HEAD", "info", "logs", "objects", "packed-refs", "refs", "reftable", "shallow"),
+    "worktrees",
+)
+CREATED = ("packed-refs", "shallow")  # git may create these: they are linked though missing
+SECONDS = 60
+_FORMAT = rb"(?im)^\s*(objectformat|refstorage)\s*=\s*\"?(\w+)"
+_FILTER = re.compile(r"filter\..*\.(?:clean|smudge|process)", re.DOTALL)
+_DRIVER = re.compile(r"merge\..*\.driver", re.DOTALL)
+_OPERAND = re.compile(r"([\"']?)%([OAB])\1")
+
+
+class GitResult:
+    """The exit code of git, None if it was stopped, and its output."""
+
+    __slots__ = ("code", "errors", "output")
+
+    def __init__(self, code: int | None, output: bytes, errors: bytes) -> None:
+        self.code = code
+        self.output = output
+        self.errors = errors
+
+
+def run_git(
+    repository: Repository,
+    words: Sequence[str],
+    *,
+    settings: Settings | None = None,
+    given: bytes = b"",
+    folder: str = "",
+    hidden: Sequence[str] = (),
+    most: int | None = None,
+    seconds: float = SECONDS,
+    variables: Mapping[str, str] | None = None,
+) -> GitResult:
+    """Run git on a repository to its end; raise `OSError` if it cannot be started.
+
+    Without `settings`, git only reads: no setting of the user or the repository counts. With them,
+    the user's settings count too. Filters and merge drivers start outside of the work tree, so that
+    none takes its code from there. git starts in `folder`, which is a temporary one if empty, and
+    changes to the top of the tree by itself if the command needs files. `hidden` are files of the
+    repository that git does not see. git is stopped after `most` bytes, and after `seconds`.
+    `variables` is the environment, by default that of this process.
+    """
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="ralphgen-git-") as common:
+        _make_common(common, repository.common, hidden)
+        passed = os.environ if variables is None else variables
+        environment = _environment(repository, common, passed)
+        if settings is None:
+            environment |= ALONE
+        else:
+            users = _run(["config", "--list", "-z"], environment, common).output
+            _append(common, "config", _settled(users, common, settings, repository))
+        if "index" in hidden:
+            environment["GIT_INDEX_FILE"] = os.path.join(common, "index")
+        return _run(words, environment, folder or common, given, most, seconds)
+
+
+def is_there() -> bool:
+    """Return whether there is a git to run."""
+    return _program() is not None
+
+
+def listed_settings(output: bytes) -> list[tuple[str, str]]:
+    """Return the settings that `git config --list -z` prints; one without a value is true."""
+    entries = [os.fsdecode(entry).partition("\n") for entry in output.split(b"\0") if entry]
+    return [(key, value if end else "true") for key, end, value in entries]
+
+
+def _program() -> str | None:
+    from shutil import which
+
+    return which("git", path=_path(os.environ))
+
+
+def _path(variables: Mapping[str, str]) -> str:
+    """Return `PATH` without relative folders, which would be folders of the work tree."""
+    folders = variables.get("PATH", os.defpath).split(os.pathsep)
+    return os.pathsep.join(folder for folder in folders if os.path.isabs(folder))
+
+
+def _run(
+    words: Sequence[str],
+    environment: Mapping[str, str],
+    folder: str,
+    given: bytes = b"",
+    most: int | None = None,
+    seconds: float = SECONDS,
+) -> GitResult:
+    import signal
+    import subprocess
+
+    program = _program()
+    if program is None:
+        raise FileNotFoundError("there is no git")
+    process = subprocess.Popen(
+        [program, *(word for one in ALWAYS for word in ("-c", one)), *words],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.PIPE if given else subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE if most is None else subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    with process:
+        if most is not None and process.stdout is not None:
+            output = process.stdout.read(most)
+            if len(output) == most:
+                process.kill()
+                return GitResult(None, output, b"")
+            return GitResult(process.wait(), output, b"")
+        try:
+            output, errors = process.communicate(given or None, timeout=seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return GitResult(None, b"", b"")
+        return GitResult(process.returncode, output, errors)
+
+
+def _environment(
+    repository: Repository, common: str, variables: Mapping[str, str]
+) -> dict[str, str]:
+    names = (f"GIT_{who}_{what}" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL"))
+    identity = {name: variables[name] for name in names if name in variables}
+    others = {name: text for name, text in variables.items() if not name.startswith("GIT_")}
+    return {
+        **others,
+        **identity,
+        "PATH": _path(variables),
+        "GIT_DIR": repository.git_dir,
+        "GIT_COMMON_DIR": common,
+        "GIT_WORK_TREE": repository.top,
+        "GIT_ASKPASS": "true",
+        "GIT_EDITOR": "true",
+        "GIT_MERGE_AUTOEDIT": "no",
+        "GIT_TERMINAL_PROMPT": "0",
+        "SSH_ASKPASS": "true",
+    }
+
+
+def _make_common(folder: str, common: str, hidden: Sequence[str]) -> None:
+    """Write a common directory: the data of `common`, and of its config the format alone."""
+    for name in SHARED:
+        real = os.path.join(common, name)
+        if name not in hidden and (name in CREATED or os.path.lexists(real)):
+            os.symlink(real, os.path.join(folder, name))
+    try:
+        data, _ = read_file(os.path.join(common, "config"), LARGEST)
+    except OSError:
+        data = b""
+    formats = re.findall(_FORMAT, data)
+    extensions = [(f"extensions.{os.fsdecode(key)}", os.fsdecode(value)) for key, value in formats]
+    _append(folder, "config", [("core.repositoryFormatVersion", "1"), *extensions])
+
+
+def _append(folder: str, name: str, settings: Settings) -> None:
+    with open(os.path.join(folder, name), "a", encoding="utf-8", errors="surrogateescape") as file:
+        for key, value in settings:
+            file.writelines(_lines(key, value))
+
+
+def _lines(key: str, value: str) -> Iterator[str]:
+    """Yield the lines of a config that hold one setting."""
+    section, _, rest = key.partition(".")
+    middle, _, name = rest.rpartition(".")
+    yield f"[{section} {_quoted(middle)}]\n" if middle else f"[{section}]\n"
+    yield f"\t{name} = {_quoted(value)}\n"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def _settled(
+    users: bytes, common: str, settings: Settings, repository: Repository
+) -> Iterator[tuple[str, str]]:
+    """Yield the settings of the repository, and the filters and drivers, each with its folder.
+
+    Those of the user start in a folder without any file of the project. Those of the repository
+    may name programs relative to its main work tree.
+    """
+    for key, value in listed_settings(users):
+        if _FILTER.fullmatch(key) or _DRIVER.fullmatch(key):
+            yield key, _started_in(common, key, value)
+    for key, value in settings:
+        is_command = _FILTER.fullmatch(key) or _DRIVER.fullmatch(key)
+        yield key, _started_in(main_top(repository), key, value) if is_command else value
+
+
+def _started_in(folder: str, key: str, command: str) -> str:
+    """Return the command of a filter or driver so that it starts in this folder.
+
+    A driver gets the names of its three files relative to the top of the tree.
+    """
+    from shlex import quote
+
+    if not command:
+        return command
+    if _DRIVER.fullmatch(key):
+        command = _OPERAND.sub(r'"$GIT_WORK_TREE/%\2"', command)
+    return f"cd {quote(folder)} && {{ {command}\n}}"
