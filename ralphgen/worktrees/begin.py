@@ -34,7 +34,7 @@ def refuse_unmergeable(root: Path, config: LoopConfig) -> str:
         raise ProjectError("git does not know who commits", hint)
     tree = checkout_of(git, base)
     changed = [] if tree is None else changed_in(tree)
-    if changed:
+    if tree is not None and changed:
         shown = ", ".join(f'"{path}"' for path in changed[:3])
         more = f" and {len(changed) - 3} more" if changed[3:] else ""
         text = (

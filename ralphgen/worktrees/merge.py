@@ -10,8 +10,9 @@ from filelock import FileLock
 
 from ralphgen.errors import Say
 from ralphgen.project.config import LoopConfig
+from ralphgen.runtime.files.work_tree import GITLINK
 from ralphgen.worktrees.checks import failed_check
-from ralphgen.worktrees.git import GITLINK, Git, top_of, tree_at
+from ralphgen.worktrees.git import Git, top_of, tree_at
 from ralphgen.worktrees.record import record_merge
 from ralphgen.worktrees.trees import (
     MERGE,

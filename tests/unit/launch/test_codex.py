@@ -143,7 +143,7 @@ def test_its_commands_cannot_change_what_is_the_servers_alone(
     found = settings(Codex().call(session, LaunchOptions("go", printing=True)).argv)
 
     assert "ralphgen" == found["default_permissions"]
-    rules = {":workspace_roots": {".ralph": "read"}}
+    rules = {":workspace_roots": {".ralph": "read", ".git": "read"}}
     assert {"extends": base, "filesystem": rules} == found["permissions"]["ralphgen"]
 
 

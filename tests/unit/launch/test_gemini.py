@@ -131,6 +131,15 @@ def test_settings_that_cannot_be_read_are_no_reason_to_leave_them_out(
         ("/p/.ralph/worktrees/1/src/a.py", False),
         ("/p/.ralph/worktrees/1/.ralph/mcp/server.py", True),
         ("src/a.py", False),
+        (".git/config", True),
+        (".git", True),
+        ("/p/.GIT/hooks/pre-commit", True),
+        ("/p/sub/.gIt./config", True),
+        ("/p/.g\u200cit/config", True),
+        ("/p/git~1/config", True),
+        ("/p/.gitattributes", False),
+        ("/p/.github/workflows/ci.yml", False),
+        ("/p/x.git/config", False),
     ],
 )
 def test_what_is_the_servers_alone_is_denied_to_its_edits(
@@ -138,11 +147,12 @@ def test_what_is_the_servers_alone_is_denied_to_its_edits(
 ) -> None:
     call = GeminiCli().call(session, LaunchOptions("go", printing=True))
     file = Path(call.argv[call.argv.index("--policy") + 1])
-    (rule,) = tomllib.loads(file.read_text(encoding="utf-8"))["rule"]
-    given = json.dumps({"file_path": path, "content": "x = '.ralph/'"}, separators=(",", ":"))
+    rules = tomllib.loads(file.read_text(encoding="utf-8"))["rule"]
+    given = {"file_path": path, "content": "x = '.ralph/'"}
+    text = json.dumps(given, separators=(",", ":"), ensure_ascii=False)
 
-    assert ["write_file", "replace"] == rule["toolName"]
-    assert denied == (re.search(rule["argsPattern"], given) is not None)
+    assert all(rule["toolName"] == ["write_file", "replace"] for rule in rules)
+    assert denied == any(re.search(rule["argsPattern"], text) for rule in rules)
 
 
 def read(*events: object) -> tuple[GeminiReader, list[AgentLine]]:

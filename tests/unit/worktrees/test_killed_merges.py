@@ -110,23 +110,29 @@ def test_killed_at_any_step_it_goes_on_and_nothing_is_lost(root: Path, step: str
 
 def test_a_loop_that_is_killed_while_git_merges_leaves_a_whole_tree(root: Path) -> None:
     """Git is out of reach of what ends us, and comes to its end."""
-    slow = root / ".git/hooks/post-merge"
-    slow.parent.mkdir(exist_ok=True)
-    slow.write_text("#!/bin/sh\ntouch ../started\nsleep 1\ntouch ../ended\n", encoding="utf-8")
-    slow.chmod(0o755)
-    worked(root, 1, [("new.txt", "x")])
+    started, ended = root.parent / "started", root.parent / "ended"
+    slow = f"touch '{started}'; sleep 1; touch '{ended}'; cat"
+    home = root.parent / "home"
+    home.mkdir()
+    git(root, "config", "--file", str(home / ".gitconfig"), "filter.slow.smudge", slow)
+    worked(root, 1, [("new.txt", "x"), (".gitattributes", "new.txt filter=slow\n")])
     program = "import sys; from pathlib import Path; from merging_projects import *; "
     program += "from ralphgen.worktrees.begin import left_merges; root = Path(sys.argv[1]); "
     program += "((tree, task, _),) = left_merges(root); merged(root, tree, task)"
     running = subprocess.Popen(
         [sys.executable, "-c", program, str(root)],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "support")},
+        env={
+            "XDG_CONFIG_HOME": str(Path.home() / ".config"),  # which has the records of trust
+            **os.environ,
+            "HOME": str(home),
+            "PYTHONPATH": str(Path(__file__).parents[2] / "support"),
+        },
         start_new_session=True,
     )
-    assert until((root.parent / "started").exists)
+    assert until(started.exists)
     os.killpg(running.pid, signal.SIGKILL)
     running.wait()
-    assert until((root.parent / "ended").exists)
+    assert until(ended.exists)
 
     ((tree, task, _),) = left_merges(root)
     assert Merged(base(root)) == merged(root, tree, task)

@@ -8,6 +8,8 @@ from merging_projects import base, branches, files_of, merged, merging_project, 
 from proved_projects import check, git, python
 
 from ralphgen.project.config import LoopConfig
+from ralphgen.trust.record import add_to_record
+from ralphgen.trust.repository import git_items
 from ralphgen.worktrees.begin import left_merges
 from ralphgen.worktrees.look import worktree_notes
 from ralphgen.worktrees.merge import Conflict, Merged, Pending, RedCheck
@@ -74,19 +76,6 @@ def test_a_check_that_is_red_on_the_merged_files_keeps_it_out(tmp_path: Path) ->
     assert isinstance(outcome, RedCheck)
     assert ("few parts", "ralph/task-2-1") == (outcome.name, outcome.branch)
     assert before == base(root)
-
-
-def test_a_hook_that_fails_is_a_red_check(root: Path) -> None:
-    hook = root / ".git/hooks/pre-commit"
-    hook.parent.mkdir(exist_ok=True)
-    hook.write_text(
-        "#!/bin/sh\ntest -t 0 && exit 0\necho no such file may be >&2\nexit 1\n", encoding="utf-8"
-    )
-    hook.chmod(0o755)
-    outcome = merged(root, worked(root, 1, [("new.txt", "x")]), 1)
-
-    assert isinstance(outcome, RedCheck)
-    assert "no such file may be" in outcome.tail
 
 
 def test_a_repository_within_is_not_lost_in_silence(root: Path) -> None:
@@ -167,6 +156,7 @@ class TestWithARemote:
     def config(self, root: Path, tmp_path: Path) -> LoopConfig:
         git(tmp_path, "clone", "--quiet", "--bare", str(root), str(tmp_path / "origin"))
         git(root, "remote", "add", "origin", str(tmp_path / "origin"))
+        add_to_record(root, [item.digest for item in git_items(root, remote=True)])
         return LoopConfig(remote="origin")
 
     def test_the_merge_is_pushed(self, root: Path, config: LoopConfig, tmp_path: Path) -> None:

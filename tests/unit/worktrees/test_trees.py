@@ -94,21 +94,14 @@ def test_a_setup_that_fails_shows_no_secrets(root: Path, monkeypatch: pytest.Mon
     assert "it is ***" in str(refusal.value)
 
 
-def test_setup_and_hooks_get_no_keys_of_the_project(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_setup_gets_no_keys_of_the_project(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("RALPH_KEY", "RALPH_DSN", "RALPH_ADMIN_DSN", "MINE"):
         monkeypatch.setenv(name, "secret")
-    hook = root / ".git/hooks/post-checkout"
-    hook.parent.mkdir(exist_ok=True)
-    hook.write_text("#!/bin/sh\nenv > hook.log\n", encoding="utf-8")
-    hook.chmod(0o755)
     tree = prepare(root, 1, 1, LoopConfig(setup=[["sh", "-c", "env > setup.log"]]), say)
 
-    for name in ("hook.log", "setup.log"):
-        lines = (tree.root / name).read_text(encoding="utf-8").splitlines()
-        assert "MINE=secret" in lines
-        assert not [line for line in lines if line.startswith("RALPH_")]
+    lines = (tree.root / "setup.log").read_text(encoding="utf-8").splitlines()
+    assert "MINE=secret" in lines
+    assert not [line for line in lines if line.startswith("RALPH_")]
 
 
 def test_no_two_workers_have_one_work_tree(root: Path) -> None:

@@ -1,0 +1,180 @@
+"""Git in a tree that an agent can write: nothing that the tree names or contains is started."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from merging_projects import SETTLED, base, merged, merging_project, say, worked
+from proved_projects import git, written
+
+from ralphgen.runtime.files.work_tree import nested_repositories, tree_files
+from ralphgen.trust.record import add_to_record
+from ralphgen.trust.repository import git_items
+from ralphgen.worktrees.git import skipped_hooks
+from ralphgen.worktrees.merge import Merged, RedCheck
+from ralphgen.worktrees.trees import Worktree, prepare
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return merging_project(tmp_path / "a project")
+
+
+@pytest.fixture
+def mark(tmp_path: Path) -> Path:
+    """The file that a program would write."""
+    return tmp_path / "started"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's home directory, without settings."""
+    place = tmp_path / "home"
+    place.mkdir()
+    settings = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
+    monkeypatch.setenv("XDG_CONFIG_HOME", settings)  # which has the records of trust
+    monkeypatch.setenv("HOME", str(place))
+    return place
+
+
+def forged(root: Path, tree: Worktree, settings: str, *, as_folder: bool) -> None:
+    """Let `.git` of a tree name, or be, a repository like the real one with other settings."""
+    fake = tree.path / (".git" if as_folder else "fake")
+    if as_folder:
+        (tree.path / ".git").unlink()
+    commit = base(root)
+    written(
+        fake,
+        [
+            ("HEAD", f"ref: refs/heads/{tree.branch}\n"),
+            ("objects/info/alternates", f"{root}/.git/objects\n"),
+            (f"refs/heads/{tree.branch}", f"{commit}\n"),
+            ("config", f"[core]\n\trepositoryformatversion = 0\n{settings}"),
+        ],
+    )
+    if not as_folder:
+        (tree.path / ".git").write_text(f"gitdir: {fake}\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize("as_folder", [False, True])
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "[core]\n\tfsmonitor = touch {mark}\n",
+        '[filter "x"]\n\tclean = touch {mark}; cat\n\tsmudge = touch {mark}; cat\n',
+        '[filter "x"]\n\tprocess = touch {mark}; cat\n',
+        '[commit]\n\tgpgSign = true\n[gpg]\n\tprogram = "touch {mark}"\n',
+        '[merge "x"]\n\tdriver = touch {mark}\n',
+        "[core]\n\thooksPath = .\n",
+    ],
+)
+def test_a_forged_git_starts_no_program(
+    root: Path, mark: Path, setting: str, as_folder: bool
+) -> None:
+    tree = worked(root, 1, [("new.txt", "x"), (".gitattributes", "*.txt filter=x merge=x\n")])
+    written(tree.path, [("pre-commit", f"#!/bin/sh\ntouch '{mark}'\n")])
+    (tree.path / "pre-commit").chmod(0o755)
+    forged(root, tree, setting.format(mark=f"'{mark}'"), as_folder=as_folder)
+    outcome = merged(root, tree, 1)
+    again = prepare(root, 1, 2, SETTLED, say)
+
+    assert isinstance(outcome, Merged)
+    assert not mark.exists()
+    assert "x" == (root / "new.txt").read_text(encoding="utf-8")
+    assert f"gitdir: {root}/.git/worktrees/1\n" == (again.path / ".git").read_text(encoding="utf-8")
+
+
+def test_a_deleted_git_hides_no_file_from_the_proof(root: Path) -> None:
+    tree = worked(root, 1, [("new.txt", "x")])
+    before = tree_files(str(tree.root))
+    (tree.path / ".git").unlink()
+
+    assert before == tree_files(str(tree.root))
+    assert "new.txt" in before
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_a_filter_of_the_main_repository_counts_once_trusted(
+    root: Path, mark: Path, trusted: bool
+) -> None:
+    git(root, "config", "filter.x.clean", f"touch '{mark}'; cat")
+    git(root, "config", "core.fsmonitor", f"touch '{mark}.monitor'")
+    if trusted:
+        add_to_record(root, [item.digest for item in git_items(root, remote=False)])
+    tree = worked(root, 1, [("new.txt", "x"), (".gitattributes", "*.txt filter=x\n")])
+
+    assert isinstance(merged(root, tree, 1), Merged)
+    assert trusted == mark.exists()
+    assert not mark.with_name("started.monitor").exists()
+
+
+def test_a_filter_of_the_user_takes_no_code_from_the_tree(
+    root: Path, home: Path, mark: Path
+) -> None:
+    git(root, "config", "--file", str(home / ".gitconfig"), "filter.x.clean", "sh clean.sh || cat")
+    files = [("new.txt", "x"), (".gitattributes", "*.txt filter=x\n")]
+    tree = worked(root, 1, [*files, ("clean.sh", f"touch '{mark}'; cat")])
+
+    assert isinstance(merged(root, tree, 1), Merged)
+    assert not mark.exists()
+
+
+def test_a_filter_of_the_user_is_applied(root: Path, home: Path) -> None:
+    git(root, "config", "--file", str(home / ".gitconfig"), "filter.x.clean", "tr a-z A-Z")
+    git(root, "config", "--file", str(home / ".gitconfig"), "filter.x.smudge", "tr A-Z a-z")
+    tree = worked(root, 1, [("new.txt", "word"), (".gitattributes", "*.txt filter=x\n")])
+
+    assert isinstance(merged(root, tree, 1), Merged)
+    assert "WORD" == git(root, "show", "HEAD:new.txt")
+    assert "word" == (root / "new.txt").read_text(encoding="utf-8")
+
+
+def test_hooks_do_not_run_and_are_named(root: Path, mark: Path) -> None:
+    for name in ("pre-commit", "post-checkout", "pre-merge-commit.sample"):
+        written(root / ".git/hooks", [(name, f"#!/bin/sh\ntouch '{mark}'\n")])
+        (root / ".git/hooks" / name).chmod(0o755)
+
+    assert ["pre-commit", "post-checkout"] == skipped_hooks(root)
+    assert isinstance(merged(root, worked(root, 1, [("new.txt", "x")]), 1), Merged)
+    assert not mark.exists()
+
+
+def test_a_submodule_stays_as_the_base_has_it_and_git_does_not_enter(
+    root: Path, mark: Path
+) -> None:
+    commit = base(root)
+    git(root, "update-index", "--add", "--cacheinfo", f"160000,{commit},sub")
+    (root / "sub").mkdir()
+    git(root, "commit", "--quiet", "--message", "submodule")
+    tree = worked(root, 1, [("new.txt", "x"), ("sub/own.txt", "y")])
+    git(tree.root / "sub", "init", "--quiet")
+    git(tree.root / "sub", "config", "core.fsmonitor", f"touch '{mark}'")
+
+    assert "sub/own.txt" in tree_files(str(tree.root))
+    assert [] == nested_repositories(str(tree.root), ["sub"])
+    assert isinstance(merged(root, tree, 1), Merged)
+    assert f"160000 commit {commit}\tsub\n" == git(root, "ls-tree", "HEAD", "sub")
+    assert not mark.exists()
+
+
+def test_a_task_cannot_change_a_submodule(root: Path) -> None:
+    tree = worked(root, 1, [("new.txt", "x")])
+    git(tree.root, "update-index", "--add", "--cacheinfo", f"160000,{base(root)},sub")
+    git(tree.root, "commit", "--quiet", "--message", "a submodule")
+    outcome = merged(root, tree, 1)
+
+    assert isinstance(outcome, RedCheck)
+    assert "a task cannot change a submodule: sub" == outcome.tail
+
+
+def test_an_ignored_repository_within_is_left_alone(root: Path) -> None:
+    tree = worked(root, 1, [("new.txt", "x"), ("kept.log/a.txt", "y")])
+    git(tree.root / "kept.log", "init", "--quiet")
+
+    assert [] == nested_repositories(str(tree.root), [])
+    assert isinstance(merged(root, tree, 1), Merged)
+    assert (tree.root / "kept.log/.git").is_dir()
+    shutil.rmtree(tree.root / "kept.log")
