@@ -29,6 +29,7 @@ def test_a_session_that_prints_is_told_its_servers_its_tools_and_what_it_must_no
         *("Edit(.ralph/recipes/**)", "Edit(.ralph/prompts/**)", "Edit(.ralph/specum/**)"),
         *("Edit(.ralph/queries/**)", "Edit(.ralph/tools/**)", "Edit(.ralph/plugin/**)"),
         "Edit(.ralph/ralphgen.toml)",
+        *("Edit(//**/.[gG][iI][tT])", "Edit(//**/.[gG][iI][tT]/**)"),
         *("--mcp-config", "/p/mcp.json", "--strict-mcp-config"),
         *("--permission-mode", "acceptEdits"),
     )
