@@ -178,6 +178,8 @@ def _call(query: PreparedQuery, settings: Mapping[str, Any]) -> Construction:
         keywords["defaults"] = defaults
     if query.reads:
         keywords["reads"] = Lines({table: list(columns) for table, columns in query.reads.items()})
+    if query.views and not query.verb:
+        keywords["views"] = Lines(dict(query.views))
     if settings["seconds"] != SECONDS:
         keywords["seconds"] = settings["seconds"]
     if settings["rows"] != ROWS:

@@ -26,7 +26,8 @@ class PreparedQuery:
     """A named query that compiles: what it takes, what it answers and what it touches.
 
     `sql` is the statement as the engine takes it. `columns` are those of its rows, with a type of
-    JSON, empty where it is not known. `reads` are the columns that it reads, by table or view.
+    JSON, empty where it is not known. `reads` are the columns that it reads, by table or view,
+    and `views` the definitions of those views on SQLite.
     `verb` is INSERT, UPDATE, DELETE or REPLACE (which may change what is there) for one that writes
     the table `writes`, of which it sets the columns `sets`; else empty. `place` says where it
     stands, for messages. On PostgreSQL `names` are the columns that it reads itself and by no view,
@@ -44,6 +45,7 @@ class PreparedQuery:
     verb: str = ""
     writes: str = ""
     sets: Names = ()
+    views: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, Names] = field(default_factory=dict)
     tied: Mapping[str, str] = field(default_factory=dict)
 

@@ -21,8 +21,12 @@ from ralphgen.project.queries.items import (
 )
 from ralphgen.project.queries.model import Parameter, Preparation, PreparedQuery
 from ralphgen.project.queries.rules import (
+    ROWIDS,
     UNTYPED,
+    is_secret,
     kind_problem,
+    lists_all,
+    refused_names,
     refused_reads,
     refused_writes,
     returning_problem,
@@ -35,7 +39,7 @@ from ralphgen.project.queries.sqlite import (
     found_catalog,
     recorded_catalog,
 )
-from ralphgen.project.queries.tokens import Token, one_line, without_comments
+from ralphgen.project.queries.tokens import Token, one_line, read_tokens, without_comments
 from ralphgen.runtime.database.schema import fold
 from ralphgen.runtime.sqlite.library import quoted
 
@@ -65,19 +69,22 @@ def prepare_on_sqlite(
     with every problem.
     """
     catalog = found_catalog(connection) if connection else recorded_catalog(recorded)
+    visible = catalog.visible(lambda table, column: is_secret(table, column, hidden))
     problems: list[Problem] = []
     prepared: list[PreparedQuery] = []
     used: dict[str, set[str]] = {}
-    with closing(empty_database(catalog)) as empty:
+    with closing(empty_database(visible)) as empty, closing(empty_database(catalog)) as whole:
         for query in queries:
             with collected(problems):
-                one, touched = _Preparing(query, catalog, connection or empty, empty, hidden).done()
+                one, touched = _Preparing(
+                    query, visible, empty, catalog, connection or whole, hidden
+                ).done()
                 prepared.append(one)
                 for table, column in touched:
                     used.setdefault(table, set()).add(column)
     if problems:
         raise ProjectError.of(problems)
-    return Preparation(tuple(prepared), catalog.facts(used))
+    return Preparation(tuple(prepared), visible.facts(used))
 
 
 def _spelled(token: Token) -> str:
@@ -92,14 +99,16 @@ class _Preparing:
         self,
         query: NamedSql,
         catalog: QueriedTables,
-        connection: sqlite3.Connection,
         empty: sqlite3.Connection,
+        whole: QueriedTables,
+        connection: sqlite3.Connection,
         hidden: Hidden,
     ) -> None:
         self.query = query
         self.catalog = catalog
-        self.connection = connection
         self.empty = empty
+        self.whole = whole
+        self.connection = connection
         self.hidden = hidden
         self.tokens = without_comments(query.tokens)
         self.sql = "".join(map(_spelled, one_line(query.tokens)))
@@ -111,8 +120,12 @@ class _Preparing:
         query = self.query
         if problem := kind_problem(query, self.tokens):
             raise ProjectError.of([problem])
-        self._compile()
         verb, named = verb_and_table(self.tokens)
+        error = self._compile()
+        if error or verb:
+            self._refuse_hidden(verb, named)
+        if error:
+            raise error
         table = self.catalog.named(named)
         sets = {
             column
@@ -120,11 +133,14 @@ class _Preparing:
             if found == "UPDATE" and fold(where) == fold(table) and column
         }
         self.touched |= self.watcher.reads | {(table, column) for column in sets}
-        problems = [*self._refusals()]
+        problems = [*self._refusals(self.watcher)]
         if verb:
-            problems += self._write_problems(verb, named, table, sets)
+            problems += self._write_problems(verb, named, self.catalog, self.watcher)
+        views = self._views()
+        problems += self._merge_problems(views, verb)
         if problems:
             raise ProjectError.of(problems)
+        self.touched |= self.watcher.reads
         if verb == "INSERT":
             self.touched |= {(table, name) for name, *_ in self.catalog.tables[table].columns}
         parameters = tuple(self._parameters())
@@ -138,6 +154,7 @@ class _Preparing:
                 parameters=parameters,
                 columns=columns,
                 reads=self._reads(),
+                views={view: self.catalog.tables[view].view for view in views},
                 place=query.place,
                 verb="REPLACE" if verb and replaces(self.tokens) else verb,
                 writes=table,
@@ -146,13 +163,107 @@ class _Preparing:
             self.touched,
         )
 
-    def _compile(self) -> None:
+    def _compile(self) -> ProjectError | None:
+        """Compile on the visible columns; return why it does not compile, if so."""
         names = [token.text[1:] for token in self.query.used]
         try:
-            compile_statement(self.connection, self.sql, names, self.watcher)
+            compile_statement(self.empty, self.sql, names, self.watcher)
         except (sqlite3.Error, sqlite3.Warning) as error:
-            text = f"{self._line_of(str(error))}: does not compile: {error}"
-            raise ProjectError(text) from error
+            return ProjectError(f"{self._line_of(str(error))}: does not compile: {error}")
+        return None
+
+    def _refuse_hidden(self, verb: str, named: str) -> None:
+        """Raise `ProjectError` if the statement uses hidden columns, found on the real tables.
+
+        A second check for a statement that writes: it runs on the real tables.
+        """
+        watcher = Watcher(self.whole)
+        problems = [*refused_names(self.query, self.tokens)]
+        try:
+            names = [token.text[1:] for token in self.query.used]
+            compile_statement(self.connection, self.sql, names, watcher)
+        except (sqlite3.Error, sqlite3.Warning):
+            pass  # the error of the visible columns is reported
+        else:
+            problems += self._refusals(watcher)
+            if verb:
+                problems += self._write_problems(verb, named, self.whole, watcher)
+        if problems:
+            raise ProjectError.of(problems)
+
+    def _views(self) -> list[str]:
+        """Return the views that the statement reads, also through other views.
+
+        Adds to the reads what an authorizer does not report: of each table in a statement with a
+        join that merges columns all of them, and the names of a row's number.
+        """
+        words = {fold(token.name or token.text[1:-1]) for token in self.tokens}
+        views: set[str] = set()
+        waiting = {*words, *(fold(table) for table, _ in self.watcher.reads)}
+        while waiting:
+            found = {name for name in map(self.catalog.named, waiting) if name} - views
+            found = {name for name in found if self.catalog.tables[name].view}
+            views |= found
+            waiting = {
+                fold(word) for name in found for word in self._view_words(name) if word
+            } - words
+            words |= waiting
+        if {"natural", "using"} & words:
+            for name in filter(None, map(self.catalog.named, words)):
+                self.watcher.reads |= {(name, one) for one, *_ in self.catalog.tables[name].columns}
+        read = {table for table, _ in self.watcher.reads}
+        for table in {one for one, column in self.watcher.reads if fold(column) == "rowid"}:
+            names = {"rowid", *self.catalog.tables[table].key, *({*ROWIDS} & words)}
+            self.watcher.reads |= {(table, name) for name in names}
+            self.watcher.reads.discard((table, "ROWID"))
+        return sorted(views & read)
+
+    def _view_words(self, name: str) -> list[str]:
+        tokens = read_tokens(self.catalog.tables[name].view, name, 1, sqlite=True)
+        return [token.name or token.text[1:-1] for token in without_comments(tokens)]
+
+    def _merge_problems(self, views: list[str], verb: str) -> Iterator[Problem]:
+        """Yield problems of a statement that would mean something else on the real tables."""
+        place = f"{self.query.where}:{self.tokens[0].line}"
+        yield from refused_names(self.query, self.tokens)
+        texts = [
+            without_comments(read_tokens(self.catalog.tables[view].view, view, 1, sqlite=True))
+            for view in views
+        ]
+        for tokens in texts:
+            yield from refused_names(self.query, tokens)
+        merges = any(
+            token.is_word("NATURAL", "USING")
+            for tokens in (self.tokens, *texts)
+            for token in tokens
+        )
+        is_all = any(map(lists_all, (self.tokens, *texts)))
+        tables = {table for table, _ in self.watcher.reads}
+        reduced = {table for table in tables if self._hides(table)}
+        if verb and any(
+            token.is_word("NATURAL") for tokens in (self.tokens, *texts) for token in tokens
+        ):
+            text = f'{place}: the query "{self.query.name}" writes, and joins by NATURAL'
+            yield Problem(text, "name the columns with USING or ON")
+        if verb and is_all and reduced:
+            text = f'{place}: * stands for hidden columns of "{min(reduced)}" too'
+            yield Problem(text, "name the columns")
+        hiding = [view for view in views if view in reduced]
+        if hiding and (merges or is_all):
+            text = f'{place}: the view "{hiding[0]}" has hidden columns'
+            yield Problem(text, "name its columns, and join it with ON")
+        for table in sorted({one for one, column in self.watcher.reads if fold(column) == "rowid"}):
+            hidden_key = [one for one in self.whole.tables[table].key if self.hidden(table, one)]
+            if hidden_key:
+                yield Problem(f'{place}: reads "{table}.{hidden_key[0]}", which is hidden')
+            if merges or is_all:
+                text = f"{place}: names the number of a row next to *, NATURAL or USING"
+                yield Problem(text, "name the columns, and join with ON")
+
+    def _hides(self, table: str) -> bool:
+        """Return whether a table or a view has a hidden column."""
+        columns = self.whole.tables[table].columns
+        return any(is_secret(table, column, self.hidden) for column, *_ in columns)
 
     def _line_of(self, message: str) -> str:
         """Return where the word stands that a message of SQLite names, else the statement."""
@@ -162,27 +273,33 @@ class _Preparing:
         line = near[0].line if len(near) == 1 else self.tokens[0].line
         return f"{self.query.where}:{line}"
 
-    def _refusals(self) -> Iterator[Problem]:
+    def _refusals(self, watcher: Watcher) -> Iterator[Problem]:
         place = f"{self.query.where}:{self.tokens[0].line}"
-        for words in dict.fromkeys(self.watcher.refused):
+        for words in dict.fromkeys(watcher.refused):
             yield Problem(f'{place}: the query "{self.query.name}" {words}, which none may')
-        yield from refused_reads(self.query, self.watcher.reads, self.hidden)
+        yield from refused_reads(self.query, watcher.reads, self.hidden)
 
     def _write_problems(
-        self, verb: str, named: str, table: str, sets: set[str]
+        self, verb: str, named: str, catalog: QueriedTables, watcher: Watcher
     ) -> Iterator[Problem]:
-        if not table or self.catalog.tables[table].view:
+        table = catalog.named(named)
+        sets = {
+            column
+            for found, where, column in watcher.writes
+            if found == "UPDATE" and fold(where) == fold(table) and column
+        }
+        if not table or catalog.tables[table].view:
             place = f"{self.query.where}:{self.tokens[0].line}"
             yield Problem(f'{place}: writes "{named}", which is no table', "write a table")
             return
         if verb == "INSERT":
             named_ones = inserted(self.tokens)
-            every = [name for name, *_ in self.catalog.tables[table].columns]
+            every = [name for name, *_ in catalog.tables[table].columns]
             given = {*map(fold, every if named_ones is None else named_ones)}
             sets = {*sets, *(name for name in every if fold(name) in given)}
         yield from refused_writes(self.query, table, sets, self.hidden)
         yield from returning_problem(
-            self.query, returned(self.tokens), self.catalog.tables[table].key, table
+            self.query, returned(self.tokens), catalog.tables[table].key, table
         )
 
     def _reads(self) -> dict[str, tuple[str, ...]]:

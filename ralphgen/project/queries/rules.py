@@ -1,6 +1,7 @@
 """What named queries may not do, whatever the engine: the sentences with file and line."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 
 from ralphgen.errors import Problem
 from ralphgen.project.queries.files import NamedSql
@@ -13,6 +14,8 @@ WRITING = ("INSERT", "UPDATE", "DELETE")
 OWN = "ralphgen_"
 SECRETS = (("disciplines", "mcp_servers"),)
 """Columns that may hold what nobody is shown."""
+INTERNAL = (OWN, "sqlite_", "pragma_")
+ROWIDS = ("rowid", "oid", "_rowid_")
 UNTYPED = "has no type: no column that it is compared with says one"
 Hidden = Callable[[str, str], bool]
 
@@ -42,6 +45,38 @@ def kind_problem(query: NamedSql, tokens: Sequence[Token]) -> Problem | None:
         text = f'{place}: the query "{query.name}" is :{query.kind}, but its {verb} writes'
         return Problem(text, "what writes is :exec")
     return None
+
+
+def refused_names(query: NamedSql, tokens: Sequence[Token]) -> Iterator[Problem]:
+    """Yield a problem for each name in SQLite that goes around the visible tables.
+
+    `tokens` are without comments and spaces. A text in single quotes can be a name as well.
+    """
+    place = f"{query.where}:{tokens[0].line}"
+    for before, token, behind in zip((None, *tokens), tokens, (*tokens[1:], None), strict=False):
+        is_text = token.kind == "text"
+        name = fold(token.text[1:-1] if is_text else token.name)
+        qualifies = behind is not None and behind.text == "."
+        if name in ("main", "temp") and qualifies:
+            text = f'{place}: the query "{query.name}" names the schema "{name}", which none may'
+            yield Problem(text, "name the table alone")
+        is_name = not is_text or qualifies or _may_name_table(before)
+        if is_name and (name.startswith(INTERNAL) or name == "dbstat"):
+            yield Problem(f'{place}: the query "{query.name}" reads "{name}", which none may')
+
+
+def _may_name_table(before: Token | None) -> bool:
+    """Return whether a text behind this token may stand for a table."""
+    return before is not None and (before.text in ("(", ",") or before.is_word("FROM", "JOIN"))
+
+
+def lists_all(tokens: Sequence[Token]) -> bool:
+    """Return whether a statement has a * that stands for columns."""
+    return any(
+        token.text == "*"
+        and (before.text in (",", ".") or before.is_word("SELECT", "DISTINCT", "ALL", "RETURNING"))
+        for before, token in pairwise(tokens)
+    )
 
 
 def refused_reads(

@@ -2,9 +2,9 @@
 
 import re
 import sqlite3
-from collections.abc import Iterable, Mapping
-from contextlib import closing
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ralphgen.errors import ProjectError
@@ -27,6 +27,7 @@ _WRITES = {
     sqlite3.SQLITE_UPDATE: "UPDATE",
     sqlite3.SQLITE_DELETE: "DELETE",
 }
+_SCHEMA_PAGE = 1  # where the schema table begins, in every database
 _WITHIN = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE, sqlite3.SQLITE_TRANSACTION)
 
 
@@ -60,6 +61,24 @@ class QueriedTables:
     def named(self, name: str) -> str:
         """Return the name of a table as the database spells it, or an empty text."""
         return next((one for one in self.tables if fold(one) == fold(name)), "")
+
+    def visible(self, hidden: Callable[[str, str], bool]) -> "QueriedTables":
+        """Return the tables without their hidden columns, and views unchanged.
+
+        `hidden` tells of a table and a column whether it is hidden, and of a table with an empty
+        column whether all of it is.
+        """
+        tables: dict[str, QueriedTable] = {}
+        for name, table in self.tables.items():
+            columns = tuple(one for one in table.columns if table.view or not hidden(name, one[0]))
+            known = {column for column, *_ in columns}
+            if columns and not hidden(name, ""):
+                without_rowid = table.without_rowid and {*table.key} <= known
+                unique = tuple(one for one in table.unique if {*one} <= known)
+                tables[name] = replace(
+                    table, columns=columns, unique=unique, without_rowid=without_rowid
+                )
+        return replace(self, tables=tables)
 
     def facts(self, reads: Mapping[str, Iterable[str]]) -> dict[str, Any]:
         """Return what queries use of the tables that they read and write, as a value of JSON."""
@@ -151,7 +170,8 @@ def _recorded(said: Mapping[str, Any]) -> QueriedTable:
 def empty_database(catalog: QueriedTables) -> sqlite3.Connection:
     """Return a database in memory that has the tables, without rows.
 
-    Raises `ProjectError` for what cannot be made.
+    Raises `ProjectError` if a table cannot be made. A statement that reads a view of a missing
+    column does not compile.
     """
     connection = sqlite3.connect(":memory:", isolation_level=None)
     try:
@@ -162,7 +182,8 @@ def empty_database(catalog: QueriedTables) -> sqlite3.Connection:
         connection.set_authorizer(_no_files)
         for table in catalog.tables.values():
             if table.view:
-                connection.execute(table.view)
+                with suppress(sqlite3.OperationalError):
+                    connection.execute(table.view)
         connection.set_authorizer(None)
     except sqlite3.Error as error:
         connection.close()
@@ -231,6 +252,8 @@ def compile_statement(
 ) -> None:
     """Have SQLite compile a statement, as `watcher` notes, but not run it.
 
+    The program shows access to the schema table, which `USING` hides from an authorizer.
+
     Raises `sqlite3.Error` where it does not compile.
     """
     with closing(connection.cursor()) as cursor:
@@ -238,6 +261,9 @@ def compile_statement(
         cursor.execute(WARMING).fetchall()
         connection.set_authorizer(watcher)
         try:
-            cursor.execute(f"EXPLAIN {sql}", dict.fromkeys(values)).fetchone()
+            program = cursor.execute(f"EXPLAIN {sql}", dict.fromkeys(values)).fetchall()
         finally:
             connection.set_authorizer(None)
+        opened = ("OpenRead", "OpenWrite", "ReopenIdx")
+        if any(step[1] in opened and step[3] == _SCHEMA_PAGE for step in program):
+            watcher.refused.append("reads the schema table")

@@ -31,10 +31,21 @@ class Query:
 
     `kind` is "one", "many" or "exec". `parameters` are those of the statement, in order, and
     `defaults` has the values of those that may be left out. `reads` are the columns that it may
-    read, by table. It has so many `seconds`, and a page at most so many `rows`.
+    read, by table, and `views` the definitions of the views among them on SQLite. It has so many
+    `seconds`, and a page at most so many `rows`.
     """
 
-    __slots__ = ("defaults", "kind", "name", "parameters", "reads", "rows", "seconds", "sql")
+    __slots__ = (
+        "defaults",
+        "kind",
+        "name",
+        "parameters",
+        "reads",
+        "rows",
+        "seconds",
+        "sql",
+        "views",
+    )
 
     def __init__(
         self,
@@ -45,6 +56,7 @@ class Query:
         parameters: Sequence[str] = (),
         defaults: Mapping[str, Any] = NOTHING,
         reads: Mapping[str, Sequence[str]] = NOTHING,
+        views: Mapping[str, str] = NOTHING,
         seconds: int = SECONDS,
         rows: int = ROWS,
     ) -> None:
@@ -54,6 +66,7 @@ class Query:
         self.parameters = parameters
         self.defaults = defaults
         self.reads = reads
+        self.views = views
         self.seconds = seconds
         self.rows = rows
 

@@ -30,8 +30,9 @@ def asking(query: Query) -> Run:
         guard = reader.guard
 
         def work() -> dict[str, Any]:
-            guard.reads, guard.refused = query.reads, ""
             try:
+                reader.show(query)
+                guard.reads, guard.refused = query.reads, ""
                 cursor = reader.connection.execute(query.sql, values)
                 names = [column[0] for column in cursor.description]
                 for _ in range(skipped):
@@ -39,8 +40,11 @@ def asking(query: Query) -> Run:
                         break
                 found: dict[str, Any] = answer(query, records(names, cursor), skipped, limit)
                 cursor.close()
-            except sqlite3.DatabaseError as error:
-                raise _told(query, error, guard.refused) from error
+            except BaseException as error:
+                reader.forget()
+                if isinstance(error, sqlite3.DatabaseError):
+                    raise _told(query, error, guard.refused) from error
+                raise
             finally:
                 guard.reads = None
             return found

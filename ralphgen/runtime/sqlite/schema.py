@@ -142,7 +142,7 @@ def missing_columns(
     for table, columns in reads.items():
         found = _columns_of(connection, "SELECT name FROM pragma_table_xinfo(?, 'main')", table)
         names = {fold(name) for (name,) in found}
-        there = names | {"rowid"}  # which has no line of its own
+        there = names | {"rowid", "oid", "_rowid_"}  # which have no line of their own
         gone = [f"{table}.{column}" for column in columns if fold(column) not in there]
         missing += gone if names else [table]
     return missing

@@ -164,7 +164,6 @@ def test_what_comes_back_has_the_names_and_types_of_its_columns(
         ),
         (":many SELECT note FROM tasks", 'reads "tasks.note", which is hidden'),
         (":many SELECT id FROM tasks WHERE NOTE LIKE 'a%'", 'reads "tasks.note"'),
-        (":many SELECT * FROM disciplines", 'reads "disciplines.mcp_servers"'),
         (":many SELECT them FROM servers", 'reads "disciplines.mcp_servers"'),
         (":many SELECT them FROM nested", 'reads "disciplines.mcp_servers"'),
         (":many SELECT before FROM ralphgen_journal", 'reads "ralphgen_journal.before"'),
@@ -190,6 +189,66 @@ def test_what_queries_may_not_do_is_refused_with_file_and_line(
 
     assert told in str(caught.value)
     assert str(caught.value).startswith((".ralph/queries/a.sql:6: ", ".ralph/queries/a.sql:4: "))
+
+
+X = "(SELECT 'zz' AS note, 'zz' AS mcp_servers, 'zz' AS sql, 'zz' AS before, 1 AS number) x"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        f":many SELECT note AS a FROM {X} FULL JOIN tasks t USING (note)",
+        f":many SELECT NOTE AS a FROM {X} LEFT JOIN tasks USING (`NOTE`)",
+        f":many SELECT mcp_servers AS a FROM {X} FULL JOIN disciplines d USING (mcp_servers)",
+        f":many SELECT sql AS a FROM {X} FULL JOIN sqlite_master USING (sql)",
+        f":many SELECT sql AS a FROM {X} FULL JOIN 'sqlite_schema' USING (sql)",
+        f":many SELECT sql AS a FROM {X} NATURAL FULL JOIN [sqlite_temp_schema]",
+        f":many SELECT before AS a FROM {X} FULL JOIN ralphgen_journal USING (before)",
+        f":many SELECT number AS a FROM {X} NATURAL FULL JOIN ralphgen_journal",
+        f":many SELECT name AS a FROM {X} JOIN pragma_table_info('tasks') ON true",
+        ":many SELECT t.id FROM tasks t JOIN (SELECT :a AS note) x USING (note)",
+        ":many SELECT t.id FROM main.tasks t NATURAL JOIN (SELECT 'a' AS note) x",
+        ":many SELECT t.id FROM 'main'.'tasks' t NATURAL JOIN (SELECT 'a' AS note) x",
+        ":many SELECT t.id FROM [main] . tasks t NATURAL JOIN (SELECT 'a' AS note) x",
+        ":many SELECT t.id FROM temp.tasks t",
+        ":many SELECT id FROM tasks ORDER BY note",
+        ":many SELECT count(*) FILTER (WHERE note = 'a') AS n FROM tasks",
+        (
+            ":exec UPDATE log SET text = (SELECT x.note FROM (SELECT 'z' AS note) x "
+            "FULL JOIN tasks USING (note)) RETURNING number"
+        ),
+        (
+            ":exec DELETE FROM log WHERE number IN (SELECT t.id FROM tasks t NATURAL JOIN "
+            "(SELECT 'a' AS note) x) RETURNING number"
+        ),
+        (
+            ":exec DELETE FROM log WHERE number = (SELECT count(*) FROM "
+            "(SELECT DISTINCT * FROM tasks)) RETURNING number"
+        ),
+        ":exec UPDATE tasks SET title = 'a' RETURNING *",
+        ":exec INSERT INTO tasks (id) VALUES (1) ON CONFLICT (note) DO NOTHING RETURNING id",
+    ],
+)
+def test_no_spelling_reaches_a_hidden_column(
+    tmp_path: Path, tables: sqlite3.Connection, query: str
+) -> None:
+    with pytest.raises(ProjectError):
+        prepared(tmp_path, tables, query)
+
+
+@pytest.mark.parametrize(
+    ("query", "columns"),
+    [
+        (":many SELECT * FROM disciplines", ["name"]),
+        (":many SELECT id FROM tasks FULL JOIN titles USING (id)", ["id"]),
+        (":many SELECT id FROM tasks NATURAL JOIN titles", ["id"]),
+        (":many SELECT rowid, a FROM plain", ["rowid", "a"]),
+    ],
+)
+def test_visible_columns_can_be_joined_and_listed(
+    tmp_path: Path, tables: sqlite3.Connection, query: str, columns: list[str]
+) -> None:
+    assert columns == [name for name, _ in one(tmp_path, tables, query).columns]
 
 
 def test_nothing_is_run(tmp_path: Path, tables: sqlite3.Connection) -> None:
