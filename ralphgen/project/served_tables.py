@@ -98,7 +98,7 @@ def _secrets(
                 yield f"{table.name}.{column.name}"
         if connection is not None and not key_of(table):
             if not views:
-                views.append(view_reads(connection))
+                views.append(view_reads(connection, schema))
             yield from secrets_in_view(views[0], schema, table.name)
 
     return found

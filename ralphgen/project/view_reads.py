@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from typing import cast
 
 from ralphgen.errors import ProjectError
@@ -10,23 +11,33 @@ from ralphgen.project.model import Schema
 from ralphgen.project.postgresql import PostgresqlConnection
 from ralphgen.project.queries.postgresql import read_by_view
 from ralphgen.project.queries.rules import is_secret
-from ralphgen.project.queries.sqlite import Watcher, compile_statement, found_catalog
+from ralphgen.project.queries.sqlite import (
+    QueriedTables,
+    Watcher,
+    compile_statement,
+    empty_database,
+    found_catalog,
+)
+from ralphgen.project.queries.tokens import read_tokens, without_comments
+from ralphgen.runtime.database.schema import fold
 from ralphgen.runtime.sqlite.library import quoted
 
 Reads = Callable[[str], Iterable[tuple[str, str]]]
 
 
-def view_reads(connection: DatabaseConnection) -> Reads:
+def view_reads(connection: DatabaseConnection, schema: Schema) -> Reads:
     """Return what tells of a name the columns that the view reads, as (table, column).
 
     Also those that it reads by other views, or only to choose its rows; of a table none. It raises
-    `ProjectError` for a view that does not compile.
+    `ProjectError` for a view that does not compile, and on SQLite for one that needs hidden columns
+    to compile, or that could merge them.
     """
     if isinstance(connection, PostgresqlConnection):
         raw = connection.raw
         return lambda name: read_by_view(raw, name)
     opened = cast("sqlite3.Connection", connection)
     catalog = found_catalog(opened)
+    visible = catalog.visible(lambda table, column: is_secret(table, column, schema.hidden))
 
     def found(name: str) -> Iterable[tuple[str, str]]:
         watcher = Watcher(catalog)
@@ -38,9 +49,43 @@ def view_reads(connection: DatabaseConnection) -> Reads:
             except sqlite3.Error as error:
                 text = f'the view "{known}" cannot be read: {error}'
                 raise ProjectError(text, "fix it, or take its tools out") from error
+            # An authorizer does not report columns that a join merges.
+            if not any(is_secret(*one, schema.hidden) for one in watcher.reads):
+                _refuse_merged(catalog, visible, known)
         return watcher.reads
 
     return found
+
+
+def _refuse_merged(whole: QueriedTables, visible: QueriedTables, view: str) -> None:
+    """Raise `ProjectError` if a view means something else without the hidden columns."""
+    watcher = Watcher(visible)
+    reason = ""
+    with closing(empty_database(visible)) as empty:
+        try:
+            compile_statement(empty, f"SELECT * FROM {quoted(view)}", (), watcher)
+        except sqlite3.Error as error:
+            reason = str(error)
+    waiting, words, natural = [view], set[str](), False
+    while waiting:
+        definition = visible.tables[waiting.pop()].view
+        tokens = without_comments(read_tokens(definition, view, 1, sqlite=True))
+        natural = natural or any(token.is_word("NATURAL") for token in tokens)
+        names = {fold(token.name or token.text[1:-1]) for token in tokens} - words
+        words |= names
+        waiting += [one for one in map(visible.named, names) if one and visible.tables[one].view]
+    if not reason and watcher.refused:
+        reason = f"it {watcher.refused[0]}"
+    read = {name for name in map(whole.named, words) if name}
+    reduced = any(
+        name not in visible.tables or visible.tables[name].columns != whole.tables[name].columns
+        for name in read
+    )
+    if not reason and natural and reduced:
+        reason = "it joins by NATURAL, which names no columns"
+    if reason:
+        text = f'the view "{view}" may read hidden columns: {reason}'
+        raise ProjectError(text, "name the columns that it joins by, and only visible ones")
 
 
 def secrets_in_view(reads: Reads, schema: Schema, name: str) -> Iterator[str]:

@@ -45,7 +45,7 @@ class QueryReader(Database):
                 self.change(f"DROP VIEW temp.{quoted(name)}")
             for name, columns in query.reads.items():
                 if name not in query.views:
-                    listed = ", ".join(map(quoted, columns)) or "1"
+                    listed = ", ".join(map(_exact, columns)) or "1"
                     names = f"({listed})" if columns else ""
                     head = f"CREATE TEMP VIEW {quoted(name)}{names} AS"
                     self.change(f"{head} SELECT {listed} FROM main.{quoted(name)}")  # noqa: S608
@@ -58,3 +58,8 @@ class QueryReader(Database):
     def forget(self) -> None:
         """Have the next query make its views again: a failed transaction undoes them."""
         self._shown = None
+
+
+def _exact(column: str) -> str:
+    """Return a column in backticks: SQLite takes "name" as a text if there is no such column."""
+    return f"`{column.replace('`', '``')}`"

@@ -259,7 +259,58 @@ def test_a_view_that_is_changed_shows_no_secret(tmp_path: Path) -> None:
         query(root, "DROP VIEW shown")
         query(root, "CREATE VIEW shown AS SELECT mcp_servers AS x FROM disciplines")
 
-        assert 'it would read "disciplines.mcp_servers"' in session.refusal("all_shown")
+        assert {"rows": [{"x": "backend"}, {"x": "frontend"}]} == session.call("all_shown")
+
+
+def test_a_query_that_merges_columns_runs_on_the_visible_ones(tmp_path: Path) -> None:
+    root = create_project(
+        tmp_path / "p",
+        "ALTER TABLE tasks ADD COLUMN secret TEXT",
+        "UPDATE tasks SET secret = 'hidden'",
+        "CREATE VIEW firsts AS SELECT id, title FROM tasks WHERE id = 1",
+    )
+    text = (
+        "-- name: guess :one\n-- A.\n"
+        "SELECT count(*) AS n FROM tasks NATURAL JOIN (SELECT 'no' AS secret) x;\n"
+        "-- name: full :many\n-- A.\nSELECT id, title FROM firsts FULL JOIN tasks USING (id, title)"
+        " ORDER BY id LIMIT 1;\n"
+        "-- name: listed :one\n-- A.\nSELECT * FROM tasks WHERE id = 1;\n"
+        "-- name: numbered :many\n-- A.\nSELECT _rowid_ AS nr, id FROM tasks WHERE oid = 1"
+    )
+    written(root, text, '[schema]\nhide = ["tasks.secret"]\n')
+    with connected(root) as session:
+        assert session.call("guess")["row"]["n"] > 0
+        assert {"rows": [{"id": 1, "title": "Log in"}]} == session.call("full")
+        assert "secret" not in session.call("listed")["row"]
+        assert {"rows": [{"nr": 1, "id": 1}]} == session.call("numbered")
+
+
+def test_a_view_that_merges_a_hidden_column_is_not_served(tmp_path: Path) -> None:
+    tables = (
+        "ALTER TABLE tasks ADD COLUMN secret TEXT",
+        (
+            "CREATE VIEW leak AS SELECT secret AS stolen FROM (SELECT 'z' AS secret) x "
+            "FULL JOIN tasks t USING (secret)"
+        ),
+        "CREATE VIEW guess AS SELECT t.id FROM tasks t NATURAL JOIN (SELECT 'a' AS secret) x",
+        "CREATE VIEW outer_leak AS SELECT stolen FROM leak",
+        (
+            "CREATE VIEW schema_leak AS SELECT sql FROM (SELECT 'z' AS sql) FULL JOIN sqlite_master "
+            "USING (sql)"
+        ),
+        "CREATE VIEW plain AS SELECT f.name FROM features f NATURAL JOIN features g",
+        "CREATE VIEW fine AS SELECT t.id FROM tasks t JOIN tasks u USING (id)",
+    )
+    root = create_project(tmp_path / "p", *tables)
+    hide = '[schema]\nhide = ["tasks.secret"]\n'
+    for view in ("leak", "guess", "outer_leak", "schema_leak"):
+        config = f"{hide}[tables.{view}]\n"
+        (root / ".ralph" / "ralphgen.toml").write_text(config, encoding="utf-8")
+        with pytest.raises(ProjectError):
+            regenerate(root, force=False, say=quiet, allow_removals=True)
+    config = f"{hide}[tables.fine]\n[tables.plain]\n"
+    (root / ".ralph" / "ralphgen.toml").write_text(config, encoding="utf-8")
+    regenerate(root, force=False, say=quiet, allow_removals=True)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
