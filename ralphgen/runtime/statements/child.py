@@ -25,7 +25,7 @@ GRACE = 0.4  # seconds in which SQLite, or PostgreSQL, ends a statement by itsel
 TOO_MUCH = "this needs too much memory and was stopped: ask for fewer rows, or for less of each"
 
 
-class Limits(Waiter):
+class CallLimits(Waiter):
     """The limits of a call, which the system enforces whatever a statement does."""
 
     __slots__ = ("_memory", "longest")
@@ -53,7 +53,7 @@ def serve(open_workspace: Callable[[dict[str, Any]], Any]) -> int:
     """Answer calls on standard input and output; the first message describes the session."""
     source, target = os.dup(0), os.dup(1)
     os.dup2(2, 1)  # nothing that is printed is an answer
-    limits, workspace = Limits(), None
+    limits, workspace = CallLimits(), None
     wait_as(limits)
     try:
         session = _received(source) or {}

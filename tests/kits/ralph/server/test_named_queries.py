@@ -295,8 +295,8 @@ def test_a_view_that_merges_a_hidden_column_is_not_served(tmp_path: Path) -> Non
         "CREATE VIEW guess AS SELECT t.id FROM tasks t NATURAL JOIN (SELECT 'a' AS secret) x",
         "CREATE VIEW outer_leak AS SELECT stolen FROM leak",
         (
-            "CREATE VIEW schema_leak AS SELECT sql FROM (SELECT 'z' AS sql) FULL JOIN sqlite_master "
-            "USING (sql)"
+            "CREATE VIEW schema_leak AS "
+            "SELECT sql FROM (SELECT 'z' AS sql) FULL JOIN sqlite_master USING (sql)"
         ),
         "CREATE VIEW plain AS SELECT f.name FROM features f NATURAL JOIN features g",
         "CREATE VIEW fine AS SELECT t.id FROM tasks t JOIN tasks u USING (id)",
