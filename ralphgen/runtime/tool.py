@@ -108,11 +108,13 @@ class Tool:
         return schema
 
     def entry(self) -> dict[str, Any]:
-        """Return the tool as `tools/list` shows it."""
+        """Return the tool as `tools/list` shows it, with a schema that all models accept."""
+        from .values.portable import portable
+
         entry = {
             "name": self.name,
             "description": self.description,
-            "inputSchema": self.input_schema(),
+            "inputSchema": portable(self.input_schema()),
             "annotations": dict(self.hints),
         }
         if self.returns is not None:

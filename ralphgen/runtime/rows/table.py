@@ -182,7 +182,9 @@ class RowTable:
     def _storable(self, column: str, value: Any) -> Any:
         kind = self.columns[column]
         if kind == JSON:
-            return write_json(value)
+            return write_json(_json_of(value) if isinstance(value, str) else value)
+        if kind == ANY and isinstance(value, str):
+            value = _number_of(value)
         texts = value if kind == LIST else [value]
         if any(isinstance(text, str) and "\0" in text for text in texts):
             raise ToolError(
@@ -192,6 +194,21 @@ class RowTable:
         if kind == ANY and isinstance(value, list | dict):
             raise ToolError(f'"{self._fields[column]}" takes a text or a number')
         return _array(value) if kind == LIST else value
+
+
+def _json_of(text: str) -> Any:
+    """Return the value of a JSON text; any other text is a value itself."""
+    try:
+        return read_json(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _number_of(text: str) -> str | float:
+    """Return the number that a text spells as JSON does, or the text."""
+    value = _json_of(text)
+    is_number = type(value) in (int, float) and write_json(value) == text
+    return value if is_number else text
 
 
 def _array(items: Sequence[Any]) -> str:

@@ -41,9 +41,11 @@ def check_arguments(
     `schema` is a tool's input schema: an object with `properties`, and nothing besides them.
     `arguments` is what the request carried: an object, or None for none. An optional argument
     that is null is left out, because omitted and null both mean "leave alone"; an integer
-    written as 5.0 comes back as 5; nothing else is changed. `refusals` maps arguments of the
-    schema to the sentence that replaces the usual problem. `{value}` in it is the value: such a
-    sentence is not used for a missing argument, nor for a value that only needs another case.
+    written as 5.0 comes back as 5; a text that contains JSON of the right type, such as "[1]" for
+    an array, comes back as that value if the schema takes no text; nothing else is changed.
+    `refusals` maps arguments of the schema to the sentence that replaces the usual problem.
+    `{value}` in it is the value: such a sentence is not used for a missing argument, nor for a
+    value that only needs another case.
 
     Raises:
         ToolError: with one line for each problem: the arguments in the schema's order, then the
@@ -61,7 +63,7 @@ def check_arguments(
             found = [_missing(name, rule)] if name in required else []
         else:
             found = []
-            kept[name] = _read(rule, value, name, found)
+            kept[name] = _read(rule, decoded(rule, value), name, found)
         if len(found) > SHOWN_PROBLEMS:
             rest = f"argument {_quoted(name)} has more problems than these {SHOWN_PROBLEMS}"
             found[SHOWN_PROBLEMS:] = [rest]
@@ -82,6 +84,23 @@ def _is_misspelled(rule: Mapping[str, Any], value: object) -> bool:
     """Return whether a text differs from one of the allowed values only by case and spaces."""
     choices = rule.get("enum", ())
     return isinstance(value, str) and value.strip().casefold() in choices and value not in choices
+
+
+def decoded(rule: Mapping[str, Any], value: object) -> object:
+    """Return a value in which JSON texts are values, if `rule` takes these and no text.
+
+    Some clients can send nothing but texts.
+    """
+    kind = rule.get("type")
+    if isinstance(value, str) and kind not in (None, "string"):
+        value = _parsed(kind, value)
+    if isinstance(value, list) and "items" in rule:
+        return [decoded(rule["items"], item) for item in value]
+    if isinstance(value, dict):
+        members, others = rule.get("properties", {}), rule.get("additionalProperties")
+        rest = others if isinstance(others, dict) else {}
+        return {name: decoded(members.get(name, rest), one) for name, one in value.items()}
+    return value
 
 
 def shortened(value: object) -> str:
@@ -132,6 +151,19 @@ def _read(rule: Mapping[str, Any], value: object, path: str, problems: list[str]
     elif isinstance(value, int | float) and not isinstance(value, bool):
         _note(path, value, (_size(rule, value),), problems)
     return value
+
+
+def _parsed(kind: str, text: str) -> object:
+    """Return the value of a type that a text contains as JSON, or the text."""
+    import json
+
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    if kind == "integer" and isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if _has_type(kind, value) else text
 
 
 def _read_array(
