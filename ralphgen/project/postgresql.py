@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ralphgen.errors import ProjectError
 from ralphgen.project.root import CONFIG, Postgresql
+from ralphgen.runtime.postgresql.dsn import DsnError
 from ralphgen.runtime.postgresql.failures import LOGINS, MISSING
 from ralphgen.runtime.postgresql.library import settings
 from ralphgen.runtime.postgresql.statements import numbered
@@ -68,16 +69,20 @@ def connected(place: Postgresql) -> Iterator["psycopg.Connection[Any]"]:
     dsn = _dsn(place.dsn_env)
     try:
         import psycopg
-        from psycopg.conninfo import conninfo_to_dict
 
-        from ralphgen.runtime.postgresql.driver import connect
+        from ralphgen.runtime.postgresql.driver import connect, dsn_parameters
     except ImportError as error:
         raise ProjectError(
             "there is no psycopg where ralphgen runs, which PostgreSQL needs",
             'install it beside ralphgen: pip install "psycopg[binary]>=3.3,<4"',
         ) from error
     try:
-        password = conninfo_to_dict(dsn).get("password")
+        password = dsn_parameters(dsn).get("password")
+    except DsnError as error:
+        raise ProjectError(
+            f'the DSN in the variable "{place.dsn_env}" has an {error}',
+            "remove it from the DSN, or set it in the app itself",
+        ) from None
     except psycopg.ProgrammingError:
         raise ProjectError(
             f'the variable "{place.dsn_env}" holds no DSN of PostgreSQL', f"expected {DSN_FORM}"

@@ -197,12 +197,12 @@ def _dsn(place: Postgresql, name: str, password: str) -> str:
 
     What a service of the person's own file says stands in it.
     """
-    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+    from psycopg.conninfo import make_conninfo
 
-    from ralphgen.runtime.postgresql.driver import LIMITS
+    from ralphgen.runtime.postgresql.driver import LIMITS, dsn_parameters
 
     own = place if os.environ.get(place.dsn_env) else _admin(place)
-    kept = conninfo_to_dict(os.environ[own.dsn_env])
+    kept = dsn_parameters(os.environ[own.dsn_env])
     if "service" in kept or os.environ.get("PGSERVICE"):
         with connected(own) as connection:
             known = connection.info.get_parameters()

@@ -23,6 +23,7 @@ SCHEMAS: Mapping[str, Value] = {
     "INTEGER[]": Name("INTEGERS"),
     "REAL[]": {"type": "array", "items": {"type": "number"}},
     "NUMERIC[]": Name("STRINGS"),
+    "ANY[]": Name("STRINGS"),
     "BOOLEAN[]": {"type": "array", "items": {"type": "boolean"}},
 }
 ARRAY = "[]"  # the end of their types

@@ -301,12 +301,17 @@ class Database:
     def _connected(self) -> Connection[tuple[Any, ...]]:
         add_packages()
         from . import driver
+        from .dsn import DsnError
         from .failures import unreachable
 
         deadline = time.monotonic() + COMING_UP
         while True:
             try:
                 return driver.connect(dsn_of(self.path))
+            except DsnError as error:
+                variable = self.path.partition("/")[0]
+                text = f'the DSN in the environment variable "{variable}" has an {error}: remove it'
+                raise ToolError(text) from error
             except driver.Error as error:
                 starting = isinstance(error, driver.OperationalError)
                 if not self._schema_version or not starting or time.monotonic() > deadline:

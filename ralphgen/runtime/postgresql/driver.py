@@ -1,18 +1,22 @@
 """Connects with psycopg, which is imported with this module: so not before it is needed.
 
-Values come as SQLite has them: times and JSON as text, yes and no as 1 and 0, numbers as numbers.
+Values come as SQLite has them: yes and no as 1 and 0, numbers as numbers, and everything else,
+types of extensions included, as the text that PostgreSQL writes.
 """
 
 from __future__ import annotations
 
-import json
+import re
 
 import psycopg
-from psycopg import Connection, Cursor
+from psycopg import Connection
 from psycopg.adapt import Loader
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.pq import TransactionStatus
+from psycopg.pq import Conninfo, TransactionStatus
 from psycopg.types.string import TextLoader
+
+from ..values.encoding import exact_number
+from .dsn import plain_dsn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,19 +33,33 @@ LIMITS = {
     "keepalives_count": 3,
     "application_name": "ralphgen",
 }
-__all__ = ["Connection", "Cursor", "Error", "OperationalError", "connect", "is_idle", "is_lost"]
-TEXTS = ("date", "time", "timetz", "timestamp", "timestamptz", "interval", "uuid", "json")
+__all__ = [
+    "Connection",
+    "Cursor",
+    "Error",
+    "OperationalError",
+    "connect",
+    "dsn_parameters",
+    "is_idle",
+    "is_lost",
+]
+# The types whose values psycopg itself reads as SQLite has them.
+PLAIN = ("bytea", "float4", "float8", "int2", "int4", "int8", "oid")
+NOT_FINITE = ("NaN", "Infinity", "-Infinity")
+_BLANKS = re.compile(rb'("(?:[^"\\]|\\.)*")|\s+')
 Error = psycopg.Error
 OperationalError = psycopg.OperationalError
 
 
 class NumberLoader(Loader):
-    """Reads a number of any length."""
+    """Reads a number of any length without losing a digit."""
 
     def load(self, data: Buffer) -> Any:
-        """Return an integer where it is one, else a float."""
+        """Return an integer or a float, and the text of a number that no float is equal to."""
         text = bytes(data).decode()
-        return int(text) if text.lstrip("-").isdecimal() else float(text)
+        if text.lstrip("-").isdecimal():
+            return int(text)
+        return text if text in NOT_FINITE else exact_number(text)
 
 
 class BooleanLoader(Loader):
@@ -53,34 +71,39 @@ class BooleanLoader(Loader):
 
 
 class JsonLoader(Loader):
-    """Reads JSON that PostgreSQL has spelled anew."""
+    """Reads jsonb, which PostgreSQL spells with blanks."""
 
     def load(self, data: Buffer) -> Any:
-        """Return it as compact text, as the tools write it."""
-        value = json.loads(bytes(data))
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        """Return the text without blanks, as the tools write it, with all digits of its numbers."""
+        return _BLANKS.sub(rb"\1", bytes(data)).decode()
 
 
-LOADERS: dict[str, Any] = {
-    **dict.fromkeys(TEXTS, TextLoader),
-    "numeric": NumberLoader,
-    "bool": BooleanLoader,
-    "jsonb": JsonLoader,
-}
+LOADERS: dict[str, Any] = {"numeric": NumberLoader, "bool": BooleanLoader, "jsonb": JsonLoader}
+
+
+def dsn_parameters(dsn: str) -> dict[str, Any]:
+    """Return the parameters of a DSN of libpq, Prisma, SQLAlchemy, Django, Rails or JDBC.
+
+    Raises `DsnError` for an unsupported parameter, and `Error` for a text that is not a DSN.
+    """
+    known = {option.keyword.decode() for option in Conninfo.get_defaults()}
+    return {**conninfo_to_dict(plain_dsn(dsn, known))}
 
 
 def connect(dsn: str) -> Connection[tuple[Any, ...]]:
     """Return a connection that commits each statement where nobody begins a transaction.
 
     Nothing is kept in its session, not even a prepared statement: a pooler may give each
-    transaction another one. Raises `Error`, for a DSN that is none too.
+    transaction another one. Raises `Error`, also for a text that is not a DSN, and `DsnError`.
     """
-    options: dict[str, Any] = {**LIMITS, **conninfo_to_dict(dsn), "client_encoding": "UTF8"}
+    options: dict[str, Any] = {**LIMITS, **dsn_parameters(dsn), "client_encoding": "UTF8"}
     connection = psycopg.connect(
         autocommit=True, prepare_threshold=None, cursor_factory=psycopg.RawCursor, **options
     )
-    for kind, loader in LOADERS.items():
-        connection.adapters.register_loader(kind, loader)
+    for kind in connection.adapters.types:
+        connection.adapters.register_loader(kind.array_oid, TextLoader)
+        if kind.name not in PLAIN:
+            connection.adapters.register_loader(kind.oid, LOADERS.get(kind.name, TextLoader))
     return connection
 
 

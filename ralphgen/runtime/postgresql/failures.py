@@ -21,6 +21,7 @@ SENTENCES = {
     "428C9": "the database refuses this: {message}; leave it out",  # of a column that it fills
     "42501": "the login of this server may not do this: nothing was changed; let a person grant it",
     "42804": "the database refuses this: a value has the wrong type",
+    "42883": "the database refuses this: it cannot compare values of this type",
     "53100": "the disk is full: nothing was changed; free some space and try again",
     "57014": "the database took too long and was stopped: nothing was changed; ask for less, or "
     "let a person look for a trigger or a view that does not end",

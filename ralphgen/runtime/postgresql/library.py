@@ -135,6 +135,11 @@ def holding(column: str) -> str:
     return f"strpos({column}::text, ?) > 0"
 
 
+def comparable(column: str) -> str:
+    """Return an expression for a column that can be compared: some types have no equality."""
+    return f"CAST({column} AS TEXT)"
+
+
 def returning(key: str) -> str:
     """Return what an INSERT needs besides to tell the number of its row."""
     return f" RETURNING {quoted(key)}"

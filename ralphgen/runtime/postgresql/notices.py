@@ -90,6 +90,6 @@ class WriteNotices:
                 connection.close()
                 raise
             connection.close()
-        except (driver.Error, StartError):
+        except (driver.Error, StartError, ValueError):
             pass  # who reads says what is wrong
         return None

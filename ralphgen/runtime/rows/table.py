@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..errors import ToolError
 from ..sqlite.library import quoted
-from ..values.encoding import read_json, write_json
+from ..values.encoding import read_exact_json, write_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ def _shown(kind: str, value: Any) -> Any:
     if isinstance(value, bytes):
         return {"bytes": len(value)}
     if kind in (JSON, LIST) and isinstance(value, str):
-        return read_json(value)
+        return read_exact_json(value)
     if kind == BOOLEAN and value in (0, 1):
         return bool(value)
     return value if not isinstance(value, float) or abs(value) < _INFINITY else str(value)

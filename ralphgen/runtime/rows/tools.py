@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ..errors import ToolError
-from ..sqlite.library import DIFFERS, quoted
+from ..sqlite.library import DIFFERS, comparable, quoted
 from ..statements.tools import in_child
 from ..values.arguments import nearest, shortened
 from ..values.paging import PAGE, fitted, page
-from .table import RowTable
+from .table import ANY, JSON, RowTable
 
 __all__ = ["RowTable", "creating", "deleting", "getting", "listing", "updating"]
 
@@ -207,10 +207,14 @@ def _changed(
     if not values:
         raise ToolError("nothing to change: give at least one field")
     refuse_missing(database, table, values)
-    tests = ", ".join(f"{table.column(one)} {DIFFERS} ?" for one in values)
+    opaque = [one for one in values if table.columns[one] in (ANY, JSON)]
+    texts = {one: comparable(table.column(one)) for one in opaque}
+    tests = ", ".join(f"{texts.get(one, table.column(one))} {DIFFERS} ?" for one in values)
     sql = f"SELECT {tests} FROM {table.quoted} WHERE {table.is_key()}"
     differs = database.row(sql, [*values.values(), *key]) or ()
     new = [column for column, is_new in zip(values, differs, strict=True) if is_new]
+    stored = f"SELECT {', '.join(texts.values()) or '1'} FROM {table.quoted} WHERE {table.is_key()}"
+    before = database.row(stored, key) or ()
     if new:
         settings = ", ".join(f"{quoted(column)} = ?" for column in new)
         sql = f"UPDATE {table.quoted} SET {settings} WHERE {table.is_key()}"
@@ -220,6 +224,10 @@ def _changed(
                 f"a trigger of the database, or its table, did not let this {table.words} "
                 "be changed"
             )
+        # The database may store the same value in another spelling than the given one.
+        after = database.row(stored, key) or ()
+        same = {one for one, old, now in zip(opaque, before, after, strict=False) if old == now}
+        new = [column for column in new if column not in same]
     return sorted(table.field(column) for column in new)
 
 

@@ -103,6 +103,11 @@ def holding(column: str) -> str:
     return f"instr({column}, ?) > 0"
 
 
+def comparable(column: str) -> str:
+    """Return an expression for a column that can be compared, whatever its type."""
+    return column
+
+
 def returning(_key: str) -> str:
     """Return what an INSERT needs besides to tell the number of its row: SQLite always does."""
     return ""

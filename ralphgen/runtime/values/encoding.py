@@ -9,7 +9,15 @@ from __future__ import annotations
 import _json
 import sys
 
-__all__ = ["JsonReader", "read_json", "sha256", "sha256_hex", "write_json"]
+__all__ = [
+    "JsonReader",
+    "exact_number",
+    "read_exact_json",
+    "read_json",
+    "sha256",
+    "sha256_hex",
+    "write_json",
+]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +34,7 @@ else:
         from hashlib import sha256  # a Python built without its own digests
 
 BLANKS = " \t\n\r"
+EXACT = 15  # digits that a double always keeps
 
 
 class JsonReader:
@@ -75,12 +84,32 @@ class JsonReader:
         )
 
 
+def exact_number(text: str) -> float | str:
+    """Return the number that a text spells, or the text if no double is equal to it."""
+    number = float(text)
+    if len(text) > EXACT or number - number != 0:
+        from decimal import Decimal
+
+        if Decimal(repr(number)) != Decimal(text):
+            return text
+    return number
+
+
 _PLAIN = JsonReader()
+_EXACT = JsonReader(real=exact_number)
 
 
 def read_json(text: str) -> Any:
     """Return the value of a text; raises ValueError where it is not JSON."""
     return _PLAIN.read(text)
+
+
+def read_exact_json(text: str) -> Any:
+    """Return the value of a text, with numbers that no double is equal to as texts.
+
+    Raises ValueError if the text is not JSON.
+    """
+    return _EXACT.read(text)
 
 
 def write_json(value: object) -> str:
