@@ -1,16 +1,19 @@
 """The pipeline behind `init`: database, settings, server and default context of a new project."""
 
+import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ralphgen.errors import ProjectError, Say, UsageError
 from ralphgen.generate.workflows import read_before, regenerate
 from ralphgen.init.editor_schemas import write_schemas
-from ralphgen.init.postgresql import create_tables, has_tables
+from ralphgen.init.postgresql import create_tables, has_tables, relations
 from ralphgen.init.recorded import migrations, read_committed
 from ralphgen.init.scaffold import (
     create_database,
+    kits_with,
     propose_checks,
     serves_any_database,
     switch_on,
@@ -23,17 +26,19 @@ from ralphgen.kits.registry import KITS
 from ralphgen.ledger.tables import make_triggers
 from ralphgen.output import finish_interrupted
 from ralphgen.project.config import FILE as CONFIG
-from ralphgen.project.inspect import FACTS
+from ralphgen.project.inspect import FACTS, refuse_other_schemas
 from ralphgen.project.root import (
     FOLDER,
     Postgresql,
     database_name,
     database_path,
     is_missing,
+    names_schema,
     place_name,
     postgresql_place,
     resolved,
 )
+from ralphgen.runtime.postgresql.dsn import schema_of
 from ralphgen.suggestion import suggestion
 
 
@@ -62,13 +67,20 @@ def initialize(
     read_before(root).refuse_other_versions(root)
     _warn_of_nesting(root, say)
     place = _place(root, engine)
+    on = kits_with(root, kits, place)
+    needs_tasks = not serves_any_database(on)
+    if needs_tasks:
+        refuse_other_schemas(root, place)
+    if place is not None and needs_tasks:
+        _agree_to_add(place, agree)
     committed = None if place is not None else _agreed_tables(root, say, agree)
-    switch_on(root, kits, place)  # first: a config that cannot be read stops everything
     is_there = place is not None or committed is not None or not is_missing(database_path(root))
-    if serves_any_database(root) and not is_there:
+    if not needs_tasks and not is_there:
         hint = f'say in {CONFIG} where the project has its database: [database] path = "…"'
         raise ProjectError(f"there is no {database_name(root)}", hint)
-    _make_database(root, title, stack, committed, say)
+    switch_on(root, kits, place)
+    if needs_tasks or committed is not None:
+        _make_database(root, title, stack, committed, say)
     for written in (*write_ignored(root), *write_setup_files(root, kits)):
         say(f"wrote {written}")
     write_schemas(root)
@@ -78,6 +90,20 @@ def initialize(
     if names := propose_checks(root):
         say(f"proposed checks in {CONFIG}, as comments: {', '.join(names)}")
     return root
+
+
+def _agree_to_add(place: Postgresql, agree: Callable[[str], bool]) -> None:
+    """Ask before tables are added to a schema that has some; raises `ProjectError` after a no."""
+    names = () if has_tables(place) else relations(place)
+    if not names:
+        return
+    count = "1 table or view" if len(names) == 1 else f"{len(names)} tables and views"
+    if not agree(f"{place_name(place)} has {count}: add the tables of ralphgen to it?"):
+        hint = (
+            f'serve its own tables with kits = ["tables"] in {CONFIG}, or name another schema '
+            "in [database]"
+        )
+        raise ProjectError(f"no table was made in {place_name(place)}", hint)
 
 
 def _agreed_tables(root: Path, say: Say, agree: Callable[[str], bool]) -> Mapping[str, Any] | None:
@@ -113,7 +139,12 @@ def _place(root: Path, engine: str) -> Postgresql | None:
         hint = f"change [database] of {CONFIG}"
         raise UsageError(f"the project's rows are in {database_name(root)}", hint)
     place = configured or (Postgresql() if engine == "postgresql" else None)
-    if place is not None and not has_tables(place) and not is_missing(root / FACTS):
+    if place is not None and not names_schema(root):
+        named = schema_of(os.environ.get(place.dsn_env, ""))
+        place = replace(place, schema=named) if named else place
+    if place is None or is_missing(root / FACTS) or serves_any_database(kits_with(root, (), place)):
+        return place
+    if not has_tables(place):
         raise ProjectError(
             f"the server was written for tables that {place_name(place)} does not have",
             "run the app's own migrations, or copy a database from where there is one",

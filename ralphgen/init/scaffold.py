@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict
@@ -101,7 +102,7 @@ def _switched_on(root: Path, wanted: Sequence[str], place: Postgresql | None) ->
     # One that serves any database takes the place of the usual one.
     free = any(kit.any_schema for kit in KITS if kit.key in wanted)
     listed = _kits_on(root) if there else [] if free else ["ralph"]
-    moved = place is not None and postgresql_place(root) is None
+    moved = place is not None and postgresql_place(root) != place
     if there and set(wanted) <= set(listed) and not moved:
         return None
     text = read_text(path, FILE) if there else CONFIG_TEXT
@@ -114,10 +115,23 @@ def _switched_on(root: Path, wanted: Sequence[str], place: Postgresql | None) ->
     return edited(text, changes)
 
 
-def serves_any_database(root: Path) -> bool:
-    """Return whether the project's database is its own, of whatever tables, and not made here."""
-    kits = _kits_on(root)
-    return any(kit.any_schema for kit in KITS if kit.key in kits)
+def kits_with(root: Path, kits: Iterable[str], place: Postgresql | None) -> list[str]:
+    """Return the kits of the project once `switch_on` has added these.
+
+    Raises `ProjectError` if the config is not valid.
+    """
+    wanted = [kit.key for kit in KITS if kit.key in set(kits)]
+    text = _switched_on(root, wanted, place)
+    if text is None:
+        return _kits_on(root)
+    listed: list[str] = tomllib.loads(text)["kits"]
+    return listed
+
+
+def serves_any_database(kits: Iterable[str]) -> bool:
+    """Return whether kits serve the tables of any database, and need none of ralphgen's."""
+    on = set(kits)
+    return any(kit.any_schema for kit in KITS if kit.key in on)
 
 
 def write_ignored(root: Path) -> list[str]:

@@ -34,12 +34,15 @@ from ralphgen.project.model import (
     table_facts,
 )
 from ralphgen.project.own_tools import NO_TOOLS, read_own_tools
-from ralphgen.project.postgresql import NoConnectionError
+from ralphgen.project.postgresql import NoConnectionError, open_postgresql
 from ralphgen.project.queries.prepare import prepared_queries
 from ralphgen.project.recipes import read_recipes
 from ralphgen.project.root import (
+    CONFIG,
     DATABASE,
+    Postgresql,
     database_name,
+    database_path,
     has_database,
     is_missing,
     place_name,
@@ -271,7 +274,9 @@ def _served_schema(
         schema = _schema(facts, config, elsewhere)
     else:
         schema = _schema(facts, config, elsewhere)
-        _refuse_incomplete(connection, schema, config)
+        named = config.values.database
+        name = place_name(named.postgresql) or named.path or DATABASE
+        _refuse_incomplete(connection, schema, name)
     return replace(schema, definitions=definitions_of(connection, facts))
 
 
@@ -309,17 +314,29 @@ def _known_hidden(tables: Facts, config: TomlFile[Config]) -> Iterator[str]:
             yield known[fold(entry)]
 
 
-def _refuse_incomplete(
-    connection: DatabaseConnection, schema: Schema, config: TomlFile[Config]
-) -> None:
+def refuse_other_schemas(root: Path, place: Postgresql | None) -> None:
+    """Raise `ProjectError` if there is a database whose schema cannot be served.
+
+    `place` is where in PostgreSQL the rows are. A schema there without any table of a project is
+    not refused: `init` may add them.
+    """
+    if place is None and is_missing(database_path(root)):
+        return
+    opened = open_database(root) if place is None else open_postgresql(place)
+    with opened as connection:
+        schema = schema_from_facts(read_facts(connection))
+        if place is None or schema.tables:
+            _refuse_incomplete(connection, schema, place_name(place) or database_name(root))
+
+
+def _refuse_incomplete(connection: DatabaseConnection, schema: Schema, name: str) -> None:
     """Raise `ProjectError`, naming what is missing, for a schema that cannot be served."""
-    name = place_name(config.values.database.postgresql) or config.values.database.path or DATABASE
     missing = missing_required_columns(schema, table_names(connection))
     if missing:
         raise ProjectError(
             f"{name} is not a schema that ralphgen can serve: {'; '.join(missing)}",
             "a server needs tasks(id, feature, discipline, title, status), features(name) and "
-            "disciplines(name)",
+            f'disciplines(name); to serve other tables, write kits = ["tables"] into {CONFIG}',
         )
 
 

@@ -141,6 +141,11 @@ def postgresql_place(root: Path) -> Postgresql | None:
     return Postgresql(**{key: value for key, value in given.items() if isinstance(value, str)})
 
 
+def names_schema(root: Path) -> bool:
+    """Return whether the config names the schema in PostgreSQL."""
+    return "schema" in _database_table(root)
+
+
 def _named_database(root: Path) -> str:
     """Return `[database] path` of the config, empty where it says nothing."""
     named = _database_table(root).get("path")

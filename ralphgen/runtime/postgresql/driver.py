@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 import psycopg
-from psycopg import Connection
+from psycopg import Connection, Cursor
 from psycopg.adapt import Loader
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import Conninfo, TransactionStatus

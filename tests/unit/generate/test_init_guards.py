@@ -1,0 +1,151 @@
+"""`init` makes only the tables that the kits need, asks before it adds any, or leaves no trace."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+from driving import quiet
+from postgresql import database, needs_postgresql
+
+from ralphgen.errors import ProjectError
+from ralphgen.generate.initialize import initialize
+
+pytestmark = pytest.mark.slow
+CONFIG = '[database]\nengine = "postgresql"\n'
+SHOP = "CREATE TABLE orders (id integer PRIMARY KEY, title text NOT NULL);"
+TASKS = "CREATE TABLE tasks (id integer PRIMARY KEY, title text NOT NULL);"
+
+
+@pytest.fixture
+def dsn(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    with database() as found:
+        monkeypatch.setenv("RALPH_DSN", found)
+        yield found
+
+
+def init(root: Path, *, engine: str = "", answer: bool = False) -> list[str]:
+    """Run init, and return the questions that it asked."""
+    asked: list[str] = []
+
+    def agree(question: str) -> bool:
+        asked.append(question)
+        return answer
+
+    initialize(root, title="", stack="", kits=(), say=quiet, agree=agree, engine=engine)
+    return asked
+
+
+def tables(dsn: str, schema: str = "public") -> list[str]:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        sql = "SELECT tablename FROM pg_tables WHERE schemaname = %s ORDER BY 1"
+        return [name for (name,) in connection.execute(sql, [schema])]
+
+
+def run(dsn: str, sql: str) -> None:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(sql.encode())
+
+
+def configured(root: Path, text: str) -> Path:
+    (root / ".ralph").mkdir(parents=True)
+    (root / ".ralph/ralphgen.toml").write_text(text, encoding="utf-8")
+    return root
+
+
+@needs_postgresql
+def test_a_tables_project_gets_no_table_and_can_be_set_up_twice(tmp_path: Path, dsn: str) -> None:
+    run(dsn, SHOP)
+    root = configured(tmp_path / "p", f'kits = ["tables"]\n{CONFIG}[tables.orders]\n')
+
+    assert [] == init(root)
+    assert ["orders"] == tables(dsn)
+    assert [] == init(root)
+    assert ["orders"] == tables(dsn)
+
+
+@needs_postgresql
+def test_tables_are_added_beside_others_only_after_a_yes(tmp_path: Path, dsn: str) -> None:
+    run(dsn, SHOP)
+    with pytest.raises(ProjectError, match="no table was made"):
+        init(tmp_path / "p", engine="postgresql")
+
+    assert ["orders"] == tables(dsn)
+    assert not (tmp_path / "p/.ralph").exists()
+    assert 1 == len(init(tmp_path / "p", engine="postgresql", answer=True))
+    assert {"orders", "tasks", "features"} < {*tables(dsn)}
+    assert [] == init(tmp_path / "p")
+
+
+@needs_postgresql
+def test_an_empty_schema_gets_the_tables_without_a_question(tmp_path: Path, dsn: str) -> None:
+    assert [] == init(tmp_path / "p", engine="postgresql")
+    assert "tasks" in tables(dsn)
+
+
+@needs_postgresql
+@pytest.mark.parametrize("name", ["tasks", "features", "metadata"])
+def test_other_tables_of_these_names_are_refused_without_a_trace(
+    name: str, tmp_path: Path, dsn: str
+) -> None:
+    run(dsn, TASKS.replace("tasks", name))
+    with pytest.raises(ProjectError) as caught:
+        init(tmp_path / "p", engine="postgresql", answer=True)
+
+    assert 'kits = ["tables"]' in str(caught.value.problems[0].hint)
+    assert [name] == tables(dsn)
+    assert not (tmp_path / "p/.ralph").exists()
+
+
+@needs_postgresql
+def test_the_schema_of_the_dsn_becomes_the_setting(
+    tmp_path: Path, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RALPH_DSN", f"{dsn}&schema=shop&pgbouncer=true&connection_limit=5")
+    init(tmp_path / "p", engine="postgresql")
+
+    text = (tmp_path / "p/.ralph/ralphgen.toml").read_text(encoding="utf-8")
+    assert 'schema = "shop"' in text
+    assert [] == tables(dsn)
+    assert "tasks" in tables(dsn, "shop")
+    assert [] == init(tmp_path / "p")
+
+
+@needs_postgresql
+def test_a_schema_in_the_settings_wins_over_that_of_the_dsn(
+    tmp_path: Path, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RALPH_DSN", f"{dsn}&schema=shop")
+    init(configured(tmp_path / "p", f'{CONFIG}schema = "other"\n'))
+
+    assert "tasks" in tables(dsn, "other")
+    assert [] == tables(dsn, "shop")
+
+
+@pytest.mark.parametrize("sql", [TASKS, SHOP, TASKS.replace("tasks", "features")])
+def test_another_schema_in_sqlite_is_refused_without_a_trace(sql: str, tmp_path: Path) -> None:
+    path = tmp_path / ".ralph/db/ralph.db"
+    path.parent.mkdir(parents=True)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(sql)
+    before = path.read_bytes()
+    with pytest.raises(ProjectError) as caught:
+        init(tmp_path)
+
+    assert 'kits = ["tables"]' in str(caught.value.problems[0].hint)
+    assert [path] == [one for one in tmp_path.rglob("*") if one.is_file()]
+    assert before == path.read_bytes()
+
+
+def test_another_schema_in_the_configured_file_is_refused_without_a_trace(tmp_path: Path) -> None:
+    root = configured(tmp_path, '[database]\npath = "app.db"\n')
+    with closing(sqlite3.connect(root / "app.db")) as connection:
+        connection.executescript(TASKS)
+    with pytest.raises(ProjectError, match=r"app\.db"):
+        init(root)
+
+    assert {".ralph", ".ralph/ralphgen.toml", "app.db"} == {
+        str(one.relative_to(root)) for one in root.rglob("*")
+    }
