@@ -76,6 +76,7 @@ def initialize(
     committed = None if place is not None else _agreed_tables(root, say, agree)
     is_there = place is not None or committed is not None or not is_missing(database_path(root))
     if not needs_tasks and not is_there:
+        switch_on(root, kits, place)  # the hint is about this file
         hint = f'say in {CONFIG} where the project has its database: [database] path = "…"'
         raise ProjectError(f"there is no {database_name(root)}", hint)
     switch_on(root, kits, place)

@@ -23,7 +23,7 @@ from ralphgen.project.definitions import (
 )
 from ralphgen.project.disciplines import COLUMN, KEY
 from ralphgen.project.inspect import FACTS
-from ralphgen.project.schema import Facts
+from ralphgen.project.schema import Facts, missing_required_columns, schema_from_facts
 from ralphgen.runtime.database.ledger import MARKER
 from ralphgen.runtime.database.schema import TABLES, differences, fold
 from ralphgen.runtime.sqlite.schema import read_tables
@@ -86,6 +86,11 @@ def read_committed(root: Path) -> Mapping[str, Any]:
     return found
 
 
+def has_tasks(facts: Facts) -> bool:
+    """Return whether the recorded tables are those of a project with tasks."""
+    return not missing_required_columns(schema_from_facts(facts))
+
+
 def migrations(root: Path) -> list[str]:
     """Return the files and folders with migrations of the app's own that a project has."""
     return [path for path in MIGRATIONS if (root / path).exists()]
@@ -120,7 +125,8 @@ def make_tables(
             if statement.startswith((*CREATED, VIEW)):
                 connection.execute(statement)
         _try_writing(connection, tables)
-        found = read_tables(connection, [name for name in facts if name not in TABLES])
+        own = TABLES if has_tasks(facts) else (MARKER,)
+        found = read_tables(connection, [name for name in facts if name not in own], own=own)
     except sqlite3.Error as error:
         raise _unmade(str(error)) from error
     if different := differences(_as_read(facts), found):

@@ -11,7 +11,7 @@ from typing import Any
 
 from ralphgen.errors import ProjectError
 from ralphgen.init.checks import proposal_text, proposed_checks
-from ralphgen.init.recorded import add_row, default_schema, make_tables, take_away
+from ralphgen.init.recorded import add_row, default_schema, has_tasks, make_tables, take_away
 from ralphgen.init.stacks import Stack, first_rows
 from ralphgen.kits.registry import KITS
 from ralphgen.ledger.tables import definition, now
@@ -251,8 +251,9 @@ def _fill(path: Path, title: str, stack: Stack, committed: Mapping[str, Any] | N
             connection.execute("INSERT INTO ralphgen_ledger (created) VALUES (?)", (now(),))
         else:
             make_tables(connection, committed["schema"], committed.get("definitions"))
-        for table, row in first_rows(title, stack):
-            add_row(connection, table, row)
+        if committed is None or has_tasks(committed["schema"]):
+            for table, row in first_rows(title, stack):
+                add_row(connection, table, row)
         if committed is not None:
             take_away(connection, committed["disciplines"])
         connection.commit()

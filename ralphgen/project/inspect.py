@@ -49,6 +49,7 @@ from ralphgen.project.root import (
 )
 from ralphgen.project.rule_settings import policy_rules
 from ralphgen.project.schema import (
+    REQUIRED_COLUMNS,
     Facts,
     missing_required_columns,
     read_facts,
@@ -58,6 +59,7 @@ from ralphgen.project.schema import (
 )
 from ralphgen.project.served_tables import hidden_columns, names_of, served_tables
 from ralphgen.project.toml import TomlFile
+from ralphgen.runtime.database.ledger import MARKER
 from ralphgen.runtime.database.schema import fingerprint, fold, new_columns, only_served
 
 _Tables = tuple[ServedTable, ...]
@@ -234,14 +236,14 @@ def _database_facts(
     recorded = not is_missing(root / FACTS)
     if recorded and not has_database(root):
         warning = NO_DATABASE.format(database_name(root))
-        return (*_committed_facts(root, config), [warning], ())
+        return (*_committed_facts(root, config, kits), [warning], ())
     try:
         return _found_facts(root, config, kits)
     except NoConnectionError as error:
         if not recorded:
             raise
         warning = f"{error.problems[0].text}: its facts are taken from {FACTS}"
-        return (*_committed_facts(root, config), [warning], ())
+        return (*_committed_facts(root, config, kits), [warning], ())
 
 
 def _found_facts(
@@ -267,12 +269,12 @@ def _served_schema(
 ) -> Schema:
     """Return the tables that the servers work on, as far as they are known to the config."""
     named = names_of(config)
-    facts = read_facts(connection, named)
     elsewhere = _columns_elsewhere(connection, config)
     if takes_any_schema(config, kits):
-        facts = only_served(facts, named)
-        schema = _schema(facts, config, elsewhere)
+        facts = only_served(read_facts(connection, named, own=(MARKER,)), named)
+        schema = _schema(facts, config, elsewhere, required={})
     else:
+        facts = read_facts(connection, named)
         schema = _schema(facts, config, elsewhere)
         named = config.values.database
         name = place_name(named.postgresql) or named.path or DATABASE
@@ -289,13 +291,23 @@ def _columns_elsewhere(connection: DatabaseConnection, config: TomlFile[Config])
 
 
 def _schema(
-    tables: Facts, config: TomlFile[Config], elsewhere: Collection[str] | None = None
+    tables: Facts,
+    config: TomlFile[Config],
+    elsewhere: Collection[str] | None = None,
+    *,
+    required: Mapping[str, Collection[str]] = REQUIRED_COLUMNS,
 ) -> Schema:
     """Return the schema without what the config hides; its problems name the line of the config."""
     hidden = (*config.values.db_schema.hide, *_known_hidden(tables, config))
     try:
         case_sensitive = config.values.database.postgresql is not None
-        return schema_from_facts(tables, hidden, case_sensitive=case_sensitive, elsewhere=elsewhere)
+        return schema_from_facts(
+            tables,
+            hidden,
+            case_sensitive=case_sensitive,
+            elsewhere=elsewhere,
+            required=required,
+        )
     except ProjectError as error:
         where = config.place("schema", "hide")
         placed = [Problem(f"{where}: {problem.text}", problem.hint) for problem in error.problems]
@@ -341,11 +353,13 @@ def _refuse_incomplete(connection: DatabaseConnection, schema: Schema, name: str
 
 
 def _committed_facts(
-    root: Path, config: TomlFile[Config]
+    root: Path, config: TomlFile[Config], kits: Sequence[InspectedKit]
 ) -> tuple[Schema, _Tables, Queries | None, tuple[Removal, ...]]:
     try:
         facts = json.loads((root / FACTS).read_text(encoding="utf-8"))
-        schema = replace(_schema(facts["schema"], config), definitions=recorded_parts(facts))
+        required = {} if takes_any_schema(config, kits) else REQUIRED_COLUMNS
+        schema = _schema(facts["schema"], config, required=required)
+        schema = replace(schema, definitions=recorded_parts(facts))
         removals = tuple(
             stored_removal(name, tuple(names))
             for name, names in sorted(facts["disciplines"].items())

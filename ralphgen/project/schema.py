@@ -40,14 +40,17 @@ Facts = Mapping[str, Sequence[Mapping[str, Any]]]
 """Table name to columns, as `read_tables` returns them and JSON keeps them."""
 
 
-def read_facts(connection: DatabaseConnection, also: Sequence[str] = ()) -> Facts:
+def read_facts(
+    connection: DatabaseConnection, also: Sequence[str] = (), *, own: Sequence[str] = TABLES
+) -> Facts:
     """Return the tables of a project's database, as its engine's `read_tables` gives them.
 
-    `also` names further tables and views.
+    `also` names further tables and views. A project without tasks has none of `TABLES` as its
+    `own` but the marker of the ledger.
     """
     if isinstance(connection, PostgresqlConnection):
-        return postgresql.read_tables(connection.raw, also=also)
-    return sqlite.read_tables(cast("sqlite3.Connection", connection), also)
+        return postgresql.read_tables(connection.raw, also=also, own=own)
+    return sqlite.read_tables(cast("sqlite3.Connection", connection), also, own=own)
 
 
 def table_names(connection: DatabaseConnection) -> tuple[str, ...]:
@@ -70,6 +73,7 @@ def schema_from_facts(
     *,
     case_sensitive: bool = False,
     elsewhere: Collection[str] | None = (),
+    required: Mapping[str, Collection[str]] = REQUIRED_COLUMNS,
 ) -> Schema:
     """Return the schema of tables as `read_tables` or `table_facts` give them, sorted by name.
 
@@ -78,7 +82,7 @@ def schema_from_facts(
     since a hidden NOT NULL column decides what can be written, and leave the fingerprint. It may
     name those of other tables too, which named queries could read: `elsewhere` are these in small
     letters, None where they are not known.
-    Raises `ProjectError` for a `hide` entry that names no column or a required one. A schema
+    Raises `ProjectError` for a `hide` entry that names no column or a `required` one. A schema
     that lacks required columns is returned: see `missing_required_columns`.
     """
     tables = tuple(
@@ -86,7 +90,11 @@ def schema_from_facts(
         for name, columns in sorted(facts.items())
     )
     hidden = tuple(sorted(set(hide)))
-    problems = [problem for entry in hidden for problem in _hide_problems(entry, tables, elsewhere)]
+    problems = [
+        problem
+        for entry in hidden
+        for problem in _hide_problems(entry, tables, elsewhere, required)
+    ]
     if problems:
         raise ProjectError.of(problems)
     return Schema(tables, fingerprint(table_facts(tables), hidden), hidden, case_sensitive)
@@ -130,12 +138,15 @@ def _column(facts: Mapping[str, Any]) -> Column:
 
 
 def _hide_problems(
-    entry: str, tables: Sequence[Table], elsewhere: Collection[str] | None
+    entry: str,
+    tables: Sequence[Table],
+    elsewhere: Collection[str] | None,
+    required: Mapping[str, Collection[str]],
 ) -> Iterator[Problem]:
     """Yield what is wrong with one entry of `[schema] hide`: nothing, or one thing."""
     table, _, column = fold(entry).partition(".")
     names = [f"{one.name}.{two.name}" for one in tables for two in one.columns]
-    if column in REQUIRED_COLUMNS.get(table, ()):
+    if column in required.get(table, ()):
         text = f'[schema] hide names "{entry}", which every server needs'
         yield Problem(text, "take it out of hide")
     elif fold(entry) in map(fold, names) or fold(entry) in (elsewhere or ()):

@@ -21,6 +21,28 @@ from ralphgen.runtime.database.schema import TABLES, fold
 from ralphgen.suggestion import suggestion
 
 LONGEST = 50  # characters of a noun
+# What a table's name ends with in the plural, and its singular: the first that fits. An ending
+# without a singular is in doubt: movies, statuses and cases, caches and branches.
+_ENDINGS = (
+    *(
+        (f"{stem}ies", f"{stem}y")
+        for stem in ("bb", "og", "eg", "it", "quer", "nc", "lic", "tor", "gor", "ntr")
+    ),
+    *((f"{stem}ies", f"{stem}y") for stem in ("an", "str", "rt", "ar", "il", "ver", "liv")),
+    *(("sses", "ss"), ("shes", "sh"), ("tches", "tch"), ("oxes", "ox"), ("exes", "ex")),
+    *(("ixes", "ix"), ("rses", "rse"), ("ouses", "ouse"), ("auses", "ause")),
+    *((ending, "") for ending in ("ies", "ses", "xes", "zes", "hes", "oes", "ves", "ics")),
+    *((ending, "") for ending in ("ss", "us", "is", "as", "os")),
+    ("s", ""),
+)
+_VOWELS = frozenset("aeiouy")
+_SINGULAR = frozenset(
+    {
+        *("aws", "biceps", "chaps", "corps", "diabetes", "dns", "gallows", "goods", "headquarters"),
+        *("jeans", "lens", "means", "news", "scissors", "series", "species", "summons", "thanks"),
+        *("triceps", "trousers"),
+    }
+)
 HOST = "ralph"  # whose server has tools on the usual tables already
 
 
@@ -54,9 +76,11 @@ def unserved(root: Path, config: Mapping[str, Any]) -> tuple[Table, ...]:
             for name in relation_names(connection)
             if not fold(name).startswith(INTERNAL) and fold(name) not in served
         ]
+        own: Sequence[str] = ()
         if HOST in config.get("kits", [HOST]):
+            own = TABLES
             names = [name for name in names if fold(name) not in TABLES]
-        facts = read_facts(connection, names)
+        facts = read_facts(connection, names, own=own)
     return tuple(table for table in schema_from_facts(facts).tables if table.name in names)
 
 
@@ -93,12 +117,19 @@ def _added(root: Path, names: Sequence[str]) -> list[tuple[str, str, tuple[str, 
 
 
 def noun_of(table: Table) -> str:
-    """Return what one row of a table may be called: its name without the letter of a plural."""
-    name = snake(table.name)[:LONGEST]
-    for plural, singular in (("ies", "y"), ("sses", "ss"), ("xes", "x"), ("ss", "ss"), ("s", "")):
-        if name.endswith(plural) and len(name) > len(plural) + 1:
-            return f"{name.removesuffix(plural)}{singular}"
-    return name
+    """Return the name of one row of a table: its singular, or the table's name if in doubt."""
+    before, separator, word = snake(table.name).rpartition("_")
+    return f"{before}{separator}{_singular(word)}"[:LONGEST]
+
+
+def _singular(word: str) -> str:
+    """Return the singular of a regular plural, and any other word unchanged."""
+    ending, singular = next((pair for pair in _ENDINGS if word.endswith(pair[0])), ("", ""))
+    stem = word.removesuffix(ending)
+    is_certain = ending == "s" or bool(singular)
+    if not is_certain or word in _SINGULAR or not _VOWELS & {*stem, *singular}:
+        return word
+    return f"{stem}{singular}"
 
 
 def _config(root: Path) -> dict[str, Any]:

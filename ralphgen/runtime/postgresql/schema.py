@@ -99,9 +99,13 @@ _CAST_LITERAL = re.compile(r"('(?:[^']|'')*')::[^'()]+(?:\([0-9, ]+\))?")
 
 
 def read_tables(
-    connection: Any, schema: str | None = None, *, also: Sequence[str] = ()
+    connection: Any,
+    schema: str | None = None,
+    *,
+    also: Sequence[str] = (),
+    own: Sequence[str] = TABLES,
 ) -> dict[str, list[Column]]:
-    """Return, by name those of `TABLES` that exist in a schema, each with its columns in order.
+    """Return, by name those of `own` that exist in a schema, each with its columns in order.
 
     `connection` is one of psycopg with raw cursors; without `schema` the first of its search path
     is read. A column is what `read_tables` of SQLite says of one; its type is one of those, or JSON
@@ -112,10 +116,10 @@ def read_tables(
     BOOLEAN too. Takes one query; raises what psycopg raises.
     """
     tables: dict[str, list[Column]] = {}
-    names = [*TABLES, *also]
-    for table, *found in connection.execute(_COLUMNS, [schema, names, list(TABLES)]).fetchall():
+    names = [*own, *also]
+    for table, *found in connection.execute(_COLUMNS, [schema, names, list(own)]).fetchall():
         column = _column(*found)
-        if table not in TABLES and column["type"].startswith("NUMERIC"):
+        if table not in own and column["type"].startswith("NUMERIC"):
             column["type"] = column["type"].replace("NUMERIC", _MEANT.get(found[1], "NUMERIC"))
         tables.setdefault(table, []).append(column)
     return tables

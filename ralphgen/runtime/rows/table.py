@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..errors import ToolError
 from ..sqlite.library import quoted
-from ..values.encoding import read_exact_json, write_json
+from ..values.encoding import read_exact_json, read_json, write_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

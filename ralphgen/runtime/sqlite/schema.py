@@ -19,12 +19,15 @@ if TYPE_CHECKING:
 _COLUMNS = """
     SELECT lower(t.name), t.sql, c.name, c.type, c."notnull", c.dflt_value, c.pk, c.hidden
     FROM sqlite_master AS t, pragma_table_xinfo(t.name, 'main') AS c
-    WHERE t.type = 'table' AND lower(t.name) IN (?, ?, ?, ?, ?, ?, ?) AND c.hidden <> 1
+    WHERE t.type = 'table' AND c.hidden <> 1
+        AND lower(t.name) IN (SELECT value FROM json_each(?))
     ORDER BY 1, c.cid
 """
 # Tables and views that a server works on besides, which may go by any name.
 _FURTHER = """
-    SELECT t.name, t.type, t.sql, c.name, c.type, c."notnull", c.dflt_value, c.pk, c.hidden
+    SELECT t.name, t.type, t.sql,
+        EXISTS (SELECT 1 FROM pragma_index_list(t.name, 'main') AS i WHERE i.origin = 'pk'),
+        c.name, c.type, c."notnull", c.dflt_value, c.pk, c.hidden
     FROM sqlite_master AS t, pragma_table_xinfo(t.name, 'main') AS c
     WHERE t.type IN ('table', 'view') AND c.hidden <> 1
         AND lower(t.name) IN (SELECT lower(value) FROM json_each(?))
@@ -55,9 +58,9 @@ _PLAIN_INTEGER = "0|-?[1-9][0-9]*"
 
 
 def read_tables(
-    connection: sqlite3.Connection, also: Sequence[str] = ()
+    connection: sqlite3.Connection, also: Sequence[str] = (), *, own: Sequence[str] = TABLES
 ) -> dict[str, list[Column]]:
-    """Return, by name those of `TABLES` that exist, each with its columns in schema order.
+    """Return, by name those of `own` that exist, each with its columns in schema order.
 
     A column is `name`, `type` (INTEGER, TEXT, REAL, BLOB, NUMERIC by SQLite's affinity rules, ANY
     in STRICT tables), `not_null`, `default` (SQL text; `None` also for NULL), `primary_key` (0, or
@@ -69,10 +72,10 @@ def read_tables(
     """
     cursor = connection.cursor()
     cursor.row_factory = None
-    references = _references(cursor, (*TABLES, *also))
+    references = _references(cursor, (*own, *also), own)
     tables: dict[str, list[Column]] = {}
     allowed: dict[str, list[str]] = {}
-    for table, sql, name, *declared in cursor.execute(_COLUMNS, TABLES):
+    for table, sql, name, *declared in cursor.execute(_COLUMNS, [json.dumps(list(own))]):
         if table not in tables:
             tables[table] = []
             allowed = check_values(sql) if "check" in sql.lower() else {}
@@ -81,23 +84,25 @@ def read_tables(
         column["values"] = _values(column["type"], allowed.get(name))
         tables[table].append(column)
     if also:
-        tables = {**_further(cursor, also, references), **tables}
+        tables = {**_further(cursor, also, references, own), **tables}
     return tables
 
 
 def _further(
-    cursor: sqlite3.Cursor, names: Sequence[str], references: Mapping[tuple[str, str], str]
+    cursor: sqlite3.Cursor,
+    names: Sequence[str],
+    references: Mapping[tuple[str, str], str],
+    own: Sequence[str],
 ) -> dict[str, list[Column]]:
-    """Return tables and views by their own names, but for those of `TABLES`."""
+    """Return tables and views by their own names, except those of `own`."""
     tables: dict[str, list[Column]] = {}
     allowed: dict[str, list[str]] = {}
     try:
         found = cursor.execute(_FURTHER, [json.dumps(list(names))]).fetchall()
     except sqlite3.OperationalError:  # one view that cannot be read spoils it for all
         found = [row for name in names for row in _columns_of(cursor, _FURTHER, json.dumps([name]))]
-    keys = [row[0] for row in found if row[7]]
-    for table, sort, sql, name, declared, *rest in found:
-        if fold(table) in TABLES:
+    for table, sort, sql, has_index, name, declared, *rest in found:
+        if fold(table) in own:
             continue
         if table not in tables:
             tables[table] = []
@@ -107,9 +112,9 @@ def _further(
         if column["type"] in ("BLOB", "NUMERIC"):
             column["type"] = _meant(declared.upper(), column["type"])
         if column["primary_key"]:
-            # SQLite fills the key that is the number of its row; in any other it allows NULL.
-            numbered = declared.upper() == "INTEGER" and keys.count(table) == 1
-            column["not_null"] = not numbered or "WITHOUT ROWID" in " ".join(sql.upper().split())
+            # SQLite fills a key without an index of its own, which is the number of its row. In
+            # any other key it allows NULL.
+            column["not_null"] = bool(has_index)
         column["references"] = references.get((fold(table), fold(name)))
         column["values"] = _values(column["type"], allowed.get(name))
         tables[table].append(column)
@@ -182,13 +187,15 @@ def _values(kind: str, allowed: list[str] | None) -> list[str] | None:
     return allowed if plain else None
 
 
-def _references(cursor: sqlite3.Cursor, tables: Sequence[str]) -> dict[tuple[str, str], str]:
+def _references(
+    cursor: sqlite3.Cursor, tables: Sequence[str], own: Sequence[str]
+) -> dict[tuple[str, str], str]:
     """Return the foreign key of each column; of several, the first by name."""
     found: dict[tuple[str, str], str] = {}
     for table, column, parent, parent_column in cursor.execute(
         _FOREIGN_KEYS, [json.dumps(list(tables))]
     ):
-        name = fold(parent) if fold(parent) in TABLES else parent
+        name = fold(parent) if fold(parent) in own else parent
         reference, place = f"{name}({parent_column})", (table, fold(column))
         found[place] = min(reference, found.get(place, reference))
     return found

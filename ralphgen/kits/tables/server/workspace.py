@@ -72,7 +72,8 @@ class OpenTables(OpenProject):
         from ralphgen.runtime.sqlite.schema import read_tables
 
         also = self._manifest["schema"].get("tables", [])
-        return only_served(read_tables(self.database.connection, also=also), also)
+        own = ("ralphgen_ledger",)  # no other table has a meaning here
+        return only_served(read_tables(self.database.connection, also=also, own=own), also)
 
     def _open_journal(self) -> Journal:
         from ralphgen.runtime.sqlite.journal import Journal
