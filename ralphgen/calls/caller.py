@@ -40,7 +40,7 @@ def open_server(
             f'this shell belongs to the session "{plain(session_id)}", and calls tools as it',
             "leave out what would make another",
         )
-    start = server_command(root, trust_edited=trust_edited, say=say)
+    start = server_command(root, [kit], trust_edited=trust_edited, say=say)
     policy = read_policy(root, trust_edited=trust_edited)
     refuse_unknown(policy, kit, tool)
     if session_id:

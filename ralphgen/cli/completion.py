@@ -106,7 +106,7 @@ def complete_agents(context: typer.Context, incomplete: str) -> list[Offer]:
 
     def offers(root: Path) -> list[Offer]:
         from ralphgen.project.config_values import KNOWN_AGENTS
-        from ralphgen.sessions.items import read_settings
+        from ralphgen.trust.items import read_settings
 
         names = (*KNOWN_AGENTS, *read_settings(root).loop.agents)
         return [(name, "") for name in names if name.startswith(incomplete)]

@@ -83,7 +83,7 @@ def launch(
     from ralphgen.launch.agent import LaunchOptions, prints
     from ralphgen.launch.agents import find_agent
     from ralphgen.project.root import project_place
-    from ralphgen.sessions.items import read_settings
+    from ralphgen.trust.items import read_settings
 
     refuse_agents("launch")
     place, tell = project_place(project), progress(quiet)

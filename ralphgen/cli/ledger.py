@@ -50,8 +50,8 @@ def off(path: Folder = Path(), yes: Yes = False, quiet: Quiet = False) -> None:
     from ralphgen.runtime.database.claims import live_claims
     from ralphgen.runtime.database.entries import KEPT
     from ralphgen.runtime.database.ledger import MARKER
-    from ralphgen.sessions.items import read_settings
     from ralphgen.terminal.person import agrees
+    from ralphgen.trust.items import read_settings
 
     root = _root_for_a_person(path, "ledger off")
     state = read_state(root)

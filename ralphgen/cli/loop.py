@@ -159,7 +159,7 @@ def _looped(
     from ralphgen.trust.decide import require_trust
 
     root, limits, telling = prepared.root, prepared.limits, prepared.telling
-    if warning := require_trust(root, project_items(root), asked):
+    if warning := require_trust(root, project_items(root), asked, is_whole=True):
         tell(warning)
     find_program(prepared.agent)  # before a task is claimed for nothing
     with (

@@ -36,13 +36,15 @@ def agents(
     from ralphgen.generate.workflows import generate
     from ralphgen.plugin.agents import FOLDER, read_personas, render_agents
     from ralphgen.project.root import project_root
+    from ralphgen.trust.items import recorded_writes
 
     if write and check:
         raise UsageError('"--write" and "--check" exclude each other', "name one of them")
     root, tell = project_root(project), progress(quiet)
     files = render_agents(read_personas(root, generate(root).plan))
     if write or check:
-        _settle(root / FOLDER, FOLDER, files, "ralphgen agents --write", check, force, tell)
+        with recorded_writes(root):
+            _settle(root / FOLDER, FOLDER, files, "ralphgen agents --write", check, force, tell)
     else:
         sys.stdout.writelines(f"{FOLDER}/{path}\n" for path in files)
 
@@ -65,6 +67,7 @@ def plugin(
     from ralphgen.generate.workflows import generate
     from ralphgen.plugin.folder import FOLDER, render_plugin
     from ralphgen.project.root import project_root
+    from ralphgen.trust.items import recorded_writes
 
     if check and force:
         raise UsageError('"--force" is for writing, not for "--check"', "leave one of them out")
@@ -72,7 +75,8 @@ def plugin(
     files = render_plugin(generate(root).plan)
     folder, shown = (root / FOLDER, FOLDER) if output is None else (output, str(output))
     command = "ralphgen plugin" if output is None else f"ralphgen plugin -o {quote(shown)}"
-    _settle(folder, shown, files, command, check, force, tell)
+    with recorded_writes(root):
+        _settle(folder, shown, files, command, check, force, tell)
 
 
 def _settle(

@@ -1,5 +1,6 @@
 """The commands that write, check and show a project's server."""
 
+import shlex
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -65,6 +66,7 @@ def init(
     from ralphgen.cli.next_steps import next_steps
     from ralphgen.generate.initialize import initialize
     from ralphgen.terminal.person import agrees
+    from ralphgen.trust.record import read_record
 
     tell = progress(quiet)
     asked = tuple(kit or ())
@@ -80,6 +82,8 @@ def init(
     )
     _finish(root, install=not no_install, say=tell)
     tell("done; next:")
+    if not read_record(root).is_of_folder:
+        tell(f"  {shlex.join(['ralphgen', 'trust', *([] if path == Path() else [str(path)])])}")
     for command in next_steps(root, path):
         tell(f"  {command}")
 
@@ -104,9 +108,10 @@ def regen(
     quiet: Quiet = False,
 ) -> None:
     """Write the server anew, after a migration or a change of settings."""
+    from ralphgen.cli.trust import asked
     from ralphgen.generate.workflows import preview, regenerate
     from ralphgen.project.root import project_root
-    from ralphgen.terminal.person import refuse_agents
+    from ralphgen.terminal.person import at_terminal, refuse_agents
 
     tell = progress(quiet)
     if allow_removals:
@@ -117,7 +122,8 @@ def regen(
     if dry_run:
         sys.stdout.write(harmless(preview(root, say=tell)))
         return
-    regenerate(root, force=force, say=tell, allow_removals=allow_removals)
+    ask = asked if at_terminal() else None
+    regenerate(root, force=force, say=tell, allow_removals=allow_removals, ask=ask)
     _finish(root, install=not no_install, say=tell)
 
 

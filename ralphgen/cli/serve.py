@@ -27,7 +27,9 @@ def serve(arguments: Sequence[str]) -> int:
             return _serve_session(arguments)
         server = _find_server()
         trust_edited = "--trust-edited" in arguments
-        start = server_command(server.parents[2], trust_edited=trust_edited, say=_say)
+        kits = [one for one in arguments if not one.startswith("-")]
+        root = server.parents[2]
+        start = server_command(root, kits, trust_edited=trust_edited, say=_say)
         command = [*start, *arguments]
         if os.name == "posix":
             os.execv(command[0], command)

@@ -141,6 +141,7 @@ def config(
     from ralphgen.project.inspect import inspect_project
     from ralphgen.project.root import project_root
     from ralphgen.sessions.remote import remote_kits
+    from ralphgen.trust.items import recorded_writes
 
     root = project_root(path)
     project = inspect_project(root, KITS)
@@ -148,7 +149,8 @@ def config(
     if not write:
         sys.stdout.write(client_text(client, root, project.kits, remote))
         return
-    changed = write_client(client, root, project.kits, remote)
+    with recorded_writes(root):
+        changed = write_client(client, root, project.kits, remote)
     say(f"{'wrote' if changed else 'nothing to change in'} {client_file(client, root)}")
     if CLIENTS[client].note:
         say(f"note: {CLIENTS[client].note}")

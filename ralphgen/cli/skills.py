@@ -82,10 +82,12 @@ def _section_of_agents_md(
     tell: Say,
 ) -> None:
     from ralphgen.skills.agents_md import FILE, render_section, section_diff, write_section
+    from ralphgen.trust.items import recorded_writes
 
     section = render_section(plan, checks)
     if write:
-        changed = write_section(root, section)
+        with recorded_writes(root):
+            changed = write_section(root, section)
         tell(f"{'wrote the section of' if changed else 'nothing to change in'} {FILE}")
     elif not check:
         sys.stdout.write(section)
@@ -130,8 +132,11 @@ def _show(skills: "Sequence[Skill]", *, whole: bool) -> None:
 
 def _write(root: Path, skills: "Sequence[Skill]", *, force: bool, tell: Say) -> None:
     from ralphgen.skills.writing import write_skills
+    from ralphgen.trust.items import recorded_writes
 
-    for folder, written in write_skills(root, skills, force=force).items():
+    with recorded_writes(root):
+        done = write_skills(root, skills, force=force)
+    for folder, written in done.items():
         count = len((*written.added, *written.changed, *written.removed))
         tell(f"{folder}: {f'{count} files written' if count else 'nothing to change'}")
 

@@ -28,6 +28,7 @@ def trust(path: Folder = Path(), yes: Yes = False) -> None:
     record = read_record(root)
     unknown = [item for item in project_items(root) if item.digest not in record.digests]
     if not unknown:
+        add_to_record(root, [], marks=True)
         say("there is nothing that you do not trust already")
         return
     shown = [item.shown for item in unknown]
@@ -39,7 +40,12 @@ def trust(path: Folder = Path(), yes: Yes = False) -> None:
     elif not asked(shown):
         say("nothing was recorded")
         raise typer.Exit(1)
-    add_to_record(root, [item.digest for item in unknown])
+    add_to_record(
+        root,
+        [item.digest for item in unknown if not item.is_content],
+        [item.digest for item in unknown if item.is_content],
+        marks=True,
+    )
     say("recorded")
 
 

@@ -94,7 +94,7 @@ def examine(root: Path, *, trust_edited: bool = False) -> Iterator[CheckResult]:
     whole = all((root / FOLDER / name).is_file() for name in ("server.py", "manifest.json"))
     if finding.fix or missing or not whole:
         return
-    require_server(root, trust_edited=trust_edited)
+    require_server(root, ["ralph"], trust_edited=trust_edited)
     trusting = (TRUST_EDITED,) if trust_edited else ()
     if generated.project.own_tools:
         own, first = generated.project.own_tools, generated.plan.kits[0]

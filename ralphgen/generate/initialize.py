@@ -40,6 +40,8 @@ from ralphgen.project.root import (
 )
 from ralphgen.runtime.postgresql.dsn import schema_of
 from ralphgen.suggestion import suggestion
+from ralphgen.trust.files import client_files, content_files
+from ralphgen.trust.record import keep_record
 
 
 def initialize(
@@ -66,6 +68,7 @@ def initialize(
     finish_interrupted(root / FOLDER)
     read_before(root).refuse_other_versions(root)
     _warn_of_nesting(root, say)
+    is_new = not (root / ".ralph").exists()
     place = _place(root, engine)
     on = kits_with(root, kits, place)
     needs_tasks = not serves_any_database(on)
@@ -85,6 +88,9 @@ def initialize(
     for written in (*write_ignored(root), *write_setup_files(root, kits)):
         say(f"wrote {written}")
     write_schemas(root)
+    is_ours = is_new and not (client_files(root) or content_files(root))
+    if is_ours and (warning := keep_record(root, [], marks=True)):
+        say(f"warning: {warning}")
     generated = regenerate(root, force=False, say=say)
     if write_default_context(root, generated.plan):
         say(f"wrote {FOLDER}/context.json: a client of your own sees every tool")

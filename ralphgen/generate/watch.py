@@ -40,7 +40,7 @@ def _written(root: Path) -> list[str]:
     """Write the server; return what there is to say of it."""
     lines: list[str] = []
     try:
-        regenerate(root, force=False, say=lines.append)
+        regenerate(root, force=False, say=lines.append, records=False)
     except RalphgenError as error:
         lines.append(f"ralphgen: {error}")
     return lines

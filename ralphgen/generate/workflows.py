@@ -18,13 +18,10 @@ from ralphgen.planning.model import ServerPlan
 from ralphgen.planning.preview import long_lists
 from ralphgen.planning.server import plan_server
 from ralphgen.project.config import FILE as CONFIG
-from ralphgen.project.config import Config, read_config
-from ralphgen.project.inspect import FACTS, inspect_project, settings_models
+from ralphgen.project.inspect import FACTS, inspect_project
 from ralphgen.project.merge import Merge, read_merge
 from ralphgen.project.model import Project
-from ralphgen.project.prompts import prompt_names, read_words
 from ralphgen.project.root import FOLDER
-from ralphgen.project.rows import open_rows
 from ralphgen.project.versions import (
     refuse_earlier,
     refuse_older,
@@ -32,14 +29,8 @@ from ralphgen.project.versions import (
     written_by,
 )
 from ralphgen.rendering.server import render_files
-from ralphgen.trust.decide import (
-    TrustItem,
-    check_items,
-    is_plain,
-    record_written,
-    tool_items,
-    words_items,
-)
+from ralphgen.trust.decide import Ask, record_written
+from ralphgen.trust.items import read_settings, run_items, written_items
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +101,8 @@ def regenerate(
     say: Say,
     allow_removals: bool = False,
     removed: Collection[str] = (),
+    records: bool = True,
+    ask: Ask | None = None,
 ) -> Generated:
     """Write the project's server; raises `EditedError` for hand edits unless forced.
 
@@ -117,7 +110,8 @@ def regenerate(
     place of what is on disk. Raises `VersionError` where another ralphgen has to write it, unless
     forced, and `ProjectError` where tables, columns, values or tools would go that the server on
     disk has, or tasks would be done with less proof, unless `allow_removals`. `removed` are tables
-    that the caller itself has taken away.
+    that the caller itself has taken away. Unless it `records` nothing, what the user wrote is put
+    on the record of trust, as `record_written` does with `ask`.
     """
     finish_interrupted(root / FOLDER)
     before = read_before(root)
@@ -132,12 +126,9 @@ def regenerate(
         refuse_removals(before.recorded, generated.project, generated.plan, removed)
     if before.merge and not force:
         _refuse_edited_sides(before.merge)
-    is_first = not (root / FOLDER / MANIFEST).exists()
     known = tools_on_disk(root, absent=True)
     merged = before.merge.listed if before.merge else None
     written = write(root / FOLDER, generated.files, force=force, merged=merged)
-    made_here = is_first and _is_plain(root, generated.project)
-    failure = record_written(root, generated.files[MANIFEST], _run(root), made_here=made_here)
     for line in (
         _written(written),
         *renew_default_context(root, generated.plan, known),
@@ -146,8 +137,11 @@ def regenerate(
         say(line)
     if before.merge:
         say(f'the merge has what both sides generated from: "git add {FOLDER}" takes it over')
-    if failure:
-        say(f"warning: {plain(failure)}")
+    if records:
+        config, items = read_settings(root), written_items(root, generated.project)
+        run = run_items(root, config)
+        for warning in record_written(root, generated.files[MANIFEST], items, run, ask):
+            say(f"warning: {plain(warning)}")
     return generated
 
 
@@ -157,22 +151,6 @@ def _remarks(plan: ServerPlan) -> Iterator[str]:
         yield plain(one.told)
     for line in long_lists(plan):
         yield f"warning: {line}"
-
-
-def _is_plain(root: Path, project: Project) -> bool:
-    """Return whether nothing in the project has to be trusted but its server."""
-    words = words_items(read_words(root, prompt_names(root)), project.recipes)
-    with open_rows(root) as rows:
-        return is_plain(_settings(root), rows, [*words, *tool_items(root)])
-
-
-def _run(root: Path) -> list[TrustItem]:
-    """Return what the project's server runs besides itself."""
-    return [*check_items(_settings(root).done), *tool_items(root)]
-
-
-def _settings(root: Path) -> Config:
-    return read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS)).values
 
 
 def _refuse_edited_sides(merge: Merge) -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ralphgen.project.served_tables import hidden_columns
-from ralphgen.sessions.items import read_settings
+from ralphgen.trust.items import read_settings
 
 
 def hidden_in(root: Path) -> frozenset[str]:

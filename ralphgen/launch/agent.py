@@ -123,6 +123,7 @@ class Agent(ABC):
     converses: bool = True
     reports_cost: bool = False
     variables: tuple[str, ...] = ()
+    leaves_out_settings: bool = False  # can start without the settings of a project
 
     @abstractmethod
     def call(self, session: PreparedSession, options: LaunchOptions) -> AgentCall:

@@ -32,6 +32,7 @@ from ralphgen.launch.lacking import Lack, lack_error
 from ralphgen.launch.outcome import Usage
 from ralphgen.launch.servers import Entry, filled, session_servers, start_command
 from ralphgen.project.root import postgresql_place
+from ralphgen.runtime.files.protection import CLIENT_FILES, CLIENT_FOLDERS
 from ralphgen.sessions.model import PreparedSession
 
 CODEX = "codex"  # the program, looked for on PATH
@@ -164,7 +165,8 @@ def _servers(session: PreparedSession, variables: dict[str, str]) -> Iterator[st
 
 def _permissions(base: str) -> Iterator[str]:
     """Yield the settings of a sandbox that keeps from commands what is the servers' alone."""
-    rules = {":workspace_roots": {KEPT: "read", GITS: "read"}}
+    kept = [KEPT, GITS, *sorted(CLIENT_FOLDERS), *sorted(CLIENT_FILES)]
+    rules = {":workspace_roots": dict.fromkeys(kept, "read")}
     yield f'default_permissions="{PROFILE}"'
     yield f"permissions.{PROFILE}={_toml({'extends': base, 'filesystem': rules})}"
 

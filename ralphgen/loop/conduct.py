@@ -92,6 +92,7 @@ def conduct(
             reason=stop.reason,
             exit_code=stop.exit_code,
             outcomes=totals.outcomes,
+            recorded=sorted({*site.recorded}),
             cost_usd=round(totals.cost, 6),
             seconds=round(time.monotonic() - run.began, 3),
         )

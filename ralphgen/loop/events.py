@@ -49,6 +49,8 @@ def event_lines(told: Event) -> Iterator[str]:
         case {"event": "stop", "reason": reason}:
             yield from harmless(reason).split("\n")
             yield ", ".join(totals(told))
+            if files := told.get("recorded"):
+                yield plain(f"changed by tasks that passed, and now on record: {', '.join(files)}")
 
 
 def totals(told: Event) -> Iterator[str]:

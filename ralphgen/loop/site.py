@@ -1,5 +1,6 @@
 """The project that a loop works on: makes sessions, lets agents work in them, says what came."""
 
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -8,6 +9,7 @@ from pathlib import Path
 
 from ralphgen.errors import ProjectError, RalphgenError
 from ralphgen.launch.agent import Agent, AgentLine, LaunchOptions
+from ralphgen.launch.outcome import DONE
 from ralphgen.launch.session import SessionEnd, launch_session
 from ralphgen.loop.events import Tell, event
 from ralphgen.loop.run import Assignment
@@ -21,6 +23,7 @@ from ralphgen.sessions.create import create_session
 from ralphgen.sessions.decide import Request
 from ralphgen.sessions.model import PreparedSession
 from ralphgen.sessions.store import remove
+from ralphgen.trust.decide import content_items, record_items, untrusted
 
 RECIPE, REVIEW = "task_execution", "opus_review"
 
@@ -46,6 +49,7 @@ class ProjectWorkplace:
         self._stop = stop
         self._held: list[tuple[PreparedSession, str, str]] = []
         self._trust_edited = trust_edited
+        self.recorded: list[str] = []
 
     def merges(self, _worker: int) -> list[tuple[int, str]]:
         """Return nothing: where all work in one tree, nothing is merged."""
@@ -81,7 +85,13 @@ class ProjectWorkplace:
     def _concluded(
         self, session: PreparedSession, end: SessionEnd, worker: int, _held: ExitStack
     ) -> str:
-        """Let the task of a session go; return what came of it, in a word."""
+        """Let the task of a session go; return what came of it, in a word.
+
+        What agents follow or run, and one whose checks passed has changed, is put on record.
+        """
+        if end.outcome.word == DONE and (new := untrusted(self._root, content_items(self._root))):
+            record_items(self._root, new)
+            self.recorded += [os.path.relpath(item.file, self._root) for item in new]
         self._let_go(session, end.outcome.word, end.comment, worker)
         return end.outcome.word
 
@@ -129,6 +139,7 @@ class ProjectWorkplace:
                 ask=lambda _shown: False,  # a person was asked before the first session
                 work_tree=None if job.review else self._tree_of(worker),
                 trust_edited=self._trust_edited,
+                leaves_out=self._agent.leaves_out_settings,
             )
         except NothingReadyError:
             raise

@@ -17,7 +17,7 @@ from ralphgen.loop.trees import TreeWorkplace
 from ralphgen.project.config import Config
 from ralphgen.project.inspect import inspect_project
 from ralphgen.sessions.claims import refuse_without_ledger
-from ralphgen.sessions.items import read_settings
+from ralphgen.trust.items import read_settings
 
 
 @dataclass(frozen=True, slots=True)

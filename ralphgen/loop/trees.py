@@ -22,7 +22,7 @@ from ralphgen.sessions.claims import TaskClaim, give_back
 from ralphgen.sessions.model import PreparedSession
 from ralphgen.worktrees.begin import left_merges, refuse_red_base, refuse_unmergeable
 from ralphgen.worktrees.git import skipped_hooks
-from ralphgen.worktrees.merge import COMMIT, Conflict, Merged, Pending, RedCheck, merge
+from ralphgen.worktrees.merge import COMMIT, Conflict, Merged, Pending, RedCheck, Refused, merge
 from ralphgen.worktrees.trees import Worktree, free_number, prepare
 
 NOT_MERGED = "not merged"
@@ -135,6 +135,10 @@ class TreeWorkplace(ProjectWorkplace):
                 stop=self._stop,
             )
             outcome, text, comment = _words(found)
+            if isinstance(found, Refused):  # no further attempt can make it better
+                claim = replace(claim, attempts=1)
+            if isinstance(found, Merged):
+                self.recorded += found.recorded
             if outcome != PENDING:
                 give_back(claim, outcome, comment, reopens=outcome == NOT_MERGED)
         except ProjectError as error:
@@ -173,11 +177,15 @@ class TreeWorkplace(ProjectWorkplace):
         return lambda line: self._note(worker, line)
 
 
-def _words(found: Merged | Conflict | RedCheck | Pending) -> tuple[str, str, str]:
+def _words(found: Merged | Conflict | RedCheck | Refused | Pending) -> tuple[str, str, str]:
     """Return what came of a merge: the outcome, a line for people, and a comment on the task."""
     match found:
-        case Merged(commit=commit):
-            return DONE, f"as {commit[:SHORT]}", ""
+        case Merged(commit=commit, recorded=recorded):
+            more = f"; now on record: {', '.join(recorded)}" if recorded else ""
+            return DONE, f"as {commit[:SHORT]}{more}", ""
+        case Refused(files=files, branch=branch):
+            text = f"no task may change {', '.join(files)}; the work is kept on {branch}"
+            return NOT_MERGED, text, plain(f"It was not merged: {text}.")
         case Conflict(files=files, branch=branch):
             named = f" in {', '.join(files)}" if files else ": it was pushed to meanwhile"
             text = f"conflict with the base branch{named}; the work is kept on {branch}"

@@ -20,7 +20,12 @@ class Result:
 
 
 class Workplace(Protocol):
-    """Where sessions are made and agents work."""
+    """Where sessions are made and agents work.
+
+    `recorded` are the files that agents follow or run, and that a task has changed.
+    """
+
+    recorded: list[str]
 
     def merges(self, worker: int, /) -> list[tuple[int, str]]:
         """Make the merges that had to wait; return what came of each task for which one was."""

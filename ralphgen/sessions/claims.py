@@ -21,8 +21,8 @@ from ralphgen.runtime.database import claims
 from ralphgen.runtime.database.ledger import MARKER, close_session
 from ralphgen.runtime.errors import one_line
 from ralphgen.sessions.decide import Request
-from ralphgen.sessions.items import read_settings
 from ralphgen.sessions.store import CHANCE, new_id
+from ralphgen.trust.items import read_settings
 
 if TYPE_CHECKING:
     from ralphgen.sessions.model import PreparedSession

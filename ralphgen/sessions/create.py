@@ -40,7 +40,7 @@ from ralphgen.sessions.decide import (
     decide_subject,
     project_facts,
 )
-from ralphgen.sessions.items import ask_trust, read_settings, servers_of, session_items
+from ralphgen.sessions.items import ask_trust, session_items
 from ralphgen.sessions.model import Brief, PreparedSession, Served
 from ralphgen.sessions.server_query import ServerQueryError, query_server
 from ralphgen.sessions.snapshot import fixed_rules
@@ -54,7 +54,8 @@ from ralphgen.sessions.store import (
     remove,
 )
 from ralphgen.suggestion import suggestion
-from ralphgen.trust.decide import Ask, TrustItem
+from ralphgen.trust.decide import Ask, TrustItem, untrusted
+from ralphgen.trust.items import read_settings, servers_of
 from ralphgen.trust.verify import TRUST_EDITED, refuse_edited
 
 CHECKING = "ralph"  # the kit whose server runs checks
@@ -85,6 +86,7 @@ def create_session(
     claims: bool = True,
     trust_edited: bool = False,
     user: str | Callable[[str], str] = "",
+    leaves_out: bool = False,
 ) -> PreparedSession:
     """Create a session of the project in `root`, whose servers would start; prune old ones.
 
@@ -95,9 +97,10 @@ def create_session(
     and does nothing else: what other sessions bring in order is an error then. What the project
     makes a person run goes to `ask`, unless it is on record. `trust_edited` starts servers whose
     files were edited. `user` is how the user takes part, by the profile if that decides (see
-    `runtime/context.py`); an agent alone has none. Raises `UsageError` for what cannot be met,
-    `UntrustedError`, `ClaimedError`, `NothingReadyError`, and `ProjectError` for what has to be
-    fixed first; nothing is left then.
+    `runtime/context.py`); an agent alone has none. `leaves_out` makes a session without the
+    settings of clients that are not on record, in place of asking. Raises `UsageError` for what
+    cannot be met, `UntrustedError`, `ClaimedError`, `NothingReadyError`, and `ProjectError` for
+    what has to be fixed first; nothing is left then.
     """
     _finish_write(root, may=not dry_run)
     basis = basis_of(root, request)
@@ -106,7 +109,9 @@ def create_session(
         tree = work_tree(subject.task or 0) if callable(work_tree) else work_tree or root
         profile = basis.policy.profile(subject.base)
         part = user(profile) if callable(user) else user
-        session = _made(basis, subject, claim, say, ask, tree, dry_run, trust_edited, part)
+        session = _made(
+            basis, subject, claim, say, ask, tree, dry_run, trust_edited, part, leaves_out
+        )
     return replace(session, claim=claim)
 
 
@@ -156,6 +161,7 @@ def _made(
     dry_run: bool,
     trust_edited: bool,
     user: str,
+    leaves_out: bool,
 ) -> PreparedSession:
     """Return the session on a subject, once its files are written and its servers have spoken."""
     root, plan, config = basis.root, basis.plan, basis.config
@@ -167,6 +173,8 @@ def _made(
     items = session_items(
         root, plan, config, run, words.items, work_tree, trust_edited=trust_edited
     )
+    left = untrusted(root, [item for item in items if item.is_client]) if leaves_out else []
+    items = [item for item in items if item not in left]
     unrecorded = filter(None, [ask_trust(root, basis.project, items, ask)])
     python = _interpreter(root, None if dry_run else say)  # whose packages the project names
     if not trust_edited:
@@ -188,10 +196,14 @@ def _made(
     waits = map(WAITING.format, basis.waiting)
     useless = [line for name, line in plan.overrides if name == subject.discipline]
     warnings = [*unrecorded, *waits, *useless, *words.warnings]
+    warnings += [
+        f"the agent starts without settings that you have not trusted: {item.shown}"
+        for item in left
+    ]
     session = _opened(
         root, plan, subject, context, digest, served, tuple(others), items, config, warnings
     )
-    return replace(session, model=words.model, work_tree=work_tree)
+    return replace(session, model=words.model, work_tree=work_tree, without_settings=bool(left))
 
 
 def create_default_context(

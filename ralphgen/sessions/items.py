@@ -1,38 +1,21 @@
 """What the sessions of a project make a person run, as items of trust."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from ralphgen.generate.removals import refuse_behind, refuse_unstartable
 from ralphgen.kits.registry import KITS
 from ralphgen.planning.model import ServerPlan
 from ralphgen.planning.server import plan_server
-from ralphgen.project.config import Config, read_config
-from ralphgen.project.discipline_servers import discipline_servers
-from ralphgen.project.inspect import inspect_project, settings_models, without_new_columns
+from ralphgen.project.config import Config
+from ralphgen.project.inspect import inspect_project, without_new_columns
 from ralphgen.project.model import Project
-from ralphgen.project.prompts import prompt_names, read_words
-from ralphgen.project.rows import ProjectRows, open_rows
 from ralphgen.rendering.server import render_files
-from ralphgen.trust.decide import (
-    Ask,
-    TrustItem,
-    check_items,
-    claude_items,
-    discipline_items,
-    launch_items,
-    loop_items,
-    require_trust,
-    server_items,
-    told_items,
-    tool_items,
-    words_items,
-)
+from ralphgen.trust.decide import Ask, TrustItem, content_items, require_trust, server_items
+from ralphgen.trust.items import Servers, own_items, read_settings, run_items, written_items
 from ralphgen.trust.repository import git_items
 
-Servers = Mapping[str, Mapping[str, Any]]
-"""Entries of an MCP config, by name."""
+RUNNING = frozenset({"dela", "rye"})  # kits that run files of the project
 
 
 def session_items(
@@ -51,20 +34,10 @@ def session_items(
     says to agents. `work_tree` is where these work, without one `root`. Raises `UntrustedError` for
     generated files that were edited, unless `trust_edited`.
     """
-    run = [*check_items(config.done), *tool_items(root)]
+    run = run_items(root, config)
     return [
         *server_items(root, lambda: render_files(plan), run, trust_edited=trust_edited),
-        *launch_items(config.launch),
-        *run,
-        *loop_items(config.loop),
-        *claude_items(work_tree or root),
-        *told_items(config.describe),
-        *words,
-        *(
-            item
-            for discipline, entries in servers.items()
-            for item in discipline_items(discipline, entries, config)
-        ),
+        *own_items(root, config, servers, words, work_tree or root),
     ]
 
 
@@ -75,24 +48,12 @@ def project_items(root: Path) -> list[TrustItem]:
     that cannot be read.
     """
     project, _ = without_new_columns(root, inspect_project(root, KITS))
-    config = read_settings(root)
-    with open_rows(root) as rows:
-        names = dict.fromkeys([*rows.names("disciplines"), *config.disciplines])
-        servers: dict[str | None, Servers] = {
-            name: servers_of(name, config, rows) for name in names
-        }
-    words = words_items(read_words(root, prompt_names(root)), project.recipes)
-    return [
-        *session_items(root, plan_server(project, KITS), config, servers, words),
-        *git_items(root, remote=config.loop.remote is not None),
-    ]
-
-
-def items_of(root: Path, discipline: str) -> list[TrustItem]:
-    """Return the MCP servers of one discipline; raise `ProjectError` where they cannot be read."""
-    config = read_settings(root)
-    with open_rows(root) as rows:
-        return discipline_items(discipline, servers_of(discipline, config, rows), config)
+    plan, config = plan_server(project, KITS), read_settings(root)
+    server = server_items(
+        root, lambda: render_files(plan), run_items(root, config), trust_edited=False
+    )
+    git = git_items(root, remote=config.loop.remote is not None)
+    return [*server, *written_items(root, project), *git]
 
 
 def ask_trust(root: Path, project: Project, items: Sequence[TrustItem], ask: Ask) -> str:
@@ -103,10 +64,10 @@ def ask_trust(root: Path, project: Project, items: Sequence[TrustItem], ask: Ask
     """
     if items:
         refuse_unstartable(root, project)
-    return require_trust(root, items, ask)
+    return require_trust(root, items, ask, is_whole=True)
 
 
-def require_server(root: Path, *, trust_edited: bool = False) -> None:
+def require_server(root: Path, kits: Collection[str] = (), *, trust_edited: bool = False) -> None:
     """Return where the project's server may start: it is on record, or what ralphgen writes.
 
     The checks and tools that it would run come first: a server that is put on record is not asked
@@ -116,7 +77,8 @@ def require_server(root: Path, *, trust_edited: bool = False) -> None:
     """
     project, _ = without_new_columns(root, inspect_project(root, KITS))
     plan = plan_server(project, KITS)
-    run = [*check_items(read_settings(root).done), *tool_items(root)]
+    require_content(root, kits)
+    run = run_items(root, read_settings(root))
     require_trust(root, run, lambda _shown: False)
     items = server_items(root, lambda: render_files(plan), run, trust_edited=trust_edited)
     if items:
@@ -124,21 +86,11 @@ def require_server(root: Path, *, trust_edited: bool = False) -> None:
     require_trust(root, items, lambda _shown: False)
 
 
-def servers_of(
-    discipline: str | None, config: Config, rows: ProjectRows
-) -> dict[str, dict[str, Any]]:
-    """Return the MCP servers that a discipline brings along, as entries of an MCP config.
+def require_content(root: Path, kits: Collection[str]) -> None:
+    """Raise `UntrustedError` if one of the kits would run content that is not trusted.
 
-    Raises `ProjectError` where they cannot be read.
+    Without names, all kits of the project count.
     """
-    if discipline is None:
-        return {}
-    settings = config.disciplines.get(discipline)
-    configured = settings.mcp_servers if settings is not None else {}
-    reserved = tuple(kit.key for kit in KITS)
-    return discipline_servers(discipline, rows.mcp_servers(discipline), configured, reserved)
-
-
-def read_settings(root: Path) -> Config:
-    """Return the project's settings; raise `ProjectError` where they cannot be read."""
-    return read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS)).values
+    on = set(read_settings(root).kits)
+    if RUNNING & on & (set(kits) or on):
+        require_trust(root, content_items(root), lambda _shown: False)

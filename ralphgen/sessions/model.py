@@ -94,6 +94,7 @@ class PreparedSession:
     warnings: Names
     model: str = ""
     claim: TaskClaim | None = None
+    without_settings: bool = False  # the client starts without the project's own
 
     @property
     def prompt(self) -> str:

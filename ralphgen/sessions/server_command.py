@@ -1,13 +1,18 @@
 """The command line of a project's server, once it may start."""
 
+from collections.abc import Collection
 from pathlib import Path
 
 from ralphgen.errors import Say
 from ralphgen.project.root import FOLDER
 
 
-def server_command(root: Path, *, trust_edited: bool, say: Say) -> tuple[str, ...]:
+def server_command(
+    root: Path, kits: Collection[str] = (), *, trust_edited: bool, say: Say
+) -> tuple[str, ...]:
     """Return what starts the server of the project in `root`: a kit and its options come behind.
+
+    `kits` are those that it will serve.
 
     An interrupted write is finished, and a missing environment is built; `say` gets the progress.
     Raises `UntrustedError` for a server that is neither on record nor what ralphgen writes.
@@ -17,17 +22,21 @@ def server_command(root: Path, *, trust_edited: bool, say: Say) -> tuple[str, ..
         from ralphgen.output import finish_interrupted
 
         finish_interrupted(folder)
-    _require_trust(root, trust_edited=trust_edited)
+    _require_trust(root, kits, trust_edited=trust_edited)
     return (*_interpreter(folder, say), str(folder / "server.py"))
 
 
-def _require_trust(root: Path, *, trust_edited: bool) -> None:
+def _require_trust(root: Path, kits: Collection[str], *, trust_edited: bool) -> None:
     from ralphgen.trust.record import starts_as_recorded
 
     if not starts_as_recorded(root, trust_edited=trust_edited):
         from ralphgen.sessions.items import require_server
 
-        require_server(root, trust_edited=trust_edited)
+        require_server(root, kits, trust_edited=trust_edited)
+    elif set(kits) - {"ralph", "tables"}:  # the common start imports little
+        from ralphgen.sessions.items import require_content
+
+        require_content(root, kits)
 
 
 def _interpreter(folder: Path, say: Say) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ralphgen import __version__
 from ralphgen.errors import Problem, ProjectError
+from ralphgen.kits.registry import KITS
 from ralphgen.output.manifest import MANIFEST, Files, digest
 from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.config import (
@@ -19,20 +20,21 @@ from ralphgen.project.config import (
     DoneSettings,
     LaunchConfig,
     LoopConfig,
+    config_model,
     shown_url,
 )
 from ralphgen.project.discipline_servers import discipline_servers
+from ralphgen.project.inspect import settings_models
 from ralphgen.project.model import OwnRecipe
-from ralphgen.project.own_tools import FOLDER as TOOLS
 from ralphgen.project.own_tools import tool_files
-from ralphgen.project.prompts import FOLDER as PROMPTS
 from ralphgen.project.prompts import Words
 from ralphgen.project.recipes import FOLDER as RECIPES
 from ralphgen.project.recipes import RecipeFile
 from ralphgen.project.root import DATABASE, FOLDER
-from ralphgen.project.rows import ProjectRows
-from ralphgen.trust.committed import checked_out_texts, committed_texts, in_repository
-from ralphgen.trust.record import keep_record, read_record
+from ralphgen.runtime.processes.launched import is_below_launch
+from ralphgen.trust.committed import committed_texts, has_objects_of, known_texts
+from ralphgen.trust.files import client_files, content_files
+from ralphgen.trust.record import Record, keep_record, read_record
 from ralphgen.trust.verify import UntrustedError, refuse_edited
 
 HARMLESS_MODES = frozenset({"default", "manual", "plan"})  # in which Claude Code asks as it is used
@@ -40,6 +42,16 @@ CLAUDE_LOCAL = ".claude/settings.local.json"
 CLAUDE_SETTINGS = (".claude/settings.json", CLAUDE_LOCAL)
 HARMLESS_SETTINGS = frozenset({"$schema", "cleanupPeriodDays", "language", "model", "outputStyle"})
 NARROWING = frozenset({"ask", "deny"})  # of its permissions
+QUERIES, PLUGIN = ".ralph/queries", ".ralph/plugin"
+# Settings that start nothing, widen nothing and lead nowhere outside of the project, or whose
+# entries are items of another kind.
+SETTLED = frozenset(
+    {
+        *("kits", "requires", "structured_output", "describe", "tables", "own_tools", "queries"),
+        *("disciplines", "done", "launch", "claims", "sessions", "brief", "loop", "database"),
+        *("board", "policy", "http", "db_schema"),
+    }
+)
 
 Ask = Callable[[Sequence[str]], bool]
 """Shows what would run, and returns whether a person trusts it."""
@@ -47,15 +59,18 @@ Ask = Callable[[Sequence[str]], bool]
 
 @dataclass(frozen=True, slots=True)
 class TrustItem:
-    """One thing that a project makes a person run.
+    """One thing that a project could start, or tell an agent.
 
-    `digest` stands for its content, `shown` says to a person what it is, and `files` are those of
-    the project that it stands in.
+    `digest` identifies it with its content, `shown` describes it to the user, and `file` contains
+    it: a path from the project's folder, or an absolute one. `is_content` marks what agents change
+    in the course of their work, `is_client` the settings of a client.
     """
 
     digest: str
     shown: str
-    files: tuple[str, ...] = ()
+    file: str = ""
+    is_content: bool = False
+    is_client: bool = False
 
 
 def launch_items(launch: LaunchConfig) -> list[TrustItem]:
@@ -64,7 +79,7 @@ def launch_items(launch: LaunchConfig) -> list[TrustItem]:
     if launch.permission_mode and launch.permission_mode not in HARMLESS_MODES:
         found.append(("sets permission_mode to", launch.permission_mode))
     return [
-        TrustItem(_digest("launch", [does, value]), f'[launch] {does} "{value}"', (CONFIG,))
+        TrustItem(_digest("launch", [does, value]), f'[launch] {does} "{value}"', CONFIG)
         for does, value in found
     ]
 
@@ -75,7 +90,7 @@ def check_items(done: DoneSettings) -> list[TrustItem]:
         TrustItem(
             _digest("check", [check.run, check.dela]),
             f'the check "{check.name}" runs {_check_command(check)}',
-            (CONFIG,),
+            CONFIG,
         )
         for check in done.checks
     ]
@@ -87,7 +102,7 @@ def loop_items(loop: LoopConfig) -> list[TrustItem]:
     for name, agent in loop.agents.items():
         run = agent.command
         found.append(("agent", f'the agent "{name}" runs {shlex.join(run)}', [name, *run]))
-    return [TrustItem(_digest(kind, run), shown, (CONFIG,)) for kind, shown, run in found]
+    return [TrustItem(_digest(kind, run), shown, CONFIG) for kind, shown, run in found]
 
 
 def _check_command(check: CheckSettings) -> str:
@@ -107,7 +122,7 @@ def discipline_items(
         TrustItem(
             _digest("server", [discipline, name, entry]),
             f'the discipline "{discipline}" {_use(name, entry)}',
-            (CONFIG if name in configured else config.database.path or DATABASE,),
+            CONFIG if name in configured else config.database.path or DATABASE,
         )
         for name, entry in servers.items()
     ]
@@ -134,78 +149,128 @@ def tool_items(root: Path) -> list[TrustItem]:
 
 
 def _tool_item(file: str, sha256_hex: str) -> TrustItem:
-    return TrustItem(_digest("tool", [file, sha256_hex]), f"sessions run {file}", (file,))
+    return TrustItem(_digest("tool", [file, sha256_hex]), f"sessions run {file}", file)
 
 
 def told_items(describe: Mapping[str, str]) -> list[TrustItem]:
     """Return what agents are told of tools in the project's own words."""
     return [
-        TrustItem(
-            _digest("told", [entry, text]), f'agents are told of "{entry}": {text}', (CONFIG,)
-        )
+        TrustItem(_digest("told", [entry, text]), f'agents are told of "{entry}": {text}', CONFIG)
         for entry, text in describe.items()
     ]
 
 
 def _words_item(file: str, text: str) -> TrustItem:
-    return TrustItem(_digest("words", [file, text]), f"agents follow {file}", (file,))
+    return TrustItem(_digest("words", [file, text]), f"agents follow {file}", file)
 
 
 def _recipe_item(file: str, description: str, prompt: str) -> TrustItem:
     shown = f'agents follow "{"prompt" if prompt else "description"}" of {file}'
-    return TrustItem(_digest("recipe", [file, description, prompt]), shown, (file,))
+    return TrustItem(_digest("recipe", [file, description, prompt]), shown, file)
 
 
-def claude_items(root: Path) -> list[TrustItem]:
-    """Return what the settings of Claude Code in a work tree may run or allow, such as hooks.
+def settings_items(config: Config) -> list[TrustItem]:
+    """Return the settings that no other item covers: of kits, and of paths outside the project.
 
-    Where it prints, Claude Code asks nobody whether it may. What it has allowed itself in a clone
-    at a person's word stands in a file that git does not know.
+    A key that is not listed as harmless counts, so that a new one cannot be missed.
+    """
+    values = config.model_dump(mode="json")
+    usual = type(config)().model_dump(mode="json")
+    found = {key: value for key, value in values.items() if key not in SETTLED}
+    loop = {key: values["loop"][key] for key in ("copy_files", "setup_when", "remote")}
+    found |= {f"loop.{key}": value for key, value in loop.items()}
+    usual |= {f"loop.{key}": usual["loop"][key] for key in loop}
+    path = config.database.path or ""
+    if path.startswith(("/", "~")) or ".." in Path(path).parts:
+        found["database.path"] = path
+    return [
+        TrustItem(
+            _digest("settings", [key, value]),
+            f"[{key}] of {CONFIG} is {json.dumps(value, ensure_ascii=False)}",
+            CONFIG,
+        )
+        for key, value in found.items()
+        if value != usual.get(key)
+    ]
+
+
+def file_items(root: Path) -> list[TrustItem]:
+    """Return the queries and the plugin of a project, one item for each file."""
+    found = [path for top in (QUERIES, PLUGIN) for path in sorted((root / top).rglob("*"))]
+    files = [path.relative_to(root).as_posix() for path in found if path.is_file()]
+    made = {f"{PLUGIN}/{name}" for name in (".lock", ".gitignore", ".gitattributes")}
+    return [
+        TrustItem(_digest("file", [file, digest(data)]), f"sessions use {file}", file)
+        for file in files
+        if file not in made and "__pycache__" not in file
+        if (data := _data(root / file)) is not None
+    ]
+
+
+def client_items(tree: Path) -> list[TrustItem]:
+    """Return the files in a work tree from which clients take permissions, programs and servers.
+
+    Settings of Claude Code that can only narrow a session are left out.
     """
     found = []
-    for file in CLAUDE_SETTINGS:
-        if not (root / file).is_file():
+    for file in client_files(tree):
+        data = _data(tree / file)
+        if data is None:
             continue
-        own = file == CLAUDE_LOCAL and in_repository(root) and committed_texts(root / file) == ()
-        for key, value in _claude_settings(root / file).items():
-            widens = key != "permissions" or not (own or _only_narrows(value))
-            if key not in HARMLESS_SETTINGS and widens:
-                text = f'Claude Code takes "{key}" from {file}'
-                place = str(root / file)  # perhaps of another work tree than the project's
-                found.append(TrustItem(_digest("claude", [file, key, value]), text, (place,)))
+        shown = f"a client takes its settings from {file}"
+        if file in CLAUDE_SETTINGS:
+            keys = _widening_keys(data)
+            if not keys:
+                continue
+            shown = f"Claude Code takes {', '.join(keys)} from {file}"
+        place = str(tree / file)  # perhaps in another work tree than the project's
+        found.append(
+            TrustItem(_digest("client", [file, digest(data)]), shown, place, is_client=True)
+        )
     return found
+
+
+def content_items(tree: Path) -> list[TrustItem]:
+    """Return the files in a work tree that agents follow or run, one item each."""
+    return [
+        TrustItem(
+            _digest("content", [file, digest(data)]),
+            f"agents follow or run {file}",
+            str(tree / file),
+            is_content=True,
+        )
+        for file in content_files(tree)
+        if (data := _data(tree / file)) is not None
+    ]
+
+
+def _data(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
+def _widening_keys(data: bytes) -> list[str]:
+    """Return the keys of Claude Code's settings that may widen a session, quoted."""
+    return [
+        json.dumps(key)
+        for key, value in _claude_settings(data).items()
+        if key not in HARMLESS_SETTINGS and not (key == "permissions" and _only_narrows(value))
+    ]
 
 
 def _only_narrows(permissions: object) -> bool:
     return isinstance(permissions, dict) and permissions.keys() <= NARROWING
 
 
-def _claude_settings(path: Path) -> dict[str, object]:
-    """Return the settings in a file; where they cannot be read, its text in their place."""
+def _claude_settings(data: bytes) -> dict[str, object]:
+    """Return the settings in a file; if it is not an object of JSON, one key that stands for it."""
     try:
-        text = path.read_bytes()
-        found: object = json.loads(text)
-    except OSError:
-        return {}
+        found: object = json.loads(data)
     except (ValueError, RecursionError):
         found = None
-    return found if isinstance(found, dict) else {"settings": digest(text)}
-
-
-def is_plain(config: Config, rows: ProjectRows, found: Sequence[TrustItem]) -> bool:
-    """Return whether a project makes nobody run anything but the server that ralphgen writes.
-
-    `found` are the words that its agents follow, and its own tools.
-    """
-    configured = any(discipline.mcp_servers for discipline in config.disciplines.values())
-    stored = (rows.mcp_servers(name) for name in rows.names("disciplines"))
-    run = (*check_items(config.done), *loop_items(config.loop))
-    settled = (*found, *launch_items(config.launch), *told_items(config.describe), *run)
-    return not (settled or configured or any(map(_holds_any, stored)))
-
-
-def _holds_any(stored: object) -> bool:
-    return str(stored or "").strip() not in {"", "[]"}
+    return found if isinstance(found, dict) else {"settings": None}
 
 
 def server_items(
@@ -238,61 +303,109 @@ def server_items(
     return [TrustItem(found, f'{text} ("ralphgen regen" writes its own)')]
 
 
-def require_trust(root: Path, items: Sequence[TrustItem], ask: Ask) -> str:
-    """Ask for those of the items that are not trusted; return why a yes was not recorded, if so.
+def untrusted(root: Path, items: Sequence[TrustItem]) -> list[TrustItem]:
+    """Return the items that need a question.
 
-    In a project that was made on this machine nobody is asked for what is not committed: it did not
-    come with a pull. Raises `UntrustedError` where a person says no, or cannot be asked.
+    Authority needs one unless it is on record. So does content in a folder without a record, and
+    content that git has; an edit that git does not have is the user's.
     """
-    foreign = _foreign(root, items)
-    if foreign and not ask([item.shown for item in foreign]):
-        problems = [Problem(f"not trusted on this machine: {item.shown}") for item in foreign]
-        *others, last = problems
-        hint = 'look at it, then run "ralphgen trust", which records that you trust it'
-        raise UntrustedError.of([*others, Problem(last.text, hint)])
-    failure = keep_record(root, [item.digest for item in items])
-    return failure if foreign else ""
-
-
-def record_written(root: Path, manifest: str, run: Sequence[TrustItem], *, made_here: bool) -> str:
-    """Record that this user has written the server of the manifest, and what it would `run`.
-
-    Returns why that was not done: it failed, or a clone or a pull may have brought what it would
-    run, and a server on record starts without a question.
-    """
-    if foreign := _foreign(root, run):
-        shown = "; ".join(item.shown for item in foreign)
-        return f'the server does not start yet: {shown}: look at it, then run "ralphgen trust"'
-    digests = [*(item.digest for item in run), digest(manifest.encode())]
-    return keep_record(root, digests, made_here=made_here)
-
-
-def _foreign(root: Path, items: Sequence[TrustItem]) -> list[TrustItem]:
-    """Return the items that are not on record, and that a clone or a pull may have brought."""
     record = read_record(root)
     return [
         item
         for item in items
         if item.digest not in record.digests
-        and not (record.made_here and item.files and not _may_be_pulled(root, item))
+        and not (item.is_content and record.is_of_folder and not _is_held(root, item))
     ]
 
 
-def _may_be_pulled(root: Path, item: TrustItem) -> bool:
-    """Return whether a commit, which may be another's, holds the item, or nobody can say.
+def require_trust(
+    root: Path, items: Sequence[TrustItem], ask: Ask, *, is_whole: bool = False
+) -> str:
+    """Ask for the items that are not trusted; return why a yes was not recorded, if so.
 
-    It is looked for in what was committed: in a config, a line of one's own beside it does not make
-    it one's own. A database that is committed counts as a whole.
+    With `is_whole` the items cover all the content of the folder, so that a yes accepts the folder.
+    Raises `UntrustedError` if the user says no or cannot be asked.
     """
-    for file in item.files:
-        is_whole = file.startswith((f"{PROMPTS}/", f"{TOOLS}/"))  # of which all is the item
-        texts = checked_out_texts(root / file, filtered=is_whole)
-        if texts is None:
-            return True
-        held = [_digests_in(file, text) for text in texts]
-        if any(digests is None or item.digest in digests for digests in held):
-            return True
-    return False
+    foreign = untrusted(root, items)
+    if foreign and not ask([item.shown for item in foreign]):
+        problems = [Problem(f"not trusted on this machine: {item.shown}") for item in foreign]
+        *others, last = problems
+        hint = 'look at it, then run "ralphgen trust", which records that you trust it'
+        raise UntrustedError.of([*others, Problem(last.text, hint)])
+    if is_below_launch():  # an agent's edit is nobody's yes
+        return ""
+    failure = record_items(root, items, marks=bool(foreign) and is_whole)
+    return failure if foreign else ""
+
+
+def record_items(root: Path, items: Sequence[TrustItem], *, marks: bool = False) -> str:
+    """Record items as accepted by the user; return why that failed, or an empty string."""
+    authority = [item.digest for item in items if not item.is_content]
+    content = [item.digest for item in items if item.is_content]
+    return keep_record(root, authority, content, marks=marks)
+
+
+def record_written(
+    root: Path,
+    manifest: str,
+    items: Sequence[TrustItem],
+    run: Sequence[TrustItem],
+    ask: Ask | None = None,
+) -> list[str]:
+    """Record the server of the manifest and the items that the user wrote; return warnings.
+
+    `ask` shows the new items to the user; a yes accepts all of them and the folder. Without it,
+    only items that git does not have are recorded, in a folder that was accepted before. The server
+    is recorded if all that it would `run` is.
+    """
+    if is_below_launch():
+        return []
+    record = read_record(root)
+    new = [item for item in items if item.digest not in record.digests]
+    accepted = ask is not None and bool(new) and ask([item.shown for item in new])
+    held = [] if accepted else [item for item in new if not _is_own(root, item, record, ask)]
+    mine = [item for item in items if item not in held]
+    missing = {item.digest for item in run} & {item.digest for item in held}
+    written = [] if missing else [TrustItem(digest(manifest.encode()), "")]
+    failure = record_items(root, [*mine, *written], marks=accepted)
+    hint = 'look at it, then run "ralphgen trust"'
+    warnings = [f"not trusted yet: {item.shown}: {hint}" for item in held if item not in run]
+    if stopping := [item.shown for item in held if item in run]:
+        warnings.append(f"the server does not start yet: {'; '.join(stopping)}: {hint}")
+    return [*([failure] if failure else []), *warnings]
+
+
+def _is_own(root: Path, item: TrustItem, record: Record, ask: Ask | None) -> bool:
+    """Return whether a new item is the user's own, if the user was not asked about it."""
+    return ask is None and record.is_of_folder and not _is_held(root, item)
+
+
+def _is_held(root: Path, item: TrustItem) -> bool:
+    """Return whether git has the item, so that another than the user may have written it.
+
+    A line of one's own next to an item of the config does not make the item one's own. A database
+    that is committed counts as a whole.
+    """
+    if not item.file:
+        return False
+    path = root / item.file
+    data = _data(path)
+    if data is None:
+        return True
+    if item.file != CONFIG and not item.file.startswith(f"{RECIPES}/"):
+        is_database = not item.is_content and not item.is_client and _is_database(data)
+        return committed_texts(path) != () if is_database else has_objects_of(path, data)
+    if has_objects_of(path, data, is_parsed=True):
+        return True
+    texts = known_texts(path)
+    if texts is None:
+        return True
+    held = [_digests_in(item.file, text) for text in texts]
+    return any(digests is None or item.digest in digests for digests in held)
+
+
+def _is_database(data: bytes) -> bool:
+    return data.startswith(b"SQLite format 3\0")
 
 
 def _digests_in(file: str, text: bytes) -> frozenset[str] | None:
@@ -301,26 +414,19 @@ def _digests_in(file: str, text: bytes) -> frozenset[str] | None:
         return _digests_in_config(text)
     try:
         whole = text.decode().removeprefix("\ufeff")
-        if file.startswith(f"{PROMPTS}/"):
-            return frozenset([_words_item(file, whole).digest])
-        if file.startswith(f"{TOOLS}/"):
-            return frozenset([_tool_item(file, digest(text)).digest])
-        if file.startswith(f"{RECIPES}/"):
-            recipe = RecipeFile.model_validate(tomllib.loads(whole))
-            item = _recipe_item(file, recipe.description or "", recipe.prompt or "")
-            return frozenset([item.digest])
+        recipe = RecipeFile.model_validate(tomllib.loads(whole))
     except (ValueError, RecursionError):
         return None
-    return None
+    item = _recipe_item(file, recipe.description or "", recipe.prompt or "")
+    return frozenset([item.digest])
 
 
 def _digests_in_config(text: bytes) -> frozenset[str] | None:
     """Return the digests of the items that a config holds, None where it cannot be read."""
     try:
         found = tomllib.loads(text.decode())
-        wanted = found.keys() & {"describe", "disciplines", "done", "launch", "loop"}
-        config = Config.model_validate({key: found[key] for key in wanted})
-        ran = (*check_items(config.done), *loop_items(config.loop))
+        config = config_model(settings_models(KITS)).model_validate(found)
+        ran = (*check_items(config.done), *loop_items(config.loop), *settings_items(config))
         items = [*launch_items(config.launch), *told_items(config.describe), *ran]
         for name, settings in config.disciplines.items():
             servers = discipline_servers(name, None, settings.mcp_servers, ())

@@ -5,6 +5,8 @@ Each start of `ralphgen serve` reads it, so that it imports little.
 
 import json
 import os
+import secrets
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -32,15 +34,28 @@ STARTED = (
 )
 
 
+MARK = ".ralph/trust/mark"  # in the project's folder: a word that only the record repeats
+LONGEST_MARK = 100  # bytes
+KINDS = ("authority", "content")
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What is trusted in one project: digests, oldest first.
+    """Digests that the user accepted in one project, oldest first.
 
-    `made_here` says that the project's first server was written on this machine, by this user.
+    `is_of_folder` reports that the folder is the one that was accepted, and not another one that
+    was put at its path.
     """
 
-    digests: tuple[str, ...] = ()
-    made_here: bool = False
+    authority: tuple[str, ...] = ()
+    content: tuple[str, ...] = ()
+    mark: str = ""
+    is_of_folder: bool = False
+
+    @property
+    def digests(self) -> frozenset[str]:
+        """The digests of both kinds."""
+        return frozenset((*self.authority, *self.content))
 
 
 def read_record(root: Path) -> Record:
@@ -53,8 +68,9 @@ def read_record(root: Path) -> Record:
         if not is_private(path.parent.lstat()) or not is_private(path.lstat()):
             return Record()
         found = json.loads(path.read_bytes())
-        digests = tuple(str(digest) for digest in found["digests"])
-        return Record(digests, found["made_here"] is True)
+        authority, content = (tuple(str(one) for one in found[kind]) for kind in KINDS)
+        mark = str(found["mark"])
+        return Record(authority, content, mark, bool(mark) and mark == _mark_in(root))
     except (OSError, ValueError, LookupError, TypeError, ProjectError):
         return Record()
 
@@ -77,10 +93,13 @@ def starts_as_recorded(root: Path, *, trust_edited: bool) -> bool:
         return False
 
 
-def add_to_record(root: Path, digests: Iterable[str], *, made_here: bool = False) -> None:
-    """Record that these digests are trusted in the project; raise `ProjectError` if it fails.
+def add_to_record(
+    root: Path, authority: Iterable[str], content: Iterable[str] = (), *, marks: bool = False
+) -> None:
+    """Record that the user accepted these digests; raise `ProjectError` if that fails.
 
-    Those that are recorded already become the newest as well.
+    Digests that are recorded already become the newest as well. If it `marks` the folder, the user
+    has accepted everything in it: later edits there that git does not have are the user's own.
     """
     path = _path(root)
     folder = path.parent
@@ -93,12 +112,12 @@ def add_to_record(root: Path, digests: Iterable[str], *, made_here: bool = False
             )
         with _alone(folder):
             kept = read_record(root)
-            new = tuple(dict.fromkeys(digests))
-            old = tuple(one for one in kept.digests if one not in new)
+            mark = kept.mark if kept.is_of_folder or not marks else _new_mark(root)
             facts = {
                 "project": str(_home(root)),
-                "made_here": kept.made_here or made_here,
-                "digests": [*old, *new][-MOST:],
+                "mark": mark,
+                "authority": _newest(kept.authority, authority),
+                "content": _newest(kept.content, content),
             }
             text = json.dumps(facts, indent=2) + "\n"
             replace_file(str(path), text.encode(), mode=0o600)
@@ -108,16 +127,53 @@ def add_to_record(root: Path, digests: Iterable[str], *, made_here: bool = False
         raise ProjectError(f'"{path}" cannot be written: {reason}', hint) from error
 
 
-def keep_record(root: Path, digests: Sequence[str], *, made_here: bool = False) -> str:
-    """Record what is not on record, where work goes on without; return why that failed, or ""."""
+def keep_record(
+    root: Path, authority: Sequence[str], content: Sequence[str] = (), *, marks: bool = False
+) -> str:
+    """Record digests as `add_to_record` does; return why that failed, or an empty string."""
     kept = read_record(root)
-    if kept.made_here >= made_here and {*digests} <= {*kept.digests}:
+    is_new = marks and not kept.is_of_folder
+    if not is_new and {*authority} <= {*kept.authority} and {*content} <= {*kept.content}:
         return ""
     try:
-        add_to_record(root, digests, made_here=made_here)
+        add_to_record(root, authority, content, marks=marks)
     except ProjectError as error:
         return f"what is trusted was not recorded: {error.problems[0].text}"
     return ""
+
+
+def _newest(kept: Sequence[str], digests: Iterable[str]) -> list[str]:
+    new = dict.fromkeys(digests)
+    return [*(one for one in kept if one not in new), *new][-MOST:]
+
+
+def _mark_in(root: Path) -> str:
+    """Return the mark in the project's folder, empty if there is none."""
+    try:
+        path = _mark_place(root)
+        if not stat.S_ISREG(path.lstat().st_mode) or path.stat().st_size > LONGEST_MARK:
+            return ""
+        return path.read_text(encoding="ascii")
+    except (OSError, ValueError):
+        return ""
+
+
+def _mark_place(root: Path) -> Path:
+    """Return the path of the mark; a bare repository is not a project, so its trees have theirs."""
+    home = _home(root)
+    return (home if (home / ".ralph").is_dir() else root) / MARK
+
+
+def _new_mark(root: Path) -> str:
+    """Write a new mark into the project's folder, where git ignores it, and return it."""
+    path = _mark_place(root)
+    if path.parent.is_symlink() or path.is_symlink():  # an archive may lead it anywhere
+        path.unlink(missing_ok=True) if path.is_symlink() else path.parent.unlink()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    mark = secrets.token_hex(16)
+    replace_file(str(path.with_name(".gitignore")), b"*\n", mode=0o644)
+    replace_file(str(path), mark.encode(), mode=0o600)
+    return mark
 
 
 @contextmanager

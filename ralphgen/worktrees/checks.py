@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ralphgen.calls.caller import open_server
 from ralphgen.errors import Say
 from ralphgen.project.root import ProjectPlace
-from ralphgen.sessions.items import read_settings
+from ralphgen.trust.items import read_settings
 
 KIT, TOOL = "ralph", "run_checks"
 ALL = "the checks"

@@ -11,7 +11,9 @@ from filelock import FileLock
 from ralphgen.errors import Say
 from ralphgen.project.config import LoopConfig
 from ralphgen.runtime.files.work_tree import GITLINK
-from ralphgen.worktrees.checks import failed_check
+from ralphgen.trust.decide import content_items, record_items
+from ralphgen.trust.files import is_authority
+from ralphgen.worktrees.checks import CheckFailure, failed_check
 from ralphgen.worktrees.git import Git, top_of, tree_at
 from ralphgen.worktrees.record import record_merge
 from ralphgen.worktrees.trees import (
@@ -35,9 +37,21 @@ COMMIT = "commit"  # what failed where the work cannot be committed as it is
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The work is in the base branch, by this commit."""
+    """The work is in the base branch, by this commit.
+
+    `recorded` are files that agents follow or run, whose new content is now on record.
+    """
 
     commit: str
+    recorded: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The work changes files that decide what sessions may do; it is kept on `branch`."""
+
+    files: tuple[str, ...]
+    branch: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +78,7 @@ class Pending:
     reason: str
 
 
-Outcome = Merged | Conflict | RedCheck | Pending
+Outcome = Merged | Conflict | RedCheck | Refused | Pending
 
 
 def merge(
@@ -134,22 +148,34 @@ def _merged(
         files = git.names("diff", "--name-only", "--diff-filter=U")
         git.asked("merge", "--abort")
         return Conflict(tuple(files), kept) if files else RedCheck("merge", ended.tail, kept)
+    changed = git.names("diff", "--name-only", "--no-renames", old, "HEAD")
+    if authority := [path for path in changed if is_authority(path)]:
+        return Refused(tuple(authority), kept)
     make_ready(git, root, place, config, say, stop)
     failure = failed_check(root, place, task, trust_edited=trust_edited, say=say)
+    if failure is None and git.changes():
+        failure = CheckFailure("merge", "the checks changed files that git tracks")
     if failure is not None:
         return RedCheck(failure.name, failure.tail, kept)
     new = git.say("rev-parse", "HEAD")
     if new == old:
         return Merged(old)
-    if git.changes():
-        return RedCheck("merge", "the checks changed files that git tracks", kept)
     if config.remote is not None:
         pushed = git.asked("push", "--quiet", "--", config.remote, f"{new}:refs/heads/{tree.base}")
         if pushed.code:
             say(pushed.tail)
             return Conflict((), kept)
+    recorded = _recorded(root, git, place, changed)
     reason = move_base(Git(root), tree.base, old, new)
-    return Merged(new) if reason is None else Pending(reason)
+    return Merged(new, recorded) if reason is None else Pending(reason)
+
+
+def _recorded(root: Path, git: Git, place: Path, changed: list[str]) -> tuple[str, ...]:
+    """Record the content that a merge changes, so that no session asks for it; return its paths."""
+    files = {git.folder / path for path in changed}
+    items = [item for item in content_items(place) if Path(item.file) in files]
+    record_items(root, items)
+    return tuple(Path(item.file).relative_to(place).as_posix() for item in items)
 
 
 def _committed(git: Git, tree: Worktree, message: str, say: Say) -> str:

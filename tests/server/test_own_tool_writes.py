@@ -14,8 +14,8 @@ from proved_projects import LEDGER, MARKER, TESTS, git
 
 from ralphgen.generate.workflows import regenerate
 from ralphgen.project.root import postgresql_place
-from ralphgen.sessions.items import read_settings
 from ralphgen.trust.decide import check_items
+from ralphgen.trust.items import read_settings
 from ralphgen.trust.record import add_to_record
 
 pytestmark = pytest.mark.slow

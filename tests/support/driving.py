@@ -16,8 +16,11 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 from uuid import uuid4
 
 from ralphgen.generate.workflows import regenerate
+from ralphgen.kits.registry import KITS
 from ralphgen.ledger.dialect import for_postgresql
+from ralphgen.project.inspect import inspect_project
 from ralphgen.project.root import postgresql_place
+from ralphgen.trust.items import written_items
 from ralphgen.trust.record import add_to_record
 
 NO_SUCH_TABLE: tuple[type[Exception], ...] = (sqlite3.OperationalError,)
@@ -80,9 +83,12 @@ def create_project(
 
 
 def made_here(root: Path) -> Path:
-    """Let a project that was copied be one that was made on this machine."""
+    """Let a project that was copied be one that this user has accepted as it is."""
     manifest = (root / ".ralph/mcp/manifest.json").read_bytes()
-    add_to_record(root, [sha256(manifest).hexdigest()], made_here=True)
+    items = written_items(root, inspect_project(root, KITS))
+    content = [item.digest for item in items if item.is_content]
+    authority = [item.digest for item in items if not item.is_content]
+    add_to_record(root, [sha256(manifest).hexdigest(), *authority], content, marks=True)
     return root
 
 

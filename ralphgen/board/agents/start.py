@@ -22,7 +22,7 @@ from ralphgen.project.model import Names
 from ralphgen.project.rows import open_rows
 from ralphgen.runtime.database.ledger import MARKER
 from ralphgen.sessions.claims import next_tasks
-from ralphgen.sessions.items import read_settings
+from ralphgen.trust.items import read_settings
 
 PATIENCE = 20.0  # seconds that a start is waited for
 LOOK = 0.05  # seconds between two looks at whether it has begun

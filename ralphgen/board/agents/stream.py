@@ -14,8 +14,8 @@ from ralphgen.launch.agents import find_agent
 from ralphgen.launch.named import NamedReader
 from ralphgen.launch.outcome import Usage
 from ralphgen.runtime.protocol.call_log import FILE as CALLS
-from ralphgen.sessions.items import read_settings
 from ralphgen.sessions.store import TRANSCRIPT
+from ralphgen.trust.items import read_settings
 
 LONG_WORDS = 4_000  # characters of what is said at once
 

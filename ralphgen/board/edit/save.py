@@ -26,7 +26,7 @@ from ralphgen.project.dialect import row_lock, stored_bytes, stored_type
 from ralphgen.project.root import database_name
 from ralphgen.runtime.errors import ToolError, one_line
 from ralphgen.runtime.policy import FULL
-from ralphgen.sessions.items import items_of
+from ralphgen.trust.items import items_of
 from ralphgen.trust.record import keep_record
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def regenerate(root: Path, say: Say) -> tuple[Problem, ...]:
     Files that were edited by hand hinder it, and stay as they are.
     """
     try:
-        workflows.regenerate(root, force=False, say=say)
+        workflows.regenerate(root, force=False, say=say, records=False)
         workflows.install_environment(root, say=say)
     except RalphgenError as error:
         return error.problems

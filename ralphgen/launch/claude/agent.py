@@ -26,6 +26,7 @@ class ClaudeCode(Agent):
     install = 'install it, for example with "npm install -g @anthropic-ai/claude-code"'
     reports_cost = True
     variables = ("ANTHROPIC_*", "CLAUDE_*", "MCP_TIMEOUT", "MCP_TOOL_TIMEOUT")
+    leaves_out_settings = True
 
     def call(self, session: PreparedSession, options: LaunchOptions) -> AgentCall:
         """Return what starts it; it reads the prompt where it prints."""

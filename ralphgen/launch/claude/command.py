@@ -3,6 +3,7 @@
 import re
 
 from ralphgen.launch.agent import EDITING, LaunchOptions, prints, refuse_options, some
+from ralphgen.runtime.files.protection import CLIENT_FOLDERS, EDITOR, EDITOR_FILES
 from ralphgen.sessions.model import CLAUDE, PreparedSession
 
 EDIT_MODE = "acceptEdits"
@@ -24,6 +25,14 @@ DENIED = (
 )
 # What git reads its settings and hooks from, wherever it is: a repository's is above its projects.
 DENIED_EVERYWHERE = ("Edit(//**/.[gG][iI][tT])", "Edit(//**/.[gG][iI][tT]/**)")
+# From these, later sessions of this client or another one take permissions, programs and servers.
+SETTINGS = (
+    *("Edit(**/.claude)", "Edit(**/.claude/settings*.json)", "Edit(**/.claude/agents/**)"),
+    *("Edit(**/.claude/commands/**)", "Edit(**/.claude/hooks/**)", "Edit(**/.mcp.json)"),
+    *(f"Edit(**/{folder}/**)" for folder in sorted(CLIENT_FOLDERS - {".claude"})),
+    *("Edit(**/opencode.json)", "Edit(**/opencode.jsonc)"),
+    *(f"Edit(**/{EDITOR}/{name})" for name in sorted(EDITOR_FILES)),
+)
 
 _UNNAMEABLE = re.compile(r"[^a-zA-Z0-9_-]")
 
@@ -66,6 +75,8 @@ def launch_command(session: PreparedSession, options: LaunchOptions) -> tuple[st
     command += some("--allowedTools", *allowed_tools(session), *settings.allow)
     command += some("--disallowedTools", *_denied(session))
     command += ["--mcp-config", str(session.mcp_config), "--strict-mcp-config"]
+    if session.without_settings:
+        command += ["--setting-sources", "user"]
     if session.system_file is not None:  # in a file: a command line is for everybody to read
         command += ["--append-system-prompt-file", str(session.system_file)]
     command += some("--permission-mode", mode)
@@ -84,9 +95,9 @@ def _denied(session: PreparedSession) -> tuple[str, ...]:
     That one is named from the root of the file system; as a whole it may hold the work tree.
     """
     if session.work_tree == session.root:
-        return (*DENIED, *DENIED_EVERYWHERE)
+        return (*DENIED, *SETTINGS, *DENIED_EVERYWHERE)
     below = [rule.replace("(.ralph/", f"(/{session.root}/.ralph/") for rule in DENIED[1:]]
-    return (*DENIED, *below, *DENIED_EVERYWHERE)
+    return (*DENIED, *SETTINGS, *below, *DENIED_EVERYWHERE)
 
 
 def allowed_tools(session: PreparedSession) -> tuple[str, ...]:

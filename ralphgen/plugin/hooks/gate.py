@@ -20,7 +20,13 @@ from ralphgen.plugin.hooks.governing import (
     quoted,
 )
 from ralphgen.runtime.files.main_tree import repository_of
-from ralphgen.runtime.files.protection import PROTECTED, RALPH, is_of_git, pattern_of
+from ralphgen.runtime.files.protection import (
+    PROTECTED,
+    RALPH,
+    is_client_setting,
+    is_of_git,
+    pattern_of,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -115,7 +121,11 @@ def _file_reasons(session: GoverningSession, asked: Mapping[str, Any]) -> Iterat
         for below in seen:
             folder, _, rest = below.partition("/")
             ours = folder.casefold() == RALPH and rest.partition("/")[0].casefold() in {"", *OURS}
-            if ours or any(pattern.match(below) for pattern in patterns):
+            if (
+                ours
+                or is_client_setting(below)
+                or any(pattern.match(below) for pattern in patterns)
+            ):
                 yield f"{quoted(below)} is protected: no session may change it"
 
 

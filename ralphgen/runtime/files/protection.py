@@ -15,7 +15,28 @@ PROTECTED = ("ralphgen.toml", "mcp", "recipes", "prompts", "queries", "tools", "
 _BLANK = "[\\u200c-\\u200f\\u202a-\\u202e\\u206a-\\u206f\\ufeff]*"
 GIT_PART = _BLANK.join(["", "[.]", "[gG]", "[iI]", "[tT]", ""]) + "[ .]*"
 _GIT = re.compile(rf"(?:{GIT_PART}|git~\d+[ .]*)(?::.*)?", re.IGNORECASE | re.DOTALL)
+# Files and folders from which clients take permissions, programs and servers, in small letters.
+CLIENT_FOLDERS = frozenset(
+    {".claude", ".codex", ".cursor", ".gemini", ".opencode", ".windsurf", ".zed"}
+)
+CLIENT_FILES = frozenset({".mcp.json", "opencode.json", "opencode.jsonc"})
+EDITOR, EDITOR_FILES = ".vscode", frozenset({"mcp.json", "settings.json", "tasks.json"})
+_CLAUDE, _READ = ".claude", frozenset({"skills", "worktrees", "claude.md", "claude.local.md"})
 _SPELLED = {"**/": "(?:.*/)?", "/**": "(?:/.*)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+
+
+def is_client_setting(path: str) -> bool:
+    """Return whether a client takes settings from a path, at any depth and in any case."""
+    parts = path.casefold().split("/")
+    for at, part in enumerate(parts):
+        below = parts[at + 1 :]
+        if part in CLIENT_FOLDERS and not (part == _CLAUDE and below and below[0] in _READ):
+            return True
+        if part in CLIENT_FILES and not below:
+            return True
+        if part == EDITOR and (not below or below[0] in EDITOR_FILES):
+            return True
+    return False
 
 
 def pattern_of(glob: str) -> re.Pattern[str]:

@@ -12,8 +12,8 @@ from proved_projects import TESTS, git
 from walls import Walled, run
 
 from ralphgen.generate.workflows import generate, regenerate
-from ralphgen.sessions.items import read_settings
 from ralphgen.trust.decide import check_items
+from ralphgen.trust.items import read_settings
 from ralphgen.trust.record import add_to_record
 
 pytestmark = [needs_postgresql, pytest.mark.slow]

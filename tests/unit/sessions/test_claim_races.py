@@ -28,7 +28,7 @@ from ralphgen.sessions.claims import (
     give_back,
 )
 from ralphgen.sessions.decide import Request
-from ralphgen.sessions.items import read_settings
+from ralphgen.trust.items import read_settings
 
 pytestmark = pytest.mark.slow
 CHANCE = random.SystemRandom()

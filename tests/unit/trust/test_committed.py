@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from command_line import ralphgen
 from proved_projects import git
 from trusting import MODE, add, braindump, commit, configure, task_session
 
@@ -66,18 +67,6 @@ def test_to_ask_git_runs_nothing_that_the_repository_names(own: Path, tmp_path: 
     (own / ".gitattributes").write_text("* filter=x\n", encoding="utf-8")
     configure(own, MODE)
 
+    assert 0 == ralphgen("regen", own, "--no-install").returncode
     assert 0 == braindump(own)
     assert not (tmp_path / "PWNED").exists()
-
-
-def test_what_a_person_has_allowed_claude_code_in_a_clone_is_no_question(clone: Path) -> None:
-    commit(clone)
-    (clone / ".claude").mkdir()
-    path = clone / ".claude/settings.local.json"
-    path.write_text('{"permissions": {"allow": ["Bash(ls)"]}}', encoding="utf-8")
-    assert 0 == task_session(clone).returncode
-
-    git(clone, "add", "-f", ".claude")
-    git(clone, "commit", "-qm", "y")
-
-    assert 2 == task_session(clone).returncode

@@ -76,10 +76,12 @@ def test_a_server_in_the_database_is_another_reason_to_ask(clone: Path) -> None:
     assert 0 == ralphgen("session", "braindump", "--project", clone).returncode  # starts it not
 
 
-def test_a_project_that_was_made_here_never_asks(own: Path) -> None:
+def test_a_session_after_regen_does_not_ask_for_the_users_edit(own: Path) -> None:
     add(own, "INSERT INTO features (name, display_name, acronym) VALUES ('f', 'F', 'FF')")
     add(own, "INSERT INTO tasks (feature, discipline, title) VALUES ('f', 'testing', 'T')")
     configure(own, SERVER + MODE)
+    assert 2 == task_session(own).returncode  # nobody has accepted it yet
+    assert 0 == ralphgen("regen", own, "--no-install").returncode
 
     assert 0 == task_session(own).returncode
 

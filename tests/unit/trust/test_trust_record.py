@@ -116,6 +116,6 @@ def test_without_a_home_there_is_no_record(
     shutil.copytree(kept, clone / "~/.config/ralphgen")
     monkeypatch.setattr(record, "user_config_path", place)
 
-    assert () == read_record(clone).digests
+    assert frozenset() == read_record(clone).digests
     with pytest.raises(ProjectError, match="no place for a record"):
         add_to_record(clone, ["1"])

@@ -99,8 +99,8 @@ def test_ones_own_words_need_no_question_and_pulled_ones_do(
     assert 0 == session(own, recipe)[0]
 
     write(own, file, other)
-    regenerate(own, force=False, say=quiet)
     commit(own, file)  # as a pull brings it
+    regenerate(own, force=False, say=quiet)
     assert 2 == session(own, recipe)[0]
 
     write(own, file, f"{other}\n# one's own edit" if file == PROMPT else text)

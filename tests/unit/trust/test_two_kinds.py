@@ -1,0 +1,239 @@
+"""Authority needs a record of its content; content needs one only if git has it."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from shutil import which
+
+import pytest
+from command_line import initialized, ralphgen
+from proved_projects import git
+from trusting import configure
+
+pytestmark = pytest.mark.slow
+
+CHECK = '\n[[done.checks]]\nname = "t"\nrun = ["touch", "PWNED"]\n'
+HOOKS = json.dumps({"hooks": {"SessionStart": []}})
+CLIENTS = [
+    ".claude/settings.json",
+    ".claude/settings.local.json",
+    ".claude/agents/a.md",
+    ".mcp.json",
+    ".gemini/settings.json",
+    ".codex/config.toml",
+    "opencode.json",
+    ".cursor/mcp.json",
+    ".vscode/mcp.json",
+]
+CONTENT = ["Makefile", "AGENTS.md", "CLAUDE.md", "package.json", ".claude/skills/a/SKILL.md"]
+WAYS: dict[str, Callable[[Path], object]] = {
+    "merge": lambda root: git(root, "merge", "-q", "--no-edit", "s/main"),
+    "squash": lambda root: git(root, "merge", "-q", "--squash", "s/main"),
+    "pick": lambda root: git(root, "cherry-pick", "-n", "s/main"),
+    "restore": lambda root: git(root, "restore", "--source", "s/main", "--", "."),
+    "checkout": lambda root: git(root, "checkout", "-q", "s/main", "--", "."),
+    "read-tree": lambda root: git(root, "read-tree", "-m", "-u", "s/main"),
+    "stash": lambda root: (
+        git(root, "checkout", "-q", "s/main", "--", "."),
+        git(root, "stash", "-q"),
+        git(root, "stash", "pop", "-q"),
+    ),
+    "apply": lambda root: subprocess.run(
+        [str(which("git")), "apply"],
+        input=git(root, "diff", "main", "s/main").encode(),
+        cwd=root,
+        check=True,
+    ),
+    "remote removed": lambda root: (
+        git(root, "restore", "--source", "s/main", "--", "."),
+        git(root, "remote", "remove", "s"),
+    ),
+    "detached": lambda root: git(root, "checkout", "-q", "--detach", "s/main"),
+    "fetch head": lambda root: (
+        git(root, "remote", "remove", "s"),
+        git(root, "fetch", "-q", str(root.parent / "theirs"), "main"),
+        git(root, "merge", "-q", "--squash", "FETCH_HEAD"),
+    ),
+}
+
+
+def write(root: Path, file: str, text: str) -> None:
+    (root / file).parent.mkdir(parents=True, exist_ok=True)
+    (root / file).write_text(text, encoding="utf-8")
+
+
+def commit(root: Path) -> None:
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "x")
+
+
+def session(root: Path) -> int:
+    return ralphgen("session", "braindump", "--project", root).returncode
+
+
+def regen(root: Path) -> str:
+    done = ralphgen("regen", root, "--no-install")
+    assert 0 == done.returncode, done.stderr
+    return done.stderr
+
+
+@pytest.fixture
+def shared(own: Path, tmp_path: Path) -> Path:
+    """The user's project in a repository, and a stranger's branch of it that changes files."""
+    git(own, "init", "-q", "-b", "main")
+    git(own, "config", "user.name", "a")
+    git(own, "config", "user.email", "a@b")
+    write(own, ".gitignore", ".ralph/db/\n")
+    commit(own)
+    theirs = tmp_path / "theirs"
+    git(tmp_path, "clone", "-q", str(own), str(theirs))
+    git(own, "remote", "add", "s", str(theirs))
+    return own
+
+
+def take_over(root: Path, way: str, file: str, text: str) -> None:
+    """Let a stranger change a file, and take that over in one of the ways of git."""
+    theirs = root.parent / "theirs"
+    if file.endswith("ralphgen.toml"):
+        configure(theirs, text)
+    else:
+        write(theirs, file, text)
+    commit(theirs)
+    git(root, "fetch", "-q", "s")
+    WAYS[way](root)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_strangers_check_needs_a_question_before_and_after_regen(shared: Path, way: str) -> None:
+    take_over(shared, way, ".ralph/ralphgen.toml", CHECK)
+    assert 2 == session(shared)
+
+    assert 'the check "t" runs touch PWNED' in regen(shared)
+    assert 2 == session(shared)
+
+    assert 0 == ralphgen("trust", shared, "--yes").returncode
+    assert 0 == session(shared)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_strangers_content_needs_a_question(shared: Path, way: str) -> None:
+    take_over(shared, way, "Makefile", "all:\n\ttouch PWNED\n")
+
+    assert 2 == session(shared)
+    assert "agents follow or run Makefile" in regen(shared)
+    assert 2 == session(shared)
+
+
+def test_a_strangers_check_beside_the_users_own_line_is_named(shared: Path) -> None:
+    take_over(shared, "squash", ".ralph/ralphgen.toml", CHECK)
+    configure(shared, '\n[launch]\nallow = ["Bash(ls)"]\n')
+    said = regen(shared)
+
+    assert 'the check "t"' in said
+    assert "Bash(ls)" not in said
+
+
+@pytest.mark.parametrize("file", CLIENTS)
+def test_settings_of_clients_need_a_record(own: Path, file: str) -> None:
+    write(own, file, HOOKS)
+
+    refused = ralphgen("session", "braindump", "--project", own)
+    assert (2, True) == (refused.returncode, file in refused.stderr)
+    shown = ralphgen("trust", own, "--yes")
+    assert file in shown.stderr
+    assert 0 == session(own)
+    write(own, file, HOOKS + " ")
+    assert 2 == session(own)
+
+
+@pytest.mark.parametrize("file", [*CONTENT, *CLIENTS])
+def test_a_clone_without_a_record_asks_for_every_file(clone: Path, file: str) -> None:
+    write(clone, file, HOOKS)
+    assert 2 == session(clone)
+    regen(clone)
+    assert 2 == session(clone)
+
+
+@pytest.mark.parametrize("file", CONTENT)
+def test_the_users_edit_of_content_needs_no_question_also_once_committed(
+    shared: Path, file: str
+) -> None:
+    write(shared, file, "x")
+    assert 0 == session(shared)
+    commit(shared)
+    assert 0 == session(shared)
+
+
+def test_a_project_unpacked_at_a_recorded_path_is_not_trusted(own: Path, tmp_path: Path) -> None:
+    shutil.rmtree(own)
+    other = initialized(tmp_path / "other")
+    write(other, "Makefile", "all:\n")
+    shutil.copytree(other, own)
+
+    assert 2 == session(own)
+    assert 0 == ralphgen("trust", own, "--yes").returncode
+    assert 0 == session(own)
+
+
+def test_init_in_a_folder_with_files_of_others_records_none_of_them(tmp_path: Path) -> None:
+    root = tmp_path / "unpacked"
+    write(root, "Makefile", "all:\n")
+    done = ralphgen("init", root, "--no-install")
+    assert f"ralphgen trust {root}" in done.stderr
+
+    assert 2 == session(root)
+
+
+def test_watch_and_agents_record_nothing(own: Path) -> None:
+    configure(own, CHECK)
+    done = ralphgen("regen", own, "--no-install", more={"RALPHGEN_SESSION": "s"})
+    assert 0 == done.returncode
+    assert 2 == session(own)
+
+
+def test_a_plain_clone_answers_a_call_without_a_question(clone: Path) -> None:
+    for file in CONTENT:
+        write(clone, file, "{}")
+
+    done = ralphgen("call", "ralph:list_tasks", cwd=clone)
+    assert 0 == done.returncode, done.stderr
+
+
+def test_check_needs_no_record(clone: Path) -> None:
+    configure(clone, CHECK)
+    regen(clone)
+
+    assert 0 == ralphgen("check", clone).returncode
+
+
+def test_kits_that_run_files_start_only_with_a_record(clone: Path) -> None:
+    path = clone / ".ralph/ralphgen.toml"
+    text = path.read_text(encoding="utf-8").replace('["ralph"]', '["ralph", "dela", "rye"]')
+    path.write_text(text, encoding="utf-8")
+    write(clone, "Makefile", "all:\n\ttouch PWNED\n")
+    write(clone, ".ai/tools/hello.py", "open('PWNED', 'w')\n")
+    regen(clone)
+    for words in (
+        ("dela:task_start", "unique_name=all"),
+        ("rye:execute", "item_type=tool", "item_id=hello", f"project_path={clone}"),
+    ):
+        done = ralphgen("call", *words, cwd=clone)
+        assert 2 == done.returncode, done.stderr
+    assert not (clone / "PWNED").exists()
+
+
+@pytest.mark.parametrize("table", ["[dela]\nallow_args = false", "[rye]\nhelp = false"])
+def test_settings_of_kits_need_a_record(clone: Path, table: str) -> None:
+    configure(clone, f"\n{table}\n")
+
+    assert 2 == session(clone)
+
+
+def test_files_that_a_command_writes_are_on_record(own: Path) -> None:
+    for words in (("skill", "--write"), ("skill", "--agents-md", "--write"), ("plugin",)):
+        assert 0 == ralphgen(*words, "--project", own).returncode
+    assert 0 == ralphgen("config", own, "--client", "gemini", "--write").returncode
+
+    assert 0 == session(own)
