@@ -50,14 +50,9 @@ BUSY = re.compile(
     r"\b(429|503|529)\b|RESOURCE_EXHAUSTED|quota|rate.limit|overloaded", re.IGNORECASE
 )
 # Files from which a client takes permissions, programs and servers, as a regular expression.
-SETTINGS = "|".join(
-    (
-        r"\.claude/(?!skills/|worktrees/|CLAUDE)",
-        r"\.(codex|cursor|gemini|opencode|windsurf|zed)/",
-        r'\.vscode/(mcp|settings|tasks)\.json"',
-        r'\.mcp\.json"',
-        r'opencode\.jsonc?"',
-    )
+FOREIGN_SETTINGS = (
+    r"(\.claude/(?!skills/|worktrees/|CLAUDE)|\.(codex|cursor|gemini|opencode|windsurf|zed)/"
+    r'|\.vscode/(mcp|settings|tasks)\.json"|\.mcp\.json"|opencode\.jsonc?")'
 )
 # Rules of its policy engine. Work trees lie in `.ralph` too, and in each of them another `.ralph`.
 RULES = rf"""[[rule]]
@@ -76,7 +71,7 @@ denyMessage = "the files of a repository are changed by git alone"
 
 [[rule]]
 toolName = ["write_file", "replace"]
-argsPattern = '"file_path":"([^"]*/)?({SETTINGS})'
+argsPattern = '"file_path":"([^"]*/)?{FOREIGN_SETTINGS}'
 decision = "deny"
 priority = 999
 denyMessage = "clients take permissions from this file"

@@ -196,10 +196,7 @@ def _made(
     waits = map(WAITING.format, basis.waiting)
     useless = [line for name, line in plan.overrides if name == subject.discipline]
     warnings = [*unrecorded, *waits, *useless, *words.warnings]
-    warnings += [
-        f"the agent starts without settings that you have not trusted: {item.shown}"
-        for item in left
-    ]
+    warnings += [f"not trusted, and left out: {item.shown}" for item in left]
     session = _opened(
         root, plan, subject, context, digest, served, tuple(others), items, config, warnings
     )

@@ -20,6 +20,11 @@ PATIENCE = 60
 class Merging:
     """A site where nothing waits to be merged, and the database is there."""
 
+    recorded: list[str]
+
+    def __init__(self) -> None:
+        self.recorded = []
+
     def is_away(self) -> bool:
         return False
 

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+from command_line import ralphgen
 from driving import query
 from lifelines import until
 from loop_projects import LoopProject, is_running, kill, wait_until_gone
@@ -184,3 +185,40 @@ def test_loop_works_in_a_folder_with_any_name(tmp_path: Path, name: str) -> None
 
     assert 0 == done.returncode, done.stderr
     assert ["task-1.txt", "task-2.txt"] == merged(project)
+
+
+@pytest.mark.parametrize(
+    "file", [".ralph/extra/all.md", ".claude/settings.json", ".mcp.json", "sub/.gemini/a"]
+)
+def test_a_task_that_changes_authority_is_blocked_with_the_path(tmp_path: Path, file: str) -> None:
+    steps: Steps = ["begin", ["write", file, "{}"], "check", "done"]
+    project = repository(tmp_path, 1, {"*": [steps]})
+    (project.root / ".gitignore").write_text("*.log\n", encoding="utf-8")
+    git(project.root, "commit", "-qam", "x")
+    project.loop("--worktrees")
+
+    assert {1: "blocked"} == project.statuses()
+    assert f"no task may change {file}" in comments(project, 1)
+    assert file not in git(project.root, "ls-files")
+
+
+def test_a_merged_change_of_content_is_named_and_stops_no_later_session(tmp_path: Path) -> None:
+    steps: Steps = ["begin", ["write", "Makefile", "all{task}:"], "check", "done"]
+    other: Steps = ["begin", ["write", "AGENTS.md", "{task}"], "check", "done"]
+    project = repository(tmp_path, 2, {"1": [steps], "*": [other]})
+    done = project.loop("--worktrees")
+
+    assert ({1: "done", 2: "done"}, 0) == (project.statuses(), done.returncode), done.stderr
+    assert "now on record: AGENTS.md, Makefile" in done.stderr
+    assert 0 == ralphgen("session", "braindump", "--project", project.root).returncode
+
+
+def test_an_agents_settings_are_left_out_of_the_next_session(tmp_path: Path) -> None:
+    hooks = '{"hooks": {}}'
+    steps: Steps = ["begin", ["write", ".claude/settings.local.json", hooks], "done"]
+    project = LoopProject(tmp_path, 2, {"*": [steps]})
+    done = project.loop()
+
+    assert {1: "done", 2: "done"} == project.statuses(), done.stderr
+    assert "left out: Claude Code takes" in done.stderr
+    assert 2 == ralphgen("session", "braindump", "--project", project.root).returncode

@@ -2,10 +2,8 @@
 
 import json
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from shutil import which
 
 import pytest
 from command_line import initialized, ralphgen
@@ -40,11 +38,9 @@ WAYS: dict[str, Callable[[Path], object]] = {
         git(root, "stash", "-q"),
         git(root, "stash", "pop", "-q"),
     ),
-    "apply": lambda root: subprocess.run(
-        [str(which("git")), "apply"],
-        input=git(root, "diff", "main", "s/main").encode(),
-        cwd=root,
-        check=True,
+    "apply": lambda root: (
+        (root / ".git/patch").write_text(git(root, "diff", "main", "s/main"), encoding="utf-8"),
+        git(root, "apply", ".git/patch"),
     ),
     "remote removed": lambda root: (
         git(root, "restore", "--source", "s/main", "--", "."),
