@@ -47,10 +47,13 @@ def event_lines(told: Event) -> Iterator[str]:
         case {"event": "note", "worker": worker, "text": text}:
             yield plain(f"{worker}: {text}" if worker else text)
         case {"event": "stop", "reason": reason}:
-            yield from harmless(reason).split("\n")
-            yield ", ".join(totals(told))
-            if files := told.get("recorded"):
-                yield plain(f"changed by tasks that passed, and now on record: {', '.join(files)}")
+            yield from (*harmless(reason).split("\n"), ", ".join(totals(told)))
+            yield from _recorded(told)
+
+
+def _recorded(told: Event) -> Iterator[str]:
+    if files := told.get("recorded"):
+        yield plain(f"changed by tasks that passed, and now on record: {', '.join(files)}")
 
 
 def totals(told: Event) -> Iterator[str]:

@@ -16,6 +16,7 @@ from ralphgen.errors import ProjectError, UsageError
 from ralphgen.launch.agent import AgentLine, LaunchOptions
 from ralphgen.launch.codex import Codex, CodexReader
 from ralphgen.launch.outcome import Usage
+from ralphgen.runtime.files.protection import CLIENT_FILES, CLIENT_FOLDERS
 from ralphgen.sessions.model import Brief, PreparedSession, Served
 
 pytestmark = pytest.mark.slow
@@ -143,7 +144,8 @@ def test_its_commands_cannot_change_what_is_the_servers_alone(
     found = settings(Codex().call(session, LaunchOptions("go", printing=True)).argv)
 
     assert "ralphgen" == found["default_permissions"]
-    rules = {":workspace_roots": {".ralph": "read", ".git": "read"}}
+    kept = [".ralph", ".git", *sorted(CLIENT_FOLDERS), *sorted(CLIENT_FILES)]
+    rules = {":workspace_roots": dict.fromkeys(kept, "read")}
     assert {"extends": base, "filesystem": rules} == found["permissions"]["ralphgen"]
 
 

@@ -140,6 +140,10 @@ def test_settings_that_cannot_be_read_are_no_reason_to_leave_them_out(
         ("/p/.gitattributes", False),
         ("/p/.github/workflows/ci.yml", False),
         ("/p/x.git/config", False),
+        ("/p/.gemini/settings.json", True),
+        (".claude/settings.local.json", True),
+        (".mcp.json", True),
+        (".claude/skills/a/SKILL.md", False),
     ],
 )
 def test_what_is_the_servers_alone_is_denied_to_its_edits(

@@ -36,6 +36,7 @@ class Tasks(Merging):
     """A site of which each session is a call of `work`, and takes the first task that is left."""
 
     def __init__(self, tasks: list[int], work: Callable[[int], str]) -> None:
+        super().__init__()
         self.left = tasks
         self.done: list[int] = []
         self.workers: set[int] = set()
