@@ -224,7 +224,7 @@ def test_a_view_that_does_not_end_is_stopped_for_tools_on_tables(client: Driver)
 
 def test_others_are_answered_while_statements_run(client: Driver) -> None:
     client.call("title")
-    answered = []
+    answered: list[None] = []
     with ThreadPoolExecutor() as pool:
         slow = [pool.submit(client.refusal, name) for name in ("find", "write_swap", "like")]
         while not all(one.done() for one in slow):
@@ -240,7 +240,7 @@ def test_sessions_do_not_wait_for_each_other(served: HttpServer) -> None:
     one, other = (token(served.root, jti=f"session-{number}") for number in (1, 2))
     for each in (one, other):
         assert 200 == served.call(each, "title")[0]
-    answered = []
+    answered: list[None] = []
     with ThreadPoolExecutor() as pool:
         slow = [pool.submit(served.call, one, name) for name in ("find", "swap", "glob")]
         while not all(each.done() for each in slow):
@@ -376,9 +376,8 @@ def test_an_answer_takes_no_more_memory_than_it_may_need(engine: str, tmp_path: 
         root = project.root
         folder = root / ".ralph/queries"
         folder.mkdir()
-        given = "-- :n integer = 1\n"
         folder.joinpath("a.sql").write_text(
-            f"-- name: big :one\n-- A.\n{given}SELECT {BIG[engine]};\n"
+            f"-- name: big :one\n-- A.\n-- :n integer = 1\nSELECT {BIG[engine]};\n"
             "-- name: title :one\n-- A.\nSELECT title FROM tasks WHERE id = 1;\n",
             encoding="utf-8",
         )
@@ -388,7 +387,8 @@ def test_an_answer_takes_no_more_memory_than_it_may_need(engine: str, tmp_path: 
         with running(root, *on_context(context_for(root, "manual"))) as server:
             server.shake_hands()
             for tool, arguments in (("big", {}), ("many_rows", {"sql": f"SELECT {ROW[engine]}"})):
-                for name, given, failed in (("title", {}, False), (tool, arguments, True)):
+                calls = (("title", dict[str, str](), False), (tool, arguments, True))
+                for name, given, failed in calls:
                     answer = server.ask("tools/call", {"name": name, "arguments": given})
                     result = answer["result"]
                     assert failed is result["isError"], result

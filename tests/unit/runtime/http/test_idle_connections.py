@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -24,6 +25,10 @@ class Connection(PatientProtocol):
     """A connection that counts the bytes that came on it."""
 
     received = 0
+
+    def has_more_than(self, before: int) -> bool:
+        """Whether bytes have come since then."""
+        return self.received > before
 
     def data_received(self, data: bytes) -> None:
         """Count the bytes after taking them."""
@@ -168,7 +173,7 @@ def test_bytes_that_trickle_do_not_make_a_request_younger(
             for byte in b" / HTTP/1.1\r\nHo":
                 before = worker.made[0].received
                 trickling.send(bytes([byte]))
-                await _until(lambda before=before: worker.made[0].received > before)
+                await _until(partial(worker.made[0].has_more_than, before))
             await _answered(worker)
             connections = worker.state.connections
             return worker.made[0] in connections, worker.made[1] in connections
