@@ -249,10 +249,10 @@ class Database:
             commits = False
             try:
                 connection.execute(self._begin(in_line))
-                limit(min(self._patience, longest_run()))
                 if writes:
                     for check in self.before_writes:
                         check()
+                limit(min(self._patience, longest_run()))
                 result = work()
                 limit(0)
                 commits = True
