@@ -12,10 +12,10 @@ from ralphgen.init.editor_schemas import write_schemas
 from ralphgen.init.postgresql import create_tables, has_tables, relations
 from ralphgen.init.recorded import migrations, read_committed
 from ralphgen.init.scaffold import (
+    any_database,
     create_database,
     kits_with,
     propose_checks,
-    serves_any_database,
     switch_on,
     write_default_context,
     write_ignored,
@@ -71,7 +71,7 @@ def initialize(
     is_new = not (root / ".ralph").exists()
     place = _place(root, engine)
     on = kits_with(root, kits, place)
-    needs_tasks = not serves_any_database(on)
+    needs_tasks = not any_database(on)
     if needs_tasks:
         refuse_other_schemas(root, place)
     if place is not None and needs_tasks:
@@ -149,7 +149,7 @@ def _place(root: Path, engine: str) -> Postgresql | None:
     if place is not None and not names_schema(root):
         named = schema_of(os.environ.get(place.dsn_env, ""))
         place = replace(place, schema=named) if named else place
-    if place is None or is_missing(root / FACTS) or serves_any_database(kits_with(root, (), place)):
+    if place is None or is_missing(root / FACTS) or any_database(kits_with(root, (), place)):
         return place
     if not has_tables(place):
         raise ProjectError(

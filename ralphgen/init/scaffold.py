@@ -128,7 +128,12 @@ def kits_with(root: Path, kits: Iterable[str], place: Postgresql | None) -> list
     return listed
 
 
-def serves_any_database(kits: Iterable[str]) -> bool:
+def serves_any_database(root: Path) -> bool:
+    """Return whether the project's database is its own, and needs none of ralphgen's tables."""
+    return any_database(_kits_on(root))
+
+
+def any_database(kits: Iterable[str]) -> bool:
     """Return whether kits serve the tables of any database, and need none of ralphgen's."""
     on = set(kits)
     return any(kit.any_schema for kit in KITS if kit.key in on)

@@ -271,13 +271,13 @@ def _served_schema(
     named = names_of(config)
     elsewhere = _columns_elsewhere(connection, config)
     if takes_any_schema(config, kits):
-        facts = only_served(read_facts(connection, named, own=(MARKER,)), named)
+        facts: Facts = only_served(read_facts(connection, named, own=(MARKER,)), named)
         schema = _schema(facts, config, elsewhere, required={})
     else:
         facts = read_facts(connection, named)
         schema = _schema(facts, config, elsewhere)
-        named = config.values.database
-        name = place_name(named.postgresql) or named.path or DATABASE
+        database = config.values.database
+        name = place_name(database.postgresql) or database.path or DATABASE
         _refuse_incomplete(connection, schema, name)
     return replace(schema, definitions=definitions_of(connection, facts))
 

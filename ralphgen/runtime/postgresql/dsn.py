@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import parse_qsl, quote, urlsplit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,6 +62,8 @@ def plain_dsn(dsn: str, known: Collection[str]) -> str:
     `known` are the parameters of libpq. A list of keywords is returned unchanged. Raises
     `DsnError` for a parameter that is neither known nor safe to drop.
     """
+    from urllib.parse import parse_qsl, quote
+
     text = dsn.strip()
     match = _SCHEME.match(text)
     if match is None:
@@ -88,6 +89,8 @@ def schema_of(dsn: str) -> str:
     """Return the schema that a URL names, empty without one."""
     if not is_url(dsn):
         return ""
+    from urllib.parse import parse_qsl, urlsplit
+
     for name, value in parse_qsl(urlsplit(dsn.strip()).query):
         if name.lower() in _SCHEMAS:
             return value.split(",")[0].strip().strip('"')
