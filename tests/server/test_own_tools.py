@@ -279,7 +279,7 @@ def test_a_tool_reads_and_what_it_writes_is_journaled_as_its_own(
 
 def test_arguments_are_checked_before_a_tool_is_run(server: Driver) -> None:
     assert 'unknown argument "lik": did you mean "like"?' == server.refusal("titles", lik="x")
-    assert "expected an integer" in server.refusal("rename", task="2", title="x")
+    assert "expected an integer" in server.refusal("rename", task="two", title="x")
 
 
 @pytest.mark.parametrize(
