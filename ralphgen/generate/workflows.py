@@ -1,6 +1,6 @@
 """The pipeline of inspect, plan and render, and init, regen and check as its last steps."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,11 +138,19 @@ def regenerate(
     if before.merge:
         say(f'the merge has what both sides generated from: "git add {FOLDER}" takes it over')
     if records:
-        config, items = read_settings(root), written_items(root, generated.project)
-        run = run_items(root, config)
-        for warning in record_written(root, generated.files[MANIFEST], items, run, ask):
+        for warning in _recorded(root, generated, ask):
             say(f"warning: {plain(warning)}")
     return generated
+
+
+def _recorded(root: Path, generated: Generated, ask: Ask | None) -> Sequence[str]:
+    """Record what the user wrote, as `record_written` does; return its warnings."""
+    try:
+        config, items = read_settings(root), written_items(root, generated.project)
+        run = run_items(root, config)
+    except ProjectError as error:  # such as a cell of the database that nobody can read
+        return [f"nothing was recorded as trusted: {error.problems[0].text}"]
+    return record_written(root, generated.files[MANIFEST], items, run, ask)
 
 
 def _remarks(plan: ServerPlan) -> Iterator[str]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 from uuid import uuid4
 
+from ralphgen.errors import ProjectError
 from ralphgen.generate.workflows import regenerate
 from ralphgen.kits.registry import KITS
 from ralphgen.ledger.dialect import for_postgresql
@@ -85,7 +86,10 @@ def create_project(
 def made_here(root: Path) -> Path:
     """Let a project that was copied be one that this user has accepted as it is."""
     manifest = (root / ".ralph/mcp/manifest.json").read_bytes()
-    items = written_items(root, inspect_project(root, KITS))
+    try:
+        items = written_items(root, inspect_project(root, KITS))
+    except ProjectError:  # rows that cannot be read, on purpose
+        items = []
     content = [item.digest for item in items if item.is_content]
     authority = [item.digest for item in items if not item.is_content]
     add_to_record(root, [sha256(manifest).hexdigest(), *authority], content, marks=True)

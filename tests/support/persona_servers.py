@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from driving import create_project, query
+from driving import create_project, made_here, query
 
 PRIVATE = "s3cr3t"
 DOCS = {"name": "docs", "command": "docs-server", "args": ["--port", "1"], "env": {"KEY": PRIVATE}}
@@ -30,7 +30,7 @@ def servers_project(root: Path) -> Path:
     """A project whose disciplines have servers, in the column and in the settings."""
     create_project(root, config=CONFIG)
     stored(root, "backend", [DOCS, BARE])
-    return root
+    return made_here(root)
 
 
 def servers(config: Path) -> dict[str, Any]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 _HEX = "upper(encode(convert_to(name::text, 'UTF8'), 'hex'))"
 SAME_NAME = "name = ?"
 SAME_LETTERS = 'lower(title COLLATE "C") = lower(? COLLATE "C")'  # ASCII letters alone, as there
+UNTYPED_NUMBERS = False  # the type of the column decides what a text means
 DIFFERS = "IS DISTINCT FROM"  # from a value, also where nothing is there
 HEX_NAME = f'({_HEX} COLLATE "C")'
 HAS_TEXT = "name IS NOT NULL"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..errors import ToolError
-from ..sqlite.library import quoted
+from ..sqlite.library import UNTYPED_NUMBERS, quoted
 from ..values.encoding import read_exact_json, read_json, write_json
 
 TYPE_CHECKING = False
@@ -183,7 +183,7 @@ class RowTable:
         kind = self.columns[column]
         if kind == JSON:
             return write_json(_json_of(value) if isinstance(value, str) else value)
-        if kind == ANY and isinstance(value, str):
+        if kind == ANY and UNTYPED_NUMBERS and isinstance(value, str):
             value = _number_of(value)
         texts = value if kind == LIST else [value]
         if any(isinstance(text, str) and "\0" in text for text in texts):

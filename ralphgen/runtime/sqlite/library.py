@@ -22,6 +22,7 @@ __all__ = ["sqlite3"]  # what it imports for others
 
 SAME_NAME = "name = ? COLLATE BINARY"
 SAME_LETTERS = "title = ? COLLATE NOCASE"
+UNTYPED_NUMBERS = True  # a column without a type keeps a number as one
 DIFFERS = "IS NOT"  # from a value, also where nothing is there
 HEX_NAME = "hex(name)"
 HAS_TEXT = "typeof(name) = 'text'"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from command_line import ralphgen, refused
-from driving import create_project, query
+from driving import create_project, made_here, query
 from making_sessions import opened
 
 from ralphgen.board.views import open_tasks
@@ -27,6 +27,7 @@ SERVERS = [{"name": "db", "command": "npx", "args": ["-y"], "env": {"KEY": "s3cr
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = create_project(tmp_path_factory.mktemp("reported") / "p")
     query(root, "UPDATE disciplines SET mcp_servers = ?", json.dumps(SERVERS))
+    made_here(root)
     query(root, "UPDATE tasks SET title = '<b onclick=x()>&amp;</b>' WHERE id = 2")
     opened(root, "task_execution", task=2)
     (root / ".ralph/mcp/policy.py").write_text("# <i>mine</i>\n", encoding="utf-8")

@@ -28,6 +28,7 @@ from ralphgen.generate.workflows import checked
 from ralphgen.project.config import Config
 from ralphgen.project.root import SESSIONS
 from ralphgen.trust.decide import discipline_items
+from ralphgen.trust.verify import UntrustedError
 
 pytestmark = pytest.mark.slow
 
@@ -94,8 +95,11 @@ def test_an_empty_column_brings_no_server(own: Path, value: str | None) -> None:
     assert ("design",) == opened(own, "yap", discipline="frontend").other_servers
 
 
-def test_a_change_of_the_column_needs_no_regen(own: Path) -> None:
+def test_a_change_of_the_column_needs_trust_and_no_regen(own: Path) -> None:
     stored(own, "frontend", [BARE])
+    with pytest.raises(UntrustedError, match="Bare_2-x"):
+        opened(own, "yap", discipline="frontend")
+    made_here(own)
 
     assert ("Bare_2-x", "design") == opened(own, "yap", discipline="frontend").other_servers
 
@@ -105,7 +109,7 @@ def remote(own: Path) -> Path:
     """A project whose discipline brings along servers that run elsewhere."""
     stored(own, "backend", [REMOTE, EVENTS])
     (own / ".ralph/ralphgen.toml").write_text(REMOTE_CONFIG, encoding="utf-8")
-    return own
+    return made_here(own)
 
 
 def test_servers_that_run_elsewhere_are_written_as_they_are(remote: Path) -> None:

@@ -250,7 +250,7 @@ class TestOutput:
         )
 
     @pytest.mark.parametrize(
-        "given", [{}, {"pid": "1"}, {"lines": -1}, {"offset": -1}, {"lines": "all"}, {"from": 3}]
+        "given", [{}, {"pid": "one"}, {"lines": -1}, {"offset": -1}, {"lines": "all"}, {"from": 3}]
     )
     def test_arguments_of_the_wrong_shape_are_refused(
         self, dela: Driver, given: dict[str, Any]
@@ -328,7 +328,7 @@ class TestStopping:
             code, message, _ = refusal(dela, "task_stop", pid=pid)
             assert (-32012, f"Job with PID {pid} not found") == (code, message)
 
-    @pytest.mark.parametrize("grace", [-1, 61, 0.5, "5"])
+    @pytest.mark.parametrize("grace", [-1, 61, 0.5, "five"])
     def test_a_grace_out_of_range_is_refused_and_stops_nothing(
         self, dela: Driver, grace: object
     ) -> None:

@@ -95,7 +95,7 @@ def test_a_learning_keeps_its_reason_source_and_task(project: Path, server: Driv
         ({"reason": " "}, '"reason" must not be blank'),
         ({"feature_name": "srch"}, 'there is no feature "srch": did you mean "search"?'),
         ({"source": "opus_reviewed"}, 'expected one of "auto", "agent", "human"'),
-        ({"task_id": "7"}, "expected an integer"),
+        ({"task_id": "seven"}, "expected an integer"),
     ],
 )
 def test_a_learning_that_cannot_be_is_refused(

@@ -292,7 +292,7 @@ def test_what_is_no_number_is_answered_as_text(theirs: tuple[Path, str]) -> None
     with connected(root, env={VARIABLE: dsn}) as server:
         task = server.call("get_task", id=1)
 
-    assert (task["ratio"], task["cost"]) == ("nan", "-inf")
+    assert (task["ratio"], task["cost"]) == ("nan", "-Infinity")
 
 
 def test_a_session_fits_its_project_in_whichever_time_zone_it_was_made(

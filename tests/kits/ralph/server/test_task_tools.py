@@ -118,7 +118,7 @@ def test_null_and_omitted_leave_alone_and_clear_empties(project: Path, server: D
         ({"depends_on": [77]}, '"depends_on" names tasks that do not exist: 77'),
         ({"context_files": ["C:/x"]}, "begins with a drive"),
         ({"id": 4711, "hints": "x"}, "there is no task 4711"),
-        ({"id": "1", "hints": "x"}, 'argument "id" is "1": expected an integer'),
+        ({"id": "one", "hints": "x"}, 'argument "id" is "one": expected an integer'),
         ({"id": True, "hints": "x"}, 'argument "id" is true: expected an integer'),
         ({"id": 2**64, "hints": "x"}, "an integer is beyond 64 bits"),
     ],

@@ -138,7 +138,7 @@ def test_a_policy_that_others_can_write_permits_nothing(tmp_path: Path) -> None:
     assert "can be changed by other users" in error["message"]
 
 
-@pytest.mark.parametrize(("own", "given"), [({}, None), ({"env": ["API_TOKEN"]}, "secret")])
+@pytest.mark.parametrize(("own", "given"), [({}, None), ({"env": ["API_TOKEN"]}, "***")])
 def test_a_tool_gets_a_variable_only_if_the_user_permits_it(
     tmp_path: Path, own: dict[str, Any], given: str | None
 ) -> None:

@@ -125,7 +125,7 @@ class TestCancel:
         for tool in ("ralph_cancel", "ralph_research", "ralph_implement"):
             assert expected == desk.refuses(tool)
 
-    @pytest.mark.parametrize("given", [{"delete_files": "true"}, {"delete_files": 1}, {"all": 1}])
+    @pytest.mark.parametrize("given", [{"delete_files": "yes"}, {"delete_files": 1}, {"all": 1}])
     def test_wrong_arguments_delete_nothing(self, desk: Desk, given: dict[str, Any]) -> None:
         desk.spec_in("research")
         before = texts(desk.specs)
