@@ -17,16 +17,17 @@ SHORTEST_REST = 4  # characters of a value that was cut off
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 # How a word in the name of a secret ends: DB_PASS, PGPASSWORD, apiKey, SECRET_KEY_BASE.
 _SECRET_WORD = re.compile(
-    r"(?:PASS|PASSWORD|PASSWD|PASSPHRASE|PASSCODE|PWD|SECRET|TOKEN|CREDENTIAL|CRED|COOKIE|KEY|AUTH"
-    r"|AUTHORIZATION|BEARER|JWT|DSN|PRIVATE|WEBHOOK|CONNSTR|CONNECTIONSTRING)S?$"
+    r"(?:PASS|PASSWORD|PASSWD|PASSPHRASE|PASSCODE|PWD|PW|SECRET|TOKEN|CREDENTIAL|CRED|COOKIE|KEY"
+    r"|AUTH|AUTHORIZATION|BEARER|JWT|DSN|PEM|SALT|WEBHOOK|CONNSTR|CONNECTIONSTRING)S?$"
 )
-_SHORT_WORDS = frozenset(("PAT", "PW", "OTP"))  # that many other words end with
+_SHORT_WORDS = frozenset(("PAT", "OTP", "PIN", "SAS", "SK"))  # that many other words end with
 _OTHER_WORD = re.compile(
-    r"(?:ASK|BY|COM|ENCOM|OVER|TRES|UNDER)PASS|OLDPWD|(?:DON|HOC|HOT|JOC|MON|PASS|TUR|WHIS)KEYS?"
+    r"(?:ASK|BY|COM|ENCOM|OVER|SUR|TRES|UNDER)PASS|BASALTS?|COBALTS?|OLDPWD|(?:DON|HOC|HOT|JOC|MON|PASS|TUR|WHIS)KEYS?"
 )
 _FOLDERS = frozenset(("PWD", "OLDPWD"))  # the variables of shells
 _PUBLIC = re.compile(r"PUBL(?:IC|ISHABLE)_KEYS?$")
-_STRING = re.compile(r"CONNECTION_STR(?:ING)?S?(?:_|$)")
+_PHRASE = re.compile(r"CONNECTION_STR(?:ING)?S?(?:_|$)|(?:^|_)PRIVATE$")
+_NUMBER = frozenset(("COUNT", "LIMIT", "MAX", "MIN", "NUM", "PER", "TOTAL"))
 # Last words of settings that are about a secret and hold none, such as DB_PASSWORD_FILE.
 _ABOUT = re.compile(
     r"ALG|ALGORITHM|AUDIENCE|BACKEND|COUNT|DIR|DIRECTORY|DISABLED|DOMAIN|ENABLED|ENDPOINT"
@@ -49,7 +50,9 @@ def is_secret(name: str) -> bool:
         return False
     if _ABOUT.fullmatch(words[-1]) and "WEBHOOK" not in words:
         return False
-    return _STRING.search(joined) is not None or any(
+    if _NUMBER.intersection(words):  # MAX_TOKENS is a number of tokens, MAX_TOKEN is a token
+        words = [word for word in words if not word.endswith("S") or word.endswith("PASS")]
+    return _PHRASE.search(joined) is not None or any(
         word in _SHORT_WORDS or (_SECRET_WORD.search(word) and not _OTHER_WORD.fullmatch(word))
         for word in words
     )
@@ -72,9 +75,8 @@ class Masker:
         """Return the text without secrets; of one that is `cut`, the beginning is missing."""
         if cut:
             text = self._without_rest(text)
-        for spelling in self._spellings:
-            if spelling in text:
-                text = text.replace(spelling, MASK)
+        for begin, end in reversed(self._spans(text)):
+            text = f"{text[:begin]}{MASK}{text[end:]}"
         return _IN_URL.sub(rf"\1{MASK}@", text) if "://" in text else text
 
     def value(self, value: Any) -> Any:
@@ -86,6 +88,22 @@ class Masker:
         if isinstance(value, dict):
             return {self.value(key): self.value(item) for key, item in value.items()}
         return value
+
+    def _spans(self, text: str) -> list[tuple[int, int]]:
+        """Return the parts of a text that secrets cover, in order; those that overlap are one."""
+        found: list[tuple[int, int]] = []
+        for spelling in self._spellings:
+            at = text.find(spelling)
+            while at >= 0:
+                found.append((at, at + len(spelling)))
+                at = text.find(spelling, at + len(spelling))
+        spans: list[tuple[int, int]] = []
+        for begin, end in sorted(found):
+            if spans and begin < spans[-1][1]:
+                spans[-1] = spans[-1][0], max(end, spans[-1][1])
+            else:
+                spans.append((begin, end))
+        return spans
 
     def _without_rest(self, text: str) -> str:
         """Return the text without the end of a secret that it begins with."""
@@ -153,6 +171,13 @@ def _spellings(secret: str) -> Iterator[str]:
     yield json.dumps(secret)[1:-1]
     yield json.dumps(secret, ensure_ascii=False)[1:-1]
     yield repr(secret)[1:-1]
+    yield ascii(secret)[1:-1]
+    yield re.sub(r"[^\w@%+=:,./-]", r"\\\g<0>", secret)  # by printf '%q'
+    yield re.sub(r'["$`\\]', r"\\\g<0>", secret)  # by export -p
+    markup = secret.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    yield from (markup, markup.replace('"', "&quot;"))
+    for quote_mark in ("&#x27;", "&#39;", "&apos;"):
+        yield markup.replace('"', "&quot;").replace("'", quote_mark)
     yield secret.replace("'", "'\\''")
     yield secret.replace("'", "'\"'\"'")
     data = secret.encode("utf-8", "surrogateescape")

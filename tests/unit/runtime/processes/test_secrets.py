@@ -1,7 +1,11 @@
 """Secrets of the environment are masked in text, and harmless variables are not."""
 
+import html
 import json
+import os
 import shlex
+import shutil
+import subprocess
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +26,8 @@ SECRET = (
     *("CLIENT_SECRET", "DB_SECRETS", "CREDENTIALS", "X_CREDENTIAL", "X_CREDS", "BASIC_AUTH"),
     *("AUTHORIZATION", "BEARER", "APP_JWT", "SENTRY_DSN", "DB_CONNECTION_STRING", "CONNSTR"),
     *("ConnectionString", "SESSION_COOKIE", "PRIVATE_PEM", "SLACK_WEBHOOK_URL", "MY_OTP"),
+    *("MYSQL_ROOTPW", "STRIPE_SK", "STORAGE_SAS", "PASSWORD_SALT", "RSA_PRIVATE", "MAX_TOKEN"),
+    *("MAX_DB_PASS", "AUTH_LIMIT_KEY"),
 )
 HARMLESS = (
     *("PATH", "HOME", "PWD", "OLDPWD", "LANG", "LC_ALL", "LANGUAGE", "TERM", "HTTP_PROXY"),
@@ -29,6 +35,8 @@ HARMLESS = (
     *("KEYBOARD", "MONKEY", "COMPASS", "BYPASS_CACHE", "SSH_PUBLIC_KEY", "DB_PASSWORD_FILE"),
     *("TOKENIZERS_PARALLELISM", "AUTH_MODE", "TOKEN_URL", "KEY_PATH", "JAVA_HOME", "GOPATH"),
     *("PATTERN", "COMPASS_DIR", "SECRETARY", "GNOME_KEYRING_CONTROL", "NODE_ENV", "PASSENGERS"),
+    *("CLAUDE_CODE_MAX_OUTPUT_TOKENS", "TOKENS_PER_MINUTE", "NUM_KEYS", "PRIVATE_NETWORK"),
+    *("SURPASS", "BASALT"),
 )
 
 
@@ -56,6 +64,9 @@ def test_short_values_settings_and_paths_are_unchanged(value: str) -> None:
         json.dumps,
         lambda value: json.dumps(value, ensure_ascii=False),
         repr,
+        ascii,
+        html.escape,
+        lambda value: html.escape(value, quote=False),
         shlex.quote,
         quote,
         lambda value: quote(value, safe=""),
@@ -77,6 +88,25 @@ def test_usual_spellings_of_a_value_are_masked(spell: Callable[[str], str]) -> N
     assert len(text) < len("a *** b") + 10  # of base64 the letters at its ends are left
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "script", ["printf '%q' \"$MY_PASS\"", "export -p", "set", "set -x; : $MY_PASS"]
+)
+def test_spellings_of_a_shell_are_masked(script: str) -> None:
+    environment = {"MY_PASS": VALUE, "PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
+    done = subprocess.run(
+        [shutil.which("bash") or "", "-c", script],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    text = Masker({"MY_PASS": VALUE}).text(done.stdout + done.stderr)
+
+    assert MASK in text
+    assert not any(part in text for part in ("aB3", "ü9"))
+
+
 @pytest.mark.parametrize(
     ("variable", "value", "secret"),
     [
@@ -96,6 +126,21 @@ def test_usual_spellings_of_a_value_are_masked(spell: Callable[[str], str]) -> N
 )
 def test_secret_within_a_value_is_masked(variable: str, value: str, secret: str) -> None:
     assert f"is {MASK}" == Masker({variable: value}).text(f"is {secret}")
+
+
+@pytest.mark.parametrize(
+    ("values", "text", "expected"),
+    [
+        (["abcdef12", "ef123456"], "x abcdef123456 y", "x *** y"),
+        (["abcdef12", "abcdef123456"], "abcdef123456 abcdef12", "*** ***"),
+        (["abcdef12", "cdef"], "abcdef12 cdef", "*** cdef"),
+        (["ab.*[(x", "a\nbcdef12\nghijkl"], "ab.*[(x bcdef12 abXXX", "*** *** abXXX"),
+    ],
+)
+def test_values_that_overlap_are_masked_whole(values: list[str], text: str, expected: str) -> None:
+    variables = {f"TOKEN_{at}": value for at, value in enumerate(values)}
+
+    assert expected == Masker(variables).text(text)
 
 
 def test_url_without_password_is_unchanged() -> None:
