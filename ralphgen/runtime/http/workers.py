@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 PAUSE = 0.5  # seconds before a worker is started again that has ended as soon as it began
 SOON = 2.0  # seconds in which an end is that soon
 MOST_CONNECTIONS = 1_000  # of one worker at once
+MOST_TASKS = 4 * MOST_CONNECTIONS  # of one worker: those of closed connections end a turn later
 FILES = 4 * MOST_CONNECTIONS  # open files that a worker asks for: its sessions need some too
 KEPT = 75  # seconds for which a connection is kept without a request
 MOST_FAILURES = 5  # such ends of one worker in a row, after which the server gives up
@@ -141,7 +142,12 @@ class PatientProtocol(HttpToolsProtocol):
             self._wait_no_longer()
 
     def on_headers_complete(self) -> None:
-        """Begin a request, of whose headers none is that follows a body in chunks."""
+        """Begin a request, of whose headers none is that follows a body in chunks.
+
+        It is refused if there are too many connections, none of which waits for its client.
+        """
+        if len(self.connections) > self.most:
+            self.limit_concurrency = self.most
         super().on_headers_complete()
         self.headers = []
 
@@ -310,7 +316,7 @@ async def _work(listening: socket, told: int, make: Maker, drain: int, notice: i
         http=PatientProtocol,
         interface="asgi3",
         lifespan="off",
-        limit_concurrency=PatientProtocol.most + 1,  # reached only if no client keeps it waiting
+        limit_concurrency=MOST_TASKS,
         log_config=None,
         loop="asyncio",
         proxy_headers=False,

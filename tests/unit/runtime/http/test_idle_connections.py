@@ -14,10 +14,12 @@ from uvicorn.server import ServerState
 from ralphgen.runtime.http.workers import PatientProtocol
 
 MOST = 4
+TASKS = 16
 HOST = b" HTTP/1.1\r\nHost: here\r\n"
 SHORT = b"GET /" + HOST + b"\r\n"
 LONG = b"GET /long" + HOST + b"\r\n"
 SLOW = b"GET /slow" + HOST + b"\r\n"
+HALF_BODY = b"POST /" + HOST + b"Content-Length: 9\r\n\r\n{"
 ANSWER = b"x" * 50_000_000  # more than the buffers of a socket hold
 
 
@@ -45,7 +47,7 @@ class Worker:
         self.may_answer = asyncio.Event()
         self.state = ServerState()
         config = uvicorn.Config(
-            self.app, interface="asgi3", limit_concurrency=MOST + 1, log_config=None
+            self.app, interface="asgi3", limit_concurrency=TASKS, log_config=None
         )
         config.load()
         self._config = config
@@ -124,7 +126,7 @@ async def _half_headers(worker: Worker) -> socket.socket:
 
 
 async def _half_body(worker: Worker) -> socket.socket:
-    client = await worker.connect(b"POST /" + HOST + b"Content-Length: 9\r\n\r\n{")
+    client = await worker.connect(HALF_BODY)
     await _until(lambda: worker.made[-1].cycle is not None)
     return client
 
@@ -160,6 +162,25 @@ def test_idle_connections_keep_out_nobody(
 
     assert answer_of_last.startswith(b"HTTP/1.1 200 ")
     assert [False] * 2 * MOST + [True] * MOST == kept
+
+
+def test_connections_that_come_all_at_once_keep_out_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The tasks of connections that were closed a moment ago do not count."""
+
+    async def answer() -> bytes:
+        async with working(monkeypatch) as worker:
+            for _ in range(MOST):
+                await _half_body(worker)
+            for said in [HALF_BODY] * (MOST - 1) + [SHORT]:
+                client = socket.create_connection(worker.address)  # the worker has no turn yet
+                worker.clients.append(client)
+                client.sendall(said)
+                client.setblocking(False)
+            return await _received(worker.clients[-1])
+
+    assert asyncio.run(answer()).startswith(b"HTTP/1.1 200 ")
 
 
 def test_bytes_that_trickle_do_not_make_a_request_younger(
