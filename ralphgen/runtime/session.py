@@ -285,7 +285,7 @@ def read_session(
             "recipe": DEFAULT_RECIPE,
             "user": BY_CLIENT,
         }
-        return Session(kit, unnamed, DEFAULT_RECIPE, policy, None)
+        return Session(kit, _without_forger(unnamed), DEFAULT_RECIPE, policy, None)
     try:
         facts = read_context(path, sha256)
         _refuse_another_folder(facts.get("project"), folder)
@@ -293,10 +293,24 @@ def read_session(
             facts["session_id"] = _own_id(str(facts["recipe"]))
             if policy.profile(_base(facts, policy)) in (FULL, DEFAULT_RECIPE):
                 facts["user"] = BY_CLIENT
-        return session_of(kit, facts, policy, path)
+        return session_of(kit, _without_forger(facts), policy, path)
     except StartError as error:
         fix = 'remove it and run "ralphgen init"' if context is None else "make a new session"
         raise StartError(f'the context "{path}" cannot be used: {error}; {fix}') from error
+
+
+def _without_forger(facts: dict[str, Any]) -> dict[str, Any]:
+    """Return the facts without a user if an agent of `ralphgen launch` runs the server.
+
+    Its client can start the server that is meant for the user's own. Only a session in the terminal
+    of the user is launched and has one all the same.
+    """
+    if facts.get("user") in (BY_CLIENT, BY_COMMAND):
+        from .processes.launched import is_below_launch
+
+        if is_below_launch():
+            return {key: value for key, value in facts.items() if key != "user"}
+    return facts
 
 
 def session_of(kit: str, facts: Mapping[str, Any], policy: Policy, origin: str) -> Session:

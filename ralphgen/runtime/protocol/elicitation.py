@@ -8,7 +8,6 @@ answered (`questions.py`).
 
 from __future__ import annotations
 
-from ..context import BY_CLIENT
 from ..elicitation import KnownWords, judged, knowing
 from ..errors import AskError, one_line
 
@@ -30,14 +29,9 @@ METHOD = "elicitation/create"
 def may_ask(session: Session) -> bool:
     """Return whether the server may ask the user questions in a session.
 
-    The session's context decides, not the client: an agent can send any answer. A server for the
-    user's own client may not ask if an agent that `ralphgen launch` has started runs it.
+    The session's context decides, not the client: an agent can send any answer.
     """
-    if session.user != BY_CLIENT:
-        return session.user is not None
-    from ..processes.launched import is_below_launch
-
-    return not is_below_launch()
+    return session.user is not None
 
 
 def answered_by_person(

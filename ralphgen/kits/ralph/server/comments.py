@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 SHOWN = ("id", "author", "discipline", "priority", "created", "body")
 NEWEST = 20
 USER = "user"  # the author of an answer that the user gave to a question of the server
+USERS = (USER, "human")  # names with which no agent signs, in any case
+AGENT = "agent"
 CHUNK = 500  # tasks in one statement
 
 
@@ -161,8 +163,15 @@ def _signature(workspace: Workspace, comments: StoredTable) -> dict[str, Any]:
     known = workspace.database.row(sql, [session.discipline])
     discipline = session.discipline if known else None
     signs_with_text = comments.columns.get("author") != DISCIPLINE
-    author = session.discipline or session.recipe if signs_with_text else discipline
+    names = (session.discipline, session.recipe)
+    own = next((name for name in names if name and not _is_users(name)), AGENT)
+    in_own_name = None if _is_users(discipline) else discipline
+    author = own if signs_with_text else in_own_name
     return {"author": author, "discipline": discipline}
+
+
+def _is_users(name: object) -> bool:
+    return str(name).strip().casefold() in USERS
 
 
 def _refuse_other_authors(workspace: Workspace, comment: int) -> None:
@@ -172,7 +181,7 @@ def _refuse_other_authors(workspace: Workspace, comment: int) -> None:
         return
     own = _signature(workspace, comments)["author"]
     row = workspace.database.row(comments.select(["author"], "WHERE id = ?"), [comment])
-    if row is not None and row[0] != own:
+    if row is not None and (row[0] != own or _is_users(own)):
         raise ToolError(
             f"comment {shortened(comment)} is signed by {shortened(plain(row[0]))}: write another "
             "comment"

@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 from asking_persons import AGREES, REFUSED, THIRD, rows
 from command_line import ran, started_beside
-from driving import connected, context_for, create_project, on_context, query, server_command
+from driving import (
+    connected,
+    context_for,
+    create_project,
+    on_context,
+    query,
+    server_command,
+    started,
+)
 from forging_agent import FORGED, META, QUESTION, forge, forger_program
 from held_tasks import comments, held_project, row, taken
 from http_servers import CONFIG, HttpServer, headers, http_client, message, serving, token
@@ -263,6 +271,51 @@ def test_a_server_that_a_launched_agent_starts_asks_nobody(tmp_path: Path) -> No
         agent.call("set_task_status", id=1, status="blocked", reason=QUESTION)
 
     assert ([], []) == (eager.asked, comments(root, 1))
+
+
+@pytest.mark.parametrize("user", ["client", "command"])
+@pytest.mark.parametrize("is_default", [False, True])
+def test_a_server_that_a_launched_agent_starts_does_not_take_it_for_the_user(
+    tmp_path: Path, user: str, is_default: bool
+) -> None:
+    """Be it the user's own, from the client's settings, or that of a session for a client."""
+    ledger = LEDGER.read_text(encoding="utf-8")
+    root = create_project(tmp_path / "p", ledger, MARKER, COMMENT)
+    path = context_for(root, "manual", user="client" if is_default else user)
+    if is_default:
+        path.replace(root / ".ralph/mcp/context.json")
+    command = server_command(root, "ralph", *(() if is_default else on_context(path)))
+    given: dict[str, dict[str, Any]] = {
+        "add_task_comment": {"task_id": 1, "body": "b", "author": "human"},
+        "append_feature_learning": {"feature_name": "auth", "text": "t", "source": "human"},
+        "set_task_status": {"id": 1, "status": "pending", "force": True},
+    }
+    edited = {"task_id": 1, "comment_id": 1, "body": "Yes."}
+    with started(command, root, {"RALPHGEN_SESSION": "yap-1"}) as agent:
+        for tool, arguments in given.items():
+            assert "unknown argument" in agent.refusal(tool, **arguments)
+        assert 'is signed by "human"' in agent.refusal("update_task_comment", **edited)
+        new = {"feature": "auth", "discipline": "backend", "title": "New"}
+        task = agent.call("create_task", **new)["id"]
+
+    assert [("No.",)] == query(root, "SELECT body FROM task_comments")
+    assert [("agent",)] == query(root, "SELECT provenance FROM tasks WHERE id = ?", task)
+
+
+@pytest.mark.parametrize("name", ["user", "human", "User ", "HUMAN"])
+def test_a_discipline_with_a_name_of_the_user_does_not_sign(tmp_path: Path, name: str) -> None:
+    ledger = LEDGER.read_text(encoding="utf-8")
+    root = create_project(tmp_path / "p", ledger, MARKER, COMMENT)
+    query(root, "UPDATE task_comments SET author = ?", name)
+    query(root, "UPDATE disciplines SET name = ? WHERE name = 'backend'", name)
+    query(root, "UPDATE tasks SET discipline = ? WHERE id = 1", name)
+    with connected(root, user=None, task_id=1) as agent:
+        comment = agent.call("add_task_comment", task_id=1, body="b")["id"]
+        edited = {"task_id": 1, "comment_id": 1, "body": "Yes."}
+        assert "is signed by" in agent.refusal("update_task_comment", **edited)
+
+    signed = query(root, "SELECT author FROM task_comments WHERE id = ?", comment)
+    assert [("manual",)] == signed
 
 
 @pytest.mark.parametrize("user", ["human", "Client", "", True, 1])
