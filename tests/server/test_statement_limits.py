@@ -8,7 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import Driver, connected, context_for, made_here, on_context, query, quiet
+from driving import (
+    Driver,
+    connected,
+    context_for,
+    made_here,
+    on_context,
+    query,
+    quiet,
+    server_command,
+    started,
+)
 from engines import ENGINES, LEDGER, MARKER, VARIABLE, on_engine, project_on
 from http_servers import CONFIG as HTTP_CONFIG
 from http_servers import HttpServer, serving, token
@@ -209,6 +219,19 @@ def test_a_tool_of_the_project_ends_at_its_limit_with_its_statement(
     (title,) = query(root, "SELECT title FROM tasks WHERE id = 1")[0]
     assert ("first" == title) is (tool == "write_in_one_step")
     client.call("retitle", title="Log in")
+
+
+def test_a_client_that_ignores_or_blocks_the_alarm_does_not_lift_the_limit(root: Path) -> None:
+    program = server_command(root, "ralph", *on_context(context_for(root, "manual")))
+    blocked = (
+        "import os, signal, sys; signal.signal(signal.SIGALRM, signal.SIG_IGN); "
+        "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM]); "
+        "os.execv(sys.argv[1], sys.argv[1:])"
+    )
+    with started([sys.executable, "-c", blocked, *program], root, None) as client:
+        client.call("title")
+
+        assert "took longer" in in_time(client, "find")
 
 
 @pytest.mark.thorough

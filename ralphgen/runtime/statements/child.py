@@ -33,6 +33,8 @@ class CallLimits(Waiter):
     def __init__(self) -> None:
         self.longest = 0.0  # seconds of the call that runs
         self._memory: int | None = None  # bytes, with what the process has at its first statement
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # the client may have ignored or blocked it
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGALRM])
 
     def limit(self, seconds: float) -> None:
         """End this process if what follows takes longer, or fail it if it needs too much memory.
