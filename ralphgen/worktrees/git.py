@@ -17,6 +17,7 @@ from ralphgen.runtime.files.git import run_git
 from ralphgen.runtime.files.main_tree import linked_tree, repository_of
 from ralphgen.runtime.files.work_tree import GITLINK
 from ralphgen.runtime.processes.inherited import passed_on
+from ralphgen.runtime.processes.secrets import masked
 from ralphgen.trust.repository import trusted_settings
 
 # The hooks of what the loop does: it commits, merges, checks out, and pushes.
@@ -87,7 +88,7 @@ def run(
             text = f'"{command[0]}" took longer than {seconds:g} seconds in "{folder}"'
             raise ProjectError(text, "see what it waits for") from None
     said = "\n".join(part.strip() for part in (output, errors) if part.strip())
-    return CommandEnd(process.returncode, output, said[-TAIL:])
+    return CommandEnd(process.returncode, output, masked(said)[-TAIL:])
 
 
 def _written(
@@ -146,7 +147,7 @@ class Git:
         """
         if self._settings is None:
             self._settings = trusted_settings(self.root)
-        variables = passed_on(str(self.root / FOLDER))
+        variables = passed_on(str(self.root / FOLDER), also=("*",))  # such as SSH_AUTH_SOCK
         try:
             done = run_git(
                 self.repository,
@@ -163,7 +164,7 @@ class Git:
             raise ProjectError(text, "see what it waits for")
         output, errors = (os.fsdecode(text) for text in (done.output, done.errors))
         said = "\n".join(part.strip() for part in (output, errors) if part.strip())
-        return CommandEnd(done.code, output, said[-TAIL:])
+        return CommandEnd(done.code, output, masked(said)[-TAIL:])
 
     def say(self, *words: str, given: bytes = b"") -> str:
         """Return what git answers, without its last line end; raises `ProjectError` if it fails."""
@@ -171,6 +172,20 @@ class Git:
         if ended.code:
             raise ProjectError(f'git {words[0]} failed in "{self.folder}"', output=ended.tail)
         return ended.output.rstrip("\n")
+
+    def push(self, remote: str, commit: str, branch: str) -> CommandEnd:
+        """Push a commit to a branch of a remote, after the files that Git LFS keeps for it.
+
+        Git LFS sends them from the hook `pre-push`, which does not run here.
+        """
+        target = f"refs/heads/{branch}"
+        uses_lfs = self.asked("config", "--get-regexp", r"^filter\.lfs\.").output
+        if uses_lfs and Path(self.repository.common, "lfs").is_dir():
+            line = f"{target} {commit} {target} {'0' * len(commit)}\n"
+            sent = self.asked("lfs", "pre-push", remote, given=line.encode())
+            if sent.code:
+                return sent
+        return self.asked("push", "--quiet", "--", remote, f"{commit}:{target}")
 
     def own_file(self, name: str) -> Path:
         """Return the path of a file that git, or ralphgen, keeps about this work tree."""

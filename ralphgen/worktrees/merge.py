@@ -161,7 +161,7 @@ def _merged(
     if new == old:
         return Merged(old)
     if config.remote is not None:
-        pushed = git.asked("push", "--quiet", "--", config.remote, f"{new}:refs/heads/{tree.base}")
+        pushed = git.push(config.remote, new, tree.base)
         if pushed.code:
             say(pushed.tail)
             return Conflict((), kept)

@@ -18,7 +18,6 @@ from ralphgen.project.config import LoopConfig
 from ralphgen.runtime.files.main_tree import linked_trees
 from ralphgen.runtime.files.protection import is_of_git, pattern_of
 from ralphgen.runtime.files.work_tree import mark_of
-from ralphgen.runtime.processes.secrets import masked
 from ralphgen.runtime.values.encoding import sha256_hex
 from ralphgen.worktrees.git import Git, base_branch, run, top_of, tree_at
 
@@ -303,7 +302,7 @@ def make_ready(
         ended = run(command, place, root=root, stop=stop)
         if ended.code:
             text = f"[loop] setup {json.dumps(command)} ended with exit code {ended.code}"
-            raise ProjectError(f'{text} in "{place}"', "fix it", masked(ended.tail, cut=True))
+            raise ProjectError(f'{text} in "{place}"', "fix it", ended.tail)
     marker.write_text(now, encoding="utf-8")
 
 

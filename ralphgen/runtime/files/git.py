@@ -102,7 +102,7 @@ def run_git(
             environment |= ALONE
         else:
             users = _run(["config", "--list", "-z"], environment, common).output
-            _append(common, "config", _settled(users, common, settings, repository))
+            _append(common, "config", _settled(users, settings))
         if "index" in hidden:
             environment["GIT_INDEX_FILE"] = os.path.join(common, "index")
         return _run(words, environment, folder or common, given, most, seconds)
@@ -182,6 +182,8 @@ def _environment(
         "GIT_DIR": repository.git_dir,
         "GIT_COMMON_DIR": common,
         "GIT_WORK_TREE": repository.top,
+        "RALPHGEN_MAIN": main_top(repository),
+        "RALPHGEN_TREE": repository.top,
         "GIT_ASKPASS": "true",
         "GIT_EDITOR": "true",
         "GIT_MERGE_AUTOEDIT": "no",
@@ -224,9 +226,7 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-def _settled(
-    users: bytes, common: str, settings: Settings, repository: Repository
-) -> Iterator[tuple[str, str]]:
+def _settled(users: bytes, settings: Settings) -> Iterator[tuple[str, str]]:
     """Yield the settings of the repository, and the filters and drivers, each with its folder.
 
     Those of the user start in a folder without any file of the project. Those of the repository
@@ -234,21 +234,19 @@ def _settled(
     """
     for key, value in listed_settings(users):
         if _FILTER.fullmatch(key) or _DRIVER.fullmatch(key):
-            yield key, _started_in(common, key, value)
+            yield key, _started_in("GIT_COMMON_DIR", key, value)
     for key, value in settings:
         is_command = _FILTER.fullmatch(key) or _DRIVER.fullmatch(key)
-        yield key, _started_in(main_top(repository), key, value) if is_command else value
+        yield key, _started_in("RALPHGEN_MAIN", key, value) if is_command else value
 
 
-def _started_in(folder: str, key: str, command: str) -> str:
-    """Return the command of a filter or driver so that it starts in this folder.
+def _started_in(variable: str, key: str, command: str) -> str:
+    """Return the command of a filter or driver so that it starts in the folder of a variable.
 
-    A driver gets the names of its three files relative to the top of the tree.
+    git passes on `.` as the work tree, and to a driver the names of three files relative to it.
     """
-    from shlex import quote
-
     if not command:
         return command
     if _DRIVER.fullmatch(key):
         command = _OPERAND.sub(r'"$GIT_WORK_TREE/%\2"', command)
-    return f"cd {quote(folder)} && {{ {command}\n}}"
+    return f'export GIT_WORK_TREE="$RALPHGEN_TREE"; cd "${variable}" && {{ {command}\n}}'

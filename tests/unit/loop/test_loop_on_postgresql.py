@@ -19,6 +19,9 @@ from planned_agent import PROVES, WORKS, Steps
 from postgresql import database, needs_postgresql, running, template_of
 from proved_projects import INIT_SCHEMA, LEDGER, MARKER, check, git
 
+from ralphgen.trust.record import add_to_record
+from ralphgen.trust.repository import git_items
+
 if TYPE_CHECKING:
     import subprocess
 
@@ -154,6 +157,7 @@ def test_work_trees_of_two_clones_are_merged_by_their_remote(tmp_path: Path, dsn
             git(project.root, "commit", "--quiet", "--all", "--message", "moved")
             git(tmp_path, "clone", "--quiet", "--bare", str(project.root), "shared.git")
             git(project.root, "remote", "add", "origin", str(tmp_path / "shared.git"))
+        add_to_record(project.root, [item.digest for item in git_items(project.root, remote=True)])
         projects.append(project)
     ended([one.started("--parallel", "2", "--worktrees") for one in projects])
 

@@ -132,6 +132,21 @@ def test_a_filter_of_the_user_is_applied(root: Path, home: Path) -> None:
     assert "word" == (root / "new.txt").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("of_user", [True, False])
+def test_a_merge_driver_finds_its_files(root: Path, home: Path, of_user: bool) -> None:
+    place = ["--file", str(home / ".gitconfig")] if of_user else []
+    git(root, "config", *place, "merge.x.driver", "cat %B >> %A; touch started_here")
+    add_to_record(root, [item.digest for item in git_items(root, remote=False)])
+    both = [(".gitattributes", "*.txt merge=x\n")]
+    one = worked(root, 1, [("new.txt", "1\n"), *both], 1)
+    two = worked(root, 2, [("new.txt", "2\n"), *both], 2)
+
+    assert isinstance(merged(root, one, 1), Merged)
+    assert isinstance(merged(root, two, 2), Merged)
+    assert "1\n2\n" == (root / "new.txt").read_text(encoding="utf-8")
+    assert of_user != (root / "started_here").exists()
+
+
 def test_hooks_do_not_run_and_are_named(root: Path, mark: Path) -> None:
     for name in ("pre-commit", "post-checkout", "pre-merge-commit.sample"):
         written(root / ".git/hooks", [(name, f"#!/bin/sh\ntouch '{mark}'\n")])
