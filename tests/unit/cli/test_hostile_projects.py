@@ -19,8 +19,9 @@ from driving import made_here, query
 from proved_projects import check, git, proved_project, python
 
 from ralphgen.cli.app import app
-from ralphgen.sessions.items import project_items, read_settings
+from ralphgen.sessions.items import project_items
 from ralphgen.trust.decide import check_items
+from ralphgen.trust.items import read_settings
 from ralphgen.trust.record import add_to_record
 
 pytestmark = pytest.mark.slow
