@@ -53,6 +53,7 @@ def plan_own_tools(project: Project, _host: KitPlan) -> Addition:
                     {
                         "seconds": tool.seconds,
                         **({"reads": True} if tool.hints == "READ_ONLY" else {}),
+                        **({"hide": project.schema.hide} if project.schema.hide else {}),
                         **({"answers": schema} if (schema := json.loads(tool.returns)) else {}),
                     },
                 ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..errors import ToolError
-from ..sqlite.own_statements import read_records, write_records
+from ..sqlite.own_statements import read_records, reader, write_records
 from ..statements.tools import in_child
 from ..values.arguments import check_arguments, nearest, shortened
 
@@ -90,17 +90,20 @@ def _statement(workspace: Any, tool: OwnFunction, what: str, asked: dict[str, An
     text, values = placed(sql, asked.get("parameters") or {})
     if what == "write":
         return _written(workspace, tool, text, values)
-    return _read(workspace, text, values)
+    return _read(workspace, tool, text, values)
 
 
-def _read(workspace: Any, sql: str, values: list[object]) -> list[dict[str, Any]]:
-    database = workspace.database
+def _read(
+    workspace: Any, tool: OwnFunction, sql: str, values: list[object]
+) -> list[dict[str, Any]]:
+    database = reader(workspace, tool.hide)
 
     def work() -> list[dict[str, Any]]:
+        workspace.refuse_moved_schema()
         rows = read_records(database, sql, values, MOST_ROWS + 1)
         return [{name: _shown(value) for name, value in row.items()} for row in rows]
 
-    found: list[dict[str, Any]] = _tried(workspace.snapshot, work)
+    found: list[dict[str, Any]] = _tried(database.reading, work)
     if len(found) > MOST_ROWS:
         raise ToolError(f"there are more than {MOST_ROWS:,} rows: ask for fewer with LIMIT")
     return found
@@ -114,7 +117,7 @@ def _written(workspace: Any, tool: OwnFunction, sql: str, values: list[object]) 
     def work() -> dict[str, Any]:
         workspace.refuse_moved_schema()
         workspace.tool = tool.name
-        rows, changed = write_records(database, sql, values, MOST_ROWS)
+        rows, changed = write_records(database, sql, values, MOST_ROWS, tool.hide)
         shown = [{name: _shown(value) for name, value in row.items()} for row in rows]
         return {"changed": max(changed, 0), "rows": shown}
 

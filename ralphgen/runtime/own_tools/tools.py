@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from ..deferred import DeferredResult
@@ -15,11 +15,12 @@ ANYTHING: Mapping[str, Any] = {}
 class OwnFunction:
     """A function of a file in `.ralph/tools/`, whose bytes have this sha256.
 
-    It is stopped after so many `seconds`, and may not write where it only `reads`. `answers` is the
+    It is stopped after so many `seconds`, and may not write where it only `reads`. Its
+    statements do not see the columns in `hide`, each "table.column". `answers` is the
     JSON Schema of what it answers: what is no object and no text is the `result` of an object.
     """
 
-    __slots__ = ("answers", "file", "name", "reads", "seconds", "sha256")
+    __slots__ = ("answers", "file", "hide", "name", "reads", "seconds", "sha256")
 
     def __init__(
         self,
@@ -29,9 +30,11 @@ class OwnFunction:
         *,
         seconds: int,
         reads: bool = False,
+        hide: Sequence[str] = (),
         answers: Mapping[str, Any] = ANYTHING,
     ) -> None:
         self.answers = answers
+        self.hide = hide
         self.name = name
         self.file = file
         self.sha256 = sha256

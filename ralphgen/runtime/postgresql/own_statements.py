@@ -36,6 +36,11 @@ SELECT current_setting('ralphgen.session', true), current_setting('ralphgen.tool
 """
 
 
+def reader(workspace: Any, _hide: Sequence[str]) -> Any:
+    """Return the connection on which the tools of a session read; hidden columns stay visible."""
+    return workspace.database
+
+
 def read_records(database: Database, sql: str, values: Sequence[object], most: int) -> Records:
     """Return at most so many rows of a statement, by column; within a transaction that only reads.
 
@@ -52,7 +57,7 @@ def read_records(database: Database, sql: str, values: Sequence[object], most: i
 
 
 def write_records(
-    database: Database, sql: str, values: Sequence[object], most: int
+    database: Database, sql: str, values: Sequence[object], most: int, _hide: Sequence[str]
 ) -> tuple[Records, int]:
     """Return at most so many rows of a statement that writes, and how many it changed.
 

@@ -1,82 +1,200 @@
-"""Runs the statements of a project's own tools on SQLite: ralphgen's tables stay as they are."""
+"""Runs the statements of a project's own tools on SQLite, without hidden columns."""
 
 from __future__ import annotations
+
+import re
+from contextlib import closing, suppress
 
 from ..database.entries import PREFIX
 from ..database.queries import kept_records
 from ..errors import ToolError
-from .library import sqlite3
+from .database import Database
+from .library import quoted, sqlite3
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any
-
-    from .database import Database
 
     Records = list[dict[str, Any]]
 
 LONGEST = 10_000_000  # bytes of a value
 LEDGER = "what ralphgen keeps for itself cannot be written"
+READS = "project.rows only reads: use project.write"
+ALWAYS_HIDDEN = ("disciplines.mcp_servers",)  # may hold secrets
+_INTERNAL = (PREFIX, "sqlite_", "pragma_")
 _WRITING = (sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE)
+_READING = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE, sqlite3.SQLITE_FUNCTION)
+_DEFINITION = "CREATE VIEW "  # how the schema table spells the start of each view
+_TOKENS = (
+    r"""(?s)--[^\n]*|/\*.*?(?:\*/|\Z)|'(?:[^']|'')*'|"(?:[^"]|"")*"|"""
+    r"""`(?:[^`]|``)*`|\[[^\]]*\]|\w+|\S"""
+)
+_OBJECTS = "SELECT type, name, sql FROM main.sqlite_master WHERE sql IS NOT NULL"
+_COLUMNS = "SELECT name, pk FROM pragma_table_xinfo(?, 'main') WHERE hidden <> 1"
+_UNIQUE = "SELECT name FROM pragma_index_list(?) WHERE origin = 'u'"
+_INDEXED = "SELECT name FROM pragma_index_info(?) ORDER BY seqno"
 
 
-class LedgerGuard:
-    """Lets a connection prepare what writes none of ralphgen's own tables but by its journal.
+class StatementGuard:
+    """SQLite's authorizer for a statement of a tool; it is also asked about triggers.
 
-    It is SQLite's authorizer, which is told of triggers too.
+    It denies hidden columns and ralphgen's own tables, except to triggers. `refused` explains it.
     """
 
-    __slots__ = ("refused",)
+    __slots__ = ("_hidden", "_triggers", "_writes", "refused")
 
-    def __init__(self) -> None:
-        self.refused = False
+    def __init__(self, hidden: set[str], triggers: set[str], *, writes: bool) -> None:
+        self._hidden = hidden
+        self._triggers = triggers
+        self._writes = writes
+        self.refused = ""
 
     def __call__(
-        self, action: int, table: str | None, _column: str | None, _base: object, by: str | None
+        self, action: int, first: str | None, second: str | None, _base: object, by: str | None
     ) -> int:
-        """Return whether a part of a statement is allowed; `by` is the trigger that does it."""
-        if action in _WRITING and _is_own(table) and not _is_own(by):
-            self.refused = True
-            return sqlite3.SQLITE_DENY
-        return sqlite3.SQLITE_OK
+        """Return whether a part of a statement is allowed; `by` is its trigger or view."""
+        table, column = (first or "").lower(), (second or "").lower()
+        reason = ""
+        if action in _WRITING:
+            if not self._writes:
+                reason = READS
+            elif table.startswith(PREFIX) and not (by or "").lower().startswith(PREFIX):
+                reason = LEDGER
+        elif action == sqlite3.SQLITE_READ:
+            if (by or "").lower() not in self._triggers and self._hides(table, column):
+                reason = f'a statement of a tool cannot read "{first}.{second}"'
+        elif action not in _READING and not self._writes:
+            reason = READS
+        self.refused = self.refused or reason
+        return sqlite3.SQLITE_DENY if reason else sqlite3.SQLITE_OK
+
+    def _hides(self, table: str, column: str) -> bool:
+        return f"{table}.{column}" in self._hidden or table.startswith(_INTERNAL)
 
 
-def read_records(database: Database, sql: str, values: Sequence[object], most: int) -> Records:
-    """Return at most so many rows of a statement, by column; within a transaction that is undone.
+class StatementReader(Database):
+    """A connection for `project.rows`: temporary views replace tables that have hidden columns.
 
-    Raises `ToolError` for one that writes.
+    The views of the application become temporary too, so that they read these.
     """
-    connection = database.connection
-    before = connection.total_changes
-    longest = connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
+
+    __slots__ = ("_version", "guard", "hidden")
+
+    def __init__(self, path: str, hide: Sequence[str]) -> None:
+        super().__init__(path)
+        self.hidden = _folded(hide)
+        self.guard = StatementGuard(self.hidden, set(), writes=False)
+        self._version = -1
+        self.connection.execute("PRAGMA temp_store = MEMORY")
+        self.connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
+        self.connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+
+    def show(self) -> None:
+        """Make the views for the schema as it is; within a transaction."""
+        version = self.schema_version()
+        if version == self._version:
+            return
+        self._version = -1
+        for (name,) in self.rows("SELECT name FROM temp.sqlite_master WHERE type = 'view'"):
+            self.change(f"DROP VIEW temp.{quoted(name)}")
+        for kind, name, sql in self.rows(_OBJECTS):
+            if kind == "table":
+                columns = _columns(self.connection, name)
+                shown = _shown(name, columns, self.hidden)
+                if len(shown) < len(columns):
+                    self._view(name, shown, f"main.{quoted(name)}")
+            elif kind == "view":
+                self._replace_view(name, sql)
+        self._version = version
+
+    def forget(self) -> None:
+        """Make the views again for the next statement: a failed transaction undoes them."""
+        self._version = -1
+
+    def _replace_view(self, name: str, sql: str) -> None:
+        columns = _columns(self.connection, name)
+        if not _refusal(sql) and len(_shown(name, columns, self.hidden)) == len(columns):
+            self.change(f"CREATE TEMP VIEW {sql.removeprefix(_DEFINITION)}")
+        else:  # a statement that reads it does not compile
+            missing = quoted(f"{name} without hidden columns")
+            self._view(name, (), missing)
+
+    def _view(self, name: str, columns: Sequence[str], source: str) -> None:
+        listed = ", ".join(map(_exact, columns)) or "1"
+        names = f"({listed})" if columns else ""
+        body = ("SELECT", listed, "FROM", source)
+        self.change(f"CREATE TEMP VIEW {quoted(name)}{names} AS {' '.join(body)}")
+
+
+def reader(workspace: Any, hide: Sequence[str]) -> StatementReader:
+    """Return the connection on which the tools of a session read."""
+    found = next((one for one in workspace.beside if isinstance(one, StatementReader)), None)
+    if found is None:
+        found = StatementReader(workspace.database.path, hide)
+        workspace.beside.append(found)  # the workspace closes it
+    return found
+
+
+def read_records(
+    database: StatementReader, sql: str, values: Sequence[object], most: int
+) -> Records:
+    """Return at most so many rows of a statement, by column; within a transaction.
+
+    Raises `ToolError` for a statement that writes or reads hidden columns.
+    """
+    if refusal := _refusal(sql):
+        raise ToolError(refusal)
+    connection, guard = database.connection, database.guard
     try:
-        rows, _ = _records(database, sql, values, most)
+        database.show()
+        guard.refused = ""
+        connection.set_authorizer(guard)
+        return _records(database, sql, values, most)[0]
+    except BaseException as error:
+        database.forget()
+        if guard.refused and isinstance(error, sqlite3.DatabaseError):
+            raise ToolError(guard.refused) from error
+        raise
     finally:
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, longest)
-    if connection.total_changes != before:
-        raise ToolError("project.rows only reads: use project.write")
-    return rows
+        connection.set_authorizer(None)
 
 
 def write_records(
-    database: Database, sql: str, values: Sequence[object], most: int
+    database: Database, sql: str, values: Sequence[object], most: int, hide: Sequence[str]
 ) -> tuple[Records, int]:
     """Return at most so many rows of a statement that writes, and how many it changed.
 
-    Within a transaction, to which what a trigger does belongs too. Raises `ToolError` where it
-    writes what ralphgen keeps for itself.
+    The statement first compiles on empty tables without the hidden columns. Its transaction
+    includes the work of triggers. Raises `ToolError` if it writes ralphgen's own tables, or
+    uses hidden columns.
     """
-    guard = LedgerGuard()
-    database.connection.set_authorizer(guard)
+    hidden = _folded(hide)
+    words = {token.lower() for token in _tokens(sql)}
+    if re.search(rf"(?i)\b(?:INTO|UPDATE|FROM)\s+[\"`\[']?{PREFIX}", sql):
+        raise ToolError(LEDGER)
+    if refusal := _refusal(sql):
+        raise ToolError(refusal)
+    if "natural" in words:
+        raise ToolError("project.write does not take NATURAL: name the columns with USING or ON")
+    connection = database.connection
+    objects = database.rows(_OBJECTS)
+    with closing(_visible_copy(connection, objects, hidden)) as copy:
+        copy.execute(f"EXPLAIN {sql}", values).close()
+    views = {name.lower() for kind, name, _ in objects if kind == "view"}
+    temporary = database.rows("SELECT name FROM temp.sqlite_master WHERE type = 'trigger'")
+    triggers = {name.lower() for kind, name, _ in objects if kind == "trigger"}
+    triggers |= {name.lower() for (name,) in temporary}
+    guard = StatementGuard(hidden, triggers - views, writes=True)
+    connection.set_authorizer(guard)
     try:
         return _records(database, sql, values, most)
     except sqlite3.DatabaseError as error:
         if guard.refused:
-            raise ToolError(LEDGER) from error
+            raise ToolError(guard.refused) from error
         raise
     finally:
-        database.connection.set_authorizer(None)
+        connection.set_authorizer(None)
 
 
 def _records(
@@ -91,5 +209,85 @@ def _records(
         cursor.close()
 
 
-def _is_own(name: str | None) -> bool:
-    return (name or "").lower().startswith(PREFIX)
+def _visible_copy(
+    connection: sqlite3.Connection, objects: Sequence[tuple[str, str, str]], hidden: set[str]
+) -> sqlite3.Connection:
+    """Return a database in memory with the tables and views, empty and without hidden columns.
+
+    It lacks what cannot be made: a statement that needs it does not compile.
+    """
+    copy = sqlite3.connect(":memory:", isolation_level=None)
+    for sort in ("table", "index", "view"):
+        for kind, name, sql in objects:
+            if kind != sort or name.lower().startswith(_INTERNAL):
+                continue
+            statements = [sql]
+            columns = [] if kind == "index" else _columns(connection, name)
+            shown = _shown(name, columns, hidden)
+            if kind == "view":
+                if _refusal(sql) or len(shown) < len(columns) or "natural" in sql.lower():
+                    continue
+                statements += [
+                    f"CREATE TRIGGER {quoted(f'{verb} {name}')} INSTEAD OF {verb} "
+                    f"ON {quoted(name)} BEGIN SELECT 1; END"
+                    for verb in ("INSERT", "UPDATE", "DELETE")
+                ]
+            elif len(shown) < len(columns):
+                statements = [*_reduced(connection, name, shown)]
+            with suppress(sqlite3.Error):
+                for statement in statements:
+                    copy.execute(statement)
+    return copy
+
+
+def _reduced(connection: sqlite3.Connection, table: str, shown: Sequence[str]) -> Iterator[str]:
+    """Yield what makes a table with only these columns, and its unique constraints."""
+    keys = connection.execute(_COLUMNS, (table,)).fetchall()
+    key = [name for _, name in sorted((pk, name) for name, pk in keys if pk)]
+    parts = [quoted(column) for column in shown]
+    if key and {*key} <= {*shown}:
+        parts.append(f"PRIMARY KEY ({', '.join(map(quoted, key))})")
+    yield f"CREATE TABLE {quoted(table)} ({', '.join(parts)})"
+    for (index,) in connection.execute(_UNIQUE, (table,)).fetchall():
+        names = [name for (name,) in connection.execute(_INDEXED, (index,))]
+        if {*names} <= {*shown}:
+            listed = ", ".join(map(quoted, names))
+            yield f"CREATE UNIQUE INDEX {quoted(f'copy {index}')} ON {quoted(table)} ({listed})"
+
+
+def _columns(connection: sqlite3.Connection, name: str) -> list[str]:
+    """Return the columns of a table or view; none of a view that does not compile."""
+    try:
+        return [column for column, _ in connection.execute(_COLUMNS, (name,))]
+    except sqlite3.OperationalError:
+        return []
+
+
+def _shown(table: str, columns: Sequence[str], hidden: set[str]) -> list[str]:
+    return [column for column in columns if f"{table}.{column}".lower() not in hidden]
+
+
+def _folded(hide: Sequence[str]) -> set[str]:
+    return {entry.lower() for entry in (*ALWAYS_HIDDEN, *hide)}
+
+
+def _refusal(sql: str) -> str:
+    """Return why a statement or view cannot be used, judged by its names, or an empty text."""
+    tokens = [*_tokens(sql), ""]
+    for at, token in enumerate(tokens):
+        name = token.strip("'\"`[]").lower()
+        if name in ("main", "temp") and tokens[at + 1] == ".":
+            return f'a statement of a tool cannot name the schema "{name}": name the table alone'
+        if name.startswith(_INTERNAL) or name == "dbstat":
+            return f'a statement of a tool cannot name "{name}": pass a text as a parameter'
+    return ""
+
+
+def _tokens(sql: str) -> list[str]:
+    found = re.findall(_TOKENS, sql)
+    return [token for token in found if not token.startswith(("--", "/*"))]
+
+
+def _exact(column: str) -> str:
+    """Return a column in backticks: SQLite takes "name" as a text if there is no such column."""
+    return f"`{column.replace('`', '``')}`"
