@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from ralphgen.errors import Problem, ProjectError
+from ralphgen.project.computed_columns import computed_from_hidden
 from ralphgen.project.config import Config, kit_settings, no_config, read_config
 from ralphgen.project.connection import DatabaseConnection, open_database
 from ralphgen.project.definitions import definitions_of, recorded_parts
@@ -279,6 +280,16 @@ def _served_schema(
         database = config.values.database
         name = place_name(database.postgresql) or database.path or DATABASE
         _refuse_incomplete(connection, schema, name)
+    problems = [
+        Problem(
+            f'{config.place("schema", "hide")}: "{column}" is computed from "{source}", which is '
+            "hidden",
+            f'add "{column}" to hide under [schema]',
+        )
+        for column, source in computed_from_hidden(connection, schema)
+    ]
+    if problems:
+        raise ProjectError.of(problems)
     return replace(schema, definitions=definitions_of(connection, facts))
 
 
