@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 from merging_projects import SETTLED, base, merged, merging_project, say, worked
-from proved_projects import git, written
+from proved_projects import TESTS, git, written
 
 from ralphgen.runtime.files.work_tree import nested_repositories, tree_files
 from ralphgen.trust.record import add_to_record
 from ralphgen.trust.repository import git_items
-from ralphgen.worktrees.git import skipped_hooks
+from ralphgen.worktrees.git import TAIL, Git, skipped_hooks
 from ralphgen.worktrees.merge import Merged, RedCheck
 from ralphgen.worktrees.trees import Worktree, prepare
 
@@ -145,6 +145,31 @@ def test_a_merge_driver_finds_its_files(root: Path, home: Path, of_user: bool) -
     assert isinstance(merged(root, two, 2), Merged)
     assert "1\n2\n" == (root / "new.txt").read_text(encoding="utf-8")
     assert of_user != (root / "started_here").exists()
+
+
+def test_a_list_of_variables_for_checks_does_not_count_for_git(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = merging_project(tmp_path / "p", f'{TESTS}\n[environment]\nvariables = ["ONE"]\n')
+    for name in ("SSH_AUTH_SOCK", "HTTPS_PROXY", "RALPH_KEY"):
+        monkeypatch.setenv(name, f"value of {name}")
+    names = Git(root).say("-c", "alias.names=!env", "names")
+
+    assert "SSH_AUTH_SOCK=value of" in names
+    assert "HTTPS_PROXY=value of" in names
+    assert "RALPH_KEY" not in names
+
+
+@pytest.mark.parametrize("kept", [5, TAIL - 5])
+def test_a_secret_is_masked_before_the_output_of_git_is_cut(
+    root: Path, monkeypatch: pytest.MonkeyPatch, kept: int
+) -> None:
+    monkeypatch.setenv("DB_PASS", "correct-horse-battery")
+    program = f"!printf %s correct-horse-battery; printf %0{kept}d 0"
+    tail = Git(root).asked("-c", f"alias.speak={program}", "speak").tail
+
+    assert "battery" not in tail
+    assert len(tail) <= TAIL
 
 
 def test_hooks_do_not_run_and_are_named(root: Path, mark: Path) -> None:
