@@ -248,6 +248,11 @@ class _Limit:
         return time.monotonic() > self.deadline
 
 
+def in_memory() -> sqlite3.Connection:
+    """Return a connection to a new database in memory, on which statements can be compiled."""
+    return sqlite3.connect(":memory:", isolation_level=None)
+
+
 def _connect(path: str) -> sqlite3.Connection:
     if os.path.isdir(path):
         raise StartError(f'the database "{path}" is a folder: move it to another place')

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from contextlib import closing, suppress
 
 from ..database.entries import PREFIX
 from ..database.queries import kept_records
 from ..errors import ToolError
-from .database import Database
+from .database import Database, in_memory
 from .library import quoted, sqlite3
 
 TYPE_CHECKING = False
@@ -179,8 +178,11 @@ def write_records(
         raise ToolError("project.write does not take NATURAL: name the columns with USING or ON")
     connection = database.connection
     objects = database.rows(_OBJECTS)
-    with closing(_visible_copy(connection, objects, hidden)) as copy:
+    copy = _visible_copy(connection, objects, hidden)
+    try:
         copy.execute(f"EXPLAIN {sql}", values).close()
+    finally:
+        copy.close()
     views = {name.lower() for kind, name, _ in objects if kind == "view"}
     temporary = database.rows("SELECT name FROM temp.sqlite_master WHERE type = 'trigger'")
     triggers = {name.lower() for kind, name, _ in objects if kind == "trigger"}
@@ -216,7 +218,7 @@ def _visible_copy(
 
     It lacks what cannot be made: a statement that needs it does not compile.
     """
-    copy = sqlite3.connect(":memory:", isolation_level=None)
+    copy = in_memory()
     for sort in ("table", "index", "view"):
         for kind, name, sql in objects:
             if kind != sort or name.lower().startswith(_INTERNAL):
@@ -234,9 +236,11 @@ def _visible_copy(
                 ]
             elif len(shown) < len(columns):
                 statements = [*_reduced(connection, name, shown)]
-            with suppress(sqlite3.Error):
+            try:
                 for statement in statements:
                     copy.execute(statement)
+            except sqlite3.Error:
+                pass
     return copy
 
 
