@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import pytest
 from board_browsers import PLACES, BoardProcess, board_process
 from command_line import initialized, ralphgen
-from driving import query
+from driving import made_here, query
 from making_sessions import opened
 
 from browser.browsing import BROWSER, Chromium, Page
@@ -57,7 +57,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
             *(number, text, f"{text}\n{text}", text),
         )
         add_record(root, number, text)
-    opened(root, "task_execution", task=2)
+    opened(made_here(root), "task_execution", task=2)
     unreadable = json.dumps([{"name": HOSTILE[1], "command": HOSTILE[1]}])
     query(root, "UPDATE disciplines SET mcp_servers = ? WHERE acronym = 'H1'", unreadable)
     (root / ".ralph/mcp/policy.py").write_text(f"# {HOSTILE[0]}\n", encoding="utf-8")
