@@ -80,14 +80,21 @@ class Masker:
         return _IN_URL.sub(rf"\1{MASK}@", text) if "://" in text else text
 
     def value(self, value: Any) -> Any:
-        """Return a JSON value without secrets in its strings."""
-        if isinstance(value, str):
-            return self.text(value)
-        if isinstance(value, list | tuple):
-            return [self.value(item) for item in value]
-        if isinstance(value, dict):
-            return {self.value(key): self.value(item) for key, item in value.items()}
-        return value
+        """Return a JSON value without secrets in its strings, however deep it is."""
+        whole = [value]
+        waiting: list[Any] = [whole]
+        while waiting:
+            part = waiting.pop()
+            entries = list(part.items() if isinstance(part, dict) else enumerate(part))
+            if isinstance(part, dict):
+                part.clear()
+            for key, item in entries:
+                new = self.text(item) if isinstance(item, str) else item
+                if isinstance(item, dict | list | tuple):
+                    new = dict(item) if isinstance(item, dict) else list(item)
+                    waiting.append(new)
+                part[self.text(key) if isinstance(key, str) else key] = new
+        return whole[0]
 
     def _spans(self, text: str) -> list[tuple[int, int]]:
         """Return the parts of a text that secrets cover, in order; those that overlap are one."""
