@@ -264,10 +264,10 @@ def test_on_postgresql_neither_spelling_nor_functions_help(root: Path) -> None:
     before = query(root, "SELECT COUNT(*), MAX(title) FROM tasks, ralphgen_journal")
     with client(root) as server:
         for sql in SPELLED:
-            assert OURS == server.refusal("write", sql=sql)
+            assert "a statement of a tool cannot have" in server.refusal("write", sql=sql)
         for sql in FORGED:
-            assert "cannot change who writes" in server.refusal("write", sql=sql)
+            assert 'cannot name "set_config"' in server.refusal("write", sql=sql)
         sql = "SELECT set_config('ralphgen.session', 'another', false)"
-        assert "cannot change who writes" in server.refusal("read", sql=sql)
+        assert 'cannot name "set_config"' in server.refusal("read", sql=sql)
 
     assert before == query(root, "SELECT COUNT(*), MAX(title) FROM tasks, ralphgen_journal")

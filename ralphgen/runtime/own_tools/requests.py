@@ -100,7 +100,7 @@ def _read(
 
     def work() -> list[dict[str, Any]]:
         workspace.refuse_moved_schema()
-        rows = read_records(database, sql, values, MOST_ROWS + 1)
+        rows = read_records(database, sql, values, MOST_ROWS + 1, tool.hide)
         return [{name: _shown(value) for name, value in row.items()} for row in rows]
 
     found: list[dict[str, Any]] = _tried(database.reading, work)

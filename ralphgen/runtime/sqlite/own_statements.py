@@ -136,7 +136,7 @@ def reader(workspace: Any, hide: Sequence[str]) -> StatementReader:
 
 
 def read_records(
-    database: StatementReader, sql: str, values: Sequence[object], most: int
+    database: StatementReader, sql: str, values: Sequence[object], most: int, _hide: Sequence[str]
 ) -> Records:
     """Return at most so many rows of a statement, by column; within a transaction.
 
