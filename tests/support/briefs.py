@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from command_line import ralphgen
-from driving import create_project, query
+from driving import create_project, made_here, query
 
 FULL = {
     "metadata": {"project_title": "Shop of T", "project_description": "Sells what it has"},
@@ -61,6 +61,7 @@ def say(root: Path, name: str, text: str) -> Path:
     path = root / ".ralph/prompts" / f"{name}.md"
     path.parent.mkdir(exist_ok=True)
     path.write_text(text, encoding="utf-8")
+    made_here(root)
     return path
 
 

@@ -90,7 +90,7 @@ def three(
     folder = tmp_path_factory.mktemp("equal")
     more = "workers = 1\nrate = 100000\n"
     local, plain, sdk = (http_project(folder / name, more) for name in ("l", "p", "s"))
-    context = context_for(local, "manual")
+    context = context_for(local, "manual", user=None)  # like a token
     with (
         running(local, "ralph", *on_context(context)) as wire,
         serving(plain) as plain_server,
