@@ -26,6 +26,9 @@ CREATE VIEW servers AS SELECT name, mcp_servers AS them FROM disciplines;
 CREATE VIEW nested AS SELECT them FROM servers;
 CREATE VIEW whole AS SELECT to_jsonb(d) AS it FROM disciplines AS d;
 CREATE MATERIALIZED VIEW kept AS SELECT mcp_servers AS them FROM disciplines;
+CREATE VIEW joined AS SELECT note AS it FROM (SELECT 'n' AS note) x FULL JOIN tasks USING (note);
+CREATE VIEW matched AS SELECT id FROM (SELECT 'n' AS note) x NATURAL JOIN tasks;
+CREATE VIEW packed AS SELECT t AS it FROM tasks t;
 CREATE FUNCTION peek() RETURNS text STABLE LANGUAGE sql
     AS 'SELECT max(mcp_servers) FROM public.disciplines';
 CREATE FUNCTION same(integer, integer) RETURNS boolean IMMUTABLE LANGUAGE sql AS 'SELECT $1 = $2';
@@ -35,6 +38,8 @@ CREATE SCHEMA other;
 CREATE TABLE other.secrets (a text);
 INSERT INTO tasks VALUES (1, 'Log in', 'n', 1);
 """
+GUESS = "(SELECT 'n' AS note)"
+HIDDEN_NOTE = 'reads "tasks.note", which is hidden'
 HIDDEN_SERVERS = 'reads "disciplines.mcp_servers", which is hidden'
 
 
@@ -193,3 +198,97 @@ def test_nothing_is_run_and_nothing_is_left(dsn: str, tmp_path: Path) -> None:
         assert [(1,)] == connection.execute("SELECT id FROM tasks").fetchall()
         left = "SELECT count(*) FROM pg_proc WHERE proname LIKE 'ralphgen%'"
         assert (0,) == connection.execute(left).fetchone()
+
+
+@pytest.mark.usefixtures("dsn")
+@pytest.mark.parametrize(
+    "query",
+    [
+        *(
+            f":many {select}"
+            for select in (
+                f"SELECT note AS x FROM {GUESS} g FULL JOIN tasks t USING (note)",
+                f"SELECT note AS x FROM {GUESS} g LEFT JOIN tasks t USING (note)",
+                f"SELECT note AS x FROM tasks t RIGHT JOIN {GUESS} g USING (note)",
+                f"SELECT note AS x FROM {GUESS} g NATURAL FULL JOIN tasks t",
+                f"SELECT t.id FROM tasks t JOIN {GUESS} g USING (note)",
+                f"SELECT t.id FROM tasks t NATURAL JOIN {GUESS} g",
+                f"SELECT t.id FROM tasks t JOIN {GUESS} g USING (note) AS both_of_them",
+                "SELECT a.id FROM tasks a JOIN tasks b USING (note)",
+                f"SELECT x FROM ({GUESS} g FULL JOIN tasks t USING (note)) AS j(x)",
+                f"SELECT t.id FROM tasks t(id, a, b, c) JOIN {GUESS} g ON g.note = t.b",
+                "SELECT t::text AS x FROM tasks t",
+                "SELECT t.*::text AS x FROM tasks t",
+                "SELECT row(t.*)::text AS x FROM tasks t",
+                "SELECT (t).note AS x FROM tasks t",
+                "SELECT row_to_json(t)::text AS x FROM tasks t",
+                "SELECT to_jsonb(t) ->> 'title' AS x FROM tasks t",
+                "SELECT json_agg(t)::text AS x FROM tasks t",
+                "SELECT count(t) AS x FROM tasks t",
+                "SELECT id FROM tasks t ORDER BY t",
+                "SELECT DISTINCT ON (t) id FROM tasks t",
+                "SELECT a.id FROM tasks a JOIN tasks b ON a = b",
+                "SELECT id FROM tasks t WHERE t IS NOT NULL",
+                "WITH tasks AS (SELECT * FROM public.tasks) SELECT id FROM tasks",
+                "WITH t AS (SELECT note AS x FROM tasks) SELECT x FROM t",
+                "SELECT tasks.x FROM (SELECT note AS x FROM tasks) AS tasks",
+                "SELECT id FROM tasks WHERE EXISTS (SELECT FROM plain WHERE a = note)",
+                "SELECT x.v AS x FROM tasks t, LATERAL (SELECT t.note AS v) x",
+                "SELECT id, rank() OVER (ORDER BY note) AS x FROM tasks",
+                "SELECT id FROM tasks UNION SELECT length(note) FROM tasks",
+                "SELECT it FROM joined",
+                "SELECT id FROM matched",
+                "SELECT it::text AS x FROM packed",
+            )
+        ),
+        ":exec UPDATE plain SET a = 'x' RETURNING (SELECT max(note) FROM tasks) AS x",
+        f":exec UPDATE tasks SET title = 'x' FROM {GUESS} g WHERE g.note = tasks.note RETURNING id",
+        ":exec UPDATE tasks SET title = 'x' FROM tasks t JOIN tasks u USING (note) RETURNING t.id",
+        (
+            f":exec UPDATE tasks SET title = 'x' FROM tasks t NATURAL JOIN {GUESS} g"
+            " RETURNING tasks.id"
+        ),
+        f":exec DELETE FROM tasks USING tasks t JOIN {GUESS} g USING (note) RETURNING tasks.id",
+        ":exec UPDATE tasks SET title = 'x' RETURNING *",
+        ":exec UPDATE tasks SET title = 'x' RETURNING tasks::text AS x",
+        ":exec INSERT INTO tasks (id) VALUES (2) RETURNING *",
+        (
+            ":exec INSERT INTO tasks AS t VALUES (2) ON CONFLICT (id) DO UPDATE SET title = t.note"
+            " RETURNING id"
+        ),
+        ":exec INSERT INTO tasks (id, title) SELECT 2, note FROM tasks RETURNING id",
+    ],
+)
+def test_hidden_columns_are_refused_however_they_are_read(tmp_path: Path, query: str) -> None:
+    with pytest.raises(ProjectError) as caught:
+        prepared(tmp_path, query)
+    assert HIDDEN_NOTE in str(caught.value)
+
+
+@pytest.mark.usefixtures("dsn")
+@pytest.mark.parametrize(
+    "select",
+    [
+        "query_to_xml('SELECT note FROM tasks', true, true, '')::text",
+        "table_to_xml('tasks', true, true, '')::text",
+        "schema_to_xml('public', true, true, '')::text",
+        "cursor_to_xml('c', 1, true, true, '')::text",
+    ],
+)
+def test_functions_that_run_text_as_sql_are_refused(tmp_path: Path, select: str) -> None:
+    with pytest.raises(ProjectError, match=r"uses the function \"?\w+_to_xml"):
+        prepared(tmp_path, f":many SELECT {select} AS x FROM tasks WHERE ctid IS NOT NULL")
+
+
+@pytest.mark.usefixtures("dsn")
+@pytest.mark.parametrize(
+    "select",
+    [
+        "SELECT a.id, b.size AS other FROM tasks a FULL JOIN tasks b USING (id)",
+        "SELECT t.id FROM tasks t NATURAL JOIN (SELECT 1 AS id) g",
+        "SELECT p::text AS x FROM plain p",
+        "WITH tasks AS (SELECT 1 AS id) SELECT id FROM tasks",
+    ],
+)
+def test_joins_and_rows_of_visible_columns_are_taken(tmp_path: Path, select: str) -> None:
+    prepared(tmp_path, f":many {select}")
