@@ -345,3 +345,4 @@ class ServerPlan:
     engine: Literal["sqlite", "postgresql"] = "sqlite"
     tables: Names = ()
     http: JsonObject | None = None
+    views: str = ""

@@ -48,6 +48,7 @@ def plan_server(project: Project, kits: Sequence[KitDefinition]) -> ServerPlan:
         wordings=wordings,
         tables=tuple(table.name for table in project.tables),
         reads=project.queries.reads if project.queries else {},
+        views=project.schema.views,
         engine="sqlite" if project.postgresql is None else "postgresql",
         http=_http_settings(project, planned),
     )

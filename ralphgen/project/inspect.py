@@ -52,6 +52,7 @@ from ralphgen.project.rule_settings import policy_rules
 from ralphgen.project.schema import (
     REQUIRED_COLUMNS,
     Facts,
+    digest_of_views,
     missing_required_columns,
     read_facts,
     relation_names,
@@ -290,7 +291,11 @@ def _served_schema(
     ]
     if problems:
         raise ProjectError.of(problems)
-    return replace(schema, definitions=definitions_of(connection, facts))
+    return replace(
+        schema,
+        definitions=definitions_of(connection, facts),
+        views=digest_of_views(connection, named),
+    )
 
 
 def _columns_elsewhere(connection: DatabaseConnection, config: TomlFile[Config]) -> set[str]:
@@ -370,7 +375,9 @@ def _committed_facts(
         facts = json.loads((root / FACTS).read_text(encoding="utf-8"))
         required = {} if takes_any_schema(config, kits) else REQUIRED_COLUMNS
         schema = _schema(facts["schema"], config, required=required)
-        schema = replace(schema, definitions=recorded_parts(facts))
+        schema = replace(
+            schema, definitions=recorded_parts(facts), views=str(facts.get("views", ""))
+        )
         removals = tuple(
             stored_removal(name, tuple(names))
             for name, names in sorted(facts["disciplines"].items())

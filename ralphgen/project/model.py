@@ -47,7 +47,8 @@ class Schema:
 
     `hide` names columns, as `"table.column"`, that the server must not know. With `case_sensitive`
     the database tells names apart by their letter case. `definitions` is, by table, what its
-    columns do not say of it, as parts of SQL; None where nobody has recorded it.
+    columns do not say of it, as parts of SQL; None where nobody has recorded it. `views` is the
+    digest of the served views and the views that they read, empty without served views.
     """
 
     tables: tuple[Table, ...]
@@ -55,6 +56,7 @@ class Schema:
     hide: Names = field(default=())
     case_sensitive: bool = False
     definitions: tuple[tuple[str, Names], ...] | None = None
+    views: str = ""
 
     def table(self, name: str) -> Table | None:
         """Return the table of this name, hidden columns included, or None."""
@@ -289,6 +291,7 @@ def project_facts(project: Project) -> dict[str, Any]:
             for recipe in project.recipes
         },
         "schema": table_facts(project.schema.tables),
+        **({"views": project.schema.views} if project.schema.views else {}),
         "surveys": {kit: json.loads(facts) for kit, facts in project.surveys},
     }
 

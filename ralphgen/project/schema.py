@@ -53,6 +53,13 @@ def read_facts(
     return sqlite.read_tables(cast("sqlite3.Connection", connection), also, own=own)
 
 
+def digest_of_views(connection: DatabaseConnection, names: Sequence[str]) -> str:
+    """Return the digest of the views among `names` and of the views that they read, or ""."""
+    if isinstance(connection, PostgresqlConnection):
+        return postgresql.views_digest(connection.raw, names)
+    return sqlite.views_digest(cast("sqlite3.Connection", connection), names)
+
+
 def table_names(connection: DatabaseConnection) -> tuple[str, ...]:
     """Return the names of all tables, sorted, for `missing_required_columns`."""
     of_postgresql = isinstance(connection, PostgresqlConnection)

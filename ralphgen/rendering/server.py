@@ -70,6 +70,7 @@ def render_files(plan: ServerPlan) -> Files:
             "fingerprint": plan.schema_fingerprint,
             "hide": list(plan.hide),
             **({"tables": list(plan.tables)} if plan.tables else {}),
+            **({"views": plan.views} if plan.views else {}),
             **({"reads": plan.reads} if plan.reads else {}),
         },
         "tools": every,

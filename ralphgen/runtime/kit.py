@@ -150,6 +150,7 @@ class OpenProject:
 
     __slots__ = (
         "_schema_version",
+        "_views",
         "beside",
         "database",
         "folder",
@@ -171,6 +172,7 @@ class OpenProject:
         self.journal: Any = None
         self.tool = ""
         self._schema_version = -1
+        self._views = ""
 
     def close(self) -> None:
         """Let go of the database, and of what is beside it."""
@@ -204,7 +206,8 @@ class OpenProject:
     def refuse_moved_schema(self) -> None:
         """Raise `ToolError` where a migration took a column from under the running server."""
         version = self.database.schema_version()
-        if version != self._schema_version:
+        is_unseen = self._views and not self.database.sees_redefined_views
+        if is_unseen or version != self._schema_version:
             self._refuse_migrated()
             self._schema_version = version
 

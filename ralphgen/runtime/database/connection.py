@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     class Database(Protocol):
         """A connection to the project's database; values of a statement stand as "?" in it.
 
-        `path` is where it is, and `connection` that of the engine's driver. What is in
+        `sees_redefined_views` says whether `schema_version` changes with every view. `path` is
+        where it is, and `connection` that of the engine's driver. What is in
         `before_writes` is called at the begin of each transaction that writes, within it.
         """
 
         before_writes: list[Callable[[], None]]
         path: str
+        sees_redefined_views: bool
 
         @property
         def connection(self) -> Any:

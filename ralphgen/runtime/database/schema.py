@@ -39,6 +39,7 @@ _ASPECTS = (
     ("values", "CHECK values"),
     ("generated", "generated"),
 )
+REDEFINED = "the definition of a served view, or of a view that it reads, changed"
 _LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 
 
@@ -103,12 +104,18 @@ def new_columns(built_for: Tables, found: Tables, hide: Iterable[str] = ()) -> l
 
 
 def refuse_unlike(
-    kit: str, folder: str, expected: Mapping[str, Any], found: Tables, gone: Sequence[str]
+    kit: str,
+    folder: str,
+    expected: Mapping[str, Any],
+    found: Tables,
+    gone: Sequence[str],
+    views: str,
 ) -> bool:
     """Return whether the tables that are `found` are just those that the kit was built for.
 
     `folder` is the server's, and `expected` the schema of its manifest. New columns that a row may
-    go without are logged: the server works as it was generated. Raises `StartError`, which names
+    go without are logged: the server works as it was generated. `views` is the digest of the served
+    views. Raises `StartError`, which names
     the columns, for whatever else differs, and where named queries read columns that are `gone`.
     """
     if gone:
@@ -117,19 +124,20 @@ def refuse_unlike(
             'run "ralphgen regen"'
         )
     hide = expected["hide"]
-    if fingerprint(found, hide) == expected["fingerprint"]:
-        return True
+    is_same = fingerprint(found, hide) == expected["fingerprint"]
     before = recorded_tables(folder)
-    new = new_columns(before, found, hide)
-    if fingerprint(found, [*hide, *new]) != expected["fingerprint"]:
+    new = [] if is_same else new_columns(before, found, hide)
+    if not is_same and fingerprint(found, [*hide, *new]) != expected["fingerprint"]:
         moved = "; ".join(differences(before, found, hide))
         raise StartError(
             "the database is not the one that this server was built for: "
             f'{moved or "see a diff"}; run "ralphgen regen"'
         )
+    if views != expected.get("views", ""):
+        raise StartError(f'{REDEFINED}: run "ralphgen regen"')
     for column in new:
         log("warning", kit, WAITING.format(column))
-    return False
+    return not new
 
 
 def refuse_migrated(moved: Iterable[str]) -> None:

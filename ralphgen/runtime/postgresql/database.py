@@ -42,6 +42,7 @@ class Database:
     each statement that changes rows. Raises `StartError` when the variable is not set.
     """
 
+    sees_redefined_views = False
     __slots__ = (
         "_checks",
         "_connection",

@@ -6,11 +6,12 @@ import json
 import re
 
 from ..database.schema import TABLES
+from ..values.encoding import sha256_hex
 from .check_constraints import check_values, kept_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     Column = dict[str, Any]
@@ -78,6 +79,24 @@ SELECT a.attname::text FROM pg_catalog.pg_attribute AS a
 WHERE a.attrelid = pg_catalog.to_regclass(pg_catalog.quote_ident($1))
     AND a.attnum > 0 AND NOT a.attisdropped
 """
+_VIEWS = """
+WITH RECURSIVE used AS (
+    SELECT c.oid FROM pg_catalog.pg_class AS c
+    WHERE c.relname = ANY ($1)
+        AND c.relnamespace = pg_catalog.quote_ident(pg_catalog.current_schema())::regnamespace
+    UNION
+    SELECT d.refobjid
+    FROM used
+        JOIN pg_catalog.pg_rewrite AS r ON r.ev_class = used.oid
+        JOIN pg_catalog.pg_depend AS d ON d.objid = r.oid
+            AND d.classid = 'pg_catalog.pg_rewrite'::regclass
+            AND d.refclassid = 'pg_catalog.pg_class'::regclass
+)
+SELECT n.nspname::text, c.relname::text, pg_catalog.pg_get_viewdef(c.oid)
+FROM used
+    JOIN pg_catalog.pg_class AS c ON c.oid = used.oid AND c.relkind IN ('v', 'm')
+    JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+"""
 _KINDS = {
     "bool": "NUMERIC",
     "bytea": "BLOB",
@@ -123,6 +142,15 @@ def read_tables(
             column["type"] = column["type"].replace("NUMERIC", _MEANT.get(found[1], "NUMERIC"))
         tables.setdefault(table, []).append(column)
     return tables
+
+
+def views_digest(connection: Any, names: Iterable[str]) -> str:
+    """Return the sha256, in hex, of the views among `names` and the views that they read.
+
+    Empty if there are none. Raises what psycopg raises.
+    """
+    used = sorted(connection.execute(_VIEWS, [[*names]]).fetchall())
+    return sha256_hex(repr(used).encode()) if used else ""
 
 
 def missing_columns(connection: Any, reads: Mapping[str, Sequence[str]]) -> list[str]:

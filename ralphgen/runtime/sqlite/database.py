@@ -49,6 +49,7 @@ class Database:
     database.
     """
 
+    sees_redefined_views = True
     __slots__ = (
         "_files",
         "_in_use",

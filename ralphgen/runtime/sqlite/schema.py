@@ -6,12 +6,13 @@ import json
 import re
 
 from ..database.schema import TABLES, fold
+from ..values.encoding import sha256_hex
 from .check_constraints import check_values, is_strict
 from .library import sqlite3
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from ..database.schema import Column
@@ -137,6 +138,25 @@ def _meant(declared: str, affinity: str) -> str:
     if not declared:
         return "ANY"
     return next((kind for begin, kind in _MEANT.items() if declared.startswith(begin)), affinity)
+
+
+def views_digest(connection: sqlite3.Connection, names: Iterable[str]) -> str:
+    """Return the sha256, in hex, of the views among `names` and the views that they read.
+
+    Empty if there are none. A view counts as read if a definition contains its name.
+    """
+    sql = "SELECT name, CAST(sql AS BLOB) FROM main.sqlite_master WHERE type = 'view'"
+    found = connection.execute(sql).fetchall()
+    views = {fold(name): text.decode(errors="replace") for name, text in found}
+    used: dict[str, str] = {}
+    waiting = [name for name in map(fold, names) if name in views]
+    while waiting:
+        name = waiting.pop()
+        used[name] = views[name]
+        # A quote within a quoted name is written twice.
+        text = fold(views[name]).replace('""', '"').replace("``", "`").replace("''", "'")
+        waiting += [one for one in views if one in text and one not in used]
+    return sha256_hex(repr(sorted(used.items())).encode()) if used else ""
 
 
 def missing_columns(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ralphgen.runtime.database import schema
 from ralphgen.runtime.database.ledger import MARKER
 from ralphgen.runtime.sqlite.known_schema import remember
-from ralphgen.runtime.sqlite.schema import missing_columns, read_tables
+from ralphgen.runtime.sqlite.schema import missing_columns, read_tables, views_digest
 from ralphgen.runtime.start import read_manifest
 
 TYPE_CHECKING = False
@@ -30,7 +30,8 @@ def refuse_unlike(
     also, reads = _further(manifest), manifest["schema"].get("reads", {})
     found = workspace.read_at_start(lambda: read_tables(database.connection, also=also))
     gone = workspace.read_at_start(lambda: missing_columns(database.connection, reads))
-    if schema.refuse_unlike("ralph", folder, manifest["schema"], found, gone):
+    views = workspace.read_at_start(lambda: views_digest(database.connection, also))
+    if schema.refuse_unlike("ralph", folder, manifest["schema"], found, gone, views):
         remember(known_as)
 
 
@@ -48,7 +49,11 @@ def refuse_migrated(workspace: Workspace, folder: str, now: Found | None = None)
         known = {column["name"] for column in built_for.get(name, ())}
         before[name] = built_for.get(name, [])
         after[name] = [column for column in found.get(name, ()) if column["name"] in known]
-    schema.refuse_migrated([*schema.differences(before, after, hide), *_gone(tables, found)])
+    moved = [*schema.differences(before, after, hide), *_gone(tables, found)]
+    expected = manifest["schema"].get("views", "")
+    if not moved and views_digest(workspace.database.connection, also) != expected:
+        moved.append(schema.REDEFINED)
+    schema.refuse_migrated(moved)
 
 
 def _further(manifest: Mapping[str, Any]) -> list[str]:

@@ -92,6 +92,7 @@ class Workspace(OpenProject):
     ) -> None:
         super().__init__(folder, session)
         self._manifest = read_manifest(folder)
+        self._views = self._manifest["schema"].get("views", "")
         self._known_as = ""
         self.tables = tables
         self.done = done

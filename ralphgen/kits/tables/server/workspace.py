@@ -26,6 +26,7 @@ class OpenTables(OpenProject):
     def __init__(self, folder: str, session: Session, settings: Mapping[str, Any]) -> None:
         super().__init__(folder, session)
         self._manifest = read_manifest(folder)
+        self._views = self._manifest["schema"].get("views", "")
         self._known_as = ""
         self.settings = settings
         named = (session.project or {}).get("database") or settings["database"]
@@ -44,6 +45,8 @@ class OpenTables(OpenProject):
             for table, columns in self._tables().items()
         }
         moved = schema.differences(built_for, found, self._manifest["schema"]["hide"])
+        if not moved and self._views_digest() != self._views:
+            moved.append(schema.REDEFINED)
         schema.refuse_migrated(moved)
 
     def _refuse_unlike(self) -> None:
@@ -63,8 +66,14 @@ class OpenTables(OpenProject):
         reads = expected.get("reads", {})
         found = self.read_at_start(self._tables)
         gone = self.read_at_start(lambda: missing_columns(self.database.connection, reads))
-        if refuse_unlike("tables", self.folder, expected, found, gone):
+        views = self.read_at_start(self._views_digest)
+        if refuse_unlike("tables", self.folder, expected, found, gone, views):
             remember(self._known_as)
+
+    def _views_digest(self) -> str:
+        from ralphgen.runtime.sqlite.schema import views_digest
+
+        return views_digest(self.database.connection, self._manifest["schema"].get("tables", []))
 
     def _tables(self) -> dict[str, Any]:
         """Return the tables that the server works on, as they are now; within a transaction."""
