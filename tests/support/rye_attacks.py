@@ -18,6 +18,7 @@ from ralphgen.kits.rye.server.authenticity.signatures import (
 
 OFF = 'policy = "off"'
 TRUSTED = 'policy = "trusted"'
+INTEGRITY = 'policy = { tool = "integrity" }'
 TIME = "2026-02-11T10:00:00Z"
 SHOW = "import json, os, sys; print(json.dumps([sys.argv[1:], {**os.environ}, sys.stdin.read()]))"
 

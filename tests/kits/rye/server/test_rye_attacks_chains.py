@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from rye_attacks import OFF, TRUSTED, code, marking, ran, shell, stamped
+from rye_attacks import INTEGRITY, OFF, TRUSTED, code, marking, ran, shell, stamped
 from rye_projects import (
     PYTHON_RUNTIME,
     SUBPROCESS,
@@ -170,18 +170,18 @@ def test_chains_end(rye: Rye) -> None:
 
 
 @pytest.fixture(scope="module")
-def session_as_usual(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
-    """A session under the usual policies, under which the project's own Python is used."""
-    with serving(tmp_path_factory.mktemp("usual")) as rye:
+def served_intact(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
+    """A session whose user permits any intact tool: the project's own Python is used."""
+    with serving(tmp_path_factory.mktemp("intact"), settings=INTEGRITY) as rye:
         yield rye
 
 
 @pytest.fixture
-def usual(session_as_usual: Rye) -> Rye:
+def intact(served_intact: Rye) -> Rye:
     """The same, without items."""
-    session_as_usual.clear()
-    (session_as_usual.folder / "marker").unlink(missing_ok=True)
-    return session_as_usual
+    served_intact.clear()
+    (served_intact.folder / "marker").unlink(missing_ok=True)
+    return served_intact
 
 
 @contextmanager
@@ -195,17 +195,17 @@ def kept(path: Path) -> Iterator[None]:
         path.write_bytes(data)
 
 
-def test_what_was_verified_is_what_runs(usual: Rye) -> None:
+def test_what_was_verified_is_what_runs(intact: Rye) -> None:
     """S18: a file that changes between the look at it and its start does not run."""
-    marker = usual.folder / "marker"
-    path = usual.signed("tool", "a", python_tool("a", "def main(): return 1\n"))
+    marker = intact.folder / "marker"
+    path = intact.signed("tool", "a", python_tool("a", "def main(): return 1\n"))
     wrapper = (
         f"#!/bin/sh\ncat >> {path} <<'END'\n{marking(marker)}END\nexec {sys.executable} \"$@\"\n"
     )
-    python = put(usual.root / ".venv/bin/python", wrapper)
+    python = put(intact.root / ".venv/bin/python", wrapper)
     python.chmod(0o755)
     try:
-        refusal = usual.refuses("execute", item_type="tool", item_id="a")
+        refusal = intact.refuses("execute", item_type="tool", item_id="a")
     finally:
         python.unlink()
 
@@ -214,18 +214,18 @@ def test_what_was_verified_is_what_runs(usual: Rye) -> None:
     assert not marker.exists()
 
 
-def test_a_link_that_takes_the_place_of_the_file_is_not_run(usual: Rye) -> None:
+def test_a_link_that_takes_the_place_of_the_file_is_not_run(intact: Rye) -> None:
     """S3, S18: nor does another file of the same name."""
-    marker = usual.folder / "marker"
-    evil = put(usual.folder / "evil.py", marking(marker))
-    path = usual.signed("tool", "a", python_tool("a", "def main(): return 1\n"))
+    marker = intact.folder / "marker"
+    evil = put(intact.folder / "evil.py", marking(marker))
+    path = intact.signed("tool", "a", python_tool("a", "def main(): return 1\n"))
     python = put(
-        usual.root / ".venv/bin/python",
+        intact.root / ".venv/bin/python",
         f'#!/bin/sh\nln -sf {evil} {path}\nexec {sys.executable} "$@"\n',
     )
     python.chmod(0o755)
     try:
-        found = ran(usual, "a")
+        found = ran(intact, "a")
     finally:
         python.unlink()
 
@@ -234,38 +234,38 @@ def test_a_link_that_takes_the_place_of_the_file_is_not_run(usual: Rye) -> None:
 
 
 @pytest.mark.parametrize("kind", MANIFESTS)
-def test_without_its_manifest_nothing_of_the_server_is_valid(usual: Rye, kind: str) -> None:
+def test_without_its_manifest_nothing_of_the_server_is_valid(intact: Rye, kind: str) -> None:
     """S18: a file that cannot be read proves nothing, and breaks nothing."""
-    usual.signed("tool", "a", python_tool("a", "def main(): return 1\n"))
-    before = ran(usual, "a")
-    manifest = usual.root / ".ralph/mcp/manifest.json"
+    intact.signed("tool", "a", python_tool("a", "def main(): return 1\n"))
+    before = ran(intact, "a")
+    manifest = intact.root / ".ralph/mcp/manifest.json"
     with kept(manifest):
         put(manifest, MANIFESTS[kind])
-        after = ran(usual, "a")
-        state = usual.load("tool", PYTHON_RUNTIME)["signature"]["state"]
+        after = ran(intact, "a")
+        state = intact.load("tool", PYTHON_RUNTIME)["signature"]["state"]
 
     assert ("success", "INTEGRITY_FAILED", "modified") == (before, after, state)
 
 
 @pytest.mark.parametrize("how", ["text", "link", "manifest"])
-def test_what_comes_with_the_server_is_as_it_came(usual: Rye, how: str) -> None:
+def test_what_comes_with_the_server_is_as_it_came(intact: Rye, how: str) -> None:
     """S18: neither its file, nor one in its place, nor what the manifest says may differ."""
-    marker = usual.folder / "marker"
-    usual.signed("tool", "a", python_tool("a", "def main(): return 1\n"))
-    path = usual.file("tool", PYTHON_RUNTIME, space="system", extension=".yaml")
-    manifest = usual.root / ".ralph/mcp/manifest.json"
+    marker = intact.folder / "marker"
+    intact.signed("tool", "a", python_tool("a", "def main(): return 1\n"))
+    path = intact.file("tool", PYTHON_RUNTIME, space="system", extension=".yaml")
+    manifest = intact.root / ".ralph/mcp/manifest.json"
     evil = path.read_text("utf-8").replace("${RYE_PYTHON}", "touch").replace('"-I"', f'"{marker}"')
     with kept(path), kept(manifest):
         if how == "text":
             path.write_text(evil, "utf-8")
         elif how == "link":
             path.unlink()
-            path.symlink_to(put(usual.folder / "evil.yaml", evil))
+            path.symlink_to(put(intact.folder / "evil.yaml", evil))
         else:
             listed = json.loads(manifest.read_text("utf-8"))
             listed["files"][str(path.relative_to(manifest.parent))] = "0" * 64
             manifest.write_text(json.dumps(listed), "utf-8")
-        found = ran(usual, "a")
+        found = ran(intact, "a")
 
     assert ("EXECUTOR_NOT_FOUND" if how == "link" else "INTEGRITY_FAILED") == found
     assert not marker.exists()
