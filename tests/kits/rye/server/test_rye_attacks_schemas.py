@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from rye_attacks import ran, stamped
+from rye_attacks import INTEGRITY, ran, stamped
 from rye_projects import Rye, python_tool, serving
 
 from ralphgen.kits.rye.server.execution import parameters, schema_check
@@ -31,8 +31,8 @@ USUAL = ("a regular expression",)  # the others take the same way, as a test bel
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
-    """A session as it is without settings: anybody's stamp lets a tool pass."""
-    with serving(tmp_path_factory.mktemp("schemas")) as rye:
+    """A session whose user permits any intact tool: anybody's stamp lets one pass."""
+    with serving(tmp_path_factory.mktemp("schemas"), settings=INTEGRITY) as rye:
         yield rye
 
 
