@@ -177,7 +177,7 @@ def test_a_space_within_the_project_brings_no_keys(tmp_path: Path) -> None:
             for name, data in keys.items():
                 put(space / name, data).chmod(0o600)
         before = tree(root / ".ai")
-        with session(tmp_path, root, environment=surroundings) as rye:
+        with session(tmp_path, root, environment=surroundings, permits=False) as rye:
             found = ran(rye, "a"), code(rye, "sign", item_type="tool", item_id="a")
 
         assert ("UNTRUSTED_KEY", "SPACE_VIOLATION") == found
