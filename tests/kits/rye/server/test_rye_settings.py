@@ -8,7 +8,7 @@ from rye_projects import python_tool, rye_project, serving
 
 from ralphgen.errors import ProjectError
 
-DEFAULTS = {"directive": "warn", "tool": "integrity", "knowledge": "warn"}
+DEFAULTS = {"directive": "off", "tool": "off", "knowledge": "off"}
 
 
 def settings_of(root: Path) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def problem(folder: Path, settings: str) -> str:
     return found.text
 
 
-def test_without_settings_tools_are_held_to_their_integrity(tmp_path: Path) -> None:
+def test_without_settings_a_project_is_no_stricter_than_the_user(tmp_path: Path) -> None:
     found = settings_of(rye_project(tmp_path / "project"))
 
     assert {"policy": DEFAULTS, "hosts": (), "max_timeout": 300, "env": ()} == found
@@ -41,9 +41,9 @@ def test_one_word_is_the_policy_of_all_types(tmp_path: Path) -> None:
 
 
 def test_a_table_changes_the_policy_of_the_types_that_it_names(tmp_path: Path) -> None:
-    found = settings_of(rye_project(tmp_path / "project", 'policy = { tool = "off" }'))
+    found = settings_of(rye_project(tmp_path / "project", 'policy = { tool = "trusted" }'))
 
-    assert {**DEFAULTS, "tool": "off"} == found["policy"]
+    assert {**DEFAULTS, "tool": "trusted"} == found["policy"]
 
 
 def test_hosts_and_variables_are_taken_as_they_are_meant(tmp_path: Path) -> None:
