@@ -32,7 +32,7 @@ def remote(own: Path) -> Path:
     """A project whose discipline brings along servers that run elsewhere."""
     stored(own, "backend", [REMOTE, EVENTS])
     (own / ".ralph/ralphgen.toml").write_text(REMOTE_CONFIG, encoding="utf-8")
-    return own
+    return made_here(own)
 
 
 def test_what_is_shown_of_a_server_elsewhere_holds_no_secret(remote: Path) -> None:
