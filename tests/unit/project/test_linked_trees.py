@@ -182,10 +182,12 @@ def test_the_config_says_where_the_database_is(tmp_path: Path) -> None:
     )
 
     made = ralphgen("init", str(root), "--no-install")
+    trusted = ralphgen("trust", str(root), "--yes")
     added = ralphgen("feature", "add", "cart", "--project", str(root))
     shown = ralphgen("inspect", str(root))
 
     assert 0 == made.returncode, made.stderr
+    assert 0 == trusted.returncode, trusted.stderr
     assert 0 == added.returncode, added.stderr
     assert not (root / ".ralph/db").exists()
     assert (tmp_path / "shop.db").is_file()
