@@ -38,9 +38,9 @@ def find_places(root: Path, start: Path, settings: Mapping[str, Any]) -> tuple[P
     named = str(settings.get("root", ""))
     top, folder = path_within(os.path.realpath(root), named), os.path.realpath(start)
     if top is None or not Path(top).is_dir():
+        problem = "is not in the project" if top is None else "is not there"
         raise ProjectError(
-            f'the folder of tasks "{one_line(named)}" is not in the project',
-            'fix "root" of its settings',
+            f'the folder of tasks "{one_line(named)}" {problem}', 'fix "root" of its settings'
         )
     inside = [folder] if Path(folder).is_relative_to(top) and Path(folder).is_dir() else []
     return tuple(Place(path, discover(top, path)) for path in dict.fromkeys([*inside, top]))

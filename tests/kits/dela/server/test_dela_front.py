@@ -36,7 +36,7 @@ LOOKS: tuple[Call, ...] = (
 )
 REFUSED: tuple[Call, ...] = (
     ("list_tasks", {"cwd": ".."}),
-    ("list_tasks", {"limit": "1"}),
+    ("list_tasks", {"limit": "one"}),
     ("task_status", {}),
     ("task_status", {"pid": 1}),
     ("task_output", {"pid": 1}),

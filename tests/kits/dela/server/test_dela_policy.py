@@ -58,7 +58,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (recipes / "careful.toml").write_text(CAREFUL, encoding="utf-8")
     (recipes / "looker.toml").write_text(LOOKER, encoding="utf-8")
     regenerate(root, force=False, say=quiet)
-    return root.resolve()
+    return made_here(root.resolve())
 
 
 @pytest.fixture(
