@@ -82,7 +82,8 @@ def import_rows(
 
     What both sides had is the last export or import. Unreadable lines are left out and named, and
     nothing is removed then. Raises `ProjectError` for a conflict, for removals that are not
-    allowed, and with `strict` for an unreadable line; nothing is changed then.
+    allowed, and with `strict` for an unreadable line or a dependency that cannot be met; nothing is
+    changed then.
     """
     own = read_own(root)
     tables = own.tables
@@ -114,11 +115,12 @@ def import_rows(
             _refuse_removals(merged)
         stale = [f"{file} comes from before the last export or import: what it has is merged so"]
         silent = sorted({key[0] for rows in bases for key in rows} & unsaid)
-        notes = [*_waiting_in_vain(merged, rows)]
+        notes = [*_waiting_in_vain(merged, rows), *_faulty_lists(merged, own)]
         notes += [f'{file} has no row of "{name}": those here stay' for name in silent]
         return replace(merged, notes=(*(stale if at else ()), *notes, *_odd_statuses(merged)))
 
-    changes = import_planned(root, plan, dry_run=dry_run, say=say, theirs=theirs)
+    excused = None if strict else theirs
+    changes = import_planned(root, plan, dry_run=dry_run, say=say, theirs=excused)
     if not dry_run and left_out and bases:
         theirs = {**bases[0], **theirs}
     if not dry_run:
@@ -235,6 +237,14 @@ def _waiting_in_vain(merged: MergedRows, rows: Rows) -> Iterator[str]:
         for task in needed or () if change.key[0] == "tasks" else ():
             if ("tasks", task) not in rows:
                 yield f"{shown_key(change.key)} waits for missing task {task}"
+
+
+def _faulty_lists(merged: MergedRows, own: Own) -> Iterator[str]:
+    """Yield what to say of dependencies that no tool could read, and of tasks in a circle."""
+    rows = after(own.rows, merged.changes)
+    yield from unreadable_lists((own.rows,), rows)
+    if found := circle((own.rows,), rows):
+        yield found
 
 
 def _odd_statuses(merged: MergedRows) -> Iterator[str]:

@@ -244,8 +244,14 @@ def test_tasks_may_not_come_to_wait_for_each_other(pair: Pair) -> None:
     file = exported(theirs)
     rows = file.read_text(encoding="utf-8").replace('"depends_on": "[]"', '"depends_on": "[1]"')
     file.write_text(rows, encoding="utf-8")
+    before = export_text(ours)
     with pytest.raises(ProjectError, match="wait for each other"):
-        take(ours, file)
+        take(ours, file, strict=True)
+    assert before == export_text(ours)
+
+    said: list[str] = []
+    take(ours, file, say=said.append)
+    assert any("wait for each other" in line for line in said)
 
 
 def test_without_a_common_past_only_new_rows_come(root: Path, tmp_path: Path) -> None:
@@ -310,47 +316,102 @@ def task_line(**values: object) -> str:
     return json.dumps({"table": "tasks", "row": row})
 
 
+GOOD = '{"table": "features", "row": {"name": "f", "display_name": "F", "acronym": "F"}}'
+LEFT_OUT = [
+    ("{", "is no JSON"),
+    ("[" * 100_000, "is nested too deeply"),
+    ("[]", 'expected an object with "table" and "row"'),
+    ('{"table": "tasks", "row": {"id": 1}, "more": 1}', "expected an object"),
+    ('{"table": "sqlite_master", "row": {}}', '"sqlite_master" is no table'),
+    ('{"table": "ralphgen_ledger", "row": {"version": 1}}', "is no table"),
+    ('{"table": ["tasks"], "row": {}}', "is no table"),
+    ('{"table": "tasks", "row": []}', '"id" is missing'),
+    ('{"table": "tasks", "row": {"id": "1"}}', '"id" is missing'),
+    ('{"table": "tasks", "row": {"id": 1, "id": 2}}', "a key stands there twice"),
+    (task_line(tags=["a"]), "lists are text that holds JSON"),
+    (task_line(title=True), "expected a text"),
+    (task_line(id=2**70), "a number beyond 64 bits"),
+    (task_line(id="N").replace('"N"', "9" * 5000), ":2: a number beyond 64 bits"),
+    (task_line(id=2**53), "9007199254740992 is no number of a row"),
+    (task_line(title="\ud800"), "half of a surrogate pair"),
+    (task_line().replace('"x"', "NaN"), "NaN is no JSON"),
+    (task_line(feature="pay"), 'task 9 names the feature "pay", which does not exist'),
+]
+FAULTY = [
+    (task_line(depends_on="soon"), '"depends_on" of task 9 is no list of ids'),
+    (task_line(depends_on="{}"), '"depends_on" of task 9 is no list of ids'),
+    (task_line(depends_on="[9]"), "tasks would wait for each other: 9 → 9"),
+    (task_line(depends_on="[1, 8]"), "task 8 is missing, and task 9 needs it"),
+]
+TWICE = (task_line() + "\n" + task_line(title="y"), "task 9 stands there twice")
+REFUSED = [
+    ("<<<<<<< HEAD", "git has left it unmerged"),
+    (task_line(titel="x"), '"tasks.titel" is no column of this project'),
+]
+
+
+def broken_file(folder: Path, text: str) -> Path:
+    """A file of a good row and what is wrong."""
+    file = folder / "rows.jsonl"
+    file.write_bytes(f"{GOOD}\n{text}\n".encode("utf-8", "surrogatepass"))
+    return file
+
+
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "said", "strict"),
     [
-        ("{", "is no JSON"),
-        ("[" * 100_000, "is nested too deeply"),
-        ("[]", 'expected an object with "table" and "row"'),
-        ('{"table": "tasks", "row": {"id": 1}, "more": 1}', "expected an object"),
-        ('{"table": "sqlite_master", "row": {}}', '"sqlite_master" is no table'),
-        ('{"table": "ralphgen_ledger", "row": {"version": 1}}', "is no table"),
-        ('{"table": ["tasks"], "row": {}}', "is no table"),
-        ('{"table": "tasks", "row": []}', '"id" is missing'),
-        ('{"table": "tasks", "row": {"id": "1"}}', '"id" is missing'),
-        ('{"table": "tasks", "row": {"id": 1, "id": 2}}', "a key stands there twice"),
-        (task_line(tags=["a"]), "lists are text that holds JSON"),
-        (task_line(title=True), "expected a text"),
-        (task_line(id=2**70), "a number beyond 64 bits"),
-        (task_line(id="N").replace('"N"', "9" * 5000), ":2: a number beyond 64 bits"),
-        (task_line(id=2**53), "9007199254740992 is no number of a row"),
-        (task_line(title="\ud800"), "half of a surrogate pair"),
-        (task_line().replace('"x"', "NaN"), "NaN is no JSON"),
-        (task_line() + "\n" + task_line(title="y"), "task 9 stands there twice"),
-        ("<<<<<<< HEAD", "git has left it unmerged"),
-        (task_line(titel="x"), '"tasks.titel" is no column of this project'),
-        (task_line(feature="pay"), 'the feature "pay" is missing, and task 9 needs it'),
-        (task_line(depends_on="soon"), '"depends_on" of task 9 is no list of ids'),
-        (task_line(depends_on="{}"), '"depends_on" of task 9 is no list of ids'),
-        (task_line(depends_on="[9]"), "tasks would wait for each other: 9 → 9"),
-        (task_line(depends_on="[1, 8]"), "task 8 is missing, and task 9 needs it"),
+        *((*case, True) for case in [*LEFT_OUT, *FAULTY, TWICE, *REFUSED]),
+        *((*case, False) for case in REFUSED),
     ],
 )
-def test_a_broken_file_changes_nothing(root: Path, text: str, said: str, tmp_path: Path) -> None:
-    file = tmp_path / "rows.jsonl"
-    good = '{"table": "features", "row": {"name": "f", "display_name": "F", "acronym": "F"}}'
-    file.write_bytes(f"{good}\n{text}\n".encode("utf-8", "surrogatepass"))
+def test_a_broken_file_changes_nothing(
+    root: Path, text: str, said: str, *, strict: bool, tmp_path: Path
+) -> None:
+    file = broken_file(tmp_path, text)
     before = export_text(root)
     with pytest.raises(ProjectError) as caught:
-        take(root, file)
+        take(root, file, strict=strict)
 
     assert said in str(caught.value)
     assert before == export_text(root)
     assert not (root / BASE).exists()
+
+
+def test_a_file_without_a_readable_line_is_refused(root: Path, tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("These are notes,\nand no rows.\n", encoding="utf-8")
+    with pytest.raises(ProjectError, match="is no JSON"):
+        take(root, file)
+
+
+@pytest.mark.parametrize(("text", "reason"), [*LEFT_OUT, TWICE])
+def test_a_broken_record_is_left_out_and_named(
+    root: Path, text: str, reason: str, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    changes = take(root, broken_file(tmp_path, text), say=said.append)
+    named, counted = said[:2]
+
+    first = ['add task 9 "x"'] if text == TWICE[0] else []
+    assert sorted(['add the row "f" of features', *first]) == sorted(
+        line.partition(":")[0] for line in lines(changes)
+    )
+    assert named.startswith("left out ")
+    assert reason in named
+    assert "warning: left out 1 unreadable record" == counted
+
+
+@pytest.mark.parametrize(
+    ("text", "warning"), [*FAULTY[:-1], (FAULTY[-1][0], "task 9 waits for missing task 8")]
+)
+def test_a_task_with_faulty_dependencies_is_imported_with_a_warning(
+    root: Path, text: str, warning: str, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    take(root, broken_file(tmp_path, text), say=said.append)
+
+    assert f"warning: {warning}" in said
+    assert [("x",)] == query(root, "SELECT title FROM tasks WHERE id = 9")
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, lambda path: path.write_bytes(b"\xff\xfe")])
