@@ -7,7 +7,7 @@ import re
 
 from ..database.schema import TABLES, fold
 from ..values.encoding import sha256_hex
-from .check_constraints import check_values, is_strict
+from .check_constraints import check_values, is_strict, sql_tokens
 from .library import sqlite3
 
 TYPE_CHECKING = False
@@ -143,7 +143,8 @@ def _meant(declared: str, affinity: str) -> str:
 def views_digest(connection: sqlite3.Connection, names: Iterable[str]) -> str:
     """Return the sha256, in hex, of the views among `names` and the views that they read.
 
-    Empty if there are none. A view counts as read if a definition contains its name.
+    Empty if there are none. A view counts as read if a definition contains its name. Comments and
+    white space do not matter, so `init` can make the views again from their tokens.
     """
     sql = "SELECT name, CAST(sql AS BLOB) FROM main.sqlite_master WHERE type = 'view'"
     found = connection.execute(sql).fetchall()
@@ -156,7 +157,8 @@ def views_digest(connection: sqlite3.Connection, names: Iterable[str]) -> str:
         # A quote within a quoted name is written twice.
         text = fold(views[name]).replace('""', '"').replace("``", "`").replace("''", "'")
         waiting += [one for one in views if one in text and one not in used]
-    return sha256_hex(repr(sorted(used.items())).encode()) if used else ""
+    tokens = sorted((name, sql_tokens(text)) for name, text in used.items())
+    return sha256_hex(repr(tokens).encode()) if used else ""
 
 
 def missing_columns(
