@@ -146,7 +146,7 @@ def oldest(lines: Sequence[str], room: int) -> list[str]:
 
 def _fits(text: str, room: int, *, from_end: bool) -> int:
     """Return how many characters at one end of a text fit into `room` bytes of JSON."""
-    low, high = 0, len(text)
+    low, high = 0, min(len(text), max(room, 0))  # each character is at least a byte
     while low < high:
         middle = (low + high + 1) // 2
         part = text[len(text) - middle :] if from_end else text[:middle]

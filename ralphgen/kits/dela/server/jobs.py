@@ -58,7 +58,7 @@ def task_output(dela: Dela, arguments: dict[str, Any]) -> dict[str, Any]:
         "total_lines": page.total,
         "total_bytes": page.received,
         "truncated": len(page.lines) < page.total - page.first,
-        "buffer_full": page.first > 0,
+        "buffer_full": page.has_lost,
         "offset": page.offset,
         "next_offset": page.next,
     }
@@ -69,7 +69,7 @@ def task_output(dela: Dela, arguments: dict[str, Any]) -> dict[str, Any]:
             "requested_lines": wanted,
             "returned_lines": len(page.lines),
             "is_truncated": answer["truncated"],
-            "buffer_full": page.first > 0,
+            "buffer_full": page.has_lost,
             "buffer_capacity": dela.setting("lines"),
         }
     return _with_lines(answer, [line.removesuffix("\n") for line in page.lines], offset is None)

@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections import deque
 
-LONGEST = 1 << 12  # bytes of a line; a longer one is kept in pieces
+OPEN = 1 << 12  # characters at the end of an unfinished line in which a secret may still appear
 LONGEST_CHARACTER = 4  # bytes
 OVERHEAD = 48  # bytes of memory that a line costs besides its text
 CONTINUING = range(0x80, 0xC0)  # the bytes of a character after its first
@@ -17,18 +17,27 @@ CONTINUING = range(0x80, 0xC0)  # the bytes of a character after its first
 class OutputPage:
     r"""Some neighbouring lines, and what there was when they were read.
 
-    `lines` end in "\n" as they were written: a piece of an overlong line does not, nor does a
-    line that has only begun, so that together they are the text. `offset` is the number of the
-    first of them; lines are numbered from 0 since the start, also those that are gone. `first` is
-    the number of the oldest line that is kept, which is how many are gone, and `total` the number
-    of all that ever were. `received` are the bytes that were ever written. `begun` says that the
-    last of these lines may still grow, and `next` where to read on, which is that line again.
+    `lines` end in "\n" as they were written; a line that has only begun does not, so that together
+    they are the text. `offset` is the number of the first of them; lines are numbered from 0 since
+    the start, also those that are gone. `first` is the number of the oldest line that is kept,
+    which is how many are gone, and `total` the number of all that ever were. `received` are the
+    bytes that were ever written. `begun` says that the last of these lines may still grow, and
+    `next` where to read on, which is that line again. `has_lost` is true once lines, or the
+    beginning of one, did not fit.
     """
 
-    __slots__ = ("begun", "first", "lines", "next", "offset", "received", "total")
+    __slots__ = ("begun", "first", "has_lost", "lines", "next", "offset", "received", "total")
 
     def __init__(
-        self, lines: list[str], *, offset: int, first: int, total: int, received: int, begun: bool
+        self,
+        lines: list[str],
+        *,
+        offset: int,
+        first: int,
+        total: int,
+        received: int,
+        begun: bool,
+        has_lost: bool,
     ) -> None:
         self.lines = lines
         self.offset = offset
@@ -36,6 +45,7 @@ class OutputPage:
         self.total = total
         self.received = received
         self.begun = begun
+        self.has_lost = has_lost
         self.next = offset + len(lines) - begun
 
 
@@ -43,19 +53,20 @@ class OutputBuffer:
     r"""What a process has written, line by line; one thread adds to it while others read.
 
     At most `lines` lines of together at most `size` bytes (of UTF-8, with the "\n") are kept: the
-    newest. What is not UTF-8 is replaced by U+FFFD, and "\r\n" by "\n". A line of more than
-    `LONGEST` bytes becomes several. One that has begun counts as a line. Secrets of the environment
-    are masked.
+    newest. Of a single line of more than `size` bytes the end is kept. What is not UTF-8 is
+    replaced by U+FFFD, and "\r\n" by "\n". One that has begun counts as a line. Secrets of the
+    environment are masked.
     """
 
     __slots__ = (
         "_begun",
         "_decoder",
+        "_has_cut",
         "_kept",
         "_lines",
         "_lock",
-        "_longest",
         "_masker",
+        "_open",
         "_received",
         "_size",
         "_used",
@@ -71,12 +82,13 @@ class OutputBuffer:
         self._masker = Masker()
         self._lines = max(lines, 1)
         self._size = max(size, LONGEST_CHARACTER + 1)
-        self._longest = min(LONGEST, self._size - 1)
         self._decoder = getincrementaldecoder("utf-8")("replace")
         self._kept: deque[bytes] = deque()
         self._used = 0  # bytes of the kept lines
         self._whole = 0  # lines ever, without the one that has begun
-        self._begun = b""
+        self._begun = bytearray()  # the line that has begun, but for its end
+        self._open = ""  # its end
+        self._has_cut = False  # the beginning of a line is gone
         self._received = 0
         self._lock = _thread.allocate_lock()
 
@@ -91,21 +103,23 @@ class OutputBuffer:
         """Take the line that has begun as it is: no more is written."""
         with self._lock:
             self._take(self._decoder.decode(b"", final=True))
-            if self._begun:
-                self._keep_piece(self._begun)
-                self._begun = b""
+            if self._open:
+                self._keep(self._unfinished())
+                self._begun.clear()
+                self._open = ""
             self._trim()
 
     @property
     def weight(self) -> int:
         """About how many bytes of memory what is kept costs."""
-        return self._used + len(self._begun) + OVERHEAD * len(self._kept)
+        return self._used + len(self._begun) + len(self._open) + OVERHEAD * len(self._kept)
 
     def drop(self) -> None:
         """Let go of all lines, also of one that has begun; they count as ever."""
         with self._lock:
-            self._whole += bool(self._begun)
-            self._begun = b""
+            self._whole += bool(self._open)
+            self._begun.clear()
+            self._open = ""
             self._kept.clear()
             self._used = 0
 
@@ -117,19 +131,19 @@ class OutputBuffer:
     def tail(self, count: int) -> OutputPage:
         """Return the newest `count` lines."""
         with self._lock:
-            return self._page(self._whole + bool(self._begun) - count, count)
+            return self._page(self._whole + bool(self._open) - count, count)
 
     def _page(self, start: int, count: int) -> OutputPage:
         from itertools import islice
 
         first = self._whole - len(self._kept)
-        total = self._whole + bool(self._begun)
+        total = self._whole + bool(self._open)
         offset = min(max(start, first), total)
         stop = min(offset + max(count, 0), total)
         lines = list(islice(self._kept, offset - first, stop - first))
-        begun = bool(self._begun) and offset < stop == total
+        begun = bool(self._open) and offset < stop == total
         if begun:
-            lines.append(self._begun)
+            lines.append(self._unfinished())
         return OutputPage(
             [line.decode() for line in lines],
             offset=offset,
@@ -137,54 +151,60 @@ class OutputBuffer:
             total=total,
             received=self._received,
             begun=begun,
+            has_lost=first > 0 or self._has_cut,
         )
+
+    def _unfinished(self) -> bytes:
+        return bytes(self._begun) + self._open.encode()
 
     def _take(self, text: str) -> None:
         """Keep the lines that are whole now; the rest is the line that has begun.
 
-        Lines are looked at by the window, not one by one: a process may write millions of them.
+        Lines are not looked at one by one: a process may write millions of them.
         """
-        data = self._masker.text(self._begun.decode() + text).encode()
-        kept = start = 0
-        while True:
-            # All lines up to the last end within the window are short enough.
-            end = data.rfind(b"\n", start, start + self._longest + 1) + 1
-            if end:
-                start = end
-                continue
-            if len(data) - start <= self._longest:
-                break
-            self._keep(data[kept:start])
-            kept = start + self._longest
-            while data[kept] in CONTINUING:
-                kept -= 1  # to where a character begins
-            self._keep_piece(data[start:kept])
-            start = kept
-        self._keep(data[kept:start])
-        self._begun = data[start:]
+        text = self._masker.text(self._open + text)
+        whole, newline, rest = text.rpartition("\n")
+        if newline:
+            first, newline, others = f"{whole}\n".partition("\n")
+            self._keep(bytes(self._begun) + f"{first}\n".replace("\r\n", "\n").encode())
+            self._begun.clear()
+            run = others.replace("\r\n", "\n").encode()
+            self._whole += run.count(b"\n")
+            newest = run[:-1].rsplit(b"\n", self._lines)[-self._lines :] if run else []
+            self._kept.extend([line + b"\n" for line in newest])
+            self._used += sum(map(len, newest)) + len(newest)
+        self._begun += rest[:-OPEN].encode()
+        self._open = rest[-OPEN:]
 
-    def _keep(self, run: bytes) -> None:
-        """Keep some lines that are whole, or the newest where they are too many."""
-        if not run:
-            return
-        run = run.replace(b"\r\n", b"\n")
-        self._whole += run.count(b"\n")
-        newest = run[:-1].rsplit(b"\n", self._lines)[-self._lines :]
-        self._kept.extend([line + b"\n" for line in newest])
-        self._used += sum(map(len, newest)) + len(newest)
-
-    def _keep_piece(self, piece: bytes) -> None:
+    def _keep(self, line: bytes) -> None:
         self._whole += 1
-        self._kept.append(piece)
-        self._used += len(piece)
+        self._kept.append(line)
+        self._used += len(line)
 
     def _trim(self) -> None:
         """Let go of the oldest lines until the rest, with the begun one, is within the limits."""
-        lines = self._lines - bool(self._begun)
-        size = self._size - len(self._begun)
+        begun = len(self._begun) + len(self._open.encode())
+        lines = self._lines - bool(begun)
+        size = self._size - begun
         kept = self._kept
-        while len(kept) > lines or self._used > size:
+        while len(kept) > lines or (self._used > size and len(kept) > (not begun)):
             self._used -= len(kept.popleft())
+        if self._used > self._size:
+            kept[0] = kept[0][_start_of_end(kept[0], self._size) :]
+            self._used, self._has_cut = len(kept[0]), True
+        if begun > self._size:
+            end = self._open.encode()[-self._size :]
+            self._open = end.decode(errors="ignore")
+            del self._begun[: _start_of_end(self._begun, self._size - len(end))]
+            self._has_cut = True
+
+
+def _start_of_end(line: bytes | bytearray, size: int) -> int:
+    """Return where the last bytes of a line start, at the beginning of a character."""
+    start = max(len(line) - size, 0)
+    while start < len(line) and line[start] in CONTINUING:
+        start += 1
+    return start
 
 
 def weight_of(lines: int, size: int) -> int:

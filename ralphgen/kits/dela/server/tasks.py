@@ -153,7 +153,7 @@ def _is_over(job: Job, seconds: float) -> bool:
             return True
         passed += TOLD
         page = job.output.tail(1)
-        last = one_line("".join(page.lines).rstrip("\n"))[:LONGEST_LINE]
+        last = one_line("".join(page.lines).rstrip("\n")[:LONGEST_LINE])[:LONGEST_LINE]
         about = f"{page.total} lines of output" + (f", the last: {last}" if last else "")
         report_progress(passed, int(seconds), about)
     return job.wait(seconds - passed)

@@ -95,16 +95,17 @@ def test_r5_a_cut_falls_between_characters_and_each_request_is_answered(
 
     assert (True, True) == (size <= MOST_BYTES, newest_size <= MOST_BYTES)
     assert text.endswith(answer["initial_output"])
-    assert text.endswith("".join(newest["lines"]))
-    assert newest["lines"]
-    assert text == whole(dela, pid)
+    (line,) = newest["lines"]
+    assert text.startswith(line.removesuffix("... [truncated]"))
+    assert len(line.encode()) > 7_000
+    assert line == whole(dela, pid)
 
 
 @pytest.mark.parametrize("character", ['"', "\x1b", "\0"])
 def test_r5_what_takes_several_bytes_of_json_is_cut_by_them(
     dela: Driver, tmp_path: Path, character: str
 ) -> None:
-    """Even a piece of a line is too long then: the answer says that it is not whole."""
+    """The answer states that the line is not whole."""
     pid, answer, size = show(dela, tmp_path / "data", character.encode() * 20_000)
     newest_size, newest = asked(dela, "task_output", {"pid": pid})
 
@@ -156,7 +157,7 @@ def test_r18_a_tail_that_is_too_large_loses_its_oldest_lines(dela: Driver, tmp_p
     assert count > 70
 
 
-def test_r20_a_line_longer_than_all_that_is_kept_leaves_its_end_and_what_follows(
+def test_r20_line_longer_than_all_that_is_kept_leaves_what_follows(
     tmp_path: Path,
 ) -> None:
     root = project_with(tmp_path / "project", FILES, settings="bytes = 8192")
@@ -166,18 +167,36 @@ def test_r20_a_line_longer_than_all_that_is_kept_leaves_its_end_and_what_follows
         kept = whole(dela, pid)
         told = dela.call("task_output", pid=pid, lines=0)
 
-    assert answer["initial_output"].endswith("x\nafter\n")
-    assert (kept.count("x") * "x" + "after", True) == (kept, 2_000 < len(kept) <= 8192)
-    assert (len(data), True) == (told["total_bytes"], told["buffer_full"])
-    assert told["dropped_lines"] > 1
+    assert "after\n" == answer["initial_output"]
+    assert "after" == kept
+    assert (len(data), 3, True) == (told["total_bytes"], told["total_lines"], told["buffer_full"])
+    assert 2 == told["dropped_lines"]
 
 
-def test_r26_a_line_of_more_than_64_kib_is_read_to_its_end(dela: Driver, tmp_path: Path) -> None:
+def test_r26_line_of_more_than_64_kib_is_one_line_and_shown_cut(
+    dela: Driver, tmp_path: Path
+) -> None:
     line = "".join(f"{number:07d}," for number in range(12_500))
     pid, _, _ = show(dela, tmp_path / "data", f"{line}\nafter\n".encode())
+    page = dela.call("task_output", pid=pid, offset=0)
+    (shown,) = page["lines"]
 
-    assert f"{line}after" == whole(dela, pid)
+    assert shown.endswith("... [truncated]")
+    assert line.startswith(shown.removesuffix("... [truncated]"))
+    assert (2, 1) == (page["total_lines"], page["next_offset"])
     assert ["after"] == dela.call("task_output", pid=pid, lines=1)["lines"]
+
+
+def test_900_lines_of_almost_10_000_characters_lose_only_what_exceeds_5_mib(
+    dela: Driver, tmp_path: Path
+) -> None:
+    lines = [f"{number:03d}{'.' * 9987}" for number in range(900)]
+    pid, _, _ = show(dela, tmp_path / "data", "".join(f"{line}\n" for line in lines).encode())
+    told = dela.call("task_output", pid=pid, offset=0)
+    kept = (5 << 20) // 9991
+
+    assert (900, 900 - kept) == (told["total_lines"], told["dropped_lines"])
+    assert lines[900 - kept].startswith(told["lines"][0].removesuffix("... [truncated]"))
 
 
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lanes import examples
 
-from ralphgen.kits.dela.server.output_buffer import LONGEST, OutputBuffer
+from ralphgen.kits.dela.server.output_buffer import OPEN, OutputBuffer
 
 AMPLE = 1 << 30
 BYTES = st.binary(max_size=60) | st.sampled_from(
@@ -52,10 +52,11 @@ def lines_of(output: OutputBuffer) -> list[str]:
         (b"a\xffb\xc3\n\xe2\x82", ["a\ufffdb\ufffd\n", "\ufffd"]),
         (b"\x00\x1b[1m\x85\xe2\x80\xa8\n", ["\x00\x1b[1m\ufffd\u2028\n"]),
         ("ä€😀\n".encode(), ["ä€😀\n"]),
-        (b"x" * LONGEST + b"\ny", ["x" * LONGEST + "\n", "y"]),
-        (b"x" * (LONGEST + 1) + b"\ny", ["x" * LONGEST, "x\n", "y"]),
-        (("€" * 3000 + "\n").encode(), ["€" * 1365, "€" * 1365, "€" * 270 + "\n"]),
-        (b"\xff" * 1366, ["\ufffd" * 1365, "\ufffd"]),
+        (b"x" * OPEN + b"\ny", ["x" * OPEN + "\n", "y"]),
+        (b"x" * (OPEN + 1) + b"\ny", ["x" * (OPEN + 1) + "\n", "y"]),
+        (b"x" * OPEN + b"\r\n", ["x" * OPEN + "\n"]),
+        (("€" * 5000 + "\n").encode(), ["€" * 5000 + "\n"]),
+        (b"\xff" * 5000, ["\ufffd" * 5000]),
     ],
 )
 def test_lines_end_where_the_process_ended_them(written: bytes, lines: list[str]) -> None:
@@ -75,7 +76,7 @@ def test_the_text_is_what_was_written_however_it_came(writes: list[bytes]) -> No
     assert whole.decode(errors="replace").replace("\r\n", "\n") == "".join(page.lines)
     assert lines_of(output_of(whole)) == page.lines
     assert len(whole) == page.received
-    assert all(len(line.removesuffix("\n").encode()) <= LONGEST for line in page.lines)
+    assert page.total == len(whole.split(b"\n")) - (not whole or whole.endswith(b"\n"))
 
 
 @settings(max_examples=examples(150), deadline=None)
@@ -93,6 +94,7 @@ def test_what_is_kept_is_the_most_that_fits(
     assert len(page.lines) <= lines
     assert page.first == page.offset == page.total - len(page.lines)
     assert everything.endswith("".join(page.lines))
+    assert page.has_lost == (everything != "".join(page.lines))
     assert bool(everything) == bool(page.lines)
 
 
@@ -116,9 +118,43 @@ def test_a_line_larger_than_all_that_is_kept_leaves_its_end() -> None:
     output = output_of(b"before\n", b"x" * 100_000 + b"end\n", size=5000)
     page = output.tail(AMPLE)
 
-    assert page.lines[-1].endswith("end\n")
-    assert page.first == page.total - len(page.lines)
-    assert 1 + 25 == page.total
+    assert ["x" * 4996 + "end\n"] == page.lines
+    assert (1, 2, True) == (page.first, page.total, page.has_lost)
+
+
+@pytest.mark.parametrize("ended", [True, False])
+@pytest.mark.parametrize("written", ["€" * 9000, "x" * 3000 + "€" * 4000])
+def test_single_line_above_the_limit_keeps_its_end(written: str, ended: bool) -> None:
+    data = written.encode()
+    pieces = [data[at : at + 700] for at in range(0, len(data), 700)]
+    page = output_of(*pieces, size=5000, ended=ended).tail(AMPLE)
+
+    assert [written[-1666:]] == page.lines
+    assert (0, 1, True) == (page.first, page.total, page.has_lost)
+
+
+def test_long_lines_are_counted_as_lines_and_limited_by_bytes() -> None:
+    lines = [f"{number:04d}" + "." * 9986 for number in range(900)]
+    output = OutputBuffer(1000, 5 << 20)
+    text = "".join(f"{line}\n" for line in lines).encode()
+    for at in range(0, len(text), 1 << 16):
+        output.add(text[at : at + (1 << 16)])
+    output.end()
+    page = output.tail(AMPLE)
+
+    assert 900 == page.total
+    assert [f"{line}\n" for line in lines[-len(page.lines) :]] == page.lines
+    assert (5 << 20) // 9991 == len(page.lines)
+
+
+@pytest.mark.parametrize("before", [0, OPEN - 5, OPEN, OPEN + 1, 3 * OPEN])
+def test_secret_in_two_writes_of_a_long_line_is_masked(
+    before: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_PASS", "hunter2!!")
+    output = output_of(b"x" * before + b"hunt", b"er2!!" + b"y" * OPEN + b"\n")
+
+    assert ["x" * before + "***" + "y" * OPEN + "\n"] == lines_of(output)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +206,9 @@ def test_a_line_that_never_ended_is_whole_at_the_end() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("pattern", [b"y\n", b"x", b"seventy characters or so\n", b"\xff\x00\n"])
+@pytest.mark.parametrize(
+    "pattern", [b"y\n", b"x", "€".encode(), b"seventy characters or so\n", b"\xff\x00\n"]
+)
 def test_endless_output_keeps_little_memory(pattern: bytes) -> None:
     output = OutputBuffer(1000, 1 << 20)
     chunk = pattern * ((1 << 16) // len(pattern))
