@@ -19,10 +19,11 @@ INITIALIZE = {
 
 @dataclass(frozen=True, slots=True)
 class CallAnswer:
-    """What a call came to: the text of its answer, or of the refusal where it was `refused`."""
+    """The text of an answer, or of a refusal with the `hint` that the server sent with it."""
 
     text: str
     refused: bool = False
+    hint: str = ""
 
 
 class ServerConnection:
@@ -54,7 +55,10 @@ class ServerConnection:
         """Return what `tools/call` answers; a refusal is an answer too."""
         answer = self._request("tools/call", {"name": tool, "arguments": arguments})
         if "error" in answer:
-            return CallAnswer(answer["error"]["message"], refused=True)
+            error = answer["error"]
+            data = error.get("data") or ""
+            hint = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+            return CallAnswer(error["message"], refused=True, hint=hint)
         result = answer["result"]
         text = "\n".join(part.get("text") or json.dumps(part) for part in result["content"])
         return CallAnswer(text, refused=result.get("isError", False))

@@ -49,6 +49,8 @@ def _call(words: Sequence[str]) -> int:
         answer = server.call(tool, fixed)
     if answer.refused:
         say(answer.text)
+        if answer.hint:
+            say(f"hint: {answer.hint}")
         return REFUSED
     print(answer.text)
     return 0

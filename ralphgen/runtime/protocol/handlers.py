@@ -137,7 +137,7 @@ def guarded(
         except (DeferError, RefusedError):
             raise
         except NotThereError as error:
-            raise RefusedError(INVALID_PARAMS, str(error), data) from error
+            raise RefusedError(INVALID_PARAMS, str(error), data or {"method": request}) from error
         except ToolError as error:
             raise RefusedError(INTERNAL_ERROR, str(error), data) from error
         except Exception as error:
@@ -160,7 +160,8 @@ def prompt_methods(prompts: Mapping[str, Prompt], workspace: Any) -> dict[str, M
         try:
             text = prompt.text(workspace, given)
         except ToolError as error:
-            raise RefusedError(INVALID_PARAMS, str(error)) from error
+            data = {"prompt": params["name"]}
+            raise RefusedError(INVALID_PARAMS, str(error), data) from error
         content = {"type": "text", "text": text}
         messages = [{"role": "user", "content": content}]
         return {"description": prompt.description, "messages": messages}
@@ -258,10 +259,12 @@ def _named(prompts: Mapping[str, Prompt], name: str, arguments: Iterable[str]) -
     Raises `RefusedError` where there is none, or where it has no such argument.
     """
     if name not in prompts:
-        raise RefusedError(INVALID_PARAMS, f'Unknown prompt: "{name}"')
+        hint = "Use 'prompts/list' to see the prompts"
+        raise RefusedError(INVALID_PARAMS, f'Unknown prompt: "{name}"', hint)
     prompt = prompts[name]
     for argument in arguments:
         if argument not in prompt.arguments:
             text = f'the prompt "{name}" has no argument "{argument}"'
-            raise RefusedError(INVALID_PARAMS, text)
+            data = f"The arguments of the prompt: {', '.join(prompt.arguments) or 'none'}"
+            raise RefusedError(INVALID_PARAMS, text, data)
     return prompt

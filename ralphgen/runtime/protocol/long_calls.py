@@ -169,10 +169,12 @@ class LongCalls:
         handle = request.params.get("taskId")
         task = self._tasks.get(handle) if type(handle) is str else None
         if task is None or task.is_past():
-            raise RefusedError(INVALID_PARAMS, f"there is no task {shortened(handle)}")
+            text = f"there is no task {shortened(handle)}"
+            raise RefusedError(INVALID_PARAMS, text, "Use the taskId of a running call")
         answers = request.params.get("inputResponses")
         if request.method == "tasks/update" and type(answers) is not dict:
-            raise RefusedError(INVALID_PARAMS, '"inputResponses" must be an object')
+            text = '"inputResponses" must be an object'
+            raise RefusedError(INVALID_PARAMS, text, "Send the answers by the id of their question")
         if request.method == "tasks/get":
             return task.seen()
         if request.method == "tasks/cancel":

@@ -64,7 +64,8 @@ def tool_methods(
         tool = tools.get(params["name"])
         if tool is None:
             why = session.why_hidden(params["name"])
-            raise RefusedError(INVALID_PARAMS, f"Unknown tool: {shortened(params['name'])}: {why}")
+            text = f"Unknown tool: {shortened(params['name'])}: {why}"
+            raise RefusedError(INVALID_PARAMS, text, f"The tools here: {', '.join(tools)}")
         return _called(kit, tool, workspace, params, session)
 
     return {"tools/list": list_tools, "tools/call": call_tool}
@@ -73,7 +74,8 @@ def tool_methods(
 def refuse_cursor(params: Params) -> None:
     """Raise `RefusedError` for any cursor, where a list has one page only."""
     if params.get("cursor") is not None:
-        raise RefusedError(INVALID_PARAMS, f'Unknown cursor: "{params["cursor"]}"')
+        text = f'Unknown cursor: "{params["cursor"]}"'
+        raise RefusedError(INVALID_PARAMS, text, "Leave the cursor out: there is one page")
 
 
 def _called(kit: Kit, tool: Tool, workspace: Workspace, params: Params, session: Session) -> Answer:
@@ -146,7 +148,9 @@ def _checked(kit: Kit, tool: Tool, given: object) -> dict[str, object]:
         return check_arguments(tool.input_schema(), given, tool.refusals)
     except ToolError as error:
         if kit.refusals == "error":
-            raise RefusedError(INVALID_PARAMS, str(error)) from error
+            takes = ", ".join(tool.input_schema()["properties"]) or "no arguments"
+            data = f"The arguments of '{tool.name}': {takes}"
+            raise RefusedError(INVALID_PARAMS, str(error), data) from error
         raise
 
 

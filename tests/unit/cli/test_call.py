@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from command_line import RALPHGEN, ralphgen, ran, refused
+from dela_projects import at_home
 from driving import create_project, edit, made_here, query
 from making_sessions import made
 
@@ -83,6 +84,33 @@ def test_a_recipe_leaves_what_it_leaves(root: Path) -> None:
     assert (1, "") == (done.returncode, done.stdout)
     assert "Unknown tool" in done.stderr
     assert 'the recipe "yap" leaves it out' in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "problem", "hint"),
+    [
+        (["unique_name=build"], "not allowlisted", "task: ralphgen allow build"),
+        (["unique_name=image"], "Runner 'cmake' is not available", "a script or a make target"),
+        (["unique_name=nothing"], "not found", "Use 'list_tasks'"),
+        (["unique_name=build", "arg=1"], 'unknown argument "arg"', "unique_name, args, env, cwd"),
+    ],
+)
+def test_refusal_of_a_task_shows_the_data_of_its_error(
+    root: Path, tmp_path: Path, words: list[str], problem: str, hint: str
+) -> None:
+    (root / "Makefile").write_text("build:\n\t@echo built\n", encoding="utf-8")
+    (root / "CMakeLists.txt").write_text("add_custom_target(image)\n", encoding="utf-8")
+    allowlist = tmp_path / "home/.config/dela/allowlist.toml"
+    allowlist.parent.mkdir(parents=True)
+    image = json.dumps(str((root / "CMakeLists.txt").resolve()))
+    allowlist.write_text(f'[[entries]]\npath = {image}\nscope = "File"\n', encoding="utf-8")
+    with at_home(tmp_path / "home"):
+        done = ralphgen("call", "dela:task_start", *words, cwd=root)
+
+    message, _, told = done.stderr.rstrip("\n").partition("\nhint: ")
+    assert (1, "") == (done.returncode, done.stdout)
+    assert problem in message
+    assert hint in told
 
 
 @pytest.mark.parametrize(

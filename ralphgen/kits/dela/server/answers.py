@@ -8,7 +8,7 @@ from ralphgen.runtime.errors import INTERNAL_ERROR, INVALID_PARAMS, RefusedError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
 MAX_BYTES = 8192  # of the JSON text of an answer that carries output
@@ -105,9 +105,21 @@ def bad_folder(cwd: str, why: str) -> RefusedError:
     )
 
 
-def bad_arguments(why: str) -> RefusedError:
+def bad_arguments(why: str, hint: str) -> RefusedError:
     """Return the refusal of arguments that have the right shape and must not be passed on."""
-    return RefusedError(INVALID_PARAMS, f"Invalid arguments: {why}")
+    return RefusedError(INVALID_PARAMS, f"Invalid arguments: {why}", hint)
+
+
+def unknown_runner(name: str, runners: Iterable[str]) -> RefusedError:
+    """Return the refusal of a name that no runner has; `runners` are those of the listed tasks."""
+    from .runners import HINTS
+
+    nearest = next((runner for runner in HINTS if runner == name.strip().lower()), "")
+    known = ", ".join(dict.fromkeys(runners)) or "none: no task is found here"
+    hint = f"Use '{nearest}'. " if nearest else ""
+    return bad_arguments(
+        f"there is no runner '{shown(name)}'", f"{hint}Runners of the tasks here: {known}"
+    )
 
 
 def size(value: object) -> int:

@@ -67,7 +67,9 @@ def check_further(task: Task, words: Sequence[str], others: Iterable[Task], rule
     any argument.
     """
     if sum(map(len, words)) > MOST:
-        raise bad_arguments(f"the arguments have more than {MOST:,} characters")
+        raise bad_arguments(
+            f"the arguments have more than {MOST:,} characters", "Pass a long text in a file"
+        )
     beside = [other for other in others if other.runner == task.runner]
     allowed = {
         other.source_name
@@ -77,18 +79,25 @@ def check_further(task: Task, words: Sequence[str], others: Iterable[Task], rule
     denied = {other.source_name for other in beside} - allowed - {task.source_name}
     for word in words:
         if "\0" in word:
-            raise bad_arguments("an argument holds a NUL character")
+            raise bad_arguments(
+                f"the argument '{shown(word)}' holds a NUL character", "Remove the NUL character"
+            )
         if task.runner == "make":
             check_pasted(task.runner, _check_of_make(word))
         if task.runner == "just":
             check_pasted(task.runner, word)
         if _leads_elsewhere(task.runner, word):
-            raise bad_arguments(f"'{shown(word)}' would lead {task.runner} to another project")
+            raise bad_arguments(
+                f"'{shown(word)}' would lead {task.runner} to another project",
+                "Leave the option out",
+            )
         bare = task.runner in SEVERAL and not word.startswith("-") and word not in allowed
         if bare or (task.runner == "just" and word in denied):
-            hint = "; write the value of an option as --option=value" if bare else ""
             raise bad_arguments(
-                f"'{shown(word)}' would start another task, which is not allowlisted{hint}"
+                f"'{shown(word)}' would start another task, which is not allowlisted",
+                "Write the value of an option as --option=value"
+                if bare
+                else "Ask a human to allow that task, or leave the word out",
             )
 
 
@@ -101,10 +110,12 @@ def check_name(task: Task) -> None:
         return
     if PATTERN in task.source_name:
         raise bad_arguments(
-            f"'{shown(task.name)}' is a pattern: give its name with a word in place of each *"
+            f"'{shown(task.name)}' is a pattern", "Give its name with a word in place of each *"
         )
     if "=" in task.source_name:
-        raise bad_arguments(f"task takes '{shown(task.source_name)}' for a variable")
+        raise bad_arguments(
+            f"task takes '{shown(task.source_name)}' for a variable", "Use a name without '='"
+        )
     for part in parts_of(task.name, task.source_name):
         check_pasted(task.runner, part)
 
@@ -115,13 +126,25 @@ def check_variables(task: Task, variables: Mapping[str, str]) -> None:
     Or another command, where the runner writes it into one.
     """
     if sum(len(name) + len(value) for name, value in variables.items()) > MOST:
-        raise bad_arguments(f"the environment variables have more than {MOST:,} characters")
+        raise bad_arguments(
+            f"the environment variables have more than {MOST:,} characters",
+            "Pass a long text in a file",
+        )
     for name, value in variables.items():
-        if not name or "=" in name or "\0" in name + value:
-            raise bad_arguments(f"'{shown(name)}' cannot be the name of an environment variable")
+        if not name or "=" in name or "\0" in name:
+            raise bad_arguments(
+                f"'{shown(name)}' cannot be the name of an environment variable",
+                "Use a name of letters, digits and underscores",
+            )
+        if "\0" in value:
+            raise bad_arguments(
+                f"the value of the environment variable '{shown(name)}' holds a NUL character",
+                "Remove the NUL character",
+            )
         if name.upper() in VARIABLES or name.upper().startswith(PREFIXES):
             raise bad_arguments(
-                f"the environment variable '{shown(name)}' cannot be set for a task"
+                f"the environment variable '{shown(name)}' cannot be set for a task",
+                "Leave it out: the task runs with the server's own value",
             )
         if task.runner == "make":
             _check_of_make(f"{name}={value}")
@@ -134,8 +157,8 @@ def check_pasted(runner: str, text: str) -> None:
     found = BEYOND_WORDS.search(text)
     if found is not None:
         raise bad_arguments(
-            f"'{shown(text)}' holds '{shown(found[0])}': {runner} writes it into a command, whose "
-            "shell must find plain words of letters, digits and @%+=:,./^_-"
+            f"'{shown(text)}' holds '{shown(found[0])}', and {runner} writes it into a command",
+            "Use plain words of letters, digits and @%+=:,./^_-",
         )
 
 
@@ -156,10 +179,12 @@ def _check_of_make(word: str) -> str:
     assigned = ASSIGNMENT.fullmatch(word)
     if assigned is None:
         raise bad_arguments(
-            f"make takes '{shown(word)}' for an option, another target or a setting of its own: "
-            "give variables as NAME=value"
+            f"make takes '{shown(word)}' for an option, another target or a setting of its own",
+            "Give variables as NAME=value",
         )
     name, value = assigned.groups()
     if name in OF_MAKE or name.startswith("-"):
-        raise bad_arguments(f"the variable '{shown(name)}' of make cannot be set for a task")
+        raise bad_arguments(
+            f"the variable '{shown(name)}' of make cannot be set for a task", "Leave it out"
+        )
     return value

@@ -6,7 +6,7 @@ import _thread
 import os
 
 from ralphgen.runtime.deferred import DeferredResult, report_progress
-from ralphgen.runtime.errors import INVALID_PARAMS, RefusedError, one_line
+from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.processes.groups import RUNNING
 from ralphgen.runtime.processes.inherited import passed_on
 from ralphgen.runtime.processes.jobs import FullError, NotRunningError
@@ -14,11 +14,14 @@ from ralphgen.runtime.processes.pipes import Pipes
 from ralphgen.runtime.values.paging import page
 
 from .answers import (
+    bad_arguments,
     not_allowlisted,
     not_started,
     runner_unavailable,
+    shown,
     task_not_found,
     too_many,
+    unknown_runner,
     with_text,
 )
 from .argument_policy import FORCED, check_further, check_name, check_variables
@@ -52,6 +55,8 @@ def list_tasks(dela: Dela, arguments: dict[str, Any]) -> dict[str, Any]:
     folder = dela.folder(arguments.get("cwd"))
     found, problems = dela.tasks(folder)
     runner = arguments.get("runner")
+    if runner is not None and runner not in HINTS:
+        raise unknown_runner(runner, (task.runner for task in found))
     tasks = [task for task in found if runner in (None, task.runner)]
     begin = _position(arguments.get("cursor"), len(tasks))
     rules = dela.rules()
@@ -208,6 +213,8 @@ def _position(cursor: str | None, count: int) -> int:
     if cursor is None:
         return 0
     if cursor not in map(str, range(1, count)):
-        text = f"Invalid arguments: there is no page after the cursor '{cursor[:40]}'"
-        raise RefusedError(INVALID_PARAMS, text)
+        raise bad_arguments(
+            f"there is no page after the cursor '{shown(cursor)}'",
+            "Use the 'next_cursor' of the page before, or leave 'cursor' out",
+        )
     return int(cursor)

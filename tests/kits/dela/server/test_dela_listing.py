@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from dela_projects import project_with, refusal, serving
-from driving import Driver, connected
+from driving import Driver, connected, context_for, on_context
+from wire import MODERN, running
 
 FILES = {
     "Makefile": """\
@@ -63,15 +64,23 @@ def test_tasks_are_listed_by_format_and_then_as_their_files_have_them(dela: Driv
         ("make", ["build-m", "test", "included"]),
         ("docker compose", ["up", "down", "web"]),
         ("sh", ["hello"]),
-        ("Make", []),
         ("gradle", []),
-        ("", []),
     ],
 )
 def test_a_runner_filters_by_its_exact_short_name(
     dela: Driver, runner: str, names: list[str]
 ) -> None:
     assert names == listed(dela, runner=runner)
+
+
+@pytest.mark.parametrize("name", ["Make", "MAKE ", "docker-compose", "none", ""])
+def test_unknown_runner_is_refused_with_the_runners(dela: Driver, name: str) -> None:
+    code, message, data = refusal(dela, "list_tasks", runner=name)
+    use = "Use 'make'. " if name.strip().lower() == "make" else ""
+    expected = f"{use}Runners of the tasks here: make, npm, docker compose, cmake, sh"
+
+    assert (-32602, f"Invalid arguments: there is no runner '{name}'") == (code, message)
+    assert expected == data
 
 
 def test_a_filter_changes_no_unique_name(dela: Driver) -> None:
@@ -209,3 +218,34 @@ def test_both_eras_get_the_same_listing_and_are_offered_no_prompts(
         )
         assert {"tools", "resources", "completions"} == earlier
         assert {*earlier, "extensions"} == offered
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+def test_every_error_of_wrong_arguments_has_data(root: Path, version: str) -> None:
+    envelope = {"_meta": MODERN} if version >= "2026" else {}
+    requests: list[tuple[str, dict[str, Any]]] = [
+        ("tools/call", {"name": "list_tasks", "arguments": {"runer": "make"}}),
+        ("tools/call", {"name": "list_tasks", "arguments": {"limit": 0}}),
+        ("tools/call", {"name": "list_tasks", "arguments": {"cursor": "none"}}),
+        ("tools/call", {"name": "task_status", "arguments": {}}),
+        ("tools/call", {"name": "task_start", "arguments": {}}),
+        ("tools/call", {"name": "task_output", "arguments": {"pid": "one"}}),
+        ("tools/call", {"name": "nothing", "arguments": {}}),
+        ("tools/list", {"cursor": "none"}),
+        ("resources/list", {"cursor": "none"}),
+        ("resources/read", {"uri": "job://1"}),
+        (
+            "completion/complete",
+            {
+                "ref": {"type": "ref/resource", "uri": "job://{none}"},
+                "argument": {"name": "none", "value": ""},
+            },
+        ),
+    ]
+    with running(root, "dela", *on_context(context_for(root, "manual"))) as server:
+        server.shake_hands(version)
+        errors = [server.ask(name, {**given, **envelope})["error"] for name, given in requests]
+        server.leave()
+
+    assert {-32602} == {error["code"] for error in errors}
+    assert [] == [error for error in errors if not error.get("data")]

@@ -58,7 +58,7 @@ class TestStructured:
         assert (True, True) == (bool(whole["errors"]), "next_cursor" in page)
         assert whole["total"] == len(whole["tasks"])
         self.held(dela, "list_tasks", limit=1, cursor=page["next_cursor"])
-        self.held(dela, "list_tasks", runner="none")
+        self.held(dela, "list_tasks", runner="gradle")
 
     @pytest.mark.parametrize(
         ("name", "state", "keys"),

@@ -158,8 +158,21 @@ class TestCodes:
     def test_arguments_of_the_wrong_shape(self, dela: Driver, given: dict[str, Any]) -> None:
         before = remembered(dela, "words")
 
-        assert -32602 == refusal(dela, "task_start", **given).code
+        code, message, data = refusal(dela, "task_start", **given)
+        assert -32602 == code
+        assert message
+        assert data
         assert before == remembered(dela, "words")
+
+    def test_nul_in_an_environment_value_is_blamed_on_the_value(self, dela: Driver) -> None:
+        (_, by_value, _), (_, by_name, _) = (
+            refusal(dela, "task_start", unique_name="words", env=env)
+            for env in ({"GOOD": "a\0b"}, {"BAD\0": "c"})
+        )
+
+        blamed = "the value of the environment variable 'GOOD' holds a NUL character"
+        assert f"Invalid arguments: {blamed}" == by_value
+        assert by_name.endswith("cannot be the name of an environment variable")
 
 
 class TestEnds:
