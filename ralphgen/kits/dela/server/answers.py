@@ -26,10 +26,11 @@ def shown(text: str) -> str:
     return one_line(cut)
 
 
-def not_allowlisted(unique_name: str, *, below: str, denied: bool) -> RefusedError:
+def not_allowlisted(unique_name: str, *, below: str, denied: bool, fault: str) -> RefusedError:
     """Return the refusal of a task that is not allowed, or denied; `below` is where it was found.
 
-    That is a folder relative to the root, empty for the root itself.
+    That is a folder relative to the root, empty for the root itself. `fault` names an allowlist
+    that cannot be used, and why.
     """
     from shlex import quote
 
@@ -37,6 +38,8 @@ def not_allowlisted(unique_name: str, *, below: str, denied: bool) -> RefusedErr
     data = (
         f"Ask a human to grant MCP access to this task: ralphgen allow {quote(unique_name)}{place}"
     )
+    if fault:
+        data = f"Ask a human to fix the allowlist {fault}"
     if denied:
         data = "A human has denied this task: do without it, or ask them"
     return RefusedError(

@@ -66,11 +66,21 @@ class Folder:
         return [*self._names(folder or self.path)]
 
     def first(self, *names: str, folder: str = "") -> str | None:
-        """Return the path of the first of the names that is a file, spelled exactly so."""
+        """Return the path of the first of the names that is a file, spelled exactly so.
+
+        One before it that is something else, such as a folder, is reported.
+        """
         place = folder or self.path
         there = self._names(place)
         found = (os.path.join(place, name) for name in names if name in there)
-        return next((path for path in found if self.is_file(path)), None)
+        return next(filter(self.is_usable, found), None)
+
+    def is_usable(self, path: str) -> bool:
+        """Return whether a name that is there is a file; anything else is reported."""
+        is_file = self.is_file(path)
+        if not is_file and self.is_inside(path):
+            self.report(path, "is not a file" if os.path.exists(path) else "is a broken link")
+        return is_file
 
     def is_file(self, path: str) -> bool:
         """Return whether a file or a link to one is there; a link out of the root is reported."""

@@ -149,14 +149,18 @@ def read_xml(folder: Folder, path: str) -> Element:
 
     text = folder.text(path)
     add_packages()
-    from defusedxml import DefusedXmlException
+    from defusedxml import DefusedXmlException, EntitiesForbidden
     from defusedxml.ElementTree import fromstring
 
     try:
         root: Element = fromstring(text)
     except ParseError as error:
         raise UnreadableError(path, f"is not XML: {error}") from error
-    except (DefusedXmlException, ValueError, RecursionError) as error:
+    except EntitiesForbidden as error:
+        raise UnreadableError(path, f'defines the entity "{error.name}": write its text') from error
+    except DefusedXmlException as error:
+        raise UnreadableError(path, "refers to another file: that is not read") from error
+    except (ValueError, RecursionError) as error:
         raise UnreadableError(path, f"is XML of a kind that is not read: {error}") from error
     return root
 

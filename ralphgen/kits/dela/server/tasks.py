@@ -86,7 +86,8 @@ def task_start(dela: Dela, arguments: dict[str, Any]) -> DeferredResult:
     if not dela.permits(rules, task, folder):
         below = "" if folder == dela.root else os.path.relpath(folder, dela.root)
         denied = rules.denial(task.name, task.unique_name, task.path) is not None
-        raise not_allowlisted(task.unique_name, below=below, denied=denied)
+        fault = f'"{rules.path}": {rules.problem}' if rules.problem else ""
+        raise not_allowlisted(task.unique_name, below=below, denied=denied, fault=fault)
     words, variables = arguments.get("args", []), arguments.get("env", {})
     check_further(task, words, dela.tasks(folder)[0], rules)
     check_variables(task, variables)

@@ -124,6 +124,26 @@ def test_r10_what_a_person_denies_or_allows_counts_from_the_next_call_on(
         allow(home, everything)
 
 
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("[[entries", "is not TOML: "),
+        ("entries = 3\n", '"entries" is no list of tables'),
+        ('[[entries]]\npath = "/p"\nscope = "task"\n', 'entry 1: "scope" is "task"'),
+        ('[[entries]]\nscope = "Task"\n', 'entry 1: "path" is missing'),
+    ],
+)
+def test_refusal_with_a_broken_allowlist_names_the_file_and_the_fault(
+    dela: Driver, home: Path, text: str, fault: str
+) -> None:
+    path = allow(home, text)
+    code, _, data = refusal(dela, "task_start", unique_name="show")
+
+    assert -32010 == code
+    assert data.startswith(f'Ask a human to fix the allowlist "{path}": {fault}')
+    assert "ralphgen allow" not in data
+
+
 @pytest.mark.parametrize("scope", ["Directory", "File", "Task", "Deny"])
 def test_r11_an_entry_reaches_its_tasks_through_links(
     dela: Driver, root: Path, home: Path, tmp_path: Path, scope: str

@@ -354,3 +354,43 @@ def test_json_for_people_is_read(text: str, expected: object, tmp_path: Path) ->
     place = write(tmp_path, {"x.json": text})
 
     assert expected == read_json5(Folder(place, place), f"{place}/x.json")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "GNUmakefile",
+        "makefile",
+        "Makefile",
+        "package.json",
+        "pyproject.toml",
+        "Taskfile.yml",
+        "taskfile.dist.yaml",
+        "turbo.json",
+        "pom.xml",
+        "build.gradle",
+        "settings.gradle.kts",
+        ".github/workflows/ci.yml",
+        ".github/workflow.yaml",
+        "compose.yaml",
+        "docker-compose.yml",
+        ".travis.yml",
+        "CMakeLists.txt",
+        "Justfile",
+        ".justfile",
+    ],
+)
+def test_name_of_a_task_file_that_is_not_a_file_is_reported(tmp_path: Path, name: str) -> None:
+    path = tmp_path.resolve() / name
+    path.mkdir(parents=True)
+    as_folder = found_in(tmp_path)
+    path.rmdir()
+    os.mkfifo(path)
+    as_pipe = found_in(tmp_path)
+    path.unlink()
+    path.symlink_to("nowhere")
+    as_link = found_in(tmp_path)
+
+    assert [(str(path), "is not a file")] == as_folder.problems == as_pipe.problems
+    assert [(str(path), "is a broken link")] == as_link.problems
+    assert [] == [*as_folder.tasks, *as_pipe.tasks, *as_link.tasks]

@@ -128,7 +128,14 @@ def test_a_module_is_built_by_the_wrapper_of_a_folder_around_it(tmp_path: Path) 
     [
         ("<project>", "is not XML: no element found"),
         ("<html/>", "its root element is 'html', not 'project'"),
-        ('<!DOCTYPE p [<!ENTITY a "b">]><project/>', "is XML of a kind that is not read"),
+        (
+            '<!DOCTYPE p [<!ENTITY a "b">]><project/>',
+            'defines the entity "a": write its text',
+        ),
+        (
+            '<!DOCTYPE p [<!ENTITY % one SYSTEM "file:///etc/passwd"> %one;]><project/>',
+            'defines the entity "one": write its text',
+        ),
     ],
 )
 def test_a_file_that_is_no_project_is_named(tmp_path: Path, text: str, why: str) -> None:

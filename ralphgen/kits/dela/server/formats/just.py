@@ -53,7 +53,7 @@ def just_tasks(folder: Folder) -> Iterator[Task]:
 def _justfile(folder: Folder) -> str | None:
     """Return the path of the justfile. Raises `UnreadableError` where there are two, as `just`."""
     names = [name for name in folder.entries() if name.lower() in NAMES]
-    paths = [path for path in map(folder.place, names) if folder.is_file(path)]
+    paths = [path for path in map(folder.place, names) if folder.is_usable(path)]
     if len(paths) > 1:
         raise UnreadableError(paths[0], f'stands beside "{names[1]}": just runs neither')
     return next(iter(paths), None)

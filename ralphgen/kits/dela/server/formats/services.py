@@ -77,7 +77,7 @@ def workflow_tasks(folder: Folder) -> Iterator[Task]:
     for place in _places(folder):
         name = os.path.splitext(os.path.basename(place))[0]
         path = folder.place(place)
-        if not name.strip() or not name.isprintable() or not folder.is_file(path):
+        if not name.strip() or not name.isprintable() or not folder.is_usable(path):
             continue
         try:
             workflow = mapping(read_yaml(folder, path))
@@ -94,7 +94,9 @@ def workflow_tasks(folder: Folder) -> Iterator[Task]:
 def _places(folder: Folder) -> Iterator[str]:
     """Yield where workflows may be, as paths within the folder."""
     yield from _inside(folder, ".github/workflows")
-    yield from _SINGLE
+    for name in _SINGLE:
+        if os.path.basename(name) in folder.entries(folder.place(os.path.dirname(name))):
+            yield name
     for name in _MORE:
         yield from _inside(folder, name)
 
