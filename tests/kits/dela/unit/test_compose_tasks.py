@@ -1,11 +1,15 @@
 """What a Compose file offers: all services together, and each by itself."""
 
+import os
+import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from real_runners import needs
 
 from ralphgen.kits.dela.server.folder import Folder, UnreadableError
-from ralphgen.kits.dela.server.formats.services import compose_tasks
+from ralphgen.kits.dela.server.formats.compose import compose_tasks
 
 COMPOSE = ("docker", "compose")
 
@@ -88,7 +92,7 @@ def test_names_that_compose_refuses_or_takes_for_options_are_skipped(tmp_path: P
     assert ["3", "on"] == [name for name, _, _ in services(tmp_path, text)]
 
 
-@pytest.mark.parametrize("text", ["services:", "services: {}", "name: x", "include: [a.yaml]"])
+@pytest.mark.parametrize("text", ["services:", "services: {}", "name: x"])
 def test_a_project_without_services_of_its_own_starts_and_stops(tmp_path: Path, text: str) -> None:
     assert [] == services(tmp_path, text)
 
@@ -132,3 +136,241 @@ def test_no_other_file_counts(tmp_path: Path, name: str) -> None:
 def test_a_file_that_is_no_compose_file_is_named(tmp_path: Path, text: str, why: str) -> None:
     with pytest.raises(UnreadableError, match=why):
         list(compose_tasks(folder(tmp_path, text)))
+
+
+def written(root: Path, files: Mapping[str, str]) -> Folder:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+    return Folder(str(root.resolve()), str(root.resolve()))
+
+
+def service(*names: str) -> str:
+    return "services:\n" + "".join(f"  {name}: {{image: {name}}}\n" for name in names)
+
+
+OVERRIDES = (
+    "compose.override.yml",
+    "compose.override.yaml",
+    "docker-compose.override.yml",
+    "docker-compose.override.yaml",
+)
+INCLUDES: dict[str, tuple[dict[str, str], list[str]]] = {
+    "no override": ({"compose.yml": service("db")}, ["db"]),
+    "override": (
+        {"compose.yml": service("db"), "compose.override.yml": service("mail", "db")},
+        ["db", "mail"],
+    ),
+    "override of an older name": (
+        {"docker-compose.yml": service("db"), "compose.override.yaml": service("mail")},
+        ["db", "mail"],
+    ),
+    "removed by an override": (
+        {
+            "compose.yaml": service("db", "web"),
+            "compose.override.yaml": "services: {web: !reset null}",
+        },
+        ["db"],
+    ),
+    "services replaced by an override": (
+        {
+            "compose.yaml": service("db", "web"),
+            "compose.override.yaml": "services: !override {api: {image: a}}",
+        },
+        ["api"],
+    ),
+    "variable file": (
+        {
+            ".env": "# files\nexport COMPOSE_FILE='b.yaml:a.yaml' # both\n",
+            "compose.yaml": service("no"),
+            "compose.override.yaml": service("neither"),
+            "a.yaml": service("a"),
+            "b.yaml": service("b"),
+        },
+        ["b", "a"],
+    ),
+    "separator": (
+        {
+            ".env": "COMPOSE_PATH_SEPARATOR=;\nCOMPOSE_FILE=a.yaml;b.yaml\n",
+            "a.yaml": service("a"),
+            "b.yaml": service("b"),
+        },
+        ["a", "b"],
+    ),
+    "variable in a variable": (
+        {".env": 'STAGE=dev\nCOMPOSE_FILE="${STAGE}.yaml"\n', "dev.yaml": service("dev")},
+        ["dev"],
+    ),
+    "files of another folder": (
+        {
+            ".env": "COMPOSE_FILE=infra/compose.yaml\n",
+            "infra/compose.yaml": "include: ['more/${WHICH}.yaml']\n" + service("a"),
+            "infra/.env": "WHICH=b\n",
+            "infra/more/b.yaml": service("b"),
+        },
+        ["a", "b"],
+    ),
+    "short include": (
+        {"compose.yaml": "include: [a/a.yaml]\n" + service("web"), "a/a.yaml": service("a")},
+        ["web", "a"],
+    ),
+    "include only": ({"compose.yaml": "include: [a.yaml]\n", "a.yaml": service("a")}, ["a"]),
+    "long include": (
+        {
+            "compose.yaml": "include:\n- path: a.yaml\n- {path: [b.yaml, c.yaml]}\n",
+            "a.yaml": service("a"),
+            "b.yaml": service("b"),
+            "c.yaml": service("c", "b"),
+        },
+        ["a", "b", "c"],
+    ),
+    "include of an include": (
+        {
+            "compose.yaml": "include: [a/one.yaml]\n",
+            "a/one.yaml": "include: [two/two.yaml]\n" + service("one"),
+            "a/two/two.yaml": service("two"),
+        },
+        ["one", "two"],
+    ),
+    "folder of an include": (
+        {
+            "compose.yaml": "include: [{path: a/one.yaml, project_directory: b}]\n",
+            "a/one.yaml": "include: [two.yaml]\n" + service("one"),
+            "b/two.yaml": service("two"),
+        },
+        ["one", "two"],
+    ),
+    "variables of an include": (
+        {
+            "compose.yaml": "include:\n- {path: a/one.yaml, env_file: vars.env}\n- a/three.yaml",
+            "vars.env": "NEXT=two\n",
+            "a/.env": "NEXT=four\n",
+            "a/one.yaml": "include: ['${NEXT}.yaml']\n",
+            "a/two.yaml": service("two"),
+            "a/three.yaml": "include: ['${NEXT:-none}.yaml', '${OTHER-five}.yaml']",
+            "a/four.yaml": service("four"),
+            "a/five.yaml": service("five"),
+        },
+        ["two", "four", "five"],
+    ),
+    "include of an override": (
+        {
+            "compose.yaml": service("web"),
+            "compose.override.yaml": "include: [a.yaml]\n",
+            "a.yaml": service("a"),
+        },
+        ["web", "a"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", INCLUDES)
+def test_services_of_all_files_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    monkeypatch.delenv("COMPOSE_FILE", raising=False)
+    files, names = INCLUDES[case]
+    root = written(tmp_path, files)
+    tasks = list(compose_tasks(root))
+
+    assert [] == root.problems
+    assert ["up", "down", *names] == [task.name for task in tasks]
+    assert {(*COMPOSE, "run", name) for name in names} == {task.argv for task in tasks[2:]}
+
+
+@pytest.mark.slow
+@needs("docker")
+@pytest.mark.parametrize("case", INCLUDES)
+def test_compose_lists_the_same_services(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    monkeypatch.delenv("COMPOSE_FILE", raising=False)
+    files, names = INCLUDES[case]
+    written(tmp_path, files)
+    if subprocess.run([*COMPOSE, "version"], capture_output=True, check=False).returncode:
+        pytest.skip("Docker has no compose plugin")
+    command = [*COMPOSE, "config", "--services"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+
+    assert sorted(names) == sorted(done.stdout.split())
+
+
+@pytest.mark.parametrize("at", range(len(OVERRIDES)))
+def test_only_the_first_override_counts(tmp_path: Path, at: int) -> None:
+    texts = {name: service(f"s{number}") for number, name in enumerate(OVERRIDES)}
+    root = written(tmp_path, {"compose.yaml": "", **dict([*texts.items()][at:])})
+    (tmp_path / "compose.yaml").write_text("name: x\n", encoding="utf-8")
+    found = list(compose_tasks(root))
+
+    assert [f"s{at}"] == [task.name for task in found[2:]]
+    assert OVERRIDES[at] == Path(found[2].path).name
+
+
+def test_a_service_is_of_the_first_file_and_described_by_all(tmp_path: Path) -> None:
+    base = "services: {web: {image: old, build: {context: ./web}}, db: {image: d}}"
+    more = "services: {web: {image: new, build: {target: dev}}, db: {build: ./db}}"
+    found = list(compose_tasks(written(tmp_path, {"compose.yaml": base, OVERRIDES[0]: more})))
+
+    assert [("image new, built from ./web"), ("image d, built from ./db")] == [
+        task.description for task in found[2:]
+    ]
+    assert {"compose.yaml"} == {Path(task.path).name for task in found}
+
+
+def test_the_environment_goes_before_the_file_of_variables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {name: service(name.partition(".")[0]) for name in ("a.yaml", "b.yaml", "c.yaml")}
+    root = written(tmp_path, {".env": "COMPOSE_FILE=a.yaml\n", "more.env": "COMPOSE_FILE=c.yaml\n"})
+    written(tmp_path, {**files, "compose.yaml": service("own")})
+
+    def names() -> list[str]:
+        return [task.name for task in compose_tasks(Folder(root.path, root.path))][2:]
+
+    assert ["a"] == names()
+    monkeypatch.setenv("COMPOSE_ENV_FILES", "more.env")
+    assert ["c"] == names()
+    monkeypatch.setenv("COMPOSE_FILE", f"b.yaml{os.pathsep}c.yaml")
+    assert ["b", "c"] == names()
+    monkeypatch.delenv("COMPOSE_FILE")
+    monkeypatch.setenv("COMPOSE_DISABLE_ENV_FILE", "true")
+    assert ["own"] == names()
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("include: [../out.yaml]", "which is outside of the project"),
+        ("include: [/etc/compose.yaml]", "which is outside of the project"),
+        ("include: [link.yaml]", "which is outside of the project"),
+        ("include: [{path: folder/out.yaml}]", "which is outside of the project"),
+        ("include: ['https://example.com/a.git']", "which is outside of the project"),
+        ("include: ['git@example.com:a/b']", "which is outside of the project"),
+        ("include: ['oci://example.com/a']", "which is outside of the project"),
+        ("include: [missing.yaml]", "which is not there"),
+        ("include: [compose.yaml]", "which leads back to it"),
+        ("include: [back.yaml]", "which leads back to it"),
+        ("include: [broken.yaml]", "is no Compose file: it holds no mapping"),
+    ],
+)
+def test_an_include_that_is_not_read_is_reported(tmp_path: Path, text: str, why: str) -> None:
+    (tmp_path / "out.yaml").write_text(service("stolen"), encoding="utf-8")
+    project = tmp_path / "project"
+    files = {"back.yaml": "include: [compose.yaml]", "broken.yaml": "- a", "a.yaml": service("a")}
+    root = written(project, {**files, "compose.yaml": f"{text}\nservices: {{web: }}"})
+    (project / "link.yaml").symlink_to("../out.yaml")
+    (project / "folder").symlink_to("..")
+
+    assert ["up", "down", "web"] == [task.name for task in compose_tasks(root)]
+    assert 1 == len(root.problems)
+    assert root.problems[0][1].endswith(why)
+
+
+@pytest.mark.parametrize("name", ["../out.yaml", "/etc/passwd", "missing.yaml"])
+def test_a_file_of_the_variable_that_is_not_read_is_reported(tmp_path: Path, name: str) -> None:
+    (tmp_path / "out.yaml").write_text(service("stolen"), encoding="utf-8")
+    files = {".env": f"COMPOSE_FILE=a.yaml:{name}\n", "a.yaml": service("a")}
+    root = written(tmp_path / "project", files)
+
+    assert ["up", "down", "a"] == [task.name for task in compose_tasks(root)]
+    assert 1 == len(root.problems)

@@ -11,7 +11,7 @@ import pytest
 
 from ralphgen.kits.dela.server import folder as folders
 from ralphgen.kits.dela.server.folder import OUTSIDE, SPENT, Folder
-from ralphgen.kits.dela.server.formats import Discovered, discover, services
+from ralphgen.kits.dela.server.formats import Discovered, compose, discover
 from ralphgen.kits.dela.server.parsing import read_json5
 from ralphgen.kits.dela.server.runners import Runners, program_outside, project_around, query
 
@@ -243,7 +243,7 @@ class TestPrograms:
         monkeypatch.setenv("PATH", f"{place}{os.pathsep}/usr/bin{os.pathsep}/bin")
         root = os.path.realpath(project / "sub")
         folder = Folder(root, root)
-        (up, *_) = services.compose_tasks(folder)
+        (up, *_) = compose.compose_tasks(folder)
 
         assert not Runners().available(up, root, again=True)
         assert None is query(folder, "docker", "compose", "version")
@@ -256,7 +256,7 @@ class TestPrograms:
         (project / ".venv/bin").rename(tmp_path / "bin")
         monkeypatch.setenv("PATH", f"{tmp_path}/bin{os.pathsep}/usr/bin{os.pathsep}/bin")
         root = os.path.realpath(project / "sub")
-        (up, *_) = services.compose_tasks(Folder(root, root))
+        (up, *_) = compose.compose_tasks(Folder(root, root))
 
         assert Runners().available(up, root)
         assert (tmp_path / "ran").exists()

@@ -1,12 +1,11 @@
-"""Finds what services run: those of Compose, GitHub's workflows by way of act, Travis's jobs."""
+"""Finds what services run: GitHub's workflows by way of act, and Travis's jobs."""
 
 from __future__ import annotations
 
 import os
-import re
 
 from ..folder import UnreadableError
-from ..parsing import mapping, merged, read_yaml
+from ..parsing import mapping, read_yaml
 from ..task import Task, one_line
 
 TYPE_CHECKING = False
@@ -16,60 +15,10 @@ if TYPE_CHECKING:
 
     from ..folder import Folder
 
-# What Compose finds by itself, in its own order.
-_FOUND = ("compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml")
-_OTHER = re.compile(r"docker-compose\..+\.ya?ml")
-MOST_SERVICES = 5000
-_SERVICE = re.compile(r"[A-Za-z0-9._][A-Za-z0-9._-]*")  # Compose's rule, but for options
-
 _SINGLE = ("workflow.yml", "workflow.yaml", ".github/workflow.yml", ".github/workflow.yaml")
 _MORE = ("workflows", "custom/workflows", ".gitlab/workflows")
 
 _RULES = ("include", "exclude", "allow_failures", "fast_finish")  # keys of `jobs` that are no job
-
-
-def compose_tasks(folder: Folder) -> Iterator[Task]:
-    """Yield `up` and `down`, then one task for each service.
-
-    Of several files only the first counts. Raises `UnreadableError` where it is no Compose file.
-    """
-    path = folder.first(*_FOUND) or folder.first(*filter(_OTHER.fullmatch, folder.entries()))
-    if path is None:
-        return
-    project = read_yaml(folder, path)
-    if not isinstance(project, dict):
-        raise UnreadableError(path, "is no Compose file: it holds no mapping")
-    services = project.get("services") or {}
-    if not isinstance(services, dict):
-        raise UnreadableError(path, "is no Compose file: its services are no mapping")
-    named = merged(services, MOST_SERVICES)
-    file, real = os.path.basename(path), os.path.realpath(path)
-    compose = ("docker", "compose", *(() if file in _FOUND else ("-f", file)))
-    commands: list[tuple[str, tuple[str, ...], str | None]] = [
-        ("up", ("up",), "create and start all services"),
-        ("down", ("down",), "stop and remove all services"),
-        *(
-            (name, ("run", name), _origin(body))
-            for name, body in named.items()
-            if _SERVICE.fullmatch(name)
-        ),
-    ]
-    for name, words, text in commands:
-        argv = (*compose, *words)
-        yield Task(name, runner="docker compose", argv=argv, path=real, description=text)
-
-
-def _origin(service: object) -> str | None:
-    """Return what a service is made of, where it says so."""
-    body = merged(service)
-    image, build = body.get("image"), body.get("build")
-    context = mapping(build).get("context", ".") if isinstance(build, dict) else build
-    found = (
-        f"{word} {' '.join(text.split())}"
-        for word, text in (("image", image), ("built from", context))
-        if isinstance(text, str) and text.strip()
-    )
-    return ", ".join(found) or None
 
 
 def workflow_tasks(folder: Folder) -> Iterator[Task]:
