@@ -91,8 +91,8 @@ def create_session(
     """Create a session of the project in `root`, whose servers would start; prune old ones.
 
     Its agent works in `work_tree`, another one of the same repository, which may be made ready for
-    its task once that is held, or in `root` itself. If it may set the status of its task, and
-    unless `claims` forbids it, it holds the task from now on, in the hands of this process:
+    its task once that is held, or in `root` itself. If `claims_task` says so, and unless `claims`
+    forbids it, it holds the task from now on, in the hands of this process:
     `keep_claim` and `end_claim` are for who runs it. A `dry_run` writes and prunes marked folders,
     and does nothing else: what other sessions bring in order is an error then. What the project
     makes a person run goes to `ask`, unless it is on record. `trust_edited` starts servers whose
@@ -136,8 +136,8 @@ def claimed_subject(
     with open_rows(root) as rows:
         subject = decide_subject(basis.policy, request, rows)
     if request.next:
-        if not claims_task(basis.policy, replace(subject, task=0), basis.kits):
-            text = f'no session of the recipe "{request.recipe}" closes its task'
+        if not claims_task(basis.policy, replace(subject, task=0)):
+            text = f'sessions of the recipe "{request.recipe}" do not claim their task'
             raise UsageError(text, "name one with --task")
         claim = claim_next(root, project, config, request, chance) if takes else None
         found = next_task(root, project, request) if claim is None else claim.task
@@ -145,7 +145,7 @@ def claimed_subject(
             named = replace(request, task=found, next=False)
             return decide_subject(basis.policy, named, rows), claim
     task = subject.task
-    if task is None or not takes or not claims_task(basis.policy, subject, basis.kits):
+    if task is None or not takes or not claims_task(basis.policy, subject):
         return subject, None
     session_id = new_id(root, subject.recipe, subject.shown, chance)
     return subject, claim_task(root, project, config, session_id, task)

@@ -9,11 +9,12 @@ from ralphgen.errors import ProjectError, UsageError
 from ralphgen.project.root import database_named, refuse_other_engine
 from ralphgen.project.rows import ProjectRows
 from ralphgen.runtime.errors import one_line
-from ralphgen.runtime.policy import OWN, REQUIRED, Policy
+from ralphgen.runtime.policy import OWN, REQUIRED, Policy, names_own_row
 from ralphgen.runtime.session import ROWS, Session
 from ralphgen.suggestion import suggestion
 
 CLOSING_TOOL = "set_task_status"
+WORKING = "task_execution"  # the profile whose sessions work on a task
 NO_BRIEF: Mapping[str, object] = {}
 NEAREST = 3  # ids of tasks that are named in place of one that is none
 OPTIONS = {
@@ -100,20 +101,16 @@ def decide_subject(policy: Policy, request: Request, rows: ProjectRows) -> Subje
     return about if request.task is None else _of_task(request.task, about, rows)
 
 
-def claims_task(policy: Policy, subject: Subject, kits: Sequence[str]) -> bool:
-    """Return whether a session may set the status of its own task, and so has to hold it."""
-    facts = {
-        "session_id": "",
-        "recipe": subject.recipe,
-        "discipline": subject.discipline,
-        ROWS["task"]: subject.task,
-    }
-    for kit in kits:
-        session = Session(kit, facts, subject.base, policy, None)
-        bound = session.bound_arguments(CLOSING_TOOL).get("id")
-        if CLOSING_TOOL in session.enabled and bound is not None and bound.reach == OWN:
-            return True
-    return False
+def claims_task(policy: Policy, subject: Subject) -> bool:
+    """Return whether a session claims its own task: it works on it, or its recipe may close it.
+
+    The session's kits, and what its discipline or its context removes, make no difference.
+    """
+    if subject.task is None:
+        return False
+    closing = (policy.bound(subject.base, kit).get(CLOSING_TOOL, {}) for kit in policy.kits)
+    works = policy.profile(subject.base) == WORKING
+    return works or any(names_own_row(rules, ("task",)) for rules in closing)
 
 
 def project_facts(

@@ -29,7 +29,7 @@ def session_token(
     """Return a new session's id and its token, which the project's server signs.
 
     The key is in the variable that `[http]` names. Nothing is written but that the session holds
-    its task, if it may set the status; it is whatever the token says, and no process of any machine
+    its task, as `claims_task` decides; it is whatever the token says, and no process of any machine
     holds the claim. Raises `UsageError` for what cannot be met, `UntrustedError`, `ClaimedError`,
     `NothingReadyError`, and `ProjectError` where the project is not served over HTTP or the session
     would not open.

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 from command_line import Result, ralphgen, run_sql
-from driving import create_project, query
+from driving import create_project, made_here, query, quiet
 from engines import ENGINES
 from held_tasks import comments, held_on, leave, row, status, taken
 from making_sessions import opened
 
 from ralphgen.errors import ProjectError, UsageError
+from ralphgen.generate.workflows import regenerate
 from ralphgen.project.root import SESSIONS, postgresql_place
 from ralphgen.sessions.claims import (
     NOT_MADE,
@@ -103,6 +104,47 @@ def test_only_who_may_close_its_own_task_takes_one(root: Path, recipe: str) -> N
     if recipe == "enrichment":
         opened(root, recipe, task=2)
     assert [] == query(root, "SELECT * FROM ralphgen_claims")
+
+
+OWN_RECIPE = 'base = "task_execution"\nallow = {ralph = ["get_task"]}\n'
+
+
+def without_closing(root: Path, how: str) -> tuple[str, dict[str, object]]:
+    """Remove the tool that closes a task in one way; return a recipe, and more of its request."""
+    settings = root / ".ralph" / "ralphgen.toml"
+    removals = {
+        "settings": '[disciplines.backend]\ndisable = ["set_task_status"]\n',
+        "kit": 'kits = ["ralph", "dela"]\n',
+    }
+    if how in removals:
+        settings.write_text(removals[how] + settings.read_text("utf-8"), encoding="utf-8")
+    elif how == "column":
+        query(root, "ALTER TABLE disciplines ADD COLUMN mcp_tool_overrides TEXT")
+        removed = '{"additional_disabled": ["set_task_status"]}'
+        query(root, "UPDATE disciplines SET mcp_tool_overrides = ?", removed)
+    elif how == "recipe":
+        folder = root / ".ralph" / "recipes"
+        folder.mkdir()
+        (folder / "reader.toml").write_text(OWN_RECIPE, encoding="utf-8")
+    regenerate(root, force=False, say=quiet)
+    made_here(root)
+    recipe = "reader" if how == "recipe" else "task_execution"
+    return recipe, {"kits": ("dela",)} if how == "kit" else {}
+
+
+@pytest.mark.parametrize("how", ["settings", "column", "recipe", "kit"])
+def test_a_session_without_its_closing_tool_claims_its_task(root: Path, how: str) -> None:
+    recipe, more = without_closing(root, how)
+    first = opened(root, recipe, task=1, **more)
+
+    assert all("set_task_status" not in one.names for one in first.served)
+    assert first.session_id == row(root, 1)[0]
+    with pytest.raises(ClaimedError):
+        opened(root, recipe, task=1, **more)
+    launched = ralphgen("launch", "task_execution", "--task", "1", "--project", root)
+    assert 4 == launched.returncode
+    assert "task 1 is held by" in launched.stderr
+    assert 1 != opened(root, recipe, next=True, **more).task
 
 
 def test_what_only_shows_takes_nothing(root: Path) -> None:
