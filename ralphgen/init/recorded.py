@@ -21,7 +21,7 @@ from ralphgen.project.definitions import (
     read_definitions,
     recorded_parts,
 )
-from ralphgen.project.disciplines import COLUMN, KEY
+from ralphgen.project.disciplines import COLUMN, KEY, LIST_COLUMN
 from ralphgen.project.inspect import FACTS
 from ralphgen.project.schema import Facts, missing_required_columns, schema_from_facts
 from ralphgen.runtime.database.ledger import MARKER
@@ -46,7 +46,7 @@ MIGRATIONS = (
     "supabase/migrations",
 )
 _INSERT = "INSERT INTO TABLE (NAMES) VALUES (MARKS)"
-_OVERRIDE = "UPDATE disciplines SET mcp_tool_overrides = ? WHERE name = ?"
+_OVERRIDE = "UPDATE disciplines SET COLUMN = ? WHERE name = ?"
 _REFERENCE = re.compile(r"(.+)\((.+)\)", re.DOTALL)
 # How a column is declared that is recorded as holding this, where it is not declared as that. A
 # column of type NUMERIC would be read as one of numbers with decimals.
@@ -319,8 +319,12 @@ def add_row(connection: sqlite3.Connection, table: str, values: Mapping[str, obj
 
 def take_away(connection: sqlite3.Connection, disciplines: Mapping[str, Sequence[str]]) -> None:
     """Let disciplines take away the tools that are on record; those that are missing are added."""
+    there = {fold(column["name"]) for column in read_tables(connection).get("disciplines", ())}
+    column = LIST_COLUMN if COLUMN not in there and LIST_COLUMN in there else COLUMN
+    sql = _OVERRIDE.replace("COLUMN", column)
     for name, tools in sorted(disciplines.items()):
-        override = json.dumps({KEY: sorted(tools)})
-        if not connection.execute(_OVERRIDE, (override, name)).rowcount:
-            known = {"name": name, "display_name": name, "acronym": name, COLUMN: override}
+        listed = sorted(tools)
+        override = json.dumps({KEY: listed} if column == COLUMN else listed)
+        if not connection.execute(sql, (override, name)).rowcount:
+            known = {"name": name, "display_name": name, "acronym": name, column: override}
             add_row(connection, "disciplines", known)

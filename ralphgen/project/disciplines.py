@@ -1,4 +1,4 @@
-"""What the disciplines take away: the column `mcp_tool_overrides` and the config."""
+"""The tools that disciplines remove: by two columns of the database, and by the config."""
 
 import json
 from typing import Any
@@ -12,6 +12,8 @@ from ralphgen.runtime.values.arguments import nearest
 
 COLUMN = "mcp_tool_overrides"
 KEY = "additional_disabled"
+LIST_COLUMN = "disabled_tools"
+EXPECTED = {COLUMN: f'{{"{KEY}": ["tool", …]}}', LIST_COLUMN: '["tool", …]'}
 
 
 def discipline_rows(connection: DatabaseConnection, *columns: str) -> list[tuple[Any, ...]]:
@@ -25,29 +27,29 @@ def discipline_rows(connection: DatabaseConnection, *columns: str) -> list[tuple
 
 
 def stored_removals(connection: DatabaseConnection, schema: Schema) -> tuple[Removal, ...]:
-    """Return the removals that stand in the database.
+    """Return the removals in the database.
 
-    Raises `ProjectError` with a problem for each discipline whose column cannot be read.
+    Raises `ProjectError` with a problem for each column of a discipline that cannot be read.
     """
     disciplines = schema.table("disciplines")
-    if disciplines is None or COLUMN not in {column.name.lower() for column in disciplines.columns}:
-        return ()
+    there = {schema.folded(column.name) for column in disciplines.columns} if disciplines else set()
     removals: list[Removal] = []
     problems: list[Problem] = []
-    for name, text in discipline_rows(connection, COLUMN):
-        entries = stored_entries(text)
-        if entries is None:
-            problems.append(unreadable_override(name))
-        elif entries:
-            removals.append(stored_removal(name, entries))
+    for column in EXPECTED:
+        for name, value in discipline_rows(connection, column) if column in there else ():
+            entries = stored_entries(column, value)
+            if entries is None:
+                problems.append(unreadable_override(name, column))
+            elif entries:
+                removals.append(stored_removal(name, entries, column))
     if problems:
         raise ProjectError.of(problems)
-    return tuple(removals)
+    return tuple(sorted(removals, key=lambda one: one.discipline))
 
 
-def stored_removal(discipline: str, entries: tuple[str, ...]) -> Removal:
-    """Return a removal from the database's own column."""
-    return Removal(discipline, entries, f'{COLUMN} of the discipline "{discipline}"')
+def stored_removal(discipline: str, entries: tuple[str, ...], column: str = COLUMN) -> Removal:
+    """Return a removal from a column of the database."""
+    return Removal(discipline, entries, f'{column} of the discipline "{discipline}"')
 
 
 def configured_removals(config: TomlFile[Config]) -> tuple[Removal, ...]:
@@ -76,17 +78,22 @@ def unknown_disciplines(connection: DatabaseConnection, config: TomlFile[Config]
     return warnings
 
 
-def stored_entries(text: object) -> tuple[str, ...] | None:
-    """Return the names in an override; None where it is not what it must be."""
-    if text is None or text == "":
+def stored_entries(column: str, stored: object) -> tuple[str, ...] | None:
+    """Return the names that a column of `EXPECTED` removes; None if it cannot be read.
+
+    An array of PostgreSQL counts as the list that it is.
+    """
+    if stored is None or stored == "":
         return ()
     try:
-        value = json.loads(str(text), object_pairs_hook=_distinct)
+        is_list = isinstance(stored, list)
+        names = stored if is_list else json.loads(str(stored), object_pairs_hook=_distinct)
     except (ValueError, RecursionError):
         return None
-    names = value.get(KEY) if isinstance(value, dict) and set(value) <= {KEY} else None
-    if value == {}:
-        return ()
+    if column == COLUMN:
+        if names == {}:
+            return ()
+        names = names.get(KEY) if isinstance(names, dict) and set(names) <= {KEY} else None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         return None
     return tuple(sorted(set(names)))
@@ -99,9 +106,9 @@ def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return dict(pairs)
 
 
-def unreadable_override(name: str) -> Problem:
-    """Return the problem of a discipline whose column cannot be read."""
+def unreadable_override(name: str, column: str = COLUMN) -> Problem:
+    """Return the problem of a discipline with a column that cannot be read."""
     return Problem(
-        f'the discipline "{name}" has an unreadable {COLUMN}',
-        f'expected {{"{KEY}": ["tool", …]}}: a typo here would widen what its sessions may do',
+        f'the discipline "{name}" has an unreadable {column}',
+        f"expected {EXPECTED[column]}: a typo here would widen what its sessions may do",
     )

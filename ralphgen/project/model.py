@@ -346,7 +346,10 @@ def table_facts(tables: tuple[Table, ...]) -> dict[str, list[dict[str, Any]]]:
 
 
 def _listed(removals: tuple[Removal, ...]) -> Mapping[str, list[str]]:
-    return {removal.discipline: list(removal.entries) for removal in removals}
+    found: dict[str, set[str]] = {}
+    for removal in removals:
+        found.setdefault(removal.discipline, set()).update(removal.entries)
+    return {discipline: sorted(entries) for discipline, entries in found.items()}
 
 
 def _words(replaced: tuple[Replaced, ...]) -> Mapping[str, str]:

@@ -61,10 +61,14 @@ class StoredValue:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What one of the two places lists of a discipline; None where that cannot be read."""
+    """What one of the two places lists of a discipline; None where that cannot be read.
+
+    `also_disabled` are the tools in the column `disabled_tools`, which the board only shows.
+    """
 
     servers: tuple[NamedServer, ...] | None = field(default=(), repr=False)
     disabled: Names | None = ()
+    also_disabled: Names = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +89,17 @@ class Row:
         except ProjectError as error:
             found = None
             problems += error.problems
-        entries = disciplines.stored_entries(values.get(disciplines.COLUMN))
-        if entries is None:
-            problems.append(disciplines.unreadable_override(self.name))
-        return Listed(None if found is None else tuple(found), entries), tuple(problems)
+        entries, also = (
+            disciplines.stored_entries(column, values.get(column))
+            for column in disciplines.EXPECTED
+        )
+        problems += [
+            disciplines.unreadable_override(self.name, column)
+            for column, one in zip(disciplines.EXPECTED, (entries, also), strict=True)
+            if one is None
+        ]
+        servers = None if found is None else tuple(found)
+        return Listed(servers, entries, also or ()), tuple(problems)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +234,7 @@ def _facts(
     lowered = {name.lower(): one for name, one in there.items()} if of_sqlite else there
     found = {
         discipline_servers.COLUMN: there.get(discipline_servers.COLUMN),
-        disciplines.COLUMN: lowered.get(disciplines.COLUMN),
+        **{column: lowered.get(column) for column in disciplines.EXPECTED},
         **{column: lowered.get(column) for column in SHOWN},
     }
     prose = prose_columns(facts, config.values.db_schema.hide)
@@ -266,6 +277,7 @@ def discipline_of(facts: Facts, row: Row) -> DisciplineView:
         "database": _disabled(stored.disabled, _column(disciplines.COLUMN, shown)),
         "config": _disabled(configured.disabled, disable),
     }
+    also = _disabled(stored.also_disabled, _column(disciplines.LIST_COLUMN, shown)) or ()
     servers_home, disabled_home = (facts.homes[column] for column in COLUMNS)
     color = _text(row, "color")
     return DisciplineView(
@@ -278,7 +290,7 @@ def discipline_of(facts: Facts, row: Row) -> DisciplineView:
         other_servers=server_rows[OTHER[servers_home]] or (),
         disabled_home=disabled_home,
         disabled=disabled_rows[disabled_home],
-        other_disabled=disabled_rows[OTHER[disabled_home]] or (),
+        other_disabled=(*(disabled_rows[OTHER[disabled_home]] or ()), *also),
         problems=problems,
         prose=tuple(prose_fields({name: row.columns[name].value for name in facts.prose})),
         stored_servers="" if stored.servers is not None else without_values(values[COLUMNS[0]]),

@@ -14,7 +14,7 @@ FIRST = ("description", "system_prompt", "skills", "conventions")
 SKILLS = "skills"
 OTHERWISE = {
     *("name", "display_name", "acronym", "icon", "color", "stack_id"),
-    *("image_path", "crops", "image_prompt", discipline_servers.COLUMN, disciplines.COLUMN),
+    *("image_path", "crops", "image_prompt", discipline_servers.COLUMN, *disciplines.EXPECTED),
     *("discipline", "fingerprint", "edits", "disabled", "notice"),
 }
 """Columns that are no prose, are edited otherwise, or have the name of another field."""

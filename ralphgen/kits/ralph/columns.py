@@ -132,6 +132,7 @@ COLUMNS: Mapping[str, Mapping[str, Known]] = {
         "description": TEXT,
         "image_prompt": HIDDEN,
         "mcp_tool_overrides": HIDDEN,
+        "disabled_tools": HIDDEN,
     },
     "task_comments": {
         "id": Known("INTEGER", given=False),

@@ -14,6 +14,8 @@ WRITING = ("INSERT", "UPDATE", "DELETE")
 OWN = "ralphgen_"
 SECRETS = (("disciplines", "mcp_servers"),)
 """Columns that may hold what nobody is shown."""
+RESTRICTING = (("disciplines", "mcp_tool_overrides"), ("disciplines", "disabled_tools"))
+"""Columns that remove tools from sessions: no session writes them."""
 INTERNAL = (OWN, "sqlite_", "pragma_")
 ROWIDS = ("rowid", "oid", "_rowid_")
 UNTYPED = "has no type: no column that it is compared with says one"
@@ -100,6 +102,11 @@ def refused_writes(
     for column in sorted(sets):
         if is_secret(table, column, hidden):
             text = f'{place}: the query "{query.name}" sets "{table}.{column}", which is hidden'
+            yield Problem(text)
+        elif (fold(table), fold(column)) in RESTRICTING:
+            text = (
+                f'{place}: the query "{query.name}" sets "{table}.{column}", which no session may'
+            )
             yield Problem(text)
 
 

@@ -148,6 +148,21 @@ def test_an_override_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
     assert "unreadable mcp_tool_overrides" in problem.text
 
 
+@pytest.mark.slow
+def test_a_column_of_disabled_tools_is_shown_and_its_faults_are_a_problem(tmp_path: Path) -> None:
+    root = initialized(tmp_path / "p")
+    query(root, "ALTER TABLE disciplines ADD COLUMN disabled_tools TEXT")
+    query(root, "UPDATE disciplines SET disabled_tools = '[\"get_task\"]'")
+    found = read_disciplines(root).rows[0]
+    query(root, "UPDATE disciplines SET disabled_tools = '{}'")
+    (problem,) = read_disciplines(root).rows[0].problems
+
+    place = f'disabled_tools of the discipline "{found.name}"'
+    assert [("get_task", place)] == [(one.entry, one.place) for one in found.other_disabled]
+    assert "disabled_tools" not in [one.column for one in found.prose]
+    assert "unreadable disabled_tools" in problem.text
+
+
 def test_a_config_that_cannot_be_read_is_everybodys_problem(own: Path) -> None:
     text = f'plum = 1\n[disciplines.backend.mcp_servers.x]\nenv = {{A = ["{PRIVATE}"]}}\n'
     (own / FILE).write_text(text, encoding="utf-8")

@@ -226,6 +226,21 @@ def test_what_disciplines_take_away_is_kept(clone: Path) -> None:
     assert before == (clone / ".ralph/mcp/policy.py").read_bytes()
 
 
+def test_a_list_of_disabled_tools_is_kept(tmp_path: Path) -> None:
+    own_clone(
+        tmp_path,
+        f"{OWN_TABLES}ALTER TABLE disciplines ADD COLUMN disabled_tools TEXT;"
+        """INSERT INTO disciplines (name, disabled_tools) VALUES ('qa', '["get_task"]');""",
+    )
+    before = (tmp_path / ".ralph/mcp/policy.py").read_bytes()
+    initialized_anew(tmp_path)
+
+    assert [('["get_task"]',)] == query(
+        tmp_path, "SELECT disabled_tools FROM disciplines WHERE name = 'qa'"
+    )
+    assert before == (tmp_path / ".ralph/mcp/policy.py").read_bytes()
+
+
 def test_migrations_of_the_app_are_named_and_a_no_changes_nothing(clone: Path) -> None:
     (clone / "alembic.ini").touch()
     (clone / "db/migrate").mkdir(parents=True)

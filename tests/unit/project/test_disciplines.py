@@ -69,6 +69,52 @@ def test_what_cannot_be_read_names_the_discipline(
     ] == [problem.text for problem in caught.value.problems]
 
 
+LIST = "ALTER TABLE disciplines ADD COLUMN Disabled_Tools TEXT"
+
+
+def listed(connection: sqlite3.Connection, *lists: object) -> tuple[Removal, ...]:
+    """Return the removals of disciplines with these values in the column `disabled_tools`."""
+    connection.execute(LIST)
+    rows = [(f"d{at}", value) for at, value in enumerate(lists)]
+    sql = "INSERT INTO disciplines (name, disabled_tools) VALUES (?, ?)"
+    connection.executemany(sql, rows)
+    return stored_removals(connection, schema_from_facts(read_tables(connection)))
+
+
+def test_the_list_column_removes_its_names(connection: sqlite3.Connection) -> None:
+    found = listed(connection, '["z", "kit:a", "z"]', None, "", "[]")
+
+    origin = 'disabled_tools of the discipline "d0"'
+    assert (Removal("d0", ("kit:a", "z"), origin),) == found
+
+
+def test_both_columns_of_a_discipline_count(connection: sqlite3.Connection) -> None:
+    connection.execute(LIST)
+    override = '{"additional_disabled": ["b"]}'
+    connection.execute("INSERT INTO disciplines VALUES ('d', ?, ?)", (override, '["a"]'))
+    found = stored_removals(connection, schema_from_facts(read_tables(connection)))
+
+    assert {("b",), ("a",)} == {one.entries for one in found}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("[bad", "{}", "null", '"x"', "get_task", '[["get_task"]]', '["get_task", 1]'),
+        *('{"additional_disabled": ["get_task"]}', "[" * 100_000, 7, b'["get_task"]'),
+    ],
+)
+def test_an_unreadable_list_column_names_the_discipline(
+    connection: sqlite3.Connection, value: object
+) -> None:
+    with pytest.raises(ProjectError) as caught:
+        listed(connection, None, value)
+
+    (problem,) = caught.value.problems
+    assert 'the discipline "d1" has an unreadable disabled_tools' == problem.text
+    assert problem.hint.startswith('expected ["tool", …]')
+
+
 def test_the_config_takes_away_too_and_warns_of_unknown_disciplines(
     connection: sqlite3.Connection, tmp_path: Path
 ) -> None:

@@ -2,15 +2,18 @@
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import ralphgen, refused, run_sql
-from driving import create_project, made_here, query
+from driving import create_project, made_here, query, quiet
+from engines import ENGINES, project_on
 from making_sessions import client_of, opened
 
 from ralphgen.errors import ProjectError
+from ralphgen.generate.workflows import regenerate
 from ralphgen.project.root import SESSIONS
 
 pytestmark = pytest.mark.slow
@@ -67,6 +70,73 @@ def test_the_column_counts_from_the_next_session_on_without_regen(own: Path) -> 
     assert "list_tasks" not in told
     assert not {"list_tasks", "update_task"} & set(context["enabled_tools"]["ralph"])
     assert {"list_tasks", "update_task"} <= set(context["disabled_tools"]["ralph"])
+
+
+@pytest.fixture(params=ENGINES)
+def added(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A project on each engine with the column `disabled_tools` added to its disciplines."""
+    kind = "jsonb" if request.param == "postgresql" else "TEXT"
+    column = f"ALTER TABLE disciplines ADD COLUMN disabled_tools {kind}"
+    with project_on(request.param, tmp_path / "p", COLUMN, f"{column};") as root:
+        yield root
+
+
+def test_a_column_of_disabled_tools_removes_them_from_sessions(added: Path) -> None:
+    stored(added, "backend", "list_tasks")
+    sql = "UPDATE disciplines SET disabled_tools = ? WHERE name = 'backend'"
+    query(added, sql, '["ralph:update_task", "delete_task"]')
+
+    assert set(YAP) - {"list_tasks", "update_task"} == tools(added, discipline="backend")
+    assert set(YAP) == tools(added, discipline="frontend")
+    regenerate(added, force=False, say=quiet)
+    facts = json.loads((added / ".ralph/mcp/project.json").read_bytes())
+    assert {"backend": ["delete_task", "list_tasks", "ralph:update_task"]} == facts["disciplines"]
+    query(added, "UPDATE disciplines SET disabled_tools = ? WHERE name = 'backend'", '["lst"]')
+    said = ralphgen("session", "yap", "--discipline", "backend", "--project", added)
+    assert 1 == said.returncode
+    assert 'disabled_tools of the discipline "backend"' in said.stderr
+    query(added, "UPDATE disciplines SET disabled_tools = ? WHERE name = 'backend'", '{"a": 1}')
+    for command in (("check", added), ("session", "yap", "--project", added)):
+        said = ralphgen(*command)
+        assert 'the discipline "backend" has an unreadable disabled_tools' in said.stderr
+        assert 'hint: expected ["tool", ' in said.stderr
+
+
+def test_no_tool_takes_or_shows_a_column_that_removes_tools(added: Path) -> None:
+    regenerate(added, force=False, say=quiet)
+    made_here(added)
+    columns = ("mcp_tool_overrides", "disabled_tools")
+    for recipe in ("discuss", "manual", "braindump"):
+        (served,) = opened(added, recipe).served
+        schemas = json.dumps([tool["inputSchema"] for tool in served.tools])
+        assert not [column for column in columns if column in schemas]
+    read = ralphgen("call", "ralph:get_discipline", "name=backend", "--project", added)
+    assert (0, []) == (read.returncode, [one for one in columns if one in read.stdout])
+    for column in columns:
+        written = f"{column}=[]"
+        done = ralphgen(
+            "call", "ralph:update_discipline", "name=backend", written, "--project", added
+        )
+        assert 0 != done.returncode
+        assert [(None,), (None,)] == query(added, f"SELECT {column} FROM disciplines")
+
+
+@pytest.mark.parametrize("column", ["mcp_tool_overrides", "disabled_tools"])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE disciplines SET {} = :value WHERE name = :name RETURNING name;",
+        "INSERT INTO disciplines (name, {}) VALUES (:name, :value) RETURNING name;",
+    ],
+)
+def test_no_query_writes_a_column_that_removes_tools(added: Path, column: str, sql: str) -> None:
+    folder = added / ".ralph" / "queries"
+    folder.mkdir()
+    text = f"-- name: widen :exec\n-- Widen.\n-- :value text\n-- :name text\n{sql.format(column)}\n"
+    (folder / "widen.sql").write_text(text, encoding="utf-8")
+
+    with pytest.raises(ProjectError, match=f'sets "disciplines.{column}", which no session may'):
+        regenerate(added, force=False, say=quiet)
 
 
 def test_the_settings_count_from_the_next_session_on_without_regen(own: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import Result, ralphgen, run_sql
@@ -109,7 +110,7 @@ def test_only_who_may_close_its_own_task_takes_one(root: Path, recipe: str) -> N
 OWN_RECIPE = 'base = "task_execution"\nallow = {ralph = ["get_task"]}\n'
 
 
-def without_closing(root: Path, how: str) -> tuple[str, dict[str, object]]:
+def without_closing(root: Path, how: str) -> tuple[str, dict[str, Any]]:
     """Remove the tool that closes a task in one way; return a recipe, and more of its request."""
     settings = root / ".ralph" / "ralphgen.toml"
     removals = {
