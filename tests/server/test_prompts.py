@@ -2,6 +2,7 @@
 
 import json
 import re
+import tomllib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -288,6 +289,90 @@ def test_no_word_names_a_tool_or_an_argument_that_the_session_does_not_have(
             assert not [text for text in refusals[tool["name"]] if f'"{argument}"' in text]
     if not any("clear" in tool["inputSchema"]["properties"] for tool in tools):
         assert "clear" not in told
+
+
+TASKS = {"backend": 1, "frontend": 2}
+SENTENCE = re.compile(r"(?<=[.:;])\s+|\n")
+DISCIPLINE_TAKES = """
+ALTER TABLE disciplines ADD COLUMN mcp_tool_overrides TEXT;
+UPDATE disciplines SET mcp_tool_overrides =
+    '{"additional_disabled": ["ralph:update_task", "ralph:append_feature_learning"]}'
+    WHERE name = 'backend';
+"""
+NARROWED = {
+    "terse": """
+base = "opus_review"
+[narrow]
+update_task = ["id", "description"]
+update_feature = ["name", "description"]
+append_feature_learning = ["feature_name", "text"]
+""",
+    "short": """
+base = "ramble"
+[narrow]
+list_tasks = ["limit"]
+append_feature_learning = ["feature_name", "text"]
+update_feature = ["name", "boundaries", "clear"]
+""",
+    "brisk": """
+base = "discuss"
+[narrow]
+update_discipline = ["name", "description"]
+""",
+}
+
+
+@pytest.fixture(scope="module")
+def narrowed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project in which recipes lack arguments and a discipline lacks tools."""
+    root = tmp_path_factory.mktemp("narrowed")
+    folder = root / ".ralph" / "recipes"
+    folder.mkdir(parents=True)
+    for name, text in NARROWED.items():
+        (folder / f"{name}.toml").write_text(text, encoding="utf-8")
+    return create_project(root, DISCIPLINE_TAKES)
+
+
+def absent_arguments(texts: str, tools: list[dict[str, Any]], hidden: dict[str, set[str]]) -> Any:
+    """Yield each sentence with an argument that the tools which it is about do not have.
+
+    A sentence is about the tools that it names, else about all of them.
+    """
+    shown = {tool["name"]: {*tool["inputSchema"]["properties"]} for tool in tools}
+    for sentence in SENTENCE.split(texts):
+        named = names_in(sentence) & set(shown)
+        words = set(re.findall(r"[a-z_]+", sentence)) if named else set()
+        quoted = set(re.findall(r'"([a-z_]+)"', sentence))
+        about = named or set(shown)
+        for tool in about:
+            had = set[str]().union(*(shown[one] for one in named))
+            for argument in (words | quoted) & hidden[tool] - had:
+                yield tool, argument, sentence
+
+
+@pytest.mark.parametrize("discipline", ["backend", "frontend"])
+@pytest.mark.parametrize("recipe", [*ABOUT, *NARROWED])
+def test_prompts_name_only_arguments_of_the_tools_that_they_speak_of(
+    narrowed: Path, recipe: str, discipline: str
+) -> None:
+    base = tomllib.loads(NARROWED[recipe])["base"] if recipe in NARROWED else recipe
+    about = {**ABOUT[base], "discipline": discipline, "base": base}
+    if "task_id" in about:
+        about["task_id"] = TASKS[discipline]
+    said = seen(narrowed, recipe, **about)
+    texts = "\n".join([said["instructions"], *(prompt["text"] for prompt in said["prompts"])])
+    tools, hidden = said["tools"], hidden_arguments(narrowed, said)
+
+    assert said["prompts"]
+    assert names_in(texts) <= {tool["name"] for tool in tools}
+    assert [] == list(absent_arguments(texts, tools, hidden))
+
+
+def test_the_review_names_the_tool_whose_fields_can_be_emptied(project: Path) -> None:
+    assert (
+        'name a field in "clear" of update_feature to empty it'
+        in (seen(project, "opus_review")["instructions"])
+    )
 
 
 def refused_calls(server: Asking, tool: dict[str, Any]) -> Iterator[str]:

@@ -60,8 +60,10 @@ def purpose_of(session: Session) -> str:
 def _advice(seen: Mapping[str, Tool]) -> Iterator[str]:
     """Yield what depends on the arguments that the session's tools have."""
     updates = [seen[name] for name in UPDATES if name in seen]
-    if any("clear" in tool.properties for tool in updates):
-        yield 'Updates change only the fields given; name a field in "clear" to empty it.'
+    clearing = [tool.name for tool in updates if "clear" in tool.properties]
+    if clearing:
+        tools = f" of {' or '.join(clearing)}" if len(clearing) < len(updates) else ""
+        yield f'Updates change only the fields given; name a field in "clear"{tools} to empty it.'
     elif updates:
         yield "Updates change only the fields given."
     if "set_task_status" in seen:

@@ -159,9 +159,15 @@ def steps_of(profile: str, seen: Mapping[str, Tool], *, chosen: bool) -> list[st
     shown = [
         _said(text, seen, chosen=chosen)
         for needed, text in STEPS.get(profile, ())
-        if all(name in seen for name in needed.split())
+        if all(_has(seen, name) for name in needed.split())
     ]
     return [f"{at}. {text}" for at, text in enumerate(filter(None, shown), 1)]
+
+
+def _has(seen: Mapping[str, Tool], needed: str) -> bool:
+    """Return whether a session sees a tool, or with `"tool.argument"` an argument of it."""
+    name, _, argument = needed.partition(".")
+    return name in seen and (not argument or argument in seen[name].properties)
 
 
 def _said(text: str, seen: Mapping[str, Tool], *, chosen: bool) -> str:
@@ -176,7 +182,7 @@ def _said(text: str, seen: Mapping[str, Tool], *, chosen: bool) -> str:
     return text
 
 
-# Each step is the names of the tools that it needs, and its words.
+# Each step is the tools and arguments (`tool.argument`) that it needs, and its words.
 STEPS: Mapping[str, Sequence[tuple[str, str]]] = {
     "braindump": (
         ("", "Listen until you can say the idea back in two sentences; ask what is unclear."),
@@ -200,7 +206,7 @@ STEPS: Mapping[str, Sequence[tuple[str, str]]] = {
         ("", "End with a short list of what you made and what is still open."),
     ),
     "yap": (
-        ("list_tasks", "Begin with list_tasks; filter it by what the person speaks of."),
+        ("list_tasks", "Begin with list_tasks, and find what the person speaks of."),
         ("get_task", "Read a task with get_task before you speak of its details."),
         ("update_task", "Write what was agreed with update_task, field by field."),
         ("create_task", "Make a new task with create_task where none fits."),
@@ -212,7 +218,7 @@ STEPS: Mapping[str, Sequence[tuple[str, str]]] = {
         ("update_feature", "Keep true what it says of itself with update_feature."),
         (
             "append_feature_learning",
-            "Keep decisions, each with its reason, with append_feature_learning.",
+            "Keep decisions, and why they were made, with append_feature_learning.",
         ),
         ("add_feature_context_file", "Name the files that matter with add_feature_context_file."),
         ("create_feature", "Where a feature splits, make the new one with create_feature."),
@@ -223,7 +229,7 @@ STEPS: Mapping[str, Sequence[tuple[str, str]]] = {
             "list_disciplines",
             "See with list_disciplines what the others cover, so that they do not overlap.",
         ),
-        ("", "Propose prompt, skills and conventions in words first, and agree on them."),
+        ("", "Propose each change in words first, and agree on it."),
         ("update_discipline", "Write what was agreed with update_discipline."),
     ),
     "task_execution": (
@@ -259,7 +265,7 @@ STEPS: Mapping[str, Sequence[tuple[str, str]]] = {
             "set_task_status add_task_comment",
             "Put back what does not hold with set_task_status, and say why with add_task_comment.",
         ),
-        ("update_task", "Put priorities right with update_task."),
+        ("update_task.priority", "Put priorities right with update_task."),
         ("create_task", "Make tasks with create_task for what is missing."),
         ("append_feature_learning", "Keep what the review taught with append_feature_learning."),
         ("append_progress", "End with an entry by append_progress: what holds, what is next."),
