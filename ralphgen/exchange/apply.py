@@ -12,7 +12,7 @@ from ralphgen.exchange.incoming import go_on_counting, refusals
 from ralphgen.exchange.lines import SHOWN, shown_key
 from ralphgen.exchange.merge import RowEdit, after
 from ralphgen.exchange.own import Own
-from ralphgen.exchange.rows import MASK, SECRET, Rows, read_rows, same, unmasked
+from ralphgen.exchange.rows import SECRET, Rows, read_rows, same, unmasked
 from ralphgen.exchange.spelling import spelled
 from ralphgen.exchange.tables import Key, Value, key_values
 from ralphgen.ledger.opened import connection_of
@@ -20,6 +20,7 @@ from ralphgen.project.postgresql import first_line
 from ralphgen.project.schema import table_names
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.postgresql.library import GIVEN_NUMBER
+from ralphgen.runtime.processes.secrets import MASK
 from ralphgen.runtime.sqlite.library import quoted
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class EditWriter:
         if name == of and column in values:
             found = self._database.row(_SERVERS, [key])
             values[column] = unmasked(found[0] if found else None, values[column])
-            if f'"{MASK}"' in str(values[column]):
+            if MASK in str(values[column]):
                 self.masked[str(key)] = None
         known = dict(zip(table.key, key_values(key), strict=True))
         if self._own.is_typed:

@@ -8,15 +8,13 @@ from typing import Any
 
 from ralphgen.exchange.numbers import exact_numbers, read_exactly, spelled_exactly
 from ralphgen.exchange.tables import Key, MovedTable, Row, Value, key_order
-from ralphgen.project.config import shown_url
 from ralphgen.project.connection import DatabaseConnection
 from ralphgen.project.model import Schema
 from ralphgen.project.postgresql import PostgresqlConnection
+from ralphgen.runtime.processes.secrets import MASK, masked_server
 from ralphgen.runtime.sqlite.library import quoted
 from ralphgen.terminal.streams import escaped
 
-MASK = "***"
-OPEN = ("name", "command", "args", "type")  # what an MCP server may show of itself
 SECRET = ("disciplines", "mcp_servers")
 
 Rows = Mapping[Key, Row]
@@ -76,7 +74,7 @@ def masked(table: str, row: Row) -> Row:
 
 def unmasked(before: Value, after: Value) -> Value:
     """Return masked MCP servers with the secrets of those that are there and look the same."""
-    known = {_spelled(_masked(server)): server for server in _servers(before) or ()}
+    known = {_spelled(masked_server(server)): server for server in _servers(before) or ()}
     servers = _servers(after)
     if servers is None:
         return before if after == MASK else after
@@ -172,7 +170,7 @@ def _refuse_half_characters(text: str) -> None:
 
 def _masked_servers(stored: Value) -> Value:
     servers = _servers(stored)
-    return MASK if servers is None else _spelled([_masked(server) for server in servers])
+    return MASK if servers is None else _spelled([masked_server(server) for server in servers])
 
 
 def _servers(stored: Value) -> list[Any] | None:
@@ -183,18 +181,6 @@ def _servers(stored: Value) -> list[Any] | None:
         return None
     is_list = isinstance(found, list) and all(isinstance(one, dict) for one in found)
     return found if is_list else None
-
-
-def _masked(server: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: _masked_part(key, value) for key, value in server.items()}
-
-
-def _masked_part(key: str, value: Any) -> Any:
-    if key in OPEN:
-        return value
-    if key == "url" and isinstance(value, str):
-        return shown_url(value)
-    return dict.fromkeys(value, MASK) if isinstance(value, dict) else MASK
 
 
 def _spelled(value: Any) -> str:

@@ -5,6 +5,7 @@ import os
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from ralphgen.project.config import (
 )
 from ralphgen.project.toml import KeyPath
 from ralphgen.project.toml_edit import LOSS, edited
+from ralphgen.runtime.processes.secrets import MASK, masked_arguments, masked_text
 
 MARK = "\ufeff"
 Values = dict[str, Any]
@@ -109,13 +111,18 @@ def plan_write(root: Path, facts: Facts, edit: Edit) -> PlannedWrite:
 
 
 def secrets_of(facts: Facts, edit: Edit) -> Iterator[str]:
-    """Yield every value that a variable of one of the discipline's servers has, or shall have."""
+    """Yield every variable's value and credential of the discipline's servers, old and new."""
     stored = facts.rows[edit.discipline].listed()[0]
     for listed in (stored, facts.configured(edit.discipline)):
         for one in listed.servers or ():
             yield from one.secrets.values()
+            if isinstance(one, NamedMcpServer):
+                shown = zip(one.args, masked_arguments(one.args), strict=True)
+                yield from (argument for argument, masked in shown if argument != masked)
     for server in edit.servers or ():
         yield from (variable.value for variable in server.env if variable.value is not None)
+        shown = zip(server.args, masked_arguments(server.args), strict=True)
+        yield from (argument for argument, masked in shown if argument != masked)
 
 
 def _with_values(wanted: Sequence[Server], old: Sequence[NamedServer]) -> Iterator[NamedServer]:
@@ -133,9 +140,28 @@ def _with_values(wanted: Sequence[Server], old: Sequence[NamedServer]) -> Iterat
                 raise ProjectError(text, f"change it in {FILE} or in the column by hand")
             yield was.model_copy(update={"name": server.name, "headers": env})
             continue
-        yield NamedMcpServer(
-            name=server.name, command=server.command, args=list(server.args), env=env
-        )
+        command, *args = _unmasked(server, was)
+        yield NamedMcpServer(name=server.name, command=command, args=args, env=env)
+
+
+def _unmasked(server: Server, was: NamedMcpServer | None) -> list[str]:
+    """Return a server's command and arguments with the stored values of those that are masked.
+
+    Raises `ProjectError` for a masked one that is not where it was.
+    """
+    wanted = [server.command, *server.args]
+    known = [was.command, *was.args] if was is not None else []
+    seen = [*map(masked_text, known[:1]), *masked_arguments(known[1:])]
+    found = list(wanted)
+    matcher = SequenceMatcher(None, seen, wanted, autojunk=False)
+    blocks = [one for one in matcher.get_matching_blocks() if one.size]
+    for block in blocks:
+        found[block.b : block.b + block.size] = known[block.a : block.a + block.size]
+    matched = {at for block in blocks for at in range(block.b, block.b + block.size)}
+    if any(MASK in text for at, text in enumerate(wanted) if at not in matched):
+        text = f'the MCP server "{server.name}" has a masked argument without a stored value'
+        raise ProjectError(text, f"type the value in the place of {MASK}, or load the page again")
+    return found
 
 
 def _planned(

@@ -31,6 +31,7 @@ from ralphgen.project.inspect import settings_models
 from ralphgen.project.model import Names
 from ralphgen.project.toml import TomlFile
 from ralphgen.runtime.errors import one_line
+from ralphgen.runtime.processes.secrets import masked_arguments, masked_text
 
 COLOR = re.compile(r"#[0-9A-Fa-f]{6}")
 _KEY = secrets.token_bytes(32)
@@ -131,6 +132,8 @@ class Facts:
 @dataclass(frozen=True, slots=True)
 class ServerRow:
     """One MCP server; `env` are the names of its variables, whose values are secrets.
+
+    `command` and `args` have masked credentials.
 
     Of one that runs elsewhere, `command` is its address, and `env` are the names of headers.
     `place` says where it stands, for people.
@@ -313,7 +316,7 @@ def _servers(
 def _shown_command(server: NamedServer) -> tuple[str, Names]:
     if isinstance(server, NamedRemoteServer):
         return server.address, ()
-    return server.command, tuple(server.args)
+    return masked_text(server.command), tuple(masked_arguments(server.args))
 
 
 def _disabled(entries: Names | None, place: str) -> tuple[DisabledRow, ...] | None:

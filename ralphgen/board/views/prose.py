@@ -8,6 +8,7 @@ from typing import Any
 
 from ralphgen.kits.ralph.rows import decode_strings
 from ralphgen.project import discipline_servers, disciplines
+from ralphgen.runtime.processes.secrets import masked_text
 
 FIRST = ("description", "system_prompt", "skills", "conventions")
 """Those that come first, in this order; others follow as they stand in the table."""
@@ -25,6 +26,7 @@ IS_KEY = re.compile(r"\s*[:=]")
 KEY = re.compile(r"[A-Za-z_]{1,40}")
 ARGUMENTS = "args"
 TOLD = ("name", "command", ARGUMENTS)
+OPTION = "--?[A-Za-z][^=]*"  # the word behind it may be a credential
 """Keys whose values are shown."""
 COVERED = "••••"
 
@@ -98,14 +100,16 @@ def _covered(text: str) -> Iterator[str]:
     """Yield a text with each word covered that is no key, and no value of a key that is told.
 
     Only arguments are more than one word, and they end where an object begins: what follows may be
-    a key of a secret that lacks its colon.
+    a key of a secret that lacks its colon. An argument is also covered if it looks like a
+    credential or follows an option.
     """
-    end, key = 0, ""
+    end, key, option = 0, "", False
     for token in TOKEN.finditer(text):
         between = text[end : token.start()]
         yield between
         end, word = token.end(), token.group()
         key = "" if "{" in between else key
+        option = option and bool(key)
         if word in "]}":
             key = ""
             yield word
@@ -113,7 +117,9 @@ def _covered(text: str) -> Iterator[str]:
             key = word.strip("\"'")
             yield word if KEY.fullmatch(key) else COVERED
         else:
-            yield word if key in TOLD else COVERED
+            is_shown = key in TOLD and word == masked_text(word) and not option
+            yield word if is_shown else COVERED
+            option = re.fullmatch(OPTION, word.strip("\"'")) is not None
             key = key if key == ARGUMENTS else ""
     yield text[end:]
 

@@ -1,4 +1,4 @@
-"""Masks the secrets of the environment in text that other programs write."""
+"""Masks secrets: those of the environment in the text of programs, and those of MCP servers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
 MASK = "***"
@@ -40,6 +40,26 @@ _IN_URL = re.compile(r"""(://[^/\s:@"'<>]*:)[^/\s"'<>]+@""")
 _USER_INFO = re.compile(r"://([^\s/?#]*)@|://([^\s/?#:]*:[^\s]*)@")
 _PAIR = re.compile(r"""\b([A-Za-z][\w .-]{0,60}?)\s*=\s*("[^"]*"|'[^']*'|[^;&\s"']+)""")
 LONGEST_USER = 16  # characters; a longer one that has no password is a token
+_WHOLE = ("env", "headers")  # of an MCP server: every value in them may be secret
+_NAMES = ("name", "type")  # of an MCP server: never secret
+_USER_OPTIONS = ("-u", "--user")  # their value is a user with a password, as curl has it
+# The patterns of masks for arguments are compiled at their first use.
+_OPTION = r"--?[A-Za-z][\w.-]*|(?i:bearer)"
+_GLUED_VALUE = r"-p(?![a-z-]*(?:=|$)).+"  # -phunter2, not -path or -prod=1
+_OPTION_IN_TEXT = r"""(?<![\w-])(--?([A-Za-z][\w.-]*)[ =])(?!-)("[^"]*"|'[^']*'|[^\s"']+)"""
+_NAMED_VALUE = r"""\b(([A-Za-z_][\w.-]*)=)("[^"]*"|'[^']*'|[^&;\s"']+)"""
+_MEMBER = r"""((["'])([\w.-]+)\2\s*:\s*)("(?:\\.|[^"\\])*"|'[^']*'|[^\s,}\]]+)"""
+_HEADER = r"""(?<![\w:/.])([A-Za-z][\w-]*):(?!//)\s*([^\s"'{}][^"'{}]*)"""
+_SCHEME = r"""(?i)\b((?:bearer|basic)[ =:]+)[^\s"',;&]+"""
+_URL = r"""[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>]+"""
+_USER_OF_URL = r"(://)(?:[^/?#:@]*:(?!\d+(?:[/?#]|$)).*|[^/?#:@]*)@"
+_PARAMETER = r"([?&][^=&#]*=)[^&#]+"
+_RANDOM_PART = r"(?<=/)(?=[^/]*\d)(?=[^/]*[A-Za-z])[\w~-]{20,}(?=/|$)"
+_KNOWN_FORM = (  # keys of services, private keys, and JSON Web Tokens
+    r"(?<![A-Za-z0-9])(?:gh[opsur]_|github_pat_|glpat-|(?:sk|rk|pk)[-_]|AKIA|ASIA|AIza|ya29\."
+    r"|xox[a-z]-|xapp-|npm_|pypi-|hf_|shpat_|SG\.|lin_api_|ntn_|dop_v1_|dckr_pat_|whsec_)"
+    r"(?=[\w./+=-]*\d)[\w./+=-]{8,}|eyJ[\w-]{5,}(?:\.[\w-]*)+|-----BEGIN [A-Z ]*KEY-----(?s:.*)"
+)
 
 
 def is_secret(name: str) -> bool:
@@ -124,6 +144,87 @@ class Masker:
 def masked(text: str, *, cut: bool = False) -> str:
     """Return a text without the secrets of the environment, as `Masker.text` does."""
     return Masker().text(text, cut=cut)
+
+
+def masked_server(server: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an MCP server as it may be shown: its keys, with masked credentials.
+
+    Every value of the environment and of headers is masked, of other values only the parts that
+    look like a credential.
+    """
+    return {key: _masked_entry(key, value) for key, value in server.items()}
+
+
+def masked_arguments(arguments: Sequence[Any]) -> list[Any]:
+    """Return the arguments of a command with masked credentials, each at its place."""
+    found: list[Any] = []
+    option = ""
+    for argument in arguments:
+        is_option = isinstance(argument, str) and re.fullmatch(_OPTION, argument) is not None
+        is_secret_value = option == "-p" or is_secret(option.lstrip("-"))
+        if not isinstance(argument, str):
+            found.append(_masked_entry(option, argument))
+        elif option in _USER_OPTIONS and ":" in argument:
+            found.append(f"{argument.partition(':')[0]}:{MASK}")
+        elif is_secret_value and not is_option and not _SETTING.fullmatch(argument):
+            found.append(MASK)
+        else:
+            found.append(masked_text(argument))
+        option = argument if is_option else ""
+    return found
+
+
+def masked_text(text: str) -> str:
+    """Return a text, such as an argument or a URL, with masks for what looks like a credential.
+
+    A masked text stays as it is when it is masked again.
+    """
+    if re.fullmatch(_GLUED_VALUE, text):
+        return f"-p{MASK}"
+    text = re.sub(_URL, lambda url: _masked_url(url[0]), text)
+    text = re.sub(_SCHEME, rf"\1{MASK}", re.sub(_KNOWN_FORM, MASK, text))
+    text = re.sub(_MEMBER, lambda found: _hidden(found[1], found[3], found[4]), text)
+    for pattern in (_OPTION_IN_TEXT, _NAMED_VALUE):
+        text = re.sub(pattern, lambda found: _hidden(found[1], found[2], found[3]), text)
+    begin = 0
+    while header := re.compile(_HEADER).search(text, begin):
+        begin = header.start(2)
+        if is_secret(header[1]) and not re.search(_SCHEME, header[2]):
+            text = f"{text[:begin]}{MASK}{text[header.end() :]}"
+            begin += len(MASK)
+    return text
+
+
+def _masked_entry(key: str, value: Any) -> Any:
+    """Return a value of an MCP server, or of a part of it, under this key."""
+    if isinstance(value, dict):
+        if key in _WHOLE:
+            return dict.fromkeys(value, MASK)
+        return {name: _masked_entry(str(name), one) for name, one in value.items()}
+    if isinstance(value, list):
+        is_whole = key in _WHOLE or is_secret(key)
+        return [MASK] * len(value) if is_whole else masked_arguments(value)
+    if isinstance(value, str) and key not in _NAMES:
+        return MASK if key in _WHOLE or is_secret(key) else masked_text(value)
+    return value
+
+
+def _hidden(before: str, name: str, value: str) -> str:
+    """Return what stands before a value and the value, masked if its name is that of a secret."""
+    plain = value.strip("\"'")
+    is_open = not (is_secret(name) or before == "-p ") or _SETTING.fullmatch(plain) is not None
+    if is_open or not plain or re.search(_SCHEME, value):
+        return before + value
+    mark = value[0] if value[0] in "\"'" else ""
+    return f"{before}{mark}{MASK}{mark}"
+
+
+def _masked_url(url: str) -> str:
+    """Return a URL without its user, the values of its query, its fragment and random parts."""
+    rest, fragment, _ = re.sub(_USER_OF_URL, rf"\1{MASK}@", url).partition("#")
+    place, mark, query = rest.partition("?")
+    query = re.sub(_PARAMETER, rf"\1{MASK}", mark + query)
+    return re.sub(_RANDOM_PART, MASK, place) + query + (f"#{MASK}" if fragment else "")
 
 
 def _secrets(name: str, value: str) -> Iterator[str]:

@@ -90,6 +90,41 @@ def test_a_session_made_afterwards_has_the_servers_and_lacks_the_tools(root: Pat
     assert ralphgen("check", root).returncode == 0
 
 
+CREDENTIALS = ["-y", f"--token={PRIVATE}", "--key", PRIVATE, "--port", "1"]
+MASKED = ("-y", "--token=***", "--key", "***", "--port", "1")
+
+
+def with_credentials(root: Path) -> None:
+    servers = [{"name": "docs", "command": f"run --pass {PRIVATE}", "args": CREDENTIALS}]
+    sql = "UPDATE disciplines SET mcp_servers = ? WHERE name = 'testing'"
+    query(root, sql, json.dumps(servers))
+
+
+def saved_arguments(root: Path, *args: str) -> tuple[str, list[str]]:
+    server = Server(name="docs", command="run --pass ***", args=args, was=0)
+    state = save(root, edit(root, servers=(server,)), quiet).state
+    (stored,) = json.loads(row(root)["mcp_servers"])
+    return state, stored["args"]
+
+
+def test_masked_arguments_keep_their_values_when_others_change(root: Path) -> None:
+    with_credentials(root)
+    shown = seen(root).servers
+
+    assert shown is not None
+    assert ("run --pass ***", MASKED) == (shown[0].command, shown[0].args)
+    assert ("saved", [*CREDENTIALS[:4], "--port", "2"]) == saved_arguments(root, *MASKED[:5], "2")
+    assert ("saved", ["--key", PRIVATE, "-q"]) == saved_arguments(root, "--key", "***", "-q")
+    assert ("saved", ["--key", "new"]) == saved_arguments(root, "--key", "new")
+    assert f"run --pass {PRIVATE}" == json.loads(row(root)["mcp_servers"])[0]["command"]
+
+
+def test_a_masked_argument_that_was_not_there_is_refused(root: Path) -> None:
+    with_credentials(root)
+
+    assert ("refused", CREDENTIALS) == saved_arguments(root, *MASKED, "--secret=***")
+
+
 @pytest.mark.parametrize(("sql", "stays"), [(MIXED, True), (NEITHER, False)], ids=["mixed", "none"])
 def test_what_has_no_column_goes_into_the_config(
     root: Path, sql: tuple[str, ...], stays: bool

@@ -95,6 +95,33 @@ def test_secrets_are_masked_and_kept_where_they_are_known(pair: Pair) -> None:
     assert "***" not in json.dumps(json.loads(stored)[0])
 
 
+def test_credentials_in_arguments_are_masked_and_kept_where_they_are_known(pair: Pair) -> None:
+    ours, theirs = pair
+    servers = [{"name": "a", "command": "npx", "args": ["-y", "--token=s3cret", "-p", "s3cret"]}]
+    for root in pair:
+        query(root, "UPDATE disciplines SET mcp_servers = ?", json.dumps(servers))
+    exported(ours)
+    query(theirs, "UPDATE disciplines SET conventions = 'new'")
+    file = exported(theirs)
+    take(ours, file)
+
+    assert "s3cret" not in file.read_text(encoding="utf-8")
+    assert [(json.dumps(servers), "new")] == query(
+        ours, "SELECT mcp_servers, conventions FROM disciplines"
+    )
+
+
+def test_an_import_names_the_disciplines_whose_masked_arguments_are_unknown(pair: Pair) -> None:
+    ours, theirs = pair
+    exported(ours)
+    servers = [{"name": "a", "command": "npx", "args": ["--token=s3cret"]}]
+    query(theirs, "UPDATE disciplines SET mcp_servers = ?", json.dumps(servers))
+    said: list[str] = []
+    take(ours, exported(theirs), say=said.append)
+
+    assert any("secrets" in line for line in said)
+
+
 def test_a_secret_is_not_given_to_a_server_that_runs_another_program(pair: Pair) -> None:
     ours, theirs = pair
     changed = [{**SECRETS[0], "command": "evil"}]

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from .workspace import Workspace
 
 LISTED = ("name", "display_name", "acronym", "description")
-MASK = "***"
 SERVERS = "mcp_servers"
-OPEN = ("name", "command", "args")  # what an MCP server may show of itself
 
 
 @reading
@@ -29,7 +27,7 @@ def list_disciplines(workspace: Workspace, arguments: dict[str, Any]) -> dict[st
 
 @reading
 def get_discipline(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return every field of a discipline, with masked environments of MCP servers (SPEC-070)."""
+    """Return every field of a discipline, with masked credentials of MCP servers (SPEC-070)."""
     disciplines = workspace.tables.disciplines
     name = arguments["name"]
     workspace.known(disciplines, name, "discipline")
@@ -38,10 +36,14 @@ def get_discipline(workspace: Workspace, arguments: dict[str, Any]) -> dict[str,
         columns.remove(SERVERS)  # what stands there may be secret, and so is masked here
     row = workspace.database.row(disciplines.select(columns, "WHERE name = ?"), [name])
     record = disciplines.decoded(columns, row or ())
-    servers = [_masked(server) for server in record.get(SERVERS, [])]
-    if SERVERS in record.get("unreadable", {}):
-        record["unreadable"][SERVERS] = MASK
-    return fitted({**record, SERVERS: servers} if servers else record)
+    if SERVERS in record or SERVERS in record.get("unreadable", {}):
+        from ralphgen.runtime.processes.secrets import MASK, masked_server
+
+        if SERVERS in record:
+            record[SERVERS] = [masked_server(server) for server in record[SERVERS]]
+        else:
+            record["unreadable"][SERVERS] = MASK
+    return fitted(record)
 
 
 @writing
@@ -62,13 +64,3 @@ def delete_discipline(workspace: Workspace, arguments: dict[str, Any]) -> dict[s
     name = arguments["name"]
     signed = signed_by(workspace, name)
     return deleted(workspace, workspace.tables.disciplines, name, "discipline", signed)
-
-
-def _masked(server: dict[str, Any]) -> dict[str, Any]:
-    """Return an MCP server with its environment and all else that may be secret masked."""
-    hidden = {
-        key: dict.fromkeys(value, MASK) if isinstance(value, dict) else MASK
-        for key, value in server.items()
-        if key not in OPEN
-    }
-    return {**server, **hidden}

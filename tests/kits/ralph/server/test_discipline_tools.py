@@ -122,6 +122,9 @@ def test_a_change_that_cannot_be_is_refused(
         [{"name": "db", "command": "npx", "headers": {"Authorization": KEPT_BACK}}],
         [{"name": "db", "command": "npx", "url": f"https://x/?key={KEPT_BACK}"}],
         [{"name": "db", "command": "npx", "env": {"TOKEN": {"deep": [KEPT_BACK]}}}],
+        [{"name": "db", "command": "npx", "args": [f"--token={KEPT_BACK}"]}],
+        [{"name": "db", "command": "npx", "args": ["--api-key", KEPT_BACK, "-p", KEPT_BACK]}],
+        [{"name": "db", "command": "npx", "args": [f"https://me:{KEPT_BACK}@x/?a={KEPT_BACK}"]}],
         {"name": "db", "command": "npx", "env": {"TOKEN": KEPT_BACK}},
         [KEPT_BACK],
     ],
@@ -150,6 +153,29 @@ def test_no_answer_shows_the_environment_of_a_server(
         (shown,) = json.loads(texts[0])["mcp_servers"]
 
         assert ("db", "npx") == (shown["name"], shown["command"])
+
+
+def test_a_server_is_shown_with_its_keys_and_without_its_credentials(
+    project: Path, server: Driver
+) -> None:
+    remote = {
+        "name": "wiki",
+        "type": "http",
+        "url": f"https://me:{KEPT_BACK}@wiki.example/mcp?key={KEPT_BACK}&room=1",
+        "headers": {"Authorization": f"Bearer {KEPT_BACK}"},
+    }
+    local = {"name": "db", "command": "npx", "args": ["-y", f"--token={KEPT_BACK}", "--port", "1"]}
+    text = json.dumps([remote, local])
+    query(project, "UPDATE disciplines SET mcp_servers = ? WHERE name = 'backend'", text)
+
+    assert [
+        {
+            **remote,
+            "url": "https://***@wiki.example/mcp?key=***&room=***",
+            "headers": {"Authorization": "***"},
+        },
+        {**local, "args": ["-y", "--token=***", "--port", "1"]},
+    ] == server.call("get_discipline", name="backend")["mcp_servers"]
 
 
 def test_a_discipline_with_tasks_stays_and_one_without_says_what_it_signed(

@@ -14,7 +14,14 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from ralphgen.runtime.processes.pipes import Tail
-from ralphgen.runtime.processes.secrets import MASK, Masker, is_secret, masked
+from ralphgen.runtime.processes.secrets import (
+    MASK,
+    Masker,
+    is_secret,
+    masked,
+    masked_arguments,
+    masked_server,
+)
 
 VALUE = "aB3$k'q\"z/+ü9"
 SECRET = (
@@ -176,3 +183,68 @@ def test_long_values_take_no_time_that_grows_with_their_square(tmp_path: Path) -
     long = "word-" * 100_000
 
     assert "x" == Masker({"A": long, "B": "://" * 1_000, "C": str(tmp_path)}).text("x")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--token=abc", "--port=1"], ["--token=***", "--port=1"]),
+        (["--token", "abc", "next"], ["--token", "***", "next"]),
+        (["--api-key", "abc"], ["--api-key", "***"]),
+        (["--apikey:abc"], ["--apikey:***"]),
+        (["-p", "abc"], ["-p", "***"]),
+        (["-phunter2", "-path"], ["-p***", "-path"]),
+        (["-u", "me:abc"], ["-u", "me:***"]),
+        (["-e", "API_KEY=abc", "-e", "MODE=fast"], ["-e", "API_KEY=***", "-e", "MODE=fast"]),
+        (["postgres://me:a/b@db/x"], ["postgres://***@db/x"]),
+        (["--url=https://x/mcp?token=a&b=c#d"], ["--url=https://x/mcp?token=***&b=***#***"]),
+        (["https://x/s/ODk3YmQ4NGEtZDhmMi00/mcp"], ["https://x/s/***/mcp"]),
+        (["--header", "X-Api-Key: a b"], ["--header", "X-Api-Key: ***"]),
+        (["--header=Authorization: Bearer abc"], ["--header=Authorization: Bearer ***"]),
+        (["Bearer", "abc"], ["Bearer", "***"]),
+        (["ghp_0123456789abcdef"], ["***"]),
+        (["sk-ant-api03-abcdef"], ["***"]),
+        (["AKIAIOSFODNN7EXAMPLE"], ["***"]),
+        (["eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln"], ["***"]),
+        (["-c", "TOKEN=a run --key 'b c' --n 1"], ["-c", "TOKEN=*** run --key '***' --n 1"]),
+        (['{"apiKey": "abc", "n": "1"}'], ['{"apiKey": "***", "n": "1"}']),
+        (["--dsn=Server=x;Password=abc"], ["--dsn=***"]),
+    ],
+)
+def test_credentials_in_arguments_are_masked(arguments: list[str], expected: list[str]) -> None:
+    assert expected == masked_arguments(arguments)
+    assert expected == masked_arguments(expected)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["-y", "@scope/package@1.2.3", "/home/me/project", "--port", "8080"],
+        ["run", "-v", "/a:/b", "image@sha256:0123", "8080:80", "C:\\tools"],
+        ["--max-tokens", "100", "--token-file", "/run/token", "--auth=required"],
+        ["http://localhost:3000/@scope/x", "git@github.com:me/it.git"],
+        ["--token", "--verbose", "--mode=token", "sk-learn"],
+        [],
+    ],
+)
+def test_other_arguments_are_unchanged(arguments: list[str]) -> None:
+    assert arguments == masked_arguments(arguments)
+
+
+def test_every_value_of_environment_and_headers_is_masked_and_no_key() -> None:
+    server = {
+        "name": "token",
+        "type": "http",
+        "url": "https://x/mcp",
+        "env": {"MODE": "fast"},
+        "headers": {"X": "1"},
+        "oauth": {"clientSecret": "abc", "scope": "read"},
+        "timeout": 3,
+    }
+
+    assert {
+        **server,
+        "env": {"MODE": "***"},
+        "headers": {"X": "***"},
+        "oauth": {"clientSecret": "***", "scope": "read"},
+    } == masked_server(server)
