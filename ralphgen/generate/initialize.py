@@ -16,6 +16,7 @@ from ralphgen.init.scaffold import (
     create_database,
     kits_with,
     propose_checks,
+    removed_on_refusal,
     switch_on,
     write_default_context,
     write_ignored,
@@ -60,11 +61,25 @@ def initialize(
     of a new project shall be, "postgresql" or "sqlite"; where it is empty, the config does. A clone
     without its database gets one with the tables of its server, if `agree` says yes. Raises
     `UsageError` for a kit that ralphgen does not have, `ProjectError` for a folder that cannot hold
-    a project, and where `agree` says no. What is there already is kept.
+    a project, and where `agree` says no. What is there already is kept; a refusal leaves no file.
     """
     _refuse_unknown_kits(kits)
     root = resolved(path)
-    _make_folder(root, path)
+    with removed_on_refusal(root, kits):
+        _make_folder(root, path)
+        _initialize(root, title, stack, kits, say, agree, engine)
+    return root
+
+
+def _initialize(
+    root: Path,
+    title: str,
+    stack: str,
+    kits: tuple[str, ...],
+    say: Say,
+    agree: Callable[[str], bool],
+    engine: str,
+) -> None:
     finish_interrupted(root / FOLDER)
     read_before(root).refuse_other_versions(root)
     _warn_of_nesting(root, say)
@@ -79,8 +94,11 @@ def initialize(
     committed = None if place is not None else _agreed_tables(root, say, agree)
     is_there = place is not None or committed is not None or not is_missing(database_path(root))
     if not needs_tasks and not is_there:
-        switch_on(root, kits, place)  # the hint is about this file
-        hint = f'say in {CONFIG} where the project has its database: [database] path = "…"'
+        listed = ", ".join(f'"{kit}"' for kit in on)
+        hint = (
+            f"write kits = [{listed}] into {CONFIG}, and below it [database] and "
+            'path = "…", the file of the database'
+        )
         raise ProjectError(f"there is no {database_name(root)}", hint)
     switch_on(root, kits, place)
     if needs_tasks or committed is not None:
@@ -96,7 +114,6 @@ def initialize(
         say(f"wrote {FOLDER}/context.json: a client of your own sees every tool")
     if names := propose_checks(root):
         say(f"proposed checks in {CONFIG}, as comments: {', '.join(names)}")
-    return root
 
 
 def _agree_to_add(place: Postgresql, agree: Callable[[str], bool]) -> None:

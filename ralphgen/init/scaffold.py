@@ -3,19 +3,22 @@
 import json
 import sqlite3
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 from ralphgen.errors import ProjectError
 from ralphgen.init.checks import proposal_text, proposed_checks
+from ralphgen.init.editor_schemas import FOLDER as SCHEMAS
 from ralphgen.init.recorded import add_row, default_schema, has_tasks, make_tables, take_away
 from ralphgen.init.stacks import Stack, first_rows
 from ralphgen.kits.registry import KITS
 from ralphgen.ledger.tables import definition, now
 from ralphgen.output.files import WRITE_HINT, put
+from ralphgen.output.manifest import LOCK
 from ralphgen.output.write import exclusive
 from ralphgen.planning.model import KitPlan, ServerPlan
 from ralphgen.project.config import FILE, read_config
@@ -44,6 +47,40 @@ CONFIG_TEXT = """\
 # Settings of ralphgen; every key is optional. Run "ralphgen regen" after a change.
 kits = ["ralph"]
 """
+
+
+@contextmanager
+def removed_on_refusal(root: Path, kits: Iterable[str]) -> Iterator[None]:
+    """Remove what `init` has written to the project if the block raises.
+
+    Files and folders that were there before stay, with the texts of the settings and of
+    `.ralph/.gitignore` as they were. Tables that were made in PostgreSQL stay too.
+    """
+    own = root / FOLDER
+    texts = {path: _bytes_of(path) for path in (root / FILE, root / IGNORED)}
+    setup = (path for kit in KITS if kit.key in {*kits} for path in kit.setup)
+    with suppress(ProjectError):  # in PostgreSQL, or settings that cannot be read
+        own = database_path(root)
+    database = [own.with_name(own.name + end) for end in ("", "-wal", "-shm", "-journal")]
+    places = [root / FOLDER, root / CONTEXT, *database, *(root / path for path in setup)]
+    places += [(root / CONTEXT).parent, (root / CONTEXT).parent / LOCK, root / SCHEMAS]
+    absent = [path for place in places for path in (place, *place.parents) if not _is_there(path)]
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            for path, text in texts.items():
+                if text is not None and _bytes_of(path) != text:
+                    path.write_bytes(text)
+            for path in [*(path for path, text in texts.items() if text is None), *absent]:
+                if path in (root / SCHEMAS, (root / CONTEXT).parent):
+                    rmtree(path, ignore_errors=True)
+                elif path.is_file():
+                    path.unlink()
+            for folder in sorted(absent, key=lambda path: len(path.parts), reverse=True):
+                with suppress(OSError):  # another program has put something there
+                    folder.rmdir()
+        raise
 
 
 def create_database(
@@ -223,6 +260,14 @@ def default_context(plan: ServerPlan, enabled: Mapping[str, Sequence[str]] | Non
 def _kits_on(root: Path) -> list[str]:
     """Return the kits of a config that is there; raises `ProjectError` where it is not valid."""
     return read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS)).values.kits
+
+
+def _bytes_of(path: Path) -> bytes | None:
+    """Return what a file holds, None if there is none that can be read."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
 
 
 def _discard(unfinished: Path) -> None:

@@ -149,3 +149,74 @@ def test_another_schema_in_the_configured_file_is_refused_without_a_trace(tmp_pa
     assert {".ralph", ".ralph/ralphgen.toml", "app.db"} == {
         str(one.relative_to(root)) for one in root.rglob("*")
     }
+
+
+BARE = """
+CREATE TABLE tasks (id INTEGER PRIMARY KEY, title TEXT, feature TEXT, discipline TEXT, status TEXT);
+CREATE TABLE features (name TEXT PRIMARY KEY);
+CREATE TABLE disciplines (name TEXT PRIMARY KEY);
+"""
+IGNORE = ".ralph/.gitignore"
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder with its bytes, and every folder."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else b""
+        for path in folder.rglob("*")
+    }
+
+
+@pytest.mark.parametrize(
+    ("files", "kits"),
+    [
+        ({".ralph/ralphgen.toml": "[tables.nope]\n"}, ()),
+        ({".ralph/ralphgen.toml": '[describe]\nlist_taks = "x"\n', IGNORE: "/mine/\n"}, ()),
+        ({".ralph/ralphgen.toml": '[[done.checks]]\nname = "a"\ndela = "b"\n'}, ("rye",)),
+        ({".ralph/recipes/x.toml": 'base = "nope"\n'}, ()),
+        ({".ralph/recipes/x.toml": 'base = "nope"\n', "README.md": "x"}, ("acm", "dela")),
+        ({}, ("tables",)),
+        ({".ralph/db/ralph.db": "CREATE TABLE tasks (id INTEGER PRIMARY KEY, x TEXT);"}, ()),
+        ({".ralph/db/ralph.db": BARE, ".ralph/ralphgen.toml": "[tables.nope]\n"}, ("dela",)),
+        ({".ralph/db/ralph.db": "no SQL"}, ()),
+        ({".ralph/mcp": "a file"}, ()),
+    ],
+)
+def test_a_refused_init_leaves_nothing(
+    tmp_path: Path, files: dict[str, str], kits: tuple[str, ...]
+) -> None:
+    root = tmp_path / "work/p"
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        if text.lstrip().startswith("CREATE"):
+            with closing(sqlite3.connect(root / name)) as connection:
+                connection.executescript(text)
+        else:
+            (root / name).write_text(text, encoding="utf-8")
+    before = everything(tmp_path)
+    with pytest.raises(ProjectError):
+        initialize(root, title="", stack="", kits=kits, say=quiet, agree=lambda _: True)
+
+    assert before == everything(tmp_path)
+
+
+def test_an_interrupted_init_leaves_nothing(tmp_path: Path) -> None:
+    def interrupt(line: str) -> None:
+        if line == f"wrote {IGNORE}":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        initialize(tmp_path / "p", title="", stack="", kits=(), say=interrupt, agree=lambda _: True)
+
+    assert {} == everything(tmp_path)
+
+
+def test_init_works_once_the_cause_of_a_refusal_is_gone(tmp_path: Path) -> None:
+    root = configured(tmp_path / "p", "[tables.nope]\n")
+    with pytest.raises(ProjectError):
+        init(root)
+    (root / ".ralph/ralphgen.toml").unlink()
+    init(root)
+
+    assert (root / ".ralph/db/ralph.db").is_file()
+    assert (root / ".ralph/mcp/server.py").is_file()
