@@ -50,6 +50,7 @@ LAYERS = (
     ("errors",),
     ("suggestion",),
     ("terminal", "spelling", "output", "environment"),
+    ("trust.record",),
     ("project",),
     ("ledger",),
     ("planning",),

@@ -64,8 +64,9 @@ def init(
     it asks whether to make one with the tables that the server was written for.
     """
     from ralphgen.cli.next_steps import next_steps
+    from ralphgen.cli.trust import asked as asked_to_trust
     from ralphgen.generate.initialize import initialize
-    from ralphgen.terminal.person import agrees
+    from ralphgen.terminal.person import agrees, at_terminal
     from ralphgen.trust.record import read_record
 
     tell = progress(quiet)
@@ -79,6 +80,7 @@ def init(
         say=tell,
         agree=lambda question: agrees(question, yes=yes),
         engine=engine.value if engine else "",
+        ask=asked_to_trust if at_terminal() else None,
     )
     _finish(root, install=not no_install, say=tell)
     tell("done; next:")

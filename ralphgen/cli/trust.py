@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,42 +11,52 @@ from ralphgen.errors import plain
 from ralphgen.terminal.console import say
 from ralphgen.terminal.options import Folder
 
+if TYPE_CHECKING:
+    from ralphgen.trust.decide import TrustItem
+
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask: I have looked at it.")]
 
 
 @app.command(epilog="Example: [bold]ralphgen trust[/bold], once in a clone of another's project")
 def trust(path: Folder = Path(), yes: Yes = False) -> None:
     """Show what sessions of a project make you run, and record that you trust it."""
-    from ralphgen.errors import UsageError
-    from ralphgen.project.root import project_root
+    from ralphgen.project.root import has_database, project_root
     from ralphgen.sessions.items import project_items
-    from ralphgen.terminal.person import at_terminal, refuse_agents
-    from ralphgen.trust.record import add_to_record, read_record
+    from ralphgen.terminal.person import refuse_agents
+    from ralphgen.trust.decide import database_items
 
     refuse_agents("trust")
     root = project_root(path)
-    record = read_record(root)
-    unknown = [item for item in project_items(root) if item.digest not in record.digests]
-    if not unknown:
-        add_to_record(root, [], marks=True)
+    if _recorded(root, database_items(root), yes=yes) and not has_database(root):
+        say('recorded; next: "ralphgen init" makes the database')
+    elif _recorded(root, project_items(root), yes=yes, marks=True):
+        say("recorded")
+    else:
         say("there is nothing that you do not trust already")
-        return
+
+
+def _recorded(root: Path, items: "Sequence[TrustItem]", *, yes: bool, marks: bool = False) -> bool:
+    """Record the items once the user accepts them; return whether one was not on record."""
+    from ralphgen.errors import UsageError
+    from ralphgen.terminal.person import at_terminal
+    from ralphgen.trust.record import add_to_record, read_record
+
+    known = read_record(root).digests
+    unknown = [item for item in items if item.digest not in known]
     shown = [item.shown for item in unknown]
-    if yes:
+    if yes and unknown:
         _show(shown)
-    elif not at_terminal():
+    elif unknown and not at_terminal():
         text = "there is no terminal to ask in"
         raise UsageError(text, 'run "ralphgen trust" in one, or say --yes')
-    elif not asked(shown):
+    elif unknown and not asked(shown):
         say("nothing was recorded")
         raise typer.Exit(1)
-    add_to_record(
-        root,
-        [item.digest for item in unknown if not item.is_content],
-        [item.digest for item in unknown if item.is_content],
-        marks=True,
-    )
-    say("recorded")
+    if unknown or marks:
+        authority = [item.digest for item in unknown if not item.is_content]
+        content = [item.digest for item in unknown if item.is_content]
+        add_to_record(root, authority, content, marks=marks)
+    return bool(unknown)
 
 
 def asked(shown: Sequence[str]) -> bool:

@@ -70,13 +70,13 @@ def examine(root: Path, *, trust_edited: bool = False) -> Iterator[CheckResult]:
         else [CheckResult("database", *one) for one in look_at(place)]
     )
     yield from found
-    missing = place is None and is_missing(database_path(root))
     try:
         generated = generate(root)
     except RalphgenError as error:
         for problem in error.problems:
             yield CheckResult("project", problem.text, problem.hint or "fix what it names")
         return
+    missing = place is None and is_missing(database_path(root))
     kits = ", ".join(kit.key for kit in generated.plan.kits)
     yield CheckResult("project", f"config, recipes and schema are readable, kits: {kits}")
     for problem in generated.project.unusable_servers:

@@ -41,6 +41,7 @@ from ralphgen.project.root import (
 )
 from ralphgen.runtime.postgresql.dsn import schema_of
 from ralphgen.suggestion import suggestion
+from ralphgen.trust.decide import Ask, accept_database
 from ralphgen.trust.files import client_files, content_files
 from ralphgen.trust.record import keep_record
 
@@ -54,12 +55,14 @@ def initialize(
     say: Say,
     agree: Callable[[str], bool],
     engine: str = "",
+    ask: Ask | None = None,
 ) -> Path:
     """Set a project up in the folder and write its server; return the folder, resolved.
 
     `title` is the folder's name and `stack` generic where it is empty. `engine` says where the rows
     of a new project shall be, "postgresql" or "sqlite"; where it is empty, the config does. A clone
-    without its database gets one with the tables of its server, if `agree` says yes. Raises
+    without its database gets one with the tables of its server, if `agree` says yes. `ask` is for a
+    database outside of the project, see `accept_database`. Raises
     `UsageError` for a kit that ralphgen does not have, `ProjectError` for a folder that cannot hold
     a project, and where `agree` says no. What is there already is kept; a refusal leaves no file.
     """
@@ -84,6 +87,7 @@ def _initialize(
     read_before(root).refuse_other_versions(root)
     _warn_of_nesting(root, say)
     is_new = not (root / ".ralph").exists()
+    accept_database(root, ask)
     place = _place(root, engine)
     on = kits_with(root, kits, place)
     needs_tasks = not any_database(on)

@@ -29,7 +29,7 @@ from ralphgen.project.versions import (
     written_by,
 )
 from ralphgen.rendering.server import render_files
-from ralphgen.trust.decide import Ask, record_written
+from ralphgen.trust.decide import Ask, accept_database, record_written
 from ralphgen.trust.items import read_settings, run_items, written_items
 
 
@@ -113,6 +113,8 @@ def regenerate(
     that the caller itself has taken away. Unless it `records` nothing, what the user wrote is put
     on the record of trust, as `record_written` does with `ask`.
     """
+    if records:
+        accept_database(root, ask)
     finish_interrupted(root / FOLDER)
     before = read_before(root)
     if not force:

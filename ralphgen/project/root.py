@@ -9,6 +9,7 @@ from typing import Any
 
 from ralphgen.errors import ProjectError, UsageError
 from ralphgen.runtime.files.main_tree import counterpart, is_of_bare
+from ralphgen.trust.record import database_digest, read_record
 
 FOLDER = ".ralph/mcp"
 SESSIONS = f"{FOLDER}/sessions"
@@ -77,8 +78,9 @@ def database_path(root: Path) -> Path:
     """Return the file of the project's database, which need not be there.
 
     Raises `ProjectError` where the config cannot be read, where the database is no file but in
-    PostgreSQL, and in a bare repository whose config does not say where the database is: each work
-    tree would have one of its own.
+    PostgreSQL, if it is outside of the project and you have not accepted that, and in a bare
+    repository whose config does not say where the database is: each work tree would have one of its
+    own.
     """
     if postgresql_place(root) is not None:
         raise ProjectError(
@@ -90,7 +92,30 @@ def database_path(root: Path) -> Path:
         text = f'"{root}" is a work tree of a bare repository, which has no main one'
         hint = f'say in {CONFIG} where all of them have the database: [database] path = "…"'
         raise ProjectError(text, hint)
+    refuse_outside_database(root)
     return Path(os.path.normpath(root / (named or DATABASE)))
+
+
+def outside_database(root: Path, named: str | None = None) -> str:
+    """Return the real path of the database if it is outside of the project, else an empty string.
+
+    `named` takes the place of `[database] path`.
+    """
+    if named is None:
+        named = "" if postgresql_place(root) is not None else _named_database(root)
+    real = os.path.realpath(os.path.normpath(root / (named or DATABASE)))
+    return "" if Path(real).is_relative_to(os.path.realpath(root)) else real
+
+
+def refuse_outside_database(root: Path) -> None:
+    """Raise `ProjectError` for a database outside of the project that you have not accepted.
+
+    If there is none, nothing outside can be read: `init` alone makes one, and asks before.
+    """
+    real = outside_database(root)
+    if os.path.lexists(real) and database_digest(real) not in read_record(root).digests:
+        text = f'the database "{real}" is outside of the project, and not trusted on this machine'
+        raise ProjectError(text, 'look at it, then run "ralphgen trust"')
 
 
 def has_database(root: Path) -> bool:

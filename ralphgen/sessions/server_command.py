@@ -1,10 +1,13 @@
 """The command line of a project's server, once it may start."""
 
+import json
 from collections.abc import Collection
 from pathlib import Path
 
 from ralphgen.errors import Say
-from ralphgen.project.root import FOLDER
+from ralphgen.project.root import FOLDER, refuse_outside_database
+from ralphgen.runtime.values.encoding import sha256_hex
+from ralphgen.trust.record import STARTED, read_record
 
 
 def server_command(
@@ -15,7 +18,8 @@ def server_command(
     `kits` are those that it will serve.
 
     An interrupted write is finished, and a missing environment is built; `say` gets the progress.
-    Raises `UntrustedError` for a server that is neither on record nor what ralphgen writes.
+    Raises `UntrustedError` for a server that is neither on record nor what ralphgen writes, and
+    `ProjectError` for a database outside of the project that is not on record.
     """
     folder = root / FOLDER
     if (folder / ".commit").exists():  # until it is finished, the server refuses to start
@@ -27,8 +31,7 @@ def server_command(
 
 
 def _require_trust(root: Path, kits: Collection[str], *, trust_edited: bool) -> None:
-    from ralphgen.trust.record import starts_as_recorded
-
+    refuse_outside_database(root)
     if not starts_as_recorded(root, trust_edited=trust_edited):
         from ralphgen.sessions.items import require_server
 
@@ -37,6 +40,24 @@ def _require_trust(root: Path, kits: Collection[str], *, trust_edited: bool) -> 
         from ralphgen.sessions.items import require_content
 
         require_content(root, kits)
+
+
+def starts_as_recorded(root: Path, *, trust_edited: bool) -> bool:
+    """Return whether the manifest is on record, and what starts the server is as it says.
+
+    The latter is of no matter where edited files are trusted.
+    """
+    folder = root / FOLDER
+    try:
+        manifest = (folder / "manifest.json").read_bytes()
+        if sha256_hex(manifest) not in read_record(root).digests:
+            return False
+        listed = json.loads(manifest)["files"]
+        return trust_edited or all(
+            listed[path] == sha256_hex((folder / path).read_bytes()) for path in STARTED
+        )
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return False
 
 
 def _interpreter(folder: Path, say: Say) -> tuple[str, ...]:

@@ -68,6 +68,24 @@ def committed_texts(path: Path) -> tuple[bytes, ...] | None:
     return None if texts is None else tuple(text for text in texts if text is not None)
 
 
+def has_outward_link(root: Path, path: Path) -> bool:
+    """Return whether git has a link on the way to a file that leads out of the project in `root`.
+
+    A link to another place in its own work tree does not count.
+    """
+    real = Path(os.path.realpath(path))
+    home = Path(os.path.realpath(root))
+    for link in () if real.is_relative_to(home) else (path, *path.parents):
+        if link.is_symlink():
+            place = link.parent / ".git"
+            top = _top(place)
+            is_inner = top is not None and real.is_relative_to(top) and not home.is_relative_to(top)
+            target = os.fsencode(link.readlink())
+            if not is_inner and has_objects_of(place, target, is_parsed=True):
+                return True
+    return False
+
+
 def in_repository(root: Path) -> bool:
     """Return whether the folder is in a repository of git."""
     return work_tree_around(root.resolve() / ".git") is not None

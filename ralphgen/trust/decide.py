@@ -1,6 +1,7 @@
 """Decides what of a project has to be trusted before a session may start, and whether it is."""
 
 import json
+import os
 import shlex
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -30,11 +31,16 @@ from ralphgen.project.own_tools import tool_files
 from ralphgen.project.prompts import Words
 from ralphgen.project.recipes import FOLDER as RECIPES
 from ralphgen.project.recipes import RecipeFile
-from ralphgen.project.root import DATABASE, FOLDER
+from ralphgen.project.root import DATABASE, FOLDER, database_name, outside_database
 from ralphgen.runtime.processes.launched import is_below_launch
-from ralphgen.trust.committed import committed_texts, has_objects_of, known_texts
+from ralphgen.trust.committed import (
+    committed_texts,
+    has_objects_of,
+    has_outward_link,
+    known_texts,
+)
 from ralphgen.trust.files import client_files, content_files
-from ralphgen.trust.record import Record, keep_record, read_record
+from ralphgen.trust.record import Record, database_digest, keep_record, read_record
 from ralphgen.trust.verify import UntrustedError, refuse_edited
 
 HARMLESS_MODES = frozenset({"default", "manual", "plan"})  # in which Claude Code asks as it is used
@@ -170,7 +176,7 @@ def _recipe_item(file: str, description: str, prompt: str) -> TrustItem:
 
 
 def settings_items(config: Config) -> list[TrustItem]:
-    """Return the settings that no other item covers: of kits, and of paths outside the project.
+    """Return the settings that no other item covers, such as those of kits.
 
     A key that is not listed as harmless counts, so that a new one cannot be missed.
     """
@@ -180,9 +186,6 @@ def settings_items(config: Config) -> list[TrustItem]:
     loop = {key: values["loop"][key] for key in ("copy_files", "setup_when", "remote")}
     found |= {f"loop.{key}": value for key, value in loop.items()}
     usual |= {f"loop.{key}": usual["loop"][key] for key in loop}
-    path = config.database.path or ""
-    if path.startswith(("/", "~")) or ".." in Path(path).parts:
-        found["database.path"] = path
     return [
         TrustItem(
             _digest("settings", [key, value]),
@@ -192,6 +195,19 @@ def settings_items(config: Config) -> list[TrustItem]:
         for key, value in found.items()
         if value != usual.get(key)
     ]
+
+
+def database_items(root: Path, named: str | None = None) -> list[TrustItem]:
+    """Return the database if it is outside of the project, whether by its path or by a link.
+
+    `named` takes the place of `[database] path`. Nothing outside is opened.
+    """
+    real = outside_database(root, named)
+    if not real:
+        return []
+    is_named = database_name(root) != DATABASE if named is None else bool(named)
+    shown = f"the database is outside of the project: {real}"
+    return [TrustItem(database_digest(real), shown, CONFIG if is_named else DATABASE)]
 
 
 def file_items(root: Path) -> list[TrustItem]:
@@ -338,6 +354,23 @@ def require_trust(
     return failure if foreign else ""
 
 
+def accept_database(root: Path, ask: Ask | None) -> None:
+    """Record a database outside of the project before it is opened, as the user's own or asked.
+
+    The rule is that of `record_written`. Raises `UntrustedError` if the user says no, or cannot be
+    asked.
+    """
+    record = read_record(root)
+    new = [item for item in database_items(root) if item.digest not in record.digests]
+    if not new:
+        return
+    path = Path(os.path.normpath(root / database_name(root)))
+    is_brought = has_outward_link(root, path)
+    mine = [item for item in new if not is_brought and _is_own(root, item, record, None)]
+    asked = ask if ask is not None else lambda _shown: mine == new
+    require_trust(root, new, asked if not is_below_launch() else lambda _shown: False)
+
+
 def record_items(root: Path, items: Sequence[TrustItem], *, marks: bool = False) -> str:
     """Record items as accepted by the user; return why that failed, or an empty string."""
     authority = [item.digest for item in items if not item.is_content]
@@ -390,7 +423,7 @@ def _is_held(root: Path, item: TrustItem) -> bool:
         return False
     path = root / item.file
     data = _data(path)
-    if data is None:
+    if data is None or has_outward_link(root, path):
         return True
     if item.file != CONFIG and not item.file.startswith(f"{RECIPES}/"):
         is_database = not item.is_content and not item.is_client and _is_database(data)
@@ -400,7 +433,7 @@ def _is_held(root: Path, item: TrustItem) -> bool:
     texts = known_texts(path)
     if texts is None:
         return True
-    held = [_digests_in(item.file, text) for text in texts]
+    held = [_digests_in(root, item.file, text) for text in texts]
     return any(digests is None or item.digest in digests for digests in held)
 
 
@@ -408,10 +441,10 @@ def _is_database(data: bytes) -> bool:
     return data.startswith(b"SQLite format 3\0")
 
 
-def _digests_in(file: str, text: bytes) -> frozenset[str] | None:
+def _digests_in(root: Path, file: str, text: bytes) -> frozenset[str] | None:
     """Return the digests of the items that a file holds, None where nobody can say."""
     if file == CONFIG:
-        return _digests_in_config(text)
+        return _digests_in_config(root, text)
     try:
         whole = text.decode().removeprefix("\ufeff")
         recipe = RecipeFile.model_validate(tomllib.loads(whole))
@@ -421,13 +454,14 @@ def _digests_in(file: str, text: bytes) -> frozenset[str] | None:
     return frozenset([item.digest])
 
 
-def _digests_in_config(text: bytes) -> frozenset[str] | None:
+def _digests_in_config(root: Path, text: bytes) -> frozenset[str] | None:
     """Return the digests of the items that a config holds, None where it cannot be read."""
     try:
         found = tomllib.loads(text.decode())
         config = config_model(settings_models(KITS)).model_validate(found)
         ran = (*check_items(config.done), *loop_items(config.loop), *settings_items(config))
         items = [*launch_items(config.launch), *told_items(config.describe), *ran]
+        items += database_items(root, config.database.path or "")
         for name, settings in config.disciplines.items():
             servers = discipline_servers(name, None, settings.mcp_servers, ())
             items += discipline_items(name, servers, config)

@@ -18,6 +18,7 @@ from ralphgen.trust.decide import (
     check_items,
     client_items,
     content_items,
+    database_items,
     discipline_items,
     file_items,
     launch_items,
@@ -65,7 +66,8 @@ def own_items(
 
 def run_items(root: Path, config: Config) -> list[TrustItem]:
     """Return what the project's server starts or reaches besides itself."""
-    return [*check_items(config.done), *tool_items(root), *settings_items(config)]
+    settings = [*settings_items(config), *database_items(root)]
+    return [*check_items(config.done), *tool_items(root), *settings]
 
 
 def written_items(root: Path, project: Project) -> list[TrustItem]:

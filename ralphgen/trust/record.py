@@ -15,7 +15,6 @@ from pathlib import Path
 from platformdirs import user_config_path
 
 from ralphgen.errors import ProjectError
-from ralphgen.project.root import FOLDER
 from ralphgen.runtime.files.main_tree import counterpart
 from ralphgen.runtime.files.write import replace_file
 from ralphgen.runtime.loader import is_private
@@ -75,22 +74,9 @@ def read_record(root: Path) -> Record:
         return Record()
 
 
-def starts_as_recorded(root: Path, *, trust_edited: bool) -> bool:
-    """Return whether the manifest is on record, and what starts the server is as it says.
-
-    The latter is of no matter where edited files are trusted.
-    """
-    folder = root / FOLDER
-    try:
-        manifest = (folder / "manifest.json").read_bytes()
-        if sha256_hex(manifest) not in read_record(root).digests:
-            return False
-        listed = json.loads(manifest)["files"]
-        return trust_edited or all(
-            listed[path] == sha256_hex((folder / path).read_bytes()) for path in STARTED
-        )
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        return False
+def database_digest(path: str) -> str:
+    """Return the digest of a database outside of the project, by its real path."""
+    return sha256_hex(json.dumps(["database", path]).encode())
 
 
 def add_to_record(

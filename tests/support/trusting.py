@@ -1,11 +1,13 @@
 """Projects that somebody else made or that were made here, for a user who trusts nothing yet."""
 
+import os
+import pty
 import sqlite3
 import subprocess
 from contextlib import closing
 from pathlib import Path
 
-from command_line import ralphgen
+from command_line import ralphgen, started_beside
 from proved_projects import git
 
 MODE = '\n[launch]\npermission_mode = "bypassPermissions"\nallow = ["Bash(rm:*)"]\n'
@@ -37,3 +39,20 @@ def commit(root: Path) -> None:
 
 def braindump(root: Path) -> int:
     return ralphgen("session", "braindump", "--project", root).returncode
+
+
+def at_terminal(answer: str, *command: str | Path) -> tuple[str, int]:
+    """What a command shows at a terminal, and its exit code; every question gets the answer."""
+    primary, secondary = pty.openpty()
+    shown = b""
+    with started_beside(*command, stdin=secondary, stdout=secondary, stderr=secondary) as process:
+        os.close(secondary)
+        try:
+            while text := os.read(primary, 4096):
+                shown += text
+                if shown.endswith(b"y/N "):
+                    os.write(primary, f"{answer}\n".encode())
+        except OSError:  # nobody is left on the other side
+            pass
+        os.close(primary)
+    return shown.decode().replace("\r\n", "\n"), process.returncode

@@ -14,6 +14,7 @@ from ralphgen.project.root import ProjectPlace, database_path, project_place
 from ralphgen.runtime.files.main_tree import counterpart, is_of_bare, main_root
 from ralphgen.sessions.create import create_session
 from ralphgen.sessions.decide import Request
+from ralphgen.trust.decide import database_items, record_items
 
 pytestmark = pytest.mark.slow
 
@@ -181,11 +182,17 @@ def test_the_config_says_where_the_database_is(tmp_path: Path) -> None:
         '[database]\npath = "../shop.db"\n', encoding="utf-8"
     )
 
+    refused = ralphgen("init", str(root), "--no-install")
+    is_made = (tmp_path / "shop.db").exists()
+    allowed = ralphgen("trust", str(root), "--yes")
     made = ralphgen("init", str(root), "--no-install")
     trusted = ralphgen("trust", str(root), "--yes")
     added = ralphgen("feature", "add", "cart", "--project", str(root))
     shown = ralphgen("inspect", str(root))
 
+    assert (2, False) == (refused.returncode, is_made)
+    assert f"outside of the project: {tmp_path / 'shop.db'}" in refused.stderr
+    assert 0 == allowed.returncode, allowed.stderr
     assert 0 == made.returncode, made.stderr
     assert 0 == trusted.returncode, trusted.stderr
     assert 0 == added.returncode, added.stderr
@@ -207,6 +214,10 @@ def test_in_a_bare_repository_the_config_must_say_where_it_is(tmp_path: Path) ->
     with pytest.raises(ProjectError, match="a work tree of a bare repository"):
         database_path(tree)
     (tree / ".ralph/ralphgen.toml").write_text('[database]\npath = "../x.db"\n', encoding="utf-8")
+    (tmp_path / "all" / "x.db").touch()
+    with pytest.raises(ProjectError, match="outside of the project"):
+        database_path(tree)
+    assert "" == record_items(tree, database_items(tree))
 
     assert tmp_path / "all" / "x.db" == database_path(tree)
     assert is_of_bare(str(tree))

@@ -1,0 +1,216 @@
+"""A database outside of the project is opened only once the user has accepted where it is."""
+
+import shutil
+import signal
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from command_line import ralphgen, started_beside
+from proved_projects import git
+from trusting import at_terminal, configure
+
+pytestmark = pytest.mark.slow
+
+PLACE = '\n[database]\npath = "../elsewhere/x.db"\n'
+REFUSED = "the database is outside of the project"
+COMMANDS = [
+    ("regen", "--no-install"),
+    ("regen", "--dry-run"),
+    ("init", "--no-install"),
+    ("check",),
+    ("inspect",),
+    ("doctor",),
+    ("export",),
+    ("task", "list"),
+    ("task", "add", "x", "--feature", "f", "--discipline", "testing"),
+    ("undo", "s"),
+    ("backup",),
+    ("call", "ralph:list_tasks"),
+    ("session", "interactive"),
+    ("loop", "--dry-run"),
+    ("serve", "ralph"),
+]
+
+
+def move_database(root: Path) -> Path:
+    """Put the database of a project next to it, with a name in it that no other has."""
+    moved = root.parent / "elsewhere" / "x.db"
+    moved.parent.mkdir()
+    shutil.move(root / ".ralph/db/ralph.db", moved)
+    with closing(sqlite3.connect(moved)) as database, database:
+        database.execute(
+            "INSERT INTO features (name, display_name, acronym) VALUES ('outer', 'O', 'OO')"
+        )
+        database.execute("PRAGMA journal_mode = DELETE")
+    return moved
+
+
+def link_file(root: Path, moved: Path) -> None:
+    (root / ".ralph/db/ralph.db").symlink_to(moved)
+
+
+def link_folder(root: Path, moved: Path) -> None:
+    shutil.rmtree(root / ".ralph/db")
+    moved.rename(moved.with_name("ralph.db"))
+    (root / ".ralph/db").symlink_to("../../elsewhere")
+
+
+def link_below(root: Path, moved: Path) -> None:
+    (root / "data").symlink_to(moved.parent)
+    configure(root, '\n[database]\npath = "data/x.db"\n')
+
+
+def name_it(root: Path, _moved: Path) -> None:
+    configure(root, PLACE)
+
+
+WAYS = [name_it, link_file, link_folder, link_below]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_no_command_opens_it_without_a_record(clone: Path, command: tuple[str, ...]) -> None:
+    moved = move_database(clone)
+    configure(clone, PLACE)
+    before = moved.read_bytes()
+
+    done = ralphgen(*command, cwd=clone)
+
+    assert 0 != done.returncode
+    assert "outside of the project" in done.stdout + done.stderr
+    assert "ralphgen trust" in done.stdout + done.stderr
+    assert ([moved], before) == ([*moved.parent.iterdir()], moved.read_bytes())
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda one: one.__name__)
+def test_it_is_refused_however_the_project_leads_there(clone: Path, way: object) -> None:
+    assert callable(way)
+    way(clone, move_database(clone))
+
+    assert 1 == ralphgen("feature", "list", cwd=clone).returncode
+    assert 2 == ralphgen("trust", clone).returncode  # without a terminal
+    trusted = ralphgen("trust", clone, "--yes")
+    listed = ralphgen("feature", "list", cwd=clone)
+
+    assert 0 == trusted.returncode, trusted.stderr
+    assert REFUSED in trusted.stderr
+    assert "outer" in listed.stdout
+
+
+def test_a_place_that_changes_is_asked_about_again(clone: Path) -> None:
+    moved = move_database(clone)
+    link_file(clone, moved)
+    assert 0 == ralphgen("trust", clone, "--yes").returncode
+    shutil.copy(moved, moved.with_name("y.db"))
+    (clone / ".ralph/db/ralph.db").unlink()
+    link_file(clone, moved.with_name("y.db"))
+
+    assert 1 == ralphgen("feature", "list", cwd=clone).returncode
+
+
+@pytest.mark.parametrize("command", ["init", "regen"])
+def test_the_users_own_setting_is_recorded_by_the_command_that_he_types(
+    own: Path, command: str
+) -> None:
+    name_it(own, move_database(own))
+    assert 1 == ralphgen("feature", "list", cwd=own).returncode
+
+    done = ralphgen(command, own, "--no-install")
+
+    assert 0 == done.returncode, done.stderr
+    assert "outer" in ralphgen("feature", "list", cwd=own).stdout
+    assert 0 == ralphgen("session", "interactive", cwd=own).returncode
+
+
+def test_the_users_own_link_is_recorded_by_regen(own: Path) -> None:
+    git(own, "init", "-q")
+    link_file(own, move_database(own))
+
+    assert 0 == ralphgen("regen", own, "--no-install").returncode
+    assert "outer" in ralphgen("feature", "list", cwd=own).stdout
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda one: one.__name__)
+def test_a_change_that_git_has_is_not_recorded_by_regen(own: Path, way: object) -> None:
+    assert callable(way)
+    git(own, "init", "-q")
+    way(own, move_database(own))
+    git(own, "add", "--all", "--force")
+    git(own, "commit", "-qm", "a stranger's")
+
+    for command in ("regen", "init"):
+        refused = ralphgen(command, own, "--no-install")
+        assert 2 == refused.returncode
+        assert REFUSED in refused.stderr
+    assert 1 == ralphgen("feature", "list", cwd=own).returncode
+
+
+def test_watch_records_none(own: Path) -> None:
+    name_it(own, move_database(own))
+
+    with started_beside("regen", own, "--watch") as watching:
+        assert watching.stderr is not None
+        assert any("outside of the project" in line for line in watching.stderr)
+        watching.send_signal(signal.SIGINT)
+    assert 1 == ralphgen("feature", "list", cwd=own).returncode
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 2)])
+@pytest.mark.parametrize("command", ["init", "regen"])
+def test_at_a_terminal_the_user_is_asked_once(
+    clone: Path, command: str, answer: str, code: int
+) -> None:
+    moved = move_database(clone)
+    configure(clone, PLACE)
+    before = moved.read_bytes()
+    said, returned = at_terminal(answer, command, clone, "--no-install")
+
+    assert code == returned, said
+    assert 1 == said.count(f"  {REFUSED}: {moved}")
+    if code:
+        assert before == moved.read_bytes()
+    else:
+        assert "outer" in ralphgen("feature", "list", cwd=clone).stdout
+
+
+def test_agents_record_none(own: Path) -> None:
+    name_it(own, move_database(own))
+    below = {"RALPHGEN_SESSION": "s"}
+
+    assert 0 != ralphgen("regen", own, "--no-install", more=below).returncode
+    assert 1 == ralphgen("feature", "list", cwd=own).returncode
+
+
+def test_check_needs_no_record_without_the_database(own: Path) -> None:
+    moved = move_database(own)
+    name_it(own, moved)
+    assert 0 == ralphgen("regen", own, "--no-install").returncode
+    clone = shutil.copytree(own, own.parent / "ci" / "clone")
+
+    done = ralphgen("check", clone)
+
+    assert 0 == done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("more", [{}, {"RALPHGEN_SESSION": "s"}])
+def test_init_makes_none_without_a_record(clone: Path, more: dict[str, str]) -> None:
+    moved = move_database(clone)
+    moved.unlink()
+    configure(clone, PLACE)
+
+    refused = ralphgen("init", clone, "--no-install", "--yes", more=more)
+
+    assert 2 == refused.returncode
+    assert REFUSED in refused.stderr
+    assert not moved.exists()
+
+
+def test_a_database_inside_needs_no_record(clone: Path) -> None:
+    moved = move_database(clone)
+    (clone / "data").mkdir()
+    shutil.move(moved, clone / "data/x.db")
+    configure(clone, '\n[database]\npath = "data/../data/x.db"\n')
+
+    assert 0 == ralphgen("regen", clone, "--no-install").returncode
+    assert "outer" in ralphgen("feature", "list", cwd=clone).stdout
