@@ -70,7 +70,7 @@ def initialize(
     root = resolved(path)
     with removed_on_refusal(root, kits):
         _make_folder(root, path)
-        _initialize(root, title, stack, kits, say, agree, engine)
+        _initialize(root, title, stack, kits, say, agree, engine, ask)
     return root
 
 
@@ -82,6 +82,7 @@ def _initialize(
     say: Say,
     agree: Callable[[str], bool],
     engine: str,
+    ask: Ask | None,
 ) -> None:
     finish_interrupted(root / FOLDER)
     read_before(root).refuse_other_versions(root)
