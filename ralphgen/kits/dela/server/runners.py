@@ -158,6 +158,13 @@ def project_around(folder: str) -> str:
     return ([place for place in projects if place != home] or projects or around[:1])[-1]
 
 
+def inherited(folder: Folder) -> dict[str, str]:
+    """Return the environment in which the runners of a folder will run."""
+    from ralphgen.runtime.processes.inherited import passed_on
+
+    return passed_on(os.path.join(project_around(folder.root), ".ralph", "mcp"))
+
+
 def _answer(
     program: str, words: Sequence[str], cwd: str, patience: float, project: str
 ) -> Answer | None:

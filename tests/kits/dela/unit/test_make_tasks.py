@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from ralphgen.kits.dela.server.folder import Folder, UnreadableError
 from ralphgen.kits.dela.server.formats.make import make_tasks
 from ralphgen.kits.dela.server.formats.make_lines import Makefile, RecipePrefix
+from ralphgen.kits.dela.server.formats.make_variables import Variables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +61,7 @@ NAMES = {
     "patterns are none": ("%.o: %.c\nx%: z\ny:\n", ["y"]),
     "dots and underscores": (".PHONY: a\n.a:\n_b:\n../c:\nd:\n", ["d"]),
     "what make takes off the front": ("./a .//b c/./d:\n", ["a", "b", "c/./d"]),
-    "references": ("$(A) ${B} $C x$(D)y $$E f:\n$(call g,h: i)\n", ["f"]),
+    "references": ("$(A) ${B} $C x$(D)y $$E f:\n$(call g,h: i)\n", ["xy", "f"]),
     "references within each other": ("$(foreach a,$(b) (c),$(d:e) ${f}) g: h\n", ["g"]),
     "an unfinished reference": ("$(a b: c\nd:\n", ["d"]),
     "wildcards": ("*.a b? [c] d: e\n", ["d"]),
@@ -282,7 +284,8 @@ def test_a_prefix_that_an_include_sets_holds_for_what_follows(tmp_path: Path) ->
     [
         ("a:\ninclude no.mk\n", ["line 2: includes 'no.mk', which is not there"]),
         ("a:\n-include no.mk\nsinclude no.mk\n", []),
-        ("a:\ninclude $(no).mk *.none no?.mk [x].mk ~/no.mk\n", []),
+        ("a:\ninclude $(shell no).mk *.none no?.mk [x].mk ~/no.mk\n", []),
+        ("a:\ninclude $(no).mk\n", ["line 2: includes '.mk', which is not there"]),
         ("a:\nifdef b\ninclude no.mk\nendif\n", []),
         ("a:\ninclude made.mk\nmade.mk: ; touch $@\n", []),
         ("a:\ninclude ./out/x.d\nout/%.d: %.c\n\ttouch $@\n", []),
@@ -370,7 +373,7 @@ def test_nothing_of_a_makefile_is_run(tmp_path: Path) -> None:
 
 @given(st.text(alphabet="ab:;=#$(){}\\\t\n &%.,>\x00é", max_size=80))
 def test_no_text_is_too_odd_to_be_read(text: str) -> None:
-    for statement in Makefile(text, RecipePrefix()).statements():
+    for statement in Makefile(text, RecipePrefix(), Variables(Folder("/", "/"), {})).statements():
         assert statement is not None
 
 
@@ -389,6 +392,140 @@ def test_make_itself_knows_each_target_that_is_listed(tmp_path: Path, text: str)
     unknown = [name for name in names if not is_target(tmp_path, name)]
 
     assert (["c", "e"] if "ifeq" in text else []) == unknown
+
+
+VARIABLES = {
+    "plain words": ("T := test-a test-b\n$(T):\n", ["test-a", "test-b"]),
+    "braces and one letter": ("T = a b\nU = c\n${T} $U:\n", ["a", "b", "c"]),
+    "expanded late": ("T = $(U)\nU = a b\n$(T):\n", ["a", "b"]),
+    "expanded at once": ("T := $(U)\nU = a b\nc $(T):\n", ["c"]),
+    "two colons": ("T ::= a b\n$(T):\n", ["a", "b"]),
+    "added": ("T = a\nT += b\nU := c\nU += $(V)\nV = d\n$(T) $(U):\n", ["a", "b", "c"]),
+    "added to none": ("T += a\nT += b\n$(T):\n", ["a", "b"]),
+    "only if there is none": ("T = a\nT ?= b\nU ?= c\n$(T) $(U):\n", ["a", "c"]),
+    "assigned again": ("T = a\n$(T):\nT = b\n$(T):\n", ["a", "b"]),
+    "modifiers": ("export T = a\noverride U := b\n$(T) $(U):\n", ["a", "b"]),
+    "lines that go on": ("T := a \\\n   b \\\n   c\n$(T):\n", ["a", "b", "c"]),
+    "a comment": ("T := a b # c d\n$(T):\n", ["a", "b"]),
+    "part of a word": (
+        "P := test\nT = $(P)-a x-$(P)\n$(P)-b $(T):\n",
+        ["test-b", "test-a", "x-test"],
+    ),
+    "a name that is computed": ("A = b\nT_b = c d\n$(T_$(A)):\n", ["c", "d"]),
+    "another ending": ("S := a.c b.c\n$(S:.c=.o) $(S:%.c=x-%):\n", ["a.o", "b.o", "x-a", "x-b"]),
+    "prefixes": (
+        "D := a b\n$(addprefix t-,$(D)) $(addsuffix -t,$D):\n",
+        ["t-a", "t-b", "a-t", "b-t"],
+    ),
+    "patterns": (
+        "D := a.c b.h\n$(patsubst %.c,%.o,$(D)) $(filter %.h,$(D)) $(filter-out %.h,$(D)):\n",
+        ["a.o", "b.h", "a.c"],
+    ),
+    "words": (
+        "D := b a b\n$(firstword $(D))1 $(lastword $(D))2 $(sort $(D)) $(strip  c ):\n",
+        ["b1", "b2", "a", "b", "c"],
+    ),
+    "for each": (
+        "D := a b\n$(foreach d,$(D),run-$(d) stop-$(d)):\n",
+        ["run-a", "stop-a", "run-b", "stop-b"],
+    ),
+    "paths": (
+        "D := x/a.c y/b.c\n$(notdir $(D)) $(basename $(D)) $(subst /,-,$(D)):\n",
+        ["a.c", "b.c", "x/a", "y/b", "x-a.c", "y-b.c"],
+    ),
+    "files": (
+        "$(wildcard more/*.mk) $(patsubst more/%.mk,%,$(wildcard more/*.mk)):\n",
+        ["more/one.mk", "more/two.mk", "one", "two"],
+    ),
+    "a static pattern": ("T = a b\n$(T): %: %.c\na.c b.c:\n", ["a", "b", "a.c", "b.c"]),
+    "a rule in a variable": ("R = a b: c\n$(R)\nc:\n", ["a", "b", "c"]),
+    "an included file": ("F = more/one.mk\ninclude $(F)\n$(T):\n", ["from-one", "one-a", "one-b"]),
+    "included files": ("include more/*.mk\n", ["from-one", "from-two"]),
+    "files that are looked for": ("-include $(wildcard more/t*.mk) $(NO)\n", ["from-two"]),
+    "a file beside this one": (
+        "HERE := $(dir $(lastword $(MAKEFILE_LIST)))\ninclude $(HERE)more/two.mk\n",
+        ["from-two"],
+    ),
+    "an absolute path": (
+        "include $(CURDIR)/more/two.mk $(abspath more/one.mk)\n",
+        ["from-two", "from-one"],
+    ),
+    "undefined": ("a$(NO_SUCH)b $(NO_SUCH):\n", ["ab"]),
+    "a variable of one target": ("a: T = x\na b:\n$(T)c:\n", ["a", "b", "c"]),
+}
+MORE = {"more/one.mk": "T = one-a one-b\nfrom-one:\n", "more/two.mk": "from-two:\n"}
+
+
+def with_more(tmp_path: Path, text: str) -> Folder:
+    (tmp_path / "more").mkdir()
+    for name, more in MORE.items():
+        (tmp_path / name).write_text(more, encoding="utf-8")
+    return written(tmp_path, Makefile=text)
+
+
+@pytest.mark.parametrize(("text", "expected"), VARIABLES.values(), ids=VARIABLES.keys())
+def test_targets_that_variables_name_are_listed(
+    tmp_path: Path, text: str, expected: list[str]
+) -> None:
+    folder = with_more(tmp_path, text)
+
+    assert sorted(expected) == sorted(name for name, _ in listed(folder))
+    assert not folder.problems
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(MAKE is None, reason="the machine has no make")
+@pytest.mark.parametrize("text", [text for text, _ in VARIABLES.values()], ids=VARIABLES.keys())
+def test_make_itself_has_just_the_targets_that_are_listed(tmp_path: Path, text: str) -> None:
+    folder = with_more(tmp_path, text)
+    database = make(tmp_path, "-pRrq", ":").stdout.partition("\n# Files\n")[2]
+    files = re.split(r"\n\n", database)
+    targets = {
+        found[1]
+        for entry in files
+        if (found := re.search(r"^([^#.\s%:][^:=%]*):", entry, re.MULTILINE))
+    } - {":", "Makefile", *MORE, *(str(tmp_path / name) for name in MORE)}
+    names = {name for name, _ in listed(folder)}
+
+    assert targets | (names & set(MORE)) == names
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "T := $(shell echo b)\na $(T):\n",
+        "T != echo b\na $(T):\n",
+        "T = $(call f,b)\na $(T):\n",
+        "define T\nb\nendef\na $(T):\n",
+        "a x$(CC)y $(MAKE) $@:\n",
+        "T = $(T)\na $(T):\n",
+        "A = $(B)$(B)\nB = $(C)$(C)\nC = $(D)$(D)\nD = " + "x" * 60_000 + "\na $(A):\n",
+    ],
+)
+def test_a_target_that_only_make_can_name_is_left_out(tmp_path: Path, text: str) -> None:
+    folder = written(tmp_path, Makefile=text)
+
+    assert [("a", None)] == listed(folder)
+    assert not folder.problems
+
+
+def test_variables_of_the_environment_are_those_of_make(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STAGE", "dev")
+    folder = written(tmp_path, Makefile="STAGE ?= prod\ndeploy-$(STAGE):\nSTAGE = own\n$(STAGE):\n")
+
+    assert [("deploy-dev", None), ("own", None)] == listed(folder)
+
+
+def test_patterns_of_includes_stay_in_the_project(tmp_path: Path) -> None:
+    (tmp_path / "secret.mk").write_text("secret:\n", encoding="utf-8")
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (inner / "link").symlink_to("..")
+    folder = written(inner, Makefile="a:\n-include ../*.mk link/*.mk $(wildcard ../*.mk)\n")
+
+    assert [("a", None)] == listed(folder)
 
 
 @pytest.mark.slow

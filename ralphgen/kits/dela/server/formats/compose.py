@@ -8,11 +8,9 @@ from __future__ import annotations
 import os
 import re
 
-from ralphgen.runtime.processes.inherited import passed_on
-
 from ..folder import UnreadableError
 from ..parsing import mapping, member_tags, merged, read_yaml
-from ..runners import project_around
+from ..runners import inherited
 from ..task import Task
 
 TYPE_CHECKING = False
@@ -48,7 +46,7 @@ def compose_tasks(folder: Folder) -> Iterator[Task]:
     A file that cannot be used, beside one that can, is reported. Raises `UnreadableError` where the
     first is no Compose file.
     """
-    environment = _environment(folder, [folder.place(".env")], _inherited(folder))
+    environment = _environment(folder, [folder.place(".env")], inherited(folder))
     paths, options = _files(folder, environment)
     if not paths:
         return
@@ -67,11 +65,6 @@ def compose_tasks(folder: Folder) -> Iterator[Task]:
     for name, path, words, text in commands:
         argv, real = ("docker", "compose", *options, *words), os.path.realpath(path)
         yield Task(name, runner="docker compose", argv=argv, path=real, description=text)
-
-
-def _inherited(folder: Folder) -> dict[str, str]:
-    """Return the environment in which Compose will run."""
-    return passed_on(os.path.join(project_around(folder.root), ".ralph", "mcp"))
 
 
 def _files(folder: Folder, environment: Mapping[str, str]) -> tuple[list[str], tuple[str, ...]]:

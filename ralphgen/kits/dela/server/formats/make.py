@@ -6,8 +6,10 @@ import os
 import re
 
 from ..folder import UnreadableError
+from ..runners import inherited
 from ..task import Task, one_line, with_names
 from .make_lines import Fault, Include, Makefile, MakeRule, RecipePrefix
+from .make_variables import GLOB, Variables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,7 +81,15 @@ def make_tasks(folder: Folder) -> Iterator[Task]:
 class _Reader:
     """Reads a Makefile and what it includes, each file once, however they include each other."""
 
-    __slots__ = ("_folder", "_included_names", "_missing", "_prefix", "_rules", "_seen")
+    __slots__ = (
+        "_folder",
+        "_included_names",
+        "_missing",
+        "_prefix",
+        "_rules",
+        "_seen",
+        "_variables",
+    )
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
@@ -88,6 +98,7 @@ class _Reader:
         self._prefix = RecipePrefix()
         self._rules: list[tuple[str, MakeRule]] = []  # (defining file, rule)
         self._seen: set[str] = set()
+        self._variables = Variables(folder, inherited(folder))
 
     def read(self, makefile: str) -> list[tuple[str, MakeRule]]:
         """Return all rules with the real paths of their files, as make reads them."""
@@ -109,22 +120,16 @@ class _Reader:
     def _open(self, path: str) -> tuple[str, Iterator[MakeRule | Include | Fault]]:
         real = os.path.realpath(path)
         self._seen.add(real)
+        self._variables.note_file(os.path.relpath(path, self._folder.path))
         text = self._folder.text(path)
         self._folder.spend("values", len(text) // _A_VALUE)
-        return real, Makefile(text, self._prefix).statements()
+        return real, Makefile(text, self._prefix, self._variables).statements()
 
     def _included(
         self, path: str, include: Include
     ) -> Iterator[tuple[str, Iterator[MakeRule | Include | Fault]]]:
         """Yield the files of an include; their paths are relative to where make runs."""
-        for name in include.names:
-            if UNKNOWN.search(name) or not name.isprintable():
-                continue
-            self._included_names += 1
-            if self._included_names > MOST_INCLUDED:
-                why = f"includes more than {MOST_INCLUDED:,} files: the rest is not read"
-                self._folder.report(path, why)
-                return
+        for name in self._names(path, include):
             place = self._folder.place(name)
             if not self._folder.is_inside(place):
                 why = f"line {include.line}: includes '{name}', which is outside of the project"
@@ -137,6 +142,20 @@ class _Reader:
                     yield self._open(place)
                 except UnreadableError as error:
                     self._folder.report(error.path, error.why)
+
+    def _names(self, path: str, include: Include) -> Iterator[str]:
+        """Yield the names of the files that an include means, as far as they are known."""
+        for written in include.names:
+            names = self._variables.matching(written) if GLOB.search(written) else [written]
+            for name in names:
+                if UNKNOWN.search(name) or not name.isprintable():
+                    continue
+                self._included_names += 1
+                if self._included_names > MOST_INCLUDED:
+                    why = f"includes more than {MOST_INCLUDED:,} files: the rest is not read"
+                    self._folder.report(path, why)
+                    return
+                yield name
 
     def _report_missing(self) -> None:
         """Report the includes that are not there and that no rule makes."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 
 from ..task import one_line
+from .make_variables import reference_end
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from .make_variables import Variables
 
 MODIFIERS = r"(?:(?:export|override|private)\s+)*"
 ASSIGNMENT = re.compile(rf"{MODIFIERS}[^\s:=#]+\s*(?::{{1,3}}|[+?!])?=", re.ASCII)
@@ -34,7 +37,8 @@ ECHOED = re.compile(
 class MakeRule:
     """A rule: the words before its colon and what describes it.
 
-    The words are without their escapes; a "$" in one stands for a reference to a variable.
+    The words are without their escapes; a "$" in one stands for a reference whose value only make
+    knows.
     """
 
     __slots__ = ("_has_recipe", "description", "targets")
@@ -95,9 +99,10 @@ class RecipePrefix:
 class Makefile:
     """Reads the statements of one Makefile, in the order and by the rules of GNU make 4.3."""
 
-    __slots__ = ("_comment", "_depth", "_lines", "_prefix", "_rule")
+    __slots__ = ("_comment", "_depth", "_lines", "_prefix", "_rule", "_variables")
 
-    def __init__(self, text: str, prefix: RecipePrefix) -> None:
+    def __init__(self, text: str, prefix: RecipePrefix, variables: Variables) -> None:
+        self._variables = variables
         self._lines = _logical_lines(text)
         self._prefix = prefix
         self._comment: str | None = None  # that stands directly above
@@ -137,23 +142,30 @@ class Makefile:
         self._rule = None  # all other lines end a recipe
         if assignment:
             self._prefix.follow(line)
+            self._variables.assign(line, is_certain=not self._depth)
         elif found := DEFINITION.match(head):
+            self._variables.forget(_first_word(head[found.end() :]))
             return None if found[1] else self._skip_definition(number)
         elif word in INCLUDES:
             is_needed = INCLUDES[word] and not self._depth
-            return Include(number, _words(head[len(word) :]), is_needed=is_needed)
+            names = _words(self._expanded(line)[len(word) :])
+            return Include(number, names, is_needed=is_needed)
         elif word not in DIRECTIVES:
-            return self._read_rule(number, head, tail, comment)
+            return self._read_rule(number, head, self._expanded(line), tail, comment)
         return None
 
+    def _expanded(self, line: str) -> str:
+        """Return what `_split` returns first, with the values of references that are known."""
+        return _split(line, self._variables)[0]
+
     def _read_rule(
-        self, number: int, head: str, tail: str, comment: str | None
+        self, number: int, head: str, expanded: str, tail: str, comment: str | None
     ) -> MakeRule | Fault | None:
-        found = TARGETS.match(head)
+        found = TARGETS.match(expanded)
         if not found:
             is_certain = "$" not in head and not self._depth
             return Fault(f"line {number}: is no rule, assignment or recipe") if is_certain else None
-        if ASSIGNMENT.match(head[found.end() :].removeprefix(":").lstrip()):
+        if ASSIGNMENT.match(expanded[found.end() :].removeprefix(":").lstrip()):
             return None  # of a variable that only these targets have
         targets = _words(found[1].removesuffix("&"))
         is_help = tail.startswith("#") and "##" in tail
@@ -196,30 +208,24 @@ def _joined(pieces: Sequence[str]) -> str:
     return " ".join(piece.strip() for piece in pieces).strip()
 
 
-def _split(line: str) -> tuple[str, str]:
-    """Return what stands before the first "#" or ";", with "$" for each reference, and the rest."""
+def _split(line: str, variables: Variables | None = None) -> tuple[str, str]:
+    """Return what stands before the first "#" or ";", with "$" for each reference, and the rest.
+
+    With `variables` a reference whose value is known is replaced by that.
+    """
     head: list[str] = []
     start = 0
     while found := NOTABLE.search(line, start):
         head.append(line[start : found.start()])
         if found[0] in "#;":
             return "".join(head), line[found.start() :]
-        head.append(found[0])
-        start = _reference_end(line, found.end()) if found[0] == "$" else found.end()
+        start = reference_end(line, found.end()) if found[0] == "$" else found.end()
+        text = found[0]
+        if text == "$" and variables is not None:
+            value = variables.expand(line[found.start() : start])
+            text = text if value is None or "$" in value else value.replace("#", "\\#")
+        head.append(text)
     return "".join(head) + line[start:], ""
-
-
-def _reference_end(line: str, start: int) -> int:
-    """Return where a reference ends whose "$" stands directly before `start`."""
-    closing = {"(": ")", "{": "}"}.get(line[start : start + 1])
-    if closing is None:
-        return start + 1
-    depth = 0
-    for at in range(start, len(line)):
-        depth += (line[at] == line[start]) - (line[at] == closing)
-        if not depth:
-            return at + 1
-    return len(line)
 
 
 def _first_word(text: str) -> str:

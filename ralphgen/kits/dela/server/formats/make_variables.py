@@ -1,0 +1,271 @@
+"""Expands the variables of a Makefile as far as plain text goes; nothing is run for it."""
+
+from __future__ import annotations
+
+import os
+import re
+from fnmatch import fnmatchcase
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ..folder import Folder
+
+MOST = 200_000  # characters of all that is expanded
+_DEEPEST = 30
+# Variables that make sets itself; what is in them depends on the machine.
+_OF_MAKE = re.compile(
+    r"\.\w+|MAKE\w*|M?FLAGS|GNUMAKEFLAGS|SHELL|SUFFIXES|\w*FLAGS|(?:COMPILE|LINK|LEX|YACC|LINT)\..*"
+    r"|A[RS]|CC|CXX|CPP|FC|F77|M2C|OBJC|PC|CO|GET|LD|LEX|YACC|LINT|MAKEINFO|TEX|TEXI2DVI|C?WEAVE"
+    r"|C?TANGLE|RM|OUTPUT_OPTION|LOADLIBES|LDLIBS|CHECKOUT,v|-\*-.*|[@%<?^+|*][DF]?"
+)
+_WRITTEN = re.compile(
+    r"(?:(?:export|override|private)\s+)*([^\s:=#+?!$()]+)\s*(:{1,3}|[+?!])?=\s*(.*)", re.DOTALL
+)
+_COMMENT = re.compile(r"(?<!\\)#.*", re.DOTALL)
+_CALL = re.compile(r"([a-z-]+)\s+(.*)", re.DOTALL)
+_CLOSING = {"(": ")", "{": "}"}
+GLOB = re.compile(r"[*?\[]")
+
+
+class Variables:
+    """The variables of a Makefile, at the line that was read last.
+
+    `None` is the value of a variable that only make can know, such as the output of a command. One
+    that was assigned under a condition has all its possible values, as one list.
+    """
+
+    __slots__ = ("_environment", "_folder", "_left", "_values")
+
+    def __init__(self, folder: Folder, environment: Mapping[str, str]) -> None:
+        self._folder = folder
+        self._environment = environment
+        self._left = MOST
+        # By name: the text, whether it is expanded at each use, whether it varies.
+        self._values: dict[str, tuple[str | None, bool, bool]] = {
+            "CURDIR": (folder.path, False, False)
+        }
+
+    def assign(self, line: str, *, is_certain: bool) -> None:
+        """Follow an assignment; where it is not certain, a condition decides on it."""
+        found = _WRITTEN.fullmatch(line)
+        if found is None:
+            return
+        name, operator, written = found[1], found[2] or "", _COMMENT.sub("", found[3])
+        before = self._values.get(name)
+        if operator == "?" and (before or name in self._environment):
+            return
+        value: str | None = written
+        is_lazy = operator in {"", "?"} or (operator == "+" and (before is None or before[1]))
+        if operator == "!":
+            value = None
+        elif not is_lazy:
+            value = self.expand(written)
+        if operator == "+":
+            old = before[0] if before else self._environment.get(name, "")
+            value = None if old is None or value is None else f"{old} {value}"
+        elif not is_certain and before and before[0] is not None and value is not None:
+            value = f"{before[0]} {value}"
+        varies = not is_certain or (operator == "+" and before is not None and before[2])
+        self._values[name] = value, is_lazy, varies
+
+    def note_file(self, name: str) -> None:
+        """Note that make reads a file now, by the path at which it finds it."""
+        files, _, _ = self._values.get("MAKEFILE_LIST", ("", False, False))
+        self._values["MAKEFILE_LIST"] = f"{files} {name}", False, False
+
+    def forget(self, name: str) -> None:
+        """Note that only make knows the value of a variable."""
+        self._values[name] = None, False, False
+
+    def expand(self, text: str, depth: int = 0) -> str | None:
+        """Return the text with its references filled in; None where only make can do that."""
+        parts: list[str] = []
+        at = 0
+        while (sign := text.find("$", at)) >= 0:
+            end = reference_end(text, sign + 1)
+            value = self._reference(text[sign + 1 : end], depth)
+            alone = (
+                text[:sign][-1:].isspace() or not sign,
+                text[end : end + 1].isspace() or end == len(text),
+            )
+            if value is None or (self._varies(text[sign + 1 : end]) and not all(alone)):
+                return None
+            parts += [text[at:sign], value]
+            at = end
+            self._left -= len(value) + 1
+            if self._left < 0:
+                return None
+        return "".join(parts) + text[at:]
+
+    def matching(self, pattern: str) -> list[str]:
+        """Return the files in the folder of the project that a pattern of paths fits, sorted."""
+        found = [""]
+        parts = pattern.split("/")
+        for number, part in enumerate(parts):
+            if not GLOB.search(part):
+                ends = [f"{start}{part}" for start in found]
+            else:
+                ends = [
+                    f"{start}{name}"
+                    for start in found
+                    for name in self._folder.entries(self._folder.place(start or "."))
+                    if fnmatchcase(name, part) and name.startswith(".") == part.startswith(".")
+                ]
+            is_last = number == len(parts) - 1
+            found = ends if is_last else [f"{end}/" for end in ends]
+        there = (self._folder.place(path) for path in found)
+        return [
+            path
+            for path, place in zip(found, there, strict=True)
+            if self._folder.is_inside(place) and os.path.exists(place)
+        ]
+
+    def _varies(self, reference: str) -> bool:
+        return self._values.get(reference.strip("(){}"), ("", False, False))[2]
+
+    def _reference(self, reference: str, depth: int) -> str | None:
+        """Return the value of what stands behind a "$"."""
+        if reference == "$" or depth > _DEEPEST:
+            return "$" if reference == "$" else None
+        inner = reference[1:-1] if reference[:1] in _CLOSING else reference
+        call = _CALL.fullmatch(inner)
+        if call is not None:
+            return self._call(call[1], call[2], depth + 1)
+        expanded = self.expand(inner, depth + 1)
+        return None if expanded is None else self._changed(expanded, depth + 1)
+
+    def _changed(self, reference: str, depth: int) -> str | None:
+        """Return the value of a variable, with the change in it that is written behind a colon."""
+        name, colon, change = reference.partition(":")
+        old, sign, new = change.partition("=")
+        value = self._value(name, depth)
+        if value is None or not colon or not sign:
+            return None if colon and not sign else value
+        old, new = (old, new) if "%" in old else (f"%{old}", f"%{new}")
+        return _each(value, lambda word: _replaced(old, new, word))
+
+    def _value(self, name: str, depth: int) -> str | None:
+        if name not in self._values:
+            if name in self._environment:
+                return self._environment[name]
+            return None if _OF_MAKE.fullmatch(name) else ""
+        text, is_lazy, _ = self._values[name]
+        return self.expand(text, depth) if text is not None and is_lazy else text
+
+    def _call(self, function: str, written: str, depth: int) -> str | None:
+        """Return the result of a function; None for one that is not known here."""
+        arguments = _arguments(written)
+        if function == "foreach":
+            return self._foreach(arguments, depth)
+        expanded = [self.expand(argument, depth) for argument in arguments]
+        texts = [text for text in expanded if text is not None]
+        if len(texts) < len(expanded):
+            return None
+        if function == "wildcard":
+            return " ".join(file for word in _words(texts) for file in self.matching(word))
+        if function in {"abspath", "realpath"}:
+            return " ".join(map(self._folder.place, _words(texts)))
+        count, make = _FUNCTIONS.get(function, (len(texts) + 1, None))
+        if make is None or len(texts) < count:
+            return None
+        return make(*texts[: count - 1], ",".join(texts[count - 1 :]))
+
+    def _foreach(self, arguments: Sequence[str], depth: int) -> str | None:
+        name, *others = arguments
+        words = self.expand(others[0], depth) if others else None
+        if words is None:
+            return None
+        body = ",".join(others[1:])
+        before = self._values.pop(name.strip(), None)
+        parts: list[str] = []
+        for word in words.split():
+            self._values[name.strip()] = word, False, False
+            part = self.expand(body, depth)
+            if part is None:
+                return None
+            parts.append(part)
+        self._values.pop(name.strip(), None)
+        if before is not None:
+            self._values[name.strip()] = before
+        return " ".join(parts)
+
+
+def reference_end(line: str, start: int) -> int:
+    """Return where a reference ends whose "$" stands directly before `start`."""
+    closing = _CLOSING.get(line[start : start + 1])
+    if closing is None:
+        return start + 1
+    depth = 0
+    for at in range(start, len(line)):
+        depth += (line[at] == line[start]) - (line[at] == closing)
+        if not depth:
+            return at + 1
+    return len(line)
+
+
+def _arguments(text: str) -> list[str]:
+    """Return the arguments of a function: commas within parentheses do not part them."""
+    arguments, depth, start = [], 0, 0
+    for at, letter in enumerate(text):
+        depth += (letter in _CLOSING) - (letter in _CLOSING.values())
+        if letter == "," and not depth:
+            arguments.append(text[start:at])
+            start = at + 1
+    return [*arguments, text[start:]]
+
+
+def _words(texts: Sequence[str]) -> list[str]:
+    """Return the words of arguments, whose commas are part of them."""
+    return ",".join(texts).split()
+
+
+def _each(text: str, change: Callable[[str], str]) -> str:
+    return " ".join(map(change, text.split()))
+
+
+def _replaced(pattern: str, new: str, word: str) -> str:
+    """Return a word with what a pattern with "%" fits replaced."""
+    start, percent, end = pattern.partition("%")
+    if not percent:
+        return new if word == pattern else word
+    if not _fits(pattern, word):
+        return word
+    return new.replace("%", word[len(start) : len(word) - len(end)], 1)
+
+
+def _fits(pattern: str, word: str) -> bool:
+    start, percent, end = pattern.partition("%")
+    if not percent:
+        return word == pattern
+    return word.startswith(start) and word.endswith(end) and len(word) >= len(start + end)
+
+
+def _filter(patterns: str, text: str) -> str:
+    return " ".join(w for w in text.split() if any(_fits(p, w) for p in patterns.split()))
+
+
+def _filter_out(patterns: str, text: str) -> str:
+    return " ".join(w for w in text.split() if not any(_fits(p, w) for p in patterns.split()))
+
+
+# By name, how many arguments a function takes, and what it makes of them.
+_FUNCTIONS: dict[str, tuple[int, Callable[..., str]]] = {
+    "addprefix": (2, lambda prefix, text: _each(text, lambda word: prefix + word)),
+    "addsuffix": (2, lambda suffix, text: _each(text, lambda word: word + suffix)),
+    "subst": (3, lambda old, new, text: text.replace(old, new) if old else text),
+    "patsubst": (
+        3,
+        lambda old, new, text: _each(text, lambda word: _replaced(old.strip(), new.strip(), word)),
+    ),
+    "strip": (1, lambda text: " ".join(text.split())),
+    "sort": (1, lambda text: " ".join(sorted(set(text.split())))),
+    "filter": (2, _filter),
+    "filter-out": (2, _filter_out),
+    "firstword": (1, lambda text: " ".join(text.split()[:1])),
+    "lastword": (1, lambda text: " ".join(text.split()[-1:])),
+    "dir": (1, lambda text: _each(text, lambda word: word[: word.rfind("/") + 1] or "./")),
+    "notdir": (1, lambda text: _each(text, lambda word: word[word.rfind("/") + 1 :])),
+    "basename": (1, lambda text: _each(text, lambda word: os.path.splitext(word)[0])),
+}
