@@ -147,7 +147,6 @@ def test_what_is_private_to_poe_is_no_task(tmp_path: Path) -> None:
         "[tool]\npoe = []\npoetry = false\n",
         "[tool.poe]\nverbosity = 1\nenv = { A = 1 }\n",
         '[tool.scripts]\na = "b"\n',
-        '[project.gui-scripts]\na = "b"\n',
         '[tool.poetry]\nname = "a"\n',
     ],
 )
@@ -172,3 +171,104 @@ def test_the_awkward_project_has_the_same_name_for_three_runners() -> None:
     ]
     assert ("poe", "build") in names
     assert not {"ignored", "verbosity", "_setup", "--option"} & {name for _, name in names}
+
+
+POE = {
+    "included file": (
+        {
+            "pyproject.toml": (
+                '[tool.poe]\ninclude = "more/a.toml"\n[tool.poe.tasks]\nown = "a"\nb = "c"\n'
+            ),
+            "more/a.toml": '[tool.poe.tasks]\nb = "d"\nc = "e"\n_d = "f"\n',
+        },
+        [("own", "pyproject.toml"), ("b", "pyproject.toml"), ("c", "more/a.toml")],
+    ),
+    "included files": (
+        {
+            "pyproject.toml": '[tool.poe]\ninclude = ["a.json", {path = "b.yaml", cwd = "."}]\n',
+            "a.json": '{"tool": {"poe": {"tasks": {"a": "x"}}}}',
+            "b.yaml": "tasks: {b: x}\ninclude: sub/c.toml\n",
+            "sub/c.toml": 'include = ["d.toml", "../b.yaml"]\ntasks.c = "x"\n',
+            "sub/d.toml": 'tasks.d = "x"\n',
+        },
+        [("a", "a.json"), ("b", "b.yaml"), ("c", "sub/c.toml"), ("d", "sub/d.toml")],
+    ),
+    "file of its own": (
+        {
+            "pyproject.toml": "[project]\n",
+            "poe_tasks.toml": 'tasks.a = "x"\n',
+            "poe_tasks.json": "{}",
+        },
+        [("a", "poe_tasks.toml")],
+    ),
+    "YAML file": ({"poe_tasks.yaml": "tasks: {a: x}"}, [("a", "poe_tasks.yaml")]),
+    "JSON file": ({"poe_tasks.json": '{"tasks": {"a": "x"}}'}, [("a", "poe_tasks.json")]),
+    "first file only": (
+        {"pyproject.toml": '[tool.poe.tasks]\na = "x"\n', "poe_tasks.toml": 'tasks.b = "x"\n'},
+        [("a", "pyproject.toml")],
+    ),
+    "groups": (
+        {"pyproject.toml": '[tool.poe.groups.g.tasks]\na = "x"\n[tool.poe.tasks]\nb = "x"\n'},
+        [("b", "pyproject.toml"), ("a", "pyproject.toml")],
+    ),
+}
+
+
+def poe_tasks(folder: Path, files: dict[str, str]) -> tuple[list[tuple[str, str]], list[str]]:
+    """The tasks with the paths of their files, and the problems."""
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    place = Folder(os.path.realpath(folder), os.path.realpath(folder))
+    tasks = [(task.name, os.path.relpath(task.path, place.path)) for task in pyproject_tasks(place)]
+    return tasks, [why for _, why in place.problems]
+
+
+@pytest.mark.parametrize("case", POE)
+def test_tasks_of_all_files_of_poe_are_listed(tmp_path: Path, case: str) -> None:
+    files, expected = POE[case]
+
+    assert (expected, []) == poe_tasks(tmp_path, files)
+
+
+@pytest.mark.parametrize(
+    ("include", "why"),
+    [
+        ("../out.toml", 'includes "../out.toml", which is outside of the project'),
+        ("link.toml", 'includes "link.toml", which is outside of the project'),
+        ("none.toml", 'includes "none.toml", which is not there'),
+        (
+            "${POE_GIT_DIR}/a.toml",
+            'includes "${POE_GIT_DIR}/a.toml": only poe can tell which file it is',
+        ),
+    ],
+)
+def test_an_include_of_poe_that_is_not_read_is_reported(
+    tmp_path: Path, include: str, why: str
+) -> None:
+    (tmp_path / "out.toml").write_text('tasks.stolen = "x"\n', encoding="utf-8")
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project/link.toml").symlink_to("../out.toml")
+    text = f'[tool.poe]\ninclude = "{include}"\n[tool.poe.tasks]\nown = "a"\n'
+
+    assert ([("own", "pyproject.toml")], [why]) == poe_tasks(
+        tmp_path / "project", {"pyproject.toml": text}
+    )
+
+
+def test_an_include_script_is_not_run(tmp_path: Path) -> None:
+    text = '[tool.poe]\ninclude_script = "evil:tasks"\n[tool.poe.tasks]\nown = "a"\n'
+    tasks, problems = poe_tasks(tmp_path, {"pyproject.toml": text, "evil.py": "open('ran', 'w')\n"})
+
+    assert [("own", "pyproject.toml")] == tasks
+    assert ["has an include_script, which is not run: its tasks are not listed"] == problems
+    assert not (tmp_path / "ran").exists()
+
+
+def test_scripts_for_windows_are_run_by_uv_too(tmp_path: Path) -> None:
+    text = '[project.scripts]\na = "b:c"\n[project.gui-scripts]\nd = "e:f"\n'
+
+    assert [
+        (("uv", "run", "a"), "python script: b:c"),
+        (("uv", "run", "d"), "python script: e:f"),
+    ] == listed(tmp_path, text)

@@ -6,12 +6,12 @@ import os
 import re
 
 from ..folder import UnreadableError
-from ..parsing import mapping, read_json, read_toml
+from ..parsing import mapping, read_json, read_toml, read_yaml
 from ..task import Task, is_word, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from ..folder import Folder
@@ -24,6 +24,9 @@ _MANAGERS = {
     "bun.lockb": "bun",
     "bun.lock": "bun",
 }
+# Where poe looks for its settings, in its own order.
+_POE_FILES = ("pyproject.toml", "poe_tasks.toml", "poe_tasks.yaml", "poe_tasks.json")
+_MOST_INCLUDED = 100
 _KINDS = {
     "cmd": "command",
     "script": "python script",
@@ -83,23 +86,81 @@ def pyproject_tasks(folder: Folder) -> Iterator[Task]:
     """Yield the scripts of the project, those of poetry and the tasks of poe, in the file's order.
 
     All are listed, whatever is installed; poe's own private tasks, which start with an
-    underscore, are not. Raises `UnreadableError`.
+    underscore, are not. A file that cannot be read, beside one that can, is reported. Raises
+    `UnreadableError`.
     """
     path = folder.first("pyproject.toml")
+    document = read_toml(folder, path) if path else {}
+    project = mapping(document.get("project"))
+    poetry = mapping(mapping(document.get("tool")).get("poetry"))
+    scripts = mapping(project.get("scripts")) | mapping(project.get("gui-scripts"))
+    for runner, table in (("uv", scripts), ("poetry", poetry.get("scripts"))):
+        for name, entry in _named(table):
+            argv, text = (runner, "run", name), _entry_point(entry)
+            real = os.path.realpath(path or folder.path)
+            yield Task(name, runner=runner, argv=argv, path=real, description=text)
+    yield from _poe_tasks(folder)
+
+
+def _poe_tasks(folder: Folder) -> Iterator[Task]:
+    """Yield the tasks of the first file that configures poe, then those of its includes."""
+    paths = [path for name in _POE_FILES if (path := folder.first(name))]
+    path = next((path for path in paths if _poe_table(folder, path)), None)
     if path is None:
         return
-    document = read_toml(folder, path)
-    real = os.path.realpath(path)
-    project, tool = mapping(document.get("project")), mapping(document.get("tool"))
-    poetry, poe = mapping(tool.get("poetry")), mapping(tool.get("poe"))
-    for runner, table in (("uv", project), ("poetry", poetry)):
-        for name, entry in _named(table.get("scripts")):
-            text = _entry_point(entry)
-            yield Task(name, runner=runner, argv=(runner, "run", name), path=real, description=text)
-    for name, task in _named(poe.get("tasks")):
-        if not name.startswith("_"):
-            text = one_line(mapping(task).get("help")) or _summary(task, poe)
-            yield Task(name, runner="poe", argv=("poe", name), path=real, description=text)
+    settings = _poe_table(folder, path)
+    found: dict[str, Task] = {}
+    pending: list[tuple[str, tuple[str, ...]]] = [(path, (os.path.realpath(path),))]
+    for file, way in pending:
+        try:
+            poe = _poe_table(folder, file)
+        except UnreadableError as error:
+            folder.report(error.path, error.why)
+            continue
+        groups = mapping(poe.get("groups")).values()
+        tables = [poe.get("tasks"), *(mapping(group).get("tasks") for group in groups)]
+        for name, task in [pair for table in tables for pair in _named(table)]:
+            if name in found or name.startswith("_"):
+                continue
+            text = one_line(mapping(task).get("help")) or _summary(task, settings)
+            real = os.path.realpath(file)
+            found[name] = Task(name, runner="poe", argv=("poe", name), path=real, description=text)
+        pending += [
+            (included, (*way, os.path.realpath(included)))
+            for included in _poe_includes(folder, file, poe)
+            if os.path.realpath(included) not in way and len(pending) < _MOST_INCLUDED
+        ]
+        if poe.get("include_script"):
+            folder.report(file, "has an include_script, which is not run: its tasks are not listed")
+    yield from found.values()
+
+
+def _poe_table(folder: Folder, path: str) -> dict[str, Any]:
+    """Return what a file says to poe. Raises `UnreadableError`."""
+    read: Callable[[Folder, str], object] = read_toml
+    if not path.endswith(".toml"):
+        read = read_json if path.endswith(".json") else read_yaml
+    document = mapping(read(folder, path))
+    poe = mapping(mapping(document.get("tool")).get("poe")) or mapping(document.get("tool.poe"))
+    return document if not poe and os.path.basename(path) != _POE_FILES[0] else poe
+
+
+def _poe_includes(folder: Folder, source: str, poe: dict[str, Any]) -> Iterator[str]:
+    """Yield the files that one includes; one that cannot be used is reported."""
+    includes = poe.get("include")
+    for include in includes if isinstance(includes, list) else [includes]:
+        given = include if isinstance(include, str) else mapping(include).get("path")
+        if not isinstance(given, str) or not given.isprintable():
+            continue
+        path = os.path.normpath(os.path.join(os.path.dirname(source), given))
+        if "$" in given:
+            folder.report(source, f'includes "{given}": only poe can tell which file it is')
+        elif not folder.is_inside(path):
+            folder.report(source, f'includes "{given}", which is outside of the project')
+        elif folder.is_file(path):
+            yield path
+        else:
+            folder.report(source, f'includes "{given}", which is not there')
 
 
 def _named(table: object) -> Iterator[tuple[str, Any]]:
