@@ -113,3 +113,95 @@ def test_a_folder_without_the_file_has_no_tasks(tmp_path: Path) -> None:
     (tmp_path / "cmakelists.txt").write_text("add_custom_target(a)", encoding="utf-8")
 
     assert [] == list(cmake_tasks(Folder(str(tmp_path), str(tmp_path))))
+
+
+SEVERAL = {
+    "CMakeLists.txt": """
+        cmake_minimum_required(VERSION 3.5)
+        project(several NONE)
+        include(cmake/tools.cmake)
+        include("${CMAKE_CURRENT_LIST_DIR}/cmake/more.cmake")
+        include(none.cmake OPTIONAL)
+        include(CTest)
+        add_custom_target(own)
+        add_subdirectory(app)
+        """,
+    "cmake/tools.cmake": "add_custom_target(tool COMMENT tools)\ninclude(cmake/again.cmake)\n",
+    "cmake/again.cmake": "add_custom_target(again)\ninclude(cmake/again.cmake OPTIONAL)\n",
+    "cmake/more.cmake": "add_custom_target(more)\n",
+    "app/CMakeLists.txt": """
+        add_custom_target(app)
+        add_subdirectory(${CMAKE_CURRENT_SOURCE_DIR}/lib)
+        include(${CMAKE_SOURCE_DIR}/cmake/last.cmake)
+        """,
+    "app/lib/CMakeLists.txt": "add_custom_target(lib)\n",
+    "cmake/last.cmake": "add_custom_target(last)\n",
+}
+OWNERS = {
+    "own": "CMakeLists.txt",
+    "tool": "cmake/tools.cmake",
+    "more": "cmake/more.cmake",
+    "app": "app/CMakeLists.txt",
+    "again": "cmake/again.cmake",
+    "lib": "app/lib/CMakeLists.txt",
+    "last": "cmake/last.cmake",
+}
+
+
+def several(root: Path) -> Folder:
+    for name, text in SEVERAL.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+    return Folder(str(root), str(root))
+
+
+def test_targets_of_included_files_and_added_folders_are_listed(tmp_path: Path) -> None:
+    place = several(tmp_path)
+    tasks = list(cmake_tasks(place))
+
+    assert [] == place.problems
+    assert {name: str((tmp_path / file).resolve()) for name, file in OWNERS.items()} == {
+        task.name: task.path for task in tasks
+    }
+    assert "tools" == next(task.description for task in tasks if task.name == "tool")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is not installed")
+def test_cmake_itself_has_the_targets_of_all_files(tmp_path: Path) -> None:
+    root = tmp_path / "source"
+    (tmp_path / "build").mkdir()
+    several(root)
+    text = SEVERAL["cmake/again.cmake"].partition("\n")[0]
+    (root / "cmake/again.cmake").write_text(text, encoding="utf-8")
+    words = ["cmake", "-S", str(root), "-B", str(tmp_path / "build")]
+    subprocess.run(words, capture_output=True, check=True)
+    command = ["cmake", "--build", str(tmp_path / "build"), *HELP]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    assert set(OWNERS) <= {line.removeprefix("... ").split()[0] for line in listed.splitlines()}
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("include(../out.cmake)", 'include names "../out.cmake", which is outside of the project'),
+        ("include(link.cmake)", 'include names "link.cmake", which is outside of the project'),
+        ("add_subdirectory(..)", 'add_subdirectory names "..", which is outside of the project'),
+        ("add_subdirectory(none)", 'add_subdirectory names "none", which is not there'),
+        ("include(none.cmake)", 'include names "none.cmake", which is not there'),
+        ("include(bad.cmake)", "line 1 is not UTF-8"),
+    ],
+)
+def test_a_file_that_cmake_names_and_is_not_read_is_reported(
+    tmp_path: Path, command: str, why: str
+) -> None:
+    (tmp_path / "out.cmake").write_text("add_custom_target(stolen)\n", encoding="utf-8")
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "bad.cmake").write_bytes(b"\xff")
+    (root / "link.cmake").symlink_to("../out.cmake")
+    place = folder(root, f"{command}\nadd_custom_target(own)\n")
+
+    assert ["own"] == [task.name for task in cmake_tasks(place)]
+    assert [why] == [why for _, why in place.problems]

@@ -13,7 +13,7 @@ from .make_variables import GLOB, Variables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ..folder import Folder
 
@@ -37,6 +37,8 @@ _A_VALUE = 6  # characters of a Makefile that take as long as a value of YAML
 UNKNOWN = re.compile(r"[$*?\[~]")  # in the name of an include: only make knows which file it is
 
 _COMMAND = "add_custom_target"
+_CMAKE_FILES = ("include", "add_subdirectory")
+MOST_CMAKE_FILES = 500
 _TARGET = re.compile(r"[A-Za-z0-9_.+][A-Za-z0-9_.+-]*")  # CMake's rule, but for options
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _SPACES = {"n": " ", "r": " ", "t": " ", "\n": ""}
@@ -185,43 +187,86 @@ def _without_here(name: str) -> str:
 def cmake_tasks(folder: Folder) -> Iterator[Task]:
     """Yield one task for each custom target whose name is written out, with its COMMENT.
 
-    Other targets, those of other files and those whose name is computed are not listed. Raises
-    `UnreadableError`.
+    Those of files that are included and of folders that are added come after the commands of the
+    file that names them. Other targets and those whose name is computed are not listed. Raises
+    `UnreadableError`; a file that is named and cannot be used is reported.
     """
     path = folder.first("CMakeLists.txt")
     if path is None:
         return
-    real = os.path.realpath(path)
-    seen: set[str] = set()
-    for arguments in _calls(_tokens(folder.text(path))):
-        name = arguments[0] if arguments else ""
-        if not _TARGET.fullmatch(name) or name in seen:
+    found: dict[str, Task] = {}
+    files = [(path, folder.path)]  # with the folder that counts as the current one
+    for number, (file, place) in enumerate(files):
+        try:
+            calls = list(_calls(_tokens(folder.text(file))))
+        except UnreadableError as error:
+            if not number:
+                raise
+            folder.report(error.path, error.why)
             continue
-        seen.add(name)
-        following = dict(zip(reversed(arguments[:-1]), reversed(arguments), strict=False))
-        text, argv = (
-            with_names(one_line(following.get("COMMENT")), _CMAKE_VARIABLES),
-            ("cmake", "--build", "build", "--target", name),
-        )
-        yield Task(name, runner="cmake", argv=argv, path=real, description=text)
+        for command, arguments in calls:
+            name = arguments[0] if arguments else ""
+            if command == _COMMAND and _TARGET.fullmatch(name) and name not in found:
+                found[name] = _cmake_task(file, arguments)
+            elif command in _CMAKE_FILES and name and len(files) < MOST_CMAKE_FILES:
+                named = _cmake_file(folder, file, place, command, arguments)
+                files += [named] if named and named not in files else []
+    yield from found.values()
 
 
-def _calls(tokens: Iterable[tuple[str, bool]]) -> Iterator[list[str]]:
-    """Yield the arguments of each call of the command; nested parentheses are arguments too."""
+def _cmake_task(path: str, arguments: Sequence[str]) -> Task:
+    following = dict(zip(reversed(arguments[:-1]), reversed(arguments), strict=False))
+    text = with_names(one_line(following.get("COMMENT")), _CMAKE_VARIABLES)
+    argv, real = ("cmake", "--build", "build", "--target", arguments[0]), os.path.realpath(path)
+    return Task(arguments[0], runner="cmake", argv=argv, path=real, description=text)
+
+
+def _cmake_file(
+    folder: Folder, source: str, place: str, command: str, arguments: Sequence[str]
+) -> tuple[str, str] | None:
+    """Return the file that a command reads, with its current folder; None where there is none.
+
+    A name without a path is that of a module, which CMake looks for elsewhere.
+    """
+    known = {
+        "CMAKE_SOURCE_DIR": folder.path,
+        "PROJECT_SOURCE_DIR": folder.path,
+        "CMAKE_CURRENT_SOURCE_DIR": place,
+        "CMAKE_CURRENT_LIST_DIR": os.path.dirname(source),
+    }
+    given = _CMAKE_VARIABLES.sub(lambda one: known.get(one[1] or "", one[0]), arguments[0])
+    is_module = command == "include" and "/" not in given and not given.endswith(".cmake")
+    if "$" in given or is_module or not given.isprintable():
+        return None
+    path = os.path.normpath(os.path.join(place, given))
+    current = path if command == "add_subdirectory" else place
+    path = os.path.join(path, "CMakeLists.txt") if command == "add_subdirectory" else path
+    if not folder.is_inside(path):
+        folder.report(source, f'{command} names "{given}", which is outside of the project')
+    elif folder.is_file(path):
+        return path, current
+    elif "OPTIONAL" not in arguments:
+        folder.report(source, f'{command} names "{given}", which is not there')
+    return None
+
+
+def _calls(tokens: Iterable[tuple[str, bool]]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the calls of the known commands; nested parentheses are arguments too."""
     depth = 0
-    named = False
+    named = ""
     arguments: list[str] | None = None
+    command = ""
     for text, bare in tokens:
         sign = text if bare and text in {"(", ")"} else ""
         if sign == "(" and depth == 0:
-            arguments = [] if named else None
+            command, arguments = named, [] if named in {_COMMAND, *_CMAKE_FILES} else None
         elif sign == ")" and depth == 1 and arguments is not None:
-            yield arguments
+            yield command, arguments
             arguments = None
         elif arguments is not None:
             arguments.append(text)
         depth = max(0, depth + (sign == "(") - (sign == ")"))
-        named = text.lower() == _COMMAND
+        named = text.lower()
 
 
 def _tokens(text: str) -> Iterator[tuple[str, bool]]:
