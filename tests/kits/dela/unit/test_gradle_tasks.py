@@ -342,3 +342,59 @@ def test_no_text_breaks_the_reader(text: str) -> None:
 
     assert REPORTS == [name for name in names if name in REPORTS]
     assert all(name.strip() and name.isprintable() for name in names)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "apply from: 'gradle/more.gradle'",
+        'apply from: "gradle/more.gradle"',
+        'apply(from: "gradle/more.gradle")',
+        'apply(from = "gradle/more.gradle")',
+        'apply { from("gradle/more.gradle") }',
+        "apply from: file('gradle/more.gradle')",
+        'apply from: rootProject.file("gradle/more.gradle")',
+        'apply from: "$rootDir/gradle/more.gradle"',
+        'apply from: "${rootProject.projectDir}/gradle/more.gradle"',
+        'apply from: "$projectDir/gradle/more.gradle"',
+    ],
+)
+def test_tasks_of_a_script_that_is_applied_are_listed(tmp_path: Path, line: str) -> None:
+    (tmp_path / "gradle").mkdir()
+    more = tmp_path / "gradle/more.gradle"
+    more.write_text("task more { description 'More.' }\napply from: 'gradle/last.gradle'\n")
+    last = tmp_path / "gradle/last.gradle"
+    last.write_text("task last\napply plugin: 'base'\napply from: 'gradle/more.gradle'\n")
+    name = KOTLIN if "= " in line else GROOVY
+    tasks = listed(tmp_path, f"{line}\ntask('own') {{}}\n", name)
+
+    assert [("own", None), ("more", "More."), ("last", None)] == [
+        (task.name, task.description) for task in tasks[:3]
+    ]
+    assert [name, "more.gradle", "last.gradle"] == [Path(task.path).name for task in tasks[:3]]
+    assert BASE == [task.name for task in tasks[3:]]
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("../out.gradle", 'applies "../out.gradle", which is outside of the project'),
+        ("link.gradle", 'applies "link.gradle", which is outside of the project'),
+        ("https://a.b/c.gradle", 'applies "https://a.b/c.gradle", which is outside of the project'),
+        ("none.gradle", 'applies "none.gradle", which is not there'),
+        ("$x/a.gradle", 'applies "$x/a.gradle": only Gradle can tell which file it is'),
+        ("bad.gradle", "line 1 is not UTF-8"),
+    ],
+)
+def test_a_script_that_is_applied_and_not_read_is_reported(
+    tmp_path: Path, name: str, why: str
+) -> None:
+    (tmp_path / "out.gradle").write_text("task stolen\n", encoding="utf-8")
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "bad.gradle").write_bytes(b"\xff")
+    (root / "link.gradle").symlink_to("../out.gradle")
+    place = folder(root, f'apply from: "{name}"\ntask own\n', GROOVY)
+
+    assert ["own", *REPORTS] == [task.name for task in gradle_tasks(place)]
+    assert [why] == [why for _, why in place.problems]

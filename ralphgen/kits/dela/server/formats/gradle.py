@@ -18,7 +18,7 @@ from ..task import Task, is_word, one_line, with_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from ..folder import Folder
 
@@ -124,6 +124,11 @@ _APPLIED = re.compile(
     """,
     re.VERBOSE,
 )
+_SCRIPT_PLUGIN = re.compile(
+    r'\bapply\s*+[({]?\s*+from\s*+[:=(]\s*+(?:(?:rootProject\s*+\.\s*+)?file\s*+\(\s*+)?"(\d+)"'
+)
+_TOP = re.compile(r"\$(?:\{(?:rootDir|rootProject\.(?:rootDir|projectDir))\}|rootDir\b)")
+_PROJECT = re.compile(r"\$(?:\{(?:project\.)?projectDir\}|projectDir\b)")
 _INCLUDE = re.compile(r"""(?<![\w.])include\b\s*+\(?((?:\s*+,?\s*+"\d+")*)""")
 _ACCESSOR = re.compile(r"[ \t]*`?([\w-]+)`?[ \t]*")
 
@@ -131,6 +136,7 @@ _ACCESSOR = re.compile(r"[ \t]*`?([\w-]+)`?[ \t]*")
 def gradle_tasks(folder: Folder) -> Iterator[Task]:
     """Yield the tasks of the script, then of its plugins, then the reports, each name once.
 
+    The scripts that it applies with `apply from` are read as well.
     Where the folder's settings include modules, what their plugins add is run in all of them: it
     comes after what the script's own plugins add. Raises `UnreadableError`.
     """
@@ -138,19 +144,51 @@ def gradle_tasks(folder: Folder) -> Iterator[Task]:
     path = folder.first(*_SCRIPTS) or settings
     if path is None:
         return
-    tasks: dict[str, str | None] = {}
+    tasks: dict[str, tuple[str, str | None]] = {}
     added: list[Mapping[str, str]] = []
-    if path != settings:
-        text, strings = _script(folder, path)
-        tasks = _Declarations(strings).read(text)
-        added = [_PLUGINS.get(plugin, {}) for plugin in _plugins(folder, text, strings)]
+    scripts = [path] if path != settings else []
+    for script in scripts:
+        try:
+            text, strings = _script(folder, script)
+        except UnreadableError as error:
+            if script == path:
+                raise
+            folder.report(error.path, error.why)
+            continue
+        for name, description in _Declarations(strings).read(text).items():
+            tasks.setdefault(name, (script, description))
+        added += [_PLUGINS.get(plugin, {}) for plugin in _plugins(folder, text, strings)]
+        named = [strings[int(number)] for number in _SCRIPT_PLUGIN.findall(text)]
+        scripts += [
+            applied
+            for applied in dict.fromkeys(_applied(folder, script, named))
+            if applied not in scripts and len(scripts) < _MOST_MODULES
+        ]
     if settings is not None:
         added += _of_modules(folder, settings)
     for name, description in [pair for more in (*added, _REPORTS) for pair in more.items()]:
-        tasks.setdefault(name, description)
-    program, real = nearest_program(folder, "gradlew", "gradle"), os.path.realpath(path)
-    for name, described in tasks.items():
-        yield Task(name, runner="gradle", argv=(program, name), path=real, description=described)
+        tasks.setdefault(name, (path, description))
+    program = nearest_program(folder, "gradlew", "gradle")
+    for name, (file, described) in tasks.items():
+        argv, real = (program, name), os.path.realpath(file)
+        yield Task(name, runner="gradle", argv=argv, path=real, description=described)
+
+
+def _applied(folder: Folder, source: str, names: Iterable[str]) -> Iterator[str]:
+    """Yield the scripts that one applies, whose paths start at the project; others are reported."""
+    around = (place for place in folder.upwards() if folder.first(*_SETTINGS, folder=place))
+    top = next(around, folder.path)
+    for name in names:
+        given = _PROJECT.sub(lambda _: folder.path, _TOP.sub(lambda _: top, name))
+        script = folder.place(given)
+        if "$" in given or not given.isprintable():
+            folder.report(source, f'applies "{name}": only Gradle can tell which file it is')
+        elif "://" in given or not folder.is_inside(script):
+            folder.report(source, f'applies "{name}", which is outside of the project')
+        elif folder.is_file(script):
+            yield script
+        else:
+            folder.report(source, f'applies "{name}", which is not there')
 
 
 def _script(folder: Folder, path: str) -> tuple[str, list[str]]:
