@@ -1,7 +1,8 @@
 """What one session has done to each row, told from its entries of the journal."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from ralphgen.history.entries import Entry, SpelledNumber, Values, key_of
 
@@ -25,6 +26,7 @@ class RowChange:
     old: Values = field(default_factory=dict)
     new: Values = field(default_factory=dict)
     _added: bool = False  # whether the session made the row that there is
+    _since: dict[str, int] = field(default_factory=dict)  # by column, the session's first entry
 
     def take(self, entry: Entry, *, first: bool) -> None:
         """Take in the next entry on this row."""
@@ -38,6 +40,7 @@ class RowChange:
             for column, value in before.items()
             if column in self.new
         )
+        self._since = {**dict.fromkeys({**before, **after}, entry.number), **self._since}
         if self.was_there and not self._added:
             self.old = {**before, **self.old}
         if entry.before is None:
@@ -47,9 +50,38 @@ class RowChange:
         self.new = {**self.new, **after}
         self.is_there = entry.after is not None
 
+    def compare(self, others: Iterable[Entry], stamps: Collection[str]) -> None:
+        """Note what other sessions wrote after this one, even if the values are the same.
 
-def row_changes(entries: Iterable[Entry]) -> list[RowChange]:
-    """Return what the entries of one session come to, row by row, the last one changed first."""
+        Every change of a row writes its `stamps`, which the journal has only if they differ: once
+        another session changed the row, they are not the session's any more.
+        """
+        later: set[str] = set()
+        for entry in others:
+            before, after = entry.before or {}, entry.after or {}
+            written = [
+                name
+                for name in {**before, **after}
+                if not (name in before and name in after and same(before[name], after[name]))
+            ]
+            later |= {name for name, since in self._since.items() if entry.number > since}
+            self.mixed |= any(name in later and name not in stamps for name in written)
+        if self.was_there and self.is_there:
+            for name in later.intersection(stamps):
+                self.old.pop(name, None)
+                self.new.pop(name, None)
+
+
+def row_changes(
+    entries: Iterable[Entry],
+    others: Iterable[Entry] = (),
+    stamps: Mapping[str, Collection[str]] = MappingProxyType({}),
+) -> list[RowChange]:
+    """Return the result of one session's entries, row by row, the last one changed first.
+
+    `others` are entries of other sessions on these rows; `stamps` are the columns, by table, that
+    every change of a row writes.
+    """
     found: dict[tuple[str, str], RowChange] = {}
     for entry in entries:
         if entry.is_line:
@@ -58,6 +90,12 @@ def row_changes(entries: Iterable[Entry]) -> list[RowChange]:
         first = name not in found
         change = found.setdefault(name, RowChange(entry.table, key_of(entry.key)))
         change.take(entry, first=first)
+    by_row: dict[tuple[str, str], list[Entry]] = {}
+    for entry in others:
+        by_row.setdefault((entry.table, entry.key), []).append(entry)
+    for name, written in by_row.items():
+        if name in found:
+            found[name].compare(written, stamps.get(name[0], ()))
     return sorted(found.values(), key=lambda change: -change.number)
 
 

@@ -3,21 +3,33 @@
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ralphgen.errors import ProjectError
 from ralphgen.history.changes import Key, RowChange, row_changes
-from ralphgen.history.entries import COLUMNS, SESSIONS, Entry, decoded, entries_of, refuse_unknown
+from ralphgen.history.entries import (
+    COLUMNS,
+    SESSIONS,
+    Entry,
+    Values,
+    decoded,
+    entries_of,
+    refuse_unknown,
+)
 from ralphgen.history.postgresql import PostgresqlReverter, change_entry, has_entry
 from ralphgen.history.revert import Reverter, RowResult
+from ralphgen.kits.ralph.kit import RALPH
+from ralphgen.kits.registry import KITS
 from ralphgen.ledger.backup import FOLDER as BACKUPS
 from ralphgen.ledger.opened import RowJournal, journal_of, of_postgresql, opened_database
 from ralphgen.ledger.tables import no_ledger, read_state
+from ralphgen.project.config import read_config
 from ralphgen.project.connection import open_database
+from ralphgen.project.inspect import settings_models
 from ralphgen.runtime.database.claims import holder_of, live_claims
 from ralphgen.runtime.database.entries import KEPT, finish_undo
 from ralphgen.runtime.files.entry_log import holds_entry, rewrite_entries
@@ -27,9 +39,12 @@ if TYPE_CHECKING:
     from ralphgen.runtime.database.connection import Database
 
 Result = TypeVar("Result")
+# What every tool of ralph that changes a row writes as well, by table.
+STAMPS = {"tasks": ("updated",), "task_comments": ("updated",)}
 RECIPE = "manual"  # of the session that an undo is: a person's
 TOOL = "undo {}"  # with the session that is undone
 _ENTRIES = f"SELECT {COLUMNS} FROM ralphgen_journal WHERE session = ? ORDER BY number"
+_LATER = f"SELECT {COLUMNS} FROM ralphgen_journal WHERE number > ? ORDER BY number"
 _UNDOING = "SELECT DISTINCT session FROM ralphgen_journal WHERE tool = ? AND session IS NOT NULL"
 
 
@@ -78,6 +93,8 @@ def undo_session(root: Path, session: str, *, dry_run: bool = False) -> Undone:
     by the next command. A `dry_run` writes nothing. Raises `UsageError` for a session that is not
     on record, and `ProjectError` where there is no ledger or the database cannot be written.
     """
+    config = read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS)).values
+    stamps = STAMPS if RALPH.key in config.kits else {}
     own = f"undo-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.urandom(4).hex()}"
     with _recorded(root, own, session) as (database, journal):
 
@@ -90,7 +107,8 @@ def undo_session(root: Path, session: str, *, dry_run: bool = False) -> Undone:
                 for task, claim in live_claims(database).items()
             }
             reverter = Reverter if of_postgresql(database) is None else PostgresqlReverter
-            changes = row_changes(entries)
+            others = _others(database, session, own, entries)
+            changes = row_changes(entries, others, stamps)
             found = reverter(database, held).revert(changes)
             rows = [row for row in found if row.table != KEPT]
             lines = [*_kept(found, changes)]
@@ -175,6 +193,39 @@ def _of_undos(database: "Database", session: str) -> list[Entry]:
     for (undo,) in database.rows(_UNDOING, (TOOL.format(session),)):
         found += [*_entries_of(database, undo), *_of_undos(database, undo)]
     return found
+
+
+def _others(
+    database: "Database", session: str, own: str, entries: Sequence[Entry]
+) -> Iterator[Entry]:
+    """Yield the entries of other sessions on the rows of a session's `entries`, since the first.
+
+    Left out are undos of the session, and every column of a session that its own undo wrote too:
+    there the row is as the session left it.
+    """
+    rows = {(entry.table, entry.key) for entry in entries if not entry.is_line}
+    first = min(entry.number for entry in entries)
+    found = [row for row in database.rows(_LATER, (first,)) if (row[4], row[5]) in rows]
+    later = entries_of(found, nested=of_postgresql(database) is not None)
+    family = {session, own}
+    undone: dict[tuple[str, str, str], set[str]] = {}
+    for entry in later:
+        of = entry.tool.removeprefix(TOOL.format(""))
+        if of != entry.tool and of in family:
+            family.add(entry.session)
+        elif of != entry.tool:
+            written = {*(entry.before or ()), *(entry.after or ())}
+            for by in (of, entry.session):
+                undone.setdefault((by, entry.table, entry.key), set()).update(written)
+    for entry in later:
+        gone = undone.get((entry.session, entry.table, entry.key), set())
+        before, after = (_without(values, gone) for values in (entry.before, entry.after))
+        if entry.session not in family and (before or after):
+            yield replace(entry, before=before, after=after)
+
+
+def _without(values: Values | None, columns: Collection[str]) -> Values | None:
+    return values and {name: value for name, value in values.items() if name not in columns}
 
 
 def _lines(entries: Sequence[Entry]) -> Iterator[tuple[str, str, bool]]:

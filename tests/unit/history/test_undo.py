@@ -322,3 +322,97 @@ def test_without_a_ledger_it_is_refused(root: Path) -> None:
             connection.execute(f"DROP TABLE ralphgen_{name}")
     with pytest.raises(ProjectError, match="ledger on"):
         undo_session(root, "a")
+
+
+AGAIN = [
+    ("a", "INSERT INTO tasks (id, title, whole, any) VALUES (1, 'old', 1, 1)"),
+    ("b", "UPDATE tasks SET title = 'new', whole = 2"),
+    ("c", "UPDATE tasks SET title = 'newer'"),
+    ("d", "UPDATE tasks SET title = 'new'"),
+]
+
+
+def test_a_value_that_others_wrote_again_is_theirs(root: Path) -> None:
+    run(root, *AGAIN)
+    before = rows_of(root / DATABASE)
+    undone = undo_session(root, "b")
+
+    assert before == rows_of(root / DATABASE)
+    assert [("tasks", (1,), "it was changed by another session")] == told(undone)
+
+
+def test_a_value_that_others_wrote_between_two_writes_is_not_lost(root: Path) -> None:
+    run(root, *AGAIN, ("b", "UPDATE tasks SET title = 'newest'"))
+
+    assert undo_session(root, "b").left
+
+
+def test_a_row_that_others_deleted_and_made_again_is_theirs(root: Path) -> None:
+    run(
+        root,
+        ("a", "INSERT INTO tasks (id, title) VALUES (1, 'old')"),
+        ("b", "UPDATE tasks SET title = 'new'"),
+        ("c", "DELETE FROM tasks"),
+        ("c", "INSERT INTO tasks (id, title) VALUES (1, 'new')"),
+    )
+
+    assert undo_session(root, "b").left
+
+
+def test_sessions_can_be_undone_one_after_another(root: Path) -> None:
+    run(root, *AGAIN[:3])
+    undo_session(root, "c")
+    undone = undo_session(root, "b")
+
+    assert [("tasks", (1,), "set back")] == told(undone)
+    with closing(sqlite3.connect(root / DATABASE)) as connection:
+        assert [("old", 1)] == connection.execute("SELECT title, whole FROM tasks").fetchall()
+
+
+def test_the_date_of_a_change_stays_if_others_changed_the_row(tmp_path: Path) -> None:
+    """Both sessions write the same day, so the journal has the second one's date nowhere."""
+    make_database(tmp_path, "ALTER TABLE tasks ADD COLUMN updated TEXT")
+    run(
+        tmp_path,
+        ("a", "INSERT INTO tasks (id, title, whole) VALUES (1, 'old', 1)"),
+        ("b", "UPDATE tasks SET title = 'new', updated = '2026-02-10'"),
+        ("c", "UPDATE tasks SET whole = 2, updated = '2026-02-10'"),
+    )
+    undone = undo_session(tmp_path, "b")
+
+    assert [("tasks", (1,), "set back")] == told(undone)
+    with closing(sqlite3.connect(tmp_path / DATABASE)) as connection:
+        row = connection.execute("SELECT title, whole, updated FROM tasks").fetchone()
+    assert ("old", 2, "2026-02-10") == row
+
+
+def test_the_date_goes_back_with_the_last_change(tmp_path: Path) -> None:
+    make_database(tmp_path, "ALTER TABLE tasks ADD COLUMN updated TEXT")
+    run(
+        tmp_path,
+        ("a", "INSERT INTO tasks (id, title, updated) VALUES (1, 'old', '2026-01-01')"),
+        ("b", "UPDATE tasks SET title = 'new', updated = '2026-02-10'"),
+        ("c", "UPDATE tasks SET whole = 2, updated = '2026-02-10'"),
+    )
+    undo_session(tmp_path, "c")
+    undo_session(tmp_path, "b")
+
+    with closing(sqlite3.connect(tmp_path / DATABASE)) as connection:
+        row = connection.execute("SELECT title, whole, updated FROM tasks").fetchone()
+    assert ("old", None, "2026-01-01") == row
+
+
+def test_a_column_of_that_name_has_no_meaning_in_a_project_without_ralph(tmp_path: Path) -> None:
+    make_database(tmp_path, "ALTER TABLE tasks ADD COLUMN updated TEXT")
+    settings = 'kits = ["tables"]\n[tables.tasks]\n'
+    (tmp_path / ".ralph/ralphgen.toml").write_text(settings, encoding="utf-8")
+    run(
+        tmp_path,
+        ("a", "INSERT INTO tasks (id, title) VALUES (1, 'old')"),
+        ("b", "UPDATE tasks SET title = 'new', updated = '2026-02-10'"),
+        ("c", "UPDATE tasks SET whole = 2"),
+    )
+    undo_session(tmp_path, "b")
+
+    with closing(sqlite3.connect(tmp_path / DATABASE)) as connection:
+        assert [(None,)] == connection.execute("SELECT updated FROM tasks").fetchall()

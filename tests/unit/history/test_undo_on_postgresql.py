@@ -286,3 +286,32 @@ def test_the_command_says_what_it_did_and_that_no_backup_was_made(root: Path) ->
     assert 0 == done.returncode, done.stderr
     assert "no backup was made" in done.stderr
     assert [] == rows(root)["tasks"]
+
+
+def test_a_value_that_others_wrote_again_is_theirs(root: Path) -> None:
+    run(
+        root,
+        ("a", TASK),
+        ("b", "UPDATE tasks SET title = 'new'"),
+        ("c", "UPDATE tasks SET title = 'newer'"),
+        ("d", "UPDATE tasks SET title = 'new'"),
+    )
+    before = rows(root)
+
+    assert {("tasks", (1,), "it was changed by another session")} == told(undo_session(root, "b"))
+    assert before == rows(root)
+
+
+def test_the_date_of_a_change_stays_if_others_changed_the_row(root: Path) -> None:
+    query(root, "ALTER TABLE tasks ADD COLUMN updated date")
+    run(
+        root,
+        ("a", TASK),
+        ("b", "UPDATE tasks SET title = 'new', updated = '2026-02-10'"),
+        ("c", "UPDATE tasks SET half = 2, updated = '2026-02-10'"),
+    )
+
+    assert {("tasks", (1,), "set back")} == told(undo_session(root, "b"))
+    assert [("old", 2.0, "2026-02-10")] == query(
+        root, "SELECT title, half, updated::text FROM tasks"
+    )
