@@ -17,6 +17,7 @@ from .policy import (
     bound_arguments,
 )
 from .system import os
+from .values.arguments import nearest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -194,7 +195,15 @@ class Session:
         if name in self._ungranted:
             return "it needs a session that is about one row, and this one is about none"
         reasons = self._policy.reasons(self.kit, one_line(self.recipe), self.base, self.discipline)
-        return reasons.get(name, "this server has none of this name")
+        if name in reasons:
+            return reasons[name]
+        text = "this server has none of this name"
+        near = nearest(name, reasons)
+        if near is None:
+            return text
+        if near in self.enabled:
+            return f'{text}; did you mean "{near}"?'
+        return f'{text}; "{near}" is similar, but {reasons[near]}'
 
     def _granted(self, tool: Tool, keep: Sequence[str] | None) -> Sequence[str] | None:
         """Return the arguments without those that need the user, or a tool that the run lacks."""

@@ -17,6 +17,8 @@ from typing import Any
 from driving import Driver, Era, context_for, create_project, on_context, server_command, started
 from wire import Wire
 
+from ralphgen.kits.rye.server.execution.config import placeholders
+from ralphgen.kits.rye.server.item import BUILT_IN
 from ralphgen.kits.rye.server.workspace import user_space
 
 KITS = 'kits = ["rye"]\n'
@@ -105,7 +107,8 @@ def python_tool(item_id: str, code: str = ECHO, *, schema: object = None, **name
 def yaml_tool(item_id: str, **values: object) -> str:
     """A YAML tool that is well-formed under this id; `values` replace its fields or add some.
 
-    A field that is `...` is left out. Without any, it runs `echo` with its parameter `text`.
+    A field that is `...` is left out. Without any, it runs `echo` with its parameter `text`. Unless
+    it has a schema, every placeholder is a parameter of any type.
     """
     category, _, stem = item_id.rpartition("/")
     fields: dict[str, object] = {
@@ -117,6 +120,10 @@ def yaml_tool(item_id: str, **values: object) -> str:
         "config": {"command": "echo", "args": ["{text}"]},
         **values,
     }
+    if not {"config_schema", "parameters"} & fields.keys():
+        named = sorted({*placeholders(fields["config"])} - {*BUILT_IN})
+        if named:
+            fields["config_schema"] = {"type": "object", "properties": {name: {} for name in named}}
     told = {name: value for name, value in fields.items() if value is not ...}
     return "".join(f"{name}: {json.dumps(value)}\n" for name, value in told.items())
 

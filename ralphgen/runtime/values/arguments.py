@@ -366,13 +366,18 @@ def _quoted(text: str) -> str:
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return the entry of `known` nearest to `name`, or None where none is near.
 
-    Case, hyphens, underscores and spaces do not count: "featureName" is "feature_name". The
-    answer does not depend on the order of `known`.
+    Case, hyphens, underscores and spaces do not count: "featureName" is "feature_name". Neither
+    does the prefix that clients give the names of tools: "mcp__rye__load" is "load". The answer
+    does not depend on the order of `known`.
     """
     from difflib import get_close_matches
 
     if len(name) > LONGEST_NAME:
         return None
+    known = [*known]
+    tail = name.rpartition("__")[2]
+    if tail in known:
+        return tail
     entries = {_letters(entry): entry for entry in sorted(known, reverse=True)}
     matches = get_close_matches(_letters(name), entries, n=1)
     return entries[matches[0]] if matches else None

@@ -27,7 +27,7 @@ ABOUT = """\
 The id is the path below the type's folder without its extension, such as demo/greet. A bare name \
 (greet) will do where only one item of the space has it.
 
-There are three spaces: the project's (.ai in the folder that project_path names), the user's \
+There are three spaces: the project's (the nearest .ai from project_path upwards), the user's \
 (USER_SPACE, else ~/.ai) and the system's, which came with this server and is not written to. The \
 first of them that has an id is meant."""
 # What is said of each tool besides its schema, in the order in which they are used.

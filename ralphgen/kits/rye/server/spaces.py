@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 
 from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.values.arguments import nearest
@@ -89,13 +90,18 @@ def why_no_item(item_type: str, path: str, relative: str) -> str:
         return 'its path has more than small letters, digits, "_" and "-"'
     if is_reserved(item_type, item_id, PROJECT):
         return "its id belongs to the system"
+    return _why_unfit(path) or "another file shadows it, or it lies behind a link"
+
+
+def _why_unfit(path: str) -> str:
+    """Return why a file cannot be an item, whatever its name; empty if it can."""
     try:
-        size = os.lstat(path).st_size
-    except OSError:  # it is gone
-        size = 0
-    if size > LARGEST:
-        return f"it is longer than {LARGEST:,} bytes"
-    return "another file shadows it, or it lies behind a link"
+        status = os.lstat(path)
+    except OSError:
+        return "it is gone"
+    if not stat.S_ISREG(status.st_mode):
+        return "it is not a regular file"
+    return f"it is longer than {LARGEST:,} bytes" if status.st_size > LARGEST else ""
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:

@@ -87,10 +87,19 @@ class Rye:
         return self._settings[name]
 
     def spaces(self, project_path: str) -> Spaces:
-        """Return the spaces of a project, the server's or one within it; raises `CodedError`."""
+        """Return the spaces of a project, the server's or one within it; raises `CodedError`.
+
+        Its items are in the nearest `.ai` from `project_path` up to the server's project; if there
+        is none, new ones go to `project_path`.
+        """
         from .spaces import Spaces
 
-        folder = os.path.join(self._project_folder(project_path), PLACE)
+        given = top = self._project_folder(project_path)
+        while top != self.project and not os.path.isdir(os.path.join(top, PLACE)):
+            top = os.path.dirname(top)
+        folder = os.path.join(top, PLACE)
+        if not os.path.isdir(folder):
+            folder = os.path.join(given, PLACE)
         system = os.path.join(self.folder, "rye", "system")
         return Spaces(Space(PROJECT, folder), Space(USER, self.user), Space(SYSTEM, system))
 

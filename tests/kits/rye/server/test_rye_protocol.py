@@ -162,6 +162,21 @@ def test_every_tool_answers_a_client_of_either_era(tmp_path: Path, era: Any) -> 
 
 
 @pytest.mark.parametrize(
+    ("name", "tool"),
+    [
+        ("mcp__rye__search", "search"),
+        ("mcp__plugin_ralphgen_rye__load", "load"),
+        ("Sign", "sign"),
+        ("executes", "execute"),
+    ],
+)
+def test_an_unknown_tool_is_refused_with_the_nearest_name(rye: Rye, name: str, tool: str) -> None:
+    _, message = rye.driver.protocol_error(name)
+
+    assert message.endswith(f'this server has none of this name; did you mean "{tool}"?')
+
+
+@pytest.mark.parametrize(
     "name", ["find", "mcp__rye__search", "Search", "", "search\0", "list_tasks"]
 )
 def test_an_unknown_tool_is_an_error_of_the_protocol(rye: Rye, name: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 from driving import context_for, on_context, server_command
 from lifelines import until
 from rye_projects import (
+    HTTP_CLIENT,
     SUBPROCESS,
     SYSTEM_ITEMS,
     TYPES,
@@ -32,6 +33,8 @@ from wire import Wire
 
 MANY = 400
 FULL_DISK = 'ulimit -f 2; exec "$@"'  # 1 KiB
+FIX = 'declare "name" in "config_schema"; such braces in text go into the default of a parameter'
+NAMES = {"type": "object", "properties": {"names": {"type": "string"}}}
 ISSUES: tuple[tuple[str, str, str, str], ...] = (
     (
         "directive",
@@ -103,6 +106,33 @@ ISSUES: tuple[tuple[str, str, str, str], ...] = (
         ".yaml",
         yaml_tool("demo/a", category=...),
         'missing required field "category"',
+    ),
+    *(
+        (
+            "tool",
+            ".yaml",
+            yaml_tool("demo/a", config_schema=NAMES, **fields),
+            f'the placeholder "{{name}}" is not filled: did you mean "{{names}}"? Else {FIX}',
+        )
+        for fields in (
+            {"config": {"command": "mkdir", "args": ["-p", "out/{name}"]}},
+            {"config": {"command": "{name}"}},
+            {"config": {"command": "ls", "cwd": "{name}"}},
+            {"config": {"command": "ls", "env": {"A": "{name}"}}},
+            {"config": {"command": "ls", "input_data": "{names} {name}"}},
+            {"config": {"url": "https://example.com/{name}"}, "executor_id": HTTP_CLIENT},
+            {
+                "config": {"url": "https://example.com", "body": {"a": [{"b": "{name}"}]}},
+                "executor_id": HTTP_CLIENT,
+            },
+            {"config": {"command": "ls"}, "env_config": {"env": {"A": "{name}"}}},
+        )
+    ),
+    (
+        "tool",
+        ".py",
+        python_tool("demo/a", CONFIG={"env": {"A": "{named}"}}),
+        f'the placeholder "{{named}}" is not filled: {FIX.replace("name", "named")}',
     ),
     (
         "knowledge",
@@ -187,6 +217,40 @@ class TestWhatIsNotWellFormed:
         rye.put("tool", "demo/a", "{}", extension=extension)
 
         assert "ITEM_NOT_FOUND" == refusal(rye, "tool")["code"]
+
+
+@pytest.fixture(scope="module")
+def lax(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
+    """A session that executes items without a signature."""
+    with serving(tmp_path_factory.mktemp("lax"), settings='policy = "off"') as rye:
+        yield rye
+
+
+class TestExecution:
+    """An item that could not be signed is not executed either, whatever the policy."""
+
+    @pytest.mark.parametrize(("item_type", "extension", "text", "issue"), ISSUES)
+    def test_the_issue_is_named_and_nothing_runs(
+        self, lax: Rye, item_type: str, extension: str, text: str, issue: str
+    ) -> None:
+        lax.clear()
+        lax.put(item_type, "demo/a", text, extension=extension)
+        error = lax.refuses("execute", item_type=item_type, item_id="demo/a")
+
+        assert "VALIDATION_FAILED" == error["code"]
+        assert issue in error["message"]
+        assert not (lax.root / "out").exists()
+
+    def test_braces_come_from_the_default_of_a_parameter(self, lax: Rye) -> None:
+        lax.clear()
+        schema = {"type": "object", "properties": {"form": {"default": "%{http_code}"}}}
+        text = yaml_tool(
+            "demo/a", config={"command": "echo", "args": ["{form}"]}, config_schema=schema
+        )
+        lax.put("tool", "demo/a", text, extension=".yaml")
+        ran = lax.says("execute", item_type="tool", item_id="demo/a")
+
+        assert "%{http_code}\n" == ran["data"]["stdout"]
 
 
 class TestWhere:

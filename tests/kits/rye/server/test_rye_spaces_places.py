@@ -214,7 +214,31 @@ def test_a_folder_of_the_project_is_one_with_items_of_its_own(rye: Rye, place: s
 
 def test_the_items_of_a_folder_are_not_the_projects(rye: Rye) -> None:
     assert ["outer"] == rye.found("", source="project")
-    assert [] == rye.found("", source="project", project_path=str(rye.root / "packages/bare"))
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"),
+    [
+        ("packages/bare", ["outer"]),
+        (".ai/knowledge", ["outer"]),
+        ("packages/app/src/deep", ["inner", "where"]),
+    ],
+)
+def test_a_directory_without_items_has_those_of_the_nearest_above(
+    rye: Rye, place: str, expected: list[str]
+) -> None:
+    path = rye.root / place
+    path.mkdir(parents=True, exist_ok=True)
+
+    assert expected == sorted(rye.found("", source="project", project_path=str(path)))
+
+
+def test_a_tool_below_its_project_runs_in_the_project(rye: Rye) -> None:
+    path = rye.root / "packages/app/src"
+    path.mkdir(exist_ok=True)
+    ran = rye.says("execute", item_type="tool", item_id="where", project_path=str(path))
+
+    assert str(rye.root / "packages/app") == ran["data"]["project"]
 
 
 def test_what_is_copied_or_signed_in_a_folder_stays_there(tmp_path: Path) -> None:

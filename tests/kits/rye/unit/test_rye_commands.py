@@ -21,9 +21,9 @@ def workspace(tmp_path: Path) -> Iterator[Workspace]:
         yield workspace
 
 
-def put_command(workspace: Workspace, *words: str, schema: Any = ..., **config: Any) -> None:
+def put_command(workspace: Workspace, *words: str, schema: Any = None, **config: Any) -> None:
     told = {"command": words[0], "args": list(words[1:]), **config}
-    text = yaml_tool("demo/x", config=told, config_schema=schema)
+    text = yaml_tool("demo/x", config=told, **({"config_schema": schema} if schema else {}))
     workspace.put("tool", "demo/x", text, extension=".yaml")
 
 
@@ -54,7 +54,7 @@ class TestArguments:
         assert f"[{expected}]" == workspace.run("demo/x", v=value)["data"]["stdout"]
 
     def test_what_was_not_given_is_left_out(self, workspace: Workspace) -> None:
-        schema: dict[str, Any] = {"properties": {"a": {}, "b": {}}}
+        schema: dict[str, Any] = {"type": "object", "properties": {"a": {}, "b": {}}}
         put_command(workspace, "printf", "[%s]", "{a}", "x{a}", "{b}", schema=schema)
 
         assert "[x][1]" == workspace.run("demo/x", b=1)["data"]["stdout"]
@@ -140,7 +140,7 @@ class TestConfig:
     def test_a_wrong_config_is_named(
         self, workspace: Workspace, config: dict[str, Any], why: str
     ) -> None:
-        put_command(workspace, "true", schema={"properties": {"a": {}}}, **config)
+        put_command(workspace, "true", schema={"type": "object", "properties": {"a": {}}}, **config)
         error = workspace.refuses("tool", "demo/x", dry_run=True)
 
         assert "VALIDATION_FAILED" == error.code

@@ -26,9 +26,9 @@ def put_python(workspace: Workspace, code: str, **names: Any) -> None:
     workspace.put("tool", "demo/x", python_tool("demo/x", code, **names))
 
 
-def put_command(workspace: Workspace, *words: str, schema: Any = ..., **config: Any) -> None:
+def put_command(workspace: Workspace, *words: str, schema: Any = None, **config: Any) -> None:
     told = {"command": words[0], "args": list(words[1:]), **config}
-    text = yaml_tool("demo/x", config=told, config_schema=schema)
+    text = yaml_tool("demo/x", config=told, **({"config_schema": schema} if schema else {}))
     workspace.put("tool", "demo/x", text, extension=".yaml")
 
 
@@ -209,6 +209,7 @@ class TestDirective:
     def test_its_texts_have_the_inputs_and_its_templates_do_not(self, workspace: Workspace) -> None:
         text = directive(
             "demo/x",
+            inputs='<inputs><input name="who" required="true"/><input name="how"/></inputs>',
             body="Greet {input:who} as {input:how|friend}, ${inputs.who}.",
             process='<process><step name="go"><action>Call {input:who}</action></step></process>'
             "<template>{input:who}</template>",

@@ -32,7 +32,7 @@ class TestText:
             ("{a} {a}", "x x"),
             ("${HOME}/{a}", "/far/x/x"),
             ("${NO:-none} ${EMPTY:-none} ${HOME:-none} ${NO:-}", "none none /far/x "),
-            ("{unknown} {} {1} {print $1} $HOME {{a}}", "{unknown} {} {1} {print $1} $HOME {x}"),
+            ("{} {1} {print $1} $HOME {{a}}", "{} {1} {print $1} $HOME {x}"),
             ("{project_path}", "/project"),
             ("{list} {map} {yes} {n} {f}", '[1, "é"] {"k": null} true 5 1.5'),
             ("[{given-not}]", "[]"),
@@ -92,13 +92,21 @@ class TestArgument:
             ("{spaces}", "a b; c"),
             ("{empty}", ""),
             ("${NO}", ""),
-            ("{unknown}", "{unknown}"),
         ],
     )
     def test_else_it_is_a_text(self, author: str, expected: str) -> None:
         found = filling(("absent",), many=["a b", "c"], spaces="a b; c", empty="")
 
         assert expected == found.argument(author)
+
+
+@pytest.mark.parametrize("author", ["{names}", "out/{names}", "${HOME}/{names}"])
+def test_a_name_that_no_parameter_has_is_refused_and_the_nearest_named(author: str) -> None:
+    found = filling(("name",))
+
+    for fill in (found.text, found.argument, found.value, found.shown):
+        with pytest.raises(CodedError, match=r'"\{names\}" is not filled: .*"\{name\}"'):
+            fill(author)
 
 
 class TestBody:
@@ -131,7 +139,6 @@ class TestUrl:
             ("https://h?q={a}", "é ", "https://h?q=%C3%A9%20"),
             ("${BASE}/v1/{a}", "b", "https://api.example.com/v1/b"),
             ("https://h/{a}", [1, 2], "https://h/%5B1%2C%202%5D"),
-            ("https://h/{unknown}", "", "https://h/{unknown}"),
         ],
     )
     def test_values_are_percent_encoded(self, author: str, value: Any, expected: str) -> None:

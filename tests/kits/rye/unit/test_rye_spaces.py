@@ -77,6 +77,9 @@ class TestIgnoredFiles:
         real.with_name("link.py").symlink_to(real)
         real.with_name("dangling.py").symlink_to("nowhere")
 
+        os.mkfifo(real.with_name("pipe.py"))
+
+        assert str(refusal(spaces, "demo/pipe")).endswith("is no item: it is not a regular file")
         assert f"longer than {LARGEST:,} bytes" in str(refusal(spaces, "demo/long"))
         for name in ("link", "dangling"):
             assert f'"tools/demo/{name}.py" of the user space is no item: links are not' in str(

@@ -15,7 +15,6 @@ from ..item import PRIMITIVES, PYTHON_RUNTIME, SYSTEM, TOOL, is_segment
 from ..values import (
     CHAIN_TOO_DEEP,
     CIRCULAR_DEPENDENCY,
-    EXECUTOR_NOT_FOUND,
     UNTRUSTED_KEY,
     VALIDATION_FAILED,
 )
@@ -83,13 +82,10 @@ def chain_of(rye: Rye, spaces: Spaces, tool: ChainLink) -> list[ChainLink]:
     of tools. Raises `CodedError`.
     """
     chain = [tool]
-    _check_executor(tool)
     while chain[-1].executor_id is not None:
         link = link_of(rye, _next(spaces, chain))
-        _check_executor(link)
         _check_version(link, chain[-1])
         chain.append(link)
-    _check_end(chain)
     return chain
 
 
@@ -155,31 +151,6 @@ def _next(spaces: Spaces, chain: Sequence[ChainLink]) -> Item:
         text = f"the chain of executors has more than {LONGEST} elements: {way}"
         raise CodedError(CHAIN_TOO_DEEP, text, chain=entries(chain))
     return item
-
-
-def _check_executor(link: ChainLink) -> None:
-    """Raise `CodedError` where a tool does not say what carries it out."""
-    named = link.parsed.metadata.get("executor_id", ...)
-    if named is not None and not isinstance(named, str):
-        raise CodedError(
-            VALIDATION_FAILED,
-            f'the tool "{link.item.id}" must say its executor_id: "python_runtime", "subprocess", '
-            '"http_client" or the id of another tool',
-        )
-
-
-def _check_end(chain: Sequence[ChainLink]) -> None:
-    """Raise `CodedError` where the last element is none of the primitives that the server has."""
-    last = chain[-1]
-    if _is_built_in(last, PRIMITIVES):
-        return
-    known = " or ".join(f'"{name.rpartition("/")[2]}"' for name in PRIMITIVES)
-    raise CodedError(
-        EXECUTOR_NOT_FOUND,
-        f'the tool "{last.item.id}" names no executor, and is no primitive of this server: set '
-        f'its executor_id, to "python_runtime" for a tool in Python, else to {known}',
-        chain=entries(chain),
-    )
 
 
 def _is_built_in(link: ChainLink, ids: Sequence[str]) -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 
 from ralphgen.runtime.errors import CodedError
+from ralphgen.runtime.values.arguments import nearest
 
 from ..values import LEFT_OUT, NAMES, VALIDATION_FAILED, as_text, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
     from typing import Any
 
@@ -105,14 +106,33 @@ def timeout_of(config: Mapping[str, Any], most: float) -> tuple[float, list[str]
     return most, [text]
 
 
+def placeholders(value: Any) -> Iterator[str]:
+    """Yield the names of the parameters that the texts of a JSON value name, in their order."""
+    if isinstance(value, str):
+        yield from (found["name"] for found in _PLACEHOLDER.finditer(value) if found["name"])
+    elif isinstance(value, (list, dict)):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from placeholders(inner)
+
+
+def unfilled(name: str, known: Iterable[str]) -> str:
+    """Return why a placeholder has no value, and the parameter that was probably meant."""
+    near = nearest(name, known)
+    meant = f'did you mean "{{{near}}}"? Else declare' if near else "declare"
+    return (
+        f'the placeholder "{{{name}}}" is not filled: {meant} "{name}" in "config_schema"; such '
+        "braces in text go into the default of a parameter"
+    )
+
+
 class Filling:
     """Fills the values that an author's text names into it.
 
     `{name}` is a built-in value, else a parameter; `${VARIABLE}` or `${VARIABLE:-default}` is one
     of the child's environment. `declared` are the names of all parameters that may be given: of
-    one that was not, nothing is put in; a name that is no parameter's stays as it is written.
-    `unset` collects the variables that are not there, which are empty. Where too much would be put
-    in, `CodedError` is raised.
+    one that was not, nothing is put in. `unset` collects the variables that are not there, which
+    are empty. `CodedError` is raised for a name that is not a parameter's, and if too much would be
+    put in.
     """
 
     __slots__ = ("_built_in", "_declared", "_parameters", "_room", "_variables", "unset")
@@ -174,14 +194,13 @@ class Filling:
         What comes from the environment is the author's, as is what is written there.
         """
         end = 0
-        known = {*self._built_in, *self._parameters, *self._declared}
         for found in _PLACEHOLDER.finditer(author):
             yield author[end : found.start()], False
             end = found.end()
             if found["name"] is None:
                 yield self._taken(self._variable(found["variable"], found["default"])), False
             else:
-                yield self._taken(self._given(found)), found["name"] in known
+                yield self._taken(self._given(found)), True
         yield author[end:], False
 
     def _taken(self, value: Any) -> Any:
@@ -201,8 +220,10 @@ class Filling:
         name = found["name"]
         if name in self._built_in:
             return self._built_in[name]
-        absent = LEFT_OUT if name in self._declared else found[0]
-        return self._parameters.get(name, absent)
+        if name not in self._parameters and name not in self._declared:
+            known = (*self._built_in, *self._parameters, *self._declared)
+            raise CodedError(VALIDATION_FAILED, unfilled(name, known))
+        return self._parameters.get(name, LEFT_OUT)
 
     def _variable(self, name: str, default: str | None) -> str:
         value = self._variables.get(name, "")

@@ -53,8 +53,10 @@ def checked(schema: object, given: dict[str, Any], tool_id: str) -> dict[str, An
 
 
 def declared(schema: object) -> frozenset[str]:
-    """Return the names of the parameters that a schema speaks of."""
-    return frozenset(_properties(schema))
+    """Return the names of the parameters that a schema describes or requires."""
+    required = schema.get("required") if isinstance(schema, dict) else None
+    names = required if isinstance(required, list) else []
+    return frozenset((*_properties(schema), *(name for name in names if isinstance(name, str))))
 
 
 def _properties(schema: object) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from ralphgen.runtime.modules import add_packages
 from ..authenticity.signatures import split
 from ..formats import Parsed, tags_of, text_of
 from ..item import BUILT_IN, DIRECTIVE, KNOWLEDGE, PRIMITIVES, SYSTEM, TOOL
-from ..values import PARSING_ERROR, shown
+from ..values import PARSING_ERROR, VALIDATION_FAILED, shown
 from .yaml_values import read_yaml
 
 TYPE_CHECKING = False
@@ -59,9 +59,9 @@ def parse(item: Item, text: str, bare: str | None = None) -> Parsed:
 
 
 def require(item: Item, text: str) -> Parsed:
-    """Return what an item says, from the text of its file.
+    """Return the content of an item, from the text of its file.
 
-    Raises `CodedError` where its format does not allow that.
+    Raises `CodedError` for every fault because of which it could not be signed.
     """
     parsed = parse(item, text)
     if parsed.problems:
@@ -70,6 +70,16 @@ def require(item: Item, text: str) -> Parsed:
             f'the {item.type} "{item.id}" cannot be read: {parsed.problems[0]}',
             item_id=item.id,
             problems=list(parsed.problems),
+        )
+    issues, _ = issues_of(item, parsed)
+    if issues:
+        further = f" (and {len(issues) - 1} more)" if issues[1:] else ""
+        raise CodedError(
+            VALIDATION_FAILED,
+            f'the {item.type} "{item.id}" is not executed, fix its file first: '
+            f"{issues[0]}{further}",
+            item_id=item.id,
+            issues=issues,
         )
     return parsed
 
@@ -123,6 +133,7 @@ def issues_of(item: Item, parsed: Parsed) -> tuple[list[str], list[str]]:
     elif item.type == TOOL:
         issues += _executor_issues(item, found)
         issues += _schema_issues(found)
+        issues += _placeholder_issues(found)
         if item.extension == ".py" and not found.get("entry"):
             from .tools import NO_ENTRY
 
@@ -189,6 +200,18 @@ def _executor_issues(item: Item, found: Mapping[str, Any]) -> Iterator[str]:
         yield _missing(item, "executor_id")
     elif not found["executor_id"] and not primitive:
         yield '"executor_id" must name the tool that runs this one: only built-in tools have none'
+
+
+def _placeholder_issues(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the placeholders of the config that neither a parameter nor the server fills."""
+    from ..execution.config import placeholders, unfilled
+    from ..execution.parameters import declared
+
+    known = {*BUILT_IN, *declared(found.get("config_schema"))}
+    texts = [found.get("config"), found.get("env_config", {}).get("env")]
+    for name in dict.fromkeys(placeholders(texts)):
+        if name not in known:
+            yield unfilled(name, known)
 
 
 def _schema_issues(found: Mapping[str, Any]) -> Iterator[str]:
