@@ -4,10 +4,10 @@ import typer
 
 from ralphgen.cli.completion import complete_disciplines
 from ralphgen.cli.fields import list_field, text_field
-from ralphgen.cli.row_commands import add_editor, add_readers
+from ralphgen.cli.row_commands import add_creator, add_deleter, add_editor, add_readers
 
 disciplines = typer.Typer(
-    name="discipline", no_args_is_help=True, help="List and change disciplines."
+    name="discipline", no_args_is_help=True, help="Add, list, change and delete disciplines."
 )
 FIELDS = {
     "display_name": text_field("What people call it."),
@@ -16,6 +16,12 @@ FIELDS = {
     "skills": list_field("What it can do; repeatable."),
     "conventions": text_field("How it works."),
 }
+add_creator(
+    disciplines,
+    "discipline",
+    {**FIELDS, "icon": text_field("Its icon."), "color": text_field("Its color.", "#RRGGBB")},
+    example="data --description 'Keeps the data.'",
+)
 add_readers(
     disciplines,
     "discipline",
@@ -30,3 +36,4 @@ add_editor(
     example="backend --conventions 'No ORM.'",
     complete=complete_disciplines,
 )
+add_deleter(disciplines, "discipline", example="data", complete=complete_disciplines)

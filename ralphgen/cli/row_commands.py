@@ -12,14 +12,17 @@ from ralphgen.calls.caller import open_server
 from ralphgen.calls.rows import KIT, Record, RowTools
 from ralphgen.cli.completion import Offer
 from ralphgen.cli.fields import FieldCommand, Given, arguments_of, takes_fields
+from ralphgen.errors import plain
 from ralphgen.project.root import project_place
 from ralphgen.runtime.policy import FULL
 from ralphgen.sessions.decide import Request, RowAsRead
 from ralphgen.terminal.console import print_json, say
-from ralphgen.terminal.options import Json, Project, TrustEdited
+from ralphgen.terminal.options import Json, Project, TrustEdited, Yes
+from ralphgen.terminal.person import agrees
 
 PAGE = 200  # rows of a page, the most that a tool gives
 MORE = "Every other column of the project's {} is an option too."
+DEFAULTS = {"icon": "Wrench", "color": "#6b7280"}  # of a new discipline
 Complete = Callable[[typer.Context, str], list[Offer]]
 Clear = Annotated[
     list[str] | None, typer.Option("--clear", metavar="FIELD", help="Empty a field; repeatable.")
@@ -132,6 +135,66 @@ def add_readers(
         from ralphgen.cli.row_tables import show_record
 
         show_record({key: one for key, one in record.items() if key != "name"}, f"{kind} {name}")
+
+
+def add_creator(app: typer.Typer, kind: str, fields: Mapping[str, Any], *, example: str) -> None:
+    """Add the command that creates a feature or a discipline, as of `takes_fields`.
+
+    Fields that its tool requires and that are not given take values from `DEFAULTS`.
+    """
+
+    @app.command(
+        cls=FieldCommand,
+        help=f"Create a {kind}; its display name is its name if you give none.",
+        epilog=f"{MORE.format(f'{kind}s')} Example: [bold]ralphgen {kind} add {example}[/bold]",
+    )
+    @takes_fields(fields)
+    def add(
+        given: Given,
+        name: Annotated[str, typer.Argument(metavar="NAME", help="Its name.")],
+        trust_edited: TrustEdited = False,
+        project: Project = Path(),
+        as_json: Json = False,
+    ) -> None:
+        tool = f"create_{kind}"
+        with row_tools(project, tool, trust_edited=trust_edited) as tools:
+            schema = tools.tools().get(tool, {})
+            defaults = {"display_name": name, **DEFAULTS}
+            needed = {
+                field: [defaults[field]]
+                for field in schema.get("required", ())
+                if field in defaults
+            }
+            filled = {"name": [name], **needed, **given}
+            answer = tools.ask(tool, **arguments_of(filled, schema.get("properties", {})))
+        show_change(answer, f"{kind} {name}", as_json=as_json)
+
+
+def add_deleter(app: typer.Typer, kind: str, *, example: str, complete: Complete) -> None:
+    """Add the command that deletes a feature or a discipline without tasks."""
+    argument = typer.Argument(metavar="NAME", help="Its name.", autocompletion=complete)
+
+    @app.command(
+        help=f"Delete a {kind} that has no tasks; asks first.",
+        epilog=f"Example: [bold]ralphgen {kind} delete {example}[/bold]",
+    )
+    def delete(
+        name: Annotated[str, argument],
+        yes: Yes = False,
+        trust_edited: TrustEdited = False,
+        project: Project = Path(),
+        as_json: Json = False,
+    ) -> None:
+        with row_tools(project, f"delete_{kind}", trust_edited=trust_edited) as tools:
+            if not yes:
+                tools.ask(f"get_{kind}", name=name)  # refuses an unknown name before the question
+            if not agrees(f'delete the {kind} "{plain(name)}"?', yes=yes):
+                say("nothing was deleted")
+                raise typer.Exit(1)
+            answer = tools.ask(f"delete_{kind}", name=name)
+        named = "; ".join(map(plain, answer.get("still_named_by", ())))
+        also = f"; still named by {named}" if named else ""
+        show_change(answer, f"deleted {kind} {name}{also}", as_json=as_json)
 
 
 def add_editor(

@@ -54,6 +54,34 @@ def test_a_person_does_a_task_from_the_first_command_to_the_last(root: Path) -> 
     assert [2] == [task["id"] for task in answered(root, "task", "list", "--ready")["tasks"]]
 
 
+def test_disciplines_and_features_are_added_and_deleted(root: Path) -> None:
+    for kind, words in (("discipline", ["--skills", "SQL"]), ("feature", ["--boundaries", "x"])):
+        added = answered(root, kind, "add", "data", *words)
+        assert {"name": "data", "acronym": "DATA"} == added
+        assert "data" == answered(root, kind, "show", "data")["display_name"]
+        assert f"deleted {kind} data\n" == said(root, kind, "delete", "data", "--yes")
+        listed = answered(root, kind, "list")[f"{kind}s"]
+        assert "data" not in [row["name"] for row in listed]
+
+
+def test_a_new_discipline_takes_the_given_look_or_a_default(root: Path) -> None:
+    said(root, "discipline", "add", "data", "--icon", "Code", "--color", "#068D87")
+    said(root, "discipline", "add", "plain")
+    shown = [answered(root, "discipline", "show", name) for name in ("data", "plain")]
+
+    assert [("Code", "#068D87"), ("Wrench", "#6b7280")] == [
+        (row["icon"], row["color"]) for row in shown
+    ]
+
+
+def test_a_deleted_discipline_that_signed_comments_is_still_named(root: Path) -> None:
+    said(root, "discipline", "add", "leaver")
+    said(root, "task", "comment", "1", "Bye", "--author", "leaver")
+    done = said(root, "discipline", "delete", "leaver", "--yes")
+
+    assert "deleted discipline leaver; still named by the author of 1 comment\n" == done
+
+
 def test_whose_a_task_is_tells_a_person_from_an_agent(root: Path) -> None:
     """Who types is a person; a client with every tool, and who calls as an agent, are none."""
     words = ["--feature", "auth", "--discipline", "backend"]
@@ -149,6 +177,12 @@ def test_features_and_disciplines_are_listed_shown_and_changed(root: Path) -> No
         (["task", "edit", "1", "--estimated-turns", "many"], 1, "expected an integer", ""),
         (["task", "delete", "1", "--yes"], 1, "task 2 ", ""),
         (["task", "delete", "2"], 2, "there is no terminal to ask in", "--yes"),
+        (["feature", "delete", "auth", "--yes"], 1, 'task 1 "Log in" belongs to it', ""),
+        (["feature", "delete", "search"], 2, "there is no terminal to ask in", "--yes"),
+        (["feature", "delete", "aut"], 1, "there is no feature", "feature list"),
+        (["discipline", "delete", "backend", "--yes"], 1, "belongs to it", ""),
+        (["discipline", "add", "backend"], 1, "exists already", ""),
+        (["discipline", "add", "b", "--color", "red"], 1, 'argument "color"', ""),
         (["task", "edit", "1"], 2, "there is no terminal to edit in", "name fields as options"),
         (["feature", "show", "x"], 1, 'there is no feature "x"', "ralphgen feature list"),
         (["discipline", "show", "bakend"], 1, 'did you mean "backend"?', "discipline list"),
