@@ -65,7 +65,7 @@ def find_specs(root: Path, settings: Mapping[str, Any]) -> Finding:
     place = path_within(str(root.resolve()), str(settings["root"]))
     if place is None:
         return Finding("", {}, warnings=(f'"root" of [{SERVER.key}] leads out of the project',))
-    specs = Specs(place)
+    specs = Specs(place, str(root))
     try:
         states = {name: read_state(specs, name) for name in specs.names()}
     except ToolError as error:

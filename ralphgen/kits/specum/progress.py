@@ -8,7 +8,7 @@ from typing import Any
 
 from ralphgen.kits.specum.server.documents import TASKS, parse_tasks
 from ralphgen.kits.specum.server.state import FILE, State, read_state
-from ralphgen.kits.specum.server.store import FOLDER, Specs
+from ralphgen.kits.specum.server.store import Specs
 from ralphgen.runtime.errors import ToolError
 
 COMPLETED = "completed"
@@ -37,7 +37,7 @@ def spec_progress(root: Path, settings: Mapping[str, Any]) -> tuple[SpecProgress
 
     Raises `ToolError` where their folder cannot be read.
     """
-    specs = Specs(str(root / str(settings["root"])))
+    specs = Specs(str(root / str(settings["root"])), str(root))
     current = specs.current()
     return tuple(_progress(specs, name, name == current) for name in specs.names())
 
@@ -47,9 +47,9 @@ def spec_files(root: Path, settings: Mapping[str, Any]) -> Iterator[Path]:
 
     They need not be there.
     """
-    folder = root / str(settings["root"]) / FOLDER
-    yield folder
-    with suppress(OSError):
+    with suppress(OSError, ToolError):
+        folder = Path(Specs(str(root / str(settings["root"])), str(root)).home)
+        yield folder
         for entry in sorted(folder.iterdir()):
             yield from (entry, entry / FILE, entry / TASKS)
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 import os
 
 from ralphgen.runtime.errors import ToolError, one_line
-from ralphgen.runtime.files import NotAFileError, has_links, path_within, read_file, reason
+from ralphgen.runtime.files import (
+    NotAFileError,
+    has_links,
+    is_within,
+    path_within,
+    read_file,
+    reason,
+)
 from ralphgen.runtime.files.write import create_folder, replace_file
 
 from .names import problem_of
@@ -28,18 +35,27 @@ class ReadDeniedError(ToolError):
 
 
 class Specs:
-    """The folder `specs/` of a project, given by its root.
+    """The folder `specs/` of a project, given by the folder that holds it.
 
     Whatever a caller names, nothing outside that folder is read, written or deleted: names are
     checked before each use, links that lead elsewhere are refused, and the root of the disk is no
-    project. `ToolError` says so, and also where the system fails. Every call reads the disk again.
+    project. `specs/` itself may be a link to another folder of the `project`. `ToolError` says so,
+    and also where the system fails. Every call reads the disk again.
     """
 
-    __slots__ = ("_home", "root")
+    __slots__ = ("_project", "root")
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, project: str) -> None:
         self.root = os.path.realpath(root)
-        self._home = os.path.join(self.root, FOLDER)
+        self._project = os.path.realpath(project)
+
+    @property
+    def home(self) -> str:
+        """The real path of `specs/`; raises `ToolError` if a link leads out of the project."""
+        home = os.path.realpath(os.path.join(self.root, FOLDER))
+        if not is_within(home, self._project):
+            raise ToolError(f'"{FOLDER}" is a link that leads out of the project: make it a folder')
+        return home
 
     def names(self) -> list[str]:
         """Return the specs in order: the folders whose name fits; links to folders are none."""
@@ -59,7 +75,7 @@ class Specs:
     def path(self, name: str, file: str = "") -> str:
         """Return the absolute path of a spec's folder, or of a file in it; neither need be there.
 
-        Raises `ToolError` where the name does not fit, or the folder is a link to another.
+        Raises `ToolError` where the name does not fit, or a link leads to another folder.
         """
         problem = problem_of(name)
         if problem:
@@ -73,18 +89,18 @@ class Specs:
 
     def current(self) -> str | None:
         """Return what the pointer says, whether or not there is such a spec; `None` for nothing."""
-        found = _read(os.path.realpath(self._home), POINTER, _POINTER_BYTES, FOLDER)
+        found = _read(self.home, POINTER, _POINTER_BYTES, FOLDER)
         return found[0].decode("utf-8-sig", "replace").strip() or None if found else None
 
     def set_current(self, name: str | None) -> None:
         """Make a spec the current one; `None` removes the pointer."""
         if name is None:
-            _unlink(self._home, POINTER, FOLDER)
+            _unlink(self.home, POINTER, FOLDER)
             return
         self.path(name)
         self.check_root()
-        _make(self._home, FOLDER)
-        home = os.path.realpath(self._home)
+        home = self.home
+        _make(home, FOLDER)
         if os.path.islink(os.path.join(home, POINTER)):
             _unlink(home, POINTER, FOLDER)  # never written through: a file takes its place
         _write(home, POINTER, f"{name}\n".encode(), FOLDER)
@@ -99,7 +115,7 @@ class Specs:
         """Make the folder of a new spec with these files; return `False` if its name is taken."""
         place = self.path(name)
         self.check_root()
-        _make(self._home, FOLDER)
+        _make(self.home, FOLDER)
         try:
             return create_folder(place, {file: _whole(text) for file, text in files.items()})
         except OSError as error:
@@ -168,7 +184,7 @@ class Specs:
         something in it cannot be deleted; the text says what is left.
         """
         place = self.path(name)
-        if os.path.islink(self._home):
+        if os.path.islink(os.path.join(self.root, FOLDER)):
             raise ToolError(
                 f'"{FOLDER}" is a link to another folder, where nothing is deleted: delete '
                 f'"{FOLDER}/{name}" by hand'
@@ -185,11 +201,11 @@ class Specs:
             )
 
     def _place(self, name: str) -> str:
-        return os.path.join(os.path.realpath(self._home), name)
+        return os.path.join(self.home, name)
 
     def _entries(self) -> list[str]:
         try:
-            return os.listdir(self._home)
+            return os.listdir(self.home)
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:

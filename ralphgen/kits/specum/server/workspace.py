@@ -7,8 +7,8 @@ import time
 
 from ralphgen.runtime.deferred import take_time
 from ralphgen.runtime.errors import StartError, ToolError
-from ralphgen.runtime.files import read_file, reason
-from ralphgen.runtime.kit import root_of_settings
+from ralphgen.runtime.files import path_within, read_file, reason
+from ralphgen.runtime.kit import project_places, root_of_settings
 
 from .store import FOLDER, Specs
 
@@ -33,9 +33,10 @@ GIVEN = ("description", "acceptance_criteria", "depends_on", "tags")
 class Specum:
     """The specs of one project.
 
-    `root` is the folder that holds `specs/`. `session` says which tools may be named.
-    `asks_approval` says whether a person agrees to a phase before the next one begins. `given` is
-    the guidance on tasks that was handed out already: a session gets each text once.
+    The session works in `project`; `root` is the folder in it that holds `specs/`. `session` says
+    which tools may be named. `asks_approval` says whether a person agrees to a phase before the
+    next one begins. `given` is the guidance on tasks that was handed out already: a session gets
+    each text once.
     """
 
     __slots__ = (
@@ -50,7 +51,13 @@ class Specum:
     )
 
     def __init__(
-        self, folder: str, root: str, session: Session, *, asks_approval: bool = False
+        self,
+        folder: str,
+        project: str,
+        root: str,
+        session: Session,
+        *,
+        asks_approval: bool = False,
     ) -> None:
         self._folder = folder
         self._project = os.path.dirname(os.path.dirname(folder))
@@ -59,7 +66,7 @@ class Specum:
         self.asks_approval = asks_approval
         self.given: set[str] = set()
         self.session = session
-        self.specs = Specs(root)
+        self.specs = Specs(root, project)
 
     def sees(self, tool: str) -> bool:
         """Return whether the session has a tool: what it does not have is not spoken of."""
@@ -120,7 +127,10 @@ class Specum:
     def _own(self, file: str) -> str | None:
         """Return the project's own text, None for none; `file` is relative to the project."""
         try:
-            data, size = read_file(os.path.join(self._project, file), 4 * LONGEST)
+            path = path_within(os.path.realpath(self._project), file)
+            if path is None:
+                raise ToolError(f'"{file}" is a link that leads out of the project')
+            data, size = read_file(path, 4 * LONGEST)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
@@ -145,4 +155,5 @@ def open_workspace(folder: str, session: Session, settings: Mapping[str, Any]) -
     """
     what = f'the folder of "{FOLDER}" ("{settings["root"]}")'
     root = root_of_settings(folder, session, settings["root"], "specum", what)
-    return Specum(folder, root, session, asks_approval=settings["approval"])
+    project = project_places(folder, session)[1]
+    return Specum(folder, project, root, session, asks_approval=settings["approval"])

@@ -382,6 +382,19 @@ class TestOverrides:
 
         assert shipped("prompts", "architect-reviewer") in desk.says("ralph_design")
 
+    def test_a_text_that_a_link_brings_from_elsewhere_is_refused(
+        self, desk: Desk, tmp_path: Path
+    ) -> None:
+        (tmp_path / "secret.md").write_text("secret", encoding="utf-8")
+        own = desk.override("templates/tasks.md", "x")
+        own.unlink()
+        own.symlink_to(tmp_path / "secret.md")
+        desk.spec_in("tasks")
+
+        expected = '".ralph/specum/templates/tasks.md" is a link that leads out of the project'
+        assert expected == desk.refuses("ralph_tasks")
+        own.unlink()
+
     @pytest.mark.parametrize("file", ["prompts/task-planner.md", "templates/tasks.md"])
     def test_a_text_that_cannot_be_read_is_named(self, desk: Desk, file: str) -> None:
         desk.override(file, "x").unlink()

@@ -53,14 +53,14 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def specs(root: Path) -> Specs:
-    return Specs(str(root))
+    return Specs(str(root), str(root))
 
 
 def read(root: Path, content: object) -> State | Corrupt | None:
     """What a state file with this content is read as; an object is written as JSON."""
     data = content if isinstance(content, bytes) else json.dumps(content).encode()
     (root / FILE).write_bytes(data)
-    state = read_state(Specs(str(root)), "auth")
+    state = read_state(Specs(str(root), str(root)), "auth")
     assert data == (root / FILE).read_bytes()
     return state
 
@@ -270,10 +270,10 @@ class TestWriting:
         (root / "specs/auth").mkdir(parents=True)
 
         first = fields(root, content)
-        write_state(Specs(str(root)), "auth", State(first))
+        write_state(Specs(str(root), str(root)), "auth", State(first))
         written = (root / FILE).read_bytes()
         second = fields(root, written)
-        write_state(Specs(str(root)), "auth", State(second))
+        write_state(Specs(str(root), str(root)), "auth", State(second))
 
         assert list(content) == list(first)[: len(content)]
         assert content == {key: second[key] for key in content}

@@ -37,7 +37,8 @@ if not os.getuid():
     os.setgid(65534)
     os.setuid(65534)
 try:
-    print(eval(sys.argv[2], {"specs": Specs(sys.argv[1]), "ensure_ignored": ensure_ignored}))
+    specs = Specs(sys.argv[1], sys.argv[1])
+    print(eval(sys.argv[2], {"specs": specs, "ensure_ignored": ensure_ignored}))
 except ToolError as error:
     print(error)
 """
@@ -47,7 +48,7 @@ from ralphgen.runtime.errors import ToolError
 from ralphgen.kits.specum.server.store import Specs
 resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
 try:
-    Specs(sys.argv[1]).write("auth", "research.md", "x" * 100)
+    Specs(sys.argv[1], sys.argv[1]).write("auth", "research.md", "x" * 100)
 except ToolError as error:
     print(error)
 """
@@ -69,7 +70,7 @@ def auth(root: Path) -> Path:
 
 @pytest.fixture
 def specs(root: Path) -> Specs:
-    return Specs(str(root))
+    return Specs(str(root), str(root))
 
 
 @pytest.fixture
@@ -101,7 +102,7 @@ class TestListing:
     """A spec is a folder with a fitting name, and nothing else is."""
 
     def test_a_project_without_specs_has_none(self, tmp_path: Path) -> None:
-        assert [] == Specs(str(tmp_path)).names()
+        assert [] == Specs(str(tmp_path), str(tmp_path)).names()
         assert [] == list(tmp_path.iterdir())
 
     def test_specs_are_sorted_and_all_else_is_left_out(self, root: Path, specs: Specs) -> None:
@@ -115,9 +116,9 @@ class TestListing:
     def test_a_file_in_place_of_the_folder_holds_no_specs(self, tmp_path: Path) -> None:
         (tmp_path / "specs").write_text("", encoding="utf-8")
 
-        assert [] == Specs(str(tmp_path)).names()
+        assert [] == Specs(str(tmp_path), str(tmp_path)).names()
         with pytest.raises(ToolError, match='the folder "specs/auth" cannot be made: not a dir'):
-            Specs(str(tmp_path)).create("auth")
+            Specs(str(tmp_path), str(tmp_path)).create("auth")
 
     def test_only_folders_with_fitting_names_exist(self, root: Path, specs: Specs) -> None:
         (root / "specs/file").write_text("", encoding="utf-8")
@@ -170,7 +171,7 @@ class TestCurrent:
 
     def test_without_a_pointer_there_is_none(self, specs: Specs, tmp_path: Path) -> None:
         assert specs.current() is None
-        assert Specs(str(tmp_path)).current() is None
+        assert Specs(str(tmp_path), str(tmp_path)).current() is None
 
     def test_it_is_set_over_and_over_and_removed(self, root: Path, specs: Specs) -> None:
         specs.set_current("auth")
@@ -184,9 +185,9 @@ class TestCurrent:
         assert ["auth"] == [path.name for path in (root / "specs").iterdir()]
 
     def test_setting_it_makes_the_folder(self, tmp_path: Path) -> None:
-        Specs(str(tmp_path)).set_current("auth")
+        Specs(str(tmp_path), str(tmp_path)).set_current("auth")
 
-        assert "auth" == Specs(str(tmp_path)).current()
+        assert "auth" == Specs(str(tmp_path), str(tmp_path)).current()
 
     @pytest.mark.parametrize("name", BAD_NAMES)
     def test_a_name_that_does_not_fit_is_never_current(
@@ -356,17 +357,51 @@ class TestReading:
         assert f"{folder}/specs/new" == specs.path("new")
         assert f"{folder}/specs/new/tasks.md" == specs.path("new", "tasks.md")
 
-    def test_specs_may_be_a_link_to_another_folder(self, tmp_path: Path) -> None:
+    def test_specs_may_be_a_link_to_another_folder_of_the_project(self, tmp_path: Path) -> None:
         (tmp_path / "shared").mkdir()
-        (tmp_path / "project").mkdir()
-        (tmp_path / "project/specs").symlink_to("../shared")
-        specs = Specs(str(tmp_path / "project"))
+        (tmp_path / "docs").mkdir()
+        (tmp_path / "docs/specs").symlink_to("../shared")
+        specs = Specs(str(tmp_path / "docs"), str(tmp_path))
         specs.create("auth")
         specs.write("auth", "a.md", "text")
         specs.set_current("auth")
 
         assert (["auth"], "auth") == (specs.names(), specs.current())
         assert "text" == specs.read("auth", "a.md")
+
+    @pytest.mark.parametrize("link", ["specs", "docs"])
+    def test_nothing_is_done_through_a_link_out_of_the_project(
+        self, tmp_path: Path, link: str
+    ) -> None:
+        outside = tmp_path / "outside"
+        for place in (outside / "auth", outside / "specs/auth"):
+            place.mkdir(parents=True)
+            (place / "a.md").write_text("secret", encoding="utf-8")
+        project = tmp_path / "project"
+        (project / "docs").mkdir(parents=True)
+        (project / link).rmdir() if link == "docs" else None
+        (project / link).symlink_to(outside)
+        specs = Specs(str(project / "docs" if link == "docs" else project), str(project))
+        before = snapshot(outside)
+
+        for call in (
+            specs.names,
+            specs.taken,
+            specs.current,
+            lambda: specs.exists("auth"),
+            lambda: specs.read("auth", "a.md"),
+            lambda: specs.create("new"),
+            lambda: specs.begin("new", {"a.md": "x"}),
+            lambda: specs.write("auth", "a.md", "x"),
+            lambda: specs.edit("auth", "a.md", str.upper),
+            lambda: specs.remove("auth", "a.md"),
+            lambda: specs.delete("auth"),
+            lambda: specs.set_current("auth"),
+            lambda: specs.set_current(None),
+        ):
+            with pytest.raises(ToolError, match="leads out of the project"):
+                call()
+        assert before == snapshot(outside)
 
 
 class TestWriting:
@@ -479,7 +514,7 @@ class TestWriting:
         assert HIDDEN == (auth / "../../../secret.md").read_text(encoding="utf-8")
 
     def test_a_spec_is_created_in_a_new_project_and_twice_is_fine(self, tmp_path: Path) -> None:
-        specs = Specs(str(tmp_path))
+        specs = Specs(str(tmp_path), str(tmp_path))
         specs.create("auth")
         specs.write("auth", "a.md", "a")
         specs.create("auth")
@@ -546,7 +581,7 @@ class TestDeleting:
         (tmp_path / "project/specs").symlink_to("../shared")
 
         with pytest.raises(ToolError, match='"specs" is a link to another folder'):
-            Specs(str(tmp_path / "project")).delete("auth")
+            Specs(str(tmp_path / "project"), str(tmp_path)).delete("auth")
 
         assert (tmp_path / "shared/auth").is_dir()
 
@@ -696,7 +731,7 @@ class TestAnyName:
         self, place: Path, name: str, file: str
     ) -> None:
         root = place / "a/b/c/project"
-        specs = Specs(str(root))
+        specs = Specs(str(root), str(root))
         self.lay_out(root / "specs/auth")
         before = self.outside(place)
 
