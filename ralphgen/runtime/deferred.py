@@ -10,7 +10,9 @@ from .errors import DeferError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, TypeVar
+
+    Result = TypeVar("Result")
 
 
 class DeferredResult:
@@ -25,7 +27,7 @@ class DeferredResult:
 
     def __init__(
         self,
-        outcome: Callable[[], dict[str, Any]],
+        outcome: Callable[[], Any],
         leave: Callable[[], None],
         *,
         finishes: bool = False,
@@ -35,9 +37,20 @@ class DeferredResult:
         self.leave = leave
 
 
-def settled(answer: dict[str, Any] | DeferredResult) -> dict[str, Any]:
+def settled(answer: Result | DeferredResult) -> Result:
     """Return an answer that is there, waited for where it takes time."""
-    return answer.outcome() if isinstance(answer, DeferredResult) else answer
+    if isinstance(answer, DeferredResult):
+        found: Result = answer.outcome()
+        return found
+    return answer
+
+
+def then(answer: Any, follow: Callable[[Any], Any]) -> Any:
+    """Return `follow(answer)`, or if the answer is not there yet, what waits for both."""
+    if not isinstance(answer, DeferredResult):
+        return follow(answer)
+    outcome = answer.outcome
+    return DeferredResult(lambda: follow(outcome()), answer.leave, finishes=answer.finishes)
 
 
 class Waiter:

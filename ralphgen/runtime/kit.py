@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol, TypeVar
 
     from .database.connection import Database, WriteNotices
+    from .deferred import DeferredResult
     from .session import Session
     from .tool import Tool
 
@@ -40,15 +41,16 @@ if TYPE_CHECKING:
         def listed(self, workspace: Any, cursor: str | None) -> tuple[list[dict[str, str]], str]:
             """Return a page of `resources/list` and the next one's cursor, empty at the end."""
 
-        def read(self, workspace: Any, uri: str) -> tuple[str, str]:
-            """Return the media type and the text of a resource."""
+        def read(self, workspace: Any, uri: str) -> tuple[str, str] | DeferredResult:
+            """Return the media type and the text of a resource, or what waits for both."""
 
         def completed(
             self, workspace: Any, template: str | None, argument: str, value: str
-        ) -> list[str]:
+        ) -> list[str] | DeferredResult:
             """Return the values that begin like `value`, for a variable of a template.
 
-            Where `template` is None, it is for an argument of a prompt.
+            If `template` is None, complete an argument of a prompt. What is returned may also wait
+            for the values.
             """
 
         def watched(self, folder: str, workspace: Any) -> Any:

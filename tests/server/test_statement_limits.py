@@ -430,3 +430,92 @@ def test_long_names_of_columns_count_as_well(client: Driver) -> None:
     )
 
     assert "more than 20 MB" in client.refusal("many_rows", sql=sql)
+
+
+STEP = SLOW["find"].replace(":n", "9000000")
+SLOW_PROJECT = {
+    "sqlite": f"""
+CREATE VIEW slow_notes AS SELECT id, body FROM notes WHERE {STEP} IS NOT NULL;
+ALTER TABLE features ADD COLUMN slow TEXT AS (CASE name WHEN 'auth' THEN {STEP} END);
+CREATE TRIGGER slow_update AFTER UPDATE ON tasks WHEN NEW.id = 1 BEGIN SELECT {STEP}; END;
+CREATE TRIGGER slow_insert AFTER INSERT ON tasks BEGIN
+    SELECT * FROM (WITH RECURSIVE c (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c)
+        SELECT max(x) FROM c);
+END
+""",
+    "postgresql": """
+CREATE VIEW slow_notes AS SELECT id, body FROM notes WHERE pg_sleep(60)::text IS NOT NULL;
+CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    IF NEW.id = 1 OR TG_OP = 'INSERT' THEN PERFORM pg_sleep(60); END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER slow_change AFTER INSERT OR UPDATE ON tasks FOR EACH ROW EXECUTE FUNCTION slow()
+""",
+}
+SLOW_ROW = "ralph://tables/slow_notes/1"
+SLOW_REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "row": ("resources/read", {"uri": SLOW_ROW}),
+    "subscription": ("resources/subscribe", {"uri": SLOW_ROW}),
+    "completion": (
+        "completion/complete",
+        {
+            "ref": {"type": "ref/resource", "uri": "ralph://tables/slow_notes/{id}"},
+            "argument": {"name": "id", "value": "1"},
+        },
+    ),
+    "update": ("tools/call", {"name": "update_task", "arguments": {"id": 1, "title": "New"}}),
+    "status": ("tools/call", {"name": "set_task_status", "arguments": {"id": 1, "status": "done"}}),
+    "create": (
+        "tools/call",
+        {
+            "name": "create_task",
+            "arguments": {"title": "New", "feature": "auth", "discipline": "backend"},
+        },
+    ),
+    "generated": ("tools/call", {"name": "get_feature", "arguments": {"name": "auth"}}),
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "names", ["row subscription completion update", "create generated", "status"]
+)
+def test_resources_completion_and_triggers_end_at_the_limit_and_others_are_answered(
+    engine: str, names: str, tmp_path: Path
+) -> None:
+    statements = (
+        "CREATE TABLE notes (id INTEGER PRIMARY KEY, body TEXT)",
+        "INSERT INTO notes VALUES (1, 'a')",
+        SLOW_PROJECT[engine],
+    )
+    config = '\n[tables.notes]\n[tables.slow_notes]\nkey = ["id"]\n'
+    with project_on(engine, tmp_path / "p", *statements, config=config) as root:
+        before = query(root, "SELECT id, title, status FROM tasks ORDER BY id")
+        asked = {name: SLOW_REQUESTS[name] for name in names.split()}
+        if engine == "postgresql":  # which stores what it generates
+            asked.pop("generated", None)
+        with running(root, *on_context(context_for(root, "manual"))) as server:
+            server.shake_hands()
+            other = {"name": "get_task", "arguments": {"id": 2}}
+            server.ask("tools/call", other)
+            began = time.monotonic()
+            for name, (method, params) in asked.items():
+                server.send(method, params, id=name)
+            answers: dict[str, Any] = {}
+            others = 0
+            while len(answers) < len(asked):
+                server.send("tools/call", other, id=others)
+                while (frame := server.read())["id"] != others:
+                    answers[frame["id"]] = frame
+                assert "title" in frame["result"]["content"][0]["text"]
+                others += not answers
+                time.sleep(0.2)
+            seconds = time.monotonic() - began
+
+        assert others > 1
+        for name, answer in answers.items():
+            words = str(answer)
+            assert "took longer" in words or "took too long" in words, (name, words)
+        assert seconds < 20 + 2 * BUSY
+        assert before == query(root, "SELECT id, title, status FROM tasks ORDER BY id")

@@ -8,6 +8,8 @@ from ..errors import StartError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..database.connection import Database
 
 _HEX = "upper(encode(convert_to(name::text, 'UTF8'), 'hex'))"
@@ -42,6 +44,31 @@ _SPELLING = (
 )
 CHANNEL = "ralphgen"  # of notices, whose payload is the name of a schema
 GIVEN_NUMBER = " OVERRIDING SYSTEM VALUE"  # what an INSERT needs that says the number of its row
+
+
+_OWN_CODE = """
+WITH known AS (
+    SELECT oid, relname FROM pg_catalog.pg_class
+    WHERE relnamespace = pg_catalog.quote_ident(pg_catalog.current_schema())::regnamespace
+)
+SELECT EXISTS (
+    SELECT 1 FROM known JOIN pg_catalog.pg_trigger AS t ON t.tgrelid = known.oid
+    WHERE NOT t.tgisinternal AND t.tgname <> 'ralphgen_record'
+), EXISTS (
+    SELECT 1 FROM known JOIN pg_catalog.pg_attribute AS a ON a.attrelid = known.oid
+    WHERE a.attgenerated <> ''
+        AND relname IN ('tasks', 'features', 'disciplines', 'task_comments', 'metadata')
+)
+"""
+
+
+def own_code(database: Database) -> Sequence[str]:
+    """Return the kinds of statements on ralph's tables that run code of the project.
+
+    A "write" runs triggers; generated columns count for a "read" too.
+    """
+    triggers, generated = database.row(_OWN_CODE) or (0, 0)
+    return ("read", "write") if generated else ("write",) if triggers else ()
 
 
 def quoted(name: str) -> str:

@@ -51,7 +51,7 @@ class CallLog:
         outcome = answer.outcome
 
         def settled() -> dict[str, Any]:
-            result = outcome()
+            result: dict[str, Any] = outcome()
             self._add_answer(tool, arrived, result)
             return result
 

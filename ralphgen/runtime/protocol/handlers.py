@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..deferred import DeferredResult, then
 from ..errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -125,15 +126,19 @@ class Handlers:
 def guarded(
     logger: str, request: str, method: Callable[[Params], Given]
 ) -> Callable[[Params], Given]:
-    """Return the method, with whatever goes wrong in it as a `RefusedError`.
+    """Return the method, with whatever goes wrong in it as a `RefusedError`, also later.
 
     The unforeseen is logged.
     """
 
-    def answer(params: Params) -> Given:
+    def answer(params: Params) -> Any:
         data = {"uri": params["uri"]} if "uri" in params else None
         try:
-            return method(params)
+            found = method(params)
+            if not isinstance(found, DeferredResult):
+                return found
+            outcome = guarded(logger, request, lambda _: found.outcome())
+            return DeferredResult(lambda: outcome(params), found.leave, finishes=found.finishes)
         except (DeferError, RefusedError):
             raise
         except NotThereError as error:
@@ -180,9 +185,13 @@ def resource_methods(resources: Resources, workspace: Any) -> dict[str, Method]:
         refuse_cursor(params)
         return {"resourceTemplates": [dict(entry) for entry in resources.templates(workspace)]}
 
-    def read(params: Params) -> dict[str, Any]:
-        media_type, text = resources.read(workspace, params["uri"])
-        return {"contents": [{"uri": params["uri"], "mimeType": media_type, "text": text}]}
+    def read(params: Params) -> Answer:
+        def contents(found: tuple[str, str]) -> dict[str, Any]:
+            media_type, text = found
+            return {"contents": [{"uri": params["uri"], "mimeType": media_type, "text": text}]}
+
+        answer: Answer = then(resources.read(workspace, params["uri"]), contents)
+        return answer
 
     return {
         "resources/list": list_resources,
@@ -237,18 +246,18 @@ def completion_method(
 ) -> dict[str, Method]:
     """Return what completes the variables of templates and the arguments of prompts."""
 
-    def complete(params: Params) -> dict[str, Any]:
+    def complete(params: Params) -> Answer:
         ref, argument = params["ref"], params["argument"]
         if ref["type"] == "ref/prompt":
             _named(prompts, ref["name"], [argument["name"]])
         template = ref.get("uri")
-        values = resources.completed(workspace, template, argument["name"], argument["value"])
-        completion = {
-            "values": values[:MOST_VALUES],
-            "total": len(values),
-            "hasMore": len(values) > MOST_VALUES,
-        }
-        return {"completion": completion}
+        found = resources.completed(workspace, template, argument["name"], argument["value"])
+        answer: Answer = then(found, completion)
+        return answer
+
+    def completion(values: list[str]) -> dict[str, Any]:
+        first = {"values": values[:MOST_VALUES], "total": len(values)}
+        return {"completion": {**first, "hasMore": len(values) > MOST_VALUES}}
 
     return {"completion/complete": complete}
 

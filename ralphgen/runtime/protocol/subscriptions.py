@@ -5,7 +5,7 @@ from __future__ import annotations
 import _thread
 import time
 
-from ..deferred import take_time
+from ..deferred import settled, take_time
 from ..errors import INTERNAL_ERROR, NotThereError, RefusedError
 from ..values.encoding import sha256_hex
 from . import messages
@@ -196,7 +196,9 @@ class Subscriptions:
         return found
 
     def _digest(self, uri: str) -> str:
-        return sha256_hex(self._resources.read(self._opened(), uri)[1].encode())
+        take_time()  # a row may take long
+        _, text = settled(self._resources.read(self._opened(), uri))
+        return sha256_hex(text.encode())
 
     def _opened(self) -> Any:
         if self._workspace is None:

@@ -13,6 +13,7 @@ from ..errors import (
     log,
     log_exception,
 )
+from ..statements.tools import in_child
 from ..values.arguments import check_arguments, shortened
 from ..values.encoding import write_json
 from .messages import half_pair
@@ -66,6 +67,8 @@ def tool_methods(
             why = session.why_hidden(params["name"])
             text = f"Unknown tool: {shortened(params['name'])}: {why}"
             raise RefusedError(INVALID_PARAMS, text, f"The tools here: {', '.join(tools)}")
+        if getattr(tool.run, "states", "") in getattr(workspace, "own_code", ()):
+            return _called_in_child(kit, tool.name, workspace, params)
         return _called(kit, tool, workspace, params, session)
 
     return {"tools/list": list_tools, "tools/call": call_tool}
@@ -95,6 +98,46 @@ def _called(kit: Kit, tool: Tool, workspace: Workspace, params: Params, session:
             lambda: _answered(kit, tool, begin),
             lambda text: _result(_told(kit, ToolError(text)), failed=True),
         )
+
+
+class ToolName:
+    """The name of a tool, from which a child process finds it."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+@in_child
+def calling(tool: ToolName) -> Callable[[Any, Any], Answer]:
+    """Return a function that answers a call of a tool from the parameters of the request."""
+
+    def run(workspace: Any, params: Params) -> Answer:
+        session = workspace.session
+        kit: Kit = __import__(session.kit).KIT
+        found = session.tools([one for one in kit.tools if one.name == tool.name])
+        return _called(kit, found[tool.name], workspace, params, session)
+
+    return run
+
+
+def _called_in_child(kit: Kit, name: str, workspace: Any, params: Params) -> Answer:
+    """Begin one call in a child process, which answers it as `_called` does."""
+
+    def refusing(work: Callable[[], Answer]) -> Answer:
+        try:
+            return work()
+        except ToolError as error:
+            return _result(_told(kit, error), failed=True)
+
+    answer = refusing(lambda: calling(ToolName(name))(workspace, {**params}))
+    if not isinstance(answer, DeferredResult):
+        return answer
+    outcome = answer.outcome
+    return DeferredResult(
+        lambda: settled(refusing(outcome)), answer.leave, finishes=answer.finishes
+    )
 
 
 def _answered(kit: Kit, tool: Tool, work: Callable[[], Result]) -> Answer:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..database.connection import WriteNotices
+    from ..deferred import DeferredResult
     from ..kit import Resources
     from .table import RowTable
 
@@ -48,8 +49,8 @@ class RowResources:
         """Return what the kit lists: of the tables there may be too many rows."""
         return self._own.listed(workspace, cursor)
 
-    def read(self, workspace: Any, uri: str) -> tuple[str, str]:
-        """Return the media type and the text of a resource.
+    def read(self, workspace: Any, uri: str) -> tuple[str, str] | DeferredResult:
+        """Return the media type and the text of a resource, or what waits for both.
 
         Raises `NotThereError` for a URI that is malformed, of a row that is not there, and of one
         that the session does not get by a tool; `ToolError` where the database cannot be read.
@@ -57,25 +58,29 @@ class RowResources:
         if not uri.startswith(self._beginning):
             return self._own.read(workspace, uri)
         from ..values.arguments import shortened
-        from .spelled_rows import read_row
+        from .spelled_rows import reading
 
         name, *parts = uri.removeprefix(self._beginning).split("/")
         table = dict(self._seen(workspace)).get(name)
         if table is None or len(parts) != len(table.key):
             raise NotThereError(f"there is no resource {shortened(uri)}")
-        return MEDIA_TYPE, read_row(workspace, table, _tool(table), uri, parts)
+        found: tuple[str, str] | DeferredResult
+        found = reading(table)(workspace, {"tool": _tool(table), "uri": uri, "parts": parts})
+        return found
 
     def completed(
         self, workspace: Any, template: str | None, argument: str, value: str
-    ) -> list[str]:
+    ) -> list[str] | DeferredResult:
         """Return the values of a key that begin so, or what the kit completes."""
         for name, table in self._seen(workspace):
             variables = _variables(table)
             if template == self._template(name, table) and argument in variables:
-                from .spelled_rows import completed
+                from .spelled_rows import completing
 
                 column = table.key[variables.index(argument)]
-                return completed(workspace, table, _tool(table), column, value)
+                asked = {"tool": _tool(table), "column": column, "value": value}
+                found: list[str] | DeferredResult = completing(table)(workspace, asked)
+                return found
         return self._own.completed(workspace, template, argument, value)
 
     def watched(self, folder: str, workspace: Any) -> Any:

@@ -7,9 +7,11 @@ import re
 
 from ..errors import NotThereError, ToolError
 from ..policy import OWN
+from ..statements.tools import in_child
 from ..values.arguments import shortened
 from ..values.paging import fitted
 from ..values.uris import named
+from .resources import MEDIA_TYPE
 from .table import BOOLEAN
 from .tools import found_row
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from ..statements.tools import Run
     from .table import RowTable
 
 MOST = 1_000  # values that are looked up for one completion
@@ -27,40 +30,54 @@ _INFINITY = float("inf")
 _BOOLEANS = {"false": False, "true": True}
 
 
-def read_row(workspace: Any, table: RowTable, tool: str, uri: str, parts: Sequence[str]) -> str:
-    """Return a row as JSON, as a tool answers it to whom the `parts` of the URI are its key.
+@in_child
+def reading(table: RowTable) -> Run:
+    """Return a function that reads a row: the media type, and JSON as the `tool` answers it.
 
-    Raises `NotThereError` for a row that there is not, and for one that the session does not get.
+    Its arguments are the `tool`, the `uri`, and the `parts` of it that spell the key. It raises
+    `NotThereError` for a row that does not exist, or that the session does not get.
     """
-    key = _key(workspace, table, tool, [named(uri, part) for part in parts])
 
-    def found() -> dict[str, Any]:
-        try:
-            return fitted(found_row(workspace.database, table, key))
-        except ToolError as error:
-            raise NotThereError(str(error)) from error
+    def run(workspace: Any, arguments: dict[str, Any]) -> tuple[str, str]:
+        uri = arguments["uri"]
+        texts = [named(uri, part) for part in arguments["parts"]]
+        key = _key(workspace, table, arguments["tool"], texts)
 
-    row = workspace.snapshot(found)
-    return json.dumps(row, ensure_ascii=False, separators=(",", ":"))
+        def found() -> dict[str, Any]:
+            try:
+                return fitted(found_row(workspace.database, table, key))
+            except ToolError as error:
+                raise NotThereError(str(error)) from error
+
+        row = workspace.snapshot(found)
+        return MEDIA_TYPE, json.dumps(row, ensure_ascii=False, separators=(",", ":"))
+
+    return run
 
 
-def completed(workspace: Any, table: RowTable, tool: str, column: str, value: str) -> list[str]:
-    """Return the values of a column that begin so, in their order, of those a tool may be given."""
-    bound = workspace.session.bound_arguments(tool).items()
-    own = {name: str(row.value) for name, row in bound if row.reach == OWN}
-    if own:  # no other row is named to the session
-        return [text for name, text in own.items() if name == table.field(column)]
-    if table.columns[column] == BOOLEAN:
-        return [word for word in _BOOLEANS if word.startswith(value)]
-    if "\0" in value:
-        return []
-    text = f"CAST({table.column(column)} AS TEXT)"
-    sql = (
-        f"SELECT DISTINCT {text}, {table.column(column)} FROM {table.quoted} "
-        f"WHERE substr({text}, 1, ?) = ? ORDER BY 2 LIMIT {MOST}"
-    )
-    rows = workspace.snapshot(lambda: workspace.database.rows(sql, [len(value), value]))
-    return [row[0] for row in rows]
+@in_child
+def completing(table: RowTable) -> Run:
+    """Return a function that completes the `value` of a key's `column` that a `tool` may get."""
+
+    def run(workspace: Any, arguments: dict[str, Any]) -> list[str]:
+        column, value = arguments["column"], arguments["value"]
+        bound = workspace.session.bound_arguments(arguments["tool"]).items()
+        own = {name: str(row.value) for name, row in bound if row.reach == OWN}
+        if own:  # no other row is named to the session
+            return [text for name, text in own.items() if name == table.field(column)]
+        if table.columns[column] == BOOLEAN:
+            return [word for word in _BOOLEANS if word.startswith(value)]
+        if "\0" in value:
+            return []
+        text = f"CAST({table.column(column)} AS TEXT)"
+        sql = (
+            f"SELECT DISTINCT {text}, {table.column(column)} FROM {table.quoted} "
+            f"WHERE substr({text}, 1, ?) = ? ORDER BY 2 LIMIT {MOST}"
+        )
+        rows = workspace.snapshot(lambda: workspace.database.rows(sql, [len(value), value]))
+        return [row[0] for row in rows]
+
+    return run
 
 
 def _key(workspace: Any, table: RowTable, tool: str, texts: Sequence[str]) -> list[Any]:

@@ -13,7 +13,7 @@ from ..system import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from ..database.connection import Database
@@ -57,6 +57,25 @@ else:
         import _sqlite3 as sqlite3
     finally:
         del sys.modules["functools"]
+
+
+_OWN_CODE = """
+WITH known (name) AS (
+    VALUES ('tasks'), ('features'), ('disciplines'), ('task_comments'), ('metadata')
+)
+SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'trigger'), EXISTS (
+    SELECT 1 FROM known JOIN pragma_table_xinfo(known.name) AS field WHERE field.hidden > 1
+)
+"""
+
+
+def own_code(database: Database) -> Sequence[str]:
+    """Return the kinds of statements on ralph's tables that run code of the project.
+
+    A "write" runs triggers; generated columns count for a "read" too.
+    """
+    triggers, generated = database.row(_OWN_CODE) or (0, 0)
+    return ("read", "write") if generated else ("write",) if triggers else ()
 
 
 def quoted(name: str) -> str:

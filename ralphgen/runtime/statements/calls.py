@@ -5,11 +5,12 @@ from __future__ import annotations
 import _thread
 import os
 import signal
+import sys
 import time
 
 from ..deferred import DeferredResult, wait_as
-from ..errors import ToolError
-from .child import made_of
+from ..errors import NotThereError, ToolError
+from .child import OPTION, made_of
 from .processes import ENDING, LEFT, LOOK, StatementProcesses
 
 TYPE_CHECKING = False
@@ -36,7 +37,8 @@ def begin(
     workspace: Any, make: Make, about: Any, arguments: dict[str, Any]
 ) -> dict[str, Any] | DeferredResult:
     """Begin a call of the tool that `make` makes, and return its answer if that comes at once."""
-    if not hasattr(os, "killpg"):  # no child could be ended with all that it started
+    # Without process groups, a child could not be ended with all that it started.
+    if OPTION in sys.argv or not hasattr(os, "killpg"):
         answer: dict[str, Any] = make(about)(workspace, arguments)
         return answer
     call = StatementCall(_children(workspace), make, about, arguments)
@@ -154,7 +156,8 @@ class StatementCall:
         if answer is None:
             raise ToolError(self._ended(code) if is_there else LOST)
         if "refused" in answer:
-            raise ToolError(str(answer["refused"]))
+            kind = NotThereError if answer.get("missing") else ToolError
+            raise kind(str(answer["refused"]))
         if "failed" in answer:
             raise RuntimeError("a statement failed in its process, which has logged why")
         found: dict[str, Any] = answer["answer"]

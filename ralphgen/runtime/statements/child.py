@@ -11,7 +11,7 @@ import os
 import signal
 
 from ..deferred import Waiter, wait_as
-from ..errors import StartError, ToolError, log_exception
+from ..errors import NotThereError, StartError, ToolError, log_exception
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _outcome(workspace: Any, call: dict[str, Any]) -> dict[str, Any]:
     try:
         return {"answer": _made(*call["make"])(workspace, call["arguments"])}
     except ToolError as error:
-        return {"refused": str(error)}
+        return {"refused": str(error), "missing": isinstance(error, NotThereError)}
     except MemoryError:
         return {"refused": TOO_MUCH, "ends": True}
     except Exception:

@@ -14,6 +14,16 @@ if TYPE_CHECKING:
     Make = Callable[[Any], Run]
 
 
+def stating(run: Run, kind: str) -> Run:
+    """Mark a tool whose statements, of the kind "read" or "write", are on ralph's own tables.
+
+    If the database runs code of the project for that kind, such as a trigger, the whole call runs
+    in a child process (see `own_code`).
+    """
+    vars(run)["states"] = kind
+    return run
+
+
 def in_child(make: Make) -> Make:
     """Decorate a function that returns a tool: the tool then runs in a child process.
 

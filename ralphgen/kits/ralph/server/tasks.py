@@ -6,6 +6,7 @@ import re
 
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.sqlite.library import SAME_LETTERS, next_number
+from ralphgen.runtime.statements.tools import stating
 from ralphgen.runtime.values.arguments import shortened
 from ralphgen.runtime.values.paging import AROUND, PAGE, fitted, page, size
 
@@ -179,6 +180,9 @@ def set_task_status(workspace: Workspace, arguments: dict[str, Any]) -> dict[str
         look = look_at_tree(workspace)
     move = writing(lambda there, given: moved(there, given, look), "set_task_status")
     return move(workspace, arguments)
+
+
+stating(set_task_status, "write")
 
 
 @writing

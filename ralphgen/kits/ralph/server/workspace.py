@@ -10,8 +10,9 @@ from ralphgen.runtime.errors import ContextError, ToolError
 from ralphgen.runtime.kit import OpenProject
 from ralphgen.runtime.sqlite.database import Database
 from ralphgen.runtime.sqlite.known_schema import is_known, record_name
-from ralphgen.runtime.sqlite.library import SAME_NAME, located, ordered
+from ralphgen.runtime.sqlite.library import SAME_NAME, located, ordered, own_code
 from ralphgen.runtime.start import read_manifest
+from ralphgen.runtime.statements.tools import stating
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,10 +77,19 @@ class Workspace(OpenProject):
     """The open project of one session.
 
     `done` are the rules by which a task is done, None where there is none, `checks_run` the last
-    run of them, and `evidence` the connection that its thread writes on.
+    run of them, and `evidence` the connection that its thread writes on. `own_code` are
+    the kinds of statements on the tables for which the database runs code of the project.
     """
 
-    __slots__ = ("_known_as", "_manifest", "checks_run", "done", "evidence", "tables")
+    __slots__ = (
+        "_known_as",
+        "_manifest",
+        "checks_run",
+        "done",
+        "evidence",
+        "own_code",
+        "tables",
+    )
     database: Database
 
     def __init__(
@@ -98,6 +108,7 @@ class Workspace(OpenProject):
         self.done = done
         self.checks_run: CheckRun | None = None
         self.evidence: Database | None = None
+        self.own_code: Sequence[str] = ()
         named = (session.project or {}).get("database") or tables.database
         self.database = self.fenced(database or Database(located(self.root, named)))
         if tables.ledger:
@@ -161,6 +172,7 @@ class Workspace(OpenProject):
         from .moved_schema import refuse_migrated
 
         refuse_migrated(self, self.folder)
+        self.own_code = own_code(self.database)
 
     def _open_journal(self) -> Journal:
         from .recording import open_journal
@@ -170,6 +182,7 @@ class Workspace(OpenProject):
     def _note_schema(self) -> None:
         def look() -> tuple[int, str]:
             name = record_name(self.database.connection, self._manifest)
+            self.own_code = own_code(self.database)
             return self.database.schema_version(), name
 
         self._schema_version, self._known_as = self.read_at_start(look)
@@ -264,7 +277,7 @@ def reading(run: Run) -> Run:
     def call(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
         return workspace.snapshot(lambda: run(workspace, arguments))
 
-    return call
+    return stating(call, "read")
 
 
 def writing(run: Run, tool: str = "") -> Run:
@@ -279,7 +292,7 @@ def writing(run: Run, tool: str = "") -> Run:
 
         return fitted(workspace.database.writing(work))
 
-    return call
+    return stating(call, "write")
 
 
 def _listed(names: list[str]) -> str:
