@@ -95,6 +95,11 @@ SETUP = (
     "CREATE VIEW visible AS SELECT id, title FROM tasks",
     "CREATE FUNCTION leak() RETURNS text LANGUAGE sql AS 'SELECT secret FROM vault'",
     "CREATE TABLE ruled (id integer)",
+    'CREATE TABLE "no\u00a0break" (secret text)',
+    "CREATE MATERIALIZED VIEW copied AS SELECT secret FROM vault",
+    'CREATE VIEW "In.Views" AS SELECT * FROM copied',
+    "CREATE FUNCTION of(tasks) RETURNS text LANGUAGE sql STABLE AS 'SELECT secret FROM vault'",
+    "CREATE SEQUENCE counted",
     "CREATE RULE stolen AS ON INSERT TO ruled DO INSTEAD UPDATE vault SET id = id RETURNING id",
 )
 HIDDEN = (
@@ -131,6 +136,33 @@ HIDDEN = (
     "SELECT $a$'$a$, secret FROM vault WHERE $a$'$a$ = secret",
     "WITH x AS (TABLE vault) SELECT * FROM x",
     "EXPLAIN SELECT * FROM vault WHERE secret = 'SECRET'",
+    "SELECT secret FROM no\u00a0break",
+    'SELECT secret FROM "no\u00a0break"',
+    "SELECT secret FROM copied",
+    'SELECT secret FROM "In.Views"',
+    "SELECT t.of FROM tasks t",
+    "SELECT of(t) FROM tasks AS t",
+    "SELECT last_value FROM counted",
+    "SELECT 'vault'::regclass::oid",
+    "SELECT CAST(1259 AS regclass)",
+    "SELECT /* /* */ secret FROM vault */",
+    "SELECT row_to_json(v) FROM (SELECT * FROM vault) AS v",
+    "SELECT xmlforest(v) FROM vault v",
+    "SELECT json_populate_record(NULL::vault, '{}')",
+    "SELECT current_setting('search_path')",
+    "SELECT set_config('search_path', '', false)",
+    "SELECT lo_import('/etc/passwd')",
+    "SELECT * FROM public.vault",
+    "WITH vault2 AS (SELECT * FROM vault) SELECT vault2 FROM vault2",
+)
+NO_STATEMENTS = (
+    "COPY vault TO STDOUT",
+    "DO $$ BEGIN END $$",
+    "EXECUTE something",
+    "PREPARE a AS SELECT secret FROM vault",
+    "MERGE INTO vault USING tasks ON true WHEN MATCHED THEN DELETE",
+    "SET search_path = other",
+    "CALL leak()",
 )
 WRITES = (
     "UPDATE vault SET id = 1 RETURNING secret",
@@ -138,6 +170,10 @@ WRITES = (
     "INSERT INTO ruled VALUES (1) RETURNING id",
     "DELETE FROM tasks WHERE EXISTS (SELECT 1 FROM vault WHERE secret = 'SECRET')",
     "UPDATE tasks SET title = leak() WHERE id = 1",
+    "INSERT INTO vault (id) VALUES (1) ON CONFLICT DO NOTHING",
+    "INSERT INTO tasks (title) SELECT secret FROM copied ON CONFLICT DO NOTHING",
+    "WITH v AS (SELECT 1) MERGE INTO vault USING v ON true WHEN MATCHED THEN DELETE",
+    "UPDATE tasks SET title = title RETURNING (SELECT secret FROM vault)",
 )
 
 
@@ -151,7 +187,8 @@ def test_statements_cannot_reach_what_is_hidden(tmp_path: Path) -> None:
         config = root / ".ralph/ralphgen.toml"
         config.write_text(
             config.read_text(encoding="utf-8")
-            + '[schema]\nhide = ["vault.secret", "a\u00b7b.secret", "\u00c9t\u00e9.secret"]\n',
+            + '[schema]\nhide = ["vault.secret", "a\u00b7b.secret", "\u00c9t\u00e9.secret", '
+            + '"no\u00a0break.secret"]\n',
             encoding="utf-8",
         )
         regenerate(root, force=False, say=quiet)
@@ -160,6 +197,9 @@ def test_statements_cannot_reach_what_is_hidden(tmp_path: Path) -> None:
             for sql in HIDDEN:
                 said = server.refusal("read", sql=sql)
                 assert "a statement of a tool" in said, (sql, said)
+            for sql in NO_STATEMENTS:
+                for tool in ("read", "write"):
+                    assert "takes one statement of these" in server.refusal(tool, sql=sql), sql
             for sql in WRITES:
                 said = server.refusal("write", sql=sql)
                 assert "a statement of a tool" in said, (sql, said)

@@ -37,7 +37,12 @@ length now random row_to_json statement_timestamp string_to_array time timestamp
 timezone to_char to_date to_json to_jsonb to_timestamp to_tsquery to_tsvector
 transaction_timestamp
 """
-_TOKENS = r"""(?s)'(?:[^']|'')*'|"(?:[^"]|"")*"|--|/\*|\w+|\S"""
+# Casts to these types read names of tables, functions and logins.
+_OF_CATALOGS = """
+regclass regcollation regnamespace regoper regoperator regproc regprocedure regrole regtype
+"""
+# To the server only these are white space: others, such as U+00A0, are parts of names.
+_TOKENS = r"""(?s)'(?:[^']|'')*'|"(?:[^"]|"")*"|--|/\*|\w+|[^ \t-\r]"""
 # Each schema, and each table or view that is not the server's own: whether it can be read as it
 # is, and what defines a view. A table that inherits shares its rows with the one above it.
 _NAMES = """
@@ -188,7 +193,7 @@ def _refuse_hidden(database: Database, sql: str, hide: Sequence[str]) -> None:
     tables = [*named, *map(str.lower, named)]
     definitions: dict[str, list[str]] = {}
     impure = {name for (name,) in database.rows(_IMPURE)} - {*_HARMLESS.split()}
-    denied: set[str] = set()
+    denied = {*_OF_CATALOGS.split()}
     for name, readable, definition in database.rows(_NAMES, (tables,)):
         if not readable:
             denied.add(name.lower())
