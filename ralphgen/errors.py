@@ -87,6 +87,10 @@ class ProjectError(RalphgenError):
     """Something in the project has to be fixed first (exit code 1)."""
 
 
+class ProgramError(ProjectError):
+    """What every session needs fails, such as git, the agent or the disk (exit code 1)."""
+
+
 class UsageError(RalphgenError):
     """The command line asks for what cannot be (exit code 2)."""
 

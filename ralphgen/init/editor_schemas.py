@@ -73,6 +73,7 @@ DESCRIPTIONS = {
     "LoopConfig.agents": "Programs that work in sessions, by name.",
     "LoopConfig.attempts": "How many may fail, until a task is blocked.",
     "LoopConfig.copy": "Ignored files that a new work tree gets.",
+    "LoopConfig.message": "The message of its commits, such as chore: {title} (#{task}).",
     "LoopConfig.no_progress": "Tasks in a row that nobody closed, until the loop stops.",
     "LoopConfig.remote": "The remote of git that has the base branch.",
     "LoopConfig.setup": "What makes a new work tree ready.",

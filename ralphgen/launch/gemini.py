@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ralphgen.errors import ProjectError
+from ralphgen.errors import ProgramError, ProjectError
 from ralphgen.launch.agent import (
     EDITING,
     Agent,
@@ -102,7 +102,7 @@ class GeminiCli(Agent):
             _write_home(home / ".gemini", person, settings)
         except OSError as error:
             text = f'"{home}" cannot be written: {reason(error)}'
-            raise ProjectError(text, WRITE_HINT) from error
+            raise ProgramError(text, WRITE_HINT) from error
         trusted = os.environ.get(TRUSTED_VARIABLE) or str(person / "trustedFolders.json")
         variables = {HOME_VARIABLE: str(home), TRUSTED_VARIABLE: trusted}
         command = [GEMINI, "--allowed-mcp-server-names", ",".join(settings["mcp"]["allowed"])]

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Mapping
 
-from ralphgen.errors import ProjectError, UsageError, harmless
+from ralphgen.errors import ProgramError, UsageError, harmless
 from ralphgen.launch.agent import (
     Agent,
     AgentCall,
@@ -62,7 +62,7 @@ class NamedAgent(Agent):
                 write_new(str(paths[SYSTEM_FILE]), b"", mode=OURS_ALONE)
         except OSError as error:
             text = f'"{error.filename}" cannot be written: {reason(error)}'
-            raise ProjectError(text, WRITE_HINT) from error
+            raise ProgramError(text, WRITE_HINT) from error
         named = {place: str(path) for place, path in paths.items()}
         return AgentCall((*_filled(self._command, named), *options.passed_through))
 

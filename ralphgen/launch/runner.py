@@ -13,7 +13,7 @@ from dataclasses import replace
 from types import FrameType
 from typing import NoReturn, TextIO
 
-from ralphgen.errors import ProjectError, Say, harmless
+from ralphgen.errors import ProgramError, ProjectError, Say, harmless
 from ralphgen.launch.agent import Agent, AgentCall, AgentLine, OnLine, OutputReader
 from ralphgen.launch.outcome import AgentEnd
 from ralphgen.launch.process import (
@@ -279,7 +279,7 @@ def find_program(agent: Agent) -> str:
     found = shutil.which(agent.program)
     if found is None:
         text = f'{agent.title} is not there: no "{harmless(agent.program)}" on PATH'
-        raise ProjectError(text, agent.install)
+        raise ProgramError(text, agent.install)
     return found
 
 
@@ -306,7 +306,7 @@ def _explained(call: AgentCall) -> Iterator[None]:
         yield
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise ProjectError(
+        raise ProgramError(
             f'"{harmless(call.argv[0])}" cannot be run: {reason}', "reinstall it"
         ) from error
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ralphgen.errors import ProjectError, Say
+from ralphgen.errors import ProgramError, ProjectError, Say
 from ralphgen.launch.agent import Agent, AgentCall, AgentLine, LaunchOptions, OnLine
 from ralphgen.launch.outcome import (
     DONE,
@@ -39,6 +39,7 @@ from ralphgen.trust.committed import in_repository
 
 Limits = tuple[float | None, threading.Event | None, threading.Event | None]
 """How long an agent may run, what ends it, and what does so because its claim is lost."""
+NOT_RUN = (126, 127)  # exit codes of shells for a program that cannot be run, or is not there
 UNPROVED = "It was set done past the server, without proof that its checks pass."
 
 
@@ -75,8 +76,8 @@ def launch_session(
     `out` gets each line of its output where it has no terminal, as it comes. With `stop` this may
     run on any thread: no signal is handled, the agent is ended once the event is set, and `say` is
     called from other threads too. One without a terminal is ended too when the claim is `lost`.
-    Raises `UsageError` for options that go with no such session or agent, and `ProjectError` where
-    the agent cannot be started, or not with all servers of the session.
+    Raises `UsageError` for options that go with no such session or agent, `ProgramError` if the
+    agent cannot be started, and `ProjectError` if it is not with all servers of the session.
     """
     call = agent.call(session, options)
     files = _files(session)
@@ -96,6 +97,9 @@ def launch_session(
     unproved = status == DONE and _is_unproved(session, say)
     outcome = outcome_of(end, None if unproved else status, closes=closes_task(session))
     close_record(session, outcome, end.usage, end.model, say)
+    if stop is not None and outcome == FAILED and end.code in NOT_RUN:
+        text = f"{agent.title} ended with exit code {end.code}: a program that it starts is missing"
+        raise ProgramError(text, agent.install)
     return SessionEnd(
         outcome, status, end.usage, *_work(session, files, say), comment=UNPROVED * unproved
     )
@@ -194,7 +198,7 @@ def _transcript(session: PreparedSession, shown: OnLine, say: Say) -> Iterator[O
         opened = os.open(path, flags, 0o600)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise ProjectError(f'"{path}" cannot be written: {reason}', WRITE_HINT) from error
+        raise ProgramError(f'"{path}" cannot be written: {reason}', WRITE_HINT) from error
     with os.fdopen(opened, "w", encoding="utf-8", errors="replace") as file:
         broken = False
 

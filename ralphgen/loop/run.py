@@ -162,8 +162,8 @@ class Run:
     def troubled(self, job: Assignment, error: RalphgenError) -> None:
         """Give a job back that an error broke off; wait a while, stop after `TROUBLES` in a row.
 
-        A database that is locked or away for a while, or a full disk, is no reason to end a night's
-        work. What began before the last one was counted is broken off by the same trouble.
+        A database that is locked or away for a while is no reason to end a night's work. What began
+        before the last one was counted is broken off by the same trouble.
         """
         with self._changed:
             self._running.remove(job)

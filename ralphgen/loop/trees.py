@@ -8,24 +8,34 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ralphgen.errors import ProjectError, plain
+from ralphgen.errors import ProgramError, ProjectError, RalphgenError, plain
 from ralphgen.launch.outcome import DONE
 from ralphgen.launch.session import SessionEnd
 from ralphgen.ledger.opened import opened_database
 from ralphgen.loop.events import event
-from ralphgen.loop.run import PENDING
+from ralphgen.loop.run import PENDING, Assignment
 from ralphgen.loop.site import ProjectWorkplace
+from ralphgen.loop.worker import PushRefusedError, Result
 from ralphgen.project.config import Config
 from ralphgen.runtime.database.claims import live_claims
 from ralphgen.runtime.errors import one_line
 from ralphgen.sessions.claims import TaskClaim, give_back
 from ralphgen.sessions.model import PreparedSession
-from ralphgen.worktrees.begin import left_merges, refuse_red_base, refuse_unmergeable
+from ralphgen.worktrees.begin import (
+    left_merges,
+    refuse_red_base,
+    refuse_uncommittable,
+    refuse_unmergeable,
+)
+from ralphgen.worktrees.checks import ALL
 from ralphgen.worktrees.git import skipped_hooks
 from ralphgen.worktrees.merge import COMMIT, Conflict, Merged, Pending, RedCheck, Refused, merge
 from ralphgen.worktrees.trees import Worktree, free_number, prepare
 
 NOT_MERGED = "not merged"
+KINDS = dict.fromkeys(("post-checkout", "post-merge"), "a setup of [loop]")
+MESSAGE_HOOKS = ("commit-msg", "prepare-commit-msg")
+PUSH_HINT = 'change the rule there, then run "ralphgen loop --worktrees", which pushes first'
 SHORT = 12  # characters of a commit, as git itself shortens those of great repositories
 LONGEST = 1_500  # characters of a check's output in a comment
 
@@ -55,19 +65,25 @@ class TreeWorkplace(ProjectWorkplace):
         self._locks = ExitStack()  # on these numbers, as long as we are
         self._trees: dict[int, Worktree] = {}
         self._waiting: list[WaitingMerge] = []
+        self._error: RalphgenError | None = None  # by which no session can be merged
         self._looking = threading.Lock()  # while one worker makes merges that had to wait
 
     def notes(self) -> list[str]:
-        """Return the hooks of the repository that do not run, a line each."""
-        return [
-            f"note: hook {name} does not run in the loop; make it a check"
-            for name in skipped_hooks(self._root)
+        """Return the hooks of the repository that do not run, and what can replace each."""
+        hooks = skipped_hooks(self._root)
+        notes = [
+            f"note: hook {name} does not run in the loop; make it {KINDS.get(name, 'a check')}"
+            for name in hooks
         ]
+        if self._config.loop.message is None and not {*hooks}.isdisjoint(MESSAGE_HOOKS):
+            notes.append('note: "message" of [loop] sets the message of its commits')
+        return notes
 
     def begin(self, tasks: Sequence[int]) -> None:
         """Look whether the base can be merged into, and passes the checks of the tasks."""
-        refuse_unmergeable(self._root, self._config.loop)
+        base = refuse_unmergeable(self._root, self._config.loop)
         self._refuse_second_machine()
+        refuse_uncommittable(self._root, base, self._config.loop)
         for _ in range(self._workers):
             self._numbers.append(self._locks.enter_context(free_number(self._root)))
         self._waiting = self._left()
@@ -98,6 +114,12 @@ class TreeWorkplace(ProjectWorkplace):
             self._waiting.remove(one)
             one.kept.close()
         return [(one.claim.task, outcome) for one, outcome in made]
+
+    def session(self, job: Assignment, worker: int) -> Result:
+        """Do one session, as in a project; raise the error by which none can be merged."""
+        if self._error is not None:
+            raise self._error
+        return replace(super().session(job, worker), error=self._error)
 
     def _tree_of(self, worker: int) -> Callable[[int], Path]:
         def tree(task: int) -> Path:
@@ -135,12 +157,17 @@ class TreeWorkplace(ProjectWorkplace):
                 stop=self._stop,
             )
             outcome, text, comment = _words(found)
+            if isinstance(found, Pending) and found.refused:
+                self._error = PushRefusedError(found.reason, PUSH_HINT)
             if isinstance(found, Refused):  # no further attempt can make it better
                 claim = replace(claim, attempts=1)
             if isinstance(found, Merged):
                 self.recorded += found.recorded
             if outcome != PENDING:
                 give_back(claim, outcome, comment, reopens=outcome == NOT_MERGED)
+        except ProgramError as error:  # no other merge can be made either
+            self._error = error
+            outcome, text = PENDING, error.problems[0].text
         except ProjectError as error:
             outcome, text = PENDING, str(error)
         word = "merged" if outcome == DONE else outcome
@@ -187,14 +214,17 @@ def _words(found: Merged | Conflict | RedCheck | Refused | Pending) -> tuple[str
             text = f"no task may change {', '.join(files)}; the work is kept on {branch}"
             return NOT_MERGED, text, plain(f"It was not merged: {text}.")
         case Conflict(files=files, branch=branch):
-            named = f" in {', '.join(files)}" if files else ": it was pushed to meanwhile"
-            text = f"conflict with the base branch{named}; the work is kept on {branch}"
+            text = (
+                f"conflict with the base branch in {', '.join(files)}; the work is kept on {branch}"
+            )
             return NOT_MERGED, text, plain(f"It was not merged: {text}.")
         case RedCheck(name=name, tail=tail, branch=branch):
             failed = f'"{name}" failed on the merged files'
             if name == COMMIT:
                 last = tail.rpartition("\n")[2]
                 failed = f"it could not be committed ({one_line(last)})"
+            elif name == ALL:
+                failed = "the checks prove nothing on the merged files"
             text = f"{failed}; the work is kept on {branch}"
             return NOT_MERGED, text, f"It was not merged: {plain(text)}.\n\n{tail[-LONGEST:]}"
         case Pending(reason=reason):

@@ -4,19 +4,29 @@ import threading
 from dataclasses import dataclass
 from typing import Protocol
 
-from ralphgen.errors import RalphgenError, UsageError
-from ralphgen.loop.limits import StopReason
+from ralphgen.errors import ProgramError, RalphgenError, UsageError
+from ralphgen.loop.limits import STUCK_CODE, StopReason
 from ralphgen.loop.run import CLOSED, Assignment, Run
 from ralphgen.sessions.claims import NothingReadyError
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How a session ended: `task` is None where it had none, `cost` where it does not say."""
+    """How a session ended: `task` is None where it had none, `cost` where it does not say.
+
+    `error` is why no further session can be merged, None as long as one can.
+    """
 
     task: int | None
     outcome: str
     cost: float | None
+    error: RalphgenError | None = None
+
+
+class PushRefusedError(RalphgenError):
+    """The remote takes no work, so that no session is worth its cost (exit code 5)."""
+
+    exit_code = STUCK_CODE
 
 
 class Workplace(Protocol):
@@ -56,7 +66,7 @@ def _work(run: Run, site: Workplace, worker: int) -> None:
             result = site.session(job, worker)
         except NothingReadyError:
             run.nothing_ready(job)
-        except UsageError as error:  # no pause makes the command line another
+        except (ProgramError, PushRefusedError, UsageError) as error:  # no pause makes it better
             run.stop(StopReason(str(error), error.exit_code))
             run.troubled(job, error)
         except RalphgenError as error:
@@ -68,6 +78,8 @@ def _work(run: Run, site: Workplace, worker: int) -> None:
             run.stop(StopReason(f"cannot go on: {type(error).__name__}: {error}", 1))
             raise
         else:
+            if result.error is not None:
+                run.stop(StopReason(str(result.error), result.error.exit_code))
             cut_off = result.outcome not in CLOSED and site.is_away()  # that is not the task's
             run.ended(job, None if cut_off else result.task, result.outcome, result.cost)
             if cut_off:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
-from ralphgen.errors import Problem, ProjectError
+from ralphgen.errors import Problem, ProgramError, ProjectError
 from ralphgen.output.manifest import NEVER_GENERATED
 from ralphgen.runtime.files.write import replace_file
 
@@ -25,7 +25,7 @@ def put(path: Path, text: str) -> None:
         replace_file(str(place), content)
     except (OSError, UnicodeEncodeError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
-        raise ProjectError(f'"{path}" cannot be written: {reason}', WRITE_HINT) from error
+        raise ProgramError(f'"{path}" cannot be written: {reason}', WRITE_HINT) from error
 
 
 def refuse_irregular(folder: Path, paths: Iterable[str]) -> None:

@@ -16,6 +16,7 @@ from ralphgen.project.config_values import (
     Command,
     Glob,
     Line,
+    Message,
     Name,
     ProjectId,
     PublicUrl,
@@ -210,7 +211,8 @@ class LoopConfig(_Strict):
     A task is blocked after so many `attempts`, the loop stops after `no_progress` tasks in a row
     that nobody closed, a session ends after `timeout` seconds. New work trees get the files of
     `copy`; `setup` makes them ready, again when a file of `setup_when` changes. `remote` has the
-    base branch for more machines than one.
+    base branch for more machines than one. `message` is that of the commits, in which `{title}` and
+    `{task}` are replaced.
     """
 
     attempts: Annotated[int, Field(ge=1, le=1_000)] = 3
@@ -220,6 +222,7 @@ class LoopConfig(_Strict):
     copy_files: list[Glob] = Field(default=[], alias="copy")
     setup_when: list[Glob] = []
     remote: Remote | None = None
+    message: Message | None = None
     agents: dict[AgentName, AgentSettings] = {}
 
 

@@ -1,6 +1,7 @@
 """What texts in the config may be, where they mean something to other programs."""
 
 import re
+from string import Formatter
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
@@ -14,6 +15,7 @@ PUBLIC_URL = re.compile(
     r"https?://([A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\])(?::([0-9]{1,5}))?(/[A-Za-z0-9._~-]+)+"
 )
 PROJECT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+MESSAGE_FIELDS = ("title", "task")  # placeholders of a commit message
 LAST_PORT = 65_535
 LONGEST_NAME = 100
 LONGEST_SENTENCE = 2_000  # bytes of a description: clients cut what is longer than 2 kB
@@ -81,6 +83,22 @@ def _is_remote_of_git(text: str) -> str:
     return text
 
 
+def _is_message(text: str) -> str:
+    """Return a template of commit messages; raise PydanticCustomError for unknown placeholders."""
+    try:
+        parts = [*Formatter().parse(text)]
+    except ValueError:  # a single brace
+        parts = [("", "", "", None)]
+    fits = all(
+        (name is None or name in MESSAGE_FIELDS) and not spec and not conversion
+        for _, name, spec, conversion in parts
+    )
+    if not fits or not text.strip() or "\0" in text:
+        text = 'a commit message, whose placeholders are {title} and {task}: "{{" is a brace'
+        raise PydanticCustomError("message", "{expected}", {"expected": text})
+    return text
+
+
 def _is_variable(text: str) -> str:
     """Return the name of a variable; raise PydanticCustomError for all else, such as a DSN."""
     if not VARIABLE.fullmatch(text):
@@ -141,6 +159,7 @@ AgentName = Annotated[str, AfterValidator(_is_agent_name)]
 Command = Annotated[list[str], AfterValidator(_is_command)]
 Glob = Annotated[str, AfterValidator(_is_glob)]
 Line = Annotated[str, AfterValidator(_is_line)]
+Message = Annotated[str, AfterValidator(_is_message)]
 Name = Annotated[str, Field(min_length=1)]
 ProjectId = Annotated[str, AfterValidator(_is_project_id)]
 PublicUrl = Annotated[str, AfterValidator(_is_public_url)]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ralphgen.errors import ProjectError
+from ralphgen.errors import ProgramError
 from ralphgen.output.files import WRITE_HINT
 from ralphgen.planning.model import PROFILES
 from ralphgen.project.config import BriefConfig
@@ -81,4 +81,4 @@ def write_system(folder: Path, served: Sequence[Served]) -> None:
             write_new(str(folder / SYSTEM), f"{brief.system}\n".encode(), mode=OURS_ALONE)
     except OSError as error:
         text = f'"{folder / SYSTEM}" cannot be written: {reason(error)}'
-        raise ProjectError(text, WRITE_HINT) from error
+        raise ProgramError(text, WRITE_HINT) from error

@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from ralphgen.errors import ProjectError
+from ralphgen.errors import ProgramError
 from ralphgen.output.files import WRITE_HINT
 from ralphgen.runtime.files import NO_LINK, reason
 from ralphgen.sessions.store import OURS_ALONE
@@ -36,7 +36,7 @@ class HeldFile:
             self._file = _new_locked(path, begin)
         except OSError as error:
             text = f'"{path}" cannot be written: {reason(error)}'
-            raise ProjectError(text, WRITE_HINT) from error
+            raise ProgramError(text, WRITE_HINT) from error
 
     @property
     def is_longer(self) -> bool:

@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from ralphgen.errors import ProjectError
+from ralphgen.errors import ProgramError, ProjectError
 from ralphgen.output.files import WRITE_HINT
 from ralphgen.project.root import SESSIONS
 from ralphgen.runtime.context import LOCK
@@ -85,7 +85,7 @@ def make_folder(
     except OSError as error:
         shutil.rmtree(unfinished, ignore_errors=True)
         reason = (error.strerror or str(error)).lower()
-        raise ProjectError(
+        raise ProgramError(
             f'the session "{folder}" cannot be written: {reason}', WRITE_HINT
         ) from error
     return digest

@@ -6,9 +6,8 @@ from threading import Event
 
 from ralphgen.errors import ProjectError, Say
 from ralphgen.project.config import LoopConfig
-from ralphgen.worktrees.checks import failed_check
 from ralphgen.worktrees.git import Git, base_branch, top_of
-from ralphgen.worktrees.merge import merge_tree, merging
+from ralphgen.worktrees.merge import merging, refuse_red
 from ralphgen.worktrees.record import one_of_each, unmerged
 from ralphgen.worktrees.trees import (
     BRANCH,
@@ -18,6 +17,7 @@ from ralphgen.worktrees.trees import (
     fetch_base,
     kept_branches,
     move_branch,
+    unreachable,
 )
 
 
@@ -46,6 +46,24 @@ def refuse_unmergeable(root: Path, config: LoopConfig) -> str:
     return base
 
 
+def refuse_uncommittable(root: Path, base: str, config: LoopConfig) -> None:
+    """Raise `ProjectError` if git cannot commit, or cannot push the base branch to the remote.
+
+    Both are tried without an effect. A rule of the remote, such as a protected branch, shows only
+    when something is pushed.
+    """
+    git = Git(root)
+    git.try_commit()
+    if config.remote is None:
+        return
+    tried = git.try_push(config.remote, base)
+    if tried.outcome == "unreachable":
+        raise unreachable(config.remote, tried.words)
+    if tried.outcome == "refused":
+        text = f'"{base}" cannot be pushed to the remote "{config.remote}"'
+        raise ProjectError(text, "get the right to push there", tried.words)
+
+
 def refuse_red_base(
     root: Path,
     tasks: Sequence[int],
@@ -62,12 +80,9 @@ def refuse_red_base(
     """
     with merging(root):
         commit = Git(root).say("rev-parse", f"refs/heads/{base_branch(root)}")
-        _, place = merge_tree(root, commit, config, say, stop)
         for task in one_of_each(root, tasks):
-            failure = failed_check(root, place, task, trust_edited=trust_edited, say=say)
-            if failure is not None:
-                text = f'the check "{failure.name}" is red before anybody has worked'
-                raise ProjectError(text, "mend the base branch first", failure.tail)
+            when = "before anybody has worked"
+            refuse_red(root, commit, task, config, say, trust_edited, stop, when=when)
 
 
 def left_merges(root: Path, live: Container[int] = ()) -> list[tuple[Worktree, int, str]]:

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Event
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from ralphgen.errors import ProjectError
+from ralphgen.errors import ProgramError, ProjectError
 from ralphgen.project.git import settings_of
 from ralphgen.project.root import FOLDER
 from ralphgen.runtime.files.git import run_git
@@ -31,12 +31,26 @@ TAIL = 2_000  # characters of what a command wrote
 NO_TERMINAL = {"GIT_ASKPASS": "true", "GIT_EDITOR": "true", "GIT_TERMINAL_PROMPT": "0"}
 
 
+PROBE = 1 << 20  # bytes that git stores to find out whether it can
+
+
 class CommandEnd(NamedTuple):
     """How a command ended: its exit code, its standard output, and the end of all it wrote."""
 
     code: int
     output: str
     tail: str
+
+
+class Push(NamedTuple):
+    """The outcome of a push, and the words of the remote or of git about it.
+
+    `behind` means that the remote's branch has other commits, `refused` that the remote does not
+    take this one, and `unreachable` that it did not answer.
+    """
+
+    outcome: Literal["done", "behind", "refused", "unreachable"]
+    words: str = ""
 
 
 def run(
@@ -73,7 +87,7 @@ def run(
         reason = (error.strerror or str(error)).lower()
         if not folder.is_dir():
             raise ProjectError(f'there is no folder "{folder}"') from error
-        raise ProjectError(f'"{command[0]}" cannot be run: {reason}', "install it") from error
+        raise ProgramError(f'"{command[0]}" cannot be run: {reason}', "install it") from error
     with process:
         try:
             output, errors = _written(process, seconds, stop)
@@ -86,7 +100,7 @@ def run(
             if stop is not None and stop.is_set():
                 raise ProjectError(f'"{command[0]}" was stopped in "{folder}"') from None
             text = f'"{command[0]}" took longer than {seconds:g} seconds in "{folder}"'
-            raise ProjectError(text, "see what it waits for") from None
+            raise ProgramError(text, "see what it waits for") from None
     said = "\n".join(part.strip() for part in (output, errors) if part.strip())
     return CommandEnd(process.returncode, output, masked(said)[-TAIL:])
 
@@ -158,22 +172,32 @@ class Git:
                 variables=variables,
             )
         except OSError as error:
-            raise ProjectError("there is no git", "install it") from error
+            raise ProgramError("there is no git", "install it") from error
         if done.code is None:
             text = f'git took longer than {SECONDS:g} seconds in "{self.folder}"'
-            raise ProjectError(text, "see what it waits for")
+            raise ProgramError(text, "see what it waits for")
         output, errors = (os.fsdecode(text) for text in (done.output, done.errors))
         said = "\n".join(part.strip() for part in (output, errors) if part.strip())
         return CommandEnd(done.code, output, masked(said)[-TAIL:])
 
     def say(self, *words: str, given: bytes = b"") -> str:
-        """Return what git answers, without its last line end; raises `ProjectError` if it fails."""
+        """Return what git answers, without its last line end; raises `ProgramError` if it fails."""
         ended = self.asked(*words, given=given)
         if ended.code:
-            raise ProjectError(f'git {words[0]} failed in "{self.folder}"', output=ended.tail)
+            raise ProgramError(f'git {words[0]} failed in "{self.folder}"', output=ended.tail)
         return ended.output.rstrip("\n")
 
-    def push(self, remote: str, commit: str, branch: str) -> CommandEnd:
+    def refuse_unwritable(self) -> None:
+        """Raise `ProgramError` if git cannot store a file now, as on a full disk."""
+        self.say("hash-object", "-w", "--stdin", given=os.urandom(PROBE))
+
+    def try_push(self, remote: str, branch: str) -> Push:
+        """Push a branch to a remote without any effect; no hook of the remote runs then."""
+        target = f"refs/heads/{branch}"
+        words = ("push", "--porcelain", "--dry-run", "--", remote, f"{target}:{target}")
+        return self._judged(self.asked(*words), remote, target, target)
+
+    def push(self, remote: str, commit: str, branch: str) -> Push:
         """Push a commit to a branch of a remote, after the files that Git LFS keeps for it.
 
         Git LFS sends them from the hook `pre-push`, which does not run here.
@@ -184,8 +208,26 @@ class Git:
             line = f"{target} {commit} {target} {'0' * len(commit)}\n"
             sent = self.asked("lfs", "pre-push", remote, given=line.encode())
             if sent.code:
-                return sent
-        return self.asked("push", "--quiet", "--", remote, f"{commit}:{target}")
+                return self._judged(sent, remote, commit, target)
+        ended = self.asked("push", "--porcelain", "--", remote, f"{commit}:{target}")
+        return self._judged(ended, remote, commit, target)
+
+    def _judged(self, ended: CommandEnd, remote: str, commit: str, target: str) -> Push:
+        """Return the outcome of a push that ended so.
+
+        The remote's branch decides between `behind` and `refused`: a server that lost a race
+        between two pushes rejects the second one for any reason.
+        """
+        if not ended.code:
+            return Push("done")
+        listed = self.asked("ls-remote", "--", remote, target)
+        if listed.code:
+            return Push("unreachable", listed.tail)
+        branches = (line.split("\t") for line in listed.output.splitlines())
+        theirs = [found for found, name in branches if name == target]
+        if theirs and not self.contains(commit, theirs[0]):
+            return Push("behind")
+        return Push("refused", _refusal(ended))
 
     def own_file(self, name: str) -> Path:
         """Return the path of a file that git, or ralphgen, keeps about this work tree."""
@@ -233,19 +275,48 @@ class Git:
         self.say("add", "--all", "--", ":/", *skipped)
         return nested
 
-    def record(self, message: str, *parents: str) -> CommandEnd:
+    def record(self, message: str, *parents: str) -> None:
         """Commit the index on these parents, and move `HEAD` there.
 
-        Neither command enters the work tree, so a program that signs starts outside of it.
+        Neither command enters the work tree, so a program that signs starts outside of it. Raises
+        `ProgramError` if git or that program fails.
         """
+        commit = self._commit(message, self.say("write-tree"), parents)
+        self.say("update-ref", "-m", f"commit: {message}", "HEAD", commit)
+
+    def try_commit(self) -> None:
+        """Make a commit that no branch gets; raise `ProgramError` if git cannot, as without a key.
+
+        It is signed if the settings ask for that.
+        """
+        self._commit("Try", self.say("rev-parse", "HEAD^{tree}"), ())
+
+    def _commit(self, message: str, tree: str, parents: Sequence[str]) -> str:
         signs = self.asked("config", "--type=bool", "--get", "commit.gpgSign").output.strip()
         words = [word for parent in parents for word in ("-p", parent)]
         words += ["-S"] if signs == "true" else []
-        tree = self.say("write-tree")
         made = self.asked("commit-tree", *words, "-m", message, tree)
         if made.code:
-            return made
-        return self.asked("update-ref", "-m", f"commit: {message}", "HEAD", made.output.strip())
+            what = "sign a commit" if signs == "true" else "commit"
+            hint = ""
+            if signs == "true":
+                hint = "set user.signingKey to a key that can sign, or unset commit.gpgSign"
+            raise ProgramError(f'git cannot {what} in "{self.folder}"', hint, made.tail)
+        return made.output.strip()
+
+
+def _refusal(ended: CommandEnd) -> str:
+    """Return why a push was refused: the summary of git, then the remote's own lines.
+
+    A line of `--porcelain` has a flag, both refs and a summary, between tabs. Without one git did
+    not get as far as the branch.
+    """
+    rejected = [line for line in ended.output.splitlines() if line.startswith("!\t")]
+    if not rejected:
+        return ended.tail
+    own = [line.partition(":")[2] for line in ended.tail.splitlines() if line[:7] == "remote:"]
+    lines = (line.strip() for line in (rejected[0].rpartition("\t")[2], *own))
+    return "\n".join(line for line in lines if line)
 
 
 def tree_at(root: Path, path: Path) -> Git | None:

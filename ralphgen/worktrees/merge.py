@@ -8,16 +8,18 @@ from threading import Event
 
 from filelock import FileLock
 
-from ralphgen.errors import Say
+from ralphgen.errors import ProgramError, Say
 from ralphgen.project.config import LoopConfig
+from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.files.work_tree import GITLINK
 from ralphgen.trust.decide import content_items, record_items
 from ralphgen.trust.files import is_authority
-from ralphgen.worktrees.checks import CheckFailure, failed_check
+from ralphgen.worktrees.checks import ALL, CheckFailure, failed_check
 from ralphgen.worktrees.git import Git, top_of, tree_at
 from ralphgen.worktrees.record import record_merge
 from ralphgen.worktrees.trees import (
     MERGE,
+    RemoteError,
     Worktree,
     fetch_base,
     held_since,
@@ -33,6 +35,8 @@ from ralphgen.worktrees.trees import (
 )
 
 COMMIT = "commit"  # what failed where the work cannot be committed as it is
+SETUP = "setup"  # what failed if it fails on the merged files alone
+PUSHES = 5  # times that a merge is made on what others have pushed meanwhile
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +77,18 @@ class RedCheck:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """The work is whole and waits on its branch, because of what a person is about to do."""
+    """The work is whole and waits on its branch, for the user or for a remote.
+
+    `refused` means that the remote does not take it, and no other work either.
+    """
 
     reason: str
+    refused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """The remote got other commits while the checks ran: the merge has to be made once more."""
 
 
 Outcome = Merged | Conflict | RedCheck | Refused | Pending
@@ -98,22 +111,22 @@ def merge(
     One merge is made at a time, in a work tree of its own. The base branch only ever moves to a
     tree that has passed; the ledger says by which commit the session was merged. Where that cannot
     be, the branch is kept under the number of the attempt. Called again after a kill, or for a
-    merge that was pending, it goes on. Raises `ProjectError` where git itself fails, and when
-    `stop` is set while the setup runs.
+    merge that was pending, it goes on. Raises `ProgramError` if the base branch fails too, or git
+    does, and `ProjectError` when `stop` is set while the setup runs; the work is whole then.
     """
     git = Git(root)
     with merging(root):
         own = tree_at(root, tree.path)
-        if own and (problem := _committed(own, tree, f"{title or 'Work'} (task {task})", say)):
+        message = _message(config, title, task) or f"{one_line(title) or 'Work'} (task {task})"
+        if own and (problem := _committed(own, tree, message, say)):
             return RedCheck(COMMIT, problem, set_aside(git, tree.branch, say) or tree.branch)
-        if reason := fetch_base(git, tree.base, config):
-            return Pending(reason)
-        old = git.say("rev-parse", f"refs/heads/{tree.base}")
-        work = git.commit(f"refs/heads/{tree.branch}")
-        if problem := _lost(git, tree, old, work) or _moved_submodules(git, old, work or old):
-            return RedCheck(COMMIT, problem, set_aside(git, tree.branch, say) or tree.branch)
-        commits = (old, work or old)
-        outcome = _merged(root, tree, task, commits, config, say, trust_edited, stop)
+        for _ in range(PUSHES):
+            outcome = _attempt(root, git, tree, task, title, config, say, trust_edited, stop)
+            if not isinstance(outcome, Behind):
+                break
+            say(f'"{tree.base}" was pushed to meanwhile: task {task} is merged once more')
+        else:
+            outcome = Pending(f'"{tree.base}" was pushed to {PUSHES} times while the checks ran')
         if isinstance(outcome, Merged):
             record_merge(root, session_id, outcome.commit)
             _leave(git, tree)
@@ -122,52 +135,154 @@ def merge(
         return outcome
 
 
+def _message(config: LoopConfig, title: str, task: int) -> str:
+    """Return the message of the settings for the commits of a task, empty without one."""
+    return (config.message or "").format(title=one_line(title) or "Work", task=task)
+
+
+def _attempt(
+    root: Path,
+    git: Git,
+    tree: Worktree,
+    task: int,
+    title: str,
+    config: LoopConfig,
+    say: Say,
+    trust_edited: bool,
+    stop: Event | None,
+) -> Outcome | Behind:
+    """Merge the work into the base branch as the remote has it now."""
+    try:
+        reason = fetch_base(git, tree.base, config)
+    except RemoteError as error:
+        reason = error.problems[0].text
+    if reason:
+        return Pending(reason)
+    old = git.say("rev-parse", f"refs/heads/{tree.base}")
+    work = git.commit(f"refs/heads/{tree.branch}")
+    if problem := _lost(git, tree, old, work) or _moved_submodules(git, old, work or old):
+        has_branch = git.commit(f"refs/heads/{tree.branch}") is not None
+        return RedCheck(COMMIT, problem, next_name(git, tree.branch) if has_branch else tree.branch)
+    commits = (old, work or old)
+    message = _message(config, title, task) or f"Merge task {task}"
+    return _merged(root, tree, task, message, commits, config, say, trust_edited, stop)
+
+
 def _merged(
     root: Path,
     tree: Worktree,
     task: int,
+    message: str,
     commits: tuple[str, str],
     config: LoopConfig,
     say: Say,
     trust_edited: bool,
     stop: Event | None,
-) -> Outcome:
+) -> Outcome | Behind:
     """Merge the work into the base; the branch of one that failed is the caller's to keep.
 
     What the base has already, by a kill or by somebody's hand, has to pass there all the same.
     """
-    old, work = commits
+    old = commits[0]
     kept = next_name(Git(root), tree.branch)
     git, place = merge_tree(root, old, config, say, stop)
-    message = f"Merge task {task}"
-    ended = git.asked("merge", "--quiet", "--no-commit", "--no-ff", work)
-    if not ended.code and git.own_file("MERGE_HEAD").exists():
-        ended = git.record(message, old, work)
-        git.asked("merge", "--quit")
-    if ended.code:
-        files = git.names("diff", "--name-only", "--diff-filter=U")
-        git.asked("merge", "--abort")
-        return Conflict(tuple(files), kept) if files else RedCheck("merge", ended.tail, kept)
+    if (apart := _united(git, message, commits, kept)) is not None:
+        return apart
     changed = git.names("diff", "--name-only", "--no-renames", old, "HEAD")
     if authority := [path for path in changed if is_authority(path)]:
         return Refused(tuple(authority), kept)
-    make_ready(git, root, place, config, say, stop)
-    failure = failed_check(root, place, task, trust_edited=trust_edited, say=say)
-    if failure is None and git.changes():
-        failure = CheckFailure("merge", "the checks changed files that git tracks")
-    if failure is not None:
-        return RedCheck(failure.name, failure.tail, kept)
     new = git.say("rev-parse", "HEAD")
+    failure = _failure(root, git, place, task, config, say, trust_edited, stop)
+    if failure is not None:
+        refuse_red(root, old, task, config, say, trust_edited, stop, when="on the base branch too")
+        return RedCheck(failure.name, failure.tail, kept)
     if new == old:
         return Merged(old)
-    if config.remote is not None:
-        pushed = git.push(config.remote, new, tree.base)
-        if pushed.code:
-            say(pushed.tail)
-            return Conflict((), kept)
+    if (unpushed := _unpushed(git, new, tree.base, config)) is not None:
+        return unpushed
     recorded = _recorded(root, git, place, changed)
     reason = move_base(Git(root), tree.base, old, new)
     return Merged(new, recorded) if reason is None else Pending(reason)
+
+
+def _united(
+    git: Git, message: str, commits: tuple[str, str], kept: str
+) -> Conflict | RedCheck | None:
+    """Commit the merge of two commits in the work tree of merges; return why that cannot be."""
+    ended = git.asked("merge", "--quiet", "--no-commit", "--no-ff", commits[1])
+    if not ended.code:
+        if git.own_file("MERGE_HEAD").exists():
+            git.record(message, *commits)
+            git.asked("merge", "--quit")
+        return None
+    files = git.names("diff", "--name-only", "--diff-filter=U")
+    git.asked("merge", "--abort")
+    if files:
+        return Conflict(tuple(files), kept)
+    git.refuse_unwritable()
+    return RedCheck("merge", ended.tail, kept)
+
+
+def _failure(
+    root: Path,
+    git: Git,
+    place: Path,
+    task: int,
+    config: LoopConfig,
+    say: Say,
+    trust_edited: bool,
+    stop: Event | None,
+) -> CheckFailure | None:
+    """Run the setup if it has to, and the checks of a task; return the first one that fails."""
+    try:
+        make_ready(git, root, place, config, say, stop)
+    except ProgramError as error:
+        return CheckFailure(SETUP, str(error))
+    failure = failed_check(root, place, task, trust_edited=trust_edited, say=say)
+    if failure is None and (changed := git.changes()):
+        text = f"files were changed while the checks ran: {', '.join(changed)}"
+        return CheckFailure(ALL, text)
+    return failure
+
+
+def refuse_red(
+    root: Path,
+    commit: str,
+    task: int,
+    config: LoopConfig,
+    say: Say,
+    trust_edited: bool,
+    stop: Event | None,
+    *,
+    when: str,
+) -> None:
+    """Raise `ProgramError` if a check of a task fails on a commit of the base branch.
+
+    The caller holds the lock of `merging`, whose work tree this uses, and says `when` it is.
+    """
+    git, place = merge_tree(root, commit, config, say, stop)
+    failure = _failure(root, git, place, task, config, say, trust_edited, stop)
+    if failure is None:
+        return
+    if failure.name == ALL:
+        raise ProgramError(f"the checks prove nothing on the base branch: {failure.tail}")
+    text = f'the check "{failure.name}" is red {when}'
+    raise ProgramError(text, "mend the base branch first", failure.tail)
+
+
+def _unpushed(git: Git, commit: str, base: str, config: LoopConfig) -> Pending | Behind | None:
+    """Push a commit to the base branch of the remote, if there is one; return why not."""
+    if config.remote is None:
+        return None
+    pushed = git.push(config.remote, commit, base)
+    if pushed.outcome == "behind":
+        return Behind()
+    if pushed.outcome == "unreachable":
+        return Pending(f'the remote "{config.remote}" cannot be reached')
+    if pushed.outcome == "refused":
+        words = "; ".join(pushed.words.splitlines())
+        return Pending(f'"{config.remote}" refuses the push of "{base}": {words}', refused=True)
+    return None
 
 
 def _recorded(root: Path, git: Git, place: Path, changed: list[str]) -> tuple[str, ...]:
@@ -184,13 +299,18 @@ def _committed(git: Git, tree: Worktree, message: str, say: Say) -> str:
         return ""  # it is gone or works on something else by now: the branch is what counts
     unlock(git)
     _return_to_branch(git, tree, say)
-    if nested := git.stage():
+    try:
+        nested = git.stage()
+    except ProgramError as error:
+        git.refuse_unwritable()
+        return error.problems[0].output  # such as a file that git may not read
+    if nested:
         return f"a repository within the work tree cannot be merged: {', '.join(nested)}"
     head = git.say("rev-parse", "HEAD")
     if git.say("write-tree") == git.say("rev-parse", f"{head}^{{tree}}"):
         return ""
-    ended = git.record(message, head)
-    return (ended.tail or "the commit was refused") if ended.code else ""
+    git.record(message, head)
+    return ""
 
 
 def _moved_submodules(git: Git, old: str, work: str) -> str:

@@ -12,7 +12,7 @@ from threading import Event
 
 from filelock import FileLock, Timeout
 
-from ralphgen.errors import ProjectError, Say
+from ralphgen.errors import ProgramError, ProjectError, Say
 from ralphgen.output.files import put, refuse_irregular
 from ralphgen.project.config import LoopConfig
 from ralphgen.runtime.files.main_tree import linked_trees
@@ -26,7 +26,12 @@ MERGE = "merge"  # the work tree in which merges are made
 BRANCH = "ralph/task-"
 KEPT = re.compile(r"ralph/task-(\d+)-(\d+)")
 SETUP = "ralphgen-setup"  # beside git's own files on a work tree: what it was made ready with
+NO_SUCH_REF = 2  # the exit code of `git ls-remote --exit-code` for a remote without the ref
 HELD_FOR = "ralphgen-branch"  # beside them too: the branch of the task that it is there for
+
+
+class RemoteError(ProjectError):
+    """The remote of the base branch does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +80,10 @@ def prepare(
     git = opened_tree(root, path)
     keep_leftover(git, say)
     branch = f"{BRANCH}{task}"
-    fetch_base(Git(root), base, config)
+    try:
+        fetch_base(Git(root), base, config)
+    except RemoteError as error:  # the session works on the base as it is here
+        say(f"{error.problems[0].text}: the merge will wait for it")
     began = git.say("rev-parse", f"refs/heads/{base}")
     left = git.commit(f"refs/heads/{branch}")
     if left is not None and not git.contains(began, left):
@@ -177,10 +185,7 @@ def keep_leftover(git: Git, say: Say) -> None:
         branch = f"ralph/left-{git.say('rev-parse', '--short', 'HEAD')}"
         git.say("update-ref", f"refs/heads/{branch}", head)
         git.say("symbolic-ref", "HEAD", f"refs/heads/{branch}")
-    ended = git.record("Keep unfinished work", head)
-    if ended.code:
-        text = f'what "{git.folder}" holds cannot be committed'
-        raise ProjectError(text, "commit it or take it away by hand", ended.tail)
+    git.record("Keep unfinished work", head)
     say(f'kept what was left in "{git.folder}" on the branch "{branch}"')
 
 
@@ -230,18 +235,32 @@ def next_name(git: Git, branch: str) -> str:
 def fetch_base(git: Git, base: str, config: LoopConfig) -> str | None:
     """Bring the base branch up to what its remote has, where there is one; return why not.
 
-    Raises `ProjectError` where the remote cannot be reached.
+    A remote without that branch gets it by the first push. Raises `RemoteError` if the remote does
+    not answer.
     """
     if config.remote is None:
         return None
     theirs = f"refs/remotes/{config.remote}/{base}"
-    git.say("fetch", "--quiet", "--", config.remote, f"+refs/heads/{base}:{theirs}")
+    refs = (config.remote, f"+refs/heads/{base}:{theirs}")
+    fetched = git.asked("fetch", "--quiet", "--", *refs)
+    if fetched.code:
+        listed = git.asked("ls-remote", "--exit-code", "--", config.remote, f"refs/heads/{base}")
+        if listed.code == NO_SUCH_REF:
+            return None
+        if listed.code:
+            raise unreachable(config.remote, listed.tail)
+        raise ProgramError(f'git fetch failed in "{git.folder}"', output=fetched.tail)
     old, new = git.say("rev-parse", f"refs/heads/{base}"), git.say("rev-parse", theirs)
     if git.contains(old, new):
         return None
     if not git.contains(new, old):
         return f'"{base}" and that of "{config.remote}" have both moved on'
     return move_base(git, base, old, new)
+
+
+def unreachable(remote: str, words: str) -> RemoteError:
+    """Return the error of a remote that does not answer, with the words of git."""
+    return RemoteError(f'the remote "{remote}" cannot be reached', output=words)
 
 
 def move_base(git: Git, base: str, old: str, new: str) -> str | None:
@@ -286,7 +305,7 @@ def make_ready(
 ) -> None:
     """Copy ignored files into a work tree and run the setup there, where either is out of date.
 
-    Raises `ProjectError` where the setup fails, and when `stop` is set while it runs.
+    Raises `ProgramError` if the setup fails, `ProjectError` when `stop` is set while it runs.
     """
     for path in _matching(root, config.copy_files, lambda name: name not in {".git", ".ralph"}):
         target = place / path
@@ -302,7 +321,7 @@ def make_ready(
         ended = run(command, place, root=root, stop=stop)
         if ended.code:
             text = f"[loop] setup {json.dumps(command)} ended with exit code {ended.code}"
-            raise ProjectError(f'{text} in "{place}"', "fix it", ended.tail)
+            raise ProgramError(f'{text} in "{place}"', "fix it", ended.tail)
     marker.write_text(now, encoding="utf-8")
 
 

@@ -7,6 +7,8 @@ from driving import query
 from proved_projects import TESTS, git, proved_project
 
 from ralphgen.project.config import LoopConfig
+from ralphgen.trust.record import add_to_record
+from ralphgen.trust.repository import git_items
 from ralphgen.worktrees.merge import Outcome, merge
 from ralphgen.worktrees.trees import Worktree, prepare
 
@@ -59,6 +61,28 @@ def closed(root: Path, tree: Worktree, task: int) -> None:
 def merged(root: Path, tree: Worktree, task: int, config: LoopConfig = SETTLED) -> Outcome:
     """What comes of merging the work of a session on a task."""
     return merge(root, tree, task, f"s{task}", config, say, title="Do it")
+
+
+def with_origin(root: Path) -> LoopConfig:
+    """The settings of a project that has a bare remote beside it, whose address is trusted."""
+    origin = root.parent / "origin"
+    git(root.parent, "clone", "--quiet", "--bare", str(root), str(origin))
+    git(root, "remote", "add", "origin", str(origin))
+    add_to_record(root, [item.digest for item in git_items(root, remote=True)])
+    return LoopConfig(remote="origin")
+
+
+def refusing_hook(repository: Path, name: str) -> None:
+    """Let a bare repository take no push."""
+    hook = repository / "hooks" / name
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\necho not on Fridays >&2\nexit 1\n", encoding="utf-8")
+    hook.chmod(0o755)
+
+
+def branch_of(root: Path) -> str:
+    """The branch that is checked out where the project is."""
+    return git(root, "symbolic-ref", "--short", "HEAD").strip()
 
 
 def base(root: Path) -> str:

@@ -97,6 +97,7 @@ def test_the_loop_names_each_hook_that_does_not_run(tmp_path: Path) -> None:
     assert 0 == done.returncode, done.stderr
     for name in ("pre-commit", "commit-msg"):
         assert f"note: hook {name} does not run in the loop; make it a check\n" in done.stderr
+    assert 'note: "message" of [loop] sets the message of its commits\n' in done.stderr
 
 
 def test_a_worktree_of_a_bare_repository_is_merged_into(tmp_path: Path) -> None:

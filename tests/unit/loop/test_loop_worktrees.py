@@ -10,6 +10,7 @@ from command_line import ralphgen
 from driving import query
 from lifelines import until
 from loop_projects import LoopProject, is_running, kill, wait_until_gone
+from merging_projects import base, refusing_hook, with_origin
 from planned_agent import Steps
 from proved_projects import TESTS, check, git, python
 
@@ -121,6 +122,118 @@ def test_a_merge_waits_for_what_a_person_changes_and_is_made_in_the_end(tmp_path
     assert 0 == done.returncode, done.stderr
     assert ["task-1.txt", "task-2.txt"] == merged(project)
     assert [] == project.held()
+
+
+def test_refused_push_ends_the_loop_with_5_and_costs_no_attempt(tmp_path: Path) -> None:
+    project = repository(tmp_path, 3, {"*": [WORKS]}, config=f'{TESTS}[loop]\nremote = "origin"\n')
+    with_origin(project.root)
+    refusing_hook(tmp_path / "origin", "update")
+    refused = project.loop("--worktrees")
+
+    assert 5 == refused.returncode, refused.stderr
+    assert '"origin" refuses the push of "' in refused.stderr
+    assert "hook declined); not on Fridays" in refused.stderr
+    assert [1] == [line["task"] for line in project.log("begin")]
+    again = project.loop("--worktrees")
+    assert (5, 1) == (again.returncode, len(project.log("begin"))), again.stderr
+
+    (tmp_path / "origin/hooks/update").unlink()
+    done = project.loop("--worktrees")
+    assert 0 == done.returncode, done.stderr
+    assert ["task-1.txt", "task-2.txt", "task-3.txt"] == merged(project)
+    assert {1: ["done"], 2: ["done"], 3: ["done"]} == project.outcomes()
+    assert base(project.root) == base(tmp_path / "origin")
+
+
+def test_unreachable_remote_lets_merges_wait_and_sessions_begin(tmp_path: Path) -> None:
+    goes: Steps = ["begin", ["run", "mv", str(tmp_path / "origin"), str(tmp_path / "away")]]
+    plan = {"1": [[*goes, *WORKS[1:]]], "*": [WORKS]}
+    project = repository(tmp_path, 2, plan, config=f'{TESTS}[loop]\nremote = "origin"\n')
+    with_origin(project.root)
+    left = project.loop("--worktrees")
+
+    assert 5 == left.returncode, left.stderr
+    assert 'merge pending: the remote "origin" cannot be reached' in left.stderr
+    assert [1, 2] == [line["task"] for line in project.log("begin")]
+    absent = project.loop("--worktrees")
+    assert (1, 2) == (absent.returncode, len(project.log("begin")))
+    assert "does not appear to be a git repository" in absent.stderr
+    (tmp_path / "away").rename(tmp_path / "origin")
+    done = project.loop("--worktrees")
+    assert 0 == done.returncode, done.stderr
+    assert ["task-1.txt", "task-2.txt"] == merged(project)
+
+
+def test_commits_have_the_message_of_the_settings(tmp_path: Path) -> None:
+    message = '[loop]\nmessage = "chore: {title} (#{task})"\n'
+    project = repository(tmp_path, 1, {"*": [WORKS]}, config=f"{TESTS}{message}")
+    project.loop("--worktrees")
+
+    assert ["chore: Task 1 (#1)"] * 2 == git(project.root, "log", "-2", "--format=%s").splitlines()
+
+
+def test_signing_without_a_key_stops_before_the_first_session(tmp_path: Path) -> None:
+    project = repository(tmp_path, 1, {"*": [WORKS]})
+    git(project.root, "config", "commit.gpgSign", "true")
+    git(project.root, "config", "user.signingKey", "no such key")
+    done = project.loop("--worktrees")
+
+    assert 1 == done.returncode
+    assert "git cannot sign a commit" in done.stderr
+    assert "gpg" in done.stderr
+    assert [] == project.log("begin")
+
+
+def test_setup_that_fails_stops_immediately_with_its_output(tmp_path: Path) -> None:
+    program = "import os, sys; sys.exit('no registry' if '/merge' not in os.getcwd() else 0)"
+    setup = f"[loop]\nsetup = {json.dumps([python(program)])}\n"
+    project = repository(tmp_path, 2, {"*": [WORKS]}, config=f"{TESTS}{setup}")
+    add_to_record(project.root, [item.digest for item in project_items(project.root)])
+    began = time.monotonic()
+    done = project.loop("--worktrees")
+
+    assert 1 == done.returncode
+    assert "no registry\n" in done.stderr
+    assert 1 == done.stderr.count("no session could be made")
+    assert [] == project.log("begin")
+    assert ({1: "pending", 2: "pending"}, []) == (project.statuses(), project.held())
+    assert (0, 0) == attempts(project)
+    assert time.monotonic() - began < 60
+
+
+def test_check_that_rewrites_a_tracked_file_is_named_before_the_first_session(
+    tmp_path: Path,
+) -> None:
+    config = check("format", *python("open('code.txt', 'a').write('0')"))
+    project = repository(tmp_path, 1, {"*": [WORKS]}, config=config)
+    done = project.loop("--worktrees")
+
+    assert 1 == done.returncode
+    assert 'files were changed while the checks ran: "code.txt"' in done.stderr
+    assert [] == project.log("begin")
+
+
+@pytest.mark.parametrize("options", [(), ("--worktrees",)])
+@pytest.mark.parametrize("how", ["is removed", "exits with 127"])
+def test_agent_that_vanishes_stops_immediately_and_costs_no_attempt(
+    tmp_path: Path, options: tuple[str, ...], how: str
+) -> None:
+    removes: Steps = [["run", "rm", str(tmp_path / "claude")], *WORKS]
+    plan = {"1": [removes]} if how == "is removed" else {"1": [WORKS], "2": [[["exit", 127]]]}
+    project = repository(tmp_path, 3, plan)
+    done = project.loop(*options)
+    expected = 'no "claude" on PATH' if how == "is removed" else "ended with exit code 127"
+
+    assert 1 == done.returncode, done.stderr
+    assert expected in done.stderr
+    assert {1: "done", 2: "pending", 3: "pending"} == project.statuses()
+    assert (0, 0) == attempts(project)
+
+
+def attempts(project: LoopProject) -> tuple[int, int]:
+    """How many claims count an attempt, and how many sessions hold a task."""
+    rows = query(project.root, "SELECT attempts FROM ralphgen_claims WHERE attempts > 0")
+    return len(rows), len(project.held())
 
 
 def test_it_refuses_a_base_into_which_nothing_could_be_merged(tmp_path: Path) -> None:

@@ -120,12 +120,23 @@ def test_a_rule_of_permission_cannot_be_an_option_of_claude_code(tmp_path: Path,
     )
 
 
+@pytest.mark.parametrize("text", ["chore: {title} (#{task})", "x {{y}}", "a\\n\\nTask: {task}"])
+def test_message_of_commits_may_have_both_placeholders(tmp_path: Path, text: str) -> None:
+    config = read_config(written(tmp_path, f'[loop]\nmessage = "{text}"\n'.encode()), ("ralph",))
+
+    assert text.replace("\\n", "\n") == config.values.loop.message
+
+
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
         ("setup = [[]]", '"loop.setup[0]" is a list, expected an argument list'),
         ('setup = [[" "]]', '"loop.setup[0]" is a list, expected an argument list'),
         ('copy = ["../.env"]', '"loop.copy[0]" is "../.env", expected a path below the project'),
+        *(
+            (f'message = "{text}"', f'"loop.message" is "{text}", expected a commit message, whose')
+            for text in ("", " ", "{", "}", "{}", "{number}", "{0}", "{title!r}", "{task:04}")
+        ),
         ('remote = "--upload-pack=x"', '"loop.remote" is "--upload-pack=x", expected the name of'),
         ("attempts = 0", '"loop.attempts" is 0, expected greater than or equal to 1'),
         ("agents.x.command = []", '"loop.agents.x.command" is a list, expected an argument list'),

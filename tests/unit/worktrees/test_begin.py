@@ -1,17 +1,48 @@
 """What keeps work in work trees from beginning: a base that no merge could go into."""
 
+import os
 import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from socket import socket
 
 import pytest
 from driving import query
-from merging_projects import SETTLED, merging_project, say
+from lifelines import until
+from merging_projects import SETTLED, branch_of, merging_project, say, with_origin
 from proved_projects import git
 
 from ralphgen.errors import ProjectError
-from ralphgen.worktrees.begin import refuse_red_base, refuse_unmergeable
+from ralphgen.trust.record import add_to_record
+from ralphgen.trust.repository import git_items
+from ralphgen.worktrees.begin import refuse_red_base, refuse_uncommittable, refuse_unmergeable
 
 pytestmark = pytest.mark.slow
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """The address of a server of git that gives its repositories and takes none."""
+    with socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    options = ["--reuseaddr", "--export-all", "--listen=127.0.0.1", f"--port={port}"]
+    command = [str(shutil.which("git")), "daemon", *options, f"--base-path={folder}", str(folder)]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        assert until(lambda: _answers(port))
+        yield f"git://127.0.0.1:{port}"
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait()
+
+
+def _answers(port: int) -> bool:
+    with socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 @pytest.fixture
@@ -63,6 +94,35 @@ class TestBeforeItBegins:
         with pytest.raises(ProjectError, match="has no commit"):
             refuse_unmergeable(root, SETTLED)
         assert tmp_path.is_dir()
+
+    def test_remote_that_may_only_be_read_is_refused(self, root: Path) -> None:
+        config = with_origin(root)
+        with served(root.parent) as address:
+            git(root, "remote", "set-url", "origin", f"{address}/origin")
+            refuse_unmergeable(root, config)
+            with pytest.raises(ProjectError, match="cannot be pushed to the remote") as raised:
+                refuse_uncommittable(root, branch_of(root), config)
+
+        assert "receive-pack" in str(raised.value) or "access denied" in str(raised.value)
+        with pytest.raises(ProjectError, match='the remote "origin" cannot be reached'):
+            refuse_uncommittable(root, branch_of(root), config)
+
+    def test_remote_that_takes_pushes_and_a_key_are_fine(self, root: Path, tmp_path: Path) -> None:
+        config = with_origin(root)
+        words = ["-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "key")]
+        subprocess.run([str(shutil.which("ssh-keygen")), *words], check=True)
+        for key, value in (
+            ("commit.gpgSign", "true"),
+            ("gpg.format", "ssh"),
+            ("user.signingKey", str(tmp_path / "key")),
+        ):
+            git(root, "config", key, value)
+        add_to_record(root, [item.digest for item in git_items(root, remote=True)])
+        before = git(root, "for-each-ref")
+        refuse_uncommittable(root, branch_of(root), config)
+
+        assert before == git(root, "for-each-ref")
+        assert "" == git(tmp_path / "origin", "for-each-ref", "refs/remotes")
 
     def test_a_red_base_is_refused(self, root: Path) -> None:
         (root / "code.txt").write_text("1", encoding="utf-8")

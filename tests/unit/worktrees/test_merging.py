@@ -4,16 +4,27 @@ from pathlib import Path
 
 import pytest
 from driving import connected, query
-from merging_projects import base, branches, files_of, merged, merging_project, worked
+from merging_projects import (
+    base,
+    branch_of,
+    branches,
+    files_of,
+    merged,
+    merging_project,
+    refusing_hook,
+    say,
+    with_origin,
+    worked,
+)
 from proved_projects import check, git, python
 
+from ralphgen.errors import ProgramError
 from ralphgen.project.config import LoopConfig
-from ralphgen.trust.record import add_to_record
-from ralphgen.trust.repository import git_items
 from ralphgen.worktrees.begin import left_merges
 from ralphgen.worktrees.look import worktree_notes
 from ralphgen.worktrees.merge import Conflict, Merged, Pending, RedCheck
 from ralphgen.worktrees.record import unmerged
+from ralphgen.worktrees.trees import prepare
 
 pytestmark = pytest.mark.slow
 
@@ -149,15 +160,57 @@ def test_a_merge_that_waited_leaves_the_work_tree_to_the_next_task(root: Path) -
     assert "2" == git(root, "show", "HEAD:two.txt")
 
 
+def test_red_check_of_the_merged_files_and_of_the_base_stops_with_its_output(
+    tmp_path: Path,
+) -> None:
+    program = "import sys, pathlib; sys.exit(pathlib.Path(sys.argv[1]).read_text())"
+    broken = tmp_path / "broken"
+    root = merging_project(tmp_path / "p", check("service", *python(program), str(broken)))
+    tree = worked(root, 1, [("new.txt", "x")])
+    broken.write_text("no service", encoding="utf-8")
+    with pytest.raises(ProgramError, match='"service" is red on the base branch too') as raised:
+        merged(root, tree, 1)
+
+    assert "no service" in str(raised.value)
+    assert ["ralph/task-1"] == branches(root)
+
+
+SETUP = "import pathlib, sys; sys.exit(int(pathlib.Path(sys.argv[1]).read_text()))"
+
+
+def test_setup_that_fails_on_the_merged_files_alone_is_of_the_task(
+    root: Path, tmp_path: Path
+) -> None:
+    settled = LoopConfig(setup=[[*python(SETUP), "code.txt"]], setup_when=["code.txt"])
+    outcome = merged(root, worked(root, 1, [("code.txt", "3")]), 1, settled)
+    state = tmp_path / "state"
+    state.write_text("4", encoding="utf-8")
+    failing = LoopConfig(setup=[[*python(SETUP), str(state)]])
+
+    assert isinstance(outcome, RedCheck)
+    assert ("setup", "ralph/task-1-1") == (outcome.name, outcome.branch)
+    assert "ended with exit code 3" in outcome.tail
+    with pytest.raises(ProgramError, match="ended with exit code 4"):
+        merged(root, worked(root, 2, [("other.txt", "3")], 2), 2, failing)
+
+
+def test_commit_that_cannot_be_signed_stops_and_keeps_the_work(root: Path) -> None:
+    tree = worked(root, 1, [("new.txt", "x")])
+    git(root, "config", "commit.gpgSign", "true")
+    git(root, "config", "user.signingKey", "no such key")
+    with pytest.raises(ProgramError, match="git cannot sign a commit"):
+        merged(root, tree, 1)
+
+    git(root, "config", "commit.gpgSign", "false")
+    assert isinstance(merged(root, tree, 1), Merged)
+
+
 class TestWithARemote:
     """Machines that share a database share the base branch too."""
 
     @pytest.fixture
-    def config(self, root: Path, tmp_path: Path) -> LoopConfig:
-        git(tmp_path, "clone", "--quiet", "--bare", str(root), str(tmp_path / "origin"))
-        git(root, "remote", "add", "origin", str(tmp_path / "origin"))
-        add_to_record(root, [item.digest for item in git_items(root, remote=True)])
-        return LoopConfig(remote="origin")
+    def config(self, root: Path) -> LoopConfig:
+        return with_origin(root)
 
     def test_the_merge_is_pushed(self, root: Path, config: LoopConfig, tmp_path: Path) -> None:
         tree = worked(root, 1, [("new.txt", "x")])
@@ -178,19 +231,90 @@ class TestWithARemote:
         assert isinstance(merged(root, tree, 1, config), Merged)
         assert {"new.txt", "theirs.txt"} <= files_of(root)
 
-    def test_a_push_that_is_rejected_is_a_conflict(
+    @pytest.mark.parametrize("hook", ["pre-receive", "update"])
+    def test_refused_push_waits_with_the_words_of_the_remote(
+        self, root: Path, config: LoopConfig, tmp_path: Path, hook: str
+    ) -> None:
+        refusing_hook(tmp_path / "origin", hook)
+        before, tree = base(root), worked(root, 1, [("new.txt", "x")])
+        outcome = merged(root, tree, 1, config)
+
+        assert isinstance(outcome, Pending)
+        assert outcome.refused
+        assert "hook declined); not on Fridays" in outcome.reason
+        assert (before, ["ralph/task-1"]) == (base(root), branches(root))
+
+        (tmp_path / "origin/hooks" / hook).unlink()
+        assert isinstance(merged(root, tree, 1, config), Merged)
+        assert base(root) == git(tmp_path / "origin", "rev-parse", tree.base).strip()
+
+    def test_push_to_a_branch_that_is_checked_out_is_refused(
         self, root: Path, config: LoopConfig, tmp_path: Path
     ) -> None:
-        hook = tmp_path / "origin/hooks/pre-receive"
-        hook.parent.mkdir(exist_ok=True)
-        hook.write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
-        hook.chmod(0o755)
-        before = base(root)
+        tree = worked(root, 1, [("new.txt", "x")])
+        git(tmp_path / "origin", "config", "core.bare", "false")
+        git(tmp_path / "origin", "config", "receive.denyCurrentBranch", "refuse")
+        (tmp_path / "origin").rename(tmp_path / "kept")
+        (tmp_path / "origin").mkdir()
+        (tmp_path / "kept").rename(tmp_path / "origin/.git")
+        outcome = merged(root, tree, 1, config)
 
-        assert Conflict((), "ralph/task-1-1") == merged(
-            root, worked(root, 1, [("new.txt", "x")]), 1, config
-        )
-        assert before == base(root)
+        assert isinstance(outcome, Pending)
+        assert "branch is currently checked out" in outcome.reason
+        assert outcome.refused
+
+    def test_remote_that_is_gone_lets_the_merge_wait(
+        self, root: Path, config: LoopConfig, tmp_path: Path
+    ) -> None:
+        tree = worked(root, 1, [("new.txt", "x")])
+        (tmp_path / "origin").rename(tmp_path / "away")
+
+        assert Pending('the remote "origin" cannot be reached') == merged(root, tree, 1, config)
+        assert "ralph/task-2" == prepare(root, 2, 2, config, say).branch
+        (tmp_path / "away").rename(tmp_path / "origin")
+        assert isinstance(merged(root, tree, 1, config), Merged)
+
+    def test_remote_without_the_branch_gets_it_by_the_first_push(
+        self, root: Path, config: LoopConfig, tmp_path: Path
+    ) -> None:
+        tree = worked(root, 1, [("new.txt", "x")])
+        git(tmp_path / "origin", "update-ref", "-d", f"refs/heads/{tree.base}")
+        outcome = merged(root, tree, 1, config)
+
+        assert Merged(git(tmp_path / "origin", "rev-parse", tree.base).strip()) == outcome
+
+
+PUSHES_FIRST = """
+import pathlib, subprocess, sys
+other, most = pathlib.Path(sys.argv[1]), int(sys.argv[2])
+number = len([*other.glob("theirs-*")])
+if number < most:
+    (other / f"theirs-{number}").write_text("y")
+    for words in (["add", "--all"], ["commit", "-qm", "theirs"], ["push", "-q"]):
+        subprocess.run(["git", "-C", other, *words], check=True)
+"""
+"""A check in which another clone pushes, so many times in all."""
+
+
+@pytest.mark.parametrize(("times", "expected"), [(2, Merged), (99, Pending)])
+def test_lost_race_is_merged_again_a_bounded_number_of_times(
+    tmp_path: Path, times: int, expected: type
+) -> None:
+    other = tmp_path / "other"
+    program = [*python(PUSHES_FIRST), str(other), str(times)]
+    root = merging_project(tmp_path / "p", check("slow", *program))
+    config = with_origin(root)
+    git(tmp_path, "clone", "--quiet", "origin", "other")
+    for key in ("user.name", "user.email"):
+        git(other, "config", key, "o")
+    outcome = merged(root, worked(root, 1, [("new.txt", "x")]), 1, config)
+
+    assert isinstance(outcome, expected)
+    if times == 2:
+        assert {"new.txt", "theirs-0", "theirs-1"} <= files_of(root)
+    else:
+        assert Pending(f'"{branch_of(root)}" was pushed to 5 times while the checks ran') == outcome
+        assert ["ralph/task-1"] == branches(root)
 
 
 def test_the_ledger_says_what_waits_and_doctor_what_is_kept(root: Path) -> None:
