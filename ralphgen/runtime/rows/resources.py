@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..deferred import then
 from ..errors import NotThereError
 
 TYPE_CHECKING = False
@@ -64,8 +65,8 @@ class RowResources:
         table = dict(self._seen(workspace)).get(name)
         if table is None or len(parts) != len(table.key):
             raise NotThereError(f"there is no resource {shortened(uri)}")
-        found: tuple[str, str] | DeferredResult
-        found = reading(table)(workspace, {"tool": _tool(table), "uri": uri, "parts": parts})
+        text = reading(table)(workspace, {"tool": _tool(table), "uri": uri, "parts": parts})
+        found: tuple[str, str] | DeferredResult = then(text, lambda text: (MEDIA_TYPE, text))
         return found
 
     def completed(

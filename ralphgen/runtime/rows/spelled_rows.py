@@ -11,7 +11,6 @@ from ..statements.tools import in_child
 from ..values.arguments import shortened
 from ..values.paging import fitted
 from ..values.uris import named
-from .resources import MEDIA_TYPE
 from .table import BOOLEAN
 from .tools import found_row
 
@@ -32,13 +31,13 @@ _BOOLEANS = {"false": False, "true": True}
 
 @in_child
 def reading(table: RowTable) -> Run:
-    """Return a function that reads a row: the media type, and JSON as the `tool` answers it.
+    """Return a function that reads a row as JSON, as the `tool` answers it.
 
     Its arguments are the `tool`, the `uri`, and the `parts` of it that spell the key. It raises
     `NotThereError` for a row that does not exist, or that the session does not get.
     """
 
-    def run(workspace: Any, arguments: dict[str, Any]) -> tuple[str, str]:
+    def run(workspace: Any, arguments: dict[str, Any]) -> str:
         uri = arguments["uri"]
         texts = [named(uri, part) for part in arguments["parts"]]
         key = _key(workspace, table, arguments["tool"], texts)
@@ -50,7 +49,7 @@ def reading(table: RowTable) -> Run:
                 raise NotThereError(str(error)) from error
 
         row = workspace.snapshot(found)
-        return MEDIA_TYPE, json.dumps(row, ensure_ascii=False, separators=(",", ":"))
+        return json.dumps(row, ensure_ascii=False, separators=(",", ":"))
 
     return run
 
