@@ -204,7 +204,8 @@ class Git:
         """
         target = f"refs/heads/{branch}"
         uses_lfs = self.asked("config", "--get-regexp", r"^filter\.lfs\.").output
-        if uses_lfs and Path(self.repository.common, "lfs").is_dir():
+        storage = self.asked("config", "--type=path", "--get", "lfs.storage").output.strip()
+        if uses_lfs and Path(self.repository.common, storage or "lfs").is_dir():
             line = f"{target} {commit} {target} {'0' * len(commit)}\n"
             sent = self.asked("lfs", "pre-push", remote, given=line.encode())
             if sent.code:

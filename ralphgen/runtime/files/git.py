@@ -186,7 +186,10 @@ def _environment(
         "RALPHGEN_TREE": repository.top,
         "GIT_ASKPASS": "true",
         "GIT_EDITOR": "true",
+        # Grafts and replaced objects would show other content than the commits have.
+        "GIT_GRAFT_FILE": os.devnull,
         "GIT_MERGE_AUTOEDIT": "no",
+        "GIT_NO_REPLACE_OBJECTS": "1",
         "GIT_TERMINAL_PROMPT": "0",
         "SSH_ASKPASS": "true",
     }

@@ -2,12 +2,15 @@
 
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from merging_projects import SETTLED, base, merged, merging_project, say, worked
 from proved_projects import TESTS, git, written
 
+from ralphgen.errors import ProjectError
+from ralphgen.project.git import read_files_of_git
 from ralphgen.runtime.files.work_tree import nested_repositories, tree_files
 from ralphgen.trust.record import add_to_record
 from ralphgen.trust.repository import git_items
@@ -218,3 +221,77 @@ def test_an_ignored_repository_within_is_left_alone(root: Path) -> None:
     assert isinstance(merged(root, tree, 1), Merged)
     assert (tree.root / "kept.log/.git").is_dir()
     shutil.rmtree(tree.root / "kept.log")
+
+
+def test_a_monitor_of_the_user_takes_no_program_from_the_tree(
+    root: Path, home: Path, mark: Path
+) -> None:
+    git(root, "config", "--file", str(home / ".gitconfig"), "core.fsmonitor", "sh monitor.sh")
+    tree = worked(root, 1, [("new.txt", "x"), ("monitor.sh", f"touch '{mark}'")])
+
+    assert isinstance(merged(root, tree, 1), Merged)
+    assert not mark.exists()
+
+
+def test_replaced_objects_do_not_change_the_content_of_a_commit(root: Path) -> None:
+    name = git(root, "ls-files").splitlines()[0]
+    real, text = git(root, "rev-parse", f"HEAD:{name}"), git(root, "show", f"HEAD:{name}")
+    (root / "other").write_text("other", encoding="utf-8")
+    git(root, "replace", real.strip(), git(root, "hash-object", "-w", "other").strip())
+    assert "other" == git(root, "show", f"HEAD:{name}").strip()
+
+    assert text.rstrip("\n") == Git(root).say("show", f"HEAD:{name}")
+    assert text.encode() == (read_files_of_git(root, [f"HEAD:{name}".encode()]) or [b""])[0]
+
+
+def test_a_graft_does_not_change_the_history(root: Path) -> None:
+    tree = worked(root, 1, [("new.txt", "x")])
+    assert isinstance(merged(root, tree, 1), Merged)
+    (root / ".git/info/grafts").write_text(f"{base(root).strip()}\n", encoding="utf-8")
+    assert "1" == git(root, "rev-list", "--count", "HEAD").strip()
+
+    assert int(Git(root).say("rev-list", "--count", "HEAD")) > 1
+
+
+@pytest.mark.parametrize("as_link", [True, False])
+def test_a_forged_record_of_a_work_tree_starts_no_program(
+    root: Path, mark: Path, as_link: bool
+) -> None:
+    tree = worked(root, 1, [("new.txt", "x"), (".gitattributes", "*.txt filter=x\n")])
+    forged(
+        root,
+        tree,
+        f"\tfsmonitor = touch '{mark}'\n\tworktree = {tree.path}\n"
+        f"[extensions]\n\tworktreeConfig = true\n[include]\n\tpath = {tree.path}/more\n"
+        f"[filter \"x\"]\n\tclean = touch '{mark}'; cat\n",
+        as_folder=False,
+    )
+    fake, record = tree.path / "fake", root / ".git/worktrees/1"
+    written(
+        tree.path,
+        [
+            ("more", f"[core]\n\tfsmonitor = touch '{mark}'\n"),
+            ("fake/gitdir", f"{tree.path}/.git\n"),
+            ("fake/commondir", f"{fake}\n"),
+            ("fake/config.worktree", (fake / "config").read_text(encoding="utf-8")),
+            ("fake/hooks/pre-commit", f"#!/bin/sh\ntouch '{mark}'\n"),
+            ("fake/hooks/reference-transaction", f"#!/bin/sh\ntouch '{mark}'\n"),
+        ],
+    )
+    for hook in (fake / "hooks").iterdir():
+        hook.chmod(0o755)
+    if as_link:
+        shutil.copy(record / "index", fake / "index")
+        shutil.rmtree(record)
+        record.symlink_to(fake)
+    else:
+        for name in ("commondir", "config.worktree"):
+            shutil.copy(fake / name, record / name)
+        shutil.copytree(fake / "hooks", record / "hooks")
+    before = base(root)
+    tree_files(str(tree.root))
+    with suppress(ProjectError):
+        merged(root, tree, 1)
+
+    assert not mark.exists()
+    assert before.strip() in git(root, "rev-list", "HEAD").splitlines()

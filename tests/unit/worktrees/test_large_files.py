@@ -62,7 +62,13 @@ def test_a_merge_has_the_pointer_and_the_checkout_the_content(root: Path, sent: 
     assert "content" == (root / "a.bin").read_text(encoding="utf-8")
 
 
-def test_a_push_sends_the_large_files_first(root: Path, sent: Path) -> None:
+@pytest.mark.parametrize("storage", ["", "~/kept", "other"])
+def test_a_push_sends_the_large_files_first(root: Path, sent: Path, storage: str) -> None:
+    if storage:
+        (root / ".git/lfs").rmdir()
+        place = root.parent / "home/kept" if storage[0] == "~" else root / ".git/other"
+        place.mkdir()
+        git(root, "config", "--global", "lfs.storage", storage)
     outcome = merged(root, worked(root, 1, FILES), 1, WITH_REMOTE)
     remote = git(root.parent / "origin", "rev-parse", "HEAD").strip()
     branch = git(root, "symbolic-ref", "HEAD").strip()
