@@ -71,6 +71,24 @@ def test_a_task_that_others_wait_for_goes_where_a_person_agrees(root: Path, era:
 
 
 @ERAS
+def test_a_person_is_asked_if_the_database_has_triggers_too(tmp_path: Path, era: Era) -> None:
+    """Such calls run in a child process."""
+    trigger = (
+        "CREATE TRIGGER noted AFTER DELETE ON tasks BEGIN "
+        "UPDATE tasks SET description = 'noted' WHERE id = 2; END"
+    )
+    root = create_project(tmp_path / "p", THIRD, trigger)
+    person = Person("accept", **AGREES)
+    with connected(root, era=era, person=person) as server:
+        assert "there is no task 7" in server.refusal("delete_task", id=7)
+        assert {"deleted": 1, "freed": [2, 3]} == server.call("delete_task", id=1)
+        assert "expected" in server.refusal("set_task_status", id=2, status="never")
+
+    assert 1 == len(person.asked)
+    assert [("noted",)] == query(root, "SELECT description FROM tasks WHERE id = 2")
+
+
+@ERAS
 def test_without_a_person_the_refusal_is_what_it_always_was(root: Path, era: Era) -> None:
     before = rows(root)
     with connected(root, era=era) as server:
