@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..task import one_line
-from .make_variables import reference_end
+from .make_variables import COMMENT, reference_end
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ MODIFIERS = r"(?:(?:export|override|private)\s+)*"
 ASSIGNMENT = re.compile(rf"{MODIFIERS}[^\s:=#]+\s*(?::{{1,3}}|[+?!])?=", re.ASCII)
 PREFIX = re.compile(rf"{MODIFIERS}\.RECIPEPREFIX\s*:{{0,3}}=\s*(.*)", re.ASCII)
 DEFINITION = re.compile(rf"{MODIFIERS}(un)?define(?!\S)", re.ASCII)
-CONDITIONS = {"ifdef": 1, "ifndef": 1, "ifeq": 1, "ifneq": 1, "else": 0, "endif": -1}
+CONDITIONS = frozenset(("ifdef", "ifndef", "ifeq", "ifneq", "else", "endif"))
 INCLUDES = {"include": True, "-include": False, "sinclude": False}  # whether the file must be there
 DIRECTIVES = ("export", "unexport", "vpath", "load", "-load")
 
@@ -99,14 +99,16 @@ class RecipePrefix:
 class Makefile:
     """Reads the statements of one Makefile, in the order and by the rules of GNU make 4.3."""
 
-    __slots__ = ("_comment", "_depth", "_lines", "_prefix", "_rule", "_variables")
+    __slots__ = ("_branches", "_comment", "_lines", "_prefix", "_rule", "_variables")
 
     def __init__(self, text: str, prefix: RecipePrefix, variables: Variables) -> None:
         self._variables = variables
         self._lines = _logical_lines(text)
         self._prefix = prefix
         self._comment: str | None = None  # that stands directly above
-        self._depth = 0  # conditions that are open
+        # Of each open condition: whether make reads this branch, and whether it has read one;
+        # None where only make knows.
+        self._branches: list[tuple[bool | None, bool | None]] = []
         self._rule: MakeRule | None = None  # whose recipe may follow
 
     def statements(self) -> Iterator[MakeRule | Include | Fault]:
@@ -117,15 +119,16 @@ class Makefile:
         is_sound = True
         for number, pieces in self._lines:
             if self._rule and pieces[0].startswith(self._prefix.character):
-                followers = [piece.removeprefix(self._prefix.character) for piece in pieces]
-                self._rule.add_recipe("".join(followers))
+                if not self._is_skipped():
+                    followers = [piece.removeprefix(self._prefix.character) for piece in pieces]
+                    self._rule.add_recipe("".join(followers))
                 self._comment = None
                 continue
             statement = self._statement(number, _joined(pieces))
             if statement and (is_sound or not isinstance(statement, Fault)):
                 yield statement
             is_sound = is_sound and not isinstance(statement, Fault)
-        if is_sound and self._depth:
+        if is_sound and self._branches:
             yield Fault("holds a condition without an 'endif'")
 
     def _statement(self, number: int, line: str) -> MakeRule | Include | Fault | None:
@@ -136,23 +139,50 @@ class Makefile:
         head, tail = _split(line)
         word = _first_word(head)
         assignment = ASSIGNMENT.match(head)
-        if word in CONDITIONS and not assignment:
-            self._depth = max(0, self._depth + CONDITIONS[word])
+        is_condition = word in CONDITIONS and not assignment
+        if is_condition:
+            self._branch(word, COMMENT.sub("", line)[len(word) :].strip())
+        if is_condition or self._is_skipped():
             return None
         self._rule = None  # all other lines end a recipe
         if assignment:
             self._prefix.follow(line)
-            self._variables.assign(line, is_certain=not self._depth)
+            self._variables.assign(line, is_certain=self._is_certain())
         elif found := DEFINITION.match(head):
             self._variables.forget(_first_word(head[found.end() :]))
             return None if found[1] else self._skip_definition(number)
         elif word in INCLUDES:
-            is_needed = INCLUDES[word] and not self._depth
+            is_needed = INCLUDES[word] and self._is_certain()
             names = _words(self._expanded(line)[len(word) :])
             return Include(number, names, is_needed=is_needed)
         elif word not in DIRECTIVES:
             return self._read_rule(number, head, self._expanded(line), tail, comment)
         return None
+
+    def _branch(self, word: str, rest: str) -> None:
+        """Follow a line of a condition."""
+        if word in {"endif", "else"} and not self._branches:
+            return
+        before: bool | None = False
+        if word in {"endif", "else"}:
+            _, before = self._branches.pop()
+        if word == "endif":
+            return
+        if word == "else":
+            word, _, rest = rest.partition(" ")
+        holds = self._variables.holds(word, rest.strip()) if word else True
+        if before is not False and holds is not False:
+            holds = None if before is None else False
+        has_read = next((each for each in (True, None) if each in (before, holds)), False)
+        self._branches.append((holds, has_read))
+
+    def _is_skipped(self) -> bool:
+        """Return whether make does not read the line, by a condition."""
+        return any(is_read is False for is_read, _ in self._branches)
+
+    def _is_certain(self) -> bool:
+        """Return whether make reads the line, whatever only make knows."""
+        return all(is_read for is_read, _ in self._branches)
 
     def _expanded(self, line: str) -> str:
         """Return what `_split` returns first, with the values of references that are known."""
@@ -163,7 +193,7 @@ class Makefile:
     ) -> MakeRule | Fault | None:
         found = TARGETS.match(expanded)
         if not found:
-            is_certain = "$" not in head and not self._depth
+            is_certain = "$" not in head and self._is_certain()
             return Fault(f"line {number}: is no rule, assignment or recipe") if is_certain else None
         if ASSIGNMENT.match(expanded[found.end() :].removeprefix(":").lstrip()):
             return None  # of a variable that only these targets have
@@ -222,7 +252,9 @@ def _split(line: str, variables: Variables | None = None) -> tuple[str, str]:
         start = reference_end(line, found.end()) if found[0] == "$" else found.end()
         text = found[0]
         if text == "$" and variables is not None:
-            value = variables.expand(line[found.start() : start])
+            before, behind = line[: found.start()][-1:], line[start : start + 1]
+            is_alone = (not before or before.isspace()) and behind in {"", " ", "\t", ":", "&"}
+            value = variables.words(line[found.start() : start], is_alone=is_alone)
             text = text if value is None or "$" in value else value.replace("#", "\\#")
         head.append(text)
     return "".join(head) + line[start:], ""

@@ -23,7 +23,7 @@ _OF_MAKE = re.compile(
 _WRITTEN = re.compile(
     r"(?:(?:export|override|private)\s+)*([^\s:=#+?!$()]+)\s*(:{1,3}|[+?!])?=\s*(.*)", re.DOTALL
 )
-_COMMENT = re.compile(r"(?<!\\)#.*", re.DOTALL)
+COMMENT = re.compile(r"(?<!\\)#.*", re.DOTALL)
 _CALL = re.compile(r"([a-z-]+)\s+(.*)", re.DOTALL)
 _CLOSING = {"(": ")", "{": "}"}
 GLOB = re.compile(r"[*?\[]")
@@ -36,12 +36,13 @@ class Variables:
     that was assigned under a condition has all its possible values, as one list.
     """
 
-    __slots__ = ("_environment", "_folder", "_left", "_values")
+    __slots__ = ("_environment", "_folder", "_is_exact", "_left", "_values")
 
     def __init__(self, folder: Folder, environment: Mapping[str, str]) -> None:
         self._folder = folder
         self._environment = environment
         self._left = MOST
+        self._is_exact = False  # a value that varies is not known
         # By name: the text, whether it is expanded at each use, whether it varies.
         self._values: dict[str, tuple[str | None, bool, bool]] = {
             "CURDIR": (folder.path, False, False)
@@ -52,7 +53,7 @@ class Variables:
         found = _WRITTEN.fullmatch(line)
         if found is None:
             return
-        name, operator, written = found[1], found[2] or "", _COMMENT.sub("", found[3])
+        name, operator, written = found[1], found[2] or "", COMMENT.sub("", found[3])
         before = self._values.get(name)
         if operator == "?" and (before or name in self._environment):
             return
@@ -90,7 +91,9 @@ class Variables:
                 text[:sign][-1:].isspace() or not sign,
                 text[end : end + 1].isspace() or end == len(text),
             )
-            if value is None or (self._varies(text[sign + 1 : end]) and not all(alone)):
+            if value is None or (
+                self._varies(text[sign + 1 : end]) and (self._is_exact or not all(alone))
+            ):
                 return None
             parts += [text[at:sign], value]
             at = end
@@ -98,6 +101,37 @@ class Variables:
             if self._left < 0:
                 return None
         return "".join(parts) + text[at:]
+
+    def words(self, reference: str, *, is_alone: bool) -> str | None:
+        """Return the value of a reference; one that varies only has words if it is `is_alone`."""
+        return self.expand(reference) if is_alone else self._exact(reference)
+
+    def _exact(self, text: str) -> str | None:
+        """Return the text with its references filled in; None where a value varies."""
+        self._is_exact = True
+        try:
+            return self.expand(text)
+        finally:
+            self._is_exact = False
+
+    def holds(self, word: str, rest: str) -> bool | None:
+        """Return whether a condition such as `ifeq (a,b)` holds; None where only make knows."""
+        if word in {"ifdef", "ifndef"}:
+            name = self._exact(rest)
+            found = None if name is None else self._is_defined(name.strip())
+        else:
+            sides = [self._exact(side) for side in _sides(rest)]
+            is_known = len(sides) == len(("left", "right")) and None not in sides
+            found = sides[0] == sides[1] if is_known else None
+        return found if found is None or word in {"ifdef", "ifeq"} else not found
+
+    def _is_defined(self, name: str) -> bool | None:
+        if name in self._values:
+            text, _, varies = self._values[name]
+            return None if text is None or varies else bool(text)
+        if name in self._environment:
+            return bool(self._environment[name])
+        return None if _OF_MAKE.fullmatch(name) else False
 
     def matching(self, pattern: str) -> list[str]:
         """Return the files in the folder of the project that a pattern of paths fits, sorted."""
@@ -203,6 +237,14 @@ def reference_end(line: str, start: int) -> int:
         if not depth:
             return at + 1
     return len(line)
+
+
+def _sides(rest: str) -> list[str]:
+    """Return the two texts that a condition compares."""
+    if rest.startswith("("):
+        left, *right = _arguments(rest[1:].rstrip().removesuffix(")"))
+        return [left.rstrip(), ",".join(right).lstrip()] if right else []
+    return [one or other for one, other in re.findall(r"""'([^']*)'|"([^"]*)\"""", rest)]
 
 
 def _arguments(text: str) -> list[str]:
