@@ -60,9 +60,9 @@ def make_tasks(folder: Folder) -> Iterator[Task]:
     The file is read by rules of our own, since make itself runs what `$(shell ...)` holds even
     where it only lists. Variables, functions of plain text and conditions are followed; of a
     condition that only make knows, both sides are tasks. Those of the Makefile come first, then
-    those of included files; the first rule for a name is where it is defined. A description is `## text` behind the target, else the comment directly above,
-    else what the first line of the recipe says with `@echo`. Raises `UnreadableError`; an include
-    that cannot be used is reported.
+    those of included files; the first rule for a name is where it is defined. A description is
+    `## text` behind the target, else the comment directly above, else what the first line of the
+    recipe says with `@echo`. Raises `UnreadableError`; an include that cannot be used is reported.
     """
     makefile = folder.first(*FILES)
     if makefile is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from fnmatch import fnmatchcase
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -135,6 +134,8 @@ class Variables:
 
     def matching(self, pattern: str) -> list[str]:
         """Return the files in the folder of the project that a pattern of paths fits, sorted."""
+        from fnmatch import fnmatchcase
+
         found = [""]
         parts = pattern.split("/")
         for number, part in enumerate(parts):
