@@ -362,9 +362,13 @@ def test_no_text_breaks_the_reader(text: str) -> None:
 def test_tasks_of_a_script_that_is_applied_are_listed(tmp_path: Path, line: str) -> None:
     (tmp_path / "gradle").mkdir()
     more = tmp_path / "gradle/more.gradle"
-    more.write_text("task more { description 'More.' }\napply from: 'gradle/last.gradle'\n")
+    more.write_text(
+        "task more { description 'More.' }\napply from: 'gradle/last.gradle'\n", encoding="utf-8"
+    )
     last = tmp_path / "gradle/last.gradle"
-    last.write_text("task last\napply plugin: 'base'\napply from: 'gradle/more.gradle'\n")
+    last.write_text(
+        "task last\napply plugin: 'base'\napply from: 'gradle/more.gradle'\n", encoding="utf-8"
+    )
     name = KOTLIN if "= " in line else GROOVY
     tasks = listed(tmp_path, f"{line}\ntask('own') {{}}\n", name)
 
