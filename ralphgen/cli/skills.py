@@ -41,7 +41,7 @@ def skill(
 ) -> None:
     """Show or write an Agent Skill for each kit that is on: when to use which tool, and how.
 
-    Prints the files that would be written, or with a name their text. With --agents-md all is about
+    Lists the skills, or with a name prints the text of one. With --agents-md all is about
     the section on the servers in AGENTS.md, which stands between two marks.
     """
     from ralphgen.generate.workflows import generate
@@ -124,7 +124,7 @@ def _show(skills: "Sequence[Skill]", *, whole: bool) -> None:
 
     for one in skills:
         if not whole:
-            sys.stdout.writelines(f"{one.folder}/{path}\n" for path in one.files)
+            print(f"{one.name}: {one.description}")
             continue
         for path in (TEXT, GUIDE):
             sys.stdout.write(f"==> {one.folder}/{path} <==\n{one.files[path]}")

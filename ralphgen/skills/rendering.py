@@ -33,10 +33,11 @@ OURS = {
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """An Agent Skill: the name of its folder, the key of its kit, and its files by path in it."""
+    """An Agent Skill: name, kit, description, and its files by path in its folder."""
 
     name: str
     kit: str
+    description: str
     files: Files
 
     @property
@@ -52,7 +53,7 @@ def render_skills(plan: ServerPlan, place: str = SKILLS) -> tuple[Skill, ...]:
     nothing in them names a machine or a day, and only the manifest names a version.
     """
     return tuple(
-        Skill(kit.skill.name, kit.key, _files(plan, kit, kit.skill, place))
+        Skill(kit.skill.name, kit.key, kit.skill.description, _files(plan, kit, kit.skill, place))
         for kit in plan.kits
         if kit.skill is not None
     )

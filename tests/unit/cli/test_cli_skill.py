@@ -41,13 +41,17 @@ def append(path: Path, text: str) -> None:
     path.write_text(path.read_text("utf-8") + text, encoding="utf-8")
 
 
-def test_it_prints_the_files_that_it_would_write_and_writes_none(root: Path) -> None:
+def test_skills_are_listed_with_their_descriptions_and_not_written(root: Path) -> None:
     before = snapshot(root)
-    expected = [f"{folder}/{path}" for folder in (RALPH, DELA) for path in OURS]
     code, out, said = skill(root)
+    names = [line.partition(": ")[0] for line in out.splitlines()]
 
-    assert (0, expected, "") == (code, out.splitlines(), said)
+    assert (0, ["ralph-project", "dela-tasks"], "") == (code, names, said)
     assert before == snapshot(root)
+    written(root)
+    for line, folder in zip(out.splitlines(), (RALPH, DELA), strict=True):
+        description = line.partition(": ")[2]
+        assert description in (root / folder / "SKILL.md").read_text("utf-8").replace("\n  ", " ")
 
 
 def test_with_a_name_it_prints_the_text_of_both_files(root: Path) -> None:
