@@ -13,6 +13,7 @@ from ralphgen.errors import Problem, RalphgenError, UsageError
 KIT = "ralph"
 COLUMN = re.compile(r'column "(.+)"')
 MISSING = re.compile(r'argument "([a-z_]+)" is missing')
+UNPROVED = " cannot be set to done: "
 Record = dict[str, Any]
 Properties = Mapping[str, Mapping[str, Any]]
 """The arguments of a tool, with their schemas."""
@@ -99,6 +100,8 @@ def refusal(text: str) -> RalphgenError:
 
 
 def _hint(line: str) -> str:
+    if UNPROVED in line:
+        return 'close it without proof: add --force --because "REASON"'
     if missing := MISSING.match(line):
         name = missing[1]
         listing = (

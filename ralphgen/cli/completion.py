@@ -71,6 +71,13 @@ def complete_statuses(incomplete: str) -> list[str]:
     return [one for one in STATUSES if one.startswith(incomplete)]
 
 
+def complete_states(incomplete: str) -> list[str]:
+    """Return the statuses and the computed states that begin so."""
+    from ralphgen.cli.tasks import STATES
+
+    return [one for one in (*STATUSES, *sorted(STATES)) if one.startswith(incomplete)]
+
+
 def complete_priorities(incomplete: str) -> list[str]:
     """Return the priorities that begin so."""
     return [one for one in PRIORITIES if one.startswith(incomplete)]

@@ -1,5 +1,6 @@
 """What the commands on tasks, features and disciplines share: asking the server of the rows."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -9,10 +10,10 @@ from typing import Annotated, Any
 import typer
 
 from ralphgen.calls.caller import open_server
-from ralphgen.calls.rows import KIT, Record, RowTools
+from ralphgen.calls.rows import KIT, Record, RefusalError, RowTools
 from ralphgen.cli.completion import Offer
 from ralphgen.cli.fields import FieldCommand, Given, arguments_of, takes_fields
-from ralphgen.errors import plain
+from ralphgen.errors import Problem, plain
 from ralphgen.project.root import project_place
 from ralphgen.runtime.policy import FULL
 from ralphgen.sessions.decide import Request, RowAsRead
@@ -23,6 +24,12 @@ from ralphgen.terminal.person import agrees
 PAGE = 200  # rows of a page, the most that a tool gives
 MORE = "Every other column of the project's {} is an option too."
 DEFAULTS = {"icon": "Wrench", "color": "#6b7280"}  # of a new discipline
+POSITIONAL = {"id": "N", "task_id": "N", "name": "NAME"}
+# Arguments that a refusal of a rule names.
+NAMED = re.compile(
+    r'"(because|clear|depends_on|force|reason|summary)"'
+    r'|"([a-z_]+)"(?= is both set and named in )'
+)
 Complete = Callable[[typer.Context, str], list[Offer]]
 Clear = Annotated[
     list[str] | None, typer.Option("--clear", metavar="FIELD", help="Empty a field; repeatable.")
@@ -31,16 +38,54 @@ Clear = Annotated[
 
 @contextmanager
 def row_tools(
-    project: Path, tool: str, as_read: RowAsRead | None = None, *, trust_edited: bool = False
+    project: Path,
+    tool: str,
+    as_read: RowAsRead | None = None,
+    *,
+    trust_edited: bool = False,
+    positional: Mapping[str, str] | None = None,
 ) -> Iterator[RowTools]:
     """The tools of the project around a folder; they write nothing where a row is not `as_read`.
 
+    Refusals name options; `positional` has the command's other arguments, as of `in_options`.
     Raises `UsageError` where the project has no such `tool`.
     """
-    place = project_place(project)
+    place, named = project_place(project), {**POSITIONAL, **(positional or {})}
     request = Request(FULL, as_read=as_read) if as_read is not None else None
     with open_server(place, KIT, tool, request, trust_edited=trust_edited, say=say) as server:
-        yield RowTools(server)
+        try:
+            yield RowTools(server)
+        except RefusalError as error:
+            error.problems = tuple(
+                Problem(in_options(one.text, named), one.hint, one.output) for one in error.problems
+            )
+            raise
+
+
+def in_options(text: str, positional: Mapping[str, str]) -> str:
+    """Return a tool's refusal with the options of a command for the arguments of the tool.
+
+    `positional` has the names, as in the help, of those that are arguments of the command too.
+    """
+
+    def option(argument: str) -> str:
+        name = re.sub(r"^filter_|[.\[].*", "", argument)
+        return positional.get(name) or f"--{name.replace('_', '-')}"
+
+    def listed(match: re.Match[str]) -> str:
+        names = map(option, re.findall(r'"([^"]*)"', match[1]))
+        return f"this command takes {', '.join(one for one in names if one[:2] == '--')}"
+
+    text = re.sub(r'\bthis tool takes ((?:"[^"]*"(?:, )?)+)', listed, text)
+    text = text.replace("this tool takes no", "this command takes no")
+    if text.startswith("unknown argument "):
+        text = re.sub(r'(?<=did you mean )"([^"]*)"', lambda one: f'"{option(one[1])}"', text)
+    text = re.sub(
+        r'\b(unknown )?argument "([^"]*)"',
+        lambda one: f'{"unknown option " if one[1] else ""}"{option(one[2])}"',
+        text,
+    )
+    return NAMED.sub(lambda one: f'"{option(one[1] or one[2])}"', text)
 
 
 def listed(tools: RowTools, tool: str, rows: str, limit: int, **arguments: object) -> Record:
@@ -220,12 +265,14 @@ def add_editor(
         change_row(project, kind, key, given, trust_edited=trust_edited, as_json=as_json)
 
 
-def titled(tools: RowTools, text: str, limit: int, filters: Mapping[str, object]) -> Record:
-    """Return the tasks in whose titles a text stands, in whatever case, as an answer."""
+def matching(
+    tools: RowTools, matches: Callable[[Record], bool], limit: int, filters: Mapping[str, object]
+) -> Record:
+    """Return the tasks that a condition holds for, as one answer of their tool."""
     found = [
         task
-        for answer in tools.pages("list_tasks", limit=200, **filters)
+        for answer in tools.pages("list_tasks", limit=PAGE, **filters)
         for task in answer["tasks"]
-        if text.casefold() in str(task.get("title", "")).casefold()
+        if matches(task)
     ]
     return {"tasks": found[:limit], "total": len(found)}

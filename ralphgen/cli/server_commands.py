@@ -20,7 +20,9 @@ def serve(
     sha256: Annotated[str, typer.Option(metavar="HEX", help="What its digest must be.")] = "",
     http: Annotated[bool, typer.Option("--http", help="Serve over HTTP, as [http] says.")] = False,
     host: Annotated[str, typer.Option(help="Where to listen over HTTP.")] = "",
-    port: Annotated[int | None, typer.Option(metavar="N", help="The port of HTTP.")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65_535, metavar="N", help="The port of HTTP.")
+    ] = None,
     recipe: Annotated[
         str, typer.Option(metavar="NAME", help="Make a session that ends with the server.")
     ] = "",

@@ -10,6 +10,7 @@ from ralphgen.cli.completion import (
     complete_disciplines,
     complete_features,
     complete_priorities,
+    complete_states,
     complete_statuses,
     complete_tasks,
 )
@@ -25,9 +26,9 @@ from ralphgen.cli.row_commands import (
     Clear,
     change_row,
     listed,
+    matching,
     row_tools,
     show_change,
-    titled,
 )
 from ralphgen.cli.sessions import make_session
 from ralphgen.errors import plain
@@ -42,6 +43,9 @@ NOTHING_READY = 8
 NOTHING_IS_READY = 'nothing is ready: "ralphgen task list" shows what there is'
 CLAIMING = "task_execution"  # the recipe of a session that takes a task
 READY = 10  # ids of tasks that are named after a change
+# The computed states of tasks in the status column, by their names in answers.
+INFERRED = {"ready": "ready", "waiting_on_deps": "waiting", "held": "held", "stale": "stale"}
+STATES = {*INFERRED.values()}
 Id = Annotated[
     int, typer.Argument(metavar="N", help="The task's id.", autocompletion=complete_tasks)
 ]
@@ -102,7 +106,8 @@ def add(
 ) -> None:
     """Create a task in a feature, for a discipline."""
     fields = {"title": [title], **given}
-    with row_tools(project, "create_task", trust_edited=trust_edited) as tools:
+    named = {"title": "TITLE"}
+    with row_tools(project, "create_task", trust_edited=trust_edited, positional=named) as tools:
         answer = tools.ask("create_task", **arguments_of(fields, tools.properties("create_task")))
     show_change(answer, f"task {answer['id']} ({answer['status']})", as_json=as_json)
 
@@ -112,7 +117,14 @@ def list_(
     ready: Annotated[bool, typer.Option("--ready", help="What can be begun, the next first.")] = (
         False
     ),
-    status: Status = None,
+    status: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STATUS",
+            help="Its status: a stored one, ready, waiting, held or stale.",
+            autocompletion=complete_states,
+        ),
+    ] = None,
     feature: Feature = None,
     discipline: Discipline = None,
     search: Annotated[str, typer.Option(metavar="TEXT", help="What stands in its title.")] = "",
@@ -122,16 +134,22 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List tasks by id, or with --ready in the order in which they are to be done."""
+    state = "" if status is None else status
     wanted = {
-        "filter_status": status,
+        "filter_status": None if state in STATES else status,
         "filter_feature": feature,
         "filter_discipline": discipline,
         "filter_ready": ready or None,
     }
     filters = {name: value for name, value in wanted.items() if value is not None}
     with row_tools(project, "list_tasks", trust_edited=trust_edited) as tools:
-        if search:
-            answer = titled(tools, search, limit, filters)
+        if search or state in STATES:
+
+            def matches(task: Record) -> bool:
+                is_found = search.casefold() in str(task.get("title", "")).casefold()
+                return is_found and (state not in STATES or _shown(task)["status"] == state)
+
+            answer = matching(tools, matches, limit, filters)
         else:
             answer = listed(tools, "list_tasks", "tasks", limit, **filters)
     if as_json:
@@ -140,7 +158,7 @@ def list_(
     from ralphgen.cli.row_tables import TASK_COLUMNS, show_rows
 
     if not answer["tasks"]:
-        none = "there is no such task" if filters or search else "there is no task yet"
+        none = "there is no such task" if filters or search or status else "there is no task yet"
         say(NOTHING_IS_READY if ready and not search else none)
         return
     show_rows([_shown(task) for task in answer["tasks"]], TASK_COLUMNS, answer["total"])
@@ -241,7 +259,10 @@ def status(
     if force or because:
         refuse_agents("task status --force")
     words = {"reason": reason, "summary": summary, "because": because}
-    with row_tools(project, "set_task_status", trust_edited=trust_edited) as tools:
+    named = {"status": "STATUS"}
+    with row_tools(
+        project, "set_task_status", trust_edited=trust_edited, positional=named
+    ) as tools:
         answer = tools.set_status(task, new, words, force=force)
     free = [str(one) for one in answer.get("unblocked", ())]
     more = f", and {len(free) - READY} more" if len(free) > READY else ""
@@ -263,7 +284,10 @@ def comment(
 ) -> None:
     """Add a comment to a task."""
     body = typer.get_text_stream("stdin").read() if text == "-" else text
-    with row_tools(project, "add_task_comment", trust_edited=trust_edited) as tools:
+    named = {"body": "TEXT"}
+    with row_tools(
+        project, "add_task_comment", trust_edited=trust_edited, positional=named
+    ) as tools:
         answer = tools.comment(task, body, author=author, priority=priority or "")
     show_change(answer, f"comment {answer.get('id', '')} on task {task}", as_json=as_json)
 
@@ -290,5 +314,4 @@ def delete(
 
 def _shown(task: Record) -> Record:
     """Return a task for people: a pending one is ready, held, or waits; a stale one says so."""
-    names = {"ready": "ready", "waiting_on_deps": "waiting", "held": "held", "stale": "stale"}
-    return {**task, "status": names.get(task.get("inferred", ""), task.get("status"))}
+    return {**task, "status": INFERRED.get(task.get("inferred", ""), task.get("status"))}

@@ -98,7 +98,7 @@ COLUMNS: Mapping[str, Mapping[str, Known]] = {
         "context_files": PATHS,
         "output_artifacts": PATHS,
         "hints": TEXT,
-        "estimated_turns": Known("INTEGER"),
+        "estimated_turns": Known("INTEGER", keywords=(("minimum", 0),)),
         "provenance": KEPT,
         "pseudocode": KEPT,
         "enriched_at": KEPT,

@@ -86,6 +86,11 @@ def test_a_person_closes_a_task_without_proof_on_the_record(root: Path) -> None:
 
 
 def test_a_reason_needs_force_and_force_alone_proves_nothing(root: Path) -> None:
+    for force in ([], ["--force"]):
+        done = ralphgen("task", "status", "1", "done", *force, cwd=root)
+        assert 1 == done.returncode
+        assert '"REASON"' in done.stderr
+        assert "--force --because" in done.stderr
     done = ralphgen("task", "status", "1", "done", "--because", "Seen.", cwd=root)
     assert 2 == done.returncode
     assert '"--because" goes with "--force"' in done.stderr

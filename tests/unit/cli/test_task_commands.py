@@ -163,7 +163,7 @@ def test_features_and_disciplines_are_listed_shown_and_changed(root: Path) -> No
         (
             ["task", "add", "T", "--feature", "auht"],
             1,
-            'argument "discipline" is missing',
+            '"--discipline" is missing',
             "--discipline",
         ),
         (
@@ -172,7 +172,7 @@ def test_features_and_disciplines_are_listed_shown_and_changed(root: Path) -> No
             'there is no feature "auht": did you mean "auth"?',
             "ralphgen feature list",
         ),
-        (["task", "edit", "1", "--prioritty", "low"], 1, 'did you mean "priority"?', ""),
+        (["task", "edit", "1", "--prioritty", "low"], 1, 'did you mean "--priority"?', ""),
         (["task", "edit", "1", "--prioritty"], 2, '"--prioritty" needs a value', ""),
         (["task", "edit", "1", "--estimated-turns", "many"], 1, "expected an integer", ""),
         (["task", "delete", "1", "--yes"], 1, "task 2 ", ""),
@@ -243,7 +243,7 @@ def test_an_editor_changes_what_was_changed_in_it(root: Path) -> None:
     [
         ('priority = "very"', "expected one of"),
         ("title = ", "at line"),
-        ('colour = "red"', 'unknown argument "colour"'),
+        ('colour = "red"', 'unknown option "--colour"'),
     ],
 )
 def test_what_was_typed_is_kept_where_it_is_refused(root: Path, typing: str, problem: str) -> None:
@@ -310,3 +310,45 @@ def test_a_server_of_another_engine_is_to_be_written_anew(
     assert 'has the rows in "postgresql", and the server was written for "sqlite"' in told
     assert 'hint: run "ralphgen regen"' in told
     assert "ralphgen init" not in told
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["task", "list", "--status", "redy"], '"--status" is "redy"'),
+        (["task", "add", "x", "--discipline", "backend"], '"--feature" is missing'),
+        (["task", "add", "x", "--dicipline", "b"], 'unknown option "--dicipline"'),
+        (["task", "add", "x", "--depends-on", "a"], '"--depends-on" is "a"'),
+        (["task", "edit", "1", "--clear", "titles"], '"--clear" is "titles"'),
+        (["task", "edit", "1", "--wat", "1"], "this command takes --title, --description,"),
+        (["task", "edit", "1", "--tags", "a", "--clear", "tags"], 'named in "--clear"'),
+        (["task", "edit", "1", "--priority", "urgent"], '"--priority" is "urgent"'),
+        (["task", "edit", "1", "--depends-on", "1"], 'leave 1 out of "--depends-on"'),
+        (["task", "edit", "1", "--estimated-turns", "-1"], '"--estimated-turns" is -1'),
+        (["task", "status", "1", "gone"], '"STATUS" is "gone"'),
+        (["task", "status", "1", "pending", "--reason", "x"], '"--reason" tells why'),
+        (["feature", "edit", "auth", "--clear", "name"], '"--clear" is "name"'),
+        (["discipline", "edit", "backend", "--skils", "x"], 'did you mean "--skills"?'),
+    ],
+)
+def test_a_refusal_names_options_and_no_arguments_of_tools(
+    root: Path, words: list[str], expected: str
+) -> None:
+    told = refused(*words, cwd=root)
+
+    assert expected in told
+    for inner in ('argument "', "filter_", "[0]", "this tool"):
+        assert inner not in told
+
+
+def test_tasks_are_listed_by_the_states_that_the_column_shows(root: Path) -> None:
+    words = ["--feature", "auth", "--discipline", "backend", "--status", "pending"]
+    said(root, "task", "add", "Later", *words, "--depends-on", "1")
+    run_sql(root, "UPDATE tasks SET status = 'in_progress' WHERE id = 2")
+    shown = {
+        state: [task["id"] for task in answered(root, "task", "list", "--status", state)["tasks"]]
+        for state in ("ready", "waiting", "held", "pending", "in_progress")
+    }
+
+    assert ([1], [3], []) == (shown["ready"], shown["waiting"], shown["held"])
+    assert ([1, 3], [2]) == (shown["pending"], shown["in_progress"])
