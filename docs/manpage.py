@@ -51,7 +51,7 @@ ENVIRONMENT = {
     "RALPHGEN_HOME": "Where environments of servers, and what was trusted, are kept in place of the"
     " user's own folders.",
     "RALPHGEN_TRACEBACK": "With any value, errors that nothing explains show their traceback.",
-    "VISUAL, EDITOR": "What task edit, feature edit and discipline edit start.",
+    "VISUAL, EDITOR": "What project edit, task edit, feature edit and discipline edit start.",
 }
 OPTIONS = {
     "--version": "Print the version.",

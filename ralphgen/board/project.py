@@ -18,7 +18,7 @@ from ralphgen.board.views.attention import Attention, what_waits
 from ralphgen.board.views.disciplines import is_of_same_lists, read_disciplines
 from ralphgen.board.views.drift import Drifted, drift
 from ralphgen.board.views.matrix import matrix
-from ralphgen.board.views.overview import project_overview
+from ralphgen.board.views.overview import project_fields, project_overview, save_project
 from ralphgen.board.views.record import RecordQuery, project_record, record_of_tables
 from ralphgen.board.views.sessions import read_sessions
 from ralphgen.board.views.specs import read_specs
@@ -138,7 +138,10 @@ class Board:
     def view(self, section: str, query: PageQuery) -> Values:
         """Return the values that a section shows; raises `RalphgenError` where it cannot."""
         views: Mapping[str, Callable[[PageQuery], Values]] = {
-            "overview": lambda _: {"view": project_overview(self.root, self._status_view())},
+            "overview": lambda query: {
+                "view": project_overview(self.root, self._status_view()),
+                "about": project_fields(self.root, query.typed),
+            },
             "attention": lambda _: {"view": self._attention()},
             "specs": lambda _: {"view": read_specs(self.root)},
             "knowledge": lambda _: {"view": self._status_view()},
@@ -210,6 +213,14 @@ class Board:
         problems = (*map(given.shown, saved.fields), *fieldless(saved.problems))
         is_saved, is_stale = saved.state == "saved", saved.state == "stale"
         return ActionResult(is_saved, saved.sentence, tuple(said), problems, is_stale)
+
+    def save_project(self, form: Form) -> ActionResult:
+        """Write the project's title and description."""
+        with self._acting:
+            outcome = save_project(self.root, form)
+        with self._noting:
+            self._counts = self._counts.then(("overview",) if outcome.ok else ())
+        return outcome
 
     def _matrix(self, query: PageQuery) -> Values:
         names = self._disciplines()

@@ -1,18 +1,32 @@
-"""A row that a person edits: what others have changed since it was read is not overwritten."""
+"""A row, or the project, that a person edits: changes of others are not overwritten."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ralphgen.calls.rows import Properties, Record, RefusalError, RowTools, stored_column
-from ralphgen.errors import Problem
+from ralphgen.errors import Problem, ProjectError
 from ralphgen.kits.ralph.rows import plain, project_rows
+from ralphgen.kits.ralph.server.tables import today
 from ralphgen.kits.registry import KITS
+from ralphgen.ledger.opened import opened_database
+from ralphgen.project.connection import open_database
+from ralphgen.project.inspect import read_schema
 from ralphgen.runtime.processes.launched import launched_session
 from ralphgen.runtime.values.arguments import shortened
 from ralphgen.sessions.decide import RowAsRead
+from ralphgen.terminal.person import refuse_agents
 
+if TYPE_CHECKING:
+    from ralphgen.runtime.database.connection import Database
+
+PROJECT = {"title": "project_title", "description": "project_description"}
+FOUND = "SELECT COLUMNS FROM metadata ORDER BY id LIMIT 1"
+CHANGE = "UPDATE metadata SET COLUMNS WHERE id = (SELECT MIN(id) FROM metadata)"
+ADD = "INSERT INTO metadata (COLUMNS) VALUES (MARKS)"
+MOST_CHARACTERS = 20_000  # of a title or a description
 TRIES = 5  # of a change, while others change the same row all the time
 OpenTools = Callable[[RowAsRead], AbstractContextManager[RowTools]]
 """Gives tools that write nothing once a row is not as it was read."""
@@ -138,6 +152,96 @@ class EditedRow:
             found = rows.read(table, columns, f"WHERE {column} = ?", key)
         row = zip(columns, found[0], strict=True) if found else ()
         return {names[column]: plain(value) for column, value in row}
+
+
+class EditedProject:
+    """The project's title and description as a user has read them, edited as an `EditedRow` is.
+
+    No tool writes them: they are the user's own. Raises `UsageError` below `ralphgen launch`, and
+    `ProjectError` if the project has no place for them.
+    """
+
+    def __init__(self, root: Path) -> None:
+        """Read the row of the project in `root`."""
+        refuse_agents("project edit")
+        self._root = root
+        self.kind, self.key = "project", {"name": root.name}
+        with open_database(root) as connection:
+            schema = read_schema(connection, root, KITS)
+            table = schema.table("metadata")
+            names = {column.name for column in table.columns} if table is not None else set[str]()
+            self.fields: Properties = {
+                name: {"type": "string"}
+                for name, column in PROJECT.items()
+                if {"id", column} <= names and not schema.hidden("metadata", column)
+            }
+            if not self.fields:
+                text = "the project has no place for a title and a description"
+                raise ProjectError(text, 'they are columns of the table "metadata"')
+            self._columns = tuple(PROJECT[name] for name in self.fields)
+            self._created = "project_created" in names
+            found = connection.execute(self._sql()).fetchall()
+        self.record = self._recorded(found)
+
+    def write(self, wanted: Mapping[str, object]) -> Record:
+        """Change fields to what is wanted, None to empty one; return the names of those changed.
+
+        Raises `ClashError` where others have changed one of these fields to something else since
+        they were read, and `RefusalError` for a value that cannot be stored.
+        """
+        for name, value in wanted.items():
+            _refuse_unfit(name, value, self.fields)
+        with opened_database(self._root) as database:
+            changed: list[str] = database.writing(lambda: self._written(database, wanted))
+        return {"changed": changed}
+
+    def _written(self, database: "Database", wanted: Mapping[str, object]) -> list[str]:
+        """Write within a transaction, which may run several times."""
+        found = database.rows(self._sql())
+        now = self._recorded(found)
+        clashes = [
+            FieldClash(name, self.record.get(name), now.get(name), typed)
+            for name, typed in wanted.items()
+            if now.get(name) != self.record.get(name) and now.get(name) != typed
+        ]
+        if clashes:
+            self.record = now
+            raise ClashError(clashes)
+        changed = [name for name, value in wanted.items() if value != now.get(name)]
+        values = {PROJECT[name]: wanted[name] for name in changed}
+        if values and found:
+            settings = ", ".join(f"{column} = ?" for column in values)
+            database.change(CHANGE.replace("COLUMNS", settings), [*values.values()])
+        elif values:
+            row = {"id": 1, "project_title": self._root.name, **values}
+            if self._created:
+                row["project_created"] = today()
+            marks = ", ".join("?" * len(row))
+            sql = ADD.replace("COLUMNS", ", ".join(row)).replace("MARKS", marks)
+            database.change(sql, [*row.values()])
+        return changed
+
+    def _sql(self) -> str:
+        return FOUND.replace("COLUMNS", ", ".join(self._columns))
+
+    def _recorded(self, found: Sequence[tuple[object, ...]]) -> Record:
+        values = found[0] if found else ()
+        pairs = zip(self.fields, map(plain, values), strict=False)
+        return {name: value for name, value in pairs if value not in (None, "")}
+
+
+def _refuse_unfit(name: str, value: object, fields: Properties) -> None:
+    """Raise `RefusalError` for a field that the project does not have, or an unfit value."""
+    known = ", ".join(fields)
+    if name not in fields:
+        raise RefusalError(f"the project has no field {shortened(name)}: expected {known}")
+    if value is None and name != "title":
+        return
+    if not isinstance(value, str) or not value.strip():
+        raise RefusalError(f'"{name}" must not be blank' if value != [] else f'"{name}" is no text')
+    if "\0" in value or len(value) > MOST_CHARACTERS:
+        most = f"{MOST_CHARACTERS:,} characters without NUL"
+        raise RefusalError(f'"{name}" has {len(value):,} characters: expected at most {most}')
 
 
 def _shown(value: object) -> str:

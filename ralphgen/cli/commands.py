@@ -59,7 +59,7 @@ __all__ = [
     "upgrade",
 ]
 
-for group in (tasks, features, disciplines):
+for group in (project.projects, tasks, features, disciplines):
     app.add_typer(group, name=group.info.name)
 for module in COMMANDS:
     app.add_typer(import_module(module).app)

@@ -13,11 +13,16 @@ from ralphgen.cli.app import app
 from ralphgen.cli.completion import complete_disciplines
 from ralphgen.errors import RalphgenError, Say, UsageError, harmless, plain
 from ralphgen.terminal.console import print_json, progress, say
-from ralphgen.terminal.options import Folder, Json, Quiet, TrustEdited, Yes
+from ralphgen.terminal.options import Folder, Json, Project, Quiet, TrustEdited, Yes
 
 Install = Annotated[
     bool, typer.Option("--no-install", help="Leave the server's environment as it is.")
 ]
+
+
+projects = typer.Typer(
+    name="project", no_args_is_help=True, help="Show and change the project's description."
+)
 
 
 class StackName(StrEnum):
@@ -42,6 +47,9 @@ def init(
     path: Annotated[Path, typer.Argument(help="The project's folder; made if missing.")] = Path(),
     title: Annotated[
         str, typer.Option(help="The project's title: the folder's name if left out.")
+    ] = "",
+    description: Annotated[
+        str, typer.Option(metavar="TEXT", help="What the project is, for every session.")
     ] = "",
     stack: Annotated[
         StackName | None,
@@ -75,6 +83,7 @@ def init(
     root = initialize(
         path,
         title=title,
+        description=description,
         stack=chosen,
         kits=asked,
         say=tell,
@@ -88,6 +97,58 @@ def init(
         tell(f"  {shlex.join(['ralphgen', 'trust', *([] if path == Path() else [str(path)])])}")
     for command in next_steps(root, path):
         tell(f"  {command}")
+
+
+@projects.command(epilog="Example: [bold]ralphgen project show --json[/bold]")
+def show(
+    trust_edited: TrustEdited = False, project: Project = Path(), as_json: Json = False
+) -> None:
+    """Show title, description and creation date, as sessions read them."""
+    from ralphgen.cli.row_commands import row_tools
+
+    with row_tools(project, "get_project_info", trust_edited=trust_edited) as tools:
+        record = tools.ask("get_project_info")
+    if as_json:
+        print_json(record)
+        return
+    from ralphgen.cli.row_tables import show_record
+
+    show_record({key: one for key, one in record.items() if key != "title"}, record["title"])
+
+
+@projects.command(epilog="Example: [bold]ralphgen project edit --description 'A shop.'[/bold]")
+def edit(
+    title: Annotated[str | None, typer.Option(metavar="TEXT", help="Its title.")] = None,
+    description: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What it is; - reads it.")
+    ] = None,
+    clear: Annotated[
+        list[str] | None, typer.Option("--clear", metavar="FIELD", help="Empty a field.")
+    ] = None,
+    project: Project = Path(),
+    as_json: Json = False,
+) -> None:
+    """Change title and description; without options, both in $EDITOR.
+
+    Sessions that were created under another title must be created again.
+    """
+    from ralphgen.calls.edited_row import EditedProject
+    from ralphgen.cli.row_commands import show_change
+    from ralphgen.cli.row_editor import edit_row
+    from ralphgen.project.root import project_place
+
+    place = project_place(project)
+    row = EditedProject(place.root)
+    if description == "-":
+        description = typer.get_text_stream("stdin").read()
+    given = {"title": title, "description": description}
+    wanted = {name: text for name, text in given.items() if text is not None}
+    if both := sorted(wanted.keys() & {*(clear or ())}):
+        raise UsageError(f'"{both[0]}" is both set and emptied', "do one of the two")
+    emptied = dict.fromkeys(clear or ())
+    answer = row.write({**wanted, **emptied}) if wanted or emptied else edit_row(row)
+    changed = ", ".join(answer["changed"]) or "nothing"
+    show_change(answer, f"project: changed {changed}", as_json=as_json)
 
 
 @app.command(epilog="Example: [bold]ralphgen regen --dry-run[/bold]")

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ralphgen.calls.edited_row import ClashError, EditedRow, FieldClash
+from ralphgen.calls.edited_row import ClashError, EditedProject, EditedRow, FieldClash
 from ralphgen.calls.rows import Record, RefusalError
 from ralphgen.errors import ProjectError, RalphgenError, UsageError, plain
 from ralphgen.terminal.console import say
@@ -26,7 +26,7 @@ EMPTY: Mapping[str, Any] = {
 }
 
 
-def edit_row(row: EditedRow) -> Record:
+def edit_row(row: EditedRow | EditedProject) -> Record:
     """Let the person edit the fields of a row; return the answer of the tool that writes them.
 
     Raises `RefusalError` for what the tool refuses, and for fields that somebody else has changed

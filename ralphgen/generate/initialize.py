@@ -55,6 +55,7 @@ def initialize(
     say: Say,
     agree: Callable[[str], bool],
     engine: str = "",
+    description: str = "",
     ask: Ask | None = None,
 ) -> Path:
     """Set a project up in the folder and write its server; return the folder, resolved.
@@ -70,13 +71,13 @@ def initialize(
     root = resolved(path)
     with removed_on_refusal(root, kits):
         _make_folder(root, path)
-        _initialize(root, title, stack, kits, say, agree, engine, ask)
+        _initialize(root, (title, description), stack, kits, say, agree, engine, ask)
     return root
 
 
 def _initialize(
     root: Path,
-    title: str,
+    about: tuple[str, str],
     stack: str,
     kits: tuple[str, ...],
     say: Say,
@@ -107,7 +108,7 @@ def _initialize(
         raise ProjectError(f"there is no {database_name(root)}", hint)
     switch_on(root, kits, place)
     if needs_tasks or committed is not None:
-        _make_database(root, title, stack, committed, say)
+        _make_database(root, about, stack, committed, say)
     for written in (*write_ignored(root), *write_setup_files(root, kits)):
         say(f"wrote {written}")
     write_schemas(root)
@@ -182,17 +183,18 @@ def _place(root: Path, engine: str) -> Postgresql | None:
 
 
 def _make_database(
-    root: Path, title: str, stack: str, committed: Mapping[str, Any] | None, say: Say
+    root: Path, about: tuple[str, str], stack: str, committed: Mapping[str, Any] | None, say: Say
 ) -> None:
     loaded = load_stack(stack or "generic")
-    named = _readable(title or root.name) or "Untitled Project"
+    title, description = (_readable(text).replace("\0", "") for text in about)
+    named = title or _readable(root.name) or "Untitled Project"
     place = postgresql_place(root)
     if place is not None:
-        created = create_tables(place, named.replace("\0", ""), loaded)
+        created = create_tables(place, named, loaded, description)
         if created:
             make_triggers(root)
     else:
-        created = create_database(root, named, loaded, committed)
+        created = create_database(root, named, loaded, committed, description)
     if created:
         count = len(loaded.disciplines)
         tables = f" and the tables of {FACTS}" if committed is not None else ""
@@ -200,7 +202,12 @@ def _make_database(
             f"created {database_name(root)} with {count} disciplines ({stack or 'generic'}){tables}"
         )
     else:
-        ignored = "; --title and --stack are for a new one" if title or stack else ""
+        given = {"--title": title, "--description": description, "--stack": stack}
+        options = " and ".join(option for option, value in given.items() if value)
+        verb = "are" if " and " in options else "is"
+        ignored = f"; {options} {verb} for a new one" if options else ""
+        if title or description:
+            ignored += ', "ralphgen project edit" changes this one'
         say(f"kept {database_name(root)} as it is{ignored}")
 
 

@@ -40,7 +40,7 @@ def relations(place: Postgresql) -> tuple[str, ...]:
         return relation_names(connection)
 
 
-def create_tables(place: Postgresql, title: str, stack: Stack) -> bool:
+def create_tables(place: Postgresql, title: str, stack: Stack, description: str = "") -> bool:
     """Make the tables and the ledger, with the stack's disciplines; whether there were none.
 
     All are made or none. The schema is made too where there is none; one with any table of a
@@ -58,7 +58,7 @@ def create_tables(place: Postgresql, title: str, stack: Stack) -> bool:
                 if _has_tables(connection, place.schema):
                     return False
                 make_tables(connection, place.schema)
-                for table, row in first_rows(title, stack):
+                for table, row in first_rows(title, stack, description):
                     _add(connection, table, row)
         except psycopg.Error as error:
             text = f"the tables in {place_name(place)} cannot be made: {first_line(error)}"

@@ -84,7 +84,11 @@ def removed_on_refusal(root: Path, kits: Iterable[str]) -> Iterator[None]:
 
 
 def create_database(
-    root: Path, title: str, stack: Stack, committed: Mapping[str, Any] | None = None
+    root: Path,
+    title: str,
+    stack: Stack,
+    committed: Mapping[str, Any] | None = None,
+    description: str = "",
 ) -> bool:
     """Create the project's database with the stack's disciplines; whether there was none.
 
@@ -102,7 +106,7 @@ def create_database(
                 return False
             path.parent.mkdir(parents=True, exist_ok=True)
             _discard(unfinished)
-            _fill(unfinished, title, stack, committed)
+            _fill(unfinished, first_rows(title, stack, description), committed)
             unfinished.rename(path)
     except ProjectError:
         _discard(unfinished)
@@ -292,7 +296,11 @@ def every_tool(kit: KitPlan) -> list[str]:
     return [*(tool.name for tool in kit.tools), *kit.absent]
 
 
-def _fill(path: Path, title: str, stack: Stack, committed: Mapping[str, Any] | None) -> None:
+def _fill(
+    path: Path,
+    rows: Iterable[tuple[str, Mapping[str, object]]],
+    committed: Mapping[str, Any] | None,
+) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
         if committed is None:
@@ -302,7 +310,7 @@ def _fill(path: Path, title: str, stack: Stack, committed: Mapping[str, Any] | N
         else:
             make_tables(connection, committed["schema"], committed.get("definitions"))
         if committed is None or has_tasks(committed["schema"]):
-            for table, row in first_rows(title, stack):
+            for table, row in rows:
                 add_row(connection, table, row)
         if committed is not None:
             take_away(connection, committed["disciplines"])

@@ -1,11 +1,18 @@
 """What a person looks at first: what runs, what waits for them, what is ready, and today's cost."""
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 
+from ralphgen.board.edit.forms import WAS
+from ralphgen.board.requests import ActionResult, Form, fieldless
 from ralphgen.board.views.sessions import SessionRow, read_sessions
 from ralphgen.board.views.status import Status
+from ralphgen.calls.edited_row import ClashError, EditedProject
+from ralphgen.errors import RalphgenError
 from ralphgen.kits.ralph.rows import Rows
 from ralphgen.ledger.records import spent_since
 from ralphgen.ledger.tables import state_of
@@ -25,6 +32,49 @@ class Overview:
     running: tuple[SessionRow, ...]
     begun: int | None
     cost: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectFields:
+    """The texts of the form on title and description, by field, and those that it was made from.
+
+    `fingerprint` differs if one of the stored texts does.
+    """
+
+    texts: Mapping[str, str]
+    was: Mapping[str, str]
+    fingerprint: str
+    is_open: bool = False
+
+
+def project_fields(root: Path, typed: Form | None) -> ProjectFields | None:
+    """Return the form of the project in `root`, with the `typed` texts; None without such texts."""
+    try:
+        project = EditedProject(root)
+    except RalphgenError:
+        return None
+    was = {name: str(project.record.get(name, "")) for name in project.fields}
+    texts = was
+    if typed is not None:
+        texts = {name: (*typed.texts(name), text)[0] for name, text in was.items()}
+    fingerprint = sha256(json.dumps(was).encode()).hexdigest()
+    return ProjectFields(texts, was, fingerprint, typed is not None)
+
+
+def save_project(root: Path, form: Form) -> ActionResult:
+    """Write the title and the description of a form, unless others have changed them meanwhile."""
+    try:
+        project = EditedProject(root)
+        for name in project.fields:  # a clash is one with the state that the form was made from
+            project.record[name] = (*form.texts(f"{WAS}{name}"), "")[0] or None
+        given = {name: form.texts(name) for name in project.fields}
+        wanted = {name: texts[0] or None for name, texts in given.items() if texts}
+        changed = project.write(wanted)["changed"]
+    except ClashError as error:
+        return ActionResult(False, "nothing was saved", (), fieldless(error.problems), True)
+    except RalphgenError as error:
+        return ActionResult(False, "nothing was saved", (), fieldless(error.problems))
+    return ActionResult(True, f"project: changed {', '.join(changed) or 'nothing'}")
 
 
 def project_overview(root: Path, status: Status | None) -> Overview:

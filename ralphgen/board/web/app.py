@@ -47,6 +47,7 @@ class Site:
             "/sessions/end": self._end,
             "/disciplines/check": self._check,
             "/disciplines/save": self._save,
+            "/project": self._save_project,
         }
         routes = [
             *(Route(path, action, methods=["POST"]) for path, action in actions.items()),
@@ -109,13 +110,25 @@ class Site:
         """Save; what was typed into a plain form stays there where it cannot be saved."""
         form = await form_of(request)
         outcome = await in_thread(partial(self._board.save, form))
+        query = PageQuery("" if outcome.ok else form.text("discipline"), typed=form)
+        return await self._saved(request, form, "disciplines", outcome, query)
+
+    async def _save_project(self, request: Request) -> Response:
+        """Save title and description, as `_save` does."""
+        form = await form_of(request)
+        outcome = await in_thread(partial(self._board.save_project, form))
+        return await self._saved(request, form, "overview", outcome, PageQuery(typed=form))
+
+    async def _saved(
+        self, request: Request, form: Form, section: str, outcome: ActionResult, query: PageQuery
+    ) -> Response:
+        """Answer with the outcome, and what was typed if that could not be saved."""
         status = 409 if outcome.stale else 200
         if wants_json(request):
             return json_answer(asdict(outcome), status)
         if outcome.ok:
-            return self._answered(request, form, "disciplines", outcome)
-        query = PageQuery(form.text("discipline"), typed=form)
-        return await self._drawn_page(pages.PLACE_OF["disciplines"], query, outcome, status)
+            return self._answered(request, form, section, outcome)
+        return await self._drawn_page(pages.PLACE_OF[section], query, outcome, status)
 
     async def _done(
         self, request: Request, form: Form, section: str, act: Callable[[], ActionResult]

@@ -75,10 +75,13 @@ def load_stack(name: str) -> Stack:
     )
 
 
-def first_rows(title: str, stack: Stack) -> Iterator[tuple[str, dict[str, object]]]:
+def first_rows(
+    title: str, stack: Stack, description: str = ""
+) -> Iterator[tuple[str, dict[str, object]]]:
     """Yield the rows of a project that begins today, each with its table."""
     today = time.strftime("%Y-%m-%d", time.gmtime())
-    yield "metadata", {"id": 1, "project_title": title, "project_created": today}
+    about = {"project_title": title, "project_description": description or None}
+    yield "metadata", {"id": 1, **about, "project_created": today}
     for discipline in stack.disciplines:
         skills = json.dumps(discipline.skills, ensure_ascii=False, separators=(",", ":"))
         yield "disciplines", {**asdict(discipline), "skills": skills, "stack_id": stack.id}

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from board_browsers import notice_in, running_board
 from engines import ENGINES, on_engine
 from postgresql import needs_postgresql
 
@@ -12,6 +13,7 @@ from ralphgen.board.tasks.listing import task_listing
 from ralphgen.board.tasks.query import SORTS, STATES, TaskQuery
 from ralphgen.board.tasks.save import UPDATE, TaskActions
 from ralphgen.board.tasks.task import TaskView, task_view
+from ralphgen.calls.edited_row import ClashError, EditedProject
 from ralphgen.kits.ralph.rows import project_rows
 from ralphgen.kits.registry import KITS
 
@@ -109,3 +111,53 @@ def test_a_field_is_saved_beside_any_that_a_database_may_hold(tmp_path: Path, en
         edited = actions.edit(2, Form((*same, ("acceptance_criteria", "It works"))))
 
         assert "task 2: changed acceptance_criteria" == edited.result.message
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_title_and_description_are_saved_on_the_board_unless_others_were_first(
+    engine: str, tmp_path: Path
+) -> None:
+    columns = "SELECT project_title, project_description FROM metadata"
+    with (
+        on_engine(engine, tmp_path / "p", ledger=True) as project,
+        running_board(project.root) as board,
+    ):
+        page = board.get("sections/overview")
+        form = {"was.title": "Shop", "was.description": "", "title": "Shop"}
+        sent = {**form, "description": "<b>Sells</b>"}
+        saved = board.follow(board.post("project", sent))
+        shown = board.get("sections/overview")
+        late = board.post("project", {**form, "description": "Mine & theirs"})
+        blank = board.post("project", {"was.title": "Shop", "title": " "})
+        foreign = board.post("project", {**sent, "title": "Evil"}, origin="http://evil.example")
+        stored = project.query(columns)
+        project.run("DELETE FROM metadata")
+        first = board.post("project", {"was.title": "", "title": "New", "description": "x"})
+
+        assert 'action="/project"' in page
+        assert "project: changed description" in notice_in(saved)
+        assert "&lt;b&gt;Sells&lt;/b&gt;" in shown
+        assert (409, True) == (late.status, "Mine &amp; theirs" in late.text)
+        assert "description&#34; was changed meanwhile" in late.text
+        assert "must not be blank" in blank.text
+        assert 403 == foreign.status
+        assert [("Shop", "<b>Sells</b>")] == stored
+        assert first.status in (200, 303)
+        assert [("New", "x")] == project.query(columns)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_edit_of_the_project_that_another_has_made_is_refused(
+    engine: str, tmp_path: Path
+) -> None:
+    with on_engine(engine, tmp_path / "p", ledger=True) as project:
+        mine, theirs = EditedProject(project.root), EditedProject(project.root)
+        theirs.write({"title": "Theirs"})
+        with pytest.raises(
+            ClashError, match='it was "Shop", is now "Theirs", and you typed "Mine"'
+        ):
+            mine.write({"title": "Mine"})
+        assert {"changed": ["description"]} == mine.write({"description": "Sells"})
+        stored = project.query("SELECT project_title, project_description FROM metadata")
+
+    assert [("Theirs", "Sells")] == stored

@@ -74,7 +74,10 @@ def test_a_second_init_keeps_database_config_and_context_and_regenerates(tmp_pat
     done = ralphgen("init", root, "--no-install", "--title", "Other")
 
     assert 0 == done.returncode, done.stderr
-    assert "kept .ralph/db/ralph.db as it is; --title and --stack are for a new one" in done.stderr
+    assert (
+        'kept .ralph/db/ralph.db as it is; --title is for a new one, "ralphgen project edit" changes'
+        in done.stderr
+    )
     assert before == [(path.read_bytes(), path.stat().st_mtime_ns) for path in kept]
     assert '"hints"' not in (root / ".ralph/mcp/ralph/tasks.py").read_text("utf-8")
 
@@ -153,6 +156,16 @@ def test_a_schema_without_the_heart_is_refused_by_naming_what_is_missing(tmp_pat
     assert 'column "tasks.feature" is missing, found "tasks.feature_id"' in done.stderr
     assert before == snapshot(tmp_path / ".ralph/db")
     assert not (tmp_path / ".ralph/mcp/server.py").exists()
+
+
+def test_init_stores_the_description_and_names_the_command_for_a_later_one(tmp_path: Path) -> None:
+    root = initialized(tmp_path / "p", "--title", "Shop", "--description", "Sells shoes.")
+    done = ralphgen("init", root, "--no-install", "--description", "x")
+
+    assert [("Shop", "Sells shoes.")] == query(
+        root, "SELECT project_title, project_description FROM metadata"
+    )
+    assert '--description is for a new one, "ralphgen project edit" changes' in done.stderr
 
 
 def test_quiet_says_only_problems(tmp_path: Path) -> None:

@@ -74,6 +74,61 @@ def test_a_new_discipline_takes_the_given_look_or_a_default(root: Path) -> None:
     ]
 
 
+def test_title_and_description_are_shown_and_edited(root: Path) -> None:
+    assert {"changed": ["title", "description"]} == answered(
+        root, "project", "edit", "--title", "Store", "--description", "Sells\n<all>."
+    )
+    shown = answered(root, "project", "show")
+    assert ("Store", "Sells\n<all>.") == (shown["title"], shown["description"])
+    assert "Sells" in said(root, "brief", "yap")
+    assert "project: changed description\n" == said(
+        root, "project", "edit", "--clear", "description"
+    )
+    assert "description" not in answered(root, "project", "show")
+    words = ["project", "edit", "--description", "-"]
+    assert "changed description" in said(root, *words, stdin="From a pipe")
+    assert "changed nothing" in said(root, *words, stdin="From a pipe")
+
+
+def test_the_project_is_edited_in_an_editor(root: Path) -> None:
+    said(root, "project", "edit", "--description", "Sells shoes")
+    done = ralphgen("project", "edit", cwd=root, more={"EDITOR": "sed -i s/shoes/boots/"})
+
+    assert (0, "project: changed description\n") == (done.returncode, done.stdout)
+    assert "Sells boots" == answered(root, "project", "show")["description"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (["--title", " "], 1, '"title" must not be blank'),
+        (["--clear", "title"], 1, '"title" must not be blank'),
+        (["--clear", "status"], 1, 'no field "status": expected title, description'),
+        (["--description", "x", "--clear", "description"], 2, "is both set and emptied"),
+        (["--description", "x" * 20_001], 1, "20,001 characters"),
+        ([], 2, "there is no terminal to edit in"),
+    ],
+    ids=str,
+)
+def test_a_wrong_edit_of_the_project_is_refused(
+    root: Path, words: list[str], code: int, sentence: str
+) -> None:
+    before = query(root, "SELECT * FROM metadata")
+    done = ralphgen("project", "edit", *words, cwd=root)
+
+    assert (code, "") == (done.returncode, done.stdout)
+    assert sentence in done.stderr
+    assert before == query(root, "SELECT * FROM metadata")
+
+
+def test_a_project_without_a_place_for_a_description_is_refused(root: Path) -> None:
+    run_sql(root, "DROP TABLE metadata")
+
+    assert "no place for a title and a description" in refused(
+        "project", "edit", "--title", "x", "--project", root, code=1
+    )
+
+
 def test_a_deleted_discipline_that_signed_comments_is_still_named(root: Path) -> None:
     said(root, "discipline", "add", "leaver")
     said(root, "task", "comment", "1", "Bye", "--author", "leaver")
