@@ -19,6 +19,7 @@ DESCRIPTIONS = {
     "AgentSettings.command": "The program and its arguments, run without a shell.",
     "AgentSettings.reports_cost": "Whether its last line tells what it has cost.",
     "BoardSettings.port": "The port of the board on this machine: its pages can be bookmarked.",
+    "BriefConfig.features": "Knowledge of the feature in the brief, or the resource to read.",
     "BriefConfig.max_characters": "The most that agents are told when a session begins.",
     "CheckSettings.dela": "A task of the kit dela, in place of run.",
     "CheckSettings.disciplines": "Those whose tasks need it: all, if left out.",

@@ -163,9 +163,10 @@ class ClaimsConfig(_Strict):
 
 
 class BriefConfig(_Strict):
-    """`[brief]`: how many characters agents are told when a session begins."""
+    """`[brief]`: the size of what agents are told when a session begins, and the features in it."""
 
     max_characters: Annotated[int, Field(ge=2_000, le=1_000_000)] = 16_000
+    features: Literal["inline", "resource"] = "inline"
 
 
 class CheckSettings(_Strict):

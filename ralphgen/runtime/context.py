@@ -46,6 +46,7 @@ NAMED = tuple(key for key in KEYS if key not in (*FIXED, "user"))
 # agents follow these words, and whoever commits a file could write them.
 BRIEF: dict[str, tuple[type, ...]] = {
     "max_characters": (int,),
+    "features": (str,),
     "description": (str,),
     "prompt": (str,),
     "words": (list,),

@@ -45,6 +45,7 @@ class SessionWords:
         """Return what the session's context says of its brief, by key; nothing that is empty."""
         facts = {
             "max_characters": config.max_characters,
+            "features": config.features if config.features != "inline" else "",
             "description": self.recipe.description if self.recipe is not None else "",
             "prompt": self.recipe.prompt if self.recipe is not None else "",
             "words": [{"file": words.file, "text": words.text} for words in self.prompts],

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import emitted_policy
+from driving import emitted_policy, query
 from figures import Topic, topic
+from making_sessions import seen
 from processes import conversation
 from projects import ours, project
 
@@ -52,3 +53,44 @@ def test_sizes_of_pages(tmp_path: Path) -> None:
             (block,) = talk.call(tool, arguments)["content"]
             table.add(f"{tool} {said}".strip(), "characters", len(block["text"]))
             weigh(table, f"{tool} {said}".strip(), json.loads(block["text"]))
+
+
+LEARNINGS = (100, 80, 65, 55, 45, 35, 30, 25, 20, 15, *[3] * 10)  # of each feature: 500 in all
+
+
+def learnings(feature: int, count: int) -> str:
+    """Learnings of the usual length, as the column holds them."""
+    return json.dumps(
+        [
+            {
+                "text": f"Number {at} of feature {feature}: the second call answers from the "
+                "cache, so a test that counts calls has to empty it before it begins.",
+                "reason": "Two sessions lost an hour to a test that passed alone and failed in CI.",
+                "source": "agent",
+            }
+            for at in range(count)
+        ]
+    )
+
+
+def test_sizes_of_briefs_with_features_inline_and_as_resources(tmp_path: Path) -> None:
+    root = project(tmp_path)
+    for feature, count in enumerate(LEARNINGS, 1):
+        sql = "UPDATE features SET learnings = ?, description = ?, architecture = ?, boundaries = ?"
+        words = ("What it is for. " * 20, "How it is built. " * 60, "What is left out. " * 20)
+        query(root, f"{sql} WHERE name = ?", learnings(feature, count), *words, f"f{feature}")
+    assert 500 == sum(LEARNINGS)
+    with topic("Brief of a task, by feature") as table:
+        for feature in range(1, 11):
+            (task,) = query(root, "SELECT MIN(id) FROM tasks WHERE feature = ?", f"f{feature}")[0]
+            row = f"{LEARNINGS[feature - 1]} learnings"
+            for mode in ("inline", "resource"):
+                facts = {"task_id": task, "brief": {"features": mode}}
+                brief = seen(root, "task_execution", **facts)["brief"]
+                size = len(f"{brief['system']}{brief['task']}".encode())
+                table.add(row, f"{mode}, bytes", size)
+                table.add(row, f"{mode}, tokens, about", size / BYTES_OF_A_TOKEN)
+            with conversation(ours(root)) as talk:
+                talk.shake_hands()
+                read = talk.ask("resources/read", {"uri": f"ralph://features/f{feature}"})
+                table.add(row, "resource itself, bytes", len(read["contents"][0]["text"].encode()))

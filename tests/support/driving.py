@@ -236,6 +236,11 @@ class Driver:
         """The names of the tools that the session sees, in order."""
         return [tool["name"] for tool in self.tools()]
 
+    def read(self, uri: str) -> str:
+        """The text of a resource."""
+        (content,) = self.portal.call(self.client.read_resource, uri).contents
+        return str(getattr(content, "text", ""))
+
     def ask(self, tool: str, arguments: Mapping[str, Any] | None = None) -> tuple[bool, str]:
         """Whether the call failed, and the text of its one block."""
         given = None if arguments is None else dict(arguments)

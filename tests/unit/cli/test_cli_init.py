@@ -75,7 +75,7 @@ def test_a_second_init_keeps_database_config_and_context_and_regenerates(tmp_pat
 
     assert 0 == done.returncode, done.stderr
     assert (
-        'kept .ralph/db/ralph.db as it is; --title is for a new one, "ralphgen project edit" changes'
+        'kept .ralph/db/ralph.db as it is; --title is for a new one, "ralphgen project edit"'
         in done.stderr
     )
     assert before == [(path.read_bytes(), path.stat().st_mtime_ns) for path in kept]

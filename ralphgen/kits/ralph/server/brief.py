@@ -228,6 +228,10 @@ def _feature(workspace: Workspace, name: str) -> Iterator[Section]:
     features, uri = workspace.tables.features, spelled("features", name)
     fields = (*FEATURE, ("context_files", "", None))
     record = _named(workspace, features, name, fields)
+    if workspace.session.brief.get("features") == "resource":
+        if record:
+            yield _feature_resource(workspace, name, uri, record)
+        return
     for column, title, rank in FEATURE:
         if texts := _texts(record, column):
             yield Section(title, texts, rank=rank, resource=uri)
@@ -240,6 +244,25 @@ def _feature(workspace: Workspace, name: str) -> Iterator[Section]:
     if learnings:
         title = f"What was learned on the feature{_of(learnings, stored['learnings_total'])}"
         yield Section(title, learnings, rank=CUT_LEARNINGS, resource=uri)
+
+
+def _feature_resource(
+    workspace: Workspace, name: str, uri: str, record: Mapping[str, Any]
+) -> Section:
+    """Return the section that names the resource of a feature with the sizes of its parts."""
+    sizes = {column: sum(map(len, _texts(record, column))) for column, _, _ in FEATURE}
+    parts = [f"{column}: {size:,} characters" for column, size in sizes.items() if size]
+    if files := record.get("context_files"):
+        parts.append(f"context_files: {len(files):,}")
+    stored = learnings_of(workspace, name)
+    texts = [len(_learning(one)) for one in stored.get("learnings", ())]
+    if texts:
+        of_total = f" of {stored['learnings_total']:,}" if "learnings_total" in stored else ""
+        parts.append(f"learnings: {len(texts):,}{of_total}, {sum(texts):,} characters")
+    total = sum(sizes.values()) + sum(texts)
+    lead = f"Read the resource {uri} (about {total:,} characters) before you begin. It holds:"
+    lines = [lead, *(item(part) for part in parts)] if parts else [f"The feature is {uri}."]
+    return Section("What is known of the feature", ["\n".join(lines)], quoted=False)
 
 
 def _learning(learning: Mapping[str, Any]) -> str:

@@ -3,11 +3,13 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from briefs import FULL, TASK, assign, brief, full_project, sections
 from command_line import ralphgen, refused
 from driving import connected, made_here, query
+from making_sessions import client_of, opened
 
 
 @pytest.fixture(scope="module")
@@ -126,3 +128,46 @@ class TestSize:
         said = refused("brief", "yap", "--project", own, code=1)
 
         assert '.ralph/ralphgen.toml:2: "brief.max_characters" is' in said
+
+
+class TestFeaturesAsResources:
+    """With `features = "resource"` the brief names the resource, which the session can read."""
+
+    def told(self, root: Path, mode: str, recipe: str, **rows: Any) -> tuple[str, str]:
+        """The task part of the brief of a session, and the resource that it names."""
+        config = f'[brief]\nfeatures = "{mode}"\n'
+        (root / ".ralph/ralphgen.toml").write_text(config, encoding="utf-8")
+        session = opened(made_here(root), recipe, **rows)
+        assert session.brief is not None
+        with client_of(session.mcp_config) as driver:
+            return session.brief.task, driver.read("ralph://features/auth")
+
+    @pytest.mark.parametrize(
+        ("recipe", "rows"), [("task_execution", {"task": 2}), ("ramble", {"feature": "auth"})]
+    )
+    def test_brief_names_the_resource_and_its_sizes(
+        self, own: Path, recipe: str, rows: dict[str, Any]
+    ) -> None:
+        inline, _ = self.told(own, "inline", recipe, **rows)
+        named, resource = self.told(own, "resource", recipe, **rows)
+
+        knowledge = ("Who may come in", "A hexagon", "No payment here", "cookies expire")
+        assert all(text in inline and text in resource for text in knowledge)
+        assert not [text for text in knowledge if text in named]
+        assert "Read the resource ralph://features/auth (about " in named
+        assert "- description: 15 characters\n- architecture: 9 characters" in named
+        assert "- context_files: 1\n- learnings: 1 of 1, " in named
+        assert "ralph://features" not in inline
+
+    def test_a_feature_without_knowledge_is_named_alone(self, own: Path) -> None:
+        query(own, "UPDATE features SET description = NULL, architecture = NULL")
+        query(own, "UPDATE features SET boundaries = NULL, learnings = '[]', context_files = '[]'")
+        named, _ = self.told(own, "resource", "task_execution", task=2)
+
+        assert "The feature is ralph://features/auth." in named
+
+    def test_another_value_is_refused(self, own: Path) -> None:
+        config = '[brief]\nfeatures = "links"\n'
+        (own / ".ralph/ralphgen.toml").write_text(config, encoding="utf-8")
+
+        assert '.ralph/ralphgen.toml:2: "brief.features" is' in refused("regen", own, code=1)
