@@ -12,6 +12,7 @@ from ralphgen.errors import Problem
 
 FORM = "application/x-www-form-urlencoded"
 MOST_FIELDS = 10_000
+WAS = "was."  # the beginning of a field that holds the text which its form was made from
 
 
 @dataclass(frozen=True, slots=True)

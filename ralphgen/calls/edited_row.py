@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from ralphgen.calls.rows import Properties, Record, RefusalError, RowTools, stored_column
 from ralphgen.errors import Problem, ProjectError
-from ralphgen.kits.ralph.rows import plain, project_rows
-from ralphgen.kits.ralph.server.tables import today
+from ralphgen.kits.ralph.rows import plain, project_rows, today
 from ralphgen.kits.registry import KITS
 from ralphgen.ledger.opened import opened_database
 from ralphgen.project.connection import open_database

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pydantic import BaseModel, Field, ValidationError
 
 from ralphgen.board.edit.limits import MOST, UNKNOWN, expected, list_problems, text_problems
-from ralphgen.board.requests import FieldProblem, Form
+from ralphgen.board.requests import WAS, FieldProblem, Form
 from ralphgen.board.views.disciplines import RESERVED, DisciplineView, ServerRow
 from ralphgen.board.views.prose import LONGEST as LONGEST_PROSE
 from ralphgen.board.views.prose import ProseField
@@ -18,7 +18,6 @@ from ralphgen.project.config import NamedMcpServer
 from ralphgen.project.discipline_servers import name_problem
 from ralphgen.runtime.errors import one_line
 
-WAS = "was."  # what stands before a field's name where a form says what was read
 EDITS = "edits"  # the field that names the lists which the form replaces
 LARGEST = 1_000_000  # characters of a whole edit; its lists and texts have limits besides
 LONGEST_NAME = 200

@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 
-from ralphgen.board.edit.forms import WAS
-from ralphgen.board.requests import ActionResult, Form, fieldless
+from ralphgen.board.requests import WAS, ActionResult, Form, fieldless
 from ralphgen.board.views.sessions import SessionRow, read_sessions
 from ralphgen.board.views.status import Status
 from ralphgen.calls.edited_row import ClashError, EditedProject

@@ -24,6 +24,7 @@ from ralphgen.kits.ralph.server.tables import (
     decode_strings,
     encode,
     plain,
+    today,
 )
 from ralphgen.project.connection import DatabaseConnection, open_database
 from ralphgen.project.dialect import among, exactly
@@ -53,6 +54,7 @@ __all__ = [
     "prerequisites",
     "project_rows",
     "reading_rows",
+    "today",
 ]
 
 SHOWN_TABLES = ("tasks", "features", "disciplines", "task_comments")
