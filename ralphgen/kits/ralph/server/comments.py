@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.policy import WITHIN
 from ralphgen.runtime.sqlite.library import quoted
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 SHOWN = ("id", "author", "discipline", "priority", "created", "body")
 NEWEST = 20
 USER = "user"  # the author of an answer that the user gave to a question of the server
-USERS = (USER, "human")  # names with which no agent signs, in any case
+USERS = frozenset({USER, "human"})  # with these, and the login name, no agent signs
 AGENT = "agent"
 CHUNK = 500  # tasks in one statement
 
@@ -171,7 +173,30 @@ def _signature(workspace: Workspace, comments: StoredTable) -> dict[str, Any]:
 
 
 def _is_users(name: object) -> bool:
-    return str(name).strip().casefold() in USERS
+    """Return whether a name reads like one that the user signs with."""
+    read = _as_read(str(name))
+    return read in USERS or read in map(_as_read, _login_names())
+
+
+def _as_read(name: str) -> str:
+    """Return the letters and digits of a name, without case and width."""
+    from unicodedata import normalize
+
+    plain_name = normalize("NFKC", normalize("NFKC", name).casefold())
+    return "".join(one for one in plain_name if one.isalnum())
+
+
+def _login_names() -> Iterator[str]:
+    """Yield the names of the user that runs the server, as the system and commands spell it."""
+    from getpass import getuser
+
+    try:
+        yield getuser()
+        from pwd import getpwuid
+
+        yield getpwuid(os.getuid()).pw_name
+    except (ImportError, KeyError, OSError):  # a container's user may have no name
+        return
 
 
 def _refuse_other_authors(workspace: Workspace, comment: int) -> None:
@@ -179,9 +204,11 @@ def _refuse_other_authors(workspace: Workspace, comment: int) -> None:
     comments = _table(workspace)
     if workspace.session.is_users or "author" not in comments:
         return
-    own = _signature(workspace, comments)["author"]
-    row = workspace.database.row(comments.select(["author"], "WHERE id = ?"), [comment])
-    if row is not None and (row[0] != own or _is_users(own)):
+    signature = _signature(workspace, comments)
+    columns = [name for name in signature if name in comments]
+    own = [signature[name] for name in columns]
+    row = workspace.database.row(comments.select(columns, "WHERE id = ?"), [comment])
+    if row is not None and ([*row] != own or _is_users(own[0])):
         raise ToolError(
             f"comment {shortened(comment)} is signed by {shortened(plain(row[0]))}: write another "
             "comment"

@@ -27,6 +27,7 @@ from mcp.types import ElicitRequestParams, ElicitResult
 from proved_projects import LEDGER, MARKER
 from wire import refused
 
+from ralphgen.calls.rows import login_name as login
 from ralphgen.runtime.elicitation import Question, confirmation
 
 COMMENT = "INSERT INTO task_comments (task_id, author, body) VALUES (1, 'human', 'No.')"
@@ -302,7 +303,10 @@ def test_a_server_that_a_launched_agent_starts_does_not_take_it_for_the_user(
     assert [("agent",)] == query(root, "SELECT provenance FROM tasks WHERE id = ?", task)
 
 
-@pytest.mark.parametrize("name", ["user", "human", "User ", "HUMAN"])
+NAMES = ["user", "human", "User ", "HUMAN", "u-s-e-r", "\uff35ser", "us\u200ber", login()]
+
+
+@pytest.mark.parametrize("name", [*NAMES, login().upper()])
 def test_a_discipline_with_a_name_of_the_user_does_not_sign(tmp_path: Path, name: str) -> None:
     ledger = LEDGER.read_text(encoding="utf-8")
     root = create_project(tmp_path / "p", ledger, MARKER, COMMENT)
@@ -316,6 +320,17 @@ def test_a_discipline_with_a_name_of_the_user_does_not_sign(tmp_path: Path, name
 
     signed = query(root, "SELECT author FROM task_comments WHERE id = ?", comment)
     assert [("manual",)] == signed
+
+
+def test_an_agent_edits_no_comment_that_a_user_of_its_name_wrote(tmp_path: Path) -> None:
+    """Users sign with any name on the command line; agents always have their discipline as well."""
+    root = create_project(tmp_path / "p", LEDGER.read_text(encoding="utf-8"), MARKER, COMMENT)
+    query(root, "UPDATE task_comments SET author = 'backend'")
+    with connected(root, user=None, task_id=1) as agent:
+        own = agent.call("add_task_comment", task_id=1, body="b")["id"]
+        edited = {"task_id": 1, "body": "Yes."}
+        assert "is signed by" in agent.refusal("update_task_comment", comment_id=1, **edited)
+        agent.call("update_task_comment", comment_id=own, **edited)
 
 
 @pytest.mark.parametrize("user", ["human", "Client", "", True, 1])
