@@ -47,6 +47,7 @@ from ralphgen.project.root import (
     has_database,
     is_missing,
     place_name,
+    refuse_outside_database,
 )
 from ralphgen.project.rule_settings import policy_rules
 from ralphgen.project.schema import (
@@ -87,6 +88,8 @@ def inspect_project(root: Path, kits: Sequence[InspectedKit]) -> Project:
     with collected(problems):
         config = read_config(root, tuple(kit.key for kit in kits), settings_models(kits))
         problems.extend(done_problems(config))
+    if not problems:
+        refuse_outside_database(root)
     on = [kit for kit in kits if kit.key in config.values.kits]
     settings = {kit.key: kit_settings(config.values, kit.key) for kit in on}
     with collected(problems):

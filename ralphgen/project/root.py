@@ -18,6 +18,12 @@ DATABASE = ".ralph/db/ralph.db"
 """Where the database is, unless the config says otherwise."""
 
 
+class OutsideDatabaseError(ProjectError):
+    """The database is outside of the project, and you have not accepted that."""
+
+    exit_code = 2
+
+
 @dataclass(frozen=True, slots=True)
 class Postgresql:
     """A database of PostgreSQL: the variable that holds its DSN, and the schema of the tables."""
@@ -115,7 +121,7 @@ def refuse_outside_database(root: Path) -> None:
     real = outside_database(root)
     if os.path.lexists(real) and database_digest(real) not in read_record(root).digests:
         text = f'the database "{real}" is outside of the project, and not trusted on this machine'
-        raise ProjectError(text, 'look at it, then run "ralphgen trust"')
+        raise OutsideDatabaseError(text, 'look at it, then run "ralphgen trust"')
 
 
 def has_database(root: Path) -> bool:

@@ -88,7 +88,7 @@ def test_it_is_refused_however_the_project_leads_there(clone: Path, way: object)
     assert callable(way)
     way(clone, move_database(clone))
 
-    assert 1 == ralphgen("feature", "list", cwd=clone).returncode
+    assert 2 == ralphgen("feature", "list", cwd=clone).returncode
     assert 2 == ralphgen("trust", clone).returncode  # without a terminal
     trusted = ralphgen("trust", clone, "--yes")
     listed = ralphgen("feature", "list", cwd=clone)
@@ -106,7 +106,7 @@ def test_a_place_that_changes_is_asked_about_again(clone: Path) -> None:
     (clone / ".ralph/db/ralph.db").unlink()
     link_file(clone, moved.with_name("y.db"))
 
-    assert 1 == ralphgen("feature", "list", cwd=clone).returncode
+    assert 2 == ralphgen("feature", "list", cwd=clone).returncode
 
 
 @pytest.mark.parametrize("command", ["init", "regen"])
@@ -114,7 +114,7 @@ def test_the_users_own_setting_is_recorded_by_the_command_that_he_types(
     own: Path, command: str
 ) -> None:
     name_it(own, move_database(own))
-    assert 1 == ralphgen("feature", "list", cwd=own).returncode
+    assert 2 == ralphgen("feature", "list", cwd=own).returncode
 
     done = ralphgen(command, own, "--no-install")
 
@@ -143,7 +143,7 @@ def test_a_change_that_git_has_is_not_recorded_by_regen(own: Path, way: object) 
         refused = ralphgen(command, own, "--no-install")
         assert 2 == refused.returncode
         assert REFUSED in refused.stderr
-    assert 1 == ralphgen("feature", "list", cwd=own).returncode
+    assert 2 == ralphgen("feature", "list", cwd=own).returncode
 
 
 def test_watch_records_none(own: Path) -> None:
@@ -153,7 +153,7 @@ def test_watch_records_none(own: Path) -> None:
         assert watching.stderr is not None
         assert any("outside of the project" in line for line in watching.stderr)
         watching.send_signal(signal.SIGINT)
-    assert 1 == ralphgen("feature", "list", cwd=own).returncode
+    assert 2 == ralphgen("feature", "list", cwd=own).returncode
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 2)])
@@ -179,7 +179,7 @@ def test_agents_record_none(own: Path) -> None:
     below = {"RALPHGEN_SESSION": "s"}
 
     assert 0 != ralphgen("regen", own, "--no-install", more=below).returncode
-    assert 1 == ralphgen("feature", "list", cwd=own).returncode
+    assert 2 == ralphgen("feature", "list", cwd=own).returncode
 
 
 def test_check_needs_no_record_without_the_database(own: Path) -> None:
