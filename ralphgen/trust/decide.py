@@ -39,7 +39,7 @@ from ralphgen.trust.committed import (
     has_outward_link,
     known_texts,
 )
-from ralphgen.trust.files import client_files, content_files
+from ralphgen.trust.files import authority_files, client_files, content_files
 from ralphgen.trust.record import Record, database_digest, keep_record, read_record
 from ralphgen.trust.verify import UntrustedError, refuse_edited
 
@@ -48,7 +48,6 @@ CLAUDE_LOCAL = ".claude/settings.local.json"
 CLAUDE_SETTINGS = (".claude/settings.json", CLAUDE_LOCAL)
 HARMLESS_SETTINGS = frozenset({"$schema", "cleanupPeriodDays", "language", "model", "outputStyle"})
 NARROWING = frozenset({"ask", "deny"})  # of its permissions
-QUERIES, PLUGIN = ".ralph/queries", ".ralph/plugin"
 # Settings that start nothing, widen nothing and lead nowhere outside of the project, or whose
 # entries are items of another kind.
 SETTLED = frozenset(
@@ -211,14 +210,10 @@ def database_items(root: Path, named: str | None = None) -> list[TrustItem]:
 
 
 def file_items(root: Path) -> list[TrustItem]:
-    """Return the queries and the plugin of a project, one item for each file."""
-    found = [path for top in (QUERIES, PLUGIN) for path in sorted((root / top).rglob("*"))]
-    files = [path.relative_to(root).as_posix() for path in found if path.is_file()]
-    made = {f"{PLUGIN}/{name}" for name in (".lock", ".gitignore", ".gitattributes")}
+    """Return the files below `.ralph` that no other item covers, one item each."""
     return [
         TrustItem(_digest("file", [file, digest(data)]), f"sessions use {file}", file)
-        for file in files
-        if file not in made and "__pycache__" not in file
+        for file in authority_files(root)
         if (data := _data(root / file)) is not None
     ]
 

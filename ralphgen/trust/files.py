@@ -5,9 +5,11 @@ settings of clients. Content is what agents read or run in the course of their w
 """
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from ralphgen.runtime.files.main_tree import tree_top
 from ralphgen.runtime.files.protection import (
     CLIENT_FILES,
     CLIENT_FOLDERS,
@@ -18,8 +20,20 @@ from ralphgen.runtime.files.protection import (
 
 # Below `.ralph`: what ralphgen writes there while work is done.
 STATE = frozenset(
-    {"backups", "db", "learnings.txt", "progress.txt", "sessions", "specum", "trust", "worktrees"}
+    {
+        *("backups", "db", "last-export.jsonl", "learnings.txt", "progress.txt", "sessions"),
+        *("trust", "worktrees"),
+    }
 )
+# Below `.ralph`: what ralphgen compares itself, what is an item of another kind, and what no
+# session reads.
+COVERED = re.compile(
+    r"\.ralph/(?:ralphgen\.toml|(?:mcp|schemas)(?:/.*)?|recipes/[^/]+\.toml|prompts/[^/]+\.md"
+    r"|tools/[^/_.][^/]*\.py|(?:.*/)?(?:\.lock|\.gitignore|\.gitattributes|__pycache__(?:/.*)?))",
+    re.DOTALL,
+)
+ENVIRONMENT = ".env"  # some clients and runners load it, and what its name begins
+PRUNED = frozenset({".git", RALPH, "node_modules"})
 CLAUDE, LOCKS = ".claude", ".lock"
 INSTRUCTIONS = frozenset(
     {
@@ -57,9 +71,29 @@ def is_content(path: str) -> bool:
     *folders, name = path.casefold().split("/")
     if is_authority(path):
         return False
-    named = name in INSTRUCTIONS or name in TASKS or name.endswith(SCRIPT)
+    is_environment = name == ENVIRONMENT or name.startswith(f"{ENVIRONMENT}.")
+    named = name in INSTRUCTIONS or name in TASKS or name.endswith(SCRIPT) or is_environment
+    return named or _has_items(folders)
+
+
+def _has_items(folders: Sequence[str]) -> bool:
+    """Return whether every file in a folder counts, given the parts of its path."""
     around = f"/{'/'.join(folders)}/"
-    return named or ITEMS in folders or any(f"/{one}/" in around for one in SKILL_FOLDERS)
+    return ITEMS in folders or any(f"/{one}/" in around for one in SKILL_FOLDERS)
+
+
+def authority_files(root: Path) -> list[str]:
+    """Return the files below `.ralph` that are no state and that no other item covers, sorted."""
+    found = []
+    for folder, folders, names in os.walk(root / RALPH):
+        place = os.path.relpath(folder, root).replace(os.sep, "/")
+        folders[:] = [one for one in folders if _is_uncovered(f"{place}/{one}")]
+        found += [path for name in names if _is_uncovered(path := f"{place}/{name}")]
+    return sorted(path for path in found if (root / path).is_file())
+
+
+def _is_uncovered(path: str) -> bool:
+    return is_authority(path) and not COVERED.fullmatch(path)
 
 
 def client_files(tree: Path) -> list[str]:
@@ -73,11 +107,41 @@ def client_files(tree: Path) -> list[str]:
 
 
 def content_files(tree: Path) -> list[str]:
-    """Return the files that agents read or run in a work tree: at its top, skills and `.ai`."""
+    """Return the files that agents read or run in a work tree.
+
+    Build files and scripts count at its top, instructions, skills and `.ai` everywhere below, and
+    instructions also in the folders above, up to the top of the repository.
+    """
     found = [path for top in (*SKILL_FOLDERS, ITEMS) for path in _below(tree, top)]
-    inner = [f"{CLAUDE}/{name}" for name in _names(tree / CLAUDE)]
-    names = [path for path in (*_names(tree), *inner) if is_content(path)]
-    return sorted(path for path in {*found, *names} if (tree / path).is_file())
+    names = [path for path in _names(tree) if is_content(path)]
+    return sorted(
+        path
+        for path in {*found, *names, *_instructions_below(tree), *_instructions_above(tree)}
+        if (tree / path).is_file()
+    )
+
+
+def _instructions_below(tree: Path) -> Iterator[str]:
+    for folder, folders, names in os.walk(tree):
+        folders[:] = [one for one in folders if one.casefold() not in PRUNED]
+        inner = os.path.relpath(folder, tree).replace(os.sep, "/")
+        parts = [] if inner == "." else inner.casefold().split("/")
+        every = _has_items(parts)
+        for name in names:
+            if every or name.casefold() in INSTRUCTIONS:
+                yield f"{inner}/{name}" if parts else name
+
+
+def _instructions_above(tree: Path) -> Iterator[str]:
+    top, place, way = tree_top(str(tree)), tree, ""
+    while top is not None and str(place) != top and place != place.parent:
+        place, way = place.parent, f"../{way}"
+        yield from (
+            f"{way}{inner}{name}"
+            for inner in ("", f"{CLAUDE}/")
+            for name in _names(place / inner)
+            if name.casefold() in INSTRUCTIONS
+        )
 
 
 def _names(folder: Path) -> list[str]:

@@ -172,6 +172,28 @@ def test_files_of_git_are_denied_in_every_spelling_and_no_others(root: Path) -> 
         assert "" == refusal(root, "Write", {"file_path": path}, **mark), path
 
 
+def test_settings_of_clients_are_denied_in_every_spelling_and_no_others(root: Path) -> None:
+    mark = {"RALPHGEN_SESSION": made(root)["session_id"]}
+    (root / ".claude").mkdir(exist_ok=True)
+    (root / "way").symlink_to(".claude")
+    (root / "file").symlink_to(".mcp.json")
+    plain = (
+        ".claude/settings.json",
+        ".claude/settings.local.json",
+        ".claude/agents/a.md",
+        ".mcp.json",
+    )
+    others = (".gemini/settings.json", ".codex/config.toml", ".cursor/mcp.json", ".vscode/mcp.json")
+    spelled = (".CLAUDE/Settings.json", "src/../.mcp.json", ".claude//settings.json", ".MCP.json")
+    meant = ("way/settings.json", "file", "sub/.claude/settings.json", ".Codex/./config.toml")
+    for path in (*plain, *others, *spelled, *meant, "~root/../" + str(root / ".mcp.json")):
+        for tool in ("Write", "Edit"):
+            assert "" != refusal(root, tool, {"file_path": path}, **mark), path
+            assert "" != refusal(root, tool, {"file_path": str(root / path)}, **mark), path
+    for path in (".claude/skills/a/SKILL.md", "CLAUDE.md", ".vscode/a.txt", "mcp.json", "claude/a"):
+        assert "" == refusal(root, "Write", {"file_path": path}, **mark), path
+
+
 def test_huge_content_is_no_hindrance(root: Path) -> None:
     mark = {"RALPHGEN_SESSION": made(root)["session_id"]}
     content = "x" * 20_000_000

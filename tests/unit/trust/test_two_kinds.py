@@ -2,13 +2,14 @@
 
 import json
 import shutil
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_line import initialized, ralphgen
+from command_line import initialized, ralphgen, started_beside
 from proved_projects import git
-from trusting import configure
+from trusting import at_terminal, configure
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +26,28 @@ CLIENTS = [
     ".cursor/mcp.json",
     ".vscode/mcp.json",
 ]
-CONTENT = ["Makefile", "AGENTS.md", "CLAUDE.md", "package.json", ".claude/skills/a/SKILL.md"]
+CONTENT = [
+    *("Makefile", "AGENTS.md", "CLAUDE.md", "package.json", ".claude/skills/a/SKILL.md"),
+    *(
+        ".claude/CLAUDE.md",
+        "src/AGENTS.md",
+        "a/b/Claude.md",
+        "docs/GEMINI.md",
+        ".env",
+        ".env.local",
+    ),
+    *("packages/x/.claude/skills/a/run.py", "packages/x/.ai/tools/a.py"),
+]
+BELOW = [
+    *(".ralph/specum/prompts/design.md", ".ralph/acm/rules.md", ".ralph/notes.md"),
+    *(
+        ".ralph/queries/a.txt",
+        ".ralph/tools/_a.py",
+        ".ralph/tools/lib/a.py",
+        ".ralph/recipes/old/a.toml",
+        ".ralph/.x/y",
+    ),
+]
 WAYS: dict[str, Callable[[Path], object]] = {
     "merge": lambda root: git(root, "merge", "-q", "--no-edit", "s/main"),
     "squash": lambda root: git(root, "merge", "-q", "--squash", "s/main"),
@@ -131,8 +153,8 @@ def test_a_strangers_check_beside_the_users_own_line_is_named(shared: Path) -> N
     assert "Bash(ls)" not in said
 
 
-@pytest.mark.parametrize("file", CLIENTS)
-def test_settings_of_clients_need_a_record(own: Path, file: str) -> None:
+@pytest.mark.parametrize("file", [*CLIENTS, *BELOW])
+def test_settings_of_clients_and_files_below_ralph_need_a_record(own: Path, file: str) -> None:
     write(own, file, HOOKS)
 
     refused = ralphgen("session", "braindump", "--project", own)
@@ -144,7 +166,7 @@ def test_settings_of_clients_need_a_record(own: Path, file: str) -> None:
     assert 2 == session(own)
 
 
-@pytest.mark.parametrize("file", [*CONTENT, *CLIENTS])
+@pytest.mark.parametrize("file", [*CONTENT, *CLIENTS, *BELOW])
 def test_a_clone_without_a_record_asks_for_every_file(clone: Path, file: str) -> None:
     write(clone, file, HOOKS)
     assert 2 == session(clone)
@@ -160,6 +182,112 @@ def test_the_users_edit_of_content_needs_no_question_also_once_committed(
     assert 0 == session(shared)
     commit(shared)
     assert 0 == session(shared)
+
+
+@pytest.mark.parametrize("file", [*CONTENT, *BELOW])
+def test_a_strangers_file_needs_a_question_wherever_it_is(shared: Path, file: str) -> None:
+    take_over(shared, "squash", file, "x")
+
+    assert 2 == session(shared)
+    assert file in regen(shared)
+    assert 2 == session(shared)
+
+
+@pytest.mark.parametrize("file", ["AGENTS.md", ".claude/CLAUDE.md"])
+def test_instructions_above_a_project_in_a_repository_count(own: Path, file: str) -> None:
+    git(own.parent, "init", "-q", "-b", "main")
+    write(own.parent, file, "x")
+    assert 0 == session(own)
+
+    write(own.parent, file, "y")
+    git(own.parent, "add", file)
+    assert 2 == session(own)
+
+
+def test_state_that_ralphgen_writes_is_no_item(own: Path) -> None:
+    for file in ("db/x", "backups/ralph.db", "worktrees/9/AGENTS.md", "learnings.txt"):
+        write(own, f".ralph/{file}", "x")
+    write(own, "node_modules/a/AGENTS.md", "x")
+
+    assert 0 == session(own)
+    assert "nothing that you do not trust" in ralphgen("trust", own).stderr
+
+
+def test_a_link_out_of_the_project_that_git_has_needs_a_question(shared: Path) -> None:
+    (shared.parent / "outside.md").write_text("x", encoding="utf-8")
+    theirs = shared.parent / "theirs"
+    (theirs / "AGENTS.md").symlink_to("../outside.md")
+    commit(theirs)
+    git(shared, "fetch", "-q", "s")
+    git(shared, "restore", "--source", "s/main", "--", ".")
+
+    assert 2 == session(shared)
+
+
+def test_the_users_own_links_need_no_question(shared: Path) -> None:
+    write(shared, "AGENTS.md", "x")
+    (shared / "CLAUDE.md").symlink_to("AGENTS.md")
+    commit(shared)
+    assert 0 == ralphgen("trust", shared, "--yes").returncode
+    write(shared, "AGENTS.md", "y")
+
+    assert 0 == session(shared)
+
+
+def test_a_hard_link_is_asked_about_by_its_content(own: Path) -> None:
+    write(own.parent, "other.json", HOOKS)
+    (own / ".claude").mkdir()
+    (own / ".claude/settings.json").hardlink_to(own.parent / "other.json")
+    assert 2 == session(own)
+    assert 0 == ralphgen("trust", own, "--yes").returncode
+    assert 0 == session(own)
+    write(own.parent, "other.json", HOOKS + " ")
+
+    assert 2 == session(own)
+
+
+def test_a_shallow_clone_is_asked_about_what_its_commits_have(shared: Path) -> None:
+    write(shared, "Makefile", "all:\n")
+    commit(shared)
+    shallow = shared.parent / "shallow"
+    git(shared.parent, "clone", "-q", "--depth", "1", f"file://{shared}", str(shallow))
+    shutil.copytree(shared / ".ralph/db", shallow / ".ralph/db")
+    assert 2 == session(shallow)
+    assert 0 == ralphgen("trust", shallow, "--yes").returncode
+    assert 0 == session(shallow)
+
+    write(shared, "Makefile", "all:\n\ttouch PWNED\n")
+    commit(shared)
+    git(shallow, "fetch", "-q", "--depth", "1")
+    git(shallow, "restore", "--source", "origin/main", "--", ".")
+    assert 2 == session(shallow)
+    assert "Makefile" in regen(shallow)
+    assert 2 == session(shallow)
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 2)])
+def test_regen_asks_once_at_a_terminal(own: Path, answer: str, code: int) -> None:
+    configure(own, CHECK)
+    write(own, "Makefile", "all:\n")
+    said, returned = at_terminal(answer, "regen", own, "--no-install")
+
+    assert 0 == returned, said
+    assert 1 == said.count("y/N")
+    assert said.index('the check "t" runs touch PWNED') < said.index("y/N")
+    assert "Makefile" in said
+    assert code == session(own)
+    asks_again = "y/N" in at_terminal("n", "regen", own, "--no-install")[0]
+    assert asks_again == (answer == "n")
+
+
+def test_watch_records_nothing(own: Path) -> None:
+    with started_beside("regen", own, "--watch") as watching:
+        assert watching.stderr is not None
+        next(watching.stderr)
+        configure(own, CHECK)
+        assert any("changed" in line for line in watching.stderr)
+        watching.send_signal(signal.SIGINT)
+    assert 2 == session(own)
 
 
 def test_a_project_unpacked_at_a_recorded_path_is_not_trusted(own: Path, tmp_path: Path) -> None:
@@ -182,7 +310,7 @@ def test_init_in_a_folder_with_files_of_others_records_none_of_them(tmp_path: Pa
     assert 2 == session(root)
 
 
-def test_watch_and_agents_record_nothing(own: Path) -> None:
+def test_agents_record_nothing(own: Path) -> None:
     configure(own, CHECK)
     done = ralphgen("regen", own, "--no-install", more={"RALPHGEN_SESSION": "s"})
     assert 0 == done.returncode
