@@ -114,6 +114,7 @@ class Agent(ABC):
     `lacks` says in sentences what it cannot do that ralphgen would have it do. `converses` says
     that it can talk with a person in a terminal, `reports_cost` that it says what it has cost.
     `variables` are the names of those with its keys and settings; "*" stands for any end.
+    `script` is the word after its program, which may name a file of the project.
     """
 
     name: str
@@ -123,6 +124,7 @@ class Agent(ABC):
     converses: bool = True
     reports_cost: bool = False
     variables: tuple[str, ...] = ()
+    script: str = ""
     leaves_out_settings: bool = False  # can start without the settings of a project
 
     @abstractmethod

@@ -40,6 +40,7 @@ class NamedAgent(Agent):
         self.install = f'see "command" of [loop.agents.{name}]'
         self.reports_cost = settings.reports_cost
         self._command = tuple(settings.command)
+        self.script = "".join(self._command[1:2])
         self.lacks = tuple(_lacks(self.title, settings.command))
 
     def call(self, session: PreparedSession, options: LaunchOptions) -> AgentCall:

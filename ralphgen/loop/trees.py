@@ -23,6 +23,7 @@ from ralphgen.sessions.claims import TaskClaim, give_back
 from ralphgen.sessions.model import PreparedSession
 from ralphgen.worktrees.begin import (
     left_merges,
+    refuse_missing_script,
     refuse_red_base,
     refuse_uncommittable,
     refuse_unmergeable,
@@ -97,6 +98,7 @@ class TreeWorkplace(ProjectWorkplace):
                 trust_edited=trust,
                 stop=self._stop,
             )
+            refuse_missing_script(self._root, self._agent.script)
 
     def merges(self, worker: int) -> list[tuple[int, str]]:
         """Make the merges that had to wait; return what came of each task for which one was."""

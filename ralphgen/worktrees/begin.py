@@ -1,5 +1,6 @@
 """Looks, before any agent works in a work tree, whether its work could be merged at all."""
 
+import os
 from collections.abc import Container, Sequence
 from pathlib import Path
 from threading import Event
@@ -11,6 +12,7 @@ from ralphgen.worktrees.merge import merging, refuse_red
 from ralphgen.worktrees.record import one_of_each, unmerged
 from ralphgen.worktrees.trees import (
     BRANCH,
+    MERGE,
     Worktree,
     changed_in,
     checkout_of,
@@ -18,6 +20,7 @@ from ralphgen.worktrees.trees import (
     kept_branches,
     move_branch,
     unreachable,
+    worktrees_folder,
 )
 
 
@@ -83,6 +86,17 @@ def refuse_red_base(
         for task in one_of_each(root, tasks):
             when = "before anybody has worked"
             refuse_red(root, commit, task, config, say, trust_edited, stop, when=when)
+
+
+def refuse_missing_script(root: Path, name: str) -> None:
+    """Raise `ProjectError` if the project has a file of this name, and its work trees do not.
+
+    The work tree of merges has to be ready at the base branch.
+    """
+    place = worktrees_folder(root) / MERGE / root.resolve().relative_to(top_of(root))
+    if name and os.path.lexists(root / name) and not os.path.lexists(place / name):
+        text = f'agents in work trees do not have "{name}", which their command runs'
+        raise ProjectError(text, 'commit it, or add it to "copy" of [loop]')
 
 
 def left_merges(root: Path, live: Container[int] = ()) -> list[tuple[Worktree, int, str]]:

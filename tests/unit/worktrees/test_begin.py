@@ -18,7 +18,12 @@ from proved_projects import git
 from ralphgen.errors import ProjectError
 from ralphgen.trust.record import add_to_record
 from ralphgen.trust.repository import git_items
-from ralphgen.worktrees.begin import refuse_red_base, refuse_uncommittable, refuse_unmergeable
+from ralphgen.worktrees.begin import (
+    refuse_missing_script,
+    refuse_red_base,
+    refuse_uncommittable,
+    refuse_unmergeable,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -94,6 +99,17 @@ class TestBeforeItBegins:
         with pytest.raises(ProjectError, match="has no commit"):
             refuse_unmergeable(root, SETTLED)
         assert tmp_path.is_dir()
+
+    def test_script_of_the_agent_that_is_not_committed_is_refused(self, root: Path) -> None:
+        for name in ("agent.sh", "own.sh"):
+            (root / name).write_text("exit 0\n", encoding="utf-8")
+        git(root, "add", "own.sh")
+        git(root, "commit", "--quiet", "--message", "agent")
+        refuse_red_base(root, [1], SETTLED, say)
+        for name in ("own.sh", "--fast", "none.sh", str(root / "agent.sh"), "{config}", ""):
+            refuse_missing_script(root, name)
+        with pytest.raises(ProjectError, match=r'do not have "agent\.sh"'):
+            refuse_missing_script(root, "agent.sh")
 
     def test_remote_that_may_only_be_read_is_refused(self, root: Path) -> None:
         config = with_origin(root)
