@@ -27,6 +27,12 @@ from ralphgen.project.rows import open_rows
 from ralphgen.runtime.database.claims import UNRELEASED, Claim, is_live
 from ralphgen.runtime.database.ledger import MARKER
 from ralphgen.runtime.errors import one_line
+from ralphgen.runtime.files.work_tree import (
+    WRITTEN,
+    ignoring_lines,
+    tree_files,
+    untracked_files,
+)
 from ralphgen.runtime.own_tools.child import OPTION
 from ralphgen.runtime.processes.inherited import passed_on
 from ralphgen.sessions.items import require_server
@@ -183,6 +189,7 @@ def _tasks(root: Path, generated: Generated) -> Iterator[CheckResult]:
         yield _claims(root)
     yield from _missing_tasks(root, generated.project)
     yield _done(generated)
+    yield from _written(root)
     place = postgresql_place(root)
     if place is not None and generated.project.done is not None:
         with suppress(ProjectError):  # that it does not answer was said before
@@ -244,6 +251,21 @@ def _done(generated: Generated) -> CheckResult:
         return CheckResult("done", text)
     names = ", ".join(one_line(check.name) for check in rules.checks)
     return CheckResult("done", f"proved by the checks {names}")
+
+
+def _written(root: Path) -> Iterator[CheckResult]:
+    """Name the untracked files that checks have written, by which they prove nothing."""
+    try:
+        named = json.loads((root / WRITTEN).read_bytes())
+    except (OSError, ValueError):
+        return
+    names = [name for name in named if isinstance(name, str)] if isinstance(named, list) else []
+    if written := untracked_files(str(root), names):
+        shown = ", ".join(f'"{one_line(name)}"' for name in written[:NAMED])
+        more = f" and {len(written) - NAMED} more" if written[NAMED:] else ""
+        lines = ", ".join(map(one_line, ignoring_lines(written, tree_files(str(root)))[:NAMED]))
+        text = f"checks write files that git does not ignore: {shown}{more}"
+        yield CheckResult("done", text, f"add to .gitignore: {lines}")
 
 
 def _worktrees(root: Path) -> Iterator[CheckResult]:

@@ -30,6 +30,7 @@ OWN_FILES = ("learnings.txt", "mcp/context.json", "progress.txt")
 SPEC_FILES = frozenset({".progress.md", ".ralph-state.json", ".current-spec"})
 TICKED = "tasks.md"
 UNPROTECTED = ("mcp/.commit", "mcp/.lock", "mcp/.new", "mcp/context.json", "mcp/sessions")
+WRITTEN = f"{RALPH}/mcp/sessions/written-files.json"  # untracked files of the last checks
 SUCCESSES = (0, 1)  # the second of `check-ignore` if nothing is ignored
 GITLINK = "160000"  # the mode of a submodule in an index and in a tree of git
 CHUNK = 1 << 20
@@ -65,6 +66,32 @@ def differing_files(before: Mapping[str, str], after: Mapping[str, str]) -> list
     """Return the files that differ, are gone or are new, sorted."""
     both = {*before, *after}
     return sorted(path for path in both if before.get(path) != after.get(path))
+
+
+def untracked_files(root: str, paths: Iterable[str]) -> list[str]:
+    """Return those of the paths that git neither tracks nor ignores, sorted; none without git."""
+    tree = repository_of(root)
+    tracked = None if tree is None else _tracked(tree, root)
+    others = None if tree is None or tracked is None else _untracked(tree, root)
+    if not others or tracked is None:
+        return []
+    return sorted({*paths} & (others - {path for _, path in tracked}))
+
+
+def ignoring_lines(paths: Iterable[str], files: Iterable[str]) -> list[str]:
+    """Return the lines of `.gitignore` that ignore these paths and none of the other files.
+
+    A folder without any of the other files is ignored as a whole.
+    """
+    names = {*paths}
+    kept = {folder for path in {*files} - names for folder in _folders(path)}
+    lines = set()
+    for path in names:
+        folder = next((folder for folder in _folders(path) if folder not in kept), None)
+        shown = re.sub(r"([\\*?\[\]])", r"\\\1", path if folder is None else folder)
+        shown = re.sub(r" $", r"\\ ", shown).replace("\n", "?")
+        lines.add(f"/{shown}" if folder is None else f"/{shown}/")
+    return sorted(lines)
 
 
 def protected_files(root: str, globs: Sequence[str], files: Mapping[str, str]) -> dict[str, str]:
@@ -139,6 +166,12 @@ def _digest(path: str) -> str:
         return digest.hexdigest()
     finally:
         os.close(file)
+
+
+def _folders(path: str) -> list[str]:
+    """Return the folders above a path, the topmost first."""
+    parts = path.split("/")
+    return ["/".join(parts[:number]) for number in range(1, len(parts))]
 
 
 def _is_own(path: str) -> bool:

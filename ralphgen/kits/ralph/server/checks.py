@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import os
 import time
 
 from ralphgen.runtime.deferred import DeferredResult, report_progress
@@ -177,8 +178,17 @@ class CheckRun:
             raise ToolError("the server is ending")
         jobs.close()  # what a check has left behind changes nothing any more
         after = look_at_tree(self._workspace)
-        from ralphgen.runtime.files.work_tree import changed_files
+        from ralphgen.runtime.files.work_tree import (
+            changed_files,
+            differing_files,
+            ignoring_lines,
+            untracked_files,
+        )
 
+        differing = differing_files(before.files, after.files)
+        written = untracked_files(self._workspace.work_tree, differing)
+        self._record_written(written)
+        lines = listed(ignoring_lines(written, after.files))
         changed = changed_files(before.files, after.files)
         protected = sorted({*before.protected, *after.protected})
         passed = all(result["exit_code"] == 0 for result in results)
@@ -188,10 +198,19 @@ class CheckRun:
             "checks": [_shown(result) for result in results],
         }
         if changed:
-            answer["not_proved"] = (
-                f"files were changed while the checks ran: {listed(changed)}; nothing is proved: "
-                "call again when nothing changes them"
-            )
+            others = [path for path in changed if path not in written]
+            reasons = []
+            if others:
+                reasons.append(
+                    f"files were changed while the checks ran: {listed(others)}; nothing is "
+                    "proved: call again when nothing changes them"
+                )
+            if len(others) < len(changed):
+                reasons.append(
+                    f"the checks write files that git does not ignore: {listed(written)}; nothing "
+                    f"is proved: add to .gitignore {lines}, then call again"
+                )
+            answer["not_proved"] = ". ".join(reasons)
             return answer
         if protected:
             answer["not_proved"] = (
@@ -199,6 +218,11 @@ class CheckRun:
             )
         if not results:
             answer["note"] = "no check is for this task's discipline"
+        elif written:
+            answer["note"] = (
+                f"the checks wrote new files that git does not ignore: {listed(written)}; add to "
+                f".gitignore {lines}, or the next run of them proves nothing"
+            )
         if after.watched:
             answer["watched"] = f"changed in this session: {listed(after.watched)}"
         if self._keep(results, after, protected):
@@ -206,6 +230,23 @@ class CheckRun:
         else:
             answer |= {"passed": False, "not_proved": NO_PROOF}
         return answer
+
+    def _record_written(self, written: list[str]) -> None:
+        """Let `ralphgen doctor` know of untracked files that the checks write in the project."""
+        workspace = self._workspace
+        if not written or workspace.work_tree != workspace.root:
+            return
+        import json
+
+        from ralphgen.runtime.files.work_tree import WRITTEN
+        from ralphgen.runtime.files.write import replace_file
+
+        path = os.path.join(workspace.root, WRITTEN)
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            replace_file(path, json.dumps(written).encode())
+        except OSError:  # only a note is lost
+            return
 
     def _keep(self, results: Sequence[dict[str, Any]], after: Look, protected: list[str]) -> bool:
         """Store the evidence, on a connection of this thread's own; return whether it may."""

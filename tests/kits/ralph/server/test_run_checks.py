@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 from anyio import fail_after
+from command_line import ralphgen
 from driving import Driver, Era, connected, create_project, query
 from making_sessions import client_of, opened
-from proved_projects import TESTS, check, proved_project, python, written
+from proved_projects import TESTS, check, git, proved_project, python, written
+
+from ralphgen.runtime.files.work_tree import ignoring_lines, tree_files
 
 GATE = "import pathlib, time\nwhile not pathlib.Path('go.log').exists(): time.sleep(0.02)\n"
 """A program that ends when the ignored file `go.log` is there."""
@@ -277,6 +280,57 @@ def test_new_files_that_a_check_makes_do_not_count(tmp_path: Path) -> None:
     with client_of(session.mcp_config) as server:
         assert server.call("run_checks")["passed"]
         server.call("set_task_status", status="done")
+
+
+REPORTS = """
+import os
+os.makedirs("out/[a] b", exist_ok=True)
+for path in ("coverage.xml", "out/[a] b/junit.xml", "docs/report.xml"):
+    with open(path, "a") as file:
+        file.write("x")
+"""
+
+
+def test_untracked_files_that_a_check_rewrites_are_named_with_their_lines(tmp_path: Path) -> None:
+    root = tmp_path / "p"
+    written(root, [("docs/own.md", "")])
+    proved_project(root, check("tests", *python(REPORTS)))
+    named = '"coverage.xml", "docs/report.xml", "out/[a] b/junit.xml"'
+    lines = ["/coverage.xml", "/docs/report.xml", "/out/"]
+    with connected(root) as server:
+        first = server.call("run_checks", task=1)
+        written(root, [("code.txt", "new")])
+        second = server.call("run_checks", task=1)
+        refusal = server.refusal("set_task_status", id=1, status="done")
+    shown = ralphgen("task", "check", "1", "--project", root)
+    doctor = ralphgen("doctor", root)
+
+    assert first["passed"]
+    assert f"git does not ignore: {named}; add to .gitignore " in first["note"]
+    assert not second["passed"]
+    assert f"the checks write files that git does not ignore: {named}" in second["not_proved"]
+    assert ", ".join(f'"{line}"' for line in lines) in second["not_proved"]
+    assert "was run on other files than these" in refusal
+    assert (1, True) == (shown.returncode, second["not_proved"] in shown.stdout)
+    assert f"checks write files that git does not ignore: {named}" in doctor.stdout
+    assert f"add to .gitignore: {', '.join(lines)}" in doctor.stdout
+
+    with (root / ".gitignore").open("a", encoding="utf-8") as file:
+        file.write("\n".join([*lines, ""]))
+    assert 0 == ralphgen("task", "check", "1", "--project", root).returncode
+    assert 0 == ralphgen("task", "check", "1", "--project", root).returncode
+    assert "git does not ignore" not in ralphgen("doctor", root).stdout
+    assert " M" not in git(root, "status", "--porcelain", "docs/own.md")
+
+
+def test_lines_of_gitignore_ignore_the_files_alone(tmp_path: Path) -> None:
+    paths = ["a b ", "x[1].xml", "s*/t?.xml", "#r", "!n", "d/e/f.xml", "k/new/j.xml", "tab\\s"]
+    git(tmp_path, "init", "--quiet")
+    written(tmp_path, [(path, "") for path in (*paths, "k/own.txt", "sx/tx.xml", "x1.xml")])
+    lines = ignoring_lines(paths, tree_files(str(tmp_path)))
+    (tmp_path / ".gitignore").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    assert {"k/own.txt", "sx/tx.xml", "x1.xml", ".gitignore"} == {*tree_files(str(tmp_path))}
 
 
 def test_a_server_that_ends_stops_its_checks_and_keeps_no_evidence(tmp_path: Path) -> None:
