@@ -16,7 +16,9 @@ from reference_resources import resources_page
 from ralphgen.generate.initialize import initialize
 from ralphgen.generate.workflows import generate
 from ralphgen.init.editor_schemas import config_schema, recipe_schema
+from ralphgen.init.scaffold import CONTEXT
 from ralphgen.kits.registry import KITS
+from ralphgen.runtime.policy import FULL
 from ralphgen.skills.rendering import GUIDE, render_skills
 from ralphgen.spelling import markdown_cell
 
@@ -52,7 +54,11 @@ def _served() -> dict[str, str]:
             say=lambda _line: None,
             agree=lambda _question: False,
         )
-        skills = render_skills(generate(root).plan)
+        plan = generate(root).plan
+        skills = render_skills(plan)
+        every = {"recipe": FULL, "enabled_tools": plan.policy.recipes[FULL].tools}
+        context = {"version": 1, "session_id": "reference", **every}
+        (root / CONTEXT).write_text(json.dumps(context), encoding="utf-8")
         resources = resources_page(root, kits)
     tools = {
         f"tools-{skill.kit}": re.sub("^# .*\n", TOOLS.format(kit=skill.kit), skill.files[GUIDE])

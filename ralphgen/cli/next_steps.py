@@ -1,14 +1,19 @@
-"""The three commands that `ralphgen init` ends with: they work as they are printed."""
+"""The commands that `init` and `config` end with: they work as they are printed."""
 
+import json
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ralphgen.calls.context import read_policy
 from ralphgen.errors import RalphgenError
+from ralphgen.init.scaffold import CONTEXT
 from ralphgen.project.rows import open_rows
+from ralphgen.runtime.policy import FULL
+from ralphgen.runtime.session import DEFAULT_RECIPE
 
 WIDTH = 76  # of a line of a command, which is indented, and may go on behind a backslash
+TALKING = "yap"  # the recipe for the user's own client
 CREATING = "create_task"  # the tool of a project that serves tasks
 
 
@@ -30,6 +35,30 @@ def next_steps(root: Path, named: Path) -> list[str]:
     else:
         words = [["tools", *place], ["config", *place], ["doctor", *place]]
     return [line for command in words for line in _lines(["ralphgen", *command])]
+
+
+def widening(root: Path, named: Path) -> str:
+    """Return two lines: that the user's own client only reads, and the command that widens it.
+
+    Empty if it has more already, or if the server cannot be read.
+    """
+    try:
+        recipe = json.loads((root / CONTEXT).read_bytes())["recipe"]
+    except FileNotFoundError:
+        recipe = DEFAULT_RECIPE
+    except (OSError, ValueError, LookupError, TypeError):
+        return ""
+    if recipe != DEFAULT_RECIPE:
+        return ""
+    try:
+        policy = read_policy(root, trust_edited=True)
+    except RalphgenError:
+        return ""
+    gained = (policy.allowed(TALKING, kit) - policy.allowed(recipe, kit) for kit in policy.kits)
+    wider = TALKING if any(gained) else FULL
+    place = [] if named == Path() else ["--project", str(named)]
+    command = shlex.join(["ralphgen", "session", wider, "--default", *place])
+    return f"your own client only reads; to let it change rows:\n  {command}"
 
 
 def _lines(command: Sequence[str]) -> list[str]:

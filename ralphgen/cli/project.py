@@ -71,7 +71,7 @@ def init(
     What is there already is kept: a second init behaves as regen. In a clone without its database
     it asks whether to make one with the tables that the server was written for.
     """
-    from ralphgen.cli.next_steps import next_steps
+    from ralphgen.cli.next_steps import next_steps, widening
     from ralphgen.cli.trust import asked as asked_to_trust
     from ralphgen.generate.initialize import initialize
     from ralphgen.terminal.person import agrees, at_terminal
@@ -97,6 +97,8 @@ def init(
         tell(f"  {shlex.join(['ralphgen', 'trust', *([] if path == Path() else [str(path)])])}")
     for command in next_steps(root, path):
         tell(f"  {command}")
+    if line := widening(root, path):
+        tell(line)
 
 
 @projects.command(epilog="Example: [bold]ralphgen project show --json[/bold]")

@@ -136,6 +136,7 @@ def config(
     client: Client = "claude", http: Http = "", write: Write = False, path: Folder = Path()
 ) -> None:
     """Print what an MCP client has to be told to start the project's servers, or to reach them."""
+    from ralphgen.cli.next_steps import widening
     from ralphgen.clients.forms import CLIENTS, client_file, client_text, write_client
     from ralphgen.kits.registry import KITS
     from ralphgen.project.inspect import inspect_project
@@ -146,14 +147,19 @@ def config(
     root = project_root(path)
     project = inspect_project(root, KITS)
     remote = remote_kits(project, http) if http else {}
+    line = "" if http else widening(root, path)
     if not write:
         sys.stdout.write(client_text(client, root, project.kits, remote))
+        if line:
+            say(f"note: {line}")
         return
     with recorded_writes(root):
         changed = write_client(client, root, project.kits, remote)
     say(f"{'wrote' if changed else 'nothing to change in'} {client_file(client, root)}")
     if CLIENTS[client].note:
         say(f"note: {CLIENTS[client].note}")
+    if line:
+        say(f"note: {line}")
 
 
 def _list_sessions(root: Path, request: Request, *, as_json: bool) -> None:

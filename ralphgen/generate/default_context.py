@@ -1,4 +1,4 @@
-"""Keeps the context of a person's own client in step with the server beside it."""
+"""Keeps the context of the user's own client in step with the server beside it."""
 
 import ast
 import json
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ralphgen.init.scaffold import CONTEXT, default_context, every_tool
+from ralphgen.init.scaffold import CONTEXT, default_context
 from ralphgen.output.files import put
 from ralphgen.output.manifest import MANIFEST
 from ralphgen.planning.model import ServerPlan
@@ -25,11 +25,11 @@ UNREADABLE = (
 Tools = Mapping[str, Sequence[str]]
 
 
-def tools_on_disk(root: Path, *, absent: bool = False) -> Tools:
-    """Return, by kit, the tools of the server that is there, as its policy has them for a person.
+def tools_on_disk(root: Path, recipe: str = FULL, *, absent: bool = False) -> Tools:
+    """Return, by kit, the tools that a recipe has in the policy of the server on disk.
 
-    With `absent` also those that the project had no place for. Nothing of it is run; where it
-    cannot be read, there are none.
+    With `absent` also those that the project had no place for. Nothing of it is run; if it cannot
+    be read, there are none.
     """
     found: dict[str, list[str]] = {}
     try:
@@ -38,7 +38,7 @@ def tools_on_disk(root: Path, *, absent: bool = False) -> Tools:
         said = {one.arg: one.value for one in policy.keywords}
         names = [ast.literal_eval(key) for key in said["recipes"].keys]
         recipes = dict(zip(names, said["recipes"].values, strict=True))
-        given = {one.arg: one.value for one in recipes[FULL].keywords}
+        given = {one.arg: one.value for one in recipes[recipe].keywords}
         every = json.loads((root / FOLDER / MANIFEST).read_bytes()).get("tools", {})
         whole = ast.literal_eval(given["tools"])
         kits = [{kit: every[kit] if named == ALL else named for kit, named in whole.items()}]
@@ -52,11 +52,11 @@ def tools_on_disk(root: Path, *, absent: bool = False) -> Tools:
 
 
 def renew_default_context(root: Path, plan: ServerPlan, known: Tools) -> list[str]:
-    """Write the default context anew where it is as `init` writes it; return lines to say.
+    """Write the default context again if it is as `init` wrote it; return lines to say.
 
-    `known` are the tools of the server before, by kit, with those that it had no place for: a
-    context that enables exactly these was never changed. Any other stays as it is, and a line
-    says what it lacks and what it names too much. Raises `ProjectError` where it cannot be written.
+    `known` are the reading tools of the server before, by kit: a context that enables exactly
+    these was never changed. Any other is kept, and a line names the tools that it lacks and those
+    that no server has. Raises `ProjectError` if it cannot be written.
     """
     path = root / CONTEXT
     try:
@@ -66,11 +66,11 @@ def renew_default_context(root: Path, plan: ServerPlan, known: Tools) -> list[st
         if text == default_context(plan):
             return []
         if _spelled(context) == _spelled(json.loads(default_context(plan, enabled))) and (
-            {kit: sorted(tools) for kit, tools in enabled.items()}
-            == {kit: sorted(tools) for kit, tools in known.items()}
+            {kit: sorted(tools) for kit, tools in enabled.items() if tools}
+            == {kit: sorted(tools) for kit, tools in known.items() if tools}
         ):
             put(path, default_context(plan))
-            return [f"wrote {CONTEXT}: it enables every tool, as before"]
+            return [f"wrote {CONTEXT}: it enables the tools that only read, as before"]
         return _difference(plan, context)
     except UNREADABLE:
         return []  # the server itself refuses a context that cannot be read
@@ -87,7 +87,7 @@ def _difference(plan: ServerPlan, context: Mapping[str, Any]) -> list[str]:
     if recipe not in policy.recipes:
         return []
     enabled, disabled = context["enabled_tools"], context.get("disabled_tools", {})
-    whole = {kit.key: every_tool(kit) for kit in plan.kits}
+    whole = {kit.key: (*(tool.name for tool in kit.tools), *kit.absent) for kit in plan.kits}
     lacks = [
         f"{kit.key}:{tool.name}"
         for kit in plan.kits

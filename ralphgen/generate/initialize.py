@@ -117,7 +117,7 @@ def _initialize(
         say(f"warning: {warning}")
     generated = regenerate(root, force=False, say=say)
     if write_default_context(root, generated.plan):
-        say(f"wrote {FOLDER}/context.json: a client of your own sees every tool")
+        say(f"wrote {FOLDER}/context.json: your own client only reads")
     if names := propose_checks(root):
         say(f"proposed checks in {CONFIG}, as comments: {', '.join(names)}")
 

@@ -29,6 +29,7 @@ from ralphgen.project.versions import (
     written_by,
 )
 from ralphgen.rendering.server import render_files
+from ralphgen.runtime.session import DEFAULT_RECIPE
 from ralphgen.trust.decide import Ask, accept_database, record_written
 from ralphgen.trust.items import read_settings, run_items, written_items
 
@@ -128,7 +129,7 @@ def regenerate(
         refuse_removals(before.recorded, generated.project, generated.plan, removed)
     if before.merge and not force:
         _refuse_edited_sides(before.merge)
-    known = tools_on_disk(root, absent=True)
+    known = tools_on_disk(root, DEFAULT_RECIPE)
     merged = before.merge.listed if before.merge else None
     written = write(root / FOLDER, generated.files, force=force, merged=merged)
     for line in (

@@ -20,13 +20,14 @@ from ralphgen.ledger.tables import definition, now
 from ralphgen.output.files import WRITE_HINT, put
 from ralphgen.output.manifest import LOCK
 from ralphgen.output.write import exclusive
-from ralphgen.planning.model import KitPlan, ServerPlan
+from ralphgen.planning.model import ServerPlan
 from ralphgen.project.config import FILE, read_config
 from ralphgen.project.config_lock import config_lock
 from ralphgen.project.files import read_text
 from ralphgen.project.inspect import settings_models
 from ralphgen.project.root import FOLDER, Postgresql, database_path, postgresql_place
 from ralphgen.project.toml_edit import edited
+from ralphgen.runtime.session import DEFAULT_RECIPE
 
 CONTEXT = ".ralph/mcp/context.json"
 IGNORED = ".ralph/.gitignore"
@@ -236,10 +237,7 @@ def propose_checks(root: Path) -> list[str]:
 
 
 def write_default_context(root: Path, plan: ServerPlan) -> bool:
-    """Write the context for a person's own client; whether there was none.
-
-    It stands for the profile `manual`: every tool that a kit can have.
-    """
+    """Write the context for the user's own client, which only reads; whether there was none."""
     path = root / CONTEXT
     if _is_there(path):
         return False
@@ -248,14 +246,14 @@ def write_default_context(root: Path, plan: ServerPlan) -> bool:
 
 
 def default_context(plan: ServerPlan, enabled: Mapping[str, Sequence[str]] | None = None) -> str:
-    """Return the text of the default context; `enabled` are other tools than all, by kit."""
-    tools = {kit.key: every_tool(kit) for kit in plan.kits} if enabled is None else enabled
+    """Return the text of the default context; `enabled` replaces the reading tools, by kit."""
+    tools = plan.policy.recipes[DEFAULT_RECIPE].tools if enabled is None else enabled
     context = {
         "version": 1,
-        "session_id": "manual",
-        "recipe": "manual",
-        "base": "manual",
-        "enabled_tools": tools,
+        "session_id": DEFAULT_RECIPE,
+        "recipe": DEFAULT_RECIPE,
+        "base": DEFAULT_RECIPE,
+        "enabled_tools": {kit: [*names] for kit, names in tools.items()},
         "disabled_tools": {kit: [] for kit in tools},
     }
     return json.dumps(context, indent=2) + "\n"
@@ -289,11 +287,6 @@ def _is_there(path: Path) -> bool:
     except OSError:
         return True
     return True
-
-
-def every_tool(kit: KitPlan) -> list[str]:
-    """Return the tools of a kit, with those that a later schema may have a place for."""
-    return [*(tool.name for tool in kit.tools), *kit.absent]
 
 
 def _fill(

@@ -112,7 +112,8 @@ class ToolPlan:
     it is not `interactive`, and those of "manual" always. `loaded_first` names the recipes whose
     agents need it from their first turn on, and `closes` says that sessions close their work with
     it. Only sessions of "manual" and of the recipes that `reserved` names for an argument are
-    offered that argument, and one that names no recipe is the user's alone; `narrowed` holds, by
+    offered that argument, and one that names no recipe is the user's alone: of these, `signed` name
+    those that put words in the user's name, which no client does; `narrowed` holds, by
     recipe, the arguments that remain, and `narrowed_values`, by recipe and argument, the values
     that remain. `bound` says of an argument which rows it may name in a session that is about such
     a row, in the words of `runtime/policy.py`; `granted_by` are the kinds of rows without any of
@@ -139,6 +140,7 @@ class ToolPlan:
     loaded_first: Names = ()
     closes: bool = False
     reserved: Mapping[str, Names] = field(default_factory=dict)
+    signed: Names = ()
     narrowed: Mapping[str, Names] = field(default_factory=dict)
     narrowed_values: Mapping[str, Mapping[str, Names]] = field(default_factory=dict)
     bound: Mapping[str, str] = field(default_factory=dict)

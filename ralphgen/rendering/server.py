@@ -20,7 +20,7 @@ from ralphgen.planning.model import (
 from ralphgen.rendering.policy import policy_lines
 from ralphgen.rendering.skill import skill_module
 from ralphgen.rendering.templates import rendered
-from ralphgen.runtime.policy import USER
+from ralphgen.runtime.policy import USER, WORDS
 from ralphgen.spelling import Construction, Lines, Name, Value, import_from, keyword
 
 RUNTIME = Path(__file__).parents[1] / "runtime"
@@ -208,7 +208,7 @@ def _tool(tool: ToolPlan, *, structured: bool) -> dict[str, Any]:
         "writes_by": tool.writes_by,
         "needs": Lines(
             {
-                argument.name: argument.needs or USER
+                argument.name: argument.needs or (WORDS if argument.name in tool.signed else USER)
                 for argument in tool.arguments
                 if argument.needs or argument.name in tool.personal
             }

@@ -15,6 +15,7 @@ FULL = "manual"  # the profile that has every tool
 ALL = "all"  # stands for every tool of a kit, in place of their names
 REQUIRED, OPTIONAL, GRANTS = "required", "optional", "grants"
 USER = "user"  # needed by an argument that only the user gives
+WORDS = "words"  # needed by an argument that puts words in the user's name
 NOTHING: Mapping[str, Any] = {}
 OWN, WITHIN, ANY = "own", "within", "any"
 # What a policy says of an argument: the kind of row it names, and how far it reaches.

@@ -13,6 +13,7 @@ from .policy import (
     OWN,
     REQUIRED,
     USER,
+    WORDS,
     BoundArgument,
     bound_arguments,
 )
@@ -151,13 +152,18 @@ class Session:
 
     @property
     def is_users(self) -> bool:
-        """Whether what arrives counts as the user's own words."""
+        """Whether it is the user's own, with every tool."""
         return self.profile == FULL and self.user in (BY_COMMAND, BY_CLIENT)
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether its words are the user's: a command or the board, not a client, wrote them."""
+        return self.is_users and self.user == BY_COMMAND
 
     @property
     def provenance(self) -> str:
         """Who makes the rows that it creates."""
-        return "human" if self.is_users and self.user == BY_COMMAND else "agent"
+        return "human" if self.is_typed else "agent"
 
     @property
     def kits(self) -> tuple[str, ...]:
@@ -207,10 +213,11 @@ class Session:
 
     def _granted(self, tool: Tool, keep: Sequence[str] | None) -> Sequence[str] | None:
         """Return the arguments without those that need the user, or a tool that the run lacks."""
+        of_user = {USER: self.is_users, WORDS: self.is_typed}
         lacking = [
             name
             for name, need in tool.needs.items()
-            if not (self.is_users if need == USER else self.grants(*need.split(":")))
+            if not (of_user[need] if need in of_user else self.grants(*need.split(":")))
         ]
         if not lacking:
             return keep

@@ -157,9 +157,10 @@ def held(root: Path) -> Iterator[sqlite3.Connection]:
 
 
 def context_for(root: Path, recipe: str, **facts: object) -> Path:
-    """A context file that enables every tool of the policy for a recipe, in the user's own client.
+    """A context file that enables every tool of the policy for a recipe.
 
-    `facts` replace its keys; without a `user` an agent is alone. A session about a task is about
+    The user types the calls of `manual`, and has a client in other recipes. `facts` replace its
+    keys; without a `user` an agent is alone. A session about a task is about
     task 1, one about a discipline about the first of them.
     """
     settled = json.loads((root / ".ralph/mcp/project.json").read_text(encoding="utf-8"))
@@ -183,7 +184,7 @@ def context_for(root: Path, recipe: str, **facts: object) -> Path:
         "disabled_tools": {},
         "narrowed_arguments": {},
         "bindings": {},
-        "user": "client",
+        "user": "command" if recipe == "manual" else "client",
     }
     if task is not None:
         sql = "SELECT feature, discipline FROM tasks WHERE id = ?"

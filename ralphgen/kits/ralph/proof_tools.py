@@ -67,4 +67,5 @@ def _overruled(tool: ToolPlan) -> ToolPlan:
     if tool.name != "set_task_status":
         return tool
     arguments = (*tool.arguments, BECAUSE)
-    return replace(tool, arguments=arguments, reserved={**tool.reserved, BECAUSE.name: ()})
+    reserved = {**tool.reserved, BECAUSE.name: ()}
+    return replace(tool, arguments=arguments, reserved=reserved, signed=(BECAUSE.name,))

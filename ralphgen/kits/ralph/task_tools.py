@@ -160,6 +160,7 @@ COMMENT_TOOLS = (
         recipes=("task_execution", "opus_review"),
         loaded_first=("task_execution",),
         reserved={"author": (), "discipline": ()},
+        signed=("author", "discipline"),
         bound={"task_id": "task of own feature"},
         purpose="leave a question, a finding or a note where the task is",
         answer="the comment with its id",

@@ -117,6 +117,7 @@ FEATURE_TOOLS = (
         search_hint="record a decision, its reason, a convention",
         recipes=("ramble", "opus_review"),
         reserved={"source": ()},
+        signed=("source",),
         bound={"task_id": "any task", "feature_name": "own feature"},
         instruction="feature knowledge: {tools}",
         purpose="keep a decision or a convention with the feature that it is about",

@@ -102,8 +102,6 @@ def _tool_reasons(session: GoverningSession, asked: Mapping[str, Any]) -> Iterat
 
 def _file_reasons(session: GoverningSession, asked: Mapping[str, Any]) -> Iterator[str]:
     """Yield why the session may not write the file that a tool of Claude Code names."""
-    if session.is_a_persons:
-        return
     named = [asked["tool_input"][key] for key in PATHS if key in asked["tool_input"]]
     if not named or not all(isinstance(path, str) for path in named):
         yield "what file this call writes cannot be told"

@@ -1,7 +1,7 @@
 """Finds the sessions that govern a call of Claude Code, from its process and a project's files.
 
-There are up to three kinds: the session that Claude Code was started in, or else the one that the
-project has for clients without one, and those of a subagent's own servers.
+There are two kinds: the session that Claude Code was started in, and those of a subagent's own
+servers. A conversation without any is the user's own, and nothing governs it.
 """
 
 from __future__ import annotations
@@ -36,34 +36,20 @@ class GoverningSession:
     """A session by its context: `facts` as they stand there, `servers` the kits by server's name.
 
     `tops` are the folders that paths in it are told from: the project's, and its work tree.
-    `is_default` says that it is the one of clients that name none of their own.
     """
 
-    __slots__ = ("facts", "is_default", "servers", "tops")
+    __slots__ = ("facts", "servers", "tops")
 
-    def __init__(
-        self,
-        facts: Mapping[str, Any],
-        place: Place | None,
-        suffix: str = "",
-        *,
-        is_default: bool = False,
-    ) -> None:
+    def __init__(self, facts: Mapping[str, Any], place: Place | None, suffix: str = "") -> None:
         project = facts.get("project") or {}
         tops = (project.get("root"), project.get("work_tree"), *(place or ()))
         self.facts = facts
-        self.is_default = is_default
         self.servers = {f"{kit}{suffix}": kit for kit in facts["enabled_tools"]}
         self.tops = tuple(dict.fromkeys(top for top in tops if isinstance(top, str)))
 
     def of_kit(self, table: str, kit: str) -> Any:
         """Return what a table of the context says of a kit, empty where it says nothing."""
         return (self.facts.get(table) or {}).get(kit) or {}
-
-    @property
-    def is_a_persons(self) -> bool:
-        """Whether it is a person at work, and no file is kept from them."""
-        return self.is_default and self.facts.get("base") == "manual"
 
 
 def project_of(start: str) -> Place | None:
@@ -82,17 +68,13 @@ def project_of(start: str) -> Place | None:
 
 
 def own_session(place: Place | None) -> GoverningSession | None:
-    """Return the session of the whole conversation, None where nothing says that there is one.
+    """Return the session that the whole conversation was started in, None if in none.
 
-    Raises `UnreadableContextError` where there is one, and its context cannot be read.
+    A conversation without one is the user's own, whatever `.ralph/mcp/context.json` says. Raises
+    `UnreadableContextError` if the context of the session cannot be read.
     """
     folder = _started_in(place)
-    if folder:
-        return GoverningSession(_read(os.path.join(folder, CONTEXT)), place)
-    default = os.path.join(place[0], ".ralph", "mcp", CONTEXT) if place is not None else ""
-    if not os.path.lexists(default):
-        return None
-    return GoverningSession(_read(default), place, is_default=True)
+    return GoverningSession(_read(os.path.join(folder, CONTEXT)), place) if folder else None
 
 
 def agents_sessions(place: Place | None, asked: Asked) -> list[GoverningSession]:

@@ -26,7 +26,8 @@ def test_a_new_folder_becomes_a_project_and_init_says_what_it_did(tmp_path: Path
     assert lines[2].startswith(".ralph/mcp: ")
     assert ".ralph/mcp/context.json" in lines[3]
     assert ["done; next:", "  ralphgen feature add start --project new/shop"] == lines[4:6]
-    assert 9 == len(lines)
+    assert 11 == len(lines)
+    assert "  ralphgen session yap --default --project new/shop" == lines[-1]
     assert [("shop",)] == query(tmp_path / "new/shop", "SELECT project_title FROM metadata")
     assert 0 == ralphgen("check", tmp_path / "new/shop").returncode
 
@@ -59,7 +60,10 @@ def test_the_working_directory_is_the_default_and_a_strange_name_is_a_title(tmp_
     done = ralphgen("init", "--no-install", cwd=folder)
 
     assert 0 == done.returncode
-    assert done.stderr.endswith("\n  ralphgen task next\n")
+    widening = (
+        "your own client only reads; to let it change rows:\n  ralphgen session yap --default\n"
+    )
+    assert done.stderr.endswith(f"\n  ralphgen task next\n{widening}")
     assert [(folder.name,)] == query(folder, "SELECT project_title FROM metadata")
 
 
@@ -68,7 +72,9 @@ def test_a_second_init_keeps_database_config_and_context_and_regenerates(tmp_pat
     config = '# mine\nkits = [ "ralph", ]  # all\n\n[schema]\nhide = ["tasks.hints"]\n'
     (root / ".ralph/ralphgen.toml").write_text(config, encoding="utf-8")
     context = root / ".ralph/mcp/context.json"
-    context.write_text(context.read_text("utf-8").replace('"manual"', '"yap"'), encoding="utf-8")
+    context.write_text(
+        context.read_text("utf-8").replace('"interactive"', '"yap"'), encoding="utf-8"
+    )
     kept = [root / ".ralph/db/ralph.db", root / ".ralph/ralphgen.toml", context]
     before = [(path.read_bytes(), path.stat().st_mtime_ns) for path in kept]
     done = ralphgen("init", root, "--no-install", "--title", "Other")
@@ -108,14 +114,15 @@ def test_the_sidecars_of_a_running_app_are_not_touched(tmp_path: Path) -> None:
     assert '"risk"' in (tmp_path / ".ralph/mcp/ralph/tasks.py").read_text("utf-8")
 
 
-def test_the_default_context_gives_a_person_every_tool(tmp_path: Path) -> None:
+def test_the_default_context_lists_the_reading_tools_that_there_are(tmp_path: Path) -> None:
     root = initialized(tmp_path / "p")
     context = json.loads((root / ".ralph/mcp/context.json").read_text("utf-8"))
-    listed = json.loads(ralphgen("tools", root, "--json").stdout)
+    listed = json.loads(ralphgen("tools", root, "--json").stdout)["ralph"]
 
-    assert "manual" == context["recipe"]
-    absent = listed["ralph"]["absent"]  # what a later schema, or checks, have a place for
-    assert {*listed["ralph"]["tools"], *absent} == {*context["enabled_tools"]["ralph"]}
+    assert "interactive" == context["recipe"]
+    reading = listed["recipes"]["interactive"]["tools"]
+    assert reading == context["enabled_tools"]["ralph"]
+    assert "run_checks" in listed["absent"]
 
 
 def test_git_is_offered_what_was_generated_and_nothing_else(tmp_path: Path) -> None:

@@ -127,12 +127,17 @@ def test_init_ends_with_three_commands_that_work(tmp_path: Path, kit: str, folde
         hints = made_so.stderr.partition("done; next:\n")[2]
         assert all(len(line) <= 80 for line in hints.splitlines())
         lines = hints.replace("\\\n", " ").splitlines()
+        *lines, sentence, widening = lines
         assert 3 == len(lines), made_so.stderr
+        assert "your own client only reads; to let it change rows:" == sentence
         for line in [line for line in lines if line not in seen]:
             program, *words = shlex.split(line)
             done = ralphgen(*words, cwd=tmp_path)
             assert ("ralphgen", 0) == (program, done.returncode), (line, done.stderr)
         seen += lines
+    program, *words = shlex.split(widening)
+    assert ("ralphgen", 0) == (program, ralphgen(*words, cwd=tmp_path).returncode)
+    assert "only reads" not in ralphgen("init", folder, cwd=tmp_path).stderr
 
 
 EDITOR = """#!/bin/sh

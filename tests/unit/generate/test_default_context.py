@@ -50,7 +50,8 @@ def test_as_init_wrote_it_it_gets_new_tools_and_loses_those_that_go(root: Path) 
     before = context(root)
     add_table(root)
     assert f"wrote {CONTEXT}" in regenerated(root)
-    assert {"list_risks", "delete_risk"} <= {*context(root)["enabled_tools"]["ralph"]}
+    assert {"list_risks", "get_risk"} <= {*context(root)["enabled_tools"]["ralph"]}
+    assert not {"delete_risk", "run_checks"} & {*context(root)["enabled_tools"]["ralph"]}
     assert CONTEXT not in regenerated(root)
 
     take_table(root)
@@ -61,23 +62,22 @@ def test_as_init_wrote_it_it_gets_new_tools_and_loses_those_that_go(root: Path) 
 
 def test_where_a_person_has_taken_a_tool_out_it_is_kept_and_told_of(root: Path) -> None:
     mine = context(root)
-    mine["enabled_tools"]["ralph"].remove("delete_task")
+    mine["enabled_tools"]["ralph"].remove("get_task")
     (root / CONTEXT).write_text(json.dumps(mine, indent=2) + "\n", encoding="utf-8")
     add_table(root)
     (line,) = [one for one in regenerated(root).splitlines() if CONTEXT in one]
 
     assert mine == context(root)
-    assert "was kept and lacks ralph:delete_task, ralph:list_risks, ralph:get_risk" in line
-    assert "and 1 more" in line
-    assert '"ralphgen session manual --default"' in line
+    assert "was kept and lacks ralph:get_task, ralph:list_risks, ralph:get_risk:" in line
+    assert '"ralphgen session interactive --default"' in line
 
 
 def test_what_it_names_too_much_is_told_with_the_command_that_helps(root: Path) -> None:
     add_table(root)
     regenerated(root)
     mine = context(root)
-    mine["enabled_tools"]["ralph"].remove("delete_task")
-    mine["disabled_tools"]["ralph"].append("delete_task")
+    mine["enabled_tools"]["ralph"].remove("get_task")
+    mine["disabled_tools"]["ralph"].append("get_task")
     (root / CONTEXT).write_text(json.dumps(mine, indent=2) + "\n", encoding="utf-8")
     assert CONTEXT not in regenerated(root)
 

@@ -80,22 +80,29 @@ def test_no_session_is_in_nobodys_way(root: Path, tmp_path: Path) -> None:
         assert {} == answered(root, event, b"no JSON", place=tmp_path)
 
 
-def test_a_person_may_all(root: Path) -> None:
-    made(root, "manual", "--default")
+@pytest.mark.parametrize("recipe", ["manual", "interactive", "yap", "task_execution"])
+def test_the_default_context_keeps_the_user_from_no_file(root: Path, recipe: str) -> None:
+    """It is for the user's own conversation; the server itself refuses what it does not have."""
+    about = ["--task", "1"] if recipe == "task_execution" else []
+    made(root, recipe, *about, "--default")
 
-    assert "" == refusal(root, "Write", {"file_path": str(root / "golden/a")})
+    for path in ("golden/a", GATE, ".git/config", "src/a.py"):
+        assert "" == refusal(root, "Write", {"file_path": str(root / path)})
     assert "" == refusal(root, "mcp__ralph__delete_task", {"id": 1})
+    assert {} == answered(root, "Stop", {"stop_hook_active": False})
+    (root / ".ralph/mcp/context.json").write_text("{", encoding="utf-8")
+    assert "" == refusal(root, "Write", {"file_path": str(root / GATE)})
 
-    mark = {"RALPHGEN_SESSION": made(root, "manual")["session_id"]}  # an agent is given it
+
+def test_a_session_with_every_tool_is_kept_from_protected_files(root: Path) -> None:
+    mark = {"RALPHGEN_SESSION": made(root, "manual")["session_id"]}
+
     assert "" == refusal(root, "mcp__ralph__delete_task", {"id": 1}, **mark)
     assert "is protected" in refusal(root, "Write", {"file_path": "golden/a"}, **mark)
 
 
-@pytest.mark.parametrize("started", ["launch", "default"])
-def test_a_session_has_the_tools_of_its_policy_alone(root: Path, started: str) -> None:
-    options = ["--default"] if started == "default" else []
-    session = made(root, "task_execution", "--task", "1", *options)
-    mark = {} if options else {"RALPHGEN_SESSION": session["session_id"]}
+def test_a_session_has_the_tools_of_its_policy_alone(root: Path) -> None:
+    mark = {"RALPHGEN_SESSION": made(root, "task_execution", "--task", "1")["session_id"]}
     denied: dict[str, tuple[str, dict[str, object]]] = {
         "has no tool": ("delete_task", {"id": 1}),
         "has no argument": ("set_task_status", {"id": 1, "status": "done", "force": True}),

@@ -200,9 +200,9 @@ def _login_names() -> Iterator[str]:
 
 
 def _refuse_other_authors(workspace: Workspace, comment: int) -> None:
-    """Raise `ToolError` if an agent would put its words under the name of another author."""
+    """Raise `ToolError` if a client would put its words under the name of another author."""
     comments = _table(workspace)
-    if workspace.session.is_users or "author" not in comments:
+    if workspace.session.is_typed or "author" not in comments:
         return
     signature = _signature(workspace, comments)
     columns = [name for name in signature if name in comments]

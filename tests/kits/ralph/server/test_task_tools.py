@@ -35,7 +35,7 @@ def test_a_created_task_holds_all_that_was_given(project: Path, server: Driver) 
     }.items() <= task.items()
     assert "pending" == answer["status"]
     assert ['"src/a.ts" does not exist in the project'] == answer["warnings"]
-    assert ("agent", today(project), '["a;b","q\\""]') == stored(
+    assert ("human", today(project), '["a;b","q\\""]') == stored(
         project, answer["id"], "provenance", "created", "tags"
     )
 

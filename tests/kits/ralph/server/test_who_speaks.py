@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from asking_persons import AGREES, REFUSED, THIRD, rows
-from command_line import ran, started_beside
+from command_line import RALPHGEN, ran, started_beside
 from driving import (
     connected,
     context_for,
@@ -31,6 +31,7 @@ from ralphgen.calls.rows import login_name as login
 from ralphgen.runtime.elicitation import Question, confirmation
 
 COMMENT = "INSERT INTO task_comments (task_id, author, body) VALUES (1, 'human', 'No.')"
+CHECKS = '[[done.checks]]\nname = "t"\nrun = ["true"]\n'
 FORM: dict[str, Any] = {"elicitation": {"form": {}}}
 # A capability of a shape that only the SDK's server reads.
 ODD: dict[str, Any] = {**FORM, "experimental": {"a": {"x/y": 1}}}
@@ -153,6 +154,56 @@ class Eager:
         """Answer."""
         self.asked.append(params.message)
         return ElicitResult(action="accept", content={"answer": FORGED})
+
+
+@pytest.mark.parametrize("kind", ["session", "default", "serve"])
+def test_a_client_with_every_tool_signs_nothing_as_the_user(tmp_path: Path, kind: str) -> None:
+    root = create_project(tmp_path / "p", LEDGER.read_text("utf-8"), MARKER, COMMENT, config=CHECKS)
+    own = server_command(root, "ralph")
+    if kind == "default":
+        ran("session", "manual", "--default", "--quiet", cwd=root)
+    elif kind == "session":
+        config = Path(ran("session", "manual", "--quiet", cwd=root).strip())
+        entry = json.loads(config.read_bytes())["mcpServers"]["ralph"]
+        own = [entry["command"], *entry["args"]]
+    else:
+        own = [str(RALPHGEN), "serve", "ralph", "--recipe", "manual"]
+    given: dict[str, dict[str, Any]] = {
+        "add_task_comment": {"task_id": 1, "body": "b", "author": "human"},
+        "append_feature_learning": {"feature_name": "auth", "text": "t", "source": "human"},
+        "set_task_status": {"id": 1, "status": "done", "because": "I saw it."},
+    }
+    with started(own, root, None) as client:
+        for tool, arguments in given.items():
+            assert "unknown argument" in client.refusal(tool, **arguments), tool
+        edited = {"task_id": 1, "comment_id": 1, "body": "Yes."}
+        assert 'is signed by "human"' in client.refusal("update_task_comment", **edited)
+        client.call("add_task_comment", task_id=1, body="b")
+        client.call("append_feature_learning", feature_name="auth", text="Cookies expire.")
+        client.call("append_learning", text="Cookies expire.")
+        new = {"feature": "auth", "discipline": "backend", "title": "New"}
+        task = client.call("create_task", **new)["id"]
+
+    authors = query(root, "SELECT author, body FROM task_comments ORDER BY id")
+    assert [("human", "No."), ("manual", "b")] == authors
+    ((learnings,),) = query(root, "SELECT learnings FROM features WHERE name = 'auth'")
+    assert ["agent"] == [learning["source"] for learning in json.loads(learnings)]
+    assert [("agent",)] == query(root, "SELECT provenance FROM tasks WHERE id = ?", task)
+
+
+def test_the_command_line_signs_as_the_user(tmp_path: Path) -> None:
+    root = create_project(tmp_path / "p", LEDGER.read_text("utf-8"), MARKER, COMMENT)
+    words = {
+        "add_task_comment": ["task_id=1", "author=human", "body=Yes."],
+        "append_feature_learning": ["feature_name=auth", "text=Safe.", "source=human"],
+    }
+    for tool, arguments in words.items():
+        ran("call", f"ralph:{tool}", *arguments, cwd=root)
+
+    authors = query(root, "SELECT author FROM task_comments ORDER BY id")
+    assert [("human",), ("human",)] == authors
+    ((learnings,),) = query(root, "SELECT learnings FROM features WHERE name = 'auth'")
+    assert ["human"] == [learning["source"] for learning in json.loads(learnings)]
 
 
 @pytest.mark.parametrize("user", ["terminal", None])
