@@ -183,7 +183,7 @@ def _merged(
 
     What the base has already, by a kill or by somebody's hand, has to pass there all the same.
     """
-    old = commits[0]
+    old, work = commits
     kept = next_name(Git(root), tree.branch)
     git, place = merge_tree(root, old, config, say, stop)
     if (apart := _united(git, message, commits, kept)) is not None:
@@ -194,7 +194,9 @@ def _merged(
     new = git.say("rev-parse", "HEAD")
     failure = _failure(root, git, place, task, config, say, trust_edited, stop)
     if failure is not None:
-        refuse_red(root, old, task, config, say, trust_edited, stop, when="on the base branch too")
+        if new != old or work == tree.began:  # else the agent has moved the base branch itself
+            when = "on the base branch too"
+            refuse_red(root, old, task, config, say, trust_edited, stop, when=when)
         return RedCheck(failure.name, failure.tail, kept)
     if new == old:
         return Merged(old)
