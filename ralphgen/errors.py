@@ -91,6 +91,10 @@ class ProgramError(ProjectError):
     """What every session needs fails, such as git, the agent or the disk (exit code 1)."""
 
 
+class NotInProjectError(ProjectError):
+    """A directory is not in a project."""
+
+
 class UsageError(RalphgenError):
     """The command line asks for what cannot be (exit code 2)."""
 

@@ -24,10 +24,11 @@ from ralphgen.project.recipes import FOLDER as RECIPES
 from ralphgen.project.root import (
     DATABASE,
     FOLDER,
-    SESSIONS,
     Postgresql,
     database_path,
     postgresql_place,
+    project_home,
+    sessions_folder,
 )
 from ralphgen.project.schema import read_facts, relation_names
 from ralphgen.runtime.context import LOCK
@@ -125,14 +126,15 @@ class ChangeWatch:
             self._live = liveness(claims)
         recipes = [(entry.name, _stamp(entry)) for entry in _entries(self._root / RECIPES)]
         settings = (facts, self._stamp(CONFIG), *recipes)
-        notes = [self._stamp(f".ralph/{name}") for name in (PROGRESS, LEARNINGS)]
+        home = project_home(self._root)
+        notes = [_stamp(home / ".ralph" / name) for name in (PROGRESS, LEARNINGS)]
         manifest = (self._stamp(f"{FOLDER}/{MANIFEST}"), self._stamp(FOLDER))
         return Marks(
             status=_mark(database, settings, notes, self._live),
             matrix=_mark(settings),
             drift=_mark(settings, manifest, self._generated),
             record=_mark(database, settings),
-            sessions=_mark(database, self._stamp(SESSIONS), self._sessions),
+            sessions=_mark(database, _stamp(sessions_folder(self._root)), self._sessions),
             specs=_mark(settings, self._specs),
         )
 
@@ -154,7 +156,7 @@ class ChangeWatch:
         try:
             return database_path(self._root)
         except RalphgenError:  # whoever reads rows says it
-            return self._root / DATABASE
+            return project_home(self._root) / DATABASE
 
     @staticmethod
     def _log(path: Path) -> object:
@@ -220,7 +222,7 @@ class ChangeWatch:
         were held at the last look.
         """
         before, self._locks = self._locks, {}
-        folder = self._root / SESSIONS
+        folder = sessions_folder(self._root)
         try:
             with os.scandir(folder) as entries:
                 names = sorted(entry.name for entry in entries)

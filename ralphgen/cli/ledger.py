@@ -177,11 +177,9 @@ def backup(
 
 
 def _root_for_a_person(path: Path, command: str) -> Path:
-    from ralphgen.project.root import project_root
-    from ralphgen.terminal.person import refuse_agents
+    from ralphgen.terminal.person import written_root
 
-    refuse_agents(command)
-    return project_root(path)
+    return written_root(path, command)
 
 
 def _say_entries(root: Path) -> None:

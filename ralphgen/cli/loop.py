@@ -12,7 +12,7 @@ import typer
 
 from ralphgen.cli.app import app
 from ralphgen.cli.completion import complete_agents
-from ralphgen.errors import Say, plain
+from ralphgen.errors import ProjectError, Say, plain
 from ralphgen.loop.limits import LEAST_COST, MOST_PARALLEL
 from ralphgen.terminal.console import drop_output, print_json, progress, say
 from ralphgen.terminal.options import Project, Quiet, TrustEdited
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ralphgen.loop.events import Event
     from ralphgen.loop.limits import Limits
     from ralphgen.loop.start import PreparedLoop
+    from ralphgen.project.root import ProjectPlace
 
 SIGPIPE = 13  # its number everywhere; Windows has no name for it
 SHOWN = 10  # tasks of a dry run, where nothing says how many
@@ -78,13 +79,15 @@ def loop(
     """
     from ralphgen.loop.limits import Limits, parse_duration
     from ralphgen.loop.start import prepare_loop
-    from ralphgen.project.root import project_root
+    from ralphgen.project.root import project_place
     from ralphgen.terminal.person import refuse_agents
 
     refuse_agents("loop")
+    place = project_place(project)
     if ask:
-        _ask(project_root(project), ask)
+        _ask(place.root, ask)
         return
+    _refuse_other_tree(place)
     limits = Limits(
         parallel=parallel,
         max_tasks=max_tasks,
@@ -93,13 +96,26 @@ def loop(
         review_every=review_every,
     )
     prepared = prepare_loop(
-        project_root(project), limits, agent, worktrees=worktrees, trust_edited=trust_edited
+        place.root, limits, agent, worktrees=worktrees, trust_edited=trust_edited
     )
     if dry_run:
         _show_first(prepared, as_json=as_json)
     else:
         options = _asked_for(limits, max_time, agent, worktrees=worktrees)
         raise typer.Exit(_looped(prepared, options, as_json=as_json, tell=progress(quiet)))
+
+
+def _refuse_other_tree(place: "ProjectPlace") -> None:
+    """Raise `ProjectError` if the settings are those of another worktree and branch."""
+    from ralphgen.project.git import branch_in
+
+    if place.root != place.work_tree:
+        here, there = (branch_in(one) or "no branch" for one in (place.work_tree, place.root))
+        raise ProjectError(
+            f'"{place.work_tree}" is on "{here}" and has no settings of the project: those are in '
+            f'"{place.root}", which is on "{there}"',
+            f'run it in "{place.root}", or commit .ralph on "{here}"',
+        )
 
 
 def _asked_for(
@@ -125,8 +141,11 @@ def _ask(root: Path, ask: str) -> None:
 
 
 def _show_first(prepared: "PreparedLoop", *, as_json: bool) -> None:
-    """Print the tasks that it would begin with, in order."""
+    """Print the branch that it would work on, and the tasks that it would begin with, in order."""
+    from ralphgen.loop.events import event_lines
     from ralphgen.project.rows import open_rows
+
+    target = prepared.site.target()
 
     shown = prepared.ready[: prepared.limits.max_tasks or SHOWN]
     with open_rows(prepared.root) as rows:
@@ -134,8 +153,11 @@ def _show_first(prepared: "PreparedLoop", *, as_json: bool) -> None:
     if as_json:
         tasks = [{"id": task, "title": title} for task, title in titles.items()]
         name = prepared.agent.name
-        print_json({"agent": name, "ready": len(prepared.ready), "tasks": tasks})
+        facts = {"branch": target["branch"], "folder": target["folder"]}
+        print_json({"agent": name, **facts, "ready": len(prepared.ready), "tasks": tasks})
         return
+    for line in event_lines(target):
+        say(line)
     for task, title in titles.items():
         print(plain(f"{task}  {title}"))
     if not titles:
@@ -172,6 +194,7 @@ def _looped(
             record.write(told)
             shown(told)
 
+        show(prepared.site.target())
         for note in (*prepared.agent.lacks, *prepared.site.notes()):
             show(event("note", worker=0, text=note))
         show(event("backup", text=backed_up(root)))

@@ -36,11 +36,13 @@ def agents(
     from ralphgen.generate.workflows import generate
     from ralphgen.plugin.agents import FOLDER, read_personas, render_agents
     from ralphgen.project.root import project_root
+    from ralphgen.terminal.person import written_root
     from ralphgen.trust.items import recorded_writes
 
     if write and check:
         raise UsageError('"--write" and "--check" exclude each other', "name one of them")
-    root, tell = project_root(project), progress(quiet)
+    tell = progress(quiet)
+    root = written_root(project, "agents --write") if write else project_root(project)
     files = render_agents(read_personas(root, generate(root).plan))
     if write or check:
         with recorded_writes(root):
@@ -67,11 +69,13 @@ def plugin(
     from ralphgen.generate.workflows import generate
     from ralphgen.plugin.folder import FOLDER, render_plugin
     from ralphgen.project.root import project_root
+    from ralphgen.terminal.person import written_root
     from ralphgen.trust.items import recorded_writes
 
     if check and force:
         raise UsageError('"--force" is for writing, not for "--check"', "leave one of them out")
-    root, tell = project_root(project), progress(quiet)
+    tell = progress(quiet)
+    root = project_root(project) if check else written_root(project, "plugin")
     files = render_plugin(generate(root).plan)
     folder, shown = (root / FOLDER, FOLDER) if output is None else (output, str(output))
     command = "ralphgen plugin" if output is None else f"ralphgen plugin -o {quote(shown)}"

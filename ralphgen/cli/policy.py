@@ -42,12 +42,9 @@ def diff(
     from ralphgen.authority.difference import changes
     from ralphgen.authority.places import committed_authority, present_authority
     from ralphgen.authority.sentences import markdown
-    from ralphgen.project.root import FOLDER, project_place
+    from ralphgen.project.root import project_root
 
-    place = project_place(project)
-    # A review is of the work tree that one is in, also where servers are those of the main one.
-    has_own = (place.work_tree / FOLDER).is_dir()
-    root = place.work_tree if has_own else place.root
+    root = project_root(project)
     found = changes(committed_authority(root, reference), present_authority(root))
     if as_json:
         print_json({"reference": reference, "changes": [one.as_json() for one in found]})

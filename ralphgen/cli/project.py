@@ -74,9 +74,10 @@ def init(
     from ralphgen.cli.next_steps import next_steps, widening
     from ralphgen.cli.trust import asked as asked_to_trust
     from ralphgen.generate.initialize import initialize
-    from ralphgen.terminal.person import agrees, at_terminal
+    from ralphgen.terminal.person import agrees, at_terminal, refuse_writes_of_agents
     from ralphgen.trust.record import read_record
 
+    refuse_writes_of_agents("init", path)
     tell = progress(quiet)
     asked = tuple(kit or ())
     chosen = stack.value if stack else ""
@@ -176,12 +177,10 @@ def regen(
     from ralphgen.cli.trust import asked
     from ralphgen.generate.workflows import preview, regenerate
     from ralphgen.project.root import project_root
-    from ralphgen.terminal.person import at_terminal, refuse_agents
+    from ralphgen.terminal.person import at_terminal, written_root
 
     tell = progress(quiet)
-    if allow_removals:
-        refuse_agents("regen --allow-removals")
-    root = project_root(path)
+    root = project_root(path) if dry_run else written_root(path, "regen")
     if watch:
         _watch(root, tell, alone=not (force or allow_removals or dry_run))
     if dry_run:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from ralphgen.errors import ProjectError, RalphgenError, UsageError
+from ralphgen.errors import NotInProjectError, ProjectError, RalphgenError, UsageError
 from ralphgen.project.root import FOLDER, project_place, project_root
 from ralphgen.sessions.server_command import server_command
 
@@ -95,7 +95,7 @@ def _elsewhere() -> bool:
     """Return whether the working directory is in no project, and so the client has to name it."""
     try:
         project_place(Path())
-    except ProjectError:
+    except NotInProjectError:
         return True
     return False
 
@@ -106,16 +106,11 @@ def _find_server() -> Path:
     if os.environ.get("CLAUDE_PROJECT_DIR"):
         starts.append(Path(os.environ["CLAUDE_PROJECT_DIR"]).absolute())
     for start in starts:
-        around = (start, *start.parents)
-        project = next((one for one in around if (one / ".ralph").is_dir()), None)
-        if project is not None and (project / SERVER).is_file():
-            return project / SERVER
-        with suppress(RalphgenError):  # a linked work tree need not have a server of its own
-            main = project_root(start)
-            if (main / SERVER).is_file():
-                return main / SERVER
-        if project is not None:
-            raise ProjectError(f'there is no server in "{project}"', 'run "ralphgen regen" there')
+        with suppress(NotInProjectError):
+            root = project_root(start)
+            if (root / SERVER).is_file():
+                return root / SERVER
+            raise ProjectError(f'there is no server in "{root}"', 'run "ralphgen regen" there')
     raise ProjectError(
         f'no "{SERVER.as_posix()}" in "{starts[0]}" or above it', 'run "ralphgen init" there'
     )

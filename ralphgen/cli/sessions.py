@@ -142,9 +142,10 @@ def config(
     from ralphgen.project.inspect import inspect_project
     from ralphgen.project.root import project_root
     from ralphgen.sessions.remote import remote_kits
+    from ralphgen.terminal.person import written_root
     from ralphgen.trust.items import recorded_writes
 
-    root = project_root(path)
+    root = written_root(path, "config --write") if write else project_root(path)
     project = inspect_project(root, KITS)
     remote = remote_kits(project, http) if http else {}
     line = "" if http else widening(root, path)

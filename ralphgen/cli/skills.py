@@ -48,12 +48,14 @@ def skill(
     from ralphgen.project.root import project_root
     from ralphgen.skills.rendering import render_skills
     from ralphgen.skills.writing import leftovers
+    from ralphgen.terminal.person import written_root
 
     _refuse_contradictions(write=write, force=force, check=check)
     if agents_md and (name or force):
         text = '"--agents-md" takes no name of a skill and no "--force"'
         raise UsageError(text, "leave them out")
-    root, tell = project_root(project), progress(quiet)
+    tell = progress(quiet)
+    root = written_root(project, "skill --write") if write else project_root(project)
     generated = generate(root)
     plan = generated.plan
     if agents_md:

@@ -20,13 +20,12 @@ Yes = Annotated[bool, typer.Option("--yes", help="Do not ask: I have looked at i
 @app.command(epilog="Example: [bold]ralphgen trust[/bold], once in a clone of another's project")
 def trust(path: Folder = Path(), yes: Yes = False) -> None:
     """Show what sessions of a project make you run, and record that you trust it."""
-    from ralphgen.project.root import has_database, project_root
+    from ralphgen.project.root import has_database
     from ralphgen.sessions.items import project_items
-    from ralphgen.terminal.person import refuse_agents
+    from ralphgen.terminal.person import written_root
     from ralphgen.trust.decide import database_items
 
-    refuse_agents("trust")
-    root = project_root(path)
+    root = written_root(path, "trust")
     if _recorded(root, database_items(root), yes=yes) and not has_database(root):
         say('recorded; next: "ralphgen init" makes the database')
     elif _recorded(root, project_items(root), yes=yes, marks=True):

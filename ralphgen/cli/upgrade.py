@@ -32,11 +32,9 @@ def upgrade(
     from ralphgen.generate.upgrade import plan_upgrade
     from ralphgen.generate.upgrade import upgrade as upgrade_project
     from ralphgen.generate.workflows import install_environment
-    from ralphgen.project.root import project_root
-    from ralphgen.terminal.person import agrees, refuse_agents
+    from ralphgen.terminal.person import agrees, written_root
 
-    refuse_agents("upgrade")
-    root = project_root(path)
+    root = written_root(path, "upgrade")
     planned = plan_upgrade(root)
     if planned is None:
         say(f'the server was written by {__version__}: "ralphgen check" says whether it is current')

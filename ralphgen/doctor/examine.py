@@ -22,7 +22,13 @@ from ralphgen.project.database import open_without_trace
 from ralphgen.project.model import Project
 from ralphgen.project.own_tool import OwnTool
 from ralphgen.project.own_tools import FOLDER as TOOLS
-from ralphgen.project.root import FOLDER, database_path, is_missing, postgresql_place
+from ralphgen.project.root import (
+    FOLDER,
+    database_path,
+    is_missing,
+    postgresql_place,
+    project_home,
+)
 from ralphgen.project.rows import open_rows
 from ralphgen.runtime.database.claims import UNRELEASED, Claim, is_live
 from ralphgen.runtime.database.ledger import MARKER
@@ -70,6 +76,9 @@ def examine(root: Path, *, trust_edited: bool = False) -> Iterator[CheckResult]:
     were edited, unless `trust_edited`. Raises `UntrustedError` in place of starting it.
     """
     place = postgresql_place(root)
+    home = project_home(root)
+    if home != root:
+        yield CheckResult("home", f"{home}, for all worktrees of the repository")
     found = (
         [_database(root)]
         if place is None

@@ -22,6 +22,7 @@ from ralphgen.ledger.backup import backed_up
 from ralphgen.ledger.opened import connection_of, journal_of, opened_database
 from ralphgen.ledger.tables import read_state
 from ralphgen.output.files import WRITE_HINT, put, refuse_irregular
+from ralphgen.project.root import project_home
 from ralphgen.runtime.files import reason
 
 BASE = ".ralph/last-export.jsonl"
@@ -97,7 +98,7 @@ def import_rows(
     if strict and left_out:
         raise refusal_of(left_out)
     report_left_out(left_out, say)
-    paths = [root / path for path in (BASE, *OLDER) if (root / path).exists()]
+    paths = [path for name in (BASE, *OLDER) if (path := project_home(root) / name).exists()]
     bases = [read_lines(path, tables, is_own=True) for path in paths]
     unsaid = _unsaid_tables(theirs, tables)
 
@@ -277,9 +278,9 @@ def _refuse_another_file(file: Path) -> None:
 
 
 def _keep_base(root: Path, text: str) -> None:
-    paths = (BASE, *OLDER)
-    refuse_irregular(root, paths)  # a link in a clone may lead anywhere
-    before = [(root / path).read_text(encoding="utf-8") for path in paths if (root / path).exists()]
+    home, paths = project_home(root), (BASE, *OLDER)
+    refuse_irregular(home, paths)  # a link in a clone may lead anywhere
+    before = [(home / path).read_text(encoding="utf-8") for path in paths if (home / path).exists()]
     if before[:1] != [text]:
         for path, kept in reversed([*zip(paths, [text, *before], strict=False)]):
-            put(root / path, kept)
+            put(home / path, kept)

@@ -23,7 +23,7 @@ from ralphgen.project.config import read_config
 from ralphgen.project.database import open_without_trace
 from ralphgen.project.inspect import settings_models, takes_any_schema
 from ralphgen.project.postgresql import PostgresqlConnection
-from ralphgen.project.root import CONFIG
+from ralphgen.project.root import CONFIG, project_home
 from ralphgen.project.schema import REQUIRED_COLUMNS, Facts, read_facts, table_names
 from ralphgen.project.served_tables import names_of
 from ralphgen.runtime.database.entries import KEPT
@@ -71,7 +71,7 @@ def move_project(root: Path, file: Path, *, dry_run: bool, say: Say) -> Mapping[
     config = read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS))
     needed = () if takes_any_schema(config, KITS) else tuple(REQUIRED_COLUMNS)
     beside = (folder for folder in file.resolve().parents if folder.name == FOLDER)
-    folder = next(beside, root / FOLDER)
+    folder = next(beside, project_home(root) / FOLDER)
     with (
         suppress(_DryRunError),
         _opened_file(file, needed) as source,

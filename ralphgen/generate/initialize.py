@@ -12,6 +12,7 @@ from ralphgen.init.editor_schemas import write_schemas
 from ralphgen.init.postgresql import create_tables, has_tables, relations
 from ralphgen.init.recorded import migrations, read_committed
 from ralphgen.init.scaffold import (
+    IGNORED,
     any_database,
     create_database,
     kits_with,
@@ -26,6 +27,7 @@ from ralphgen.init.stacks import load_stack
 from ralphgen.kits.registry import KITS
 from ralphgen.ledger.tables import make_triggers
 from ralphgen.output import finish_interrupted
+from ralphgen.output.files import put
 from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.inspect import FACTS, refuse_other_schemas
 from ralphgen.project.root import (
@@ -37,8 +39,10 @@ from ralphgen.project.root import (
     names_schema,
     place_name,
     postgresql_place,
+    project_home,
     resolved,
 )
+from ralphgen.runtime.files.main_tree import is_without_tree
 from ralphgen.runtime.postgresql.dsn import schema_of
 from ralphgen.suggestion import suggestion
 from ralphgen.trust.decide import Ask, accept_database
@@ -69,6 +73,7 @@ def initialize(
     """
     _refuse_unknown_kits(kits)
     root = resolved(path)
+    _refuse_bare(root)
     with removed_on_refusal(root, kits):
         _make_folder(root, path)
         _initialize(root, (title, description), stack, kits, say, agree, engine, ask)
@@ -88,6 +93,7 @@ def _initialize(
     finish_interrupted(root / FOLDER)
     read_before(root).refuse_other_versions(root)
     _warn_of_nesting(root, say)
+    _prepare_home(root, say)
     is_new = not (root / ".ralph").exists()
     accept_database(root, ask)
     place = _place(root, engine)
@@ -120,6 +126,24 @@ def _initialize(
         say(f"wrote {FOLDER}/context.json: your own client only reads")
     if names := propose_checks(root):
         say(f"proposed checks in {CONFIG}, as comments: {', '.join(names)}")
+
+
+def _refuse_bare(root: Path) -> None:
+    """Raise `ProjectError` for a folder of a bare repository that is in no worktree of it."""
+    if is_without_tree(str(root)):
+        text = f'"{root}" is in a bare repository, and in none of its worktrees'
+        raise ProjectError(text, 'make one, such as "git worktree add main", and run it there')
+
+
+def _prepare_home(root: Path, say: Say) -> None:
+    """Name the home of a project that is in a linked worktree, and keep it out of commits there."""
+    home = project_home(root)
+    if home == root:
+        return
+    say(f'the project\'s home is "{home}": its .ralph has database and sessions of all worktrees')
+    if not (home / ".ralph").exists():
+        # It ignores itself as well, so a branch with these files can still be checked out there.
+        put(home / IGNORED, "*\n")
 
 
 def _agree_to_add(place: Postgresql, agree: Callable[[str], bool]) -> None:

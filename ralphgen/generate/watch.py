@@ -10,7 +10,7 @@ from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.own_tools import FOLDER as TOOLS
 from ralphgen.project.queries.files import FOLDER as QUERIES
 from ralphgen.project.recipes import FOLDER as RECIPES
-from ralphgen.project.root import DATABASE, database_path
+from ralphgen.project.root import DATABASE, database_path, project_home
 
 PAUSE = 0.5  # seconds between two looks
 
@@ -51,7 +51,7 @@ def _stamps(root: Path) -> Iterator[object]:
     try:
         database = database_path(root)
     except RalphgenError:  # of the config, which is told when it is read
-        database = root / DATABASE
+        database = project_home(root) / DATABASE
     log = database.with_name(f"{database.name}-wal")
     written = [*(root / RECIPES).glob("*.toml"), *(root / QUERIES).glob("*.sql")]
     written += (root / TOOLS).glob("*.py")

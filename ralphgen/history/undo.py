@@ -30,6 +30,7 @@ from ralphgen.ledger.tables import no_ledger, read_state
 from ralphgen.project.config import read_config
 from ralphgen.project.connection import open_database
 from ralphgen.project.inspect import settings_models
+from ralphgen.project.root import project_home
 from ralphgen.runtime.database.claims import holder_of, live_claims
 from ralphgen.runtime.database.entries import KEPT, finish_undo
 from ralphgen.runtime.files.entry_log import holds_entry, rewrite_entries
@@ -122,7 +123,7 @@ def undo_session(root: Path, session: str, *, dry_run: bool = False) -> Undone:
                     continue
                 if isinstance(journal, Journal):
                     copy = f"{own}-{one.file}"
-                    _touch(root / BACKUPS / copy)
+                    _touch(project_home(root) / BACKUPS / copy)
                     journal.add_undone(one.file, one.line, copy, put_back=one.put_back)
                 else:
                     change_entry(database, one.file, one.line, put_back=one.put_back)
@@ -166,8 +167,8 @@ def _recorded(root: Path, own: str, undone: str) -> Iterator[tuple["Database", R
 
 def _finish(root: Path, database: "Database") -> None:
     def rewrite(file: str, copy: str, lines: list[tuple[str, bool]]) -> None:
-        path = str(root / ".ralph" / Path(file).name)
-        rewrite_entries(path, str(root / BACKUPS / Path(copy).name), lines)
+        path = str(project_home(root) / ".ralph" / Path(file).name)
+        rewrite_entries(path, str(project_home(root) / BACKUPS / Path(copy).name), lines)
 
     try:
         finish_undo(database, rewrite)
@@ -258,7 +259,7 @@ def _look(root: Path, database: "Database", file: str, line: str, put_back: bool
     if of_postgresql(database) is not None:
         gone = has_entry(database, file, line) == put_back
         return LineResult(file, line, put_back, gone=gone)
-    path = root / ".ralph" / Path(file).name
+    path = project_home(root) / ".ralph" / Path(file).name
     if path.is_symlink():
         return LineResult(file, line, put_back, left="the file is a link")
     return LineResult(file, line, put_back, gone=holds_entry(str(path), line) == put_back)

@@ -25,7 +25,7 @@ from ralphgen.project.config import FILE, read_config
 from ralphgen.project.config_lock import config_lock
 from ralphgen.project.files import read_text
 from ralphgen.project.inspect import settings_models
-from ralphgen.project.root import FOLDER, Postgresql, database_path, postgresql_place
+from ralphgen.project.root import FOLDER, Postgresql, database_path, postgresql_place, project_home
 from ralphgen.project.toml_edit import edited
 from ralphgen.runtime.session import DEFAULT_RECIPE
 
@@ -102,7 +102,7 @@ def create_database(
         return False
     unfinished = path.with_name("ralph.db.new")
     try:
-        with exclusive(root / FOLDER):
+        with exclusive(project_home(root) / FOLDER):
             if _is_there(path):
                 return False
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -10,6 +10,7 @@ from ralphgen.launch.outcome import Outcome, Usage
 from ralphgen.ledger.opened import opened_database
 from ralphgen.ledger.tables import now, read_state
 from ralphgen.project.git import ask_git
+from ralphgen.project.root import project_home
 from ralphgen.runtime.database.ledger import Evidence, close_session, evidence_of, open_session
 from ralphgen.sessions.model import PreparedSession
 
@@ -23,6 +24,7 @@ def open_record(session: PreparedSession, say: Say, *, agent: str = "", model: s
     `agent` is the program that works in it, empty where another than ralphgen starts one. Where
     the row cannot be written that is said, and the session goes on without.
     """
+    is_home = session.work_tree == project_home(session.root)
     facts = {
         "recipe": session.recipe,
         "discipline": session.discipline,
@@ -32,7 +34,7 @@ def open_record(session: PreparedSession, say: Say, *, agent: str = "", model: s
         "model": model or None,
         "started": now(),
         "base_commit": _commit(session.work_tree),
-        "worktree": None if session.work_tree == session.root else str(session.work_tree),
+        "worktree": None if is_home else str(session.work_tree),
     }
     _write(session, lambda database: open_session(database, session.session_id, facts), say)
 

@@ -13,7 +13,13 @@ from tempfile import mkstemp
 from ralphgen.errors import ProjectError
 from ralphgen.output.files import WRITE_HINT, put, refuse_irregular
 from ralphgen.project.database import ALONE
-from ralphgen.project.root import database_name, database_path, place_name, postgresql_place
+from ralphgen.project.root import (
+    database_name,
+    database_path,
+    place_name,
+    postgresql_place,
+    project_home,
+)
 
 FOLDER = ".ralph/backups"
 KEPT = 5
@@ -74,7 +80,7 @@ def make_backup(root: Path, target: Path | None = None) -> Path:
 
 def _own_targets(root: Path) -> Iterator[Path]:
     """Return the names of this second that no file has."""
-    folder = root / FOLDER
+    folder = project_home(root) / FOLDER
     refuse_irregular(folder, [".gitignore"])  # a link in a clone may lead anywhere
     if not (folder / ".gitignore").exists():
         put(folder / ".gitignore", "*\n")

@@ -14,6 +14,7 @@ from ralphgen.ledger.opened import connection_of, of_postgresql, opened_database
 from ralphgen.ledger.state_files import give_back, take_in, take_in_others
 from ralphgen.project.connection import DatabaseConnection, open_database
 from ralphgen.project.postgresql import PostgresqlConnection
+from ralphgen.project.root import project_home
 from ralphgen.project.schema import read_facts, table_names
 from ralphgen.runtime.database.entries import KEPT
 from ralphgen.runtime.database.ledger import MARKER
@@ -116,7 +117,7 @@ def add_tables(root: Path) -> bool:
             database.change("INSERT INTO ralphgen_ledger (created) VALUES (?)", (now(),))
             if own is not None:
                 watch(own)
-                take_in(database, root / FOLDER)
+                take_in(database, project_home(root) / FOLDER)
             return True
 
         return database.writing(work)
@@ -143,7 +144,7 @@ def remove_tables(root: Path) -> None:
         def work() -> None:
             names = _own_tables(connection_of(database))
             if KEPT in names:
-                give_back(database, root / FOLDER)
+                give_back(database, project_home(root) / FOLDER)
             if of_postgresql(database) is not None:
                 database.change(f"DROP FUNCTION IF EXISTS {RECORD}() CASCADE")  # with its triggers
             for name in names:
@@ -177,7 +178,7 @@ def upgrade_tables(root: Path) -> tuple[int, int]:
             if own is not None:
                 watch(own)
             if begun == WITHOUT_ENTRIES:
-                take_in(database, root / FOLDER)
+                take_in(database, project_home(root) / FOLDER)
             _add_indexes(database)
             return begun, VERSION
 
@@ -199,7 +200,7 @@ def take_in_entries(root: Path) -> int:
     with opened_database(root) as database:
         if of_postgresql(database) is None:
             return 0
-        return database.writing(lambda: take_in_others(database, root / FOLDER))
+        return database.writing(lambda: take_in_others(database, project_home(root) / FOLDER))
 
 
 def prune(root: Path, before: str) -> dict[str, int]:

@@ -28,6 +28,10 @@ def event(kind: str, **facts: object) -> Event:
 def event_lines(told: Event) -> Iterator[str]:
     """Yield what a person is told of an event, where nothing else shows it."""
     match told:
+        case {"event": "target", "branch": str(branch), "folder": folder, "merges": merges}:
+            work = "work is merged into" if merges else "agents work on"
+            if branch:
+                yield plain(f'{work} the branch "{branch}" of "{folder}"')
         case {"event": "begin", "agent": agent, "workers": workers, "ready": ready}:
             many = "1 agent" if workers == 1 else f"{workers} agents at once"
             yield f"{agent}, {many}, {ready} {'task' if ready == 1 else 'tasks'} ready"

@@ -20,7 +20,7 @@ from ralphgen.errors import ProjectError, RalphgenError, UsageError
 from ralphgen.loop.conduct import Ask
 from ralphgen.loop.events import FREQUENT, Event, event
 from ralphgen.output.files import WRITE_HINT
-from ralphgen.project.root import SESSIONS
+from ralphgen.project.root import sessions_folder
 from ralphgen.runtime.files import AT_ONCE, NO_LINK, open_file, reason
 from ralphgen.sessions.held import HeldFile, is_locked, may_hold
 from ralphgen.sessions.store import OURS_ALONE
@@ -116,7 +116,7 @@ def recorded_loop(root: Path, options: Mapping[str, object]) -> Iterator[LoopRec
     written.
     """
     moment = time.strftime(MOMENT, time.gmtime())
-    path = root / SESSIONS / f"{PREFIX}{moment}-{secrets.token_hex(2)}{EVENTS}"
+    path = sessions_folder(root) / f"{PREFIX}{moment}-{secrets.token_hex(2)}{EVENTS}"
     record = LoopRecord(path, event("start", pid=os.getpid(), options=dict(options)))
     try:
         _prune(root)
@@ -135,12 +135,12 @@ def stored_loops(root: Path) -> list[StoredLoop]:
     """
     latest = time.strftime(MOMENT, time.gmtime(time.time() + AHEAD))
     try:
-        with os.scandir(root / SESSIONS) as entries:
+        with os.scandir(sessions_folder(root)) as entries:
             names = [found for one in entries if (found := NAME.fullmatch(one.name))]
     except OSError:
         return []
     named = sorted((name[0] for name in names if name[1] <= latest), reverse=True)
-    loops = (_stored(root / SESSIONS / name) for name in named)
+    loops = (_stored(sessions_folder(root) / name) for name in named)
     return [one for one in loops if one is not None]
 
 

@@ -11,9 +11,10 @@ from ralphgen.errors import ProjectError, RalphgenError
 from ralphgen.launch.agent import Agent, AgentLine, LaunchOptions
 from ralphgen.launch.outcome import DONE
 from ralphgen.launch.session import SessionEnd, launch_session
-from ralphgen.loop.events import Tell, event
+from ralphgen.loop.events import Event, Tell, event
 from ralphgen.loop.run import Assignment
 from ralphgen.loop.worker import Result
+from ralphgen.project.git import branch_in
 from ralphgen.project.model import Schema
 from ralphgen.project.postgresql import is_away
 from ralphgen.project.root import postgresql_place
@@ -59,6 +60,11 @@ class ProjectWorkplace:
         """Return whether the database cannot be reached now; a file is never so."""
         place = postgresql_place(self._root)
         return place is not None and is_away(place)
+
+    def target(self) -> Event:
+        """Return the folder in which agents work, and its branch, which is empty if it has none."""
+        branch = branch_in(self._root)
+        return event("target", branch=branch, folder=str(self._root), merges=False)
 
     def notes(self) -> list[str]:
         """Return the lines that a loop here begins with."""

@@ -12,7 +12,7 @@ from ralphgen.errors import ProgramError, ProjectError, RalphgenError, plain
 from ralphgen.launch.outcome import DONE
 from ralphgen.launch.session import SessionEnd
 from ralphgen.ledger.opened import opened_database
-from ralphgen.loop.events import event
+from ralphgen.loop.events import Event, event
 from ralphgen.loop.run import PENDING, Assignment
 from ralphgen.loop.site import ProjectWorkplace
 from ralphgen.loop.worker import PushRefusedError, Result
@@ -29,7 +29,7 @@ from ralphgen.worktrees.begin import (
     refuse_unmergeable,
 )
 from ralphgen.worktrees.checks import ALL
-from ralphgen.worktrees.git import skipped_hooks
+from ralphgen.worktrees.git import base_branch, skipped_hooks
 from ralphgen.worktrees.merge import COMMIT, Conflict, Merged, Pending, RedCheck, Refused, merge
 from ralphgen.worktrees.trees import Worktree, free_number, prepare
 
@@ -68,6 +68,11 @@ class TreeWorkplace(ProjectWorkplace):
         self._waiting: list[WaitingMerge] = []
         self._error: RalphgenError | None = None  # by which no session can be merged
         self._looking = threading.Lock()  # while one worker makes merges that had to wait
+
+    def target(self) -> Event:
+        """Return the branch that work is merged into; raise `ProjectError` if there is none."""
+        branch = base_branch(self._root)
+        return event("target", branch=branch, folder=str(self._root), merges=True)
 
     def notes(self) -> list[str]:
         """Return the hooks of the repository that do not run, and what can replace each."""
@@ -187,7 +192,7 @@ class TreeWorkplace(ProjectWorkplace):
                 self._title(task),
                 TaskClaim(self._root, session_id, task, 0, lease, attempts, self._schema),
             )
-            for tree, task, session_id in left_merges(self._root, live)
+            for tree, task, session_id in left_merges(self._root, live, self._told(0))
         ]
 
     def _refuse_second_machine(self) -> None:

@@ -65,7 +65,11 @@ def _is_glob(text: str) -> str:
 def _is_relative(text: str) -> str:
     """Return a place as seen from the project, wherever that lies; raise PydanticCustomError."""
     if text.startswith(("/", "\\", "~")) or "\0" in text or text[1:2] == ":" or "://" in text:
-        raise PydanticCustomError("relative", "a path relative to the project's folder")
+        raise PydanticCustomError(
+            "relative",
+            "a path relative to the project's folder; the variable RALPH_DATABASE may hold an "
+            "absolute one",
+        )
     return text
 
 

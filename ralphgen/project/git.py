@@ -1,5 +1,6 @@
 """Reads commits, the index and files with git; no setting of the repository counts."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,6 +22,12 @@ def ask_git(top: Path, arguments: Sequence[str], asked: bytes = b"") -> bytes | 
     """Return the answer of git to `asked` in the work tree `top`; None without git or an answer."""
     done = _read(top, arguments, asked)
     return None if done is None or done.code else done.output
+
+
+def branch_in(folder: Path) -> str:
+    """Return the branch that is checked out around a folder, empty if none is."""
+    found = ask_git(folder, ["symbolic-ref", "--quiet", "--short", "HEAD"]) or b""
+    return os.fsdecode(found).rstrip("\n")
 
 
 def begin_of_git(top: Path, arguments: Sequence[str], most: int) -> bytes | None:

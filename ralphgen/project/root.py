@@ -1,5 +1,12 @@
-"""Where a project is: its folder and its database, found from anywhere inside it."""
+"""Finds a project from anywhere inside it: its root, its home and its database.
 
+The *root* of a project has its committed files: settings, server, skills, plugin. It is in the
+worktree that the user runs a command in. The *home* has database, sessions, backups and the
+worktrees of agents. All worktrees of a repository share one home, so code takes a root and asks
+`project_home` for the rest: nothing takes a home.
+"""
+
+import json
 import os
 import tomllib
 from collections.abc import Mapping
@@ -7,15 +14,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ralphgen.errors import ProjectError, UsageError
-from ralphgen.runtime.files.main_tree import counterpart, is_of_bare
+from ralphgen.errors import NotInProjectError, ProjectError, UsageError
+from ralphgen.runtime.files.main_tree import home_of, is_agents_tree, is_without_tree
+from ralphgen.runtime.processes.launched import launched_session
 from ralphgen.trust.record import database_digest, read_record
 
 FOLDER = ".ralph/mcp"
 SESSIONS = f"{FOLDER}/sessions"
 CONFIG = ".ralph/ralphgen.toml"
 DATABASE = ".ralph/db/ralph.db"
-"""Where the database is, unless the config says otherwise."""
+"""Where the database is in the project's home, unless the settings name another file."""
+DATABASE_VARIABLE = "RALPH_DATABASE"
+"""The user's variable with the absolute path of the database."""
 
 
 class OutsideDatabaseError(ProjectError):
@@ -39,11 +49,11 @@ class Postgresql:
 
 @dataclass(frozen=True, slots=True)
 class ProjectPlace:
-    """A project, and where in it somebody is.
+    """A project, and where the user or agent is in it.
 
-    `root` is its folder: in a repository with linked work trees that of the main one, which has the
-    database, the settings and the server for all. `work_tree` is the same folder in the work tree
-    that one is in, and `start` the folder that one is in, as it would be in `root`.
+    `root` has the committed files that count here. `work_tree` is the project's directory in the
+    current worktree, and `start` is the current directory, seen from `root`. Root and worktree
+    differ in a worktree without the project's settings, and in that of an agent.
     """
 
     root: Path
@@ -52,54 +62,90 @@ class ProjectPlace:
 
 
 def project_root(start: Path) -> Path:
-    """Return the project's folder, as `project_place` finds it."""
+    """Return the project's root, as `project_place` finds it."""
     return project_place(start).root
 
 
+def project_home(root: Path) -> Path:
+    """Return the home of the project in `root`: it has database, sessions and worktrees."""
+    return Path(home_of(str(root)))
+
+
+def sessions_folder(root: Path) -> Path:
+    """Return the directory of the sessions and loops of the project in `root`."""
+    return project_home(root) / SESSIONS
+
+
 def project_place(start: Path) -> ProjectPlace:
-    """Return the project of `start`, or of the nearest folder above it that has `.ralph`.
+    """Return the project of `start`, or of the nearest directory above it that has one.
 
-    Nothing is written: an interrupted write is finished by the commands that write. A linked work
-    tree of a repository whose main one has the project there belongs to it, whether it has a
-    `.ralph` of its own or not.
+    A worktree with settings or a server has its own. Any other one has those of the home. An
+    agent can write its worktree, so there and in its shell the root is the one that its session
+    was made for. Nothing is written: commands that write finish an interrupted write.
 
-    Raises `UsageError` where `start` is not there, `ProjectError` where it is in no project.
+    Raises `UsageError` if `start` is missing, and `ProjectError` if it is not in a project.
     """
     folder = resolved(start)
     if is_missing(folder):
         raise UsageError(f'there is no "{start}"', f'"ralphgen init {start}" makes a project there')
     for candidate in (folder, *folder.parents):
-        main = counterpart(str(candidate))
-        if main is not None and _is_project(Path(main)):
-            return ProjectPlace(Path(main), candidate, Path(main, folder.relative_to(candidate)))
-        if _is_project(candidate):
-            return ProjectPlace(candidate, candidate, folder)
-    raise ProjectError(
+        root = _root_at(candidate)
+        if root is not None:
+            return ProjectPlace(root, candidate, root / folder.relative_to(candidate))
+    raise NotInProjectError(
         f'"{folder}" is not a project: neither it nor a folder above it has ".ralph"',
         f'run "ralphgen init {start}"',
     )
 
 
+def _root_at(folder: Path) -> Path | None:
+    """Return the root of the project that has a directory in one of its worktrees, or None."""
+    home = project_home(folder)
+    if not _is_project(folder) and not _is_project(home):
+        return None
+    if (root := _root_of_session(home)) is not None:
+        return root
+    if _has_settings(folder) and not is_agents_tree(str(folder)):
+        return folder
+    root = home if _is_project(home) else folder
+    if not _has_settings(root) and is_without_tree(str(home)):
+        raise ProjectError(
+            f'"{folder}" has no {CONFIG}, and no worktree of "{home}" is the main one',
+            "run it in a worktree of yours that has the settings",
+        )
+    return root
+
+
+def _root_of_session(home: Path) -> Path | None:
+    """Return the root that the context of the launched session names; None for another project."""
+    session_id = launched_session()
+    if not session_id or Path(session_id).name != session_id:
+        return None
+    try:
+        context = json.loads((home / SESSIONS / session_id / "context.json").read_bytes())
+        root = Path(context["project"]["root"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    return root if root.is_dir() and project_home(root) == home else None
+
+
 def database_path(root: Path) -> Path:
     """Return the file of the project's database, which need not be there.
 
-    Raises `ProjectError` where the config cannot be read, where the database is no file but in
-    PostgreSQL, if it is outside of the project and you have not accepted that, and in a bare
-    repository whose config does not say where the database is: each work tree would have one of its
-    own.
+    It is relative to the project's home. The user's variable `RALPH_DATABASE` counts before the
+    settings. Raises `ProjectError` if the settings cannot be read, if the database is in
+    PostgreSQL, if the variable does not hold an absolute path, and if the settings or a link name
+    a file outside of the project that you have not accepted.
     """
     if postgresql_place(root) is not None:
         raise ProjectError(
             "the rows are in PostgreSQL, and in no file of this project",
             f'{CONFIG} says engine = "postgresql"',
         )
-    named = _named_database(root)
-    if not named and is_of_bare(str(root)):
-        text = f'"{root}" is a work tree of a bare repository, which has no main one'
-        hint = f'say in {CONFIG} where all of them have the database: [database] path = "…"'
-        raise ProjectError(text, hint)
+    if (users := _users_database()) is not None:
+        return users
     refuse_outside_database(root)
-    return Path(os.path.normpath(root / (named or DATABASE)))
+    return Path(os.path.normpath(project_home(root) / (_named_database(root) or DATABASE)))
 
 
 def outside_database(root: Path, named: str | None = None) -> str:
@@ -108,9 +154,13 @@ def outside_database(root: Path, named: str | None = None) -> str:
     `named` takes the place of `[database] path`.
     """
     if named is None:
-        named = "" if postgresql_place(root) is not None else _named_database(root)
-    real = os.path.realpath(os.path.normpath(root / (named or DATABASE)))
-    return "" if Path(real).is_relative_to(os.path.realpath(root)) else real
+        if _users_database() is not None or postgresql_place(root) is not None:
+            return ""
+        named = _named_database(root)
+    home = project_home(root)
+    real = os.path.realpath(os.path.normpath(home / (named or DATABASE)))
+    inside = any(Path(real).is_relative_to(os.path.realpath(place)) for place in (home, root))
+    return "" if inside else real
 
 
 def refuse_outside_database(root: Path) -> None:
@@ -134,7 +184,10 @@ def database_name(root: Path) -> str:
 
     One in PostgreSQL is called after the variable that holds its DSN.
     """
-    return place_name(postgresql_place(root)) or _named_database(root) or DATABASE
+    if name := place_name(postgresql_place(root)):
+        return name
+    users = _users_database()
+    return str(users) if users is not None else _named_database(root) or DATABASE
 
 
 def database_shown(root: Path) -> str:
@@ -177,6 +230,15 @@ def names_schema(root: Path) -> bool:
     return "schema" in _database_table(root)
 
 
+def _users_database() -> Path | None:
+    """Return the file that the user's `RALPH_DATABASE` names; None if it is not set."""
+    named = os.environ.get(DATABASE_VARIABLE, "")
+    if named and not Path(named).is_absolute():
+        text = f'{DATABASE_VARIABLE} is "{named}", expected an absolute path'
+        raise ProjectError(text, f'export {DATABASE_VARIABLE}="$PWD/{named}"')
+    return Path(os.path.normpath(named)) if named else None
+
+
 def _named_database(root: Path) -> str:
     """Return `[database] path` of the config, empty where it says nothing."""
     named = _database_table(root).get("path")
@@ -206,6 +268,10 @@ def resolved(path: Path) -> Path:
         return path.resolve()
     except (OSError, RuntimeError) as error:
         raise UsageError(f'"{path}" cannot be followed: {error}', "name another folder") from error
+
+
+def _has_settings(folder: Path) -> bool:
+    return (folder / CONFIG).is_file() or (folder / FOLDER / "manifest.json").is_file()
 
 
 def _is_project(folder: Path) -> bool:

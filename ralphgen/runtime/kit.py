@@ -144,8 +144,8 @@ class Kit:
 class OpenProject:
     """A session's project, whose kit works on its database.
 
-    `folder` is the server's, `root` the project's, `ralph_folder` its `.ralph`, and `work_tree`
-    where the session works: the same, or its place in another work tree of git. What is `beside` is
+    `folder` is the server's, `root` the project's home, `ralph_folder` its `.ralph`, and
+    `work_tree` where the session works, which may be another worktree of git. What is `beside` is
     closed with this one: other workspaces of the project, processes. `journal` is there from the
     first write on, in a project with a ledger, and takes the name of the `tool` that writes.
     """
@@ -257,19 +257,19 @@ def standard_instructions(about: str) -> Callable[[Session, Sequence[Tool]], str
 
 
 def project_places(folder: str, session: Session) -> tuple[str, str]:
-    """Return the project's folder, and the one in which the session works on its files.
+    """Return the project's home, and the folder in which the session works on its files.
 
-    `folder` is the emitted server's. The first has the database and the state files; in a linked
-    work tree of git it is that of the main one. Raises `StartError` where the work tree that the
-    session was made for is not there any more.
+    `folder` is the emitted server's. The home has the database and the state files, for all
+    worktrees of the repository. Raises `StartError` if the worktree that the session was made for
+    is gone.
     """
     here = os.path.dirname(os.path.dirname(folder))
     work_tree = (session.project or NOTHING).get("work_tree")
     if work_tree is None:
-        return main_place(here), here
+        return project_home(here), here
     if not os.path.isdir(work_tree):
         raise StartError(f'the work tree "{work_tree}" is not there any more: make a new session')
-    return here, str(work_tree)
+    return project_home(here), str(work_tree)
 
 
 def root_of_settings(folder: str, session: Session, root: str, kit: str, what: str) -> str:
@@ -293,8 +293,8 @@ def root_of_settings(folder: str, session: Session, root: str, kit: str, what: s
 AGENTS = os.path.join("", ".ralph", "worktrees", "")  # agents can write the `.git` of theirs
 
 
-def main_place(root: str) -> str:
-    """Return the project's folder in the main work tree; nearly always it is the one given."""
+def project_home(root: str) -> str:
+    """Return the home of the project in `root`; nearly always it is `root` itself."""
     at = root
     while not os.path.lexists(os.path.join(at, ".git")):
         above = os.path.dirname(at)
@@ -303,9 +303,9 @@ def main_place(root: str) -> str:
         at = above
     if os.path.isdir(os.path.join(at, ".git")) and AGENTS not in root:
         return root
-    from .files.main_tree import main_root
+    from .files.main_tree import home_of
 
-    return main_root(root)
+    return home_of(root)
 
 
 class Prompt:

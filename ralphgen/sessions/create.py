@@ -24,7 +24,7 @@ from ralphgen.planning.server import plan_server
 from ralphgen.project.config import Config
 from ralphgen.project.inspect import inspect_project, without_new_columns
 from ralphgen.project.model import Project
-from ralphgen.project.root import FOLDER, SESSIONS
+from ralphgen.project.root import FOLDER, sessions_folder
 from ralphgen.project.rows import open_rows
 from ralphgen.runtime.context import BY_CLIENT
 from ralphgen.runtime.database.schema import WAITING
@@ -182,8 +182,8 @@ def _made(
     prune_sessions(root, config.sessions.keep_days, dry_runs_only=dry_run)
     shown = subject.recipe, subject.shown
     session_id = new_id(root, *shown) if claim is None else claim.session_id
-    context = root / SESSIONS / session_id / CONTEXT
-    commands = _commands(python, basis.kits, context, trust_edited=trust_edited)
+    context = sessions_folder(root) / session_id / CONTEXT
+    commands = _commands(root, python, basis.kits, context, trust_edited=trust_edited)
     made_for = project_facts(root, work_tree, identity)
     brief = words.facts(config.brief)
     facts = context_facts(basis.policy, subject, basis.kits, session_id, made_for, brief)
@@ -259,10 +259,12 @@ def _interpreter(root: Path, say: Say | None) -> Path:
     return environment.python
 
 
-def _commands(python: Path, kits: Names, context: Path, *, trust_edited: bool) -> dict[str, Names]:
-    """Return, by kit, the command line of a server; it lies above the folder of the session."""
+def _commands(
+    root: Path, python: Path, kits: Names, context: Path, *, trust_edited: bool
+) -> dict[str, Names]:
+    """Return, by kit, the command line of the server of the project in `root`."""
     options = [*([TRUST_EDITED] if trust_edited else []), "--context", str(context)]
-    begin = (str(python), *INTERPRETER_OPTIONS, str(context.parents[2] / "server.py"))
+    begin = (str(python), *INTERPRETER_OPTIONS, str(root / FOLDER / "server.py"))
     return {kit: (*begin, kit, *options) for kit in kits}
 
 

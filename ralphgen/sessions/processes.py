@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from ralphgen.errors import ProjectError, UsageError
-from ralphgen.project.root import SESSIONS
+from ralphgen.project.root import SESSIONS, sessions_folder
 from ralphgen.runtime.context import LOCK
 from ralphgen.runtime.errors import one_line
 from ralphgen.sessions.claims import release_held
@@ -100,7 +100,7 @@ def end_session(root: Path, session_id: str) -> Ended:
 
 def _session(root: Path, session_id: str) -> StoredSession:
     """Return a session that is listed: no other name, and no link, leads anywhere."""
-    if (root / SESSIONS).is_symlink():
+    if sessions_folder(root).is_symlink():
         text = f'"{SESSIONS}" is a link, and what it leads to is not this project\'s to remove'
         raise ProjectError(text, "remove the link")
     named = [kept for kept in stored_sessions(root) if one_line(kept.session_id) == session_id]

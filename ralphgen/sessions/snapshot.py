@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen.project.inspect import FACTS
+from ralphgen.project.root import project_home
 from ralphgen.runtime.files.work_tree import (
+    protected_elsewhere,
     protected_files,
     submodules,
     tree_files,
@@ -19,7 +21,8 @@ SNAPSHOT = "snapshot.json"
 def fixed_rules(root: Path, work_tree: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     """Return what the emitted server holds tasks to, for the context, and the file beside it.
 
-    The rules are those of the project in `root`, the files those of `work_tree`. The context gets
+    The rules are those of the project in `root`, the files those of `work_tree`, and ralphgen's own
+    in the project's root and home. The context gets
     the rules under `done`; the file is a snapshot of files, by its name. The rules have the
     snapshot's digest: both are fixed by the digest of the session's context, so
     that no edit of the project loosens them. Both are empty in a project without checks.
@@ -31,9 +34,11 @@ def fixed_rules(root: Path, work_tree: Path) -> tuple[dict[str, Any], dict[str, 
     if not facts:
         return {}, {}
     files = tree_files(str(work_tree))
+    protected = protected_files(str(work_tree), facts["protect"], files)
+    protected |= protected_elsewhere(str(work_tree), (str(root), str(project_home(root))))
     commands = [check["run"] for check in facts["checks"] if "run" in check]
     snapshot = {
-        "protected": protected_files(str(work_tree), facts["protect"], files),
+        "protected": protected,
         "watched": watched_files(facts["watch"], commands, files),
         "submodules": submodules(str(work_tree)),
     }

@@ -15,7 +15,7 @@ from typing import Any
 
 from ralphgen.errors import ProgramError, ProjectError
 from ralphgen.output.files import WRITE_HINT
-from ralphgen.project.root import SESSIONS
+from ralphgen.project.root import sessions_folder
 from ralphgen.runtime.context import LOCK
 from ralphgen.runtime.files import open_file, read_file
 from ralphgen.runtime.files.write import write_new
@@ -46,11 +46,12 @@ UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 def new_id(root: Path, recipe: str, target: str, chance: int = CHANCE) -> str:
     """Return a new session id: the recipe, what it is about, the time, bytes of chance in hex."""
+    folder = sessions_folder(root)
     while True:
         moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         parts = [_legal(recipe), _legal(target), moment, secrets.token_hex(chance)]
         name = "-".join(part for part in parts if part)
-        taken = (root / SESSIONS / name, root / SESSIONS / f"{name}{UNFINISHED}")
+        taken = (folder / name, folder / f"{name}{UNFINISHED}")
         if not any(path.exists() for path in taken):
             return name
 
@@ -69,7 +70,7 @@ def make_folder(
     `mcp_config` takes that digest and returns the config; `more` are further files. Raises
     `ProjectError` where the folder cannot be written; nothing is left of it then.
     """
-    folder = root / SESSIONS / session_id
+    folder = sessions_folder(root) / session_id
     unfinished = folder.with_name(f"{session_id}{UNFINISHED}")
     text = _json(context)
     digest = sha256(text).hexdigest()
@@ -216,13 +217,14 @@ def end_folder(folder: Path) -> bool:
 
 
 def _folders(root: Path, *, unfinished: bool = False) -> Iterator[Path]:
+    place = sessions_folder(root)
     try:
-        folders = sorted((root / SESSIONS).iterdir())
+        folders = sorted(place.iterdir())
     except FileNotFoundError:
         return
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise ProjectError(f'"{root / SESSIONS}" cannot be read: {reason}', WRITE_HINT) from error
+        raise ProjectError(f'"{place}" cannot be read: {reason}', WRITE_HINT) from error
     for folder in folders:
         if folder.is_symlink() or not folder.is_dir():
             continue

@@ -3,8 +3,11 @@
 import os
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 from ralphgen.errors import UsageError, harmless
+from ralphgen.project.root import project_root
+from ralphgen.runtime.files.main_tree import is_agents_tree
 from ralphgen.runtime.processes.launched import is_below_launch
 
 
@@ -41,3 +44,27 @@ def refuse_agents(command: str) -> None:
             '"ralphgen launch" has started',
             "run it in a terminal of your own",
         )
+
+
+def refuse_writes_of_agents(command: str, folder: Path) -> None:
+    """Raise `UsageError` below `ralphgen launch`, and in a worktree that an agent can write.
+
+    For commands that write settings or generated files: no session changes those of any tree.
+    """
+    refuse_agents(command)
+    if is_agents_tree(str(folder)):
+        raise UsageError(
+            f'"ralphgen {command}" writes settings or generated files, and "{folder.resolve()}" is '
+            "a worktree of an agent",
+            "run it in a checkout of yours",
+        )
+
+
+def written_root(folder: Path, command: str) -> Path:
+    """Return the root of the project whose settings or generated files a command writes.
+
+    It is in the worktree that the user runs the command in. Raises as `refuse_writes_of_agents`
+    and `project_root` do.
+    """
+    refuse_writes_of_agents(command, folder)
+    return project_root(folder)

@@ -31,7 +31,13 @@ from ralphgen.project.own_tools import tool_files
 from ralphgen.project.prompts import Words
 from ralphgen.project.recipes import FOLDER as RECIPES
 from ralphgen.project.recipes import RecipeFile
-from ralphgen.project.root import DATABASE, FOLDER, database_name, outside_database
+from ralphgen.project.root import (
+    DATABASE,
+    FOLDER,
+    database_name,
+    outside_database,
+    project_home,
+)
 from ralphgen.runtime.processes.launched import is_below_launch
 from ralphgen.trust.committed import (
     committed_texts,
@@ -359,7 +365,7 @@ def accept_database(root: Path, ask: Ask | None) -> None:
     new = [item for item in database_items(root) if item.digest not in record.digests]
     if not new:
         return
-    path = Path(os.path.normpath(root / database_name(root)))
+    path = Path(os.path.normpath(project_home(root) / database_name(root)))
     is_brought = has_outward_link(root, path)
     mine = [item for item in new if not is_brought and _is_own(root, item, record, None)]
     asked = ask if ask is not None else lambda _shown: mine == new

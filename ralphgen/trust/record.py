@@ -15,7 +15,7 @@ from pathlib import Path
 from platformdirs import user_config_path
 
 from ralphgen.errors import ProjectError
-from ralphgen.runtime.files.main_tree import counterpart
+from ralphgen.runtime.files.main_tree import home_of
 from ralphgen.runtime.files.write import replace_file
 from ralphgen.runtime.loader import is_private
 from ralphgen.runtime.values.encoding import sha256_hex
@@ -145,9 +145,8 @@ def _mark_in(root: Path) -> str:
 
 
 def _mark_place(root: Path) -> Path:
-    """Return the path of the mark; a bare repository is not a project, so its trees have theirs."""
-    home = _home(root)
-    return (home if (home / ".ralph").is_dir() else root) / MARK
+    """Return the path of the mark."""
+    return _home(root) / MARK
 
 
 def _new_mark(root: Path) -> str:
@@ -192,6 +191,5 @@ def _path(root: Path) -> Path:
 
 
 def _home(root: Path) -> Path:
-    """Return the project's folder in the repository's main work tree, whose record all share."""
-    place = root.resolve()
-    return Path(counterpart(str(place)) or place)
+    """Return the home of the project, whose record all worktrees share."""
+    return Path(home_of(str(root)))

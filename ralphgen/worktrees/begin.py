@@ -14,6 +14,7 @@ from ralphgen.worktrees.trees import (
     BRANCH,
     MERGE,
     Worktree,
+    base_of,
     changed_in,
     checkout_of,
     fetch_base,
@@ -99,17 +100,26 @@ def refuse_missing_script(root: Path, name: str) -> None:
         raise ProjectError(text, 'commit it, or add it to "copy" of [loop]')
 
 
-def left_merges(root: Path, live: Container[int] = ()) -> list[tuple[Worktree, int, str]]:
+def left_merges(
+    root: Path, live: Container[int] = (), say: Say | None = None
+) -> list[tuple[Worktree, int, str]]:
     """Return the merges that were not made or wait: work tree, task and session of each.
 
     What a kill left under the number of an attempt gets its branch back, to be merged once more.
-    Tasks of `live` are left out: they are in the hands of a session that runs.
+    Tasks of `live` are left out: they are in the hands of a session that runs. So is the work for
+    another branch, which `say` gets.
     """
     waiting = [one for one in unmerged(root) if one.task not in live]
     if not waiting:
         return []
     top = top_of(root)
     git, base = Git(root), base_branch(root)
+    for one in [*waiting]:
+        if (other := base_of(git, one.task) or base) != base:
+            if say is not None:
+                text = f'its work is for "{other}", not for "{base}"'
+                say(f"task {one.task} is not merged here: {text}")
+            waiting.remove(one)
     inner = root.resolve().relative_to(top)
     found = []
     for one in waiting:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from ralphgen.project.root import project_home
 from ralphgen.worktrees.git import Git, tree_at
 from ralphgen.worktrees.record import unmerged
 from ralphgen.worktrees.trees import BRANCH, FOLDER, KEPT
@@ -13,7 +14,7 @@ def worktree_notes(root: Path) -> Iterator[str]:
 
     Raises `ProjectError` where git or the database cannot be asked.
     """
-    folder = root / FOLDER
+    folder = project_home(root) / FOLDER
     trees = [tree for path in sorted(folder.glob("*")) if (tree := tree_at(root, path))]
     waiting = unmerged(root)
     if waiting:

@@ -18,6 +18,7 @@ from ralphgen.worktrees.checks import ALL, CheckFailure, failed_check
 from ralphgen.worktrees.git import Git, top_of, tree_at
 from ralphgen.worktrees.record import record_merge
 from ralphgen.worktrees.trees import (
+    BASE,
     MERGE,
     RemoteError,
     Worktree,
@@ -129,7 +130,7 @@ def merge(
             outcome = Pending(f'"{tree.base}" was pushed to {PUSHES} times while the checks ran')
         if isinstance(outcome, Merged):
             record_merge(root, session_id, outcome.commit)
-            _leave(git, tree)
+            _leave(git, tree, task)
         elif not isinstance(outcome, Pending):
             set_aside(git, tree.branch, say)
         return outcome
@@ -380,12 +381,13 @@ def _return_to_branch(git: Git, tree: Worktree, say: Say) -> None:
     git.say("symbolic-ref", "HEAD", name)
 
 
-def _leave(git: Git, tree: Worktree) -> None:
+def _leave(git: Git, tree: Worktree, task: int) -> None:
     """Take away a branch that was merged; the work tree stays, with what git ignores."""
     own = tree_at(git.root, tree.path)
     if own and is_held_for(own, tree.branch):
         release(own)
     git.asked("branch", "--delete", "--force", tree.branch)
+    git.asked("symbolic-ref", "--delete", f"{BASE}{task}")
 
 
 def merge_tree(

@@ -15,6 +15,7 @@ from filelock import FileLock, Timeout
 from ralphgen.errors import ProgramError, ProjectError, Say
 from ralphgen.output.files import put, refuse_irregular
 from ralphgen.project.config import LoopConfig
+from ralphgen.project.root import project_home
 from ralphgen.runtime.files.main_tree import linked_trees
 from ralphgen.runtime.files.protection import is_of_git, pattern_of
 from ralphgen.runtime.files.work_tree import mark_of
@@ -27,6 +28,7 @@ BRANCH = "ralph/task-"
 KEPT = re.compile(r"ralph/task-(\d+)-(\d+)")
 SETUP = "ralphgen-setup"  # beside git's own files on a work tree: what it was made ready with
 NO_SUCH_REF = 2  # the exit code of `git ls-remote --exit-code` for a remote without the ref
+BASE = "refs/ralph/base/"  # by task: a symbolic ref to the branch that its work is for
 HELD_FOR = "ralphgen-branch"  # beside them too: the branch of the task that it is there for
 
 
@@ -88,6 +90,7 @@ def prepare(
     left = git.commit(f"refs/heads/{branch}")
     if left is not None and not git.contains(began, left):
         set_aside(git, branch, say)
+    git.say("symbolic-ref", f"{BASE}{task}", f"refs/heads/{base}")
     git.own_file(HELD_FOR).write_text(branch, encoding="utf-8")
     git.say("checkout", "--quiet", "--force", "--ignore-other-worktrees", "-B", branch, began)
     git.say("clean", "--quiet", "-ffd")
@@ -216,6 +219,12 @@ def move_branch(git: Git, old: str, new: str) -> None:
     main = Git(git.root)
     if main.asked("symbolic-ref", "--quiet", "HEAD").output.strip() == f"refs/heads/{old}":
         main.say("symbolic-ref", "HEAD", f"refs/heads/{new}")
+
+
+def base_of(git: Git, task: int) -> str | None:
+    """Return the branch that the work on a task is for, None if that is not on record."""
+    ended = git.asked("symbolic-ref", "--quiet", f"{BASE}{task}")
+    return None if ended.code else ended.output.strip().removeprefix("refs/heads/")
 
 
 def kept_branches(git: Git, task: int) -> list[str]:
@@ -348,7 +357,7 @@ def _matching(root: Path, globs: list[str], enters: Callable[[str], bool]) -> li
 
 def worktrees_folder(root: Path) -> Path:
     """Return the folder of the work trees, which git ignores; it is made where it is missing."""
-    folder = root / FOLDER
+    folder = project_home(root) / FOLDER
     refuse_irregular(folder, [".gitignore"])  # a link in a clone may lead anywhere
     if not (folder / ".gitignore").exists():
         put(folder / ".gitignore", "*\n")

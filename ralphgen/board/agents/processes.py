@@ -24,7 +24,7 @@ from ralphgen.board.requests import ActionResult, FieldProblem, Form
 from ralphgen.board.views.stored_text import paragraph
 from ralphgen.errors import RalphgenError
 from ralphgen.loop.record import stored_loops
-from ralphgen.project.root import SESSIONS
+from ralphgen.project.root import sessions_folder
 from ralphgen.sessions.launched import launcher_of
 
 PATIENCE = 20.0  # seconds that a start is waited for
@@ -214,7 +214,7 @@ class StartedProcesses:
 
 def _folders(root: Path) -> list[Path]:
     with suppress(OSError):
-        return [*(root / SESSIONS).iterdir()]
+        return [*sessions_folder(root).iterdir()]
     return []
 
 

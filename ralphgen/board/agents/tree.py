@@ -10,7 +10,7 @@ from ralphgen.board.views.stored_text import line
 from ralphgen.project.git import ask_git, begin_of_git
 from ralphgen.runtime.files import AT_ONCE, NO_LINK
 from ralphgen.runtime.files.entry_log import without_controls
-from ralphgen.runtime.files.main_tree import counterpart, repository_of
+from ralphgen.runtime.files.main_tree import home_of, repository_of
 
 MOST = 200_000  # bytes of a diff
 FILES = 100  # that are shown, and as many new ones
@@ -56,7 +56,7 @@ def tree_diff(root: Path, tree: str | None, base: str | None) -> TreeDiff:
     linked work tree of the project's repository. Without a base it is the last commit.
     """
     place = root if tree is None else Path(tree)
-    if tree is not None and counterpart(tree) != os.path.realpath(root):
+    if tree is not None and home_of(tree) != home_of(str(root)):
         return TreeDiff("", (), cut=False, problem=GONE)
     repository = repository_of(str(place))
     if repository is None:

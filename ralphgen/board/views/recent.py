@@ -14,6 +14,7 @@ from ralphgen.board.views.open_tasks import shown_id
 from ralphgen.board.views.stored_text import line, moment, paragraph
 from ralphgen.kits.ralph.rows import LEARNINGS, PROGRESS, Rows, decode_learnings
 from ralphgen.project.postgresql import PostgresqlConnection
+from ralphgen.project.root import project_home
 from ralphgen.project.schema import table_names
 from ralphgen.runtime.database.entries import KEPT
 from ralphgen.runtime.errors import ToolError
@@ -146,7 +147,7 @@ def recent_notes(root: Path, rows: Rows) -> tuple[Notes, ...]:
             if are_rows:
                 page = page_of(lambda sql, values: rows.execute(sql, *values), file, NEWEST)
             else:
-                page = read_entries(str(root / ".ralph" / file), NEWEST)
+                page = read_entries(str(project_home(root) / ".ralph" / file), NEWEST)
         except ToolError as error:
             found.append(Notes(file, 0, (), str(error)))
             continue

@@ -3,6 +3,7 @@
 import re
 
 from ralphgen.launch.agent import EDITING, LaunchOptions, prints, refuse_options, some
+from ralphgen.project.root import project_home
 from ralphgen.runtime.files.protection import CLIENT_FOLDERS, EDITOR, EDITOR_FILES
 from ralphgen.sessions.model import CLAUDE, PreparedSession
 
@@ -90,13 +91,17 @@ def launch_command(session: PreparedSession, options: LaunchOptions) -> tuple[st
 
 
 def _denied(session: PreparedSession) -> tuple[str, ...]:
-    """Return what may not be edited, in the work tree and in the project's folder.
+    """Return what may not be edited, in the worktree and in the root and home of the project.
 
-    That one is named from the root of the file system; as a whole it may hold the work tree.
+    These two are named from the root of the file system; as a whole they may hold the worktree.
     """
-    if session.work_tree == session.root:
-        return (*DENIED, *SETTINGS, *DENIED_EVERYWHERE)
-    below = [rule.replace("(.ralph/", f"(/{session.root}/.ralph/") for rule in DENIED[1:]]
+    tops = dict.fromkeys((session.root, project_home(session.root)))
+    below = [
+        rule.replace("(.ralph/", f"(/{top}/.ralph/")
+        for top in tops
+        if top != session.work_tree
+        for rule in DENIED[1:]
+    ]
     return (*DENIED, *SETTINGS, *below, *DENIED_EVERYWHERE)
 
 

@@ -10,7 +10,7 @@ import json
 import os
 import re
 
-from ralphgen.runtime.files.main_tree import counterpart
+from ralphgen.runtime.files.main_tree import home_of, is_agents_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     Asked = Mapping[str, Any]
-    Place = tuple[str, str]  # the project's folder, and the same in the work tree that one is in
+    Place = tuple[str, str]  # the project's home, and its folder in the worktree that one is in
 
 SESSIONS = os.path.join(".ralph", "mcp", "sessions")
 AGENTS = os.path.join(".claude", "agents")
@@ -56,15 +56,20 @@ def project_of(start: str) -> Place | None:
     """Return the project around a folder, as `ralphgen` finds it; None where there is none."""
     at = os.path.realpath(start)
     while True:
-        main = counterpart(at)
-        if main is not None and os.path.isdir(os.path.join(main, ".ralph")):
-            return main, at
-        if os.path.isdir(os.path.join(at, ".ralph")):
-            return at, at
+        home = home_of(at)
+        if any(os.path.isdir(os.path.join(place, ".ralph")) for place in (home, at)):
+            return home, at
         above = os.path.dirname(at)
         if above == at:
             return None
         at = above
+
+
+def _root(place: Place) -> str:
+    """Return the folder whose server and agents count: that of a worktree of the user, or home."""
+    home, at = place
+    has_server = os.path.isfile(os.path.join(at, ".ralph", "mcp", "manifest.json"))
+    return at if has_server and not is_agents_tree(at) else home
 
 
 def own_session(place: Place | None) -> GoverningSession | None:
@@ -111,13 +116,13 @@ def _made_by(place: Place, agent: str, conversation: object) -> Iterator[Governi
 def _not_yet(place: Place, agent: str) -> list[GoverningSession]:
     """Return a session without servers for an agent that `ralphgen agents` has written."""
     try:
-        with open(os.path.join(place[0], AGENTS, "manifest.json"), "rb") as file:
+        with open(os.path.join(_root(place), AGENTS, "manifest.json"), "rb") as file:
             written = json.loads(file.read())["files"]
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return []
     if f"{agent}.md" not in written:
         return []
-    path = os.path.join(place[0], ".ralph", "mcp", "project.json")
+    path = os.path.join(_root(place), ".ralph", "mcp", "project.json")
     try:
         with open(path, "rb") as file:
             done = json.loads(file.read())["config"].get("done")

@@ -12,7 +12,7 @@ import os
 import re
 
 from . import read_file
-from .main_tree import LARGEST, main_top
+from .main_tree import LARGEST, home_top
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def _environment(
         "GIT_DIR": repository.git_dir,
         "GIT_COMMON_DIR": common,
         "GIT_WORK_TREE": repository.top,
-        "RALPHGEN_MAIN": main_top(repository),
+        "RALPHGEN_MAIN": home_top(repository),
         "RALPHGEN_TREE": repository.top,
         "GIT_ASKPASS": "true",
         "GIT_EDITOR": "true",

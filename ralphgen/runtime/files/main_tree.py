@@ -1,4 +1,4 @@
-"""Finds the repository of a folder, and the main work tree of a linked one, by the files of git."""
+"""Finds the repository of a folder, and the home of its project, by the files of git."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ PROJECT = ".ralph"  # the folder that makes one a project
 TREES = f"{os.sep}{PROJECT}{os.sep}worktrees{os.sep}"  # where agents have work trees
 LARGEST = 1 << 16  # bytes of a file of git that is read here
 _BARE = rb"(?im)^\s*bare\s*=\s*(true|yes|on|1)\s*$"
+_WORKTREE = rb"(?im)^\s*worktree\s*=\s*(.+?)\s*$"  # of a submodule, in its own directory of git
+_GIT_DIR = ("HEAD", "objects", "refs")  # what a directory of git contains
 
 
 class Repository:
@@ -41,7 +43,7 @@ def repository_of(folder: str) -> Repository | None:
     main, is_agents, rest = (real + os.sep).partition(TREES)
     name = rest.partition(os.sep)[0]
     if is_agents and name:
-        around = repository_of(main)
+        around = _repository_around(main)
         return None if around is None else linked_tree(around.common, main + TREES + name)
     top = tree_top(real)
     return None if top is None else opened_tree(top)
@@ -68,54 +70,87 @@ def linked_trees(common: str) -> Iterator[Repository]:
         yield Repository(os.path.realpath(os.path.dirname(mark)), git_dir, common)
 
 
-def main_root(root: str) -> str:
-    """Return the folder of the project in `root` in the repository's main work tree.
+def home_of(folder: str) -> str:
+    """Return the home of the project in a folder: it has database, sessions and worktrees.
 
-    It is `root` itself where that lies in no linked work tree, or there is no project in the main
-    one.
+    All worktrees of a repository share it. It is the same folder in the main worktree. A bare
+    repository has none, and the directory whose `.git` names it takes its place, or else the
+    repository itself: never the user's home directory, which other repositories are in too.
     """
-    place = counterpart(root)
-    return root if place is None or not os.path.isdir(os.path.join(place, PROJECT)) else place
+    return counterpart(folder) or os.path.realpath(folder)
 
 
 def counterpart(folder: str) -> str | None:
-    """Return the same folder in the main work tree, be it there or not; None in no linked one.
-
-    For an agent's work tree, the main one is the tree around it. For other work trees of a bare
-    repository, the repository itself stands in for the main one.
-    """
+    """Return the home of a folder in a linked worktree; None for any other folder."""
     real = os.path.realpath(folder)
     tree = repository_of(real)
     if tree is None or tree.git_dir == tree.common:
         return None
-    return os.path.normpath(os.path.join(main_top(tree), os.path.relpath(real, tree.top)))
+    return os.path.normpath(os.path.join(home_top(tree), os.path.relpath(real, tree.top)))
 
 
-def main_top(tree: Repository) -> str:
-    """Return the top of the main work tree of any work tree."""
-    around, is_agents, _ = tree.top.partition(TREES)
-    if is_agents:
-        main = repository_of(around)
-        return around if main is None else main.top
+def is_agents_tree(folder: str) -> bool:
+    """Return whether a folder is in a worktree that the loop made for an agent."""
+    return TREES in os.path.realpath(folder) + os.sep
+
+
+def is_without_tree(home: str) -> bool:
+    """Return whether a home is that of a bare repository, in which no file is checked out."""
+    around = _repository_around(os.path.realpath(home))
+    return around is not None and around.git_dir == around.common and _is_bare(around.common)
+
+
+def home_top(tree: Repository) -> str:
+    """Return the home of a project at the top of a worktree."""
     if tree.git_dir == tree.common:
         return tree.top
-    return os.path.dirname(tree.common) if _is_beside_main(tree) else tree.common
+    around, is_agents, _ = tree.top.partition(TREES)
+    if is_agents:
+        main = _repository_around(around)
+        return around if main is None else main.top
+    common, above = tree.common, os.path.dirname(tree.common)
+    if os.path.basename(common) == MARK and not _is_bare(common):
+        return above
+    if checkout := re.search(_WORKTREE, _settings(common)):
+        return os.path.normpath(os.path.join(common, os.fsdecode(checkout[1])))
+    if above != os.path.realpath(os.path.expanduser("~")) and _names(above, common):
+        return above
+    return common
 
 
-def is_of_bare(folder: str) -> bool:
-    """Return whether a folder lies in a work tree of a repository that has no main one."""
-    tree = repository_of(folder)
-    if tree is None or tree.git_dir == tree.common:
-        return False
-    try:
-        with open(os.path.join(tree.common, "config"), "rb") as file:
-            return re.search(_BARE, file.read(LARGEST)) is not None
-    except OSError:
-        return not _is_beside_main(tree)
+def _names(folder: str, common: str) -> bool:
+    """Return whether the `.git` of a folder is this directory of git, or a file that names it."""
+    named = opened_tree(folder)
+    return named is not None and named.git_dir == common
 
 
-def _is_beside_main(tree: Repository) -> bool:
-    return os.path.basename(tree.common) == MARK
+def _repository_around(folder: str) -> Repository | None:
+    """Return the repository that has a folder in its main worktree, or in a bare repository."""
+    at = folder
+    while not os.path.lexists(os.path.join(at, MARK)):
+        if all(os.path.exists(os.path.join(at, name)) for name in _GIT_DIR):
+            return Repository(at, at, at)
+        above = os.path.dirname(at)
+        if above == at:
+            return None
+        at = above
+    return opened_tree(at)
+
+
+def _is_bare(common: str) -> bool:
+    return re.search(_BARE, _settings(common)) is not None
+
+
+def _settings(common: str) -> bytes:
+    """Return the repository's own settings of git; empty if they cannot be read."""
+    found = b""
+    for name in ("config", "config.worktree"):  # git moves `core.bare` to the second
+        try:
+            with open(os.path.join(common, name), "rb") as file:
+                found += file.read(LARGEST) + b"\n"
+        except OSError:
+            continue
+    return found
 
 
 def tree_top(folder: str) -> str | None:

@@ -117,6 +117,21 @@ def protected_files(root: str, globs: Sequence[str], files: Mapping[str, str]) -
     return {path: mark for path, mark in marks.items() if mark}
 
 
+def protected_elsewhere(work_tree: str, tops: Sequence[str]) -> dict[str, str]:
+    """Return what stands for the files of ralphgen in other worktrees, by absolute path.
+
+    These are settings and generated files in `tops`, without those in `work_tree`.
+    """
+    here = os.path.realpath(work_tree)
+    others = dict.fromkeys(os.path.realpath(top) for top in tops)
+    return {
+        os.path.join(top, path): mark
+        for top in others
+        if top != here
+        for path, mark in protected_files(top, (), {}).items()
+    }
+
+
 def watched_files(
     globs: Sequence[str], commands: Iterable[Sequence[str]], files: Mapping[str, str]
 ) -> dict[str, str]:

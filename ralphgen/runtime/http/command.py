@@ -10,7 +10,7 @@ from importlib import import_module
 from urllib.parse import urlsplit
 
 from ..errors import StartError, ToolError, one_line
-from ..kit import main_place
+from ..kit import project_home
 from ..modules import add_packages
 from ..start import emitted, emitted_policy, read_manifest
 from ..values.encoding import read_json
@@ -166,10 +166,11 @@ def _revocations(folder: str, settings: Settings) -> tuple[Any, Any, str]:
     if settings["engine"] != "sqlite":
         kept = import_module(f"runtime.{settings['engine']}.revocations")
         return kept.create, kept.RevokedSessions, settings["database"]
+    from ..sqlite.library import located
     from .revocations import Revocations, create
 
-    root = main_place(os.path.dirname(os.path.dirname(folder)))
-    return create, Revocations, os.path.normpath(os.path.join(root, settings["database"]))
+    root = project_home(os.path.dirname(os.path.dirname(folder)))
+    return create, Revocations, located(root, settings["database"])
 
 
 def _begin_revocations(folder: str, settings: Settings) -> None:

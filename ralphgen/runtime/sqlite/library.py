@@ -84,7 +84,12 @@ def quoted(name: str) -> str:
 
 
 def located(root: str, named: str) -> str:
-    """Return where a database is that is named so in the project of this folder: its path."""
+    """Return the path of the database that has this name in the project with this home.
+
+    The user's variable counts before a relative name: a session has its absolute path on record.
+    """
+    if not os.path.isabs(named):
+        named = os.environ.get("RALPH_DATABASE") or named
     return os.path.normpath(os.path.join(root, named))
 
 

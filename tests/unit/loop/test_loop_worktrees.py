@@ -3,19 +3,26 @@
 import json
 import signal
 import time
+from copy import copy
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 from command_line import ralphgen
 from driving import query
 from lifelines import until
 from loop_projects import LoopProject, is_running, kill, wait_until_gone
-from merging_projects import base, refusing_hook, with_origin
+from making_sessions import client_of
+from merging_projects import base, closed, refusing_hook, with_origin
 from planned_agent import Steps
 from proved_projects import TESTS, check, git, python
 
+from ralphgen.project.config import LoopConfig
+from ralphgen.sessions.create import create_session
+from ralphgen.sessions.decide import Request
 from ralphgen.sessions.items import project_items
 from ralphgen.trust.record import add_to_record
+from ralphgen.worktrees.trees import prepare
 
 pytestmark = pytest.mark.slow
 
@@ -55,6 +62,114 @@ def comments(project: LoopProject, task: int) -> str:
 def merged(project: LoopProject) -> list[str]:
     """The files of the tasks in the base branch."""
     return [name for name in git(project.root, "ls-files").split() if name.startswith("task-")]
+
+
+def linked(project: LoopProject, tree: Path) -> LoopProject:
+    """The same project from a new worktree on the branch "dev"."""
+    git(project.root, "worktree", "add", "--quiet", "-b", "dev", str(tree))
+    other = copy(project)
+    other.root = tree
+    return other
+
+
+def test_a_loop_merges_into_the_branch_that_it_is_started_on(tmp_path: Path) -> None:
+    project = repository(tmp_path, 1, {"*": [WORKS]})
+    dev = linked(project, tmp_path / "dev")
+    (project.root / "more.txt").write_text("changed in the main worktree", encoding="utf-8")
+    begin = git(project.root, "rev-parse", "HEAD")
+    where = f'work is merged into the branch "dev" of "{dev.root}"'
+
+    previewed = dev.loop("--worktrees", "--dry-run")
+    done = dev.loop("--worktrees")
+
+    assert 0 == done.returncode, done.stderr
+    assert where == previewed.stderr.splitlines()[0]
+    assert where == done.stderr.splitlines()[0]
+    assert ["task-1.txt"] == merged(dev)
+    assert begin == git(project.root, "rev-parse", "HEAD")
+    assert not (project.root / "task-1.txt").exists()
+    assert (project.root / ".ralph/worktrees/1").is_dir()
+
+
+def test_a_loop_is_stopped_by_changed_files_of_its_own_branch_alone(tmp_path: Path) -> None:
+    project = repository(tmp_path, 1, {"*": [WORKS]})
+    dev = linked(project, tmp_path / "dev")
+    name = git(dev.root, "ls-files", "*.txt").split()[0]
+    (dev.root / name).write_text("changed in dev", encoding="utf-8")
+
+    refused = dev.loop("--worktrees")
+
+    assert 1 == refused.returncode
+    assert f'files were changed in "{dev.root}", where "dev" is checked out' in refused.stderr
+
+
+def test_a_loop_without_worktrees_works_in_the_folder_it_is_started_in(tmp_path: Path) -> None:
+    project = repository(tmp_path, 1, {"*": [WORKS]})
+    dev = linked(project, tmp_path / "dev")
+
+    done = dev.loop()
+
+    assert 0 == done.returncode, done.stderr
+    assert f'agents work on the branch "dev" of "{dev.root}"' == done.stderr.splitlines()[0]
+    assert (dev.root / "task-1.txt").exists()
+    assert not (project.root / "task-1.txt").exists()
+
+
+def test_a_loop_in_a_worktree_without_settings_names_both_branches(tmp_path: Path) -> None:
+    project = repository(tmp_path, 1, {"*": [WORKS]})
+    dev = linked(project, tmp_path / "dev")
+    git(dev.root, "rm", "-r", "--quiet", "--cached", ".ralph")
+    rmtree(dev.root / ".ralph")
+    branch = git(project.root, "branch", "--show-current").strip()
+
+    refused = dev.loop("--worktrees", "--dry-run")
+
+    assert 1 == refused.returncode
+    assert f'"{dev.root}" is on "dev"' in refused.stderr
+    assert f'"{project.root}", which is on "{branch}"' in refused.stderr
+
+
+def test_a_waiting_merge_is_left_to_the_branch_that_it_is_for(tmp_path: Path) -> None:
+    project = repository(tmp_path, 1, {"*": [WORKS]})
+    dev = linked(project, tmp_path / "dev")
+    tree = prepare(project.root, 1, 1, LoopConfig(), print)
+    (tree.root / "task-1.txt").write_text("done", encoding="utf-8")
+    closed(project.root, tree, 1)
+
+    other = dev.loop("--worktrees")
+    own = project.loop("--worktrees")
+
+    assert 'task 1 is not merged here: its work is for "' in other.stderr
+    assert [] == merged(dev)
+    assert 0 == own.returncode, own.stderr
+    assert ["task-1.txt"] == merged(project)
+
+
+def test_a_session_is_not_done_after_a_change_of_settings_in_another_worktree(
+    tmp_path: Path,
+) -> None:
+    project = repository(tmp_path, 1, {})
+    dev = linked(project, tmp_path / "dev")
+    tree = prepare(dev.root, 1, 1, LoopConfig(), print)
+    asked = Request("task_execution", task=1)
+    session = create_session(dev.root, asked, say=print, ask=lambda _: False, work_tree=tree.root)
+
+    with client_of(session.mcp_config) as client:
+        refusals = []
+        for root in (dev.root, project.root):
+            settings = root / ".ralph/ralphgen.toml"
+            before = settings.read_text(encoding="utf-8")
+            settings.write_text(f"{before}# more\n", encoding="utf-8")
+            client.call("run_checks")
+            refusals.append(client.refusal("set_task_status", status="done", summary="Done."))
+            settings.write_text(before, encoding="utf-8")
+        client.call("run_checks")
+        client.call("set_task_status", status="done", summary="Done.")
+
+    for root, refusal in zip((dev.root, project.root), refusals, strict=True):
+        assert (
+            f'protected files were changed, put them back: "{root}/.ralph/ralphgen.toml"' in refusal
+        )
 
 
 def test_several_agents_work_at_once_and_all_that_passed_is_merged(tmp_path: Path) -> None:

@@ -9,12 +9,10 @@ from driving import create_project, query, server_command
 from making_sessions import client_of
 from proved_projects import git, proved_project, written
 
-from ralphgen.errors import ProjectError
-from ralphgen.project.root import ProjectPlace, database_path, project_place
-from ralphgen.runtime.files.main_tree import counterpart, is_of_bare, main_root
+from ralphgen.project.root import ProjectPlace, project_place
+from ralphgen.runtime.files.main_tree import counterpart, home_of
 from ralphgen.sessions.create import create_session
 from ralphgen.sessions.decide import Request
-from ralphgen.trust.decide import database_items, record_items
 
 pytestmark = pytest.mark.slow
 
@@ -81,7 +79,7 @@ def test_a_repository_that_does_not_know_of_a_tree_has_no_say(main: Path, tmp_pa
 def test_a_submodule_is_no_linked_work_tree(main: Path) -> None:
     git(main, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(main), "sub")
 
-    assert str(main / "sub") == main_root(str(main / "sub"))
+    assert str(main / "sub") == home_of(str(main / "sub"))
 
 
 def test_a_person_in_a_linked_work_tree_sees_the_projects_tasks(linked: Path) -> None:
@@ -202,25 +200,6 @@ def test_the_config_says_where_the_database_is(tmp_path: Path) -> None:
     assert 'database="../shop.db"' in (root / ".ralph/mcp/ralph/tables.py").read_text(
         encoding="utf-8"
     )
-
-
-def test_in_a_bare_repository_the_config_must_say_where_it_is(tmp_path: Path) -> None:
-    root = proved_project(tmp_path / "origin")
-    bare = tmp_path / "all" / ".git"
-    git(tmp_path, "clone", "--quiet", "--bare", str(root), str(bare))
-    git(bare, "worktree", "add", "--quiet", str(tmp_path / "all" / "one"))
-    tree = tmp_path / "all" / "one"
-
-    with pytest.raises(ProjectError, match="a work tree of a bare repository"):
-        database_path(tree)
-    (tree / ".ralph/ralphgen.toml").write_text('[database]\npath = "../x.db"\n', encoding="utf-8")
-    (tmp_path / "all" / "x.db").touch()
-    with pytest.raises(ProjectError, match="outside of the project"):
-        database_path(tree)
-    assert "" == record_items(tree, database_items(tree))
-
-    assert tmp_path / "all" / "x.db" == database_path(tree)
-    assert is_of_bare(str(tree))
 
 
 def test_an_absolute_database_is_refused(tmp_path: Path) -> None:

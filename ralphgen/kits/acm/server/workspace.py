@@ -221,19 +221,19 @@ def words_for(error: OSError | ValueError) -> str:
 class Acm:
     """The documents that a session may read, and its project.
 
-    `home` is the project's folder, whose documents count, and `project` where the session works.
+    `root` is the server's project, whose documents count, and `project` where the session works.
     Nothing is kept between two calls.
     """
 
-    __slots__ = ("_session", "_settings", "home", "project")
+    __slots__ = ("_session", "_settings", "project", "root")
 
     def __init__(
-        self, home: str, project: str, session: Session, settings: Mapping[str, Any]
+        self, root: str, project: str, session: Session, settings: Mapping[str, Any]
     ) -> None:
-        self.home = home
         self.project = project
         self._session = session
         self._settings = settings
+        self.root = root
 
     def sees(self, tool: str) -> bool:
         """Return whether the session has a tool: what it does not have is not spoken of."""
@@ -241,11 +241,11 @@ class Acm:
 
     def documents_folder(self) -> str:
         """Return the folder of the documents; raises `ToolError` where there is none."""
-        return find_root(DOCUMENTS, self.home, self._settings)
+        return find_root(DOCUMENTS, self.root, self._settings)
 
     def registry_folder(self) -> str:
         """Return the folder of the capabilities; raises `ToolError` where there is none."""
-        return find_root(REGISTRY, self.home, self._settings)
+        return find_root(REGISTRY, self.root, self._settings)
 
     def document(self, name: str, kind: str) -> str:
         """Return the whole text of a document; raises `ToolError` where it cannot be read."""
@@ -285,8 +285,9 @@ class Acm:
 
 
 def open_workspace(folder: str, session: Session, settings: Mapping[str, Any]) -> Acm:
-    """Return the documents for the project around the emitted server in `folder`."""
-    return Acm(*project_places(folder, session), session, settings)
+    """Return the documents of the project that has the emitted server in `folder`."""
+    root = os.path.dirname(os.path.dirname(folder))
+    return Acm(root, project_places(folder, session)[1], session, settings)
 
 
 def find_root(place: Place, project: str, settings: Mapping[str, Any]) -> str:

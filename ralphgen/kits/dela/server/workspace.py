@@ -33,8 +33,9 @@ LEAST = 20 << 20  # bytes for it in any case
 class Dela:
     """The tasks of one project.
 
-    `root` is the folder that holds them, absolute and without links; `places` are those of
-    `project_places`. `jobs` are the processes that were started, None as long as
+    `root` is the folder that holds them, absolute and without links; `places` are
+    the folder of the project in which the user allows tasks, and the one that the session works in.
+    `jobs` are the processes that were started, None as long as
     there was none. `server` is the folder of the server itself.
     """
 
@@ -150,4 +151,7 @@ def open_workspace(folder: str, session: Session, settings: Mapping[str, Any]) -
     """
     what = f'the folder of tasks "{settings["root"]}"'
     root = root_of_settings(folder, session, settings["root"], "dela", what)
-    return Dela(folder, root, session, settings, project_places(folder, session))
+    home, work_tree = project_places(folder, session)
+    here = os.path.realpath(os.path.dirname(os.path.dirname(folder)))
+    allowed = home if here == os.path.realpath(work_tree) else here
+    return Dela(folder, root, session, settings, (allowed, work_tree))

@@ -62,6 +62,7 @@ def look_at_tree(workspace: Workspace) -> Look:
     from ralphgen.runtime.files.work_tree import (
         differing_files,
         nested_repositories,
+        protected_elsewhere,
         protected_files,
         submodules,
         tree_digest,
@@ -76,6 +77,8 @@ def look_at_tree(workspace: Workspace) -> Look:
         nested = nested_repositories(workspace.work_tree, submodules(workspace.work_tree))
         return Look(files, tree_digest(files), (), (), nested)
     protected = protected_files(workspace.work_tree, done["protect"], files)
+    root = os.path.dirname(os.path.dirname(workspace.folder))
+    protected |= protected_elsewhere(workspace.work_tree, (root, workspace.root))
     commands = [check["run"] for check in done["checks"] if "run" in check]
     watched = watched_files(done["watch"], commands, files)
     return Look(
