@@ -46,6 +46,7 @@ FILES = {
 }
 ENVIRONMENT = {
     "RALPH_DSN": "How the project's PostgreSQL is reached; [database] dsn_env may name another.",
+    "RALPH_DATABASE": "The absolute path of the database, in place of [database] path.",
     "RALPH_ADMIN_DSN": "The same for who may make logins, for session --login.",
     "RALPH_KEY": "What signs the tokens of sessions over HTTP; [http] may name another.",
     "RALPHGEN_HOME": "Where environments of servers, and what was trusted, are kept in place of the"
